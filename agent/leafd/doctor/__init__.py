@@ -3,7 +3,9 @@
     findings.py    what can be found, each kind with a name that packaging/doc/doctor.md explains
     examine.py     the order of an examination, and its bounds in time
     wire.py        one connection to a server, as a client or as a leaf
+    frames.py      WebSocket frames
     hub.py         reaches a hub as the daemon does, step by step
+    hub_web.py     what the answer to a WebSocket request means
     local.py       talks to the daemon as a client of it
     ask.py         a request and what became of it; what the hub lets this box do
     links.py       what the daemon says of its links

@@ -25,6 +25,7 @@ class Check(StrEnum):
     HUB_PORT = "hub-port"
     HUB_PROTOCOL = "hub-protocol"
     HUB_TLS = "hub-tls"
+    HUB_WEBSOCKET = "hub-websocket"
     HUB_LOGIN = "hub-login"
     HUB_JETSTREAM = "hub-jetstream"
     LINK = "link"

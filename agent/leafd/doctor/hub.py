@@ -1,4 +1,5 @@
-"""Reaches a hub as the daemon does, step by step: name, port, protocol, TLS, login. Each step that fails is a finding.
+"""Reaches a hub as the daemon does, step by step: name, port, TLS, WebSocket, protocol, login. Each step that fails is
+a finding.
 
 What logs in is a leaf of its own that has the remote's credentials and a name that nobody else has; the hub puts it
 into the same account as the daemon's link. So it sees what comes over that link, and can ask what the link could ask.
@@ -9,9 +10,10 @@ What does not live here: what goes through the link (flows.py).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -22,10 +24,12 @@ from leafd.certificates import Certificate, Malformed, read_certificate
 from leafd.config.schema.leafnodes import DEFAULT_PORT, LeafRemote
 from leafd.config.schema.tls import Tls
 from leafd.config.tls_files import as_file
+from leafd.doctor import hub_web
 from leafd.doctor.findings import Check, Finding, fault, unproven, well
 from leafd.doctor.wire import End, Line, Session, TlsEnd, info_of, token, verb
 from leafd.errors import ConfigError
 from leafd.links.addresses import certificate_name, dial_error, split_url
+from leafd.links.web import ask
 from leafd.quoting import quoted
 from leafd.records import dataclass
 
@@ -37,6 +41,7 @@ PROTOCOL: Final = 3
 _NAMES: Final = (62, 64)
 """OpenSSL's codes for a certificate with another name, or another address."""
 _EXPIRED, _NOT_YET = 10, 9
+_WSS: Final = "if the hub's websocket has TLS: write wss:// in place of ws:// in the remote's url"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,46 +77,54 @@ async def reach(remote: LeafRemote, url: str, report: Callable[[Finding], None])
     """Goes as far as it gets; None: not to a login."""
     host, port, user, password = split_url(url)
     place = f"{host}:{port}" + ("" if remote.account == GLOBAL else f" ({remote.account})")
-    attempt = _Attempt(remote, host, port, place, report)
-    if urlsplit(url).scheme in ("ws", "wss"):
-        report(unproven(Check.LINK, attempt.place, "links over WebSocket are judged by what the daemon says alone"))
-        return None
+    attempt = _Attempt(remote, host, port, place, report, web=urlsplit(url).path if hub_web.is_web(url) else None)
     try:
-        return await attempt.run(user, password, first=_tls(remote, url))
+        return await attempt.run(user, password)
     except _Stop as stop:
         report(stop.finding)
         return None
 
 
-def _tls(remote: LeafRemote, url: str) -> tuple[bool, bool]:
-    """Whether TLS is wanted whatever the hub says, and whether it comes before its INFO."""
-    wanted = remote.tls is not None or urlsplit(url).scheme == "tls"
-    return wanted, remote.tls is not None and remote.tls.handshake_first[0]
-
-
 class _Attempt:
     """One walk from the name to the login."""
 
-    def __init__(self, remote: LeafRemote, host: str, port: int, place: str, report: Callable[[Finding], None]) -> None:
+    def __init__(
+        self,
+        remote: LeafRemote,
+        host: str,
+        port: int,
+        place: str,
+        report: Callable[[Finding], None],
+        *,
+        web: str | None = None,
+    ) -> None:
+        """web: over WebSocket, with this path in the url."""
         self._remote = remote
         self._host = host
         self._port = port
         self.place = place
         self._report = report
+        self._web = web
+        # As when the daemon dials: TLS of one address is TLS of all.
+        self._tls_wanted = remote.tls is not None or any(urlsplit(one).scheme in ("tls", "wss") for one in remote.urls)
+        block_first = remote.tls is not None and remote.tls.handshake_first[0]
+        self._tls_first = self._tls_wanted if web is not None else block_first
         self._certificate: Certificate | None = None
 
-    async def run(self, user: str, password: str, *, first: tuple[bool, bool]) -> Hub:
+    async def run(self, user: str, password: str) -> Hub:
         """Raises _Stop."""
-        wanted, at_once = first
         await self._look_up()
         line = await self._connect()
         try:
-            if at_once:
+            if self._tls_first:
                 await self._handshake(line)
-            info = await self._info(line, at_once=at_once)
-            if (wanted or info.get("tls_required")) and not at_once:
+            if self._web is not None:
+                await self._upgrade(line, self._web)
+            info = await self._info(line)
+            wanted = self._tls_wanted or bool(info.get("tls_required"))
+            if wanted and not self._tls_first and self._web is None:
                 await self._handshake(line)
-            info |= await self._log_in(line, info, user, password, tls=wanted or bool(info.get("tls_required")))
+            info |= await self._log_in(line, info, user, password, tls=wanted)
         except BaseException:
             with trio.CancelScope(shield=True):
                 await line.close()
@@ -158,7 +171,38 @@ class _Attempt:
             operator=f"does the hub run with leafnodes {{ listen: 0.0.0.0:{self._port} }}, and is the firewall open?",
         )
 
-    async def _info(self, line: Line, *, at_once: bool) -> dict[str, Any]:
+    async def _upgrade(self, line: Line, path: str) -> None:
+        asked = ask(self._host, self._port, path, compression=False, no_masking=False)
+        try:
+            with trio.fail_after(STEP_S):
+                head = await line.ask(asked.head)
+        except trio.TooSlowError:
+            raise self._stop(
+                Check.HUB_WEBSOCKET,
+                f"the WebSocket request is not answered within {STEP_S:.0f} s",
+                owner="" if self._tls_first else _WSS,
+                operator="does websocket of the hub listen at this port?",
+            ) from None
+        except TlsEnd as error:
+            raise self._no_tls(str(error)) from None
+        except End as error:
+            # A server that speaks first may end it before that was read.
+            head = b"" if self._tls_first else await _first_line(self._host, self._port)
+            if not head:
+                raise self._stop(
+                    Check.HUB_WEBSOCKET,
+                    f"the WebSocket request is not answered: {error}",
+                    owner="" if self._tls_first else _WSS,
+                    operator="does websocket of the hub listen at this port? Its log may say more",
+                ) from None
+        advice = hub_web.judge(asked, head, tls=self._tls_first)
+        if advice is not None:
+            raise self._stop(Check.HUB_WEBSOCKET, advice.text, owner=advice.owner, operator=advice.operator)
+        line.framed()
+        self._report(well(Check.HUB_WEBSOCKET, self.place, f"WebSocket at {path.rstrip('/')}/leafnode"))
+
+    async def _info(self, line: Line) -> dict[str, Any]:
+        web = self._web is not None
         try:
             with trio.fail_after(STEP_S):
                 word, rest = verb(await line.line())
@@ -167,16 +211,17 @@ class _Attempt:
             raise self._stop(
                 Check.HUB_PROTOCOL,
                 f"it takes the connection and says nothing within {STEP_S:.0f} s",
-                owner=""
-                if at_once
-                else "if the hub wants TLS before all else, tls { handshake_first: true } is missing in the remote",
+                owner=self._another_way(),
                 operator="what listens there may hang, or be something else",
             ) from None
         except End as error:
             raise self._stop(
                 Check.HUB_PROTOCOL,
                 f"it ends the conversation before it begins: {error}",
-                operator="look at the hub's log: it may have too many connections, or expect a proxy's header",
+                owner=self._another_way(),
+                operator="does the hub take leaves? Beside websocket it needs leafnodes { port: 7422 }"
+                if web
+                else "look at the hub's log: it may have too many connections, or expect a proxy's header",
             ) from None
         if info is None:
             raise self._stop(
@@ -185,6 +230,12 @@ class _Attempt:
                 owner=f"the leaf port of a hub is {DEFAULT_PORT} by default: correct the remote's url",
             )
         if not info.get("client_id") or not (info.get("leafnode_urls") or info.get("info_on_connect")):
+            if web:
+                raise self._stop(
+                    Check.HUB_PROTOCOL,
+                    "the hub takes this box for a client: the path of the request has changed on its way",
+                    operator="a proxy before the hub has to leave the end of the path, /leafnode, as it is",
+                )
             kind = "its port for clients" if info.get("client_id") else "a port for other servers"
             raise self._stop(
                 Check.HUB_PROTOCOL,
@@ -193,6 +244,15 @@ class _Attempt:
                 operator="if the hub has no leaf port yet: leafnodes { listen: 0.0.0.0:7422 }",
             )
         return info
+
+    def _another_way(self) -> str:
+        """To begin with a hub that does not say INFO at once."""
+        if self._tls_first or self._web is not None:
+            return ""
+        return (
+            "if the hub wants TLS before all else, tls { handshake_first: true } is missing in the remote; "
+            "if it takes leaves over WebSocket there: write ws:// or wss:// in the remote's url"
+        )
 
     async def _handshake(self, line: Line) -> None:
         name = certificate_name(self._host, self._remote.urls)
@@ -213,7 +273,9 @@ class _Attempt:
 
     async def _tls_failed(self, error: Exception, name: str) -> _Stop:
         code = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else 0
-        shown = await _certificate_shown(self._host, self._port, name, self._remote.tls) if code else None
+        shown = None
+        if code:
+            shown = await _certificate_shown(self._host, self._port, name, self._remote.tls, at_once=self._tls_first)
         names = ", ".join(map(quoted, shown.dns_names[:8])) if shown and shown.dns_names else "other names"
         if code in _NAMES:
             return self._stop(
@@ -246,10 +308,13 @@ class _Attempt:
         return self._no_tls(why.lower().replace("_", " "))
 
     def _no_tls(self, why: str) -> _Stop:
+        none_there = "does the remote ask for TLS where the hub has none?"
+        if self._web is not None:
+            none_there = "if the hub's websocket has no TLS: write ws:// in place of wss:// in the remote's url."
         return self._stop(
             Check.HUB_TLS,
             f"the TLS handshake failed: {why}",
-            owner="does the remote ask for TLS where the hub has none? Does the hub want a certificate of this box?",
+            owner=f"{none_there} Does the hub want a certificate of this box?",
             operator="the hub's log names the reason",
         )
 
@@ -314,7 +379,8 @@ class _Attempt:
                 Check.HUB_LOGIN,
                 f"the hub refuses the login: {quoted(why)}",
                 owner=_login_advice(self._remote),
-                operator="is this user there, with this password or key, and may it come as a leaf?",
+                operator="is this user there, with this password or key, and may it come as a leaf"
+                + (" over WebSocket (LEAFNODE_WS in allowed_connection_types)?" if self._web is not None else "?"),
             )
         if "maximum" in low or "exceeded" in low:
             return _Stop(
@@ -363,21 +429,36 @@ def context_of(tls: Tls | None, *, check: bool = True) -> ssl.SSLContext:
     return context
 
 
-async def _certificate_shown(host: str, port: int, name: str, tls: Tls | None) -> Certificate | None:
-    """Whatever certificate is shown there; nothing is sent to whoever shows it."""
-    at_once = tls is not None and tls.handshake_first[0]
+async def _certificate_shown(host: str, port: int, name: str, tls: Tls | None, *, at_once: bool) -> Certificate | None:
+    """Whatever certificate is shown there; nothing is sent to whoever shows it. at_once: before anything is said."""
     try:
-        with trio.fail_after(STEP_S):
-            line = await Line.to(host, port)
-            try:
-                if not at_once:
-                    await line.line()
-                return read_certificate(await line.secure(context_of(tls, check=False), name))
-            finally:
-                with trio.CancelScope(shield=True):
-                    await line.close()
+        async with _glance(host, port) as line:
+            if not at_once:
+                await line.line()
+            return read_certificate(await line.secure(context_of(tls, check=False), name))
     except (OSError, End, Malformed, trio.TooSlowError):
         return None
+
+
+async def _first_line(host: str, port: int) -> bytes:
+    """What is said there to whoever says nothing."""
+    try:
+        async with _glance(host, port) as line:
+            return (await line.line()).encode()
+    except (OSError, End, trio.TooSlowError):
+        return b""
+
+
+@contextlib.asynccontextmanager
+async def _glance(host: str, port: int) -> AsyncIterator[Line]:
+    """A connection more, for a moment. Raises OSError, trio.TooSlowError."""
+    with trio.fail_after(STEP_S):
+        line = await Line.to(host, port)
+        try:
+            yield line
+        finally:
+            with trio.CancelScope(shield=True):
+                await line.close()
 
 
 def places(remotes: Iterable[LeafRemote]) -> list[tuple[LeafRemote, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from leafd.doctor.findings import Check, Finding, fault, warning, well
+from leafd.links.addresses import split_url
 from leafd.quoting import quoted
 
 Page = Mapping[str, Any]
@@ -25,10 +26,15 @@ def down(varz: Page) -> frozenset[str]:
     return frozenset(str(one.get("account")) for one in rows) - up
 
 
+def _places(remote: Page) -> list[str]:
+    urls = remote.get("urls")
+    return ["{}:{}".format(*split_url(str(one))[:2]) for one in urls] if isinstance(urls, list) else []
+
+
 def judge(varz: Page, configured: Iterable[str], report: Callable[[Finding], None]) -> None:
     """One finding for each remote of the daemon, and for each address in the configuration that it does not know."""
     rows = _remotes(varz)
-    known = {str(url).rpartition("/")[2] for one in rows for url in one.get("urls") or ()}
+    known = {place for one in rows for place in _places(one)}
     for address in configured:
         if isinstance(varz.get("leafd"), dict) and address not in known:
             report(
@@ -40,7 +46,7 @@ def judge(varz: Page, configured: Iterable[str], report: Callable[[Finding], Non
                 )
             )
     for one in rows:
-        place = ", ".join(str(url).rpartition("/")[2] for url in one.get("urls") or ())
+        place = ", ".join(_places(one))
         error = str(one.get("error") or "")
         if one.get("connected"):
             report(well(Check.LINK, place, f"the link of the account {one.get('account')} is up"))

@@ -2,6 +2,7 @@
 
     line = await Line.to(host, port)      TCP; bounded reads of lines and payloads
     await line.secure(context, name)      TLS from here on
+    head = await line.ask(request)        an HTTP request; line.framed(): WebSocket from here on
     session = Session(line, leaf=True)    after the login: run() reads, publish(), subscribe(), request()
 
 What comes from the other side is hostile: every line and payload has a bound, and End is the only exception. What does
@@ -18,11 +19,13 @@ from typing import Any, Final
 
 import trio
 
+from leafd.doctor.frames import Frames, NoFrames
 from leafd.records import dataclass
 
 LINE_MAX: Final = 1 << 20
 """An INFO with many addresses is long."""
 PAYLOAD_MAX: Final = 8 << 20
+HEAD_MAX: Final = 64 << 10
 ANSWERS_MAX: Final = 64
 """That wait for somebody to take them; more are dropped."""
 INTEREST_MAX: Final = 20_000
@@ -89,9 +92,27 @@ class Line:
         self._buffer.clear()
         return stream.getpeercert(binary_form=True) or b""
 
+    async def ask(self, request: bytes) -> bytes:
+        """An HTTP request; the answer's head, or the first line of what is no HTTP. Raises End."""
+        await self.say(request)
+        head = await self.line()
+        if head.startswith("HTTP/"):
+            while line := await self.line():
+                head += f"\r\n{line}"
+                if len(head) > HEAD_MAX:
+                    raise End("the head of its HTTP answer has no end")
+        return f"{head}\r\n\r\n".encode("latin-1", "replace")
+
+    def framed(self) -> None:
+        """WebSocket from here on."""
+        self._stream = Frames(self._stream, bytes(self._buffer))
+        self._buffer.clear()
+
     async def _more(self) -> None:
         try:
             data = await self._stream.receive_some(65536)
+        except NoFrames as error:
+            raise End(str(error)) from error
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
             if isinstance(error.__cause__, ssl.SSLError) and error.__cause__.reason:
                 raise TlsEnd(error.__cause__.reason.lower().replace("_", " ")) from error
