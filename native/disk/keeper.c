@@ -28,8 +28,9 @@
 /* a refusal is waited out RETRY_MS, doubling up to this: each try applies again what no checkpoint covers */
 #define RETRY_MS_MAX 1000
 #define GIVE_BACK_NS INT64_C(4000000000)
-#define LOOK_MS 1000       /* others fill disks too: so often is it looked how much is free .. */
-#define LOOK_IDLE_MS 10000 /* .. and while the store is at rest */
+#define FREED_KEEP (8 << 20) /* of malloc, in each of its heaps, until then */
+#define LOOK_MS 1000         /* others fill disks too: so often is it looked how much is free .. */
+#define LOOK_IDLE_MS 10000   /* .. and while the store is at rest */
 
 /* One write for any number of news: the plane reads the eventfd, clears the mark, then looks (keeper_heard). */
 void keeper_wake_plane(keeper_t *keeper) {
@@ -330,18 +331,30 @@ static void fall_back(keeper_t *keeper) {
     keeper->applied_chain = keeper->committed_chain;
 }
 
-/* A checkpoint leaves LMDB's dirty pages in malloc's hands; they go back to the system, but not each second under
- * load. */
-static void keeper_give_back(keeper_t *keeper) {
+/* A checkpoint leaves LMDB's dirty pages in malloc's hands, and the next one wants as many: under load malloc keeps
+ * what it would give back at each of them (page faults cost a message of 16 KB a fifth of its time), and gives it back
+ * after a while. */
+static void keeper_keep_freed(void) {
 #ifdef __GLIBC__
-    int64_t now = thread_elapsed_ns();
-    if (now - keeper->gave_back_at > GIVE_BACK_NS) {
-        keeper->gave_back_at = now;
-        malloc_trim(0);
-    }
-#else
-    (void)keeper;
+    (void)mallopt(M_TRIM_THRESHOLD, FREED_KEEP);
 #endif
+}
+
+/* Returns how long until the next time, -1: nothing to give back. */
+static int keeper_give_back(keeper_t *keeper) {
+    if (!keeper->freed_pages) {
+        return -1;
+    }
+    int64_t now = thread_elapsed_ns(), left = keeper->gave_back_at + GIVE_BACK_NS - now;
+    if (left > 0) {
+        return (int)(left / 1000000) + 1;
+    }
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+    keeper->gave_back_at = now;
+    keeper->freed_pages = false;
+    return -1;
 }
 
 static status_t keeper_try(keeper_t *keeper, bool *due) {
@@ -352,7 +365,7 @@ static status_t keeper_try(keeper_t *keeper, bool *due) {
     if (*due) {
         status =
             keeper->scarce && keeper->committed < wanted ? keeper_drain(keeper, wanted) : keeper_checkpoint(keeper);
-        keeper_give_back(keeper);
+        keeper->freed_pages = true;
     }
     return status;
 }
@@ -404,8 +417,9 @@ static void keeper_park(keeper_t *keeper) {
     keeper->blocks.fd = env_file(keeper->env);
 }
 
-/* How long to sleep until the next look at the disk, which is taken when it is due. */
-static int next_look(keeper_t *keeper) {
+/* How long to sleep until there is something to do unasked; what is due is done. */
+static int next_chore(keeper_t *keeper) {
+    int give_back_ms = keeper_give_back(keeper);
     bool rests =
         keeper->committed == atomic_load_explicit(&keeper->durable, memory_order_acquire) && !keeper_is_bounded(keeper);
     int64_t every = INT64_C(1000000) * (rests ? LOOK_IDLE_MS : LOOK_MS);
@@ -414,7 +428,8 @@ static int next_look(keeper_t *keeper) {
         keeper_look(keeper, false);
         left = every;
     }
-    return (int)(left / 1000000) + 1;
+    int look_ms = (int)(left / 1000000) + 1;
+    return give_back_ms >= 0 && give_back_ms < look_ms ? give_back_ms : look_ms;
 }
 
 /* Goes on with a change of key between two transactions. The plane renews its snapshot, or LMDB keeps every page that
@@ -447,13 +462,13 @@ static void *keeper_main(void *context) {
         if (stopping) {
             break;
         }
-        int look_ms = next_look(keeper);
+        int chore_ms = next_chore(keeper);
         if (trouble) {
             thread_back_off(keeper->keeper_fd, &keeper->stop_keeper, retry_ms);
             retry_ms = keeper_longer(retry_ms);
         } else {
             retry_ms = RETRY_MS;
-            thread_sleep(keeper->keeper_fd, keeper_seals_anew(keeper) ? SEAL_MS : look_ms);
+            thread_sleep(keeper->keeper_fd, keeper_seals_anew(keeper) ? SEAL_MS : chore_ms);
         }
     }
     fall_back(keeper);
@@ -486,6 +501,7 @@ status_t keeper_open(keeper_t *keeper, keeper_mark_t checkpoint, keeper_mark_t e
         return STATUS_IO;
     }
     keeper->blocks = (blocks_t){.fd = env_file(keeper->env)};
+    keeper_keep_freed();
     keeper_look(keeper, true);
     if (keeper->journal != NULL) {
         keeper->journal_running = pthread_create(&keeper->journal_thread, NULL, keeper_journal_main, keeper) == 0;

@@ -82,6 +82,7 @@ typedef struct keeper {
     blocks_t blocks;         /* of LMDB's file */
     int64_t looked_at;
     int64_t gave_back_at;
+    bool freed_pages; /* malloc has some since then */
     pthread_t journal_thread;
     pthread_t keeper_thread;
     bool journal_running;
