@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from .batches import listed_columns, nanoseconds_of, split_stored
 from .columns import Origins, Parts, Place, Rows, assemble
+from .consumer import Consumer
 from .fetch import DEFAULT_API, ApiError, api
 from .options import Options
 from .ranges import Range, StreamState
@@ -92,10 +93,13 @@ class Leader:
             found = self.next(position)
         return found
 
-    def remove(self, consumer: str) -> None:
+    def make(self, consumer: Consumer, position: int, target: str = "") -> None:
+        consumer.make(self._connection, position, target=target)
+
+    def remove(self, consumer: Consumer) -> None:
         """Delete a consumer; if that fails, the server does it after a while."""
         with contextlib.suppress(WireError, NoResponders, ApiError):
-            api(self._connection, self._options, f"CONSUMER.DELETE.{self._options.stream}.{consumer}", {})
+            consumer.remove(self._connection)
 
     def messages(self, place: Place, wanted: Range, with_headers: bool) -> Rows | None:
         """The rows of at most a window of sequences, all of which are settled: read, or not there."""

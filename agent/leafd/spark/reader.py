@@ -8,7 +8,9 @@ Three ways:
 
     direct gets       many messages a request, where the stream allows them and there is at most one filter
     a consumer        the other streams, those of which a mirror answers the direct gets, and long ranges, since
-                      nats-server delivers to a consumer twice as fast as it answers direct gets
+                      nats-server delivers to a consumer twice as fast as it answers direct gets. It pushes, which
+                      costs a server less than pulls do, unless much would be pushed behind the range's end, or
+                      deliveries or the answers to their flow control do not get through
     single messages   work queues and interest streams that do not allow direct gets, since there a consumer takes
                       messages away; and a window of them wherever somebody was found to be behind
 
@@ -26,8 +28,8 @@ come, so the server fills the socket's buffer while Spark takes the rows.
 
 from __future__ import annotations
 
+import contextlib
 import json
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -37,18 +39,19 @@ import pyarrow.compute as pc
 
 from .batches import OtherStream
 from .columns import Place, Rows, domain_of
-from .decoder import is_native, make_decoder
-from .fetch import TROUBLE, ApiError, Patience, api, dial
+from .consumer import Consumer, NoPush, pull_ended
+from .decoder import Decoder, is_native, make_decoder
+from .fetch import DEFAULT_API, TROUBLE, ApiError, Patience, dial
 from .leader import WINDOW, Facts, Leader
 from .losses import LOG, Missing, rule_that_removed
 from .options import Options
 from .ranges import Range, StreamState
-from .wire import Connection, Denied, Message, NoResponders, WireError
+from .wire import Connection, Denied, Message, NoResponders, WireError, header_of
 
-CONSUMER_IDLE_NS = 30_000_000_000  # after this the server removes a consumer that a killed task left behind
-AHEAD_BYTES = 16 << 20  # asked for of a consumer and not read: far from where a server calls a client slow (64 MB)
+AHEAD_BYTES = 16 << 20  # pulled and not read: far from where a server calls a client slow (64 MB)
 AHEAD_MESSAGES = 65_536
-PULL_NS = 5_000_000_000  # how long a pull waits for messages
+PUSHED_AHEAD = 32 << 20  # the most that flow control lets a server push ahead
+PUSH_WORTH = 8  # times that a range is what is pushed behind it
 CONSUMER_WORTH = 50_000  # sequences of a range for which making a consumer takes little of the time
 GAPS_ASKED = 32  # a batch
 DOUBTS_MAX = 2  # times that direct gets were found to be behind before a range is read on without them
@@ -85,6 +88,7 @@ class RangeReader:
         self.gaps: list[Range] = []  # what the leader confirmed that it is not there
         self.doubts = 0  # answers that the leader did not confirm
         self._mirrored = False  # a mirror answers the direct gets
+        self._may_push = options.api == DEFAULT_API  # under another name the API may be another account's
         self._no_consumer = False  # the user must not have one, or the stream has too many
         self._made_anew = False
         self._window = WINDOW
@@ -121,6 +125,9 @@ class RangeReader:
                 except OtherStream:
                     self._mirrored = True
                     continue
+                except NoPush:
+                    self._may_push = False
+                    continue
                 except NoConsumer as error:
                     if not facts.state.allows_direct or len(self._options.subjects) > 1:
                         raise error.reason from error
@@ -143,7 +150,15 @@ class RangeReader:
         consumer = facts.keeps_all and not self._no_consumer
         if direct and not (consumer and is_native() and self._left(self.position) >= CONSUMER_WORTH):
             return self._direct
-        return self._consumer if consumer else None
+        if not consumer:
+            return None
+        return self._pushed if self._may_push and self._ends_soon_enough(facts.state) else self._pulled
+
+    def _ends_soon_enough(self, state: StreamState) -> bool:
+        """Whether little comes of a consumer that pushes on behind the range until it is removed."""
+        size = state.bytes // max(1, state.messages)
+        behind = min(PUSHED_AHEAD, size * max(0, state.last - self._wanted.last))
+        return behind <= size * self._left(self.position) // PUSH_WORTH
 
     # -- what to believe --------------------------------------------------
 
@@ -253,8 +268,8 @@ class RangeReader:
             if status is not None:
                 more = _batch_goes_on(status)
                 if more:
-                    reached = int(_status_field(status.headers, b"Nats-Last-Sequence"))
-                    more = reached < last and int(_status_field(status.headers, b"Nats-Num-Pending")) > 0
+                    reached = _number_of(status, b"Nats-Last-Sequence")
+                    more = reached < last and _number_of(status, b"Nats-Num-Pending") > 0
                     if more:
                         self._ask(connection, leader, reached + 1)
             if decoder.rows:
@@ -262,26 +277,58 @@ class RangeReader:
 
     # -- a consumer -------------------------------------------------------
 
-    def _consumer(self, connection: Connection, leader: Leader, place: Place) -> Iterator[Rows]:
-        options = self._options
-        name = f"spark_{random.getrandbits(64):016x}"
-        if options.subjects and (first := leader.facts().state.first) > self.position:
+    @contextlib.contextmanager
+    def _consumer(self, leader: Leader, target: str = "") -> Iterator[Consumer]:
+        """A consumer of the range, while it is read."""
+        if self._options.subjects and (first := leader.facts().state.first) > self.position:
             self.gaps.append(Range(self.position, min(first - 1, self._wanted.last)))
+        consumer = Consumer(self._options)
         try:
-            pending = self._create(connection, name)
-        except (Denied, ApiError) as error:
-            if isinstance(error, ApiError) and error.may_pass:
-                raise
-            raise NoConsumer(error) from error
+            try:
+                leader.make(consumer, self.position, target)
+            except (Denied, ApiError) as error:
+                if isinstance(error, ApiError) and error.may_pass:
+                    raise
+                raise NoConsumer(error) from error
+            yield consumer
+        finally:
+            leader.remove(consumer)
+
+    def _deliveries(self, place: Place) -> Decoder:
+        options = self._options
         decoder = make_decoder(place, options.include_headers, options.fetch_messages, options.fetch_bytes)
         decoder.deliveries, decoder.last = True, self._wanted.last
-        coming = 0  # messages asked for
+        return decoder
+
+    def _pushed(self, connection: Connection, leader: Leader, place: Place) -> Iterator[Rows]:
+        decoder = self._deliveries(place)
+        target = f"{connection.inbox}push"
         try:
-            ahead = options.fetch_messages
+            connection.subscribe(target)
+            with self._consumer(leader, target) as consumer:
+                pending = consumer.pending
+                while pending and self.position <= self._wanted.last:
+                    status = connection.gather(decoder)
+                    more = status is None or consumer.goes_on(connection, status)
+                    if decoder.rows and not (status is not None and more):
+                        pending = decoder.pending
+                        yield decoder.take()
+                    if not more:
+                        break
+        except Denied as error:  # to hear the deliveries, or to answer requests for flow control
+            raise NoPush(str(error)) from error
+
+    def _pulled(self, connection: Connection, leader: Leader, place: Place) -> Iterator[Rows]:
+        decoder = self._deliveries(place)
+        with self._consumer(leader) as consumer:
+            pending = consumer.pending
+            coming = 0  # messages asked for
+            ahead = self._options.fetch_messages
             while pending and self.position <= self._wanted.last:
-                if coming <= ahead // 2:
-                    coming += self._pull(connection, name, ahead)
-                decoder.rows_max = min(coming, options.fetch_messages)
+                left = self._left(self.position)
+                if coming <= ahead // 2 and coming < left:
+                    coming += consumer.pull(connection, min(ahead, left - coming))
+                decoder.rows_max = min(coming, self._options.fetch_messages)
                 status = connection.gather(decoder)
                 if decoder.rows:
                     coming -= decoder.rows
@@ -290,40 +337,8 @@ class RangeReader:
                     ahead = max(1, min(AHEAD_MESSAGES, AHEAD_BYTES * len(rows.sequences) // rows.batch.nbytes))
                     yield rows
                 if status is not None:
-                    if status.status not in (404, 408):
-                        raise WireError(f"a pull ended with {status.headers[:80]!r}")
+                    pull_ended(status)
                     break
-        finally:
-            leader.remove(name)
-
-    def _create(self, connection: Connection, name: str) -> int:
-        """A consumer of the range; how many messages it has for us."""
-        options = self._options
-        config: dict[str, Any] = {
-            "name": name,
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": self.position,
-            "ack_policy": "none",
-            "replay_policy": "instant",
-            "mem_storage": True,
-            "num_replicas": 1,
-            "inactive_threshold": CONSUMER_IDLE_NS,
-        }
-        endpoint = f"CONSUMER.CREATE.{options.stream}.{name}"
-        if len(options.subjects) == 1:
-            config["filter_subject"] = options.subjects[0]
-            endpoint += f".{options.subjects[0]}"
-        elif options.subjects:
-            config["filter_subjects"] = list(options.subjects)
-        answer = api(connection, options, endpoint, {"stream_name": options.stream, "config": config})
-        return int(answer["num_pending"])
-
-    def _pull(self, connection: Connection, name: str, size: int) -> int:
-        # It ends before we give the connection up.
-        body = {"batch": size, "expires": min(PULL_NS, int(self._options.timeout * 1e9 / 2))}
-        subject = self._options.subject_of(f"CONSUMER.MSG.NEXT.{self._options.stream}.{name}")
-        connection.publish_request(subject, json.dumps(body).encode())
-        return size
 
 
 Way = Callable[[Connection, Leader, Place], Iterator[Rows]]
@@ -368,12 +383,11 @@ def _gaps(expected: int, sequences: Any) -> list[Range]:
     return found
 
 
-def _status_field(status: bytes, name: bytes) -> bytes:
-    start = status.find(b"\r\n" + name + b":")
-    if start < 0:
+def _number_of(status: Message, name: bytes) -> int:
+    found = header_of(status.headers, name)
+    if not found.isdigit():
         raise WireError(f"an end of batch without {name.decode()}")
-    start += len(name) + 3
-    return status[start : status.find(b"\r\n", start)].strip()
+    return int(found)
 
 
 def _batch_goes_on(status: Message) -> bool:

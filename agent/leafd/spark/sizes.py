@@ -11,14 +11,11 @@ for their sizes (`reader`): a consumer there would take messages from others.
 from __future__ import annotations
 
 import contextlib
-import json
-import random
 import re
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
-from .fetch import ApiError, api, with_connection
+from .consumer import Consumer, pull_ended
+from .fetch import ApiError, with_connection
 from .options import Options
 from .ranges import Range
 from .standing import Standing
@@ -26,11 +23,8 @@ from .wire import Connection, Verdict, WireError
 
 PULL_MAX = 50_000  # messages asked for at a time
 PULL_MIN = 256
-PULL_NS = 5_000_000_000
-CONSUMER_IDLE_NS = 10_000_000_000
 DELIVERY = re.compile(rb"HMSG [^ \r\n]+ \d+ \$JS\.ACK\.([^ \r\n]+) (\d+) (\d+)\r\n")
 SIZE = b"\r\nNats-Msg-Size: "
-NO_MORE = (404, 408)
 
 
 class Cutter:
@@ -86,62 +80,34 @@ def admitted(standing: Standing, options: Options, wanted: Range, max_bytes: int
 
     `guess` says how many messages may fit; it only bounds how many are asked for at a time.
     """
-    made: list[str] = []
+    made: list[Consumer] = []
     try:
         return with_connection(options, _counting(options, wanted, max_bytes, guess, made))
     finally:
         # By the other connection: on the first one deliveries may still be under way.
-        for name in made:
+        for consumer in made:
             with contextlib.suppress(ApiError):
-                standing.ask(partial(_delete, options=options, name=name))
-
-
-def _delete(connection: Connection, options: Options, name: str) -> None:
-    api(connection, options, f"CONSUMER.DELETE.{options.stream}.{name}", {})
+                standing.ask(consumer.remove)
 
 
 def _counting(
-    options: Options, wanted: Range, max_bytes: int, guess: int, made: list[str]
+    options: Options, wanted: Range, max_bytes: int, guess: int, made: list[Consumer]
 ) -> Callable[[Connection], int]:
     def count(connection: Connection) -> int:
-        name = f"spark_sizes_{random.getrandbits(64):016x}"
-        made.append(name)
+        consumer = Consumer(options)
+        made.append(consumer)
+        consumer.make(connection, wanted.first, headers_only=True)
         cutter = Cutter(wanted.last, max_bytes)
-        cutter.pending = _create(connection, options, name, wanted.first)
-        subject = options.subject_of(f"CONSUMER.MSG.NEXT.{options.stream}.{name}")
+        cutter.pending = consumer.pending
         while cutter.pending and not cutter.after:
             size = min(PULL_MAX, max(PULL_MIN, guess - cutter.count + guess // 10))
-            cutter.wanted += size
-            connection.publish_request(subject, json.dumps({"batch": size, "expires": PULL_NS}).encode())
+            cutter.wanted += consumer.pull(connection, size)
             while cutter.pending and not cutter.after and cutter.count < cutter.wanted:
                 status = connection.gather(cutter)
-                if status is not None and status.status in NO_MORE:
+                if status is not None:
+                    pull_ended(status)
                     # Removed since they were counted as pending.
                     return cutter.after or wanted.last + 1
-                if status is not None:
-                    raise WireError(f"a pull ended with {status.headers[:80]!r}")
         return cutter.after or wanted.last + 1
 
     return count
-
-
-def _create(connection: Connection, options: Options, name: str, first: int) -> int:
-    """A consumer from that sequence on; how many messages it has."""
-    config: dict[str, Any] = {
-        "name": name,
-        "deliver_policy": "by_start_sequence",
-        "opt_start_seq": first,
-        "ack_policy": "none",
-        "headers_only": True,
-        "mem_storage": True,
-        "num_replicas": 1,
-        "inactive_threshold": CONSUMER_IDLE_NS,
-    }
-    endpoint = f"CONSUMER.CREATE.{options.stream}.{name}"
-    if len(options.subjects) == 1:
-        config["filter_subject"] = options.subjects[0]
-        endpoint += f".{options.subjects[0]}"
-    elif options.subjects:
-        config["filter_subjects"] = list(options.subjects)
-    answer = api(connection, options, endpoint, {"stream_name": options.stream, "config": config})
-    return int(answer["num_pending"])

@@ -91,6 +91,15 @@ def status_of(headers: bytes) -> int:
     return int(code) if code.isdigit() else 0
 
 
+def header_of(headers: bytes, name: bytes) -> bytes:
+    """A field of a server's own header block; empty without it."""
+    start = headers.find(b"\r\n%b:" % name)
+    if start < 0:
+        return b""
+    start += len(name) + 3
+    return headers[start : headers.find(b"\r\n", start)].strip()
+
+
 def parse_servers(text: str) -> tuple[Address, ...]:
     """The addresses of `nats://user:password@host:port,...`; scheme, login and port may be missing."""
     found = []
@@ -214,6 +223,12 @@ class Connection:
             raise WireError(f"could not send for {self._timeout:g} s") from None
         except OSError as error:
             raise broken(error) from error
+
+    def subscribe(self, subject: str) -> None:
+        """Also to this one; the server knows it when this returns, and nothing else may be awaited meanwhile."""
+        self.send(b"SUB %b 2\r\nPING\r\n" % subject.encode())
+        while (line := self._intake.line()) != b"PONG":
+            self._control(line)
 
     def next_reply_number(self) -> int:
         """A number that makes `inbox.<number>` a reply subject of its own."""

@@ -31,6 +31,14 @@ class View:
 
 
 @dataclass
+class Made:
+    """A consumer: what is left of it."""
+
+    left: list[int]
+    delivered: int = 0
+
+
+@dataclass
 class Replicas:
     """The stream S, whose message n has the payload n on the subject s.<n modulo 3>."""
 
@@ -39,6 +47,8 @@ class Replicas:
     last: int = 0  # of the stream; 0: the leader's last message
     config: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)  # the subject of each request
+    consumers: dict[str, Made] = field(default_factory=dict)
+    listening: dict[bytes, Session] = field(default_factory=dict)  # who subscribed to a subject
     port: int = 0
 
     @property
@@ -64,8 +74,6 @@ class Session(threading.Thread):
         super().__init__(daemon=True)
         self.replicas = replicas
         self.connection = connection
-        self.consumer: list[int] = []  # what is left of the one consumer that a connection has
-        self.delivered = 0
 
     def run(self) -> None:
         with contextlib.suppress(OSError), self.connection, self.connection.makefile("rb") as lines:
@@ -74,6 +82,8 @@ class Session(threading.Thread):
                 words = line.split()
                 if words[:1] == [b"PING"]:
                     self.connection.sendall(b"PONG\r\n")
+                elif words[:1] == [b"SUB"]:
+                    self.replicas.listening[words[1]] = self
                 elif words[:1] == [b"PUB"]:
                     payload = lines.read(int(words[3]) + 2)[:-2]
                     self.answer(words[1].decode(), words[2], json.loads(payload or b"{}"))
@@ -84,7 +94,9 @@ class Session(threading.Thread):
         if endpoint.startswith("DIRECT.GET"):
             self.direct(reply, body)
         elif endpoint.startswith("CONSUMER.MSG.NEXT"):
-            self.deliver(reply, body)
+            consumer = self.replicas.consumers[endpoint.rpartition(".")[2]]
+            if self.deliver(consumer, body["batch"]) < body["batch"]:
+                self.send(reply, b"NATS/1.0 408 Request Timeout\r\n\r\n", b"")
         else:
             answer = json.dumps(self.api(endpoint, body)).encode()
             self.connection.sendall(b"MSG %b 1 %d\r\n%b\r\n" % (reply, len(answer), answer))
@@ -104,8 +116,7 @@ class Session(threading.Thread):
             data = base64.b64encode(payload).decode()
             return {"message": {"subject": text.decode(), "seq": found[0], "data": data, "time": STAMP}}
         if endpoint.startswith("CONSUMER.CREATE"):
-            self.consumer = [n for n in self.replicas.view().sequences if n >= body["config"]["opt_start_seq"]]
-            return {"num_pending": len(self.consumer)}
+            return self.consumer(body["config"])
         return {"success": True}
 
     def direct(self, reply: bytes, body: dict[str, Any]) -> None:
@@ -127,17 +138,29 @@ class Session(threading.Thread):
         ended = (len(found) - len(sent), sent[-1])
         self.send(reply, b"NATS/1.0 204 EOB\r\nNats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n\r\n" % ended, b"")
 
-    def deliver(self, reply: bytes, body: dict[str, Any]) -> None:
-        """A pull that is answered with what is there; the end of its time comes at once."""
-        sent, self.consumer = self.consumer[: body["batch"]], self.consumer[body["batch"] :]
+    def consumer(self, config: dict[str, Any]) -> dict[str, Any]:
+        """One that is pulled from, or one that pushes all it has to who listens, and says at once that it is idle."""
+        made = Made([n for n in self.replicas.view().sequences if n >= config["opt_start_seq"]])
+        answer = {"num_pending": len(made.left)}
+        if "deliver_subject" not in config:
+            self.replicas.consumers[config["name"]] = made
+            return answer
+        target = config["deliver_subject"].encode()
+        listener = self.replicas.listening[target]
+        listener.deliver(made, len(made.left))
+        listener.send(target, b"NATS/1.0 100 Idle Heartbeat\r\n\r\n", b"")
+        return answer | {"push_bound": True}
+
+    def deliver(self, consumer: Made, count: int) -> int:
+        """How many there were."""
+        sent, consumer.left = consumer.left[:count], consumer.left[count:]
         for place, number in enumerate(sent):
-            self.delivered += 1
+            consumer.delivered += 1
             subject, payload = message(number)
-            pending = len(sent) - place - 1 + len(self.consumer)
-            ack = b"$JS.ACK.S.c.1.%d.%d.%d.%d" % (number, self.delivered, NANOSECONDS, pending)
+            pending = len(sent) - place - 1 + len(consumer.left)
+            ack = b"$JS.ACK.S.c.1.%d.%d.%d.%d" % (number, consumer.delivered, NANOSECONDS, pending)
             self.connection.sendall(b"MSG %b 1 %b %d\r\n%b\r\n" % (subject, ack, len(payload), payload))
-        if len(sent) < body["batch"]:
-            self.send(reply, b"NATS/1.0 408 Request Timeout\r\n\r\n", b"")
+        return len(sent)
 
     def send(self, reply: bytes, block: bytes, payload: bytes) -> None:
         total = len(block) + len(payload)

@@ -135,3 +135,37 @@ def test_a_permission_that_is_missing_is_named_at_once(kind: str, denied: str) -
         with pytest.raises(Denied, match="_INBOX"):
             list(RangeReader(reading(hub, "deaf"), Range(1, 20)).batches())
         assert time.monotonic() - began < 60
+
+
+@KINDS
+def test_who_must_not_answer_flow_control_pulls(kind: str) -> None:
+    """A user without $JS.FC.> reads a stream that no server pushes without it, to its end."""
+    configuration = ACCOUNTS.replace("{denied}", '"$JS.FC.>"').replace("{{", "{").replace("}}", "}")
+    with servers.running(kind, configuration) as server:
+        hub = Hub(server, {"user": "all", "password": "p"})
+        hub.create(allow_direct=False)
+        hub.fill(1, 20_000, size=300)
+        batches = RangeReader(reading(hub, "some"), Range(1, 20_000)).batches()
+        assert list(range(1, 20_001)) == [n for batch in batches for n in batch.column("sequence").to_pylist()]
+
+
+IMPORTED = """
+listen: 127.0.0.1:{port}
+jetstream { store_dir: "{store}" }
+accounts {
+  OWNER { jetstream: enabled, users: [{ user: all, password: p }]
+          exports: [{ service: "$JS.API.>", response_type: stream }] }
+  GUEST { users: [{ user: guest, password: p }], imports: [{ service: { account: OWNER, subject: "$JS.API.>" } }] }
+}
+"""
+
+
+@KINDS
+def test_the_streams_of_another_account_are_pulled_from(kind: str) -> None:
+    """Where the API is imported from another account, deliveries would go to nobody there; answers find their way."""
+    with servers.running(kind, IMPORTED) as server:
+        hub = Hub(server, {"user": "all", "password": "p"})
+        hub.create(allow_direct=False)
+        hub.fill(1, 100)
+        batches = RangeReader(reading(hub, "guest"), Range(1, 100)).batches()
+        assert list(range(1, 101)) == [n for batch in batches for n in batch.column("sequence").to_pylist()]

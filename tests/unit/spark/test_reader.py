@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from leafd.spark import reader
+from leafd.spark.consumer import Consumer
 from leafd.spark.fetch import ApiError, sequence_at, stream_state, with_connection
 from leafd.spark.options import Options
 from leafd.spark.ranges import DataLoss, Range
 from leafd.spark.reader import RangeReader, size_admitted
+from leafd.spark.wire import Connection, Message
 
 from tests import servers
 
@@ -191,6 +193,43 @@ def test_a_long_range_is_read_by_a_consumer_where_there_may_be_one(hub: Hub, mon
     taken = {"name": "taken", "ack_policy": "none", "inactive_threshold": 600_000_000_000}
     hub.call("CONSUMER.CREATE.FEW.taken", {"stream_name": "FEW", "config": taken})
     assert list(range(1, 51)) == numbers(read(hub.options("FEW"), 1, 50))
+
+
+def test_deliveries_go_on_while_their_flow_control_is_answered(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One consumer pushes a stream that is larger than a server sends ahead."""
+    targets, replies = [], []
+    make, goes_on = Consumer.make, Consumer.goes_on
+
+    def noted(self: Consumer, connection: Connection, first: int, *, target: str = "") -> None:
+        targets.append(target)
+        make(self, connection, first, target=target)
+
+    def answered(self: Consumer, connection: Connection, status: Message) -> bool:
+        replies.append(status.reply)
+        return goes_on(self, connection, status)
+
+    monkeypatch.setattr(Consumer, "make", noted)
+    monkeypatch.setattr(Consumer, "goes_on", answered)
+    hub.create(allow_direct=False)
+    hub.fill(1, 20_000, size=300)
+    assert list(range(1, 20_001)) == numbers(read(hub.options(), 1, 20_000))
+    assert 1 == len(targets) and targets[0]
+    assert any(reply.startswith("$JS.FC.S.") for reply in replies)
+
+
+@pytest.mark.parametrize("stream", ["consumer"], indirect=True)
+@pytest.mark.usefixtures("stream")
+def test_a_range_is_pulled_where_much_would_be_pushed_behind_it(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of a stream is pulled: no more of it than is wanted is sent."""
+    pull, pulls = Consumer.pull, []
+
+    def noted(self: Consumer, connection: Connection, size: int) -> int:
+        pulls.append(size)
+        return pull(self, connection, size)
+
+    monkeypatch.setattr(Consumer, "pull", noted)
+    assert list(range(11, 51)) == numbers(read(hub.options(), 11, 50))
+    assert 40 == sum(pulls)
 
 
 @pytest.mark.usefixtures("stream")
