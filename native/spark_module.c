@@ -1,12 +1,13 @@
 /* spark_module.c: leafd.spark._decode, the module by which the Spark data source reaches native/arrow. It has one
- * function and no state, checks that each buffer is as large as it has to be, and knows nothing of the rest of leafd:
- * it goes to a Spark cluster without it.
+ * function for what is read, three for what is published, and no state, checks that each buffer is as large as it has
+ * to be, and knows nothing of the rest of leafd: it goes to a Spark cluster without it.
  */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
 
 #include "arrow/decode.h"
+#include "arrow/publish.h"
 
 /* Numbers of the caller's that stay from call to call; agent/leafd/spark/decoder.py has the same list. */
 enum {
@@ -157,8 +158,175 @@ done:
     return answer;
 }
 
+/* --- what is published -------------------------------------------------- */
+
+enum { SUBJECT, LINES, DATA, IDS, PUBLISHED_TEXTS };
+
+/* The buffers of columns to publish, two each: ends, bytes. The ids may be missing. */
+typedef struct given {
+    Py_buffer buffer[2 * PUBLISHED_TEXTS];
+    int held;
+    publish_text_t text[PUBLISHED_TEXTS];
+} given_t;
+
+static void given_release(given_t *given) {
+    while (given->held > 0) {
+        PyBuffer_Release(&given->buffer[--given->held]);
+    }
+}
+
+/* Whether elements lie one behind the other, all of them in the column's bytes. */
+static bool text_over(const Py_buffer *ends, const Py_buffer *bytes, uint32_t count, publish_text_t *text) {
+    if (!room_for(ends, (uint64_t)count + 1, sizeof(int32_t))) {
+        return false;
+    }
+    *text = (publish_text_t){.ends = ends->buf, .at = bytes->buf};
+    if (text->ends[0] < 0) {
+        return false;
+    }
+    for (uint32_t row = 0; row < count; row++) {
+        if (text->ends[row + 1] < text->ends[row]) {
+            return false;
+        }
+    }
+    return text->ends[count] <= bytes->len;
+}
+
+static bool given_take(PyObject *columns, Py_ssize_t count, given_t *given) {
+    Py_ssize_t size = PyTuple_Size(columns);
+    if ((size != 2 * IDS && size != 2 * PUBLISHED_TEXTS) || count < 0 || count > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "not as many columns as there are");
+        return false;
+    }
+    for (; given->held < size; given->held++) {
+        PyObject *one = PyTuple_GetItem(columns, given->held);
+        if (PyObject_GetBuffer(one, &given->buffer[given->held], PyBUF_C_CONTIGUOUS) != 0) {
+            return false;
+        }
+    }
+    for (int i = 0; i < size / 2; i++) {
+        if (!text_over(&given->buffer[2 * i], &given->buffer[2 * i + 1], (uint32_t)count, &given->text[i])) {
+            PyErr_SetString(PyExc_ValueError, "a column is too small for its rows");
+            return false;
+        }
+    }
+    return true;
+}
+
+static publish_rows_t given_rows(const given_t *given, Py_ssize_t count) {
+    return (publish_rows_t){(uint32_t)count, given->text[SUBJECT], given->text[LINES], given->text[DATA]};
+}
+
+/* digests(count, columns) -> bytes, BLAKE2_DIGEST a row */
+static PyObject *module_digests(PyObject *self, PyObject *arguments) {
+    (void)self;
+    Py_ssize_t count;
+    PyObject *columns, *answer = NULL;
+    if (!PyArg_ParseTuple(arguments, "nO!", &count, &PyTuple_Type, &columns)) {
+        return NULL;
+    }
+    given_t given = {.held = 0};
+    if (given_take(columns, count, &given)) {
+        publish_rows_t rows = given_rows(&given, count);
+        answer = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)BLAKE2_DIGEST);
+        if (answer != NULL) {
+            publish_digests(&rows, (uint8_t *)PyBytes_AsString(answer));
+        }
+    }
+    given_release(&given);
+    return answer;
+}
+
+/* The frames and where each begins, as bytes and as bytes of 64-bit numbers. */
+static PyObject *frames_of(const publish_rows_t *rows, const publish_ids_t *ids, const publish_line_t *line) {
+    Py_ssize_t size = ((Py_ssize_t)rows->count + 1) * (Py_ssize_t)sizeof(int64_t);
+    PyObject *bounds = PyBytes_FromStringAndSize(NULL, size);
+    if (bounds == NULL) {
+        return NULL;
+    }
+    int64_t *bound = (int64_t *)(void *)PyBytes_AsString(bounds);
+    publish_measure(rows, ids, line, bound);
+    PyObject *frames = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bound[rows->count]);
+    if (frames == NULL) {
+        Py_DecRef(bounds);
+        return NULL;
+    }
+    publish_write(rows, ids, line, (uint8_t *)PyBytes_AsString(frames));
+    return Py_BuildValue("(NN)", frames, bounds);
+}
+
+/* frames(count, columns, scope, digests, counts, inbox, first) -> (frames, bounds)
+ *
+ * With a column of ids, scope, digests and counts are empty; without, counts may be. */
+static PyObject *module_frames(PyObject *self, PyObject *arguments) {
+    (void)self;
+    Py_ssize_t count;
+    long long first;
+    PyObject *columns, *answer = NULL;
+    Py_buffer scope, digests, counts, inbox;
+    if (!PyArg_ParseTuple(arguments, "nO!y*y*y*y*L", &count, &PyTuple_Type, &columns, &scope, &digests, &counts, &inbox,
+                          &first)) {
+        return NULL;
+    }
+    given_t given = {.held = 0};
+    if (!given_take(columns, count, &given)) {
+        goto done;
+    }
+    bool with_ids = given.held > 2 * IDS;
+    if (first < 0 || scope.len > INT32_MAX || inbox.len > INT32_MAX
+        || (!with_ids && !room_for(&digests, (uint64_t)count, BLAKE2_DIGEST))
+        || (counts.len > 0 && !room_for(&counts, (uint64_t)count, sizeof(int64_t)))) {
+        PyErr_SetString(PyExc_ValueError, "a buffer is too small, or a number cannot be");
+        goto done;
+    }
+    publish_rows_t rows = given_rows(&given, count);
+    publish_ids_t ids = {
+        .text = with_ids ? &given.text[IDS] : NULL,
+        .scope = bytes_of(scope.buf, (uint32_t)scope.len),
+        .digests = digests.buf,
+        .counts = counts.len > 0 ? counts.buf : NULL,
+    };
+    publish_line_t line = {bytes_of(inbox.buf, (uint32_t)inbox.len), (uint64_t)first};
+    answer = frames_of(&rows, &ids, &line);
+done:
+    given_release(&given);
+    PyBuffer_Release(&scope);
+    PyBuffer_Release(&digests);
+    PyBuffer_Release(&counts);
+    PyBuffer_Release(&inbox);
+    return answer;
+}
+
+/* acknowledged(received, start, end, prefix, numbers) -> (position, count) */
+static PyObject *module_acknowledged(PyObject *self, PyObject *arguments) {
+    (void)self;
+    Py_buffer received, prefix, numbers;
+    Py_ssize_t start, end;
+    PyObject *answer = NULL;
+    if (!PyArg_ParseTuple(arguments, "y*nny*w*", &received, &start, &end, &prefix, &numbers)) {
+        return NULL;
+    }
+    if (start < 0 || end < start || end > received.len || end - start > INT32_MAX || prefix.len > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "a buffer is too small, or a number cannot be");
+    } else {
+        size_t room = (size_t)numbers.len / sizeof(int64_t);
+        uint32_t taken;
+        uint32_t count = publish_acknowledged(bytes_of((const uint8_t *)received.buf + start, (uint32_t)(end - start)),
+                                              bytes_of(prefix.buf, (uint32_t)prefix.len), numbers.buf,
+                                              room > INT32_MAX ? INT32_MAX : (uint32_t)room, &taken);
+        answer = Py_BuildValue("(nI)", start + (Py_ssize_t)taken, count);
+    }
+    PyBuffer_Release(&received);
+    PyBuffer_Release(&prefix);
+    PyBuffer_Release(&numbers);
+    return answer;
+}
+
 static PyMethodDef METHODS[] = {
     {"decode", module_decode, METH_VARARGS, "Rows out of received bytes; leafd.spark.decoder says more."},
+    {"digests", module_digests, METH_VARARGS, "What ids of rows are made of; leafd.spark.frames says more."},
+    {"frames", module_frames, METH_VARARGS, "Publishes of rows; leafd.spark.frames says more."},
+    {"acknowledged", module_acknowledged, METH_VARARGS, "Numbers of stored publishes; leafd.spark.frames says more."},
     {NULL, NULL, 0, NULL},
 };
 

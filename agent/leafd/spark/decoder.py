@@ -20,13 +20,8 @@ import pyarrow as pa
 
 from .batches import NO_LAST, MissedDelivery, OtherStream, PlainDecoder
 from .columns import Parts, Place, Rows, assemble, headers_of, no_headers
+from .machine import native as _native
 from .wire import Verdict, WireError
-
-_native: Any
-try:
-    from . import _decode as _native  # type: ignore[attr-defined,no-redef,unused-ignore]
-except ImportError:  # a wheel without machine code, or a machine that it is not for
-    _native = None
 
 # Places in the numbers that C keeps from call to call; native/spark_module.c has the same list.
 ROWS_MAX, ROWS, FIELDS_MAX, FIELDS, BYTES_MAX, BYTES = range(6)

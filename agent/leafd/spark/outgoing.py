@@ -17,6 +17,7 @@ the whole batch, however the rows were dealt out: the same at every run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -26,12 +27,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .frames import DIGEST_BYTES, FIXED_BYTES, GivenIds, Ids, MadeIds, Texts, content_id, digests, frame
 from .options import Options
 from .publish import Chunk, Outgoing, Window, header_line
 
 # Rows framed at a time: enough that Arrow's overhead a call does not count, few enough that the window stays full.
 CHUNK_ROWS = 2048
-DIGEST_BYTES = 16
 # Hashes that a task counts, about 150 bytes each. Beyond that a column has to hold the ids.
 COUNTED_MAX = 4_000_000
 # Bytes of rows that a task hands to the driver because the stream had them already.
@@ -64,11 +65,6 @@ class Content:
 
 def _block(lines: bytes, message_id: str) -> bytes:
     return b"NATS/1.0\r\n%bNats-Msg-Id: %b\r\n\r\n" % (lines, message_id.encode())
-
-
-def content_id(scope: str, digest: bytes, count: int) -> str:
-    """The id of the count-th (from 0) of equal rows."""
-    return f"{scope}-{digest.hex()}" + (f".{count}" if count else "")
 
 
 @dataclass(slots=True)
@@ -136,7 +132,8 @@ class RowWriter:
         self._window = window
         self._max_payload = 0
         self._rows = 0
-        self._counts: dict[bytes, int] = {}
+        self._digests: dict[bytes, None] = {}  # the digests that there were; once each, if `_repeated` says nothing
+        self._repeated: dict[bytes, int] = {}
         self._handed_bytes = 0
         self.report = Report(scope)
 
@@ -146,9 +143,9 @@ class RowWriter:
             for start in range(0, batch.num_rows, CHUNK_ROWS):
                 self._write_rows(batch.slice(start, CHUNK_ROWS))
         self._window.drain()
-        self.report.digests = b"".join(self._counts)
-        if max(self._counts.values(), default=1) > 1:
-            self.report.counts = list(self._counts.values())
+        self.report.digests = b"".join(self._digests)
+        if self._repeated:
+            self.report.counts = [self._repeated.get(digest, 1) for digest in self._digests]
         return self.report
 
     def place(self, row: int) -> str:
@@ -161,7 +158,9 @@ class RowWriter:
         refused = columns.refused(self._max_payload, self._id_size())
         for row, reason in refused.items():
             self._refuse(columns.content(row), columns.id_of(row), self._rows + row, reason)
-        keep = np.setdiff1d(np.arange(batch.num_rows), list(refused))
+        keep = np.arange(batch.num_rows)
+        if refused:
+            keep = np.setdiff1d(keep, list(refused))
         if len(keep):
             columns = columns.take(keep) if refused else columns
             self._window.push(self._framed(columns, self._rows + keep))
@@ -175,16 +174,18 @@ class RowWriter:
 
     def count(self, digests: list[bytes]) -> list[int]:
         """How many equal rows came before each, in this task; nothing if none did."""
-        counts = self._counts
+        seen, before = self._digests, len(self._digests)
         found: list[int] = []
-        different = dict.fromkeys(digests, 1)
-        if len(different) == len(digests) and counts.keys().isdisjoint(different):
-            counts.update(different)
-        else:
+        seen.update(dict.fromkeys(digests))
+        if len(seen) - before < len(digests):
+            fresh = set(itertools.islice(reversed(seen), len(seen) - before))  # a dict keeps the order of arrival
             for digest in digests:
-                found.append(counts.get(digest, 0))
-                counts[digest] = found[-1] + 1
-        if len(counts) > COUNTED_MAX:
+                earlier = 0 if digest in fresh else self._repeated.get(digest, 1)
+                fresh.discard(digest)
+                if earlier:
+                    self._repeated[digest] = earlier + 1
+                found.append(earlier)
+        if len(seen) > COUNTED_MAX:
             raise ValueError(
                 f"a task can make ids for {COUNTED_MAX} different rows at most: name a column that holds "
                 "ids (messageIdColumn), or deal the rows out to more partitions"
@@ -207,41 +208,15 @@ class RowWriter:
     # -- frames -----------------------------------------------------------
 
     def _framed(self, columns: _Columns, rows: Any) -> Chunk:
-        count = len(rows)
-        digests: list[bytes] = []
-        if self._id_column:
-            ids = columns.ids
+        ids: Ids
+        if columns.ids is None:
+            made = digests(columns.texts)
+            ids = MadeIds(self._scope, made, self.count(made))
         else:
-            contents = columns.contents().to_pylist()
-            digests = [blake2b(content, digest_size=DIGEST_BYTES).digest() for content in contents]
-            ids = self._content_ids(digests)
-        first = self._window.reserve(count)
-        head = pc.binary_length(columns.lines).to_numpy(zero_copy_only=False) + pc.binary_length(ids).to_numpy()
-        head = head + len(_block(b"", ""))
-        total = head + pc.binary_length(columns.data).to_numpy()
-        frames = _joined(
-            *(
-                b"HPUB ",
-                columns.subjects,
-                f" {self._window.inbox}.".encode(),
-                _decimal(np.arange(first, first + count)),
-            ),
-            *(b" ", _decimal(head), b" ", _decimal(total), b"\r\nNATS/1.0\r\n", columns.lines, b"Nats-Msg-Id: ", ids),
-            *(b"\r\n\r\n", columns.data, b"\r\n"),
-        )
-        _, offsets, data = frames.buffers()
-        bounds = np.frombuffer(offsets, dtype=np.int32)[frames.offset : frames.offset + count + 1]
-        source = _Rows(self, columns, ids, digests, rows)
-        return Chunk(first, memoryview(data), bounds.tolist(), source)
-
-    def _content_ids(self, digests: list[bytes]) -> Any:
-        text = pa.py_buffer(b"".join(digests).hex().encode())
-        hexes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(2 * DIGEST_BYTES), len(digests), [None, text])
-        counts = self.count(digests)
-        suffixes: Any = b""
-        if counts:
-            suffixes = pa.array([b".%d" % count if count else b"" for count in counts], pa.binary())
-        return _joined(f"{self._scope}-".encode(), hexes.cast(pa.binary()), suffixes)
+            ids = GivenIds(columns.ids)
+        first = self._window.reserve(len(rows))
+        frames, bounds = frame(columns.texts, ids, self._window.inbox, first)
+        return Chunk(first, frames, bounds, _Rows(self, columns, ids, rows))
 
     # -- rows that cannot be published ------------------------------------
 
@@ -263,7 +238,7 @@ class RowWriter:
             "Dead-Letter-Size": str(len(content.data)),
         }
         lines = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in told.items() if value)
-        room = self._max_payload - len(lines.encode()) - len(_block(b"", "")) - self._id_size()
+        room = self._max_payload - len(lines.encode()) - FIXED_BYTES - self._id_size()
         letter = Content(self._options.dead_letter_subject, lines.encode(), content.data[: max(0, room)])
         digest = letter.digest()
         count = sum(self.count([digest]))
@@ -278,23 +253,19 @@ class _Rows:
 
     writer: RowWriter
     columns: _Columns
-    ids: Any
-    digests: list[bytes]
+    ids: Ids
     rows: Any
 
-    def _id(self, row: int) -> str:
-        return str(self.ids[row].as_py().decode(errors="replace"))
-
     def outgoing(self, row: int) -> Outgoing:
-        return self.columns.content(row).with_id(self._id(row), self.writer.place(int(self.rows[row])))
+        return self.columns.content(row).with_id(self.ids[row], self.writer.place(int(self.rows[row])))
 
     def duplicate(self, row: int, answer: dict[str, Any]) -> None:
-        if self.digests:
-            self.writer.had(self.digests[row], self.columns.content(row), answer)
+        if isinstance(self.ids, MadeIds):
+            self.writer.had(self.ids.digests[row], self.columns.content(row), answer)
 
     def too_large(self, row: int, reason: str) -> Outgoing | None:
         place = int(self.rows[row])
-        return self.writer.dead_letter(self.columns.content(row), self._id(row), place, reason)
+        return self.writer.dead_letter(self.columns.content(row), self.ids[row], place, reason)
 
 
 class _Columns:
@@ -354,7 +325,7 @@ class _Columns:
         """Which rows cannot be published, and why; ids that no column holds will have that size at most."""
         size = pc.binary_length(self.lines).to_numpy(zero_copy_only=False) + pc.binary_length(self.data).to_numpy()
         size = size + (id_size if self.ids is None else pc.binary_length(self.ids).to_numpy())
-        size = size + len(_block(b"", ""))
+        size = size + FIXED_BYTES
         for row in np.flatnonzero(size > max_payload):
             reason = f"it has {size[row]} bytes, and the server takes {max_payload} (max_payload)"
             self._wrong.setdefault(int(row), reason)
@@ -371,9 +342,9 @@ class _Columns:
         chosen.ids = self.ids.take(places) if self.ids is not None else None
         return chosen
 
-    def contents(self) -> Any:
-        """What is hashed: each row as it is published but for its id. No two different rows give the same bytes."""
-        return _joined(self.subjects, b"\r\n", self.lines, b"\r\n", self.data)
+    @property
+    def texts(self) -> Texts:
+        return Texts(self.subjects, self.lines, self.data)
 
     def content(self, row: int) -> Content:
         subject = self.subjects[row].as_py().decode(errors="replace")
@@ -394,16 +365,6 @@ def _binary(values: Any, name: str) -> Any:
     if not _is_bytes(values.type):
         raise ValueError(f"column {name} has the type {values.type}; it must be a string or binary")
     return values.cast(pa.binary())
-
-
-def _joined(*parts: Any) -> Any:
-    """Columns and constants, joined row by row."""
-    given = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
-    return pc.binary_join_element_wise(*given, pa.scalar(b"", pa.binary()))
-
-
-def _decimal(numbers: Any) -> Any:
-    return pa.array(numbers).cast(pa.string()).cast(pa.binary())
 
 
 def _lengths(headers: Any) -> Any:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import time
 from bisect import bisect_right
 from collections import deque
@@ -21,9 +20,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 from .fetch import ApiError, Patience, api, dial
+from .frames import SUBSCRIPTION, Acknowledgements
 from .options import Options
 from .wire import Connection, Intake, Message, NoResponders, Refused, WireError, frame_publish
 
@@ -36,8 +34,6 @@ GATHERED_MAX = 256
 # So long nobody may answer at the JetStream API before that is taken for a wrong domain; a leaf link that comes back
 # takes less.
 NOBODY_SECONDS = 5.0
-LINE_END = 10
-SUBSCRIPTION = 2  # of the window's inbox; a connection's own is 1
 
 Result = TypeVar("Result")
 
@@ -142,9 +138,7 @@ class Window:
         self._options = options
         # Short, as every message and every acknowledgement carries it.
         self.inbox = f"_INBOX.{random.getrandbits(64):x}"
-        self._acknowledgement = re.compile(
-            rb"MSG %b\.(\d+) %d \d+\r\n\{" % (re.escape(self.inbox.encode()), SUBSCRIPTION)
-        )
+        self._acknowledgements = Acknowledgements(self.inbox)
         self._chunks: deque[Chunk] = deque()
         self._gathered: list[Outgoing] = []
         self._in_flight: set[int] = set()
@@ -305,24 +299,14 @@ class Window:
             raise WireError(f"no acknowledgement within {self._options.timeout:g} s")
 
     def _take_plain(self, intake: Intake) -> bool:
-        """All that has come, if it is nothing but acknowledgements of messages that are newly stored.
-
-        That is so nearly always, and then no object is made of an acknowledgement but its number.
-        """
-        buffer, start = intake.buffer, intake.start
-        end = buffer.rfind(b"}\r\n", start, intake.end) + 3
-        numbers = self._acknowledgement.findall(buffer, start, end) if end > start else []
-        # Each has two lines. More would be a line of another kind between them; JSON has no line end within.
-        lines = np.count_nonzero(np.frombuffer(buffer, np.uint8, end - start, start) == LINE_END) if numbers else 0
-        if not numbers or 2 * len(numbers) != lines:
-            return False
-        if buffer.find(b'"duplicate"', start, end) >= 0 or buffer.find(b'"error"', start, end) >= 0:
-            return False
+        """Acknowledgements of messages that are newly stored, as many as there are; False if none is at the front."""
         if not self.tally.streams:
             return False  # whose name is of interest once
-        intake.start = end
+        intake.start, numbers = self._acknowledgements.take(intake.buffer, intake.start, intake.end)
+        if not numbers:
+            return False
         awaited = len(self._in_flight)
-        self._in_flight.difference_update(map(int, numbers))
+        self._in_flight.difference_update(numbers)
         self.tally.stored += awaited - len(self._in_flight)
         self._got_on()
         return True

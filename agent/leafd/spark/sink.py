@@ -24,8 +24,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from .fetch import ApiError, api, dial, with_connection
+from .frames import content_id
 from .options import Options
-from .outgoing import Content, Missing, Report, RowWriter, content_id, header_lines, missing
+from .outgoing import Content, Missing, Report, RowWriter, header_lines, missing
 from .publish import PublishError, Window
 from .wire import NoResponders, WireError
 
