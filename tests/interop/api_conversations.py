@@ -528,7 +528,66 @@ SOURCING_STEPS = [
     ask("STREAM.INFO.H"),
 ]
 
+S = 1_000_000_000
+# Each value that a server fills in, clamps or changes, or refuses to: (what is there already, what is asked for).
+_CHANGED_STREAMS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    *(({}, {name: -2}) for name in ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")),
+    *(({}, {"max_age": S, "duplicate_window": window}) for window in (0, S, 2 * S)),
+    *(({}, {"duplicate_window": window}) for window in (0, -1, 61 * S)),
+    *(({}, {"subject_delete_marker_ttl": S} | more) for more in ({}, {"allow_msg_ttl": True}, {"deny_purge": True})),
+    *(({}, {"allow_msg_schedules": True} | more) for more in ({}, {"allow_rollup_hdrs": True}, {"discard": "new"})),
+    ({}, {"republish": {"dest": "rp.>"}}),
+    ({}, {"subjects": ["s.*"], "subject_transform": {"src": "s.*", "dest": "u.$1"},
+          "republish": {"src": ">", "dest": ">"}}),
+    ({}, {"mirror": {"name": "OD"}}),
+    ({}, {"mirror": {"name": "OD"}, "mirror_direct": True}),
+    ({}, {"placement": {}}),
+    ({"allow_msg_counter": True}, {"allow_msg_counter": True, "subject_delete_marker_ttl": S}),
+]  # fmt: skip
+_CHANGED_CONSUMERS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    *(({}, {name: -2}) for name in ("max_deliver", "max_waiting", "max_ack_pending", "max_batch", "max_expires",
+                                    "max_bytes", "idle_heartbeat", "inactive_threshold", "priority_timeout")),
+    ({}, {"max_ack_pending": -2, "max_waiting": -2}),
+    *(({}, {"ack_policy": "explicit", "backoff": [S, 2 * S]} | more) for more in ({}, {"ack_wait": S})),
+    *(({}, {"ack_policy": "flow_control", "deliver_subject": "d"} | more)
+      for more in ({}, {"flow_control": True, "idle_heartbeat": S, "max_ack_pending": 5, "inactive_threshold": 2 * S})),
+    ({}, {"priority_policy": "pinned_client", "priority_groups": ["a"]}),
+    ({}, {"sample_freq": "-1"}),
+    ({"durable_name": "d"}, {}),
+    ({}, {"durable_name": "d"}),
+    ({"durable_name": "d"}, {"durable_name": "d", "priority_timeout": -5}),
+]  # fmt: skip
+
+
+def _pedantic_steps() -> list[Step]:
+    """Every such value as a wish and as a change, from a client that is helped and from one that is pedantic."""
+    steps = [stream("OD", subjects=["od"], allow_direct=True)]
+    for number, (before, wanted) in enumerate(_CHANGED_STREAMS):
+        for mode in ({}, {"pedantic": True}):
+            new, old = f"SN{number}{len(mode)}", f"SO{number}{len(mode)}"
+            steps += [] if before else [stream(new, **wanted, **mode), ask(f"STREAM.DELETE.{new}")]
+            steps += [stream(old, **before), update(old, **wanted, **mode), ask(f"STREAM.DELETE.{old}")]
+    limits = {"max_ack_pending": 5, "inactive_threshold": 2 * S}
+    steps += [stream("P0"), stream("P1", consumer_limits=limits)]
+    for there in ("P0", "P1"):
+        for number, (before, wanted) in enumerate(_CHANGED_CONSUMERS):
+            for mode in ({}, {"pedantic": True}):
+                name = f"CONSUMER.CREATE.{there}.c{number}{len(mode)}"
+                request = {"stream_name": there, "config": _named(wanted, name)} | mode
+                if before:
+                    steps.append(ask(name, {"stream_name": there, "config": _named(before, name)}))
+                    steps.append(ask(name, request | {"action": "create"}))
+                steps.append(ask(name, request))
+    return steps
+
+
+def _named(config: dict[str, Any], subject: str) -> dict[str, Any]:
+    """A durable name has to be the one of the request's subject."""
+    return config | ({"durable_name": subject.split(".")[-1]} if "durable_name" in config else {})
+
+
 CONVERSATIONS = {
+    "pedantic": _pedantic_steps(),
     "json": JSON_STEPS,
     "streams": STREAM_STEPS,
     "sources": SOURCE_STEPS,

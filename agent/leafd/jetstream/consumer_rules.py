@@ -47,15 +47,18 @@ PINNED_DEFAULT: Final = 120 * SECOND
 SOURCING_HEARTBEAT: Final = SECOND
 BACKOFF_MAX: Final = 10_000
 EPHEMERAL_THRESHOLD: Final = 5 * SECOND
-_NEVER_NEGATIVE: Final = (
-    "max_waiting",
-    "max_batch",
-    "max_expires",
-    "max_bytes",
-    "idle_heartbeat",
-    "inactive_threshold",
-    "priority_timeout",
-)
+# In the order in which a pedantic request hears of them.
+_LOWEST: Final = {
+    "max_deliver": -1,
+    "max_waiting": 0,
+    "max_ack_pending": -1,
+    "max_batch": 0,
+    "max_expires": 0,
+    "max_bytes": 0,
+    "idle_heartbeat": 0,
+    "inactive_threshold": 0,
+    "priority_timeout": 0,
+}
 _SHORTEST_HEARTBEAT: Final = SECOND // 10
 _SHORTEST_EXPIRES: Final = SECOND // 1000
 _GROUP: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
@@ -107,18 +110,13 @@ def with_defaults(config: ConsumerConfig, context: ConsumerContext, *, pedantic:
 def _without_negatives(config: ConsumerConfig, pedantic: bool) -> ConsumerConfig:
     """Numbers below what means something become what means nothing."""
     changes: dict[str, Any] = {}
-    if config.max_deliver == 0 or config.max_deliver < -1:
-        changes["max_deliver"] = -1
-    if config.max_ack_pending < -1:
-        changes["max_ack_pending"] = -1
-    for name in ("max_deliver", "max_ack_pending"):
-        if pedantic and getattr(config, name) < -1:
-            raise pedantic_error(f"{name} must be set to -1")
-    for name in _NEVER_NEGATIVE:
-        if getattr(config, name) < 0:
+    for name, lowest in _LOWEST.items():
+        if getattr(config, name) < lowest:
             if pedantic:
-                raise pedantic_error(f"{name} must not be negative")
-            changes[name] = 0
+                raise pedantic_error(f"{name} must " + ("be set to -1" if lowest else "not be negative"))
+            changes[name] = lowest
+    if config.max_deliver == 0:
+        changes["max_deliver"] = -1
     return replace(config, **changes)
 
 
@@ -291,7 +289,7 @@ def _check_rest(config: ConsumerConfig) -> None:
             err = f'strconv.Atoi: parsing "{frequency}": value out of range'
             raise errors.CONSUMER_INVALID_SAMPLING.error(err=err)
         if int(frequency) < 0:
-            raise errors.CONSUMER_INVALID_SAMPLING.error(err="")
+            raise errors.CONSUMER_INVALID_SAMPLING.error(err="<nil>")
     if config.flow_control and config.idle_heartbeat == 0:
         raise errors.CONSUMER_WITH_FLOW_CONTROL_NEEDS_HEARTBEATS.error()
     if config.durable_name and config.name and config.name != config.durable_name:
@@ -353,8 +351,9 @@ def is_ephemeral(config: ConsumerConfig) -> bool:
     return not config.durable_name
 
 
-def with_threshold(config: ConsumerConfig) -> ConsumerConfig:
-    """What is stored of an ephemeral that named no threshold; after the comparison with what is there (5.2)."""
-    if is_ephemeral(config) and config.inactive_threshold == 0:
+def with_threshold(config: ConsumerConfig, *, ephemeral: bool) -> ConsumerConfig:
+    """What is stored of an ephemeral that named no threshold; after the comparison with what is there (5.2). An update
+    leaves it what it was made as: with a durable name it keeps a threshold, without one it gets none."""
+    if ephemeral and config.inactive_threshold == 0:
         return replace(config, inactive_threshold=EPHEMERAL_THRESHOLD)
     return config

@@ -95,14 +95,17 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
     name = config.durable_name or config.name
     if name in stream.aside:
         raise errors.CONSUMER_OFFLINE_REASON.error(err=stream.aside[name].reason)
-    existing = stream.consumers.get(name)
+    existing, before = stream.consumers.get(name), None
+    if existing is not None and (before := await _state(context, stream, existing)) is None:
+        removed(context, stream, existing)
+        existing = None
     if existing is not None:
         config = _kept(existing, config)
     surroundings = context.for_consumers(stream)
     config = rules.with_defaults(static_consumer(config), surroundings, pedantic=request.pedantic)
     await aside(len(call.body) + ITEM_WEIGHT * len(stream.config.subjects), rules.check, config, surroundings)
-    if existing is not None:
-        state = await _update(call, stream, existing, config, request.action)
+    if existing is not None and before is not None:
+        state = await _update(call, stream, existing, config, request.action, before)
         call.weight = existing.weight
         return await aside(existing.weight, consumer_info, stream, existing, state)
     if request.action == ACTION_UPDATE:
@@ -140,17 +143,36 @@ def _kept(existing: Consumer, config: ConsumerConfig) -> ConsumerConfig:
     return config
 
 
+async def _state(context: Context, stream: Stream, consumer: Consumer) -> t.ConsumerState | None:
+    """What the plane knows of it. None: its inactivity has removed it in this very moment."""
+    try:
+        return await context.plane.consumer_state(stream.id, consumer.id)
+    except t.PlaneError as error:
+        if error.status != t.Status.NOT_FOUND:
+            raise refused(error, errors.STREAM_GENERAL) from None
+        return None
+
+
+def removed(context: Context, stream: Stream, consumer: Consumer) -> None:
+    """The plane removed an ephemeral that nobody used."""
+    stream.remove_consumer(consumer)
+    if not consumer.hidden:
+        context.advisories.consumer(stream, consumer, "DELETED", "delete")
+
+
 async def _update(
-    call: Call, stream: Stream, existing: Consumer, config: ConsumerConfig, action: str
+    call: Call, stream: Stream, existing: Consumer, config: ConsumerConfig, action: str, state: t.ConsumerState
 ) -> t.ConsumerState:
     context, old = call.context, existing.config
-    if action == ACTION_CREATE and replace(config, metadata=comparable(config.metadata, old.metadata)) != old:
-        raise errors.CONSUMER_ALREADY_EXISTS.error()
+    if action == ACTION_CREATE:
+        if replace(config, metadata=comparable(config.metadata, old.metadata)) != old:
+            raise errors.CONSUMER_ALREADY_EXISTS.error()
+        config = old
     if stream.config.retention == WORKQUEUE and not await _partition_free(stream, existing.name, config.filters):
         raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_UNIQUE.error()
-    state = await context.plane.consumer_state(stream.id, existing.id)
     rules.check_update(old, config, bound=bool(state.push_bound))
-    config = rules.with_threshold(config)
+    if old.inactive_threshold:
+        config = rules.with_threshold(config, ephemeral=rules.is_ephemeral(old))
     if config != old:
         try:
             state = await put(context, stream, replace(existing, config=config))
@@ -204,7 +226,7 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
         name = random_name()
     if len(config.durable_name.encode()) > 255:
         raise errors.CONSUMER_NAME_TOO_LONG.error(max=255)
-    config = rules.with_threshold(config)
+    config = rules.with_threshold(config, ephemeral=rules.is_ephemeral(config))
     consumer = Consumer(context.catalogue.new_consumer_id(), name, config, now_ns())
     try:
         state = await put(context, stream, consumer)
@@ -227,11 +249,9 @@ def _found(call: Call) -> tuple[Stream, Consumer]:
 async def info(call: Call, _request: None) -> dict[str, Any]:
     """A consumer's configuration and positions."""
     stream, consumer = _found(call)
-    try:
-        state = await call.context.plane.consumer_state(stream.id, consumer.id)
-    except t.PlaneError:
-        # Removed by its inactivity in this very moment.
-        raise errors.CONSUMER_NOT_FOUND.error() from None
+    state = await _state(call.context, stream, consumer)
+    if state is None:
+        raise errors.CONSUMER_NOT_FOUND.error()
     call.weight = consumer.weight
     return await aside(consumer.weight, consumer_info, stream, consumer, state)
 

@@ -391,10 +391,7 @@ class JetStream:
         """The plane removed an ephemeral that nobody used."""
         found = self.catalogue.consumer(event.stream, event.consumer)
         if found is not None:
-            stream, consumer = found
-            stream.remove_consumer(consumer)
-            if not consumer.hidden:
-                self._context.advisories.consumer(stream, consumer, "DELETED", "delete")
+            consumers.removed(self._context, *found)
 
     def named(self, stream: int) -> dict[str, str]:
         """The names of a stream and of its account, for the log; empty: it is not known."""
