@@ -280,7 +280,9 @@ status_t sealing_look(sealing_t *sealing, bytes_t record, const uint8_t id[CIPHE
                       size_t why_size) {
     return record_sound(record)
                ? resume_recorded(sealing, NULL, record, id, why, why_size)
-               : refuse(why, why_size, STATUS_CORRUPT, "is encrypted, and the record that tells its key is damaged");
+               : refuse(why, why_size, STATUS_CORRUPT,
+                        "is encrypted, and the record that tells its key is damaged: a start of leafd with its "
+                        "key makes that record anew");
 }
 
 static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id, bool accepted, char *why,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from leafd.doctor import hub
+from leafd.doctor import ask, hub
 from leafd.doctor.findings import Check, Level
 
 from tests import servers
@@ -184,8 +184,9 @@ def test_a_user_who_may_not_come_over_websocket_is_a_fault(plain: Hub, tmp_path:
     assert "LEAFNODE_WS" in one.operator
 
 
-def test_the_wrong_account_at_the_hub_is_found(plain: Hub) -> None:
+def test_the_wrong_account_at_the_hub_is_found(plain: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """The box logs in as a user of an account that has no JetStream."""
+    monkeypatch.setattr(ask, "WAIT_S", 0.5)  # what is asked in vain
     with servers.running(servers.LEAFD, LEAF.replace("REMOTE", plain.remote("none:pnone@"))) as leaf:
         one = found(leaf.directory / "server.conf", Check.HUB_JETSTREAM, Level.WARNING)
     assert ("account NONE has no JetStream" in one.text, "move this box's user" in one.operator) == (True, True)

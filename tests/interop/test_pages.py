@@ -77,29 +77,31 @@ class Site:
         return answer
 
 
-def configured(role: str, line: str, directory: Path, hub: servers.Server | None) -> tuple[servers.Server, str]:
-    """What a line `leafd init` of README makes, with this machine's ports and folders; what it printed."""
+def configured(kind: str, line: str, directory: Path, hub: servers.Server | None) -> tuple[servers.Server, str]:
+    """What a line `leafd init` of README makes, for a server of that kind, with this machine's ports and folders; what
+    it printed."""
     words = shlex.split(line)[1:]
     if hub is not None:
         words = [f"nats-leaf://127.0.0.1:{hub.ports['leaf_port']}" if "example" in word else word for word in words]
     directory.mkdir()
     made = leafd(*words, "--dir", str(directory), "--store", str(directory / "store"))
-    assert 0 == made.returncode, f"{role}: {made.stdout}{made.stderr}"
+    assert 0 == made.returncode, made.stdout + made.stderr
     text = (directory / "leafd.conf").read_text()
     for port, name in ((":4222", ":{port}"), (":8222", ":{http_port}"), ("0.0.0.0:7422", "127.0.0.1:{leaf_port}")):
         text = text.replace(port, name)
-    return servers.make(servers.LEAFD, text, directory), made.stdout
+    return servers.make(kind, text, directory), made.stdout
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+@pytest.fixture(scope="module", params=servers.KINDS)
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The hub is of either kind: what `leafd init hub` writes, nats-server reads as well."""
     directory = tmp_path_factory.mktemp("site")
     init_hub, init_box, restart, *requests = commands(
         (ROOT / "README.md").read_text().split(START)[1].split("\n## ")[0]
     )
     assert "systemctl restart leafd" == restart
-    hub, _ = configured("hub", init_hub, directory / "hub", None)
-    box, said = configured("box", init_box, directory / "box", hub)
+    hub, _ = configured(request.param, init_hub, directory / "hub", None)
+    box, said = configured(servers.LEAFD, init_box, directory / "box", hub)
     # What the second prints, its user, is what the hub's operator enters.
     user = re.search(r"users: \[ (\{ nkey: \w+ \}) \]", said)
     assert user, said
@@ -133,6 +135,14 @@ def test_the_start_of_readme_works_as_it_stands(site: Site) -> None:
     while held.get("messages") != 1:
         assert time.monotonic() < end, held
         held = site.typed(last)["state"]
+
+
+def test_the_guide_has_no_block_that_is_not_run() -> None:
+    """Each line of a block begins with a program that the next test runs, or leaves to tests/packaging."""
+    text = re.sub(r"(?ms)^```.*?^```$", "", (ROOT / "packaging/doc/guide.md").read_text())
+    blocks = re.findall(r"(?m)^ {4,6}(?! )(.*)$", text)
+    assert [re.split(r" {3,}", line)[0] for line in blocks] == commands(text)
+    assert "```" not in text
 
 
 def test_the_guide_s_commands_work_as_they_stand(site: Site) -> None:

@@ -369,11 +369,11 @@ static void updates_of_keys_that_nobody_reads_are_bounded(void) {
     SSL_CTX *context;
     start(&ends, false);
     SSL *ssl = raw_client(&context, TLS1_3_VERSION, ends.client.fd);
-    for (uint32_t i = 0; i < 20 && SSL_do_handshake(ssl) != 1; i++) {
-        tls_desk_turn(desk, now_ns);
+    for (uint32_t i = 0; i < 20 && tls_outcome(ends.server.tls) != TLS_OPEN; i++) {
+        (void)SSL_do_handshake(ssl);
+        tls_desk_turn(desk, now_ns); /* what was left of the last one may be no time at all on a busy machine */
         receive(&ends.server);
     }
-    receive(&ends.server);
     CHECK_EQ_I64(TLS_OPEN, tls_outcome(ends.server.tls));
     for (uint32_t i = 0; i < 100000 && !ends.server.closed; i++) {
         if (SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED) == 1) (void)SSL_write(ssl, "x", 1);
@@ -396,6 +396,13 @@ static void greet(ends_t *ends, tls_context_t *server, tls_context_t *client) {
     tls_give_up(ends->client.tls); /* it needs no seat any more */
 }
 
+/* This thread's time on a processor: how long it waits for one tells nothing. */
+static int64_t used_ns(void) {
+    struct timespec used;
+    CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) == 0);
+    return (int64_t)used.tv_sec * NS_PER_SECOND + used.tv_nsec;
+}
+
 static void handshakes_of_one_turn_take_a_bounded_time(void) {
     enum { MANY = 200 };
     static ends_t ends[MANY];
@@ -406,10 +413,10 @@ static void handshakes_of_one_turn_take_a_bounded_time(void) {
     for (; turns < 2 * MANY && seated < MANY; turns++) {
         uint32_t before = seated;
         tls_desk_turn(desk, now_ns);
-        int64_t began_ns = clock_mono_ns();
+        int64_t began_ns = used_ns();
         /* As the loop does: those whose hello waits are ready, the others are not. */
         for (uint32_t i = before; i < MANY; i++) receive(&ends[i].server);
-        CHECK(clock_mono_ns() - began_ns < 500 * NS_PER_MS);
+        CHECK(used_ns() - began_ns < 500 * NS_PER_MS);
         seated = tls_desk_shaking(desk);
         CHECK(seated > before);
     }

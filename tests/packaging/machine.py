@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -71,6 +72,17 @@ def make_root(root: Path, package: Path) -> None:
     )
     shutil.copy(package, root / "tmp" / package.name)
     sh("chroot", root, "dpkg", "--install", f"/tmp/{package.name}")
+
+
+def newer(package: Path, directory: Path) -> Path:
+    """The same package with a higher version."""
+    folder = directory / "newer"
+    sh("dpkg-deb", "--raw-extract", package, folder)
+    control = folder / "DEBIAN" / "control"
+    control.write_text(re.sub(r"^Version: .*", r"\g<0>.1", control.read_text(), flags=re.MULTILINE))
+    made = directory / "newer.deb"
+    sh("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", folder, made)
+    return made
 
 
 @dataclass

@@ -10,6 +10,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -346,3 +347,32 @@ def test_stop_is_clean(clean: machine.Machine) -> None:
         clean.process.terminate()
 
         assert 0 == clean.process.wait(10)
+
+
+def test_an_upgrade_restarts_the_instances_that_run_and_a_removal_stops_them(
+    clean: machine.Machine, package: Path, tmp_path: Path
+) -> None:
+    """One that does not run is not started. Configurations and streams of instances stay, also after a purge, which
+    says so."""
+    if not clean.booted:
+        pytest.skip("systemd does not boot here, and it is what restarts and stops them")
+    (clean.root / "etc/leafd/up.conf").write_text(
+        "listen: 127.0.0.1:4226\njetstream { store_dir: /var/lib/leafd-up }\n"
+    )
+    (clean.root / "etc/leafd/down.conf").write_text("listen: 127.0.0.1:4227\n")
+    clean.run("systemctl", "start", "leafd@up.service")
+    before = clean.show("MainPID", "leafd@up.service")
+    shutil.copy(machine.newer(package, tmp_path), clean.root / "var/newer.deb")
+
+    clean.run("dpkg", "--install", "/var/newer.deb")
+    after = clean.show("MainPID", "leafd@up.service")
+    states = [clean.show("ActiveState", f"{name}.service") for name in ("leafd", "leafd@up", "leafd@down")]
+    assert (states, after in ("0", before)) == (["active", "active", "inactive"], False)
+
+    clean.run("dpkg", "--remove", "leafd")
+    states = [clean.show("ActiveState", f"{name}.service") for name in ("leafd", "leafd@up", "leafd@down")]
+    assert states == ["inactive"] * 3
+    said = clean.run("dpkg", "--purge", "leafd")
+    assert ("/var/lib/leafd holds streams" in said, "/var/lib/leafd-up holds streams" in said) == (True, True)
+    assert (clean.root / "etc/leafd/up.conf").exists()
+    assert (clean.root / "var/lib/leafd-up/jetstream/data.mdb").exists()

@@ -127,17 +127,6 @@ def c_tests(directory: Path) -> None:
         assert done.returncode == 0, done.stdout[-8000:]
 
 
-def newer(package: Path, directory: Path) -> Path:
-    """The same package with a higher version."""
-    folder = directory / "newer"
-    machine.sh("dpkg-deb", "--raw-extract", package, folder)
-    control = folder / "DEBIAN" / "control"
-    control.write_text(re.sub(r"^Version: .*", r"\g<0>.1", control.read_text(), flags=re.MULTILINE))
-    made = directory / "newer.deb"
-    machine.sh("dpkg-deb", "--root-owner-group", "--build", folder, made)
-    return made
-
-
 def count(running: machine.Machine) -> int:
     return int(machine.sh(*running.network, sys.executable, CLIENT, "count", seconds=60))
 
@@ -148,7 +137,7 @@ def debian(release: str, directory: Path) -> None:
     root = directory / release
     machine.sh("mmdebstrap", "--quiet", "--variant=minbase", release, root)
     inside = ("chroot", root, "env", "DEBIAN_FRONTEND=noninteractive")
-    for path, name in ((package, "leafd.deb"), (newer(package, directory), "newer.deb")):
+    for path, name in ((package, "leafd.deb"), (machine.newer(package, directory), "newer.deb")):
         shutil.copy(path, root / "tmp" / name)
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     machine.sh(*inside, "apt-get", "update", "-q")
