@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from .fetch import ApiError, api, sequence_at
 from .losses import Missing, missing, resume
@@ -33,7 +33,14 @@ NOT_FOUND = 404
 SECOND_LOOK = 3.0  # seconds; who has just taken the lead may not know all yet, who lost it may not know that
 
 States = Mapping[str, StreamState]
-Piece = tuple[str, Range]  # stream, sequences
+
+
+class Piece(NamedTuple):
+    """One task's share."""
+
+    stream: str
+    wanted: Range
+    created: str  # when the stream was made that the sequences are of
 
 
 class Planner:
@@ -147,7 +154,7 @@ class Planner:
                 bounded = bounded.within(0, self._at(name, bounds.before, state) - 1)
             if bounded.last is not None:
                 wholes[name] = Range(bounded.first, bounded.last)
-        return self._deal(wholes)
+        return self._deal(wholes, states)
 
     def _last(self, name: str, state: StreamState) -> int:
         instant = _of_stream(self._options.ending_time, name, "")
@@ -273,14 +280,14 @@ class Planner:
             if after.next > state.last + 1:
                 self._settle(missing(name, after, state))
             wholes[name] = Range(begin.next, min(after.next - 1, state.last))
-        return self._deal(wholes)
+        return self._deal(wholes, states)
 
-    def _deal(self, wholes: Mapping[str, Range]) -> list[Piece]:
+    def _deal(self, wholes: Mapping[str, Range], states: States) -> list[Piece]:
         options = self._options
         dealing = Dealing(
             options.partitions, options.partition_rows_min, options.partitions_min, options.partition_rows_max
         )
-        return deal(wholes, dealing)
+        return [Piece(name, wanted, states[name].created) for name, wanted in deal(wholes, dealing)]
 
     # -- losses -----------------------------------------------------------
 

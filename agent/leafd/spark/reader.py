@@ -111,6 +111,9 @@ class RangeReader:
         """What can be read before something breaks."""
         facts = leader.facts()
         self._look(facts.state)
+        if self._made_anew:
+            self.position = self._wanted.last + 1  # what is left of the range went with its stream
+            return
         domain = domain_of(self._options.api) or leader.domain
         place = Place(self._options.stream, domain, facts.origins)
         while self.position <= self._wanted.last:
@@ -187,7 +190,7 @@ class RangeReader:
         """Nobody else has more: is it the end of the range? If not, a window of messages from who says so."""
         last = self._wanted.last
         found = leader.next_for_sure(self.position, facts)
-        if found is None and not self._made_anew and (now := leader.facts()).state.last < last:
+        if found is None and (now := leader.facts()).state.last < last:
             raise Behind(
                 f"stream {self._options.stream} ends at {now.state.last}, and was planned to be read to {last}"
             )

@@ -40,7 +40,6 @@ from .offsets import Offsets
 from .options import Options, parse_options
 from .planner import Piece, Planner
 from .pushed import Bounds, Pushing
-from .ranges import Range
 from .reader import RangeReader
 
 try:
@@ -107,22 +106,22 @@ def _sink() -> ModuleType:
 
 
 class PiecePartition(InputPartition):
-    """One task's share."""
+    """A piece, as Spark pickles it."""
 
-    def __init__(self, stream: str, wanted: Range) -> None:
+    def __init__(self, piece: Piece) -> None:
         super().__init__(None)
-        self.stream = stream
-        self.wanted = wanted
+        self.piece = piece
 
 
 def _partitions(pieces: list[Piece]) -> list[InputPartition]:
-    return [PiecePartition(*piece) for piece in pieces]
+    return [PiecePartition(piece) for piece in pieces]
 
 
 def _read(options: Options, partition: InputPartition) -> Iterator[Any]:
     if isinstance(partition, PiecePartition):  # Spark makes a plain one when there are none
-        named = replace(options, stream=partition.stream)
-        yield from RangeReader(named, partition.wanted).batches()
+        piece = partition.piece
+        named = replace(options, stream=piece.stream)
+        yield from RangeReader(named, piece.wanted, created=piece.created).batches()
 
 
 class NatsReader(DataSourceReader):

@@ -91,6 +91,22 @@ def test_a_logged_batch_of_a_stream_made_anew_is_passed_over(hub: Hub) -> None:
         stream_reader(hub).partitions(start, end)
 
 
+def test_a_stream_made_anew_after_a_batch_was_planned_is_not_taken_for_the_old_one(hub: Hub) -> None:
+    """Also where the new stream has all the sequences of a task: it is a loss, or the task has no rows."""
+    hub.create()
+    hub.fill(1, 10)
+    for fails in ("true", "false"):
+        reader = stream_reader(hub, failOnDataLoss=fails)
+        start = reader.initialOffset()
+        partitions = reader.partitions(start, latest(reader, start))
+        recreate(hub, 1, 20)
+        if fails == "true":
+            with pytest.raises(DataLoss, match="made anew"):
+                rows(reader, partitions)
+        else:
+            assert [] == rows(reader, partitions)
+
+
 def test_a_purge_beyond_the_batchs_end_leaves_nothing_to_read(hub: Hub) -> None:
     """With failOnDataLoss=false a batch that was purged whole has no rows, and the next one begins behind the purge."""
     hub.create()
@@ -255,7 +271,7 @@ def test_streams_of_a_pattern_are_found_as_they_appear(hub: Hub) -> None:
     noted = latest(reader, end)
     after = latest(reader, noted)
     parts: list[Any] = [*reader.partitions(end, noted), *reader.partitions(noted, after)]
-    assert [("D2", 1), ("D2", 2)] == [(part.stream, n) for part in parts for n in rows(reader, [part])]
+    assert [("D2", 1), ("D2", 2)] == [(part.piece.stream, n) for part in parts for n in rows(reader, [part])]
 
 
 def test_an_idle_query_costs_one_connection_and_few_requests(hub: Hub) -> None:
@@ -298,9 +314,9 @@ def test_pushed_bounds_move_only_what_they_admit(hub: Hub) -> None:
     middle = hub.call("STREAM.MSG.GET.S", {"seq": 250})["message"]["time"]
     planner = Planner(hub.options())
     try:
-        assert [("S", Range(101, 110))] == planner.whole(Bounds(first=101, last=110))
-        ((_, since),) = planner.whole(Bounds(since=middle))
-        ((_, before),) = planner.whole(Bounds(before=middle))
+        assert [("S", Range(101, 110))] == [piece[:2] for piece in planner.whole(Bounds(first=101, last=110))]
+        ((_, since, _),) = planner.whole(Bounds(since=middle))
+        ((_, before, _),) = planner.whole(Bounds(before=middle))
         assert (500, 1) == (since.last, before.first)
         assert before.last + 1 == since.first == 250
         assert [] == planner.whole(Bounds(since="2100-01-01T00:00:00Z"))
