@@ -225,7 +225,7 @@ static const refusal_t *atomic_take(js_t *js, atomic_batch_t *batch, const atomi
     return NULL;
 }
 
-/* ---- a commit that waits for room -------------------------------------------------------------------------------- */
+/* ---- a commit that waits for room, or for a look ----------------------------------------------------------------- */
 
 typedef struct commit_job {
     job_t job;

@@ -37,7 +37,7 @@ typedef struct atomic_refusal {
 
 extern const refusal_t atomic_waits;
 /* Stores all of the batch's messages and answers, or says why not. before: the last one gets the mark of a commit. The
- * refusal may be in room; atomic_waits: there is no room, but there will be, so call again. */
+ * refusal may be in room; atomic_waits: there is no room, but there will be, or the store is looking; so call again. */
 const refusal_t *atomic_commit(js_t *js, const atomic_batch_t *batch, bool before, bytes_t reply,
                                atomic_refusal_t *room);
 

@@ -1,7 +1,8 @@
 /* atomic_commit.c: the commit of an atomic batch: all its messages into the stream in one turn, so that they are in one
  * batch of the journal, whole after a crash or not there at all.
  *
- *     each message: headers > rules > store_group_look         any refusal: nothing is stored
+ *     each message: headers > rules > store_group_look         any refusal: nothing is stored; what takes long to look
+ *                                                      up: it is tried again in the next turn
  *     store_group_reserve                              no room: nothing is stored, or it is tried again at a later tick
  *     append each > rollups and limits > PubAck                nothing of this can fail
  *
@@ -61,6 +62,7 @@ static const refusal_t refused_duplicate = {
     400, 10201, "atomic publish batch contains duplicate message id", {NULL, 0}, false};
 static const refusal_t refused_constant = {400, 10164, "wrong last sequence", {NULL, 0}, false};
 static const refusal_t refused_roll_subject = {500, 10111, "batch rollup sub invalid", {NULL, 0}, false};
+const refusal_t atomic_waits = {UINT32_MAX, 0, "", {NULL, 0}, false};
 static const refusal_t refused_roll_all = {500, 10111, "batch rollup all invalid", {NULL, 0}, false};
 
 /* ---- what the batch has already ---------------------------------------------------------------------------------- */
@@ -160,6 +162,9 @@ static const refusal_t *look_at_store(commit_t *commit, ready_t *ready, uint64_t
     }
     if (taken->appended.verdict == APPEND_DUPLICATE) {
         return &refused_duplicate;
+    }
+    if (taken->appended.verdict == APPEND_LATER) {
+        return &atomic_waits;
     }
     js_name_verdict(taken);
     return &taken->refusal;
@@ -330,8 +335,6 @@ static void *commit_open(commit_t *commit) {
     }
     return memory;
 }
-
-const refusal_t atomic_waits = {UINT32_MAX, 0, "", {NULL, 0}, false};
 
 const refusal_t *atomic_commit(js_t *js, const atomic_batch_t *batch, bool before, bytes_t reply,
                                atomic_refusal_t *room) {

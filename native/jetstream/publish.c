@@ -35,8 +35,9 @@
 static const refusal_t refused_sealed = {400, 10109, "invalid operation on sealed stream", {NULL, 0}, false};
 const refusal_t refused_size = {400, 10054, "message size exceeds maximum allowed", {NULL, 0}, false};
 const refusal_t refused_header = {400, 10097, "header size exceeds maximum allowed of 64k", {NULL, 0}, false};
-/* Never shown: js_publish gives the message to its batch. */
+/* Never shown: js_publish gives the message to its batch, or to those that wait. */
 static const refusal_t refused_batched = {REFUSAL_BATCHED, 0, "", {NULL, 0}, false};
+static const refusal_t refused_later = {REFUSAL_LATER, 0, "", {NULL, 0}, false};
 const refusal_t refused_no_rollup = {500, 10111, "rollup not permitted", {NULL, 0}, false};
 static const refusal_t refused_last_seq = {400, 10071, "wrong last sequence: ", {NULL, 0}, false};
 static const refusal_t refused_last_msg_id = {400, 10070, "wrong last msg ID: ", {NULL, 0}, false};
@@ -151,6 +152,7 @@ __attribute__((noinline)) void js_name_verdict(taken_t *taken) {
     case APPEND_MAX_PER_SUBJECT: refusal = &refused_subject_full; break;
     case APPEND_SEALED: refusal = &refused_sealed; break;
     case APPEND_NO_ROLLUP: refusal = &refused_no_rollup; break;
+    case APPEND_LATER: refusal = &refused_later; break;
     case APPEND_NO_SPACE:
     case APPEND_OUT_OF_ORDER:
     default: refusal = &refused_space;
@@ -177,7 +179,7 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker
     taken->refusal.code = 0;
     const refusal_t *refusal = js_refused_outright(stream, message);
     if (message->header.size == 0 && refusal == NULL) { /* as most are */
-        append_t append = {.subject = message->subject, .payload = message->payload};
+        append_t append = {.subject = message->subject, .payload = message->payload, .waits = taker == TAKER_CLIENT};
         intake_append(js, stream, &append, taken);
         return;
     }
@@ -185,6 +187,7 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker
     memset(&intake, 0, sizeof(intake));
     intake.append.subject = message->subject;
     intake.append.payload = message->payload;
+    intake.append.waits = taker == TAKER_CLIENT;
     if (message->header.size != 0 && refusal == NULL) {
         if (message->header.size > HEADER_BYTES_MAX) {
             refusal = &refused_header;
@@ -222,6 +225,8 @@ static __attribute__((noinline)) void answer_refused(js_t *js, stream_t *stream,
                                                      const refusal_t *refusal, uint64_t seq) {
     if (refusal->code == REFUSAL_BATCHED) {
         js_atomic(js, stream, message);
+    } else if (refusal->code == REFUSAL_LATER) {
+        js_later(js, stream, message);
     } else if (refusal->code == REFUSAL_COUNTED) {
         answer_counted(js, stream, message->reply, seq, refusal->detail);
     } else {
@@ -253,14 +258,7 @@ static inline __attribute__((always_inline)) bytes_t fast_word_of(const message_
     return js_in_fast_batch(reply) ? reply : BYTES_NONE;
 }
 
-void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t shown) {
-    message_t delivered;
-    /* What a consumer delivers to this stream's subject keeps the one that it was stored under. */
-    if (LEAF_UNLIKELY(shown.size != 0)) {
-        delivered = *message;
-        delivered.subject = shown;
-        message = &delivered;
-    }
+static inline __attribute__((always_inline)) void publish(js_t *js, stream_t *stream, const message_t *message) {
     bytes_t word = fast_word_of(message);
     if (LEAF_UNLIKELY(word.size != 0)) {
         js_fast(js, stream, message, word);
@@ -269,6 +267,25 @@ void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t sh
     taken_t taken;
     js_take(js, stream, message, TAKER_CLIENT, &taken);
     answer_taken(js, stream, message, &taken);
+}
+
+void js_publish_held(js_t *js, stream_t *stream, const message_t *message) {
+    publish(js, stream, message);
+}
+
+void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t shown) {
+    message_t delivered;
+    /* What a consumer delivers to this stream's subject keeps the one that it was stored under. */
+    if (LEAF_UNLIKELY(shown.size != 0)) {
+        delivered = *message;
+        delivered.subject = shown;
+        message = &delivered;
+    }
+    if (LEAF_UNLIKELY(stream->later != NULL)) {
+        js_later(js, stream, message);
+        return;
+    }
+    publish(js, stream, message);
 }
 
 static void note_refusal(text_t *out, const refusal_t *refusal) {
@@ -312,6 +329,10 @@ void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, byt
     }
     message_t delivered = *message;
     delivered.subject = shown.size != 0 ? shown : message->subject;
+    if (stream->later != NULL) {
+        js_later(js, stream, &delivered);
+        return;
+    }
     taken_t taken;
     js_take(js, stream, &delivered, TAKER_CLIENT, &taken);
     if (taken.refusal.code < REFUSAL_COUNTED) {

@@ -40,9 +40,11 @@ typedef enum taker {
     TAKER_FAST,   /* a fast batch: it is in no other */
     TAKER_SERVER, /* the server's own: what clients may not say in their headers is not looked at */
 } taker_t;
-/* In place of refusal_t.code: it belongs to an atomic batch; it is stored, and detail is the counter's value. */
+/* In place of refusal_t.code: it belongs to an atomic batch; nothing is decided yet; it is stored, and detail is the
+ * counter's value. */
 #define REFUSAL_BATCHED UINT32_MAX
-#define REFUSAL_COUNTED (UINT32_MAX - 1)
+#define REFUSAL_LATER (UINT32_MAX - 1)
+#define REFUSAL_COUNTED (UINT32_MAX - 2)
 
 /* Reads the headers, checks, appends. Answers nobody. */
 void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker, taken_t *taken);
@@ -55,6 +57,14 @@ void js_answer_refused(js_t *js, const stream_t *stream, bytes_t reply, const re
 void js_add_refusal(text_t *text, const refusal_t *refusal); /* "error":{...} */
 
 extern const refusal_t refused_ttl_off, refused_bad_ttl, refused_no_rollup, refused_size, refused_header, refused_space;
+
+void js_publish_held(js_t *js, stream_t *stream, const message_t *message); /* one that has waited, see later.c */
+
+/* ---- later.c ----------------------------------------------------------------------------------------------------- */
+
+typedef struct later later_t;
+/* The message waits for its turn; for the one that waits already and is being tried: for another one. */
+void js_later(js_t *js, stream_t *stream, const message_t *message);
 
 /* ---- roll.c ------------------------------------------------------------------------------------------------------ */
 

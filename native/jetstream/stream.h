@@ -47,6 +47,7 @@ struct stream {
     bytes_t error_suffix; /* ,"stream":"S","domain":"D","seq":0} */
     sink_t **subjects;
     uint32_t subject_count;
+    struct later *later;       /* publishes that wait for a look of the store, NULL = none */
     stored_rewrite_t *rewrite; /* NULL: stored under the subject it came with, not published again */
     sink_t *direct[2];         /* $JS.API.DIRECT.GET.<stream> and .> */
     int64_t quiet_until_ns;    /* loaded at start: until then its consumers may not be loaded yet */

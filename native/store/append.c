@@ -7,6 +7,7 @@
 #include "base/number.h"
 #include "text/subject.h"
 #include "store/append.h"
+#include "store/follow.h"
 #include "store/message.h"
 #include "store/overlay.h"
 
@@ -15,6 +16,7 @@
 #define EVICTION_SLACK 8192             /* room for what the limits will write in the same call */
 #define GROUP_ROLL 64                   /* messages that a rollup of a group takes out at once */
 #define GROUP_SLACK 256                 /* each of a group's own: ops' headers, keys, its subject's head */
+#define GROUP_SEARCHES 1                /* of expectations with wildcards, in one turn */
 
 typedef struct entry {
     store_stream_t *stream;
@@ -29,12 +31,34 @@ static appended_t append_refused(append_verdict_t verdict) {
     return (appended_t){.verdict = verdict};
 }
 
+/* What is expected of a subject, or of all that a pattern matches, is held against this. */
+static status_t newest_expected(store_stream_t *stream, const append_t *append, append_group_t *group,
+                                uint64_t *actual) {
+    bytes_t subject = append->expected_subject.size > 0 ? append->expected_subject : append->subject;
+    bool at_once = group == NULL && !append->waits;
+    if (stream->messages == 0 || at_once || !subject_has_wildcard(subject)) {
+        *actual = stream->messages > 0 ? subjects_last(stream, subject) : 0;
+        return STATUS_OK;
+    }
+    uint32_t searches = group == NULL ? 1 : (uint32_t)number_less(GROUP_SEARCHES, group->searched);
+    uint32_t left = searches;
+    status_t status = follow_newest(stream, subject, &left, group != NULL, actual);
+    if (group != NULL) {
+        group->searched += searches - left;
+    }
+    return status;
+}
+
 /* last_seq: of the message before it, which may be one that is about to be appended. */
 static inline bool expectation_holds(store_stream_t *stream, const append_t *append, uint64_t last_seq,
-                                     appended_t *out) {
+                                     append_group_t *group, appended_t *out) {
     if (append->has_expected_subject_seq) {
-        bytes_t subject = append->expected_subject.size > 0 ? append->expected_subject : append->subject;
-        uint64_t actual = stream->messages > 0 ? subjects_last(stream, subject) : 0;
+        uint64_t actual = 0;
+        status_t status = newest_expected(stream, append, group, &actual);
+        if (status != STATUS_OK) {
+            *out = append_refused(status == STATUS_AGAIN ? APPEND_LATER : APPEND_NO_SPACE);
+            return false;
+        }
         if (actual != append->expected_subject_seq) {
             *out = (appended_t){.verdict = APPEND_WRONG_LAST_SEQ, .seq = actual};
             return false;
@@ -146,7 +170,7 @@ static bool append_admit(entry_t *entry, int64_t age_now, appended_t *out) {
     const append_t *append = entry->append;
     store_stream_t *stream = entry->stream;
     *out = append_refused(admit_form(entry));
-    if (out->verdict != APPEND_STORED || !expectation_holds(stream, append, stream->last_seq, out)) {
+    if (out->verdict != APPEND_STORED || !expectation_holds(stream, append, stream->last_seq, NULL, out)) {
         return false;
     }
     if (is_duplicate(stream, append, age_now, &out->seq)) {
@@ -305,6 +329,9 @@ static void append_tell(const entry_t *entry) {
     if (LEAF_UNLIKELY(stream->tallies != NULL)) {
         tallies_appended(stream, entry->seq, append->subject);
     }
+    if (LEAF_UNLIKELY(stream->follows != NULL)) {
+        follows_appended(stream, entry->seq, append->subject);
+    }
 }
 
 static void append_after(entry_t *entry) {
@@ -440,7 +467,7 @@ appended_t store_group_look(store_stream_t *stream, append_group_t *group, const
         out.verdict = APPEND_DUPLICATE;
         return out;
     }
-    if (!expectation_holds(stream, append, last_seq, &out)) {
+    if (!expectation_holds(stream, append, last_seq, group, &out)) {
         return out;
     }
     if (may_not_roll(stream, append)) {

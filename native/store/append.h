@@ -25,6 +25,7 @@ typedef enum append_verdict {
     APPEND_NO_SPACE,     /* store limit, disk or map full                 10023 */
     APPEND_NO_ROLLUP,    /* rollup not permitted                          10111 */
     APPEND_OUT_OF_ORDER, /* a mirror's sequence not above the last */
+    APPEND_LATER,        /* nothing is decided yet: to be tried again in the next turn (append_t.waits) */
 } append_verdict_t;
 
 typedef struct append {
@@ -41,6 +42,7 @@ typedef struct append {
     bytes_t expected_msg_id;
     uint8_t rollup;     /* 0 none, 1 sub, 2 all */
     bool skip;          /* take a sequence, store nothing */
+    bool waits;         /* APPEND_LATER, where a look would take longer than a turn may */
     uint64_t force_seq; /* mirrors: the origin's sequence; 0 = next. Gaps are filled as deleted */
     int64_t force_ts;   /* mirrors: the origin's stamp; 0 = now */
     int64_t expires_ts; /* Nats-TTL: wall ns, 0 = none, -1 = never (exempt from max_age) */
@@ -70,9 +72,10 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
  *
  * Until `append` nothing is changed, and from there on nothing fails. Begun with zeros. */
 typedef struct append_group {
-    uint64_t count; /* that were looked at and may be appended, and what they take */
-    uint64_t bytes; /* as the stream counts them */
-    uint64_t need;  /* of the open batch */
+    uint64_t count;    /* that were looked at and may be appended, and what they take */
+    uint64_t bytes;    /* as the stream counts them */
+    uint64_t need;     /* of the open batch */
+    uint32_t searched; /* expectations with wildcards that were not known */
 } append_group_t;
 
 /* The most that `need` may be: more is never in one batch of the journal. */
@@ -80,7 +83,8 @@ uint64_t store_group_most(const store_t *store);
 /* About what a message adds to `need`. */
 uint64_t store_group_need(uint32_t subject_size, uint64_t message_size);
 /* Could it be appended behind those that the group has? APPEND_STORED: it is counted in. Expectations and ids are held
- * against the stream as it is now, but expected_last_seq. on_subject: how many of the group have its subject. */
+ * against the stream as it is now, but expected_last_seq. on_subject: how many of the group have its subject.
+ * APPEND_LATER: look at all of them again in the next turn. */
 appended_t store_group_look(store_stream_t *stream, append_group_t *group, const append_t *append, uint64_t on_subject,
                             moment_t now);
 /* STATUS_FULL: there is no room. STATUS_AGAIN: at a later tick there will be, and until then publishers have to wait

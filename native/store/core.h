@@ -104,6 +104,7 @@ struct store_stream {
     uint64_t ids_done;      /* LMDB's id order below this is done */
     int64_t ids_next;       /* the next id's end of window on the age clock, likewise */
     store_tally_t *tallies; /* counts that are to stay exact, see tally.c */
+    struct follow *follows; /* patterns whose newest message is known or looked for, see follow.c */
     bool purged_empty;      /* purged before it had a message: the reference then says first 1, not 0 */
 };
 

@@ -4,6 +4,7 @@
  */
 #include "base/check.h"
 #include "text/subject.h"
+#include "store/follow.h"
 #include "store/message.h"
 #include "store/overlay.h"
 
@@ -121,6 +122,9 @@ void message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
     }
     if (LEAF_UNLIKELY(stream->tallies != NULL)) {
         tallies_removed(stream, found);
+    }
+    if (LEAF_UNLIKELY(stream->follows != NULL)) {
+        follows_removed(stream, found->seq);
     }
     if (store->hooks.removed != NULL) {
         bytes_t subject = found->sound ? found->message.subject : BYTES_NONE;

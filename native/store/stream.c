@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/crc.h"
+#include "store/follow.h"
 #include "store/message.h"
 #include "store/overlay.h"
 #include "store/record.h"
@@ -115,6 +116,7 @@ static void stream_free(store_stream_t *stream) {
     free(stream->places.at);
     free(stream->expiries.at);
     check(stream->tallies == NULL);
+    follows_end(stream);
     births_free(&stream->births);
     free(stream);
 }

@@ -145,12 +145,100 @@ static void accounts_leave_room(void) {
     js_rig_close(rig);
 }
 
+#define MANY 6000
+
+static void publish_expecting(js_rig_t *rig, const char *subject, const char *reply, const char *header) {
+    message_t message = {.subject = js_rig_text(subject),
+                         .reply = js_rig_text(reply),
+                         .header = header != NULL ? js_rig_text(header) : BYTES_NONE,
+                         .payload = BYTES_LITERAL("p")};
+    js_publish(&rig->js, stream_find(&rig->js, 1), &message, BYTES_NONE);
+}
+
+static uint64_t last_of(js_rig_t *rig) {
+    stream_state_t state;
+    store_stream_state(stream_find(&rig->js, 1)->store, &state);
+    return state.last_seq;
+}
+
+/* s.first is the only one that matches, and far back: all the subjects have to be gone through. */
+static void many_subjects(js_rig_t *rig) {
+    put_default(rig);
+    publish_expecting(rig, "s.first", "", NULL);
+    for (uint32_t i = 1; i < MANY; i++) {
+        char subject[32];
+        snprintf(subject, sizeof(subject), "t.%u", i);
+        publish_expecting(rig, subject, "", NULL);
+    }
+    js_rig_until_durable(rig);
+    rig->heard_size = 0;
+}
+
+#define EXPECT_FIRST(seq)                                                                                              \
+    "NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: " seq                                                            \
+    "\r\nNats-Expected-Last-Subject-Sequence-Subject: *.first\r\n\r\n"
+
+static void long_looks_wait(void) {
+    js_rig_t *rig = js_rig_open();
+    many_subjects(rig);
+    publish_expecting(rig, "s.x", "_I.1", EXPECT_FIRST("1"));
+    publish_expecting(rig, "s.first", "_I.2", NULL);
+    publish_expecting(rig, "s.x", "_I.3", EXPECT_FIRST("1"));
+    publish_expecting(rig, "s.x", "_I.4", EXPECT_FIRST("6002"));
+    CHECK_EQ_U64(MANY, last_of(rig)); /* none of them in this turn */
+    js_rig_turn(rig);
+    CHECK_EQ_U64(MANY, last_of(rig));
+    while (last_of(rig) == MANY) js_rig_turn(rig);
+    js_rig_until_durable(rig);
+    JS_RIG_HEARD("_I.3 {\"error\":{\"code\":400,\"err_code\":10071,\"description\":\"wrong last sequence: 6002\"},"
+                 "\"stream\":\"S\",\"seq\":0}\n"
+                 "_I.1 {\"stream\":\"S\",\"seq\":6001}\n"
+                 "_I.2 {\"stream\":\"S\",\"seq\":6002}\n"
+                 "_I.4 {\"stream\":\"S\",\"seq\":6003}\n",
+                 rig);
+    publish_expecting(rig, "s.x", "_I.5", EXPECT_FIRST("6002")); /* what was looked for is known from then on */
+    CHECK_EQ_U64(6004, last_of(rig));
+    js_rig_until_durable(rig);
+    js_rig_close(rig);
+}
+
+static void waiting_is_bounded(void) {
+    js_rig_t *rig = js_rig_open();
+    many_subjects(rig);
+    publish_expecting(rig, "s.x", "_I.1", EXPECT_FIRST("7"));
+    for (uint32_t i = 1; i < 10000; i++) publish_expecting(rig, "s.x", "", NULL);
+    JS_RIG_HEARD("", rig);
+    publish_expecting(rig, "s.x", "_I.2", NULL);
+    JS_RIG_HEARD("_I.2 {\"error\":{\"code\":429,\"err_code\":10167,\"description\":\"too many requests\"},"
+                 "\"stream\":\"S\",\"seq\":0}\n",
+                 rig);
+    while (last_of(rig) < MANY + 9999) js_rig_turn(rig);
+    js_rig_turn(rig);
+    CHECK(stream_find(&rig->js, 1)->later == NULL);
+    rig->heard_size = 0;
+    publish_expecting(rig, "s.x", "", EXPECT_FIRST("7"));
+    js_rig_until_durable(rig);
+    js_rig_close(rig);
+}
+
+static void a_stream_that_goes_takes_them_along(void) {
+    js_rig_t *rig = js_rig_open();
+    many_subjects(rig);
+    publish_expecting(rig, "s.x", "_I.1", EXPECT_FIRST("1"));
+    publish_expecting(rig, "s.x", "_I.2", NULL);
+    js_rig_close(rig); /* and nothing leaks */
+}
+
 int main(void) {
     RUN("a message is acknowledged when it is on disk, and not before", acknowledged_when_durable);
     RUN("of two reasons to refuse a message the reference's first one is told, at once", refused_at_once);
     RUN("a stream listens to all of its subjects or is not changed", whole_or_not_at_all);
     RUN("a pull is answered out of the stream, and a double ack when its effect is on disk",
         delivered_and_acknowledged);
+    RUN("an expectation about many subjects takes several turns, and what is published behind it keeps its place",
+        long_looks_wait);
+    RUN("so many messages wait for it, and the next one is told so", waiting_is_bounded);
+    RUN("messages that wait go with their stream", a_stream_that_goes_takes_them_along);
     RUN("an account has no more jobs that wait than it leaves places for others", accounts_leave_room);
     return TEST_RESULT();
 }

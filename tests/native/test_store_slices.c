@@ -8,7 +8,7 @@
 #define MESSAGES_MAX 40000
 #define SUBJECTS 3000
 #define TALLIES 4
-#define PATTERNS 14
+#define PATTERNS 16
 #define PROBE_FILTERS 24
 #define FILTERS_MANY 12000
 
@@ -47,8 +47,9 @@ static void name_subjects(void) {
     }
 }
 
-static const char *const patterns[PATTERNS] = {"a.>",   "*.3.*", ">",     "ab.5.*", "none.*", "b.1.1",  "long.>",
-                                               "*.*.3", "a.0.0", "b.*.>", "b.4.4",  "ab.1.8", "ab.2.2", "a.3.3"};
+static const char *const patterns[PATTERNS] = {"a.>",    "*.3.*", ">",     "ab.5.*", "none.*", "b.1.1",
+                                               "long.>", "*.*.3", "a.0.0", "b.*.>",  "b.4.4",  "ab.1.8",
+                                               "ab.2.2", "a.3.3", "*.9.*", "*.*.17"};
 
 static bool matches(uint32_t subject, const char *pattern) {
     return subject_matches(text(subjects[subject]), text(pattern));
@@ -77,9 +78,8 @@ static appended_t put(const char *subject, uint8_t rollup) {
     return got;
 }
 
-static void append_one(void) {
-    uint32_t subject = (uint32_t)(below(3) == 0 ? below(SUBJECTS) : below(40));
-    CHECK_EQ_U64(++model_last, put(subjects[subject], 0).seq);
+static void model_grows(uint32_t subject) {
+    model_last++;
     model[model_last] = (model_message_t){.subject = subject, .alive = true};
     count_of[subject]++;
     last_of[subject] = model_last;
@@ -90,6 +90,12 @@ static void append_one(void) {
         }
         model_dies(oldest);
     }
+}
+
+static void append_one(void) {
+    uint32_t subject = (uint32_t)(below(3) == 0 ? below(SUBJECTS) : below(40));
+    CHECK_EQ_U64(model_last + 1, put(subjects[subject], 0).seq);
+    model_grows(subject);
 }
 
 static void delete_one(void) {
@@ -277,6 +283,51 @@ static void newest_step(void) {
     finder.open = false;
 }
 
+/* ---- an expectation ---------------------------------------------------------------------------------------------- */
+
+static const char *expected; /* the pattern of one that waits; NULL: none does */
+static uint64_t expected_later, expected_known;
+
+static uint64_t model_newest(const char *pattern) {
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < SUBJECTS; i++) {
+        bool newer = count_of[i] > 0 && last_of[i] > newest;
+        newest = newer && matches(i, pattern) ? last_of[i] : newest;
+    }
+    return newest;
+}
+
+/* What is expected is right, or not, at the moment when it is decided. */
+static void expect_step(void) {
+    if (model_last >= MESSAGES_MAX - 2) {
+        return;
+    }
+    expected = expected != NULL ? expected : patterns[below(PATTERNS)];
+    uint64_t newest = model_newest(expected);
+    uint32_t subject = (uint32_t)below(SUBJECTS);
+    append_t append = {.subject = text(subjects[subject]),
+                       .payload = text("p"),
+                       .has_expected_subject_seq = true,
+                       .expected_subject_seq = below(2) == 0 ? newest : below(model_last + 1),
+                       .expected_subject = text(expected),
+                       .waits = true};
+    appended_t got = store_append(stream, &append, rig.now);
+    if (got.verdict == APPEND_NO_SPACE || got.verdict == APPEND_LATER) {
+        expected_later += got.verdict == APPEND_LATER;
+        return;
+    }
+    if (append.expected_subject_seq == newest) {
+        CHECK_EQ_U64(APPEND_STORED, got.verdict);
+        CHECK_EQ_U64(model_last + 1, got.seq);
+        model_grows(subject);
+    } else {
+        CHECK_EQ_U64(APPEND_WRONG_LAST_SEQ, got.verdict);
+        CHECK_EQ_U64(newest, got.seq);
+    }
+    expected_known++;
+    expected = NULL;
+}
+
 /* ---- a purge ----------------------------------------------------------------------------------------------------- */
 
 typedef struct purger {
@@ -362,6 +413,7 @@ static void duel(uint64_t seed) {
         }
         walk_step();
         newest_step();
+        expect_step();
         purge_step();
         disturb();
     }
@@ -373,6 +425,7 @@ static void duel(uint64_t seed) {
     walker.walk = NULL;
     store_newest_end(&finder.newest);
     finder.open = false;
+    expected = NULL;
     store_purge_end(&purger.purge);
     purger.open = false;
     rig_close(&rig);
@@ -389,6 +442,7 @@ static void duels(void) {
             duel(seed);
         }
     }
+    CHECK(one != NULL || (expected_later > 0 && expected_known > 0));
     for (uint32_t i = 0; i < SUBJECTS; i++) {
         free(subjects[i]);
         subjects[i] = NULL;
