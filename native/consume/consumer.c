@@ -149,6 +149,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
     consumer_derive(consumer);
     concern_forget(&consumer->group->concern);
     if (!same_filters(old.filters, consumer->setup.filters)) {
+        store_ahead_end(&consumer->ahead);
         consumer_recount(consumer);
         if (consumer->survey) survey_again(consumer); /* that was counted with the old filters */
         retention_sweep(consumer->group, 0, 0, now.mono_ns);
@@ -170,6 +171,7 @@ void consumer_destroy(consumer_t *consumer) {
     pending_free(&consumer->pending);
     store_tally_close(consumer->tally);
     survey_end(consumer);
+    store_ahead_end(&consumer->ahead);
     free(consumer->selection.seqs);
     free(consumer->text);
     free(consumer);

@@ -149,7 +149,8 @@ static found_t find_new(consumer_t *consumer, outgoing_t *out) {
     selection_end(selection);
     if (consumer->cursor > visible) return at_end(consumer, visible);
     uint64_t from = consumer->cursor;
-    switch (store_next(consumer->stream, consumer->setup.filters, &from, visible, SCAN_BUDGET, &out->message)) {
+    switch (store_next_ahead(consumer->stream, &consumer->ahead, consumer->setup.filters, &from, visible, SCAN_BUDGET,
+                             &out->message)) {
     case STATUS_OK: return FOUND;
     case STATUS_AGAIN: consumer->cursor = from; return FOUND_AGAIN;
     case STATUS_NOT_FOUND: return at_end(consumer, visible);

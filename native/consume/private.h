@@ -97,6 +97,7 @@ struct consumer {
     bool ended;           /* the last look found nothing up to the visible end: for no_wait and replay */
     pending_t pending;
     selection_t selection;
+    store_ahead_t ahead;
 
     requests_t requests; /* pull */
     pin_t pin;

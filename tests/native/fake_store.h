@@ -241,6 +241,16 @@ status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, u
     return STATUS_NOT_FOUND;
 }
 
+status_t store_next_ahead(store_stream_t *stream, store_ahead_t *ahead, filters_t filters, uint64_t *from,
+                          uint64_t upto, uint32_t budget, stored_message_t *out) {
+    (void)ahead;
+    return store_next(stream, filters, from, upto, budget, out);
+}
+
+void store_ahead_end(store_ahead_t *ahead) {
+    (void)ahead;
+}
+
 status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
     filters_t filters = {.patterns = &pattern, .count = 1};
     for (uint64_t seq = upto < stream->last ? upto : stream->last; seq > 0; seq--) {

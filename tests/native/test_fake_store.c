@@ -6,12 +6,14 @@
  */
 #include "store_rig.h"
 
+#define store_ahead_end fake_store_ahead_end
 #define store_count fake_store_count
 #define store_delete fake_store_delete
 #define store_last_by_subject fake_store_last_by_subject
 #define store_newest fake_store_newest
 #define store_newest_end fake_store_newest_end
 #define store_next fake_store_next
+#define store_next_ahead fake_store_next_ahead
 #define store_read fake_store_read
 #define store_record_delete fake_store_record_delete
 #define store_record_delete_prefix fake_store_record_delete_prefix
@@ -34,12 +36,14 @@
 #define store_walk_open fake_store_walk_open
 #define store_walk_step fake_store_walk_step
 #include "fake_store.h"
+#undef store_ahead_end
 #undef store_count
 #undef store_delete
 #undef store_last_by_subject
 #undef store_newest
 #undef store_newest_end
 #undef store_next
+#undef store_next_ahead
 #undef store_read
 #undef store_record_delete
 #undef store_record_delete_prefix

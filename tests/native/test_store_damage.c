@@ -108,6 +108,37 @@ static void flipped_message(void) {
     rig_close(&rig);
 }
 
+/* The way back from the newest ends at the damaged one. */
+static void broken_chain_hides_nothing(void) {
+    open_rig();
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    for (int i = 1; i <= 1000; i++) {
+        rig_put(&rig, stream, i % 200 == 0 ? "dam.rare" : "dam.other", i == 600 ? "THE-DAMAGED-ONE" : "sound");
+    }
+    rig_checkpoint(&rig);
+    store_close(rig.store);
+    int fd = open_lmdb();
+    flip(fd, find_in_lmdb(fd, "THE-DAMAGED-ONE"), 1);
+    close(fd);
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    bytes_t filter = text("dam.rare");
+    store_ahead_t ahead = {0};
+    stored_message_t message;
+    uint64_t from = 1, sum = 0;
+    status_t status;
+    do {
+        filters_t only = {.patterns = &filter, .count = 1};
+        status = store_next_ahead(stream, &ahead, only, &from, UINT64_MAX, 100, &message);
+        sum += status == STATUS_OK ? message.seq : 0;
+        from += status == STATUS_OK;
+    } while (status == STATUS_OK || status == STATUS_AGAIN);
+    CHECK_EQ_U64(200 + 400 + 800 + 1000, sum);
+    CHECK(has_alarm(ALARM_CORRUPT));
+    store_ahead_end(&ahead);
+    rig_close(&rig);
+}
+
 static void damaged_can_leave(void) {
     fill_three();
     int fd = open_lmdb();
@@ -465,6 +496,7 @@ static void short_writes(void) {
 
 int main(void) {
     RUN("no flipped bit in a stored message is ever served; it is alarmed, and the stream goes on", flipped_message);
+    RUN("a damaged message hides no other one of its subject, and is alarmed", broken_chain_hides_nothing);
     RUN("a damaged message can be removed by a limit", damaged_can_leave);
     RUN("a damaged head is alarmed, its messages stay readable", flipped_head);
     RUN("a damaged record fails alone", flipped_record);
