@@ -53,8 +53,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     # ---- who uses the JetStream API
     "Long work on a stream": (
         "native/test_plane_jobs.c: long work is answered once and whole, and others are served between its steps",
-        "native/test_jetstream.c: an expectation about many subjects takes several turns, and what is published behind it "
-        "keeps its place",
+        "native/test_jetstream.c: an expectation about many subjects takes several turns, "
+        "and what is published behind it keeps its place",
         "native/test_jetstream.c: so many messages wait for it, and the next one is told so",
     ),
     "A stored stream or consumer that cannot be loaded": (
