@@ -325,6 +325,9 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
 #define SUBSCRIBE_API 1
+/* a stream template's: comes only with what no stream of the account takes, and whoever published it is not read until
+ * the message is repaid, so that what he sends next comes behind it */
+#define SUBSCRIBE_TEMPLATE 2
 
 #define IMPORT_STREAM 1  /* what is published at the exporter's comes to the importer's subscriptions */
 #define IMPORT_SERVICE 2 /* what is published at the importer's comes to the exporter's subscriptions */
@@ -341,6 +344,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* control asks: the subject is its own. Without it somebody else named the subject, and JetStream's own subjects
  * ($JS.API, $JS.ACK) do not hear of it */
 #define PUBLISH_REQUEST 4
+/* to streams alone: everybody else has had it */
+#define PUBLISH_STREAMS 8
 
 #define CLOSE_CLIENT 1 /* the peer closed */
 #define CLOSE_PROTOCOL 2

@@ -143,12 +143,14 @@ class SubscribeFlag(IntFlag):
     """How a control subscription behaves (SUBSCRIBE_* of abi.h)."""
 
     API = abi.SUBSCRIBE_API
+    TEMPLATE = abi.SUBSCRIBE_TEMPLATE
 
 
 class PublishFlag(IntFlag):
     """How a control publish leaves (PUBLISH_* of abi.h)."""
 
     REQUEST = abi.PUBLISH_REQUEST
+    STREAMS = abi.PUBLISH_STREAMS
 
 
 class LineKind(IntEnum):

@@ -549,7 +549,7 @@ class Commands(ABC):
     # ---- records of the control side
 
     async def record_put(self, key: bytes, value: bytes) -> None:
-        """Stores a small record; returns when it is on disk."""
+        """Stores a small record, or with no value removes it; returns when that is on disk."""
         await self._request("RECORD_PUT", "writing a record", strings={"key": key, "value": value})
 
     # ---- answers

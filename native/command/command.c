@@ -259,7 +259,9 @@ void command_subscribe(plane_t *plane, const plane_command_t *command, account_t
         command_done(plane, command, STATUS_EXISTS);
         return;
     }
-    target_kind_t kind = (command->arg & SUBSCRIBE_API) != 0 ? TARGET_API : TARGET_CONTROL;
+    target_kind_t kind = (command->arg & SUBSCRIBE_API) != 0        ? TARGET_API
+                         : (command->arg & SUBSCRIBE_TEMPLATE) != 0 ? TARGET_TEMPLATE
+                                                                    : TARGET_CONTROL;
     subscription_t *one;
     status_t status = subscription_add(plane, account, NULL, kind, NULL, subject, queue, BYTES_NONE, 1, 0, &one);
     if (status == STATUS_OK) {
@@ -291,12 +293,14 @@ void command_publish(plane_t *plane, const plane_command_t *command, account_t *
         return;
     }
     text_t out;
+    uint32_t flags = (command->arg & PUBLISH_REQUEST) != 0 ? 0u : PUBLICATION_UNJUDGED;
+    flags |= (command->arg & PUBLISH_STREAMS) != 0 ? PUBLICATION_INSIDE : 0u;
     publication_t publication = {.account = account,
                                  .message = {.subject = domain_subject(account, subject, &out),
                                              .reply = reply,
                                              .header = header,
                                              .payload = command_body(command)},
-                                 .flags = (command->arg & PUBLISH_REQUEST) != 0 ? 0u : PUBLICATION_UNJUDGED};
+                                 .flags = flags};
     command_answer(plane, command, STATUS_OK, publish(plane, &publication), 0, BYTES_NONE);
 }
 

@@ -138,6 +138,7 @@ event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t 
     entry->size = size;
     entry->batch = 0;
     entry->token = 0;
+    entry->alone = false;
     uint8_t *at = entry->bytes;
     at = slice_take(at, subject, &entry->event.subject, &entry->event.subject_size);
     at = slice_take(at, reply, &entry->event.reply, &entry->event.reply_size);
@@ -276,7 +277,8 @@ bool event_offer(exchange_t *exchange, event_entry_t *entry, uint64_t peer, uint
     push_quiet(exchange);
     entry->token = take_place(exchange);
     entry->event.token = entry->event.kind == EVENT_MESSAGE ? entry->token : 0;
-    exchange->debts[entry->token - 1] = (exchange_debt_t){.peer = peer, .size = entry->size, .account = account};
+    exchange->debts[entry->token - 1] =
+        (exchange_debt_t){.peer = peer, .size = entry->size, .account = account, .alone = entry->alone};
     exchange->owed.messages++;
     exchange->owed.bytes += entry->size;
     status_t status = ring_push(exchange->messages, entry);

@@ -40,6 +40,7 @@ struct event_entry {
     uint64_t size;
     uint64_t batch; /* of a completion that waits for the disk: held.h */
     uint32_t token; /* of the ring of messages: its debt; 0 = of the other ring */
+    bool alone;     /* likewise: whoever sent it waits until it is repaid */
     uint8_t bytes[];
 };
 
@@ -60,7 +61,10 @@ typedef struct exchange_debt {
     uint64_t peer; /* 0 = nobody's */
     uint64_t size; /* 0 = this place is free */
     uint32_t account;
-    uint32_t next_free;
+    union {
+        uint32_t next_free; /* of a place that is free */
+        uint32_t alone;     /* of one that is not: 1: its peer is not read before it is repaid */
+    };
 } exchange_debt_t;
 
 typedef struct exchange {

@@ -351,7 +351,9 @@ void record_put(js_t *js, const plane_command_t *command) {
     bytes_t key = strings_next(&strings);
     bytes_t value = strings_next(&strings);
     bool valid = store != NULL && key.size != 0;
-    status_t status = valid ? store_record_put(store, RECORD_CONTROL, key, value) : STATUS_INVALID;
+    status_t status = !valid            ? STATUS_INVALID
+                      : value.size != 0 ? store_record_put(store, RECORD_CONTROL, key, value)
+                                        : store_record_delete(store, RECORD_CONTROL, key);
     if (status != STATUS_OK) {
         js_done(js, command, status);
         return;

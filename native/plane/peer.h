@@ -132,6 +132,7 @@ struct peer {
     reply_t *replies;         /* ways back to it */
     int64_t stalled_until_ns; /* it feeds a crowded queue: not read for a moment; 0 = read */
     owed_t owed;              /* for messages that control is not done with */
+    uint32_t alone;           /* of these, such that it is not read before control is done with them */
     int64_t flooding_ns;      /* leafs: since when they have owed much; 0 = they do not */
     /* leafs: second of its -ERR lines, how many of them control was told, and how many not */
     int64_t errors_ns;

@@ -12,6 +12,9 @@
  * nothing. The same holds for what no connection sent (advisories). Messages without room are refused: nobody took
  * them, their senders are told.
  *
+ * Alone. Who publishes what a stream is still to be made for waits until control is done with that message: so his next
+ * one does not overtake it. A link waits its flood_ns at most.
+ *
  * A leaf link speaks for many, carries more than requests, and is cut by a server at its other end that cannot write
  * for long. So its credit is larger, and one that floods without a pause for its flood_ns is read again: its requests
  * beyond the credit are refused instead. That also ends a wait for an answer that would have to come over the link that
@@ -89,10 +92,11 @@ static void debt_settle(plane_t *plane, const exchange_debt_t *debt) {
         return; /* gone; its account owed for it until now */
     }
     owed_pay(&peer->owed, debt);
+    peer->alone -= debt->alone;
     if (peer->owed.messages < peer->protocol->credit->crowded / 2) {
         peer->flooding_ns = 0;
     }
-    if (peer->held_back && !peer_owes(plane, peer, 2)) {
+    if (peer->held_back && peer->alone == 0 && !peer_owes(plane, peer, 2)) {
         peer_let_go(plane, peer);
     }
 }
@@ -153,6 +157,7 @@ static void owed_add(owed_t *owed, uint64_t size) {
 bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry) {
     account_t *account = peer == NULL ? NULL : peer->account;
     uint64_t size = entry == NULL ? 0 : entry->size;
+    bool alone = entry != NULL && entry->alone;
     if (!event_offer(&plane->exchange, entry, peer == NULL ? 0 : peer->id, account == NULL ? 0 : account->js.id)) {
         return false;
     }
@@ -160,11 +165,15 @@ bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry) {
         owed_add(&account->owed, size);
     }
     owed_add(peer == NULL ? &plane->inside : &peer->owed, size);
-    if (peer == NULL || peer->held_back || peer->state != PEER_ADMITTED || !peer_owes(plane, peer, 1)) {
+    if (peer == NULL) {
+        return true;
+    }
+    peer->alone += alone;
+    if (peer->held_back || peer->state != PEER_ADMITTED || !(alone || peer_owes(plane, peer, 1))) {
         return true;
     }
     settle_all(plane); /* what is known at this tick's beginning may be old */
-    if (peer_owes(plane, peer, 1)) {
+    if (peer->alone != 0 || peer_owes(plane, peer, 1)) {
         peer_hold_back(plane, peer);
     }
     return true;

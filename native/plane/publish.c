@@ -110,9 +110,22 @@ static bool answered_here(bytes_t subject) {
            || bytes_starts(subject, BYTES_LITERAL("$JS.API.DIRECT.GET."));
 }
 
+/* Asked for templates alone: what was matched for this message is in the cache. */
+static bool stream_takes(const publication_t *publication) {
+    const route_match_t *match = route_match(publication->account->route, publication->message.subject);
+    for (uint32_t i = 0; i < match->plain_count; i++) {
+        if (match->plain[i]->kind == TARGET_STREAM) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool deliver_control(plane_t *plane, const subscription_t *one, const publication_t *publication,
                             const message_t *shown) {
-    if ((one->flags & SUBSCRIPTION_DEAD) != 0 || (one->target.kind == TARGET_API && answered_here(shown->subject))) {
+    bool template = one->target.kind == TARGET_TEMPLATE;
+    if ((one->flags & SUBSCRIPTION_DEAD) != 0 || (one->target.kind == TARGET_API && answered_here(shown->subject))
+        || (template && stream_takes(publication))) {
         return false;
     }
     peer_t *origin = publication->origin;
@@ -126,6 +139,7 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
         entry->event.arg = origin == NULL ? 0 : origin->id;
         entry->event.arg2 = origin == NULL ? 0 : origin->kind;
         entry->event.code = origin == NULL || origin->account == NULL ? 0 : origin->account->js.id;
+        entry->alone = template;
     }
     /* Refused: nobody took it, which its sender is told as any other request without an answer. */
     return pressure_offer(plane, origin, entry);

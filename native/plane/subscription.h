@@ -24,7 +24,8 @@ typedef enum target_kind {
     TARGET_CLIENT = 0,
     TARGET_LEAF,
     TARGET_CONTROL,
-    TARGET_API, /* control's, where JetStream's requests come in: SUBSCRIBE_API */
+    TARGET_API,      /* control's, where JetStream's requests come in: SUBSCRIBE_API */
+    TARGET_TEMPLATE, /* control's, for what no stream takes: SUBSCRIBE_TEMPLATE */
     TARGET_STREAM,
     TARGET_ACK,
     TARGET_FLOW,

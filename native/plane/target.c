@@ -29,6 +29,12 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
                     .withheld = PUBLICATION_INSIDE | NOT_FOR_JETSTREAM,
                     .subscription = true,
                     .jetstream = true},
+    /* What we answer to a subject of somebody's choice makes no stream. */
+    [TARGET_TEMPLATE] = {.order = ORDER_QUEUE,
+                         .told = TOLD_ALWAYS,
+                         .withheld = PUBLICATION_INSIDE | PUBLICATION_UNJUDGED,
+                         .subscription = true,
+                         .casts_shadows = true},
     [TARGET_STREAM] =
         {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .take = inside_stream, .feeds = true, .casts_shadows = true},
     [TARGET_ACK] = {.order = ORDER_INSIDE,

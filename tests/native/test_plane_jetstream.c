@@ -357,6 +357,99 @@ static void nothing_of_ours_asks_the_api(void) {
     rig_close_and_remove(plane);
 }
 
+static void publish_to_streams(plane_t *plane, const char *subject, const char *reply, const char *body) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, subject);
+    rig_pack(&strings, reply);
+    rig_pack(&strings, "");
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_PUBLISH,
+                              .account = RIG_ACCOUNT,
+                              .token = 7,
+                              .arg = PUBLISH_STREAMS,
+                              .body = (const uint8_t *)body,
+                              .body_size = (uint32_t)strlen(body)},
+            &strings);
+}
+
+static void template_subject(plane_t *plane) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "s.*");
+    rig_pack(&strings, "");
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = 78, .arg = SUBSCRIBE_TEMPLATE},
+            &strings);
+}
+
+/* Control takes it, and is not done with it. Its slices are gone. */
+static plane_event_t message_taken(plane_t *plane, const char *payload) {
+    plane_event_t event = {0};
+    while (event.kind != EVENT_MESSAGE) {
+        CHECK_EQ_U64(1, exchange_poll(&plane->exchange, &event, 1));
+        if (event.kind == EVENT_MESSAGE) CHECK_TEXT(payload, event.payload, event.payload_size);
+        exchange_release(&plane->exchange, 1);
+    }
+    return event;
+}
+
+static void a_template_gets_what_no_stream_takes(void) {
+    plane_t *plane = rig_open_fresh("");
+    plane_event_t event;
+    template_subject(plane);
+    put_stream(plane, stream_defaults, "s.a", false);
+    peer_t *a = rig_client(plane), *b = rig_client(plane);
+    rig_feed(plane, b, "SUB s.b 1\r\n");
+    rig_feed(plane, a, "SUB _I 1\r\nPUB s.a 1\r\nw\r\n");
+    CHECK(!rig_event(plane, EVENT_MESSAGE, &event));
+    rig_feed(plane, a, "PUB s.b _I 1\r\nx\r\nPUB s.b _I 1\r\ny\r\nPING\r\n");
+    event = message_taken(plane, "x");
+    CHECK_EQ_U64(78, event.target);
+    uint64_t token = event.token;
+    core_settle(plane);
+    core_again(plane);
+    CHECK(a->held_back); /* y does not overtake x */
+    RIG_HEARD("", a);
+    RIG_HEARD("MSG s.b 1 _I 1\r\nx\r\n", b);
+    publish_to_streams(plane, "s.b", "_I", "x");
+    CHECK(rig_event(plane, EVENT_DONE, &event));
+    CHECK_EQ_U64(0, event.arg); /* there is none yet */
+    put_stream(plane, stream_defaults, "s.>", false);
+    publish_to_streams(plane, "s.b", "_I", "x");
+    CHECK(rig_event(plane, EVENT_DONE, &event));
+    CHECK_EQ_U64(1, event.arg);
+    exchange_repay(&plane->exchange, token);
+    core_settle(plane);
+    core_again(plane);
+    rig_settle(plane);
+    CHECK(!a->held_back);
+    RIG_HEARD("PONG\r\nMSG _I 1 22\r\n{\"stream\":\"S\",\"seq\":2}\r\nMSG _I 1 22\r\n{\"stream\":\"S\",\"seq\":3}\r\n",
+              a);
+    RIG_HEARD("MSG s.b 1 _I 1\r\ny\r\n", b); /* once each */
+    rig_close_and_remove(plane);
+}
+
+static void who_waits_for_a_template_waits_for_nothing_else(void) {
+    plane_t *plane = rig_open_fresh("");
+    template_subject(plane);
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "api");
+    rig_pack(&strings, "");
+    rig_run(plane, (plane_command_t){.op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = 79}, &strings);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "PUB api 0\r\n\r\nPUB s.b 1\r\nx\r\nPUB s.b 1\r\ny\r\n");
+    plane_event_t asked = message_taken(plane, ""), kept = message_taken(plane, "x");
+    CHECK_EQ_U64(78, kept.target);
+    exchange_repay(&plane->exchange, asked.token);
+    core_settle(plane);
+    CHECK(a->held_back);
+    exchange_repay(&plane->exchange, kept.token);
+    core_settle(plane);
+    CHECK(!a->held_back);
+    core_again(plane);
+    CHECK_EQ_U64(78, message_taken(plane, "y").target);
+    rig_close_and_remove(plane);
+}
+
 static void still_there(void) {
     plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
@@ -485,6 +578,10 @@ int main(void) {
         delivered_into_its_own_ack);
     RUN("what JetStream publishes to a subject of somebody's choice never asks its API; clients and control do",
         nothing_of_ours_asks_the_api);
+    RUN("a template gets what no stream takes, and the publisher's next message comes behind it",
+        a_template_gets_what_no_stream_takes);
+    RUN("who waits for a template goes on when that message is done with, not when another one is",
+        who_waits_for_a_template_waits_for_nothing_else);
     RUN("a fast batch is forgotten ten seconds after its last word, and with its stream", silent_batches);
     RUN("streams and messages are there after closing and opening", still_there);
     return TEST_RESULT();

@@ -71,6 +71,11 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_backup.py::test_a_restore_that_is_killed_half_way_leaves_nothing",
     ),
     "A restored stream knows the ids": ("interop/test_backup.py::test_a_backup_is_the_same_stream_elsewhere",),
+    "Stream templates are there": (
+        "interop/test_templates.py::test_streams_come_with_traffic_and_go_with_the_template",
+        "interop/test_templates.py::test_who_never_uses_templates_finds_none",
+        "unit/jetstream/test_templates.py::test_beyond_its_number_of_streams_the_publisher_is_told",
+    ),
     "A republish into the server's own subjects": ("wire/jetstream/republish-errors.wire",),
     # ---- who writes a client
     "A pedantic client gets one error": ("wire/client/pedantic.wire",),

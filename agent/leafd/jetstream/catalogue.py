@@ -23,6 +23,8 @@ from leafd.turns import ITEM_WEIGHT
 
 NO_LIMIT: Final = -1
 ONE_REPLICA: Final = "R1"
+TEMPLATE_RECORD: Final = b"template/"
+"""What the keys of stored templates begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ class Stream:
     lock: trio.Lock = field(default_factory=trio.Lock)
     by_id: dict[int, Consumer] = field(default_factory=dict)
     compared: Compared = field(default_factory=Compared)
+    template: str = ""
+    """The stream template that made it."""
 
     @property
     def weight(self) -> int:
@@ -149,10 +153,21 @@ class Stream:
         return sorted((one for one in self.consumers.values() if not one.hidden), key=lambda one: one.name)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Template:
+    """Makes a stream of each subject that a message comes for and no stream takes (templates.py). config: of these
+    streams, without a name. subscriptions: the plane's, one a subject."""
+
+    name: str
+    config: StreamConfig
+    max_streams: int
+    subscriptions: tuple[int, ...] = ()
+
+
 @dataclass(slots=True, eq=False)
 class JetStreamAccount:
     """One account's JetStream. lock: held while its streams change. restoring: streams that a backup is becoming, with
-    what they reserve."""
+    what they reserve. templates: None until it has had one."""
 
     id: int
     name: str
@@ -162,6 +177,7 @@ class JetStreamAccount:
     streams: dict[str, Stream] = field(default_factory=dict)
     aside: dict[str, Aside] = field(default_factory=dict)
     restoring: dict[str, StreamConfig] = field(default_factory=dict)
+    templates: dict[str, Template] | None = None
     api_total: int = 0
     api_errors: int = 0
     lock: trio.Lock = field(default_factory=trio.Lock)
@@ -227,7 +243,7 @@ class Catalogue:
 
 
 # Stored definitions: {"account": name, "created": time, "config": {...}} of a stream, {"name": ...} of a consumer. A
-# stream that a backup is becoming has "restoring": true, too.
+# stream that a backup is becoming has "restoring": true, too, and one that a template has made "template": its name.
 
 
 def stream_definition(stream: Stream, *, restoring: bool = False) -> bytes:
@@ -237,6 +253,8 @@ def stream_definition(stream: Stream, *, restoring: bool = False) -> bytes:
         "created": format_time(stream.created),
         "config": written(stream.config),
     }
+    if stream.template:
+        members["template"] = stream.template
     return dump(members | {"restoring": True} if restoring else members)
 
 
@@ -246,6 +264,12 @@ def is_half(body: bytes) -> bool:
         return b'"restoring"' in body and loose(body).get("restoring") is True
     except JsonError:
         return False
+
+
+def template_of(body: bytes) -> str:
+    """The template that made a stored stream."""
+    found = loose(body).get("template") if b'"template"' in body else ""
+    return found if isinstance(found, str) else ""
 
 
 def consumer_definition(consumer: Consumer) -> bytes:

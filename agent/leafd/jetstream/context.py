@@ -6,6 +6,9 @@ What does not live here: requests (registry.py), the daemon's entry (service.py)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, Settings, Stream
 from leafd.jetstream.consumer_rules import ConsumerContext
@@ -14,16 +17,25 @@ from leafd.jetstream.ports import JetStreamPlane, Neighbours
 from leafd.jetstream.stream_rules import StreamContext
 from leafd.records import dataclass
 
+if TYPE_CHECKING:
+    from leafd.jetstream.templates import Templates
+
 
 @dataclass(slots=True)
 class Context:
-    """One JetStream."""
+    """One JetStream. make_templates: of service.py, which has the one there is."""
 
     catalogue: Catalogue
     plane: JetStreamPlane
     neighbours: Neighbours
     settings: Settings
     advisories: Advisories
+    make_templates: Callable[[], Templates]
+
+    @property
+    def templates(self) -> Templates:
+        """Stream templates at work; made when they are first asked for."""
+        return self.make_templates()
 
     def for_streams(self, account: JetStreamAccount) -> StreamContext:
         """What the rules of streams depend on."""

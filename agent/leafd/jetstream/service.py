@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
@@ -35,6 +35,7 @@ from leafd.jetstream import (
 )
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import (
+    TEMPLATE_RECORD,
     Aside,
     Catalogue,
     Consumer,
@@ -46,11 +47,15 @@ from leafd.jetstream.catalogue import (
     names_in,
     read_consumer,
     read_stream,
+    template_of,
 )
 from leafd.jetstream.context import Context
 from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
 from leafd.quoting import printable, quoted
+
+if TYPE_CHECKING:
+    from leafd.jetstream.templates import Templates
 
 # Importing an endpoint's module is what makes it known.
 ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, consumers, messages, restore, streams)
@@ -80,7 +85,9 @@ class JetStream:
         guard: Guard | None = None,
     ) -> None:
         self.catalogue = Catalogue()
-        self._context = Context(self.catalogue, plane, neighbours or Alone(), settings, Advisories(plane, settings))
+        self._context = Context(
+            self.catalogue, plane, neighbours or Alone(), settings, Advisories(plane, settings), self._make_templates
+        )
         self._plane = plane
         self._log = log
         self._guard = guard or Guard()
@@ -90,6 +97,10 @@ class JetStream:
         # Of accounts that are not known, or have no JetStream: they may come later.
         self._waiting: list[tuple[int, bytes]] = []
         self._waiting_consumers: list[tuple[int, int, bytes]] = []
+        self._template_records: list[bytes] = []
+        self._waiting_templates: list[bytes] = []
+        self._templates: Templates | None = None
+        self._nursery: trio.Nursery | None = None
         self._requests: FairQueue[tuple[JetStreamAccount, t.Message]] = FairQueue(
             at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH
         )
@@ -134,6 +145,9 @@ class JetStream:
         for key, value in self._plane.records(t.Record.CONSUMER):
             stream_id, consumer_id = int.from_bytes(key[:4], "big"), int.from_bytes(key[4:8], "big")
             self._consumer_records.append((stream_id, consumer_id, value))
+        for key, value in self._plane.records(t.Record.CONTROL):
+            if key.startswith(TEMPLATE_RECORD):
+                self._template_records.append(value)
 
     def waiting_accounts(self) -> set[str]:
         """Accounts that have stored streams which are not served yet."""
@@ -144,6 +158,7 @@ class JetStream:
         known = {name for name, one in self.catalogue.by_name.items() if one.enabled} if self._waiting else set()
         ready = [one for one in self._waiting if names_in(one[1])[0] in known]
         if not ready:
+            self._load_templates(self._waiting_templates)
             return
         streams_ready = {number for number, _ in ready}
         self._waiting = [one for one in self._waiting if one[0] not in streams_ready]
@@ -177,6 +192,25 @@ class JetStream:
                 self._set_consumer_aside(owner, consumer_id, record, error)
         self._stream_records.clear()
         self._consumer_records.clear()
+        self._load_templates([*self._template_records, *self._waiting_templates])
+        self._template_records.clear()
+
+    def _load_templates(self, records: list[bytes]) -> None:
+        """Serves stored templates of accounts that are known, which have their streams by now; the others wait."""
+        self._waiting_templates = []
+        for record in records:
+            account = self.catalogue.by_name.get(names_in(record)[0])
+            if account is None or not account.enabled:
+                self._waiting_templates.append(record)
+                continue
+            try:
+                self._make_templates().load(account, record)
+            except Exception as error:
+                self._log.warning(
+                    f"a stream template of account {quoted(account.name)} stays on disk unserved: {_reason(error)}",
+                    event="template_set_aside",
+                    account=account.name,
+                )
 
     def _set_stream_aside(self, stream_id: int, record: bytes, error: Exception) -> None:
         """No stored definition ends a start, whatever is wrong with it."""
@@ -242,7 +276,7 @@ class JetStream:
             return
         if config.name in account.streams:
             raise ValueError(f"there are two streams {config.name!r}")
-        stream = Stream(stream_id, account, config, created)
+        stream = Stream(stream_id, account, config, created, template=template_of(record))
         state = await streams.put(self._context, stream, loading=True)
         self.catalogue.add_stream(stream)
         with self._guard.around("taking up a stored mirror or sources"):
@@ -264,12 +298,24 @@ class JetStream:
         Those of a connection are begun in the order in which they came: each runs to where it has to wait, for a lock
         at first, before the next one is begun. So a client need not wait for its stream before it asks for a consumer.
         """
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as self._nursery:
+            nursery = self._nursery
             nursery.start_soon(self._admit_listings)
+            if self._templates is not None:
+                nursery.start_soon(self._templates.run)
             task_status.started()
             while True:
                 account, message = await self._requests.take()
                 await nursery.start(self._serve, account, message)
+
+    def _make_templates(self) -> Templates:
+        if self._templates is None:
+            from leafd.jetstream.templates import Templates
+
+            self._templates = Templates(self._context, self._log, self._guard)
+            if self._nursery is not None:
+                self._nursery.start_soon(self._templates.run)
+        return self._templates
 
     async def _admit_listings(self) -> None:
         while True:
@@ -362,7 +408,7 @@ class JetStream:
     ) -> Answer | None:
         """The answer to one request. None: no answer at all. client: who asks."""
         tokens = subject.removeprefix(API).split(".")
-        line = find(tokens)
+        line = find(tokens) if self._has_endpoint(account, tokens) else None
         if account.system and tokens[:2] == ["ACCOUNT", "PURGE"] and len(tokens) == 3:
             return await self._purge(tokens[2])
         if account.system and tokens != ["INFO"]:
@@ -372,9 +418,21 @@ class JetStream:
             return None
         return await answer(line, Call(self._context, account, subject, tokens, header, body, client))
 
+    def _has_endpoint(self, account: JetStreamAccount, tokens: list[str]) -> bool:
+        """Whether the account may ask that: of templates nothing but to make one, until there has been one."""
+        if tokens[:2] != ["STREAM", "TEMPLATE"]:
+            return True
+        if account.templates is None and (tokens[2:3] != ["CREATE"] or not account.enabled):
+            return False
+        self._make_templates()
+        return True
+
     async def _purge(self, name: str) -> Answer:
         """All streams of an account go: an operator's order. Of an account that is not known there are none."""
         account = self.catalogue.by_name.get(name)
+        if account is not None:
+            for template in list(account.templates or ()):
+                await self.answer(account, f"{API}STREAM.TEMPLATE.DELETE.{template}", b"", b"")
         for stream in account.sorted_streams() if account is not None else ():
             await self.answer(stream.account, f"{API}STREAM.DELETE.{stream.name}", b"", b"")
         return Answer({"type": f"{TYPE}account_purge_response", "initiated": True})

@@ -88,13 +88,22 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     existing = account.streams.get(name)
     if existing is not None:
         return await _same(call, existing, config)
-    if name in account.restoring or name in account.aside:
+    stream, state = await made(context, account, config)
+    call.weight = stream.weight
+    return await stream_info(context, stream, state, creating=True) | {"did_create": True}
+
+
+async def made(
+    context: Context, account: JetStreamAccount, config: StreamConfig, template: str = ""
+) -> tuple[Stream, t.StreamState]:
+    """A stream of that configuration, which has been judged; on disk. The caller holds the account's lock."""
+    if config.name in account.restoring or config.name in account.aside:
         raise errors.STREAM_NAME_EXIST.error()
     check_new_stream(account, context.catalogue, context.settings, config)
     check_filters(config)
-    await check_overlap(call.account, config)
+    await check_overlap(account, config)
     refuse_unsupported(config)
-    stream = Stream(context.catalogue.new_stream_id(), account, config, now_ns())
+    stream = Stream(context.catalogue.new_stream_id(), account, config, now_ns(), template=template)
     try:
         state = await put(context, stream)
     except t.PlaneError as error:
@@ -102,8 +111,7 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     context.catalogue.add_stream(stream)
     context.neighbours.stream_changed(stream, state.last_seq)
     context.advisories.stream(stream, "CREATED", "create")
-    call.weight = stream.weight
-    return await stream_info(context, stream, state, creating=True) | {"did_create": True}
+    return stream, state
 
 
 async def judged(call: Call, config: StreamConfig, *, pedantic: bool) -> StreamConfig:
@@ -182,10 +190,14 @@ def _check_consumer_limits(stream: Stream, limits: ConsumerLimits) -> None:
 @endpoint("STREAM.DELETE.*", "stream_delete_response", body=Body.EMPTY, lock=Lock.ACCOUNT)
 async def delete(call: Call, _request: None) -> dict[str, Any]:
     """Removes a stream with its consumers and messages."""
-    context = call.context
     if call.name(2) in call.account.aside:
         return await _delete_aside(call, call.name(2))
-    stream = call.stream(call.name(2))
+    await remove(call.context, call.stream(call.name(2)))
+    return {"success": True}
+
+
+async def remove(context: Context, stream: Stream) -> None:
+    """A stream and all it has is gone when this returns. The caller holds the account's lock."""
     async with stream.lock:
         try:
             await context.plane.stream_remove(stream.id)
@@ -196,7 +208,6 @@ async def delete(call: Call, _request: None) -> dict[str, Any]:
             context.advisories.consumer(stream, consumer, "DELETED", "delete")
         context.advisories.stream(stream, "DELETED", "delete")
         context.neighbours.stream_removed(stream)
-    return {"success": True}
 
 
 async def _delete_aside(call: Call, name: str) -> dict[str, Any]:

@@ -61,6 +61,7 @@ class FakePlane:
     def __init__(self) -> None:
         self.streams: dict[int, FakeStream] = {}
         self.consumers: dict[tuple[int, int], FakeConsumer] = {}
+        self.controls: dict[bytes, bytes] = {}
         self.published: list[tuple[int, str, bytes, bytes]] = []
         self.calls: list[str] = []
         self.repaid: list[int] = []
@@ -93,9 +94,18 @@ class FakePlane:
         if kind == 1:
             for stream_id, stream in sorted(self.streams.items()):
                 yield struct.pack(">I", stream_id), stream.definition
+        if kind == 3:
+            yield from sorted(self.controls.items())
         if kind == 2:
             for (stream_id, consumer_id), consumer in sorted(self.consumers.items()):
                 yield struct.pack(">II", stream_id, consumer_id), consumer.definition
+
+    async def record_put(self, key: bytes, value: bytes) -> None:
+        """No value removes it."""
+        self._call("record_put")
+        self.controls[key] = value
+        if not value:
+            del self.controls[key]
 
     def publish(
         self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
