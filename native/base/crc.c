@@ -57,11 +57,13 @@ static void carry_prepare(carry_t *carry, size_t size) {
 
 #if defined(__x86_64__)
 #define HARDWARE __attribute__((target("sse4.2")))
-#define CRC_WORD(crc, word) ((uint32_t)__builtin_ia32_crc32di(crc, word))
+#define CRC_WORD(crc, word) __builtin_ia32_crc32di(crc, word)
+typedef uint64_t crc_word_t; /* the instruction has its result in so many bits, the upper half zeros */
 #define CRC_BYTE(crc, byte) __builtin_ia32_crc32qi(crc, byte)
 #elif defined(__aarch64__)
 #define HARDWARE __attribute__((target("+crc")))
 #define CRC_WORD(crc, word) __crc32cd(crc, word)
+typedef uint32_t crc_word_t;
 #define CRC_BYTE(crc, byte) __crc32cb(crc, byte)
 #endif
 
@@ -78,29 +80,39 @@ static inline uint64_t word_at(const uint8_t *at) {
 }
 
 HARDWARE static inline uint32_t three_pieces(uint32_t crc, const uint8_t *at, size_t size, const carry_t *carry) {
-    uint32_t second = 0, third = 0;
+    crc_word_t first = crc, second = 0, third = 0;
     for (size_t i = 0; i < size; i += 8) {
-        crc = CRC_WORD(crc, word_at(at + i));
+        first = CRC_WORD(first, word_at(at + i));
         second = CRC_WORD(second, word_at(at + size + i));
         third = CRC_WORD(third, word_at(at + 2 * size + i));
     }
-    return carried_over(carry, carried_over(carry, crc) ^ second) ^ third;
+    return carried_over(carry, carried_over(carry, (uint32_t)first) ^ (uint32_t)second) ^ (uint32_t)third;
 }
 
-HARDWARE static uint32_t by_hardware(uint32_t crc, const uint8_t *at, size_t size) {
+HARDWARE static inline uint32_t piece_by_piece(uint32_t crc, const uint8_t *at, size_t size) {
+    crc_word_t wide = crc;
+    for (; size >= 8; at += 8, size -= 8) {
+        wide = CRC_WORD(wide, word_at(at));
+    }
+    crc = (uint32_t)wide;
+    while (size-- > 0) {
+        crc = CRC_BYTE(crc, *at++);
+    }
+    return crc;
+}
+
+HARDWARE static __attribute__((noinline)) uint32_t long_by_hardware(uint32_t crc, const uint8_t *at, size_t size) {
     for (; size >= 3 * PIECE_LONG; at += 3 * PIECE_LONG, size -= 3 * PIECE_LONG) {
         crc = three_pieces(crc, at, PIECE_LONG, &carry_long);
     }
     for (; size >= 3 * PIECE_SHORT; at += 3 * PIECE_SHORT, size -= 3 * PIECE_SHORT) {
         crc = three_pieces(crc, at, PIECE_SHORT, &carry_short);
     }
-    for (; size >= 8; at += 8, size -= 8) {
-        crc = CRC_WORD(crc, word_at(at));
-    }
-    while (size-- > 0) {
-        crc = CRC_BYTE(crc, *at++);
-    }
-    return crc;
+    return piece_by_piece(crc, at, size);
+}
+
+HARDWARE static uint32_t by_hardware(uint32_t crc, const uint8_t *at, size_t size) {
+    return size < 3 * PIECE_SHORT ? piece_by_piece(crc, at, size) : long_by_hardware(crc, at, size);
 }
 #else
 static uint32_t by_hardware(uint32_t crc, const uint8_t *at, size_t size) {

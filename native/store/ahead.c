@@ -122,8 +122,9 @@ static status_t ahead_take(store_stream_t *stream, store_ahead_list_t *list, uin
     return STATUS_AGAIN;
 }
 
-static status_t ahead_along(store_stream_t *stream, store_ahead_t *ahead, filters_t filters, uint64_t *from,
-                            uint64_t upto, uint32_t budget, stored_message_t *out) {
+static __attribute__((noinline)) status_t ahead_along(store_stream_t *stream, store_ahead_t *ahead, filters_t filters,
+                                                      uint64_t *from, uint64_t upto, uint32_t budget,
+                                                      stored_message_t *out) {
     if (ahead->list != NULL && *from < ahead->list->from) {
         store_ahead_end(ahead); /* its reader was set back */
     }
@@ -162,7 +163,7 @@ status_t store_next_ahead(store_stream_t *stream, store_ahead_t *ahead, filters_
     }
     uint64_t before = *from;
     status_t status = store_next(stream, filters, from, upto, budget, out);
-    ahead->sparse = filters.count == 1 && *from - before >= AHEAD_GAP && *from > ahead->read_upto
+    ahead->sparse = *from - before >= AHEAD_GAP && filters.count == 1 && *from > ahead->read_upto
                     && !subject_has_wildcard(filters.patterns[0]);
     return status;
 }
