@@ -182,12 +182,14 @@ def settle(directory: Path, keys: StoreKeys | None, *, lossy: bool) -> tuple[str
 
 
 def _aside(call: Callable[[], Any], look: Callable[[], None]) -> int:
-    """On a thread, so that somebody may look, and stop waiting."""
+    """On a thread, so that somebody may look, also at its end, and stop waiting."""
     result: list[int] = []
     thread = threading.Thread(target=lambda: result.append(int(call())), daemon=True)
     thread.start()
-    while thread.is_alive():
+    ended = False
+    while not ended:
         thread.join(_LOOK_S)
+        ended = not thread.is_alive()
         look()
     return result[0]
 

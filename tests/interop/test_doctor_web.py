@@ -43,6 +43,7 @@ jetstream { store_dir: "{store}", domain: edge }
 leafnodes { reconnect: 1, remotes: [ { REMOTE } ] }
 """
 FLOWS = (
+    Check.LINK,
     Check.HUB_WEBSOCKET,
     Check.HUB_LOGIN,
     Check.DOMAIN,
@@ -69,7 +70,7 @@ class Hub:
     def remote(self, login: str = "box:pbox@", host: str = "localhost", ca: bool = True, own: bool = True) -> str:
         """A remote of a box."""
         if not self.tls:
-            return f'url: "ws://{login}127.0.0.1:{self.port}"'
+            return f'url: "ws://{login}127.0.0.1:{self.port}/fleet"'
         tls = f"ca_file: {self.authority.certificate}\n" if ca else ""
         tls += f"cert_file: {self.box.certificate}\nkey_file: {self.box.key}\n" if own else ""
         return f'url: "wss://{login}{host}:{self.port}"\n tls {{\n{tls}}}'

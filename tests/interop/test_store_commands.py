@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -191,6 +192,37 @@ def test_a_backup_beside_a_publisher_has_all_that_was_acknowledged_before_it(
         assert {one: original[one] for one in restored} == restored
     finally:
         other.stop()
+
+
+def test_who_looks_sees_how_far_it_is_and_a_pipe_gets_nothing_of_that(
+    box: servers.Server, closed: Path, tmp_path: Path
+) -> None:
+    """A bar on standard error, where that is a terminal, with the bytes that are done of those that there are: of a
+    backup beside the daemon, of a check, a salvage and a restore."""
+
+    def typed(*words: object, terminal: bool = True) -> str:
+        near, far = pty.openpty() if terminal else os.pipe()
+        line = [sys.executable, "-m", "leafd", "store", *map(str, words)]
+        environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+        with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=far, env=environment) as process:
+            os.close(far)
+            said = b""
+            with contextlib.suppress(OSError):  # a terminal ends so
+                while more := os.read(near, 65536):
+                    said += more
+            assert process.wait(60) == 0, said
+        os.close(near)
+        return said.decode()
+
+    for words in (
+        ("backup", tmp_path / "b", "--store", stored(box)),
+        ("check", "--store", closed),
+        ("salvage", tmp_path / "saved", "--store", closed),
+        ("restore", tmp_path / "b", "--store", tmp_path / "again"),
+    ):
+        said = typed(*words)
+        assert re.search(r"(?:copying|reading|restoring) .*?[1-9][\d.]*/[\d.]+ (?:bytes|kB|MB)", said), (words, said)
+    assert typed("check", "--store", closed, terminal=False) == ""
 
 
 def test_an_encrypted_store_stays_encrypted_and_is_checked_with_its_key(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "jetstream/commands.h"
 #include "jetstream/js.h"
+#include "patience.h"
 #include "test.h"
 
 #define JS_RIG_ACCOUNTS 2u
@@ -182,7 +183,7 @@ static inline void js_rig_turn(js_rig_t *rig) {
 
 static inline void js_rig_until_durable(js_rig_t *rig) {
     const store_t *store = rig->js.stores[STORE_FILE];
-    for (int i = 0; i < 10000; i++) {
+    for (int64_t until = 0; patient(&until);) {
         js_rig_turn(rig);
         if (rig->js.held[STORE_FILE].count == 0 && store_batch_empty(store)
             && store_durable(store) + 1 == store_batch(store))

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "patience.h"
 #include "recovery/open.h"
 #include "store/append.h"
 #include "store/record.h"
@@ -24,7 +25,6 @@
 #define RIG_START INT64_C(1767225600000000000) /* 2026-01-01 */
 #define RIG_PATH 160
 #define RIG_REASON 512
-#define RIG_PATIENCE_NS (60 * NS_PER_SECOND)
 
 typedef struct rig {
     char root[64];
@@ -190,19 +190,9 @@ static inline void rig_pass(rig_t *rig, int64_t ns) {
     rig->now.wall_ns += ns;
 }
 
-/* For waits that only a broken store does not end: a disk that many share takes seconds for what is done in
- * microseconds else, and a number of rounds is no time. */
-static inline bool rig_patient(int64_t *until) {
-    struct timespec at;
-    CHECK(clock_gettime(CLOCK_MONOTONIC, &at) == 0);
-    int64_t now = (int64_t)at.tv_sec * NS_PER_SECOND + at.tv_nsec;
-    *until = *until == 0 ? now + RIG_PATIENCE_NS : *until;
-    return now < *until;
-}
-
 /* Ticks until everything so far is durable and visible. */
 static inline void rig_sync(rig_t *rig) {
-    for (int64_t until = 0; rig_patient(&until);) {
+    for (int64_t until = 0; patient(&until);) {
         store_tick(rig->store, rig->now);
         if (store_batch_empty(rig->store) && store_durable(rig->store) + 1 == store_batch(rig->store)) {
             while (store_advanced_next(rig->store) != NULL) {
@@ -220,7 +210,7 @@ static inline void rig_checkpoint(rig_t *rig) {
     rig_sync(rig);
     rig_pass(rig, 6 * NS_PER_SECOND);
     rig_sync(rig);
-    for (int64_t until = 0; rig_patient(&until);) {
+    for (int64_t until = 0; patient(&until);) {
         plane_stats_t stats = {0};
         store_tick(rig->store, rig->now);
         store_stats(rig->store, &stats);

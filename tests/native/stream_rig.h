@@ -3,6 +3,7 @@
 #ifndef LEAFD_TESTS_STREAM_RIG_H
 #define LEAFD_TESTS_STREAM_RIG_H
 
+#include "patience.h"
 #include "plane_rig.h"
 #include "store/commit.h"
 
@@ -45,7 +46,7 @@ static inline void rig_close_and_remove(plane_t *plane) {
 
 /* Until no work is left, and everything that was promised is on disk. */
 static inline void rig_settle(plane_t *plane) {
-    for (int i = 0; i < 10000; i++) {
+    for (int64_t until = 0; patient(&until);) {
         core_settle(plane);
         const store_t *store = plane->js.stores[STORE_FILE];
         if (plane->js.job_count == 0 && plane->js.held[STORE_FILE].count == 0 && store_batch_empty(store)

@@ -187,7 +187,7 @@ static void is_encrypted(void) {
     rig_start(&rig);
     check_all(rig_stream(&rig, 1, rig_config()));
     while (!rig_alarmed(&rig, "prev_key is not needed any more")) {
-        CHECK(rig_patient(&until));
+        CHECK(patient(&until));
         store_tick(rig.store, rig.now);
         usleep(10000);
     }

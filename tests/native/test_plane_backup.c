@@ -10,7 +10,7 @@ static uint8_t taken[1 << 20];
 
 static plane_event_t done(plane_t *plane) {
     plane_event_t event;
-    for (int i = 0; i < 10000; i++) {
+    for (int64_t until = 0; patient(&until);) {
         core_settle(plane);
         if (rig_event(plane, EVENT_DONE, &event)) return event;
         usleep(200);

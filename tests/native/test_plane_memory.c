@@ -89,7 +89,8 @@ static void tick(void) {
 
 /* Until what was promised is on disk: the journal's thread is real. */
 static void settle(void) {
-    for (int i = 0; i < 2000; i++) {
+    int64_t until = 0;
+    for (int i = 0; patient(&until); i++) {
         tick();
         const store_t *store = plane->js.stores[STORE_FILE];
         if (store == NULL

@@ -27,7 +27,7 @@ static void begin(bool lags) {
 static uint64_t put(const char *subject) {
     uint64_t batch = store_batch(rig.store);
     CHECK_EQ_I64(APPEND_STORED, rig_put(&rig, stream, subject, "x").verdict);
-    for (int64_t until = 0; store_durable(rig.store) < batch && rig_patient(&until);) {
+    for (int64_t until = 0; store_durable(rig.store) < batch && patient(&until);) {
         store_tick(rig.store, rig.now);
         struct pollfd poller = {.fd = store_wake_fd(rig.store), .events = POLLIN};
         poll(&poller, 1, 1);

@@ -350,7 +350,7 @@ static void wait_for_room(rig_t *rig) {
     if (atomic_load(&full_disk_mode) != FULL_OFF) {
         return;
     }
-    for (int64_t until = 0; rig_patient(&until);) {
+    for (int64_t until = 0; patient(&until);) {
         plane_stats_t stats = {0};
         store_tick(rig->store, rig->now);
         store_stats(rig->store, &stats);

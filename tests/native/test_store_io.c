@@ -62,7 +62,7 @@ static bool refusing(void) {
 }
 
 static void until_refusing(bool expected) {
-    for (int64_t until = 0; rig_patient(&until);) {
+    for (int64_t until = 0; patient(&until);) {
         if (refusing() == expected) {
             return;
         }
@@ -185,7 +185,7 @@ static void cannot_be_opened_again(void) {
     struct rlimit none = {.rlim_cur = 3, .rlim_max = usual.rlim_max};
     CHECK_EQ_I64(0, setrlimit(RLIMIT_NOFILE, &none));
     bool unread = false;
-    for (int64_t until = 0; !unread && rig_patient(&until);) {
+    for (int64_t until = 0; !unread && patient(&until);) {
         turn();
         unread = store_read(stream, 1, &message) == STATUS_IO;
     }

@@ -190,7 +190,7 @@ static void record_destroyed(void) {
 static void end_of_change(void) {
     int64_t until = 0;
     while (!rig_alarmed(&rig, "prev_key is not needed any more")) {
-        CHECK(rig_patient(&until));
+        CHECK(patient(&until));
         store_tick(rig.store, rig.now);
         usleep(10000);
     }

@@ -36,7 +36,7 @@ static uint64_t put_until_refused(store_stream_t *stream, uint64_t most) {
 }
 
 static uint64_t put_until_taken(store_stream_t *stream) {
-    for (int64_t until = 0; rig_patient(&until);) {
+    for (int64_t until = 0; patient(&until);) {
         appended_t done = rig_put(&rig, stream, "room", payload);
         if (done.verdict == APPEND_STORED) {
             return done.seq;

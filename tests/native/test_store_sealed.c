@@ -179,7 +179,7 @@ static void change_key(const plane_keys_t *before, const plane_keys_t *after, co
     status_t status;
     int64_t until = 0;
     do {
-        CHECK(rig_patient(&until));
+        CHECK(patient(&until));
         start_with(after);
         for (int tick = 0; tick < 20; tick++) { /* no time passes: message ids go on counting */
             store_tick(rig.store, rig.now);

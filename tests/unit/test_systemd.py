@@ -289,12 +289,16 @@ def link(name: str, *, hub: bool) -> LinkStatus:
         (
             replace(
                 NOTHING,
-                remotes=(remote("nats-leaf://u:secret@h:1", connected=False), remote("tls://i", connected=True)),
+                remotes=(
+                    remote("ws://u:secret@h:1/hubs", connected=False),
+                    remote("tls://i", connected=True),
+                    remote("nats-leaf://[::1]", connected=False),
+                ),
                 links=tuple(link(f"hub\n{number}", hub=True) for number in range(5)),
                 behind=Behind(1, 7, 2),
             ),
-            r"linked to hub\n0, hub\n1, hub\n2 and 2 more, not linked to h:1, 7 behind, 2 mirrors or sources without "
-            "origin",
+            r"linked to hub\n0, hub\n1, hub\n2 and 2 more, not linked to h:1, [::1]:7422, 7 behind, 2 mirrors or "
+            "sources without origin",
         ),
     ],
 )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from leafd.daemon.systemd import Notifier
+from leafd.links.addresses import place_of
 from leafd.links.link import LinkStatus, RemoteStatus
 from leafd.links.replicas import Behind
 from leafd.native_types import Stats
@@ -64,7 +65,7 @@ def _hubs(seen: Seen) -> Iterable[str]:
     """Those that we dial."""
     if any(one.connected for one in seen.remotes):
         yield f"linked to {_listed(link.name for link in seen.links if link.spoke)}"
-    away = [one.urls[0].rpartition("@")[2].rpartition("/")[2] for one in seen.remotes if not one.connected]
+    away = [place_of(one.urls[0]) for one in seen.remotes if not one.connected]
     if away:
         yield f"not linked to {_listed(away)}"
 

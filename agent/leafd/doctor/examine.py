@@ -29,7 +29,7 @@ from leafd.doctor.local import EVERYWHERE, log_in, login_of
 from leafd.doctor.rows import Stream, seconds, stream_of, streams_here
 from leafd.doctor.wire import End, Session
 from leafd.errors import LeafdError
-from leafd.links.addresses import split_url
+from leafd.links.addresses import place_of
 from leafd.records import dataclass
 
 Page = Mapping[str, Any]
@@ -213,7 +213,7 @@ class _Examination:
     async def look_at_pages(self) -> None:
         """What the daemon tells of itself."""
         if self.varz:
-            places = ["{}:{}".format(*split_url(url)[:2]) for _, url in self.remotes()]
+            places = [place_of(url) for _, url in self.remotes()]
             links.judge(self.varz, dict.fromkeys(places), self.report)
             machine.memory(self.varz, self.report)
         if self.jetstream:

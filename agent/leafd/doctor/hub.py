@@ -28,7 +28,7 @@ from leafd.doctor import hub_web
 from leafd.doctor.findings import Check, Finding, fault, unproven, well
 from leafd.doctor.wire import End, Line, Session, TlsEnd, info_of, token, verb
 from leafd.errors import ConfigError
-from leafd.links.addresses import certificate_name, dial_error, split_url
+from leafd.links.addresses import certificate_name, dial_error, place_of, split_url
 from leafd.links.web import ask
 from leafd.quoting import quoted
 from leafd.records import dataclass
@@ -76,7 +76,7 @@ class _Stop(Exception):
 async def reach(remote: LeafRemote, url: str, report: Callable[[Finding], None]) -> Hub | None:
     """Goes as far as it gets; None: not to a login."""
     host, port, user, password = split_url(url)
-    place = f"{host}:{port}" + ("" if remote.account == GLOBAL else f" ({remote.account})")
+    place = place_of(url) + ("" if remote.account == GLOBAL else f" ({remote.account})")
     attempt = _Attempt(remote, host, port, place, report, web=urlsplit(url).path if hub_web.is_web(url) else None)
     try:
         return await attempt.run(user, password)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from leafd.doctor.findings import Check, Finding, fault, warning, well
-from leafd.links.addresses import split_url
+from leafd.links.addresses import place_of
 from leafd.quoting import quoted
 
 Page = Mapping[str, Any]
@@ -28,7 +28,7 @@ def down(varz: Page) -> frozenset[str]:
 
 def _places(remote: Page) -> list[str]:
     urls = remote.get("urls")
-    return ["{}:{}".format(*split_url(str(one))[:2]) for one in urls] if isinstance(urls, list) else []
+    return [place_of(str(one)) for one in urls] if isinstance(urls, list) else []
 
 
 def judge(varz: Page, configured: Iterable[str], report: Callable[[Finding], None]) -> None:

@@ -24,6 +24,12 @@ def split_url(url: str) -> tuple[str, int, str, str]:
     )
 
 
+def place_of(url: str) -> str:
+    """Host and port alone, without the login, as an address is written."""
+    host, port, _, _ = split_url(url)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def dial_error(error: OSError) -> str:
     """Why there is no connection to a hub. Where several addresses were tried, what became of the first one."""
     found: BaseException = error
