@@ -3,15 +3,16 @@
  *   STREAM_IMPORT    a run of archive entries into the open batch; its completion waits for the disk, which paces the
  *                    sender
  *
- * Messages keep sequence and stamp; what follows from their headers (ids of the duplicate window, TTL, the progress of
- * sources) is made anew from them. What does not live here: making a backup (export.c), positions of consumers
- * (seat.c), chunks and compression (Python). Reference: tests/wire/jetstream.md, "Backup".
+ * Messages keep sequence and stamp; what follows from their headers (ids of the duplicate window, TTL, schedules, the
+ * progress of sources) is made anew from them. What does not live here: making a backup (export.c), positions of
+ * consumers (seat.c), chunks and compression (Python). Reference: tests/wire/jetstream.md, "Backup".
  */
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/status.h"
 #include "jetstream/commands.h"
 #include "jetstream/js.h"
+#include "jetstream/publish.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
 #include "store/store.h"
@@ -92,17 +93,8 @@ static void read_source(restore_t *restore, append_t *append) {
     append->source_key = bytes_of(restore->key, size);
 }
 
-static bool restore_headers(restore_t *restore, const archive_entry_t *entry, append_t *append) {
+static bool restore_ttl(restore_t *restore, const archive_entry_t *entry, append_t *append) {
     bytes_t value;
-    if (append->header.size == 0 || !headers_has_prefix(append->header, BYTES_LITERAL("Nats-"))) {
-        return true;
-    }
-    if (headers_find(append->header, BYTES_LITERAL("Nats-Msg-Id"), &value)) {
-        append->msg_id = value;
-    }
-    if ((restore->stream->config.flags & STREAM_MIRROR) == 0) {
-        read_source(restore, append);
-    }
     if (!headers_find(append->header, BYTES_LITERAL("Nats-TTL"), &value)) {
         return true;
     }
@@ -121,6 +113,31 @@ static bool restore_headers(restore_t *restore, const archive_entry_t *entry, ap
         append->expires_ts = expires;
     }
     return true;
+}
+
+/* A schedule goes on; and so does the one that made the message, whose next time is told there. */
+static bool restore_schedule(restore_t *restore, const archive_entry_t *entry, append_t *append) {
+    if ((restore->stream->config.flags & STREAM_ALLOW_SCHEDULES) == 0
+        || !headers_has_prefix(append->header, BYTES_LITERAL("Nats-Schedule"))) {
+        return true;
+    }
+    append->due_ts = js_schedule_restored(append->header, entry->ts, restore->js->now->wall_ns);
+    restore->full = js_schedule_resume(restore->js, restore->stream, append->header) != STATUS_OK;
+    return !restore->full;
+}
+
+static bool restore_headers(restore_t *restore, const archive_entry_t *entry, append_t *append) {
+    bytes_t value;
+    if (append->header.size == 0 || !headers_has_prefix(append->header, BYTES_LITERAL("Nats-"))) {
+        return true;
+    }
+    if (headers_find(append->header, BYTES_LITERAL("Nats-Msg-Id"), &value)) {
+        append->msg_id = value;
+    }
+    if ((restore->stream->config.flags & STREAM_MIRROR) == 0) {
+        read_source(restore, append);
+    }
+    return restore_ttl(restore, entry, append) && restore_schedule(restore, entry, append);
 }
 
 static bool restore_settle(restore_t *restore, const archive_entry_t *entry, append_verdict_t verdict) {

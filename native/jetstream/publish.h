@@ -88,7 +88,11 @@ typedef struct schedule_order {
 } schedule_order_t;
 /* Checks as the reference does. NULL: nothing to refuse. */
 const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const message_t *message, schedule_order_t *order);
-void js_schedule_end(stream_t *stream, bytes_t subject);                                   /* purges the schedule */
+void js_schedule_end(stream_t *stream, bytes_t subject); /* purges the schedule */
+/* Of a message that a backup brings: its schedule's time from now on; 0: it has none. */
+int64_t js_schedule_restored(bytes_t header, int64_t stored_ts, int64_t now_ts);
+/* If a schedule made it, that one goes on when its header says. STATUS_FULL: no room, later. */
+LEAF_MUST_USE status_t js_schedule_resume(js_t *js, stream_t *stream, bytes_t header);
 bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts); /* the store's hook */
 
 /* ---- fast.c ------------------------------------------------------------------------------------------------------ */

@@ -171,6 +171,29 @@ void js_schedule_end(stream_t *stream, bytes_t subject) {
     store_purge_end(&purge);
 }
 
+/* ---- a backup ---------------------------------------------------------------------------------------------------- */
+
+int64_t js_schedule_restored(bytes_t header, int64_t stored_ts, int64_t now_ts) {
+    zone_t *zone;
+    int64_t due_ts;
+    bool repeats;
+    const refusal_t *refusal = next_time(header, stored_ts, now_ts, &zone, &due_ts, &repeats);
+    zone_close(zone);
+    return refusal == NULL ? due_ts : 0;
+}
+
+status_t js_schedule_resume(js_t *js, stream_t *stream, bytes_t header) {
+    bytes_t scheduler = schedule_field(header, NAME("Scheduler"));
+    int64_t next_ts;
+    stored_message_t last;
+    if (scheduler.size == 0 || !time_parse(schedule_field(header, NAME("Schedule-Next")), &next_ts)
+        || store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last) != STATUS_OK) {
+        return STATUS_OK;
+    }
+    status_t status = store_schedule_again(stream->store, last.seq, next_ts, *js->now);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
 /* ---- due --------------------------------------------------------------------------------------------------------- */
 
 typedef struct firing {
@@ -302,8 +325,8 @@ bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_
     moment_t now = *firing.js->now;
     stored_message_t schedule;
     zone_t *zone;
-    if (firing.stream == NULL) {
-        return false;
+    if (firing.stream == NULL || firing.stream->subject_count == 0) {
+        return false; /* without subjects it is still being restored: it could be neither mirror nor source */
     }
     /* Without its consumers a stream of interest would think that nobody wants what is made. */
     if (firing.stream->config.retention == 1 && now.mono_ns < firing.stream->quiet_until_ns) {

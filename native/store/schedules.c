@@ -82,6 +82,10 @@ status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, mo
     return STATUS_OK;
 }
 
+status_t store_schedule_again(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now) {
+    return overlay_fits(stream->store, 2 * SCHEDULE_NEED) ? store_schedule(stream, seq, due_ts, now) : STATUS_FULL;
+}
+
 bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
     const store_hooks_t *hooks = &stream->store->hooks;
     int64_t set;

@@ -185,7 +185,6 @@ UNPROVEN: Final = {
     "A compressed message may become": "it has no test of its own yet",
     "The listener's address and no_tls": "it has no test of its own yet",
     "Of resolver_tls": "a warning at the start",
-    "Scheduled messages of a restored stream": "not there",
     "Packages are tried on Debian only": "about how they are tried",
 }
 """Lines that no test holds, with the reason."""
