@@ -110,6 +110,27 @@ class Draw:
             lines.append(self.rng.choice(self._headers) + b": " + value)
         return b"\r\n".join(lines)
 
+    def _batch(self) -> bytes:
+        """Headers of an atomic batch, some of them as they should be, with one or two that mean something in it."""
+        usual: dict[bytes, tuple[bytes, ...]] = {
+            b"Nats-Batch-Id": (b"a", b"b"),
+            b"Nats-Batch-Sequence": (b"1", b"2", b"3"),
+            b"Nats-Batch-Commit": (b"1", b"eob"),
+            b"Nats-Incr": (b"1", b"-1", b"+99999999999999999999"),
+            b"Nats-Schedule": (b"@every 1s", b"@at 2100-01-01T00:00:00Z", b"* * * * * *"),
+            b"Nats-Schedule-Target": (b"keep.z", b"count.z"),
+            b"Nats-TTL": (b"1s", b"never"),
+            b"Nats-Rollup": (b"sub", b"all"),
+            b"Nats-Expected-Last-Subject-Sequence": (b"0", b"1"),
+            b"Nats-Msg-Id": (b"1", b"2"),
+        }
+        names = [b"Nats-Batch-Id", b"Nats-Batch-Sequence"] + self.rng.sample(
+            sorted(usual)[2:], self.rng.choice((0, 1, 2))
+        )
+        odd = self.rng.choice(names) if self.rng.random() < 0.5 else b""
+        lines = [name + b": " + self.rng.choice(values.TEXTS if name == odd else usual[name]) for name in names]
+        return b"\r\n".join(lines)
+
     def request(self) -> Case:
         """An API request with one wrong field, or a body that is wrong as a whole."""
         line = self.rng.choice(self._endpoints)
@@ -136,6 +157,11 @@ class Draw:
                 + self.rng.choice(values.TEXTS).translate(None, b" \t\r\n\f\x00*>")[:300]
                 + b".1.1.1.1"
             )
+        if self.rng.random() < 0.4:
+            made = b"made." + self.rng.choice(values.TEXTS).translate(None, b" \t\r\n\f\x00.*>")[:300]
+            subject = self.rng.choice((b"keep.x", b"count.x", b"count.y", made))
+            payload = b"" if self.rng.random() < 0.7 else self.rng.choice(values.JSON)
+            return Case("publish", subject, payload, self._batch())
         return Case("publish", subject.replace(b"..", b"."), self.rng.choice(values.JSON), self._header())
 
     def client(self) -> Case:
@@ -206,11 +232,15 @@ class Daemon:
     def prepare(self) -> None:
         """Makes what the cases refer to, as far as it is not there: a case may well delete it."""
         keep = {"name": "KEEP", "subjects": ["keep.>"], "allow_direct": True, "allow_rollup_hdrs": True}
-        keep |= {"allow_msg_ttl": True, "max_bytes": 16 << 20}
+        keep |= {"allow_msg_ttl": True, "max_bytes": 16 << 20, "allow_atomic": True, "allow_msg_schedules": True}
+        count = {"name": "COUNT", "subjects": ["count.>"], "allow_atomic": True, "allow_msg_counter": True}
+        made = {"name": "MADE", "config": {"subjects": ["made.*"], "max_bytes": 1 << 20}, "max_streams": 5}
         consumer = {"stream_name": "KEEP", "config": {"durable_name": "c", "ack_policy": "explicit"}}
         far = {"name": "FAR", "mirror": {"name": "O", "external": {"api": "far"}}}
         with Asker(self.server.port) as client:
             client.ask("$JS.API.STREAM.CREATE.KEEP", keep)
+            client.ask("$JS.API.STREAM.CREATE.COUNT", count)
+            client.ask("$JS.API.STREAM.TEMPLATE.CREATE.MADE", made)
             client.ask("$JS.API.CONSUMER.DURABLE.CREATE.KEEP.c", consumer)
             client.ask("$JS.API.STREAM.CREATE.FAR", far)
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from leafd.auth.connect import ClientConnect, LeafConnect
 from leafd.gojson import Kind, ListOf, Nested, Struct, TextMap
-from leafd.jetstream import registry, service
+from leafd.jetstream import registry, service, templates
 from leafd.jetstream.models.requests import ConsumerCreateRequest, RestoreRequest
 from leafd.jetstream.models.stream import StreamConfigRequest
 from leafd.links.leaf import HubInfo
@@ -32,12 +32,13 @@ from leafd.monitor.page.routes import PATHS
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 JsonPath = tuple[str, ...]
 
-assert service.ENDPOINT_MODULES  # importing it is what makes the endpoints known
+assert service.ENDPOINT_MODULES and templates  # importing them is what makes the endpoints known
 
 # What makes a body with one wrong field reach beyond the first check; a struct that is not named here starts empty.
 BASES: Final[dict[type[Struct], dict[str, Any]]] = {
     StreamConfigRequest: {"name": "H", "subjects": ["h.*"]},
     RestoreRequest: {"config": {"name": "H", "subjects": ["h.*"]}, "state": {}},
+    templates.TemplateConfig: {"name": "H", "config": {"subjects": ["template.*"]}, "max_streams": 2},
     ConsumerCreateRequest: {"stream_name": "KEEP", "config": {"durable_name": "h", "ack_policy": "explicit"}},
     ClientConnect: {"verbose": False, "headers": True, "protocol": 1},
     LeafConnect: {"user": "a", "pass": "a", "name": "n", "headers": True},
@@ -115,7 +116,7 @@ def headers() -> list[bytes]:
         whole |= {name for name in named if not name.endswith("-")}
         prefixes |= {name for name in named if name.endswith("-")}
         if named:
-            parts |= set(re.findall(r'BYTES_LITERAL\("([A-Z][A-Za-z]+(?:-[A-Za-z]+)*)"\)', text))
+            parts |= set(re.findall(r'(?:BYTES_LITERAL|NAME)\("([A-Z][A-Za-z]+(?:-[A-Za-z]+)*)"\)', text))
     whole |= {prefix + part for prefix in prefixes for part in parts}
     return sorted(name.encode() for name in whole) + [b"KV-Operation", b"Status"]
 

@@ -66,5 +66,6 @@ def test_same_seed_draws_the_same() -> None:
 def test_headers_and_options_are_found() -> None:
     """What C and Python look up by name is among what is drawn."""
     expected = {b"Nats-Msg-Id", b"Nats-Expected-Last-Sequence", b"Nats-TTL", b"Nats-Required-Api-Level", b"Nats-Rollup"}
+    expected |= {b"Nats-Batch-Id", b"Nats-Batch-Sequence", b"Nats-Batch-Commit", b"Nats-Incr", b"Nats-Schedule-Target"}
     assert expected <= set(fields.headers())
     assert {"limit", "offset", "acc", "streams", "sort", "cid"} <= set(fields.options())

@@ -61,9 +61,12 @@ class Wire:
 
 
 class Asker(Wire):
-    """A logged-in client that sends requests one at a time."""
+    """A logged-in client that sends requests one at a time. number: of its last reply subject, where others share
+    its subjects."""
 
-    def __init__(self, port: int, patience_s: float = PATIENCE_S, password: str | None = None, **connect: Any) -> None:
+    def __init__(
+        self, port: int, patience_s: float = PATIENCE_S, password: str | None = None, number: int = 0, **connect: Any
+    ) -> None:
         super().__init__(port, patience_s)
         assert self.line().startswith(b"INFO ")
         if password is not None:
@@ -72,7 +75,7 @@ class Asker(Wire):
         self.send(b"CONNECT " + json.dumps(options).encode() + b"\r\nSUB in.* 1\r\nPING\r\n")
         while (line := self.line()) != b"PONG\r\n":
             assert line.startswith(b"INFO "), line
-        self._number = 0
+        self._number = number
 
     def ask(self, subject: bytes | str, body: bytes | str | dict[str, Any] = b"", header: bytes = b"") -> bytes | None:
         """The reply's payload; None: there was none, or the server closed this connection."""
