@@ -4,8 +4,9 @@ What lives here: finding streams, where a query begins, limits of a batch, going
 What doesn't: Spark's interface (`source`), what a loss is (`losses`), the connection (`standing`), reading (`fetch`).
 
 Spark asks for the latest offset some fifty times a second while nothing comes. The server is asked at most
-REQUESTS_MAX times a second: between two answers the last one holds. So a message waits at most a quarter of a second
-until it is seen, and an idle query costs the server four small requests a second.
+REQUESTS_MAX times a second then: between two answers the last one holds. So a message waits at most a quarter of a
+second until it is seen, and an idle query costs the server four small requests a second. After a batch it is asked at
+once, so that the next one has all that came meanwhile.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Planner:
         self._passed: dict[str, int] = {}  # sequences gone unread, by stream
         self._read: Offsets | None = None  # where the batch that was planned last ends
         self._batch_at = float("-inf")  # when it was planned
+        self._busy = False  # the last question found something to read
 
     def close(self) -> None:
         self._standing.close()
@@ -179,7 +181,8 @@ class Planner:
 
         None if there is nothing to read, or if there are less than `at_least` rows and there is time to wait for more.
         """
-        states = self._sure_states(start)
+        states = self._sure_states(start, fresh=self._busy)
+        self._busy = False
         start = self._named(start, states)
         begins = self._resumed(start, states)
         ends = self._reach(begins, states)
@@ -197,6 +200,7 @@ class Planner:
         if _same(found, start):
             return None
         self._batch_at = time.monotonic()
+        self._busy = True
         return found
 
     def _holds_back(self, there: int, at_least: int) -> bool:
@@ -294,9 +298,9 @@ class Planner:
     def _named(self, offsets: Offsets, states: States) -> Offsets:
         return offsets.named({name: state.created for name, state in states.items()})
 
-    def _sure_states(self, *offsets: Offsets) -> States:
+    def _sure_states(self, *offsets: Offsets, fresh: bool = False) -> States:
         """How the streams stand; asked again where one is not there, or ends before what was read of it."""
-        states = self.states()
+        states = self.states(fresh=fresh)
         deadline = time.monotonic() + SECOND_LOOK
         while self._is_odd(states, offsets) and time.monotonic() < deadline:
             time.sleep(1 / REQUESTS_MAX)
