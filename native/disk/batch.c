@@ -8,41 +8,54 @@
 #include "base/check.h"
 #include "base/crc.h"
 
+/* A mapping that is moved takes the place of another in one step for whoever reads that just now. */
+static bool map_at(const batches_t *batches, uint64_t place, uint64_t offset, uint64_t size) {
+    void *piece = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, batches->fd, (off_t)offset);
+    if (piece == MAP_FAILED) {
+        return false;
+    }
+    if (mremap(piece, (size_t)size, (size_t)size, MREMAP_MAYMOVE | MREMAP_FIXED, batches->at + place) == MAP_FAILED) {
+        munmap(piece, (size_t)size);
+        return false;
+    }
+    return true;
+}
+
+/* What a lap of `had` bytes has stays where it is. */
+static bool map_lap(const batches_t *batches, uint64_t had, uint64_t lap) {
+    return (had == lap || map_at(batches, had, had, lap - had)) && map_at(batches, lap, 0, lap);
+}
+
 status_t batches_open(batches_t *batches, uint64_t size, uint32_t alignment, uint64_t position, uint64_t number) {
     check(size % (64 * 1024) == 0);
     check(alignment > 0);
     check(position % alignment == 0);
     *batches = (batches_t){.size = size,
+                           .lap = size,
+                           .room = size,
                            .alignment = alignment,
                            .freed = position,
                            .begin = position,
                            .end = position + BATCH_HEADER_SIZE,
                            .number = number};
-    int fd = memfd_create("leafd-ring", MFD_CLOEXEC);
-    if (fd < 0) {
+    batches->fd = memfd_create("leafd-ring", MFD_CLOEXEC);
+    if (batches->fd < 0) {
         return STATUS_NO_MEMORY;
     }
-    status_t status = STATUS_NO_MEMORY;
-    uint8_t *at = MAP_FAILED;
-    if (ftruncate(fd, (off_t)size) != 0) {
-        goto done;
+    void *at = MAP_FAILED;
+    if (ftruncate(batches->fd, (off_t)size) == 0) {
+        at = mmap(NULL, (size_t)size * 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
-    at = mmap(NULL, (size_t)size * 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
-        goto done;
-    }
-    for (int half = 0; half < 2; half++) {
-        if (mmap(at + (uint64_t)half * size, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0)
-            == MAP_FAILED) {
-            munmap(at, (size_t)size * 2);
-            goto done;
-        }
+        close(batches->fd);
+        return STATUS_NO_MEMORY;
     }
     batches->at = at;
-    status = STATUS_OK;
-done:
-    close(fd);
-    return status;
+    if (map_lap(batches, 0, size)) {
+        return STATUS_OK;
+    }
+    batches_close(batches);
+    return STATUS_NO_MEMORY;
 }
 
 void batches_restart(batches_t *batches, uint64_t position, uint64_t number) {
@@ -69,16 +82,79 @@ void batches_witness(batches_t *batches, const uint8_t store_id[WITNESS_ID_SIZE]
 void batches_close(batches_t *batches) {
     if (batches->at != NULL) {
         munmap(batches->at, (size_t)batches->size * 2);
+        close(batches->fd);
         batches->at = NULL;
+    }
+}
+
+void batches_narrow(batches_t *batches, uint32_t part) {
+    uint64_t had = batches->lap;
+    uint64_t lap = batches->size / part;
+    check(batch_is_empty(batches));
+    check(batches->freed == batches->begin);
+    check(lap <= had);
+    check(had % lap == 0);
+    /* Refusal only costs memory. */
+    (void)fallocate(batches->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)batches->size);
+    if (lap < had && map_at(batches, lap, 0, lap)) {
+        batches->lap = batches->room = lap;
+    }
+}
+
+/* The bytes in use, where the wider circle may have them. */
+static bool copy_wide(const batches_t *batches, uint64_t wide) {
+    uint64_t lap = batches->lap;
+    uint64_t next = 0;
+    for (uint64_t position = batches->freed; position < batches->end; position = next) {
+        next = position / lap * lap + lap;
+        next = next < batches->end ? next : batches->end;
+        for (uint64_t offset = position % lap + lap; offset < wide; offset += lap) {
+            for (uint64_t done = 0; done < next - position;) {
+                ssize_t put = pwrite(batches->fd, batches_at(batches, position) + done,
+                                     (size_t)(next - position - done), (off_t)(offset + done));
+                if (put <= 0) {
+                    return false;
+                }
+                done += (uint64_t)put;
+            }
+        }
+    }
+    return true;
+}
+
+bool batches_widen(batches_t *batches, uint64_t lap) {
+    uint64_t had = batches->lap;
+    check(lap > had);
+    check(lap % had == 0);
+    check(batches->size % lap == 0);
+    check(batches->room == had);
+    if (!copy_wide(batches, lap)) {
+        return false;
+    }
+    if (!map_lap(batches, had, lap)) {
+        check(map_at(batches, had, 0, had)); /* as it was */
+        return false;
+    }
+    batches->lap = lap;
+    batches->wide_from = batches->end;
+    batches_free(batches, batches->freed);
+    return true;
+}
+
+void batches_free(batches_t *batches, uint64_t position) {
+    batches->freed = position;
+    bool drained = batch_is_empty(batches) && position == batches->begin;
+    if (drained || position >= batches->wide_from) {
+        batches->room = batches->lap;
     }
 }
 
 void batches_trim(batches_t *batches, uint64_t from, uint64_t to) {
     const uint64_t page = 64 * 1024;
     while (from < to) {
-        uint64_t place = from % batches->size;
+        uint64_t place = from % batches->lap;
         uint64_t begin = (place + page - 1) / page * page;
-        uint64_t limit = place + (to - from) < batches->size ? place + (to - from) : batches->size;
+        uint64_t limit = place + (to - from) < batches->lap ? place + (to - from) : batches->lap;
         if (begin + page <= limit) {
             /* Refusal only costs memory. */
             (void)madvise(batches->at + begin, (size_t)((limit - begin) / page * page), MADV_REMOVE);
@@ -89,10 +165,10 @@ void batches_trim(batches_t *batches, uint64_t from, uint64_t to) {
 
 bool batch_fits(const batches_t *batches, uint64_t need) {
     uint64_t open = batch_open_size(batches) + batches->promised + batches->tail;
-    if (need > batches->size / 2 || open > batches->size / 2 - need) {
+    if (need > batches->room / 2 || open > batches->room / 2 - need) {
         return false; /* a batch over half the ring could never be checkpointed beside its successor */
     }
-    return batches_used(batches) + batches->promised + need + (uint64_t)batches->alignment * 2 <= batches->size;
+    return batches_used(batches) + batches->promised + need + (uint64_t)batches->alignment * 2 <= batches->room;
 }
 
 uint8_t *batch_op(batches_t *batches, op_kind_in_batch_t kind, store_db_t db, bytes_t key, uint32_t value_size,
@@ -141,9 +217,9 @@ void batch_seal(batches_t *batches) {
         add_witness(batches);
     }
     uint64_t size = batch_open_size(batches);
-    check(size <= batches->size / 2 + batches->alignment);
+    check(size <= batches->room / 2 + batches->alignment);
     uint64_t next = batches->begin + batch_padded(batches, (uint32_t)size);
-    check(next - batches->freed <= batches->size);
+    check(next - batches->freed <= batches->room);
     batch_header_t header = {.position = batches->begin,
                              .number = batches->number,
                              .size = (uint32_t)size,

@@ -14,6 +14,10 @@
  * The memory is mapped twice, one after the other, so a batch is contiguous wherever it begins. Bytes never move, so an
  * op is addressed by its position until it is freed.
  *
+ * A narrow ring has memory for a part of itself, `lap`: so much may be between freed and end. It becomes wider while it
+ * is in use: what is in use then is at its old address as well as at its new one until it is freed, so others may have
+ * taken that address just before; up to then no more of the ring is used than before (`room`).
+ *
  *   batch  = header, ops.., zeros up to the next multiple of the alignment
  *   header = magic 4, crc 4 (over the rest of header and ops), position 8, number 8, size 4 (header and ops), chain 4
  *   (crc of
@@ -31,6 +35,7 @@
 #ifndef LEAFD_DISK_BATCH_H
 #define LEAFD_DISK_BATCH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/bytes.h"
@@ -71,7 +76,11 @@ typedef struct batch_header {
 
 typedef struct batches {
     uint8_t *at;
-    uint64_t size;
+    uint64_t size;        /* of the circle in the file: position % size is the place there */
+    _Atomic uint64_t lap; /* of the circle in memory: size divided by a power of two. The plane's, others read it */
+    uint64_t room;        /* so much of it may be in use */
+    uint64_t wide_from;   /* when everything before it is freed that is all of it */
+    int fd;               /* the memory */
     uint32_t alignment;
     bool witnessed; /* constant once batches are sealed */
     uint8_t store_id[WITNESS_ID_SIZE];
@@ -91,13 +100,21 @@ LEAF_MUST_USE status_t batches_open(batches_t *batches, uint64_t size, uint32_t 
 /* Everything before position is done with; the next batch goes there. After replay. */
 void batches_restart(batches_t *batches, uint64_t position, uint64_t number);
 void batches_close(batches_t *batches);
+/* Nothing is in it: from now on it has memory for size / part bytes, a power of two, and none of its pages are taken.
+ * Where the system refuses it stays as wide as it is. */
+void batches_narrow(batches_t *batches, uint32_t part);
+/* Memory for `lap` bytes, some times as much as now. Others may read meanwhile, nobody may write. false: the system
+ * refuses. */
+bool batches_widen(batches_t *batches, uint64_t lap);
+/* What lies before position is done with. */
+void batches_free(batches_t *batches, uint64_t position);
 /* Batches leave so much room behind their ops for being sealed. Before the first one. */
 void batches_reserve(batches_t *batches, uint32_t overhead);
 /* Batches carry a witness from now on. */
 void batches_witness(batches_t *batches, const uint8_t store_id[WITNESS_ID_SIZE]);
 
 static inline uint8_t *batches_at(const batches_t *batches, uint64_t position) {
-    return batches->at + position % batches->size;
+    return batches->at + position % atomic_load_explicit(&batches->lap, memory_order_relaxed);
 }
 static inline bool batch_is_empty(const batches_t *batches) {
     return batches->count == 0;

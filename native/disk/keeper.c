@@ -292,6 +292,7 @@ static status_t keeper_drain(keeper_t *keeper, uint64_t wanted) {
     drain_t work = {.env = keeper->env,
                     .batches = {.at = ring->at,
                                 .size = ring->size,
+                                .lap = atomic_load_explicit(&ring->lap, memory_order_relaxed),
                                 .alignment = ring->alignment,
                                 .overhead = ring->overhead,
                                 .freed = keeper->committed,

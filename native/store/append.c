@@ -192,7 +192,7 @@ static bool append_admit(entry_t *entry, int64_t age_now, appended_t *out) {
  * after each message, so it is one position, which holds until the open batch is another or something was freed. */
 void append_measure_room(store_t *store) {
     const batches_t *batches = &store->batches;
-    store->holds = number_least(store->admits, store->resident / 8 * 7);
+    store->holds = number_least(store->admits, number_least(store->resident, batches->room) / 8 * 7);
     if (store->space_trouble || store->io_trouble) {
         store->room_end = UINT64_MAX; /* publishers are to hear that they are refused, not to hang */
         return;
@@ -200,9 +200,15 @@ void append_measure_room(store_t *store) {
     /* Larger ones than a batch can hold at all are refused: room is not kept for them, or there would never be any. */
     uint64_t largest = number_least(store->options.message_max, message_max(store));
     uint64_t one = number_least(number_most(largest + NEED_MORE, store->wanted), store->holds / 2);
-    uint64_t open = number_less(batches->size / 2 - batches->size / SIZES_RESERVE_PART, one);
+    uint64_t open = number_less(batches->room / 2 - batches->room / SIZES_RESERVE_PART, one);
     uint64_t used = number_least(store->holds / 7 * 6, store->holds - one);
     store->room_end = number_least(batches->begin + number_least(open, store->holds / 7), batches->freed + used);
+}
+
+/* In the ring, which disk (space.h) and memory may not be large enough to have filled. */
+static bool has_room(store_t *store, uint64_t need) {
+    return batches_used(&store->batches) + store->batches.promised + need <= store->holds
+           && overlay_fits(store, need + store->batches.room / SIZES_RESERVE_PART);
 }
 
 static bool space_for(const entry_t *entry) {
@@ -217,10 +223,7 @@ static bool space_for(const entry_t *entry) {
         return false;
     }
     uint64_t need = need_of(entry);
-    if (batches_used(&store->batches) + store->batches.promised + need > store->holds) {
-        return false; /* the disk has no room for so much (space.h), or memory has not */
-    }
-    return overlay_fits(store, need + store->batches.size / SIZES_RESERVE_PART);
+    return has_room(store, need) || (store_widen_for(store, need) && has_room(store, need));
 }
 
 static void write_message(entry_t *entry) {
@@ -426,7 +429,8 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
 /* ---- several at once --------------------------------------------------------------------------------------------- */
 
 uint64_t store_group_most(const store_t *store) {
-    uint64_t most = number_least(message_max(store) + NEED_MORE, store->holds / 2);
+    uint64_t most =
+        number_least(message_max(store) + NEED_MORE, number_least(store->admits, store->resident / 8 * 7) / 2);
     return number_less(most, EVICTION_SLACK + STREAM_PROMISE);
 }
 
@@ -506,8 +510,7 @@ status_t store_group_reserve(store_stream_t *stream, const append_group_t *group
         || memtable_reserve(&store->memtable, (store->batches.promised + need) / NOTE_BYTES_MIN) != STATUS_OK) {
         return STATUS_FULL;
     }
-    bool fits = batches_used(&store->batches) + store->batches.promised + need <= store->holds
-                && overlay_fits(store, need + store->batches.size / SIZES_RESERVE_PART);
+    bool fits = has_room(store, need);
     group_want(store, fits ? 0 : need);
     return fits ? STATUS_OK : STATUS_AGAIN;
 }

@@ -157,6 +157,7 @@ struct store {
     uint64_t admits;   /* bytes that publishers may hold in the ring, for what the disk has room for .. */
     uint64_t holds;    /* .. and memory too */
     uint64_t resident; /* of the ring, in memory: all of it, but where the journal is larger than options.ring_max */
+    uint32_t narrowed; /* at rest the ring has memory for this part of itself; 1 = it is never narrow */
     uint64_t wanted;   /* room that an append_group_t waits for, 0 = none */
     uint64_t room_end; /* store_room: while the open batch, with what is promised, ends before it */
     uint64_t pieces;   /* of keeper's, for which the snapshot was renewed */
@@ -241,5 +242,9 @@ void tallies_removed(store_stream_t *stream, const found_t *found);
 /* ---- store.c ----------------------------------------------------------------------------------------------------- */
 void store_clock(store_t *store, moment_t now);
 void store_seal(store_t *store); /* closes the open batch and hands it to the journal */
+/* At rest: gives the ring's memory back, and makes it narrow. */
+void store_rest(store_t *store);
+/* So large a message does not fit into a narrow ring. false: it cannot be widened just now, but is soon. */
+bool store_widen_for(store_t *store, uint64_t need);
 
 #endif

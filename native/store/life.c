@@ -7,6 +7,8 @@
 #include "store/message.h"
 #include "store/overlay.h"
 
+#define NARROWED 4 /* clients that wait for each answer need no more than a part of the ring, nor does a short burst */
+
 store_t *store_new(const store_options_t *options) {
     store_t *store = calloc(1, sizeof *store);
     if (store == NULL) {
@@ -77,6 +79,10 @@ status_t store_run(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) 
     status_t status = keeper_open(&store->keeper, checkpoint, end);
     store->admits = atomic_load(&store->keeper.admits);
     store->resident = sizes_ring_within(store->batches.size, store->options.ring_max);
+    store->narrowed = store->resident < store->batches.size ? 1 : NARROWED;
+    if (checkpoint.position == end.position) {
+        store_rest(store);
+    }
     append_measure_room(store);
     return status;
 }

@@ -16,6 +16,8 @@
 /* a checkpoint begins when the ring is 1/8 full: CPU and rate are the same from 1/3 to 1/24, and replay after a kill is
  * the shorter the earlier */
 #define CHECKPOINT_PART 8
+#define CHECKPOINT_PART_NARROW 4 /* likewise of a narrow ring's memory */
+#define NARROW_MIN (UINT64_C(4) << 20)
 #define CHECKPOINT_SHORT_NS (200 * NS_PER_MS)
 #define CHECKPOINT_MIN (UINT64_C(64) << 10)
 #define HAND_BYTES (UINT64_C(256) << 10) /* the keeper is woken for so much, not for each batch */
@@ -104,16 +106,57 @@ static void take_durable(store_t *store) {
     }
 }
 
+/* Would a message of that size find room in a ring of that size? */
+static bool ring_takes(uint64_t ring, uint64_t need) {
+    return sizes_message_max(ring) >= need;
+}
+
+void store_rest(store_t *store) {
+    batches_t *batches = &store->batches;
+    uint32_t part = store->narrowed;
+    while (part > 1
+           && (batches->size / part < NARROW_MIN || !ring_takes(batches->size / part, store->options.message_max))) {
+        part /= 2;
+    }
+    while (batches->size / part > batches->lap) {
+        part *= 2;
+    }
+    batches_narrow(batches, part);
+    store->trimmed = batches->begin;
+}
+
 /* Idle: the ring's memory goes back. Not at every checkpoint: faulting it in again costs 0.15 us a message, a third of
  * an append. */
 static void ring_trim(store_t *store) {
-    uint64_t position = store->boundary;
-    if (store->batches.begin != position || !batch_is_empty(&store->batches)
-        || position - store->trimmed < TRIM_BYTES) {
-        return;
+    if (store->batches.begin == store->boundary && batch_is_empty(&store->batches)
+        && store->boundary - store->trimmed >= TRIM_BYTES) {
+        store_rest(store);
     }
-    batches_trim(&store->batches, position > store->batches.size ? position - store->batches.size : 0, position);
-    store->trimmed = position;
+}
+
+/* A small load goes round in little memory, which stays in the processor's cache, too. Publishers that wait for room,
+ * mostly since the disk takes its time, get twice as much. The journal thread has nothing in its hands just now. */
+static void ring_widen(store_t *store) {
+    batches_t *batches = &store->batches;
+    uint64_t wanted = number_most(store->options.message_max, store->wanted);
+    uint64_t lap = store_room(store) ? batches->lap : batches->lap * 2;
+    while (lap < batches->size && !ring_takes(lap, wanted)) {
+        lap *= 2;
+    }
+    if (lap > batches->lap && batches->room == batches->lap && batches_widen(batches, lap)) {
+        append_measure_room(store);
+    }
+}
+
+bool store_widen_for(store_t *store, uint64_t need) {
+    if (LEAF_LIKELY(store->batches.lap == store->batches.size || ring_takes(store->batches.lap, need))) {
+        return false; /* it waits for room as others do */
+    }
+    store->options.message_max = number_most(store->options.message_max, need); /* more of them are likely */
+    if (store->durable == store->flight_number) {
+        ring_widen(store);
+    }
+    return ring_takes(store->batches.room, need);
 }
 
 /* A ring that is larger than it may be in memory goes on through its places all the same: what is checkpointed goes
@@ -166,7 +209,7 @@ static void take_checkpoint(store_t *store) {
         return; /* the old snapshot with all of the overlay over it stays right; the next tick tries again */
     }
     store->cursor_seq = 0;
-    store->batches.freed = store->boundary;
+    batches_free(&store->batches, store->boundary);
     if (store->resident < store->batches.size) {
         ring_give_back(store);
     }
@@ -253,7 +296,7 @@ static void store_background(store_t *store) {
 
 /* The less publishers may hold in the ring, the smaller the checkpoints. */
 static uint64_t checkpoint_bytes(const store_t *store) {
-    uint64_t usual = store->resident / CHECKPOINT_PART;
+    uint64_t usual = number_least(store->resident / CHECKPOINT_PART, store->batches.room / CHECKPOINT_PART_NARROW);
     uint64_t part = store->admits / 4 > CHECKPOINT_MIN ? store->admits / 4 : CHECKPOINT_MIN;
     return part < usual ? part : usual;
 }
@@ -267,7 +310,7 @@ static bool checkpoint_due(const store_t *store) {
     if (store->boundary != 0 || store->pending_since == INT64_MAX) {
         return false;
     }
-    if (batches_used(&store->batches) >= checkpoint_bytes(store)) {
+    if (batches_used(&store->batches) >= checkpoint_bytes(store) || store->batches.room < store->batches.lap) {
         return true;
     }
     return store->now_mono - store->pending_since >= checkpoint_ns(store);
@@ -304,6 +347,9 @@ void store_tick(store_t *store, moment_t now) {
         store_background(store);
     }
     bool idle = store->durable == store->flight_number;
+    if (idle && store->batches.lap < store->batches.size) {
+        ring_widen(store);
+    }
     if (idle && !store_batch_empty(store)) {
         if (store->background_at > store->now_mono + BACKGROUND_NS) {
             store->background_at = store->now_mono + BACKGROUND_NS;

@@ -1,4 +1,6 @@
 /* test_journal.c: the journal's file alone: what replay takes for valid, and above all what it does not. */
+#include <sys/stat.h>
+
 #include "base/crc.h"
 #include "disk/journal.h"
 #include "store_rig.h"
@@ -222,12 +224,99 @@ static void its_batches_say_whose_it_is(void) {
     end();
 }
 
+/* ---- the ring in memory ------------------------------------------------------------------------------------------ */
+
+#define WIDE (UINT64_C(4) << 20)
+
+/* A sealed batch whose bytes tell its place in the row; where it begins. */
+static uint64_t add_batch(uint32_t number, uint32_t size) {
+    uint64_t position;
+    uint64_t from = batches.begin;
+    CHECK(batch_fits(&batches, op_size(1, size)));
+    uint8_t *value = batch_op(&batches, OP_PUT, DB_META, text("k"), size, &position);
+    for (uint32_t i = 0; i < size; i++) {
+        value[i] = (uint8_t)(i * 7 + number);
+    }
+    batch_seal(&batches);
+    return from;
+}
+
+static void expect_batch(const uint8_t *at, uint32_t number, uint32_t size) {
+    uint32_t offset = BATCH_HEADER_SIZE;
+    batch_header_t header;
+    batch_op_t op;
+    CHECK(batch_header_read(at, &header));
+    CHECK(op_next(at, header.size, &offset, &op));
+    CHECK_EQ_U64(size, op.value.size);
+    for (uint32_t i = 0; i < size; i++) {
+        CHECK_EQ_U64((uint8_t)(i * 7 + number), op.value.at[i]);
+    }
+}
+
+static uint64_t taken_bytes(void) {
+    struct stat memory;
+    CHECK_EQ_I64(0, fstat(batches.fd, &memory));
+    return (uint64_t)memory.st_blocks * 512;
+}
+
+/* Wherever in the circle it is, and with a batch over its end: whoever took a batch's address before reads it there,
+ * and who takes it now finds it, too, until it is freed. */
+static void widens_in_use(void) {
+    enum { SIZE = 300000, COUNT = 3 };
+    for (uint64_t place = 0; place < WIDE; place += WIDE / 16) {
+        const uint8_t *before[COUNT];
+        uint64_t from[COUNT];
+        CHECK_EQ_I64(STATUS_OK, batches_open(&batches, WIDE, JOURNAL_ALIGNMENT, 5 * WIDE + place, 1));
+        batches_narrow(&batches, 4);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            from[i] = add_batch(i, SIZE);
+            before[i] = batches_at(&batches, from[i]);
+        }
+        CHECK(!batch_fits(&batches, SIZE)); /* a narrow ring is full earlier */
+        CHECK(batches_widen(&batches, WIDE));
+        CHECK(!batch_fits(&batches, SIZE)); /* what is in use has two addresses until it is freed */
+        for (uint32_t i = 0; i < COUNT; i++) {
+            expect_batch(before[i], i, SIZE);
+            expect_batch(batches_at(&batches, from[i]), i, SIZE);
+        }
+        batches_free(&batches, batches.begin);
+        for (uint32_t i = 0; i < 2 * COUNT; i++) {
+            uint64_t at = add_batch(i + 10, SIZE);
+            expect_batch(batches_at(&batches, at), i + 10, SIZE);
+        }
+        batches_close(&batches);
+    }
+}
+
+static void takes_what_it_needs(void) {
+    CHECK_EQ_I64(STATUS_OK, batches_open(&batches, WIDE, JOURNAL_ALIGNMENT, 0, 1));
+    batches_narrow(&batches, 4);
+    for (uint32_t i = 0; i < 100; i++) {
+        add_batch(i, 100000);
+        batches_free(&batches, batches.begin);
+    }
+    CHECK(taken_bytes() > 0);
+    CHECK(taken_bytes() <= WIDE / 4);
+    CHECK(batches_widen(&batches, WIDE));
+    for (uint32_t i = 0; i < 100; i++) {
+        add_batch(i, 100000);
+        batches_free(&batches, batches.begin);
+    }
+    CHECK_EQ_U64(WIDE, taken_bytes());
+    batches_narrow(&batches, 4);
+    CHECK_EQ_U64(0, taken_bytes());
+    CHECK_EQ_U64(WIDE / 4, batches.lap);
+    batches_close(&batches);
+}
+
 int main(void) {
     RUN("batches are read back whole", reads_back);
     RUN("another place, number, chain or lap is not valid", wrong_place_number_chain);
     RUN("no flipped bit anywhere in a batch goes unseen", every_flip_ends_replay);
     RUN("a batch that was written in part is not valid, wherever it was cut", every_cut_ends_replay);
     RUN("a batch over the end of the circle is whole", wraps);
+    RUN("a ring that gets more memory while it is in use keeps every byte at every address", widens_in_use);
+    RUN("a ring at rest has no memory, a narrow one has a part of it", takes_what_it_needs);
     RUN("a damaged, newer, foreign or strange file is told apart", first_block);
     RUN("a file that lost its end is told apart", too_short);
     RUN("without a first block, the batches say whose journal it is", its_batches_say_whose_it_is);

@@ -206,8 +206,48 @@ static void journal_grows(void) {
     rig_close(&rig);
 }
 
+/* The ring has little memory at first. Each message has bytes of its own. */
+static void floods_after_a_rest(void) {
+    enum { SIZE = 20000, COUNT = 900 };
+    static char payload[SIZE + 1];
+    static char large[(4 << 20) + 1];
+    stored_message_t message;
+    memset(large, 'l', sizeof large - 1);
+    rig_t rig = {.options = {.journal_size = 16 << 20, .message_max = 1 << 20}};
+    rig_open(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    for (uint64_t seq = 1; seq <= COUNT; seq++) {
+        memset(payload, (int)('a' + seq % 23), SIZE);
+        snprintf(payload, 9, "%08u", (unsigned)seq);
+        for (int64_t until = 0; !store_room(rig.store) && rig_patient(&until);) {
+            store_tick(rig.store, rig.now);
+            CHECK_EQ_I64(STATUS_OK, seq == 1 ? STATUS_OK : store_read(stream, seq - 1, &message));
+        }
+        CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "flood", payload).verdict);
+    }
+    rig_sync(&rig);
+    rig_checkpoint(&rig);
+    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "large", large).verdict); /* beyond what is expected at most */
+    rig_sync(&rig);
+    for (uint32_t life = 0; life < 2; life++) {
+        for (uint64_t seq = 1; seq <= COUNT; seq++) {
+            memset(payload, (int)('a' + seq % 23), SIZE);
+            snprintf(payload, 9, "%08u", (unsigned)seq);
+            CHECK_EQ_I64(STATUS_OK, store_read(stream, seq, &message));
+            CHECK(bytes_equal(text(payload), message.payload));
+        }
+        CHECK_EQ_I64(STATUS_OK, store_read(stream, COUNT + 1, &message));
+        CHECK_EQ_U64(sizeof large - 1, message.payload.size);
+        rig_crash(&rig);
+        stream = rig_stream(&rig, 1, rig_config());
+    }
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("kill -9 at any moment loses nothing that was durable, doubles nothing, halves no batch", killed_at_random);
     RUN("a journal grows at a start for larger messages than it was made for, and loses nothing", journal_grows);
+    RUN("a flood and a large message after a rest, when the ring has little memory, are whole and survive kill -9",
+        floods_after_a_rest);
     return TEST_RESULT();
 }

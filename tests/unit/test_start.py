@@ -193,3 +193,24 @@ def test_an_idle_leaf_fits_a_small_box() -> None:
         status = Path(f"/proc/{server.process.pid}/status").read_text()
         kb = {line.partition(":")[0]: line.split()[1] for line in status.splitlines() if line.startswith("Rss")}
         assert int(kb["RssAnon"]) + int(kb["RssShmem"]) <= PRIVATE_MB_MAX << 10
+
+
+RING_MB_MAX = 8
+"""Of 16: what is on its way to the disk goes round in 4 while nobody waits for room."""
+STREAM = """
+port: {port}
+jetstream { store_dir: "{store}" }
+"""
+
+
+def test_a_small_load_fills_no_more_of_the_batches_memory_than_it_needs() -> None:
+    """A publisher that waits for each acknowledgement leaves most of the memory for batches untouched, however much it
+    stores: here 24 MB."""
+    with servers.running(servers.LEAFD, STREAM) as server:
+        assert server.process is not None
+        with socket.create_connection(("127.0.0.1", server.port), 30) as connection, connection.makefile("rb") as file:
+            connection.sendall(b"CONNECT {}\r\nSUB inbox 1\r\n")
+            ask(file, connection, "$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s"]}')
+            for _ in range(400):
+                assert b'"seq"' in ask(file, connection, "s", bytes(60_000))
+        assert server.memory_bytes("RssShmem") <= RING_MB_MAX << 20
