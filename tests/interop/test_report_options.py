@@ -51,7 +51,7 @@ QUERIES = (
     "/jsz", "/jsz?accounts=1", "/jsz?acc=A", "/jsz?acc=NONE", "/jsz?acc=A&streams=1", "/jsz?acc=A&consumers=1",
     "/jsz?acc=A&streams=1&config=1", "/jsz?acc=A&consumers=1&config=1", "/jsz?config=1", "/jsz?accounts=1&offset=1",
     "/jsz?accounts=1&limit=1", "/jsz?accounts=maybe", "/jsz?streams=1&leader-only=1", "/jsz?limit=x",
-    "/jsz?consumers=1&direct-consumers=1", "/jsz?stream-leader-only=maybe",
+    "/jsz?consumers=1&direct-consumers=1", "/jsz?stream-leader-only=maybe", "/jsz?raft=1",
     "/healthz", "/healthz?js-enabled-only=1", "/healthz?js-server-only=1", "/healthz?js-meta-only=1",
     "/healthz?js-enabled=1", "/healthz?details=1", "/healthz?details=maybe", "/healthz?stream=S", "/healthz?consumer=C",
     "/healthz?account=A", "/healthz?account=NONE", "/healthz?account=NONE&details=1", "/healthz?account=A&stream=S",
@@ -72,6 +72,7 @@ REQUESTS = (
     ("SERVER.PING.HEALTHZ", {"account": "NONE"}), ("SERVER.PING.HEALTHZ", {"account": "A", "stream": "S"}),
     ("SERVER.PING.VARZ", {"server_name": "box"}),
     *((f"ACCOUNT.A.{kind}", {}) for kind in ("CONNZ", "LEAFZ", "JSZ", "INFO", "STATZ", "CONNS")),
+    ("ACCOUNT.SYS.JSZ", {}), ("ACCOUNT.NONE.JSZ", {}),
     ("ACCOUNT.PING.STATZ", {}), ("ACCOUNT.NONE.INFO", {}), ("SERVER.ID.KICK", {"cid": 1000000}),
     ("SERVER.ID.LDM", {"cid": 1000000}), ("SERVER.ID.STATSZ", {}), ("USER.INFO", {}),
 )  # fmt: skip

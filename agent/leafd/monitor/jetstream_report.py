@@ -16,6 +16,7 @@ from leafd.turns import Pause
 
 API_LEVEL: Final = 5
 ACCOUNTS_MAX: Final = 1024
+_DYNAMIC: Final = ("_nats.ver", "_nats.level")
 _CONSUMER_STATE: Final = (
     "stream_name", "name", "created", "delivered", "ack_floor", "num_ack_pending", "num_redelivered", "num_waiting",
     "num_pending", "push_bound", "paused", "ts",
@@ -108,6 +109,10 @@ async def jsz(facts: Facts, options: Options) -> dict[str, Any]:
         "bytes": summed["storage"] + summed["memory"],
     }
     accounts = [one for one in jetstream.catalogue.by_name.values() if one.enabled]
+    if flag(options, "raft"):
+        # Who leads them: this server, alone as it is.
+        counts = {"streams_leader": report["streams"], "consumers_leader": report["consumers"]}
+        report |= {name: count for name, count in counts.items() if count}
     report["total"] = len(accounts)
     detail = _Detail.of(facts.name, jetstream, options)
     named, asked = text(options, "acc", "account"), detail.streams or flag(options, "accounts")
@@ -128,7 +133,8 @@ async def jsz_account(facts: Facts, options: Options) -> dict[str, Any]:
     name = text(options, "acc", "account")
     account = facts.jetstream.catalogue.by_name.get(name) if facts.jetstream is not None else None
     if facts.jetstream is None or account is None or not account.enabled:
-        raise ValueError(f"account {quoted(name)} not found")
+        why = "not jetstream enabled" if facts.graph.account(name) is not None else "not found"
+        raise ValueError(f"account {quoted(name)} {why}")
     return await _account(_Detail.of(facts.name, facts.jetstream, options), account)
 
 
@@ -176,7 +182,7 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
         return None
     detail: dict[str, Any] = {"name": name, "created": info.get("created"), "cluster": {"leader": wanted.server}}
     if wanted.config:
-        detail["config"] = info.get("config")
+        detail["config"] = _as_stored(info["config"])
     detail["state"] = info.get("state")
     for part in ("mirror", "sources"):
         if part in info:
@@ -195,7 +201,15 @@ async def _consumers(
 ) -> list[dict[str, Any]]:
     names = (*_CONSUMER_STATE, "config") if wanted.config else _CONSUMER_STATE
     found = [await _look(wanted.jetstream, account, f"CONSUMER.INFO.{stream}.{one.name}") for one in consumers]
-    return [{key: one[key] for key in names if key in one} for one in found if one]
+    shown = [{key: one[key] for key in names if key in one} for one in found if one]
+    return [one | {"config": _as_stored(one["config"])} if "config" in one else one for one in shown]
+
+
+def _as_stored(config: dict[str, Any]) -> dict[str, Any]:
+    """Without what an answer of the API adds about the server that gives it."""
+    metadata = config.get("metadata") or {}
+    kept = {key: value for key, value in metadata.items() if key not in _DYNAMIC}
+    return config | ({"metadata": kept} if metadata else {})
 
 
 def _well(facts: Facts) -> dict[str, Any]:

@@ -188,9 +188,11 @@ class Services:
             code, report = await healthz(facts, options)
             return envelope | {"data": report | {"status_code": code}}
         if tokens[0] != "PING":
-            done = self._order(what, options)
-            if done:
-                return envelope
+            try:
+                if self._order(what, options):
+                    return envelope
+            except Refused as error:
+                return envelope | {"error": {"code": error.code, "description": str(error)}}
         function = REPORTS.get(what)
         if function is None:
             return None
