@@ -20,6 +20,7 @@ from leafd.spark.jobs.planning import plan
 from leafd.spark.publish import Outgoing, Window, header_block
 
 from .hub import Hub, running
+from .slow import was_slow
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]  # PySpark's own warnings are not ours
 
@@ -88,9 +89,7 @@ class World:
             try:
                 return Runner(self.spark, self.job).run()
             except Exception as error:
-                # Spark gives the planner's process ten seconds to start, which no setting changes; on a machine
-                # with much else to do that is too few. A job that failed is run again, as a timer does.
-                if "failed to connect back" not in str(error) or time.monotonic() > self.deadline:
+                if not was_slow(error) or time.monotonic() > self.deadline:
                     raise
 
     def rerun(self, day: date, **schema: Any) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from .hub import Hub, running
+from .slow import run_to_the_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]  # PySpark's own warnings are not ours
 
@@ -74,7 +75,7 @@ def test_a_batch_that_dies_and_runs_again_shuffled_stores_each_row_once(hub: Hub
         rows = messages.selectExpr(*OUTGOING).repartition(partitions)
         rows = rows.mapInArrow(failing_once(flag, hub.server.url), "subject string, data string")
         query = rows.writeStream.format("nats").options(servers=hub.server.url)
-        query.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+        run_to_the_end(query.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True))
 
     flag.touch()
     with pytest.raises(Exception, match="the task dies here"):

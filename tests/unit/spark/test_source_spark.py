@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from .hub import Hub, running
+from .slow import run_to_the_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]  # PySpark's own warnings are not ours
 
@@ -60,7 +61,7 @@ def test_available_now_over_restarts_reads_every_message_once(hub: Hub, spark: A
     def run() -> None:
         messages = spark.readStream.format("nats").options(**options(hub, maxMessagesPerTrigger="70")).load()
         query = messages.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path))
-        query.trigger(availableNow=True).start().awaitTermination()
+        run_to_the_end(query.trigger(availableNow=True))
 
     hub.fill(1, 200)
     run()
@@ -86,7 +87,7 @@ def test_a_batch_that_failed_reads_the_same_rows_again(hub: Hub, spark: Any, tmp
 
         messages = spark.readStream.format("nats").options(**options(hub)).load()
         query = messages.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path))
-        query.trigger(availableNow=True).start().awaitTermination()
+        run_to_the_end(query.trigger(availableNow=True))
 
     with pytest.raises(Exception, match="the driver dies here"):
         run(fail=True)
@@ -102,7 +103,7 @@ def test_a_limit_of_bytes(hub: Hub, spark: Any, tmp_path: Path) -> None:
     sizes: list[int] = []
     messages = spark.readStream.format("nats").options(**options(hub, maxBytesPerTrigger="1000")).load()
     query = messages.writeStream.foreachBatch(lambda frame, _: sizes.append(frame.count()))
-    query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+    run_to_the_end(query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True))
     assert [10, 10, 5] == sizes
 
 
@@ -116,7 +117,7 @@ def test_messages_that_vanished_end_the_query(hub: Hub, spark: Any, tmp_path: Pa
         query = messages.writeStream.foreachBatch(
             lambda frame, _: seen.extend(row.sequence for row in frame.select("sequence").collect())
         )
-        query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+        run_to_the_end(query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True))
 
     hub.fill(1, 10)
     run()
