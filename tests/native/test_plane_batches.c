@@ -7,26 +7,10 @@
 
 static plane_t *open_with(uint32_t flags, peer_t **peer) {
     plane_t *plane = rig_open_fresh("");
-    stream_config_t config = {.account = RIG_ACCOUNT,
-                              .flags = flags,
-                              .max_msg_size = -1,
-                              .max_msgs = -1,
-                              .max_bytes = -1,
-                              .max_msgs_per_subject = -1,
-                              .duplicate_window_ns = 120 * NS_PER_SECOND};
-    rig_strings_t strings = {.size = 0};
-    rig_pack(&strings, "S");
-    rig_pack(&strings, "{\"name\":\"S\"}");
-    for (int i = 0; i < 5; i++) rig_pack(&strings, "");
-    rig_pack(&strings, "s.>");
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_STREAM_PUT,
-                              .account = RIG_ACCOUNT,
-                              .target = 1,
-                              .token = 900,
-                              .body = (const uint8_t *)&config,
-                              .body_size = sizeof(config)},
-            &strings);
+    stream_config_t config = rig_stream;
+    config.flags = flags;
+    config.duplicate_window_ns = 120 * NS_PER_SECOND;
+    rig_put_stream(plane, config);
     rig_settle(plane);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));

@@ -183,19 +183,11 @@ static void a_transform_that_is_none(void) {
     static const char *const rewrites[4] = {"s.*", "t.$2", "", ""};
     plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
-    rig_strings_t strings = {.size = 0};
     const char *parts[] = {"S", "{}", "", rewrites[0], rewrites[1], rewrites[2], rewrites[3], "u.>"};
-    for (int i = 0; i < 8; i++) rig_pack(&strings, parts[i]);
     stream_config_t config = stream_defaults;
     config.max_msgs = 1;
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_STREAM_PUT,
-                              .account = RIG_ACCOUNT,
-                              .target = 1,
-                              .token = 902,
-                              .body = (const uint8_t *)&config,
-                              .body_size = sizeof(config)},
-            &strings);
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = 1, .token = 902}, &config, sizeof(config),
+                 parts, sizeof(parts) / sizeof(parts[0]));
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_EQ_I64(STATUS_INVALID, event.status);

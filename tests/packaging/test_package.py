@@ -10,6 +10,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.test_pages import commands
 from tests.packaging import machine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -333,6 +335,60 @@ def test_acknowledged_messages_survive_kill_9(clean: machine.Machine) -> None:
 
     assert 50 == before == client(clean, "count")
     assert killed != clean.show("MainPID")
+
+
+def test_the_guide_s_commands_work_on_a_clean_system_as_they_stand(clean: machine.Machine) -> None:
+    """Each of leafd and systemctl, by root and without more words than the guide has; a backup that is put back is the
+    service's own, with all messages. (nats is not there; tests/interop/test_pages.py tries its commands.)"""
+    if not clean.booted:
+        pytest.skip("systemd does not boot here, and it is its service that the commands are about")
+    before = client(clean, "count")
+    for line in commands((ROOT / "packaging/doc/guide.md").read_text()):
+        program, *words = shlex.split(line)
+        if program not in ("leafd", "systemctl", "touch"):
+            continue
+        restored = words[:2] == ["store", "restore"]
+        if restored or program == "touch":
+            clean.run("systemctl", "stop", "leafd")  # as the guide says
+        if restored:
+            clean.run("mv", "/var/lib/leafd/jetstream", "/var/lib/leafd/before")
+        if program == "leafd" and words[0] in ("status", "doctor"):  # a machine that many tests share may be slow
+            clean.run("sh", "-c", f"{line} || test $? = 3")
+        else:
+            clean.run(program, *words)
+        if restored:
+            clean.run("systemctl", "start", "leafd")
+            wait_until_it_serves(clean)
+            assert before == client(clean, "count")
+    wait_until_it_serves(clean)
+    assert before == client(clean, "count")
+    assert not (clean.root / "var/lib/leafd/jetstream/accept-loss").exists(), "it counts for one start"
+
+
+def test_what_init_writes_runs_under_the_service(clean: machine.Machine) -> None:
+    """README's commands: the box's key is the service's to read and nobody else's, a hub that is not found is named,
+    and a hub serves leaves."""
+    if not clean.booted:
+        pytest.skip("systemd does not boot here, and it is its service that runs")
+    hub, leaf, restart = commands((ROOT / "README.md").read_text().split("\n## A hub and a box")[1])[:3]
+    before = (clean.root / "etc/leafd/leafd.conf").read_text()
+    try:
+        assert "nkey: U" in clean.run(*shlex.split(leaf))
+        clean.run(*shlex.split(restart))
+        wait_until_it_serves(clean)
+        assert "no link to the hub" in clean.run("sh", "-c", "leafd status; test $? = 3")
+        assert "hub-address" in clean.run("sh", "-c", "leafd doctor; test $? = 3")
+        assert "640 root leafd" == clean.run("stat", "-c", "%a %U %G", "/etc/leafd/box-0001.nk").strip()
+        clean.run(*shlex.split(hub))
+        clean.run(*shlex.split(restart))
+        wait_until_it_serves(clean)
+        assert machine.sh(*clean.network, sys.executable, "-c", FIRST_LINE).startswith("INFO {")
+    finally:
+        (clean.root / "etc/leafd/leafd.conf").write_text(before)
+        clean.run("systemctl", "restart", "leafd")
+
+
+FIRST_LINE = 'import socket; print(socket.create_connection(("127.0.0.1", 7422), 60).recv(6).decode())'
 
 
 def test_stop_is_clean(clean: machine.Machine) -> None:

@@ -18,13 +18,32 @@
 #define CHUNK_MESSAGES 256u
 #define CHUNK_BYTES (OUTPUT_SIZE / 2)
 
-typedef struct reader {
-    client_t client;
-    size_t frame_size; /* every frame is alike */
+/* What has come of all that is expected, which the publisher looks at. */
+typedef struct arrival {
     uint64_t expected;
     _Atomic uint64_t seen;
     double ended;
+} arrival_t;
+
+typedef struct reader {
+    client_t client;
+    size_t frame_size; /* every frame is alike */
+    arrival_t arrival; /* of one that reads alone */
 } reader_t;
+
+/* So many more have come; true: all. */
+static bool arrive(arrival_t *arrival, uint64_t count) {
+    uint64_t seen = atomic_load_explicit(&arrival->seen, memory_order_relaxed) + count;
+    atomic_store_explicit(&arrival->seen, seen, memory_order_release);
+    if (seen < arrival->expected) {
+        return false;
+    }
+    arrival->ended = seconds_now();
+    if (seen != arrival->expected) {
+        die("%llu messages too many", (unsigned long long)(seen - arrival->expected));
+    }
+    return true;
+}
 
 /* All frames have one size and only control lines come between them, so that counting costs next to nothing. */
 static uint64_t count_frames(reader_t *reader) {
@@ -58,16 +77,9 @@ static uint64_t count_frames(reader_t *reader) {
 
 static void *read_all(void *argument) {
     reader_t *reader = argument;
-    uint64_t seen = 0;
-    while (seen < reader->expected) {
+    do {
         client_fill(&reader->client, true);
-        seen += count_frames(reader);
-        atomic_store_explicit(&reader->seen, seen, memory_order_release);
-    }
-    reader->ended = seconds_now();
-    if (seen != reader->expected) {
-        die("%llu messages too many", (unsigned long long)(seen - reader->expected));
-    }
+    } while (!arrive(&reader->arrival, count_frames(reader)));
     return NULL;
 }
 
@@ -119,30 +131,20 @@ static chunk_t make_chunk(const options_t *options) {
     return chunk;
 }
 
-result_t run_core(const options_t *options) {
-    reader_t reader = {.expected = options->messages};
-    if (options->web_port != 0) {
-        client_open_web(&reader.client, options->web_port, options->deflate);
-    } else {
-        client_open(&reader.client, options->port);
-    }
-    client_format(&reader.client, "SUB %s 1\r\n", options->subject);
-    client_sync(&reader.client);
-    char line[512];
-    reader.frame_size =
-        (size_t)snprintf(line, sizeof line, "MSG %s 1 %u\r\n", options->subject, options->size) + options->size + 2;
-
+/* Publishes, while a thread of its own reads; each message comes `copies` times. */
+static result_t publish_to(const options_t *options, arrival_t *arrival, uint32_t copies, void *(*read)(void *),
+                           void *reader) {
     client_t publisher;
     client_open(&publisher, options->port);
     chunk_t chunk = make_chunk(options);
     uint64_t window = at_most(WINDOW_MESSAGES, WINDOW_BYTES / chunk.frame_size);
     pthread_t thread;
     double started = seconds_now();
-    if (pthread_create(&thread, NULL, read_all, &reader) != 0) {
+    if (pthread_create(&thread, NULL, read, reader) != 0) {
         die("no thread");
     }
     for (uint64_t sent = 0; sent < options->messages;) {
-        while (sent - atomic_load_explicit(&reader.seen, memory_order_acquire) > window) {
+        while (sent - atomic_load_explicit(&arrival->seen, memory_order_acquire) / copies > window) {
             struct timespec nap = {.tv_nsec = 50000};
             nanosleep(&nap, NULL);
         }
@@ -153,9 +155,25 @@ result_t run_core(const options_t *options) {
     }
     pthread_join(thread, NULL);
     client_close(&publisher);
-    client_close(&reader.client);
     free(chunk.at);
-    return (result_t){.messages = options->messages, .seconds = reader.ended - started};
+    return (result_t){.messages = options->messages, .seconds = arrival->ended - started};
+}
+
+result_t run_core(const options_t *options) {
+    reader_t reader = {.arrival.expected = options->messages};
+    if (options->web_port != 0) {
+        client_open_web(&reader.client, options->web_port, options->deflate);
+    } else {
+        client_open(&reader.client, options->port);
+    }
+    client_format(&reader.client, "SUB %s 1\r\n", options->subject);
+    client_sync(&reader.client);
+    char line[512];
+    reader.frame_size =
+        (size_t)snprintf(line, sizeof line, "MSG %s 1 %u\r\n", options->subject, options->size) + options->size + 2;
+    result_t result = publish_to(options, &reader.arrival, 1, read_all, &reader);
+    client_close(&reader.client);
+    return result;
 }
 
 /* ---- many subscribers -------------------------------------------------------------------------------------------- */
@@ -166,32 +184,26 @@ typedef struct crowd {
     reader_t readers[CROWD_MAX];
     uint32_t count;
     int epoll;
-    uint64_t expected; /* by all of them together */
-    _Atomic uint64_t seen;
-    double ended;
+    arrival_t arrival; /* at all of them together */
 } crowd_t;
 
 static void *read_crowd(void *argument) {
     crowd_t *crowd = argument;
-    uint64_t seen = 0;
-    while (seen < crowd->expected) {
+    uint64_t come;
+    do {
         struct epoll_event ready[CROWD_MAX];
         int count = epoll_wait(crowd->epoll, ready, (int)CROWD_MAX, 30000);
         if (count <= 0) {
-            die("%llu messages of %llu came, then none for a while", (unsigned long long)seen,
-                (unsigned long long)crowd->expected);
+            die("%llu messages of %llu came, then none for a while", (unsigned long long)crowd->arrival.seen,
+                (unsigned long long)crowd->arrival.expected);
         }
+        come = 0;
         for (int i = 0; i < count; i++) {
             reader_t *reader = ready[i].data.ptr;
             client_fill(&reader->client, false);
-            seen += count_frames(reader);
+            come += count_frames(reader);
         }
-        atomic_store_explicit(&crowd->seen, seen, memory_order_release);
-    }
-    crowd->ended = seconds_now();
-    if (seen != crowd->expected) {
-        die("%llu messages too many", (unsigned long long)(seen - crowd->expected));
-    }
+    } while (!arrive(&crowd->arrival, come));
     return NULL;
 }
 
@@ -214,37 +226,15 @@ static void gather_crowd(crowd_t *crowd, const options_t *options, const char *q
     }
 }
 
-/* Each message comes `copies` times. */
 static result_t to_crowd(const options_t *options, const char *queue, uint32_t copies) {
     static crowd_t crowd;
-    crowd.expected = options->messages * copies;
+    crowd.arrival.expected = options->messages * copies;
     gather_crowd(&crowd, options, queue);
-    client_t publisher;
-    client_open(&publisher, options->port);
-    chunk_t chunk = make_chunk(options);
-    uint64_t window = at_most(WINDOW_MESSAGES, WINDOW_BYTES / chunk.frame_size);
-    pthread_t thread;
-    double started = seconds_now();
-    if (pthread_create(&thread, NULL, read_crowd, &crowd) != 0) {
-        die("no thread");
-    }
-    for (uint64_t sent = 0; sent < options->messages;) {
-        while (sent - atomic_load_explicit(&crowd.seen, memory_order_acquire) / copies > window) {
-            struct timespec nap = {.tv_nsec = 50000};
-            nanosleep(&nap, NULL);
-        }
-        uint64_t count = at_most(options->messages - sent, chunk.messages);
-        client_put(&publisher, chunk.at, count * chunk.frame_size);
-        client_flush_all(&publisher);
-        sent += count;
-    }
-    pthread_join(thread, NULL);
-    client_close(&publisher);
+    result_t result = publish_to(options, &crowd.arrival, copies, read_crowd, &crowd);
     for (uint32_t i = 0; i < crowd.count; i++) {
         client_close(&crowd.readers[i].client);
     }
-    free(chunk.at);
-    return (result_t){.messages = options->messages, .seconds = crowd.ended - started};
+    return result;
 }
 
 result_t run_fan(const options_t *options) {
