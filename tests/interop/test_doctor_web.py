@@ -80,6 +80,12 @@ def file_of(folder: Path, remote: str) -> Path:
     return written(folder, f"leafnodes {{ remotes: [ {{ {remote} }} ] }}\n")
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes long is not what is looked for here; a machine that many tests share takes its time."""
+    monkeypatch.setattr(hub, "STEP_S", 20.0)
+
+
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
@@ -218,15 +224,16 @@ def test_a_hub_that_takes_no_leaves_is_a_fault(kind: str, tmp_path: Path) -> Non
     text = HUB.replace("LEAFS", "").replace("TLS", "no_tls: true")
     with servers.running(kind, text) as server:
         file = file_of(tmp_path, f'url: "ws://127.0.0.1:{server.ports["web_port"]}"')
-        wrong = [one for one in doctor(file) if one.level == Level.FAULT and one.check != Check.DAEMON]
-    assert [True] == ["leafnodes { port" in one.operator for one in wrong]
+        check = Check.HUB_WEBSOCKET if kind == servers.LEAFD else Check.HUB_PROTOCOL  # 404; the end without a word
+        assert "leafnodes { port" in found(file, check, Level.FAULT).operator
 
 
 def test_an_address_of_several_that_fails_is_a_warning(plain: Hub, tmp_path: Path) -> None:
     """The box gets to its hub by the other one."""
     remote = f'urls: [ "ws://box:pbox@127.0.0.1:{plain.port}", "ws://box:pbox@127.0.0.1:{servers.free_port()}" ]'
     said = until(file_of(tmp_path, remote), Check.HUB_LOGIN, Level.WELL)
-    assert [Level.WARNING] == [one.level for one in said if one.check == Check.HUB_PORT]
+    (one,) = [one for one in said if one.check == Check.HUB_PORT]
+    assert (one.level, "WebSocket port" in one.owner, "websocket {" in one.operator) == (Level.WARNING, True, True)
 
 
 # ---- a proxy before the hub
@@ -289,7 +296,7 @@ def test_a_proxy_that_changes_the_path_is_a_fault(plain: Hub, tmp_path: Path) ->
                 while b"\r\n\r\n" not in head and (more := near.recv(4096)):
                     head += more
                 far.sendall(head.replace(b"GET /leafnode ", b"GET / "))
-                far.settimeout(10)
+                far.settimeout(60)
                 said = b""
                 while b"INFO" not in said and (more := far.recv(4096)):
                     said += more

@@ -20,6 +20,8 @@ from leafd.errors import LeafdError, UsageError
 from leafd.records import dataclass
 
 LEAF_PORT: Final = 7422
+_PORTS: Final = {"ws": 80, "wss": 443}
+"""Of what is in front of a hub, where the address has none."""
 SERVICE: Final = "leafd"
 """The user and group of the package's service."""
 PLAIN: Final = 0o644
@@ -167,4 +169,8 @@ def _hub_url(hub: str) -> str:
         raise UsageError(f"hub {hub!r}: {error}") from error
     if not place.hostname:
         raise UsageError(f"hub {hub!r}: expected HOST, HOST:PORT or a URL such as nats-leaf://HOST:{LEAF_PORT}")
-    return url if port is not None else f"{url}:{LEAF_PORT}"
+    if port is not None:
+        return url
+    login, at, _ = place.netloc.rpartition("@")
+    host = f"[{place.hostname}]" if ":" in place.hostname else place.hostname
+    return place._replace(netloc=f"{login}{at}{host}:{_PORTS.get(place.scheme, LEAF_PORT)}").geturl()

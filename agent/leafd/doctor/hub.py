@@ -164,11 +164,13 @@ class _Attempt:
                 why = "nobody listens there: connection refused"
         except trio.TooSlowError:
             why = f"no answer within {STEP_S:.0f} s: something between drops the packets, or the machine is off"
+        kind, block = ("leaf port", "leafnodes") if self._web is None else ("WebSocket port", "websocket")
+        means = f" (a url without a port means {DEFAULT_PORT})" if self._web is not None else ""
         raise self._stop(
             Check.HUB_PORT,
             why,
-            owner=f"is {self._host}:{self._port} the hub's leaf port? Does the network of this box let it through?",
-            operator=f"does the hub run with leafnodes {{ listen: 0.0.0.0:{self._port} }}, and is the firewall open?",
+            owner=f"is {self._host}:{self._port} the hub's {kind}{means}? Does the network of this box let it through?",
+            operator=f"does the hub run with {block} {{ listen: 0.0.0.0:{self._port} }}, and is the firewall open?",
         )
 
     async def _upgrade(self, line: Line, path: str) -> None:

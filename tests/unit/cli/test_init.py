@@ -34,3 +34,22 @@ def test_a_key_that_root_makes_is_readable_for_the_service_and_for_nobody_else(
     assert mode == stat.S_IMODE((tmp_path / "box-1.nk").stat().st_mode)
     assert 0o644 == stat.S_IMODE((tmp_path / "leafd.conf").stat().st_mode)
     assert given == ([4711] if mode == 0o640 else [])
+
+
+@pytest.mark.parametrize(
+    ("hub", "url"),
+    [
+        ("hub.example.org", "nats-leaf://hub.example.org:7422"),
+        ("hub.example.org:7000", "nats-leaf://hub.example.org:7000"),
+        ("tls://box:secret@hub.example.org", "tls://box:secret@hub.example.org:7422"),
+        ("nats-leaf://[::1]", "nats-leaf://[::1]:7422"),
+        ("wss://hub.example.org", "wss://hub.example.org:443"),
+        ("wss://hub.example.org/fleet", "wss://hub.example.org:443/fleet"),
+        ("ws://hub.example.org", "ws://hub.example.org:80"),
+        ("ws://hub.example.org:8080", "ws://hub.example.org:8080"),
+    ],
+)
+def test_the_hub_s_address_gets_the_port_that_its_kind_has(hub: str, url: str, tmp_path: Path) -> None:
+    """That for leaves, and of WebSocket those of web servers; in the file it stands in full."""
+    made = planned(Plan(role="leaf", name="box-1", directory=tmp_path, store="/var/lib/leafd", hub=hub))
+    assert f'url: "{url}"' in made.files[tmp_path / "leafd.conf"][0]
