@@ -55,7 +55,9 @@ QUERIES = (
     "/healthz", "/healthz?js-enabled-only=1", "/healthz?js-server-only=1", "/healthz?js-meta-only=1",
     "/healthz?js-enabled=1", "/healthz?details=1", "/healthz?details=maybe", "/healthz?stream=S", "/healthz?consumer=C",
     "/healthz?account=A", "/healthz?account=NONE", "/healthz?account=NONE&details=1", "/healthz?account=A&stream=S",
-    "/healthz?account=A&stream=NONE", "/healthz?account=A&stream=NONE&details=1",
+    "/healthz?account=A&stream=NONE", "/healthz?account=A&stream=NONE&details=1", "/healthz?js-server-only=2",
+    "/healthz?js-meta-only=maybe", "/healthz?js-server-only=1&account=NONE", "/healthz?js-enabled-only=1&account=NONE",
+    "/healthz?js-meta-only=1&account=NONE", "/healthz?js-server-only=1&stream=S",
     "/healthz?account=A&stream=S&consumer=C", "/healthz?account=A&stream=S&consumer=NONE",
     "/ipqueuesz", "/ipqueuesz?all=maybe", "/raftz", "/expvarz", "/varz?callback=f", "/nonsense",
 )  # fmt: skip

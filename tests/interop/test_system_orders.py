@@ -19,8 +19,9 @@ listen: "127.0.0.1:{port}"
 server_name: box
 jetstream { store_dir: "{store}" }
 accounts {
-  A { jetstream: enabled, users: [{user: a, password: a}] }
-  SYS { users: [{user: s, password: s}] }
+  A { jetstream: enabled, users: [{user: a, password: a}]
+      imports: [{service: {account: SYS, subject: "$SYS.DEBUG.SUBSCRIBERS"}, to: "how.many"}] }
+  SYS { users: [{user: s, password: s}], exports: [{service: "$SYS.DEBUG.SUBSCRIBERS"}] }
 }
 system_account: SYS
 """
@@ -85,5 +86,28 @@ def test_a_client_is_asked_to_connect_elsewhere(server: servers.Server) -> None:
             await writer.wait_closed()
             wrong = await order(operator, subject, {"cid": 1_000_000})
             assert wrong["error"] == {"code": 500, "description": "no such client id"}
+
+    asyncio.run(check())
+
+
+def test_how_many_hear_a_subject(server: servers.Server) -> None:
+    """Clients' subscriptions of the account that asks: those that match a subject, or, where it has wildcards, those
+    within it; of a queue group, if one is named. Streams do not count."""
+    expected = {
+        b"foo.bar": b"5", b"foo.bar q": b"2", b"foo.bar q more": b"2", b" foo.bar ": b"5", b"foo.*": b"5",
+        b"foo.* q": b"2", b"foo.* x": b"0", b"foo.>": b"5", b"*.bar": b"3", b"none": b"0", b"": b"0", b"a b c": b"0",
+    }  # fmt: skip
+
+    async def check() -> None:
+        async with connected(server, "a") as client, connected(server, "s") as operator:
+            await client.jetstream().add_stream(name="S", subjects=["foo.>"])
+            for subject, group in (("foo.bar", ""), ("foo.*", ""), ("foo.bar", "q"), ("foo.*", "q"), ("foo.bar", "r")):
+                await client.subscribe(subject, group)
+            await operator.subscribe("foo.bar")
+            await client.flush()
+            await operator.flush()
+            found = {one: (await client.request("how.many", one, timeout=PATIENCE_S)).data for one in expected}
+            assert expected == found
+            assert b"1" == (await operator.request("$SYS.DEBUG.SUBSCRIBERS", b"foo.bar", timeout=PATIENCE_S)).data
 
     asyncio.run(check())

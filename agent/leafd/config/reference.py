@@ -12,13 +12,13 @@ from typing import Any, Final
 from leafd.config.bind import inner_models
 from leafd.config.schema.accounts import AccountLimits, ConfiguredAccount, MessageTracing
 from leafd.config.schema.base import SECOND, parse_duration
-from leafd.config.schema.jetstream import AccountJetStream, JetStream, ServerLimits
+from leafd.config.schema.jetstream import AccountJetStream, BatchLimits, JetStream, ServerLimits
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafRemote, LeafUser
 from leafd.config.schema.operator import Resolver
 from leafd.config.schema.permissions import AuthCallout, Authorization, Permissions, Responses, Subjects, User
 from leafd.config.schema.section import Option, Reader, Section, Support, Takes, hints
 from leafd.config.schema.server import ServerConfig
-from leafd.config.schema.sharing import Export, Import, Origin
+from leafd.config.schema.sharing import Export, Import, Latency, Origin
 from leafd.config.schema.tls import CertificatePair, Tls
 from leafd.config.schema.websocket import WebSocket, WebSocketAuthorization
 
@@ -48,11 +48,13 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("jetstream { } of an account", AccountJetStream),
     ("msg_trace { } of an account", MessageTracing),
     ("an element of exports [ ]", Export),
+    ("latency { } of an export", Latency),
     ("an element of imports [ ]", Import),
     ("stream { } and service { } of an import", Origin),
     ("resolver { }", Resolver),
     ("jetstream { }", JetStream),
     ("limits { } of jetstream", ServerLimits),
+    ("batch { } of these limits", BatchLimits),
     ("leafnodes { }", LeafNodes),
     ("an element of remotes [ ]", LeafRemote),
     ("authorization { } of leafnodes", LeafAuthorization),

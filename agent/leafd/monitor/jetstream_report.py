@@ -222,6 +222,9 @@ def _well(facts: Facts) -> dict[str, Any]:
 
 async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
     """(status code, report): whether this server serves, and whether an account, stream or consumer is there."""
+    enabled_only = flag(options, "js-enabled-only", "js_enabled_only", "js-enabled")
+    server_only = flag(options, "js-server-only")
+    flag(options, "js-meta-only")  # there is no cluster whose layer could be well; only what it says may be wrong
     details = flag(options, "details")
     account_name = str(options.get("account") or "")
     stream_name = str(options.get("stream") or "")
@@ -230,9 +233,9 @@ async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
         missing = "account" if stream_name and not account_name else "stream"
         subject = "stream" if missing == "account" else "consumer"
         return 400, _sick(details, "BAD_REQUEST", f'"{missing}" must not be empty when checking {subject} health', 400)
-    if flag(options, "js-enabled-only", "js_enabled_only", "js-enabled") and facts.jetstream is None:
+    if enabled_only and facts.jetstream is None:
         return 503, _sick(details, "JETSTREAM", "JetStream not enabled", 503)
-    if not account_name or facts.jetstream is None:
+    if not account_name or facts.jetstream is None or enabled_only or server_only:
         return 200, _well(facts)
     account = facts.jetstream.catalogue.by_name.get(account_name)
     if account is None or not account.enabled:

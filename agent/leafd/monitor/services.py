@@ -19,9 +19,10 @@ import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Account
 from leafd.auth.verdict import Called
+from leafd.config.schema.sharing import is_literal, is_subset
 from leafd.fair import FairQueue
 from leafd.gojson import JsonError, loose
-from leafd.monitor import reports
+from leafd.monitor import reports, subscriptions
 from leafd.monitor.connections import connz
 from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts, stamp
@@ -31,6 +32,9 @@ from leafd.turns import Pause
 SERVER: Final = "$SYS.REQ.SERVER."
 ACCOUNT: Final = "$SYS.REQ.ACCOUNT."
 USER_INFO: Final = "$SYS.REQ.USER.INFO"
+HEARERS: Final = "$SYS.DEBUG.SUBSCRIBERS"
+"""How many subscriptions of clients there are: the request is a subject, and perhaps a queue group, the answer a
+number. Of the system account, or of the one that imports it as a service."""
 AT_WORK_MAX: Final = 4
 """Reports in memory at a time: one may be megabytes, and whoever may ask at all may ask thousands of times a second."""
 Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -101,7 +105,7 @@ class Services:
             subjects = [USER_INFO]
             if account.system:
                 subjects += [f"{SERVER}PING", f"{SERVER}PING.*", f"{SERVER}{self._facts.server_id}.*"]
-                subjects.append(f"{ACCOUNT}*.*")
+                subjects += [f"{ACCOUNT}*.*", HEARERS]
             else:
                 subjects += [f"{ACCOUNT}PING.CONNZ", f"{ACCOUNT}PING.STATZ", f"{SERVER}PING.CONNZ"]
             for subject in subjects:
@@ -123,6 +127,9 @@ class Services:
 
     async def _answer_and_reply(self, message: t.Message) -> None:
         account = self._facts.graph.by_id.get(message.account)
+        if message.subject == HEARERS:
+            self._plane.publish(message.account, message.reply, b"%d" % await self._hearers(message))
+            return
         answered: dict[str, Any] | None = None
         try:
             if account is not None:
@@ -152,6 +159,21 @@ class Services:
             return None if found is None else envelope | found
         except Refused as error:
             return envelope | {"data": None, "error": {"code": error.code, "description": str(error)}}
+
+    async def _hearers(self, message: t.Message) -> int:
+        """Those of a subject; of one with wildcards, those of subjects within it."""
+        account = self._facts.graph.by_id.get(message.payer or message.account)
+        subject, *groups = message.payload.decode("utf-8", "replace").strip().split(" ")
+        if account is None or not subject:
+            return 0
+        literal = is_literal(subject)
+        rows, _ = await subscriptions.every(self._facts, account.name, subject if literal else "")
+        if groups and (literal or groups[0]):
+            rows = [row for row in rows if groups[0] and row.get("qgroup") == groups[0]]
+        return sum(
+            (literal or is_subset(row["subject"], subject)) and self._facts.clients.get(row["cid"]) is not None
+            for row in rows
+        )
 
     def _is_meant(self, options: Mapping[str, Any]) -> bool:
         facts = self._facts

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from leafd.config.bind import load_file, load_text
-from leafd.config.reference import render
+from leafd.config.bind import inner_models, load_file, load_text
+from leafd.config.reference import BLOCKS, render
 from leafd.config.schema.base import SECOND, parse_duration, parse_storage_size
+from leafd.config.schema.section import Support, hints
 from leafd.errors import ConfigError
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -208,6 +209,18 @@ def test_reference_file_is_fresh() -> None:
     """configs/reference.conf is what the models say; python -m leafd.config.reference writes it."""
     assert render() == (CONFIGS / "reference.conf").read_text(encoding="utf-8")
     assert load_text("").server == load_file(CONFIGS / "reference.conf").server
+
+
+def test_the_reference_shows_the_keys_of_every_block() -> None:
+    """A key that holds a block is shown as { }, and its own keys have a place of their own."""
+    shown = {model for _, model in BLOCKS}
+    held = {
+        inner_models(hints(model)[name])[0]
+        for model in shown
+        for name, one in model.options.items()
+        if one.support == Support.FULL
+    }
+    assert set() == held - shown - {None}
 
 
 def test_models_do_not_change() -> None:
