@@ -66,7 +66,7 @@ def _refused(status: str, said: str, path: str, location: str, *, tls: bool) -> 
     if status == "404":
         return Advice(
             f"there is no {path}: the WebSocket request is answered with {said}",
-            owner="write the path of the proxy before the hub into the remote's url; without a proxy there is none",
+            owner="write the path of the proxy before the hub into the remote's url; without a proxy it needs none",
             operator=f"does the hub take leaves (leafnodes {{ port: 7422 }}) beside websocket? And {pass_on}",
         )
     if status in ("401", "403", "407"):
