@@ -23,7 +23,7 @@ static inline void put_numbered(uint32_t from, uint32_t to) {
         snprintf(subject, sizeof subject, "change.%u", i);
         snprintf(id, sizeof id, "id-%u", i);
         append_t append = {.subject = text(subject), .payload = text(subject), .msg_id = text(id)};
-        for (int64_t until = 0; !store_room(rig.store) && rig_patient(&until);) {
+        for (int64_t until = 0; !store_room(rig.store) && patient(&until);) {
             rig_sync(&rig);
         }
         CHECK_EQ_I64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);

@@ -219,7 +219,7 @@ static void floods_after_a_rest(void) {
     for (uint64_t seq = 1; seq <= COUNT; seq++) {
         memset(payload, (int)('a' + seq % 23), SIZE);
         snprintf(payload, 9, "%08u", (unsigned)seq);
-        for (int64_t until = 0; !store_room(rig.store) && rig_patient(&until);) {
+        for (int64_t until = 0; !store_room(rig.store) && patient(&until);) {
             store_tick(rig.store, rig.now);
             CHECK_EQ_I64(STATUS_OK, seq == 1 ? STATUS_OK : store_read(stream, seq - 1, &message));
         }
