@@ -21,7 +21,9 @@ bool overlay_fits(store_t *store, uint64_t need) {
     if (memtable_reserve(&store->memtable, notes) != STATUS_OK) {
         return false;
     }
-    return batch_fits(&store->batches, need);
+    bool fits = batch_fits(&store->batches, need);
+    store->cramped = store->cramped || !fits;
+    return fits;
 }
 
 uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, bool note, uint64_t *position) {

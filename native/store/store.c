@@ -122,6 +122,7 @@ void store_rest(store_t *store) {
         part *= 2;
     }
     batches_narrow(batches, part);
+    store->cramped = false;
     store->trimmed = batches->begin;
 }
 
@@ -134,16 +135,18 @@ static void ring_trim(store_t *store) {
     }
 }
 
-/* A small load goes round in little memory, which stays in the processor's cache, too. Publishers that wait for room,
- * mostly since the disk takes its time, get twice as much. The journal thread has nothing in its hands just now. */
+/* A small load goes round in little memory, which stays in the processor's cache, too. Publishers and removals that wait
+ * for room, mostly since the disk takes its time, get twice as much. The journal thread has nothing in its hands just
+ * now. */
 static void ring_widen(store_t *store) {
     batches_t *batches = &store->batches;
     uint64_t wanted = number_most(store->options.message_max, store->wanted);
-    uint64_t lap = store_room(store) ? batches->lap : batches->lap * 2;
+    uint64_t lap = store_room(store) && !store->cramped ? batches->lap : batches->lap * 2;
     while (lap < batches->size && !ring_takes(lap, wanted)) {
         lap *= 2;
     }
     if (lap > batches->lap && batches->room == batches->lap && batches_widen(batches, lap)) {
+        store->cramped = false;
         append_measure_room(store);
     }
 }
