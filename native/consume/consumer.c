@@ -378,9 +378,19 @@ static bool reset_allowed(consumer_t *consumer, uint64_t seq) {
     case DELIVER_ALL: return true;
     case DELIVER_BY_START_SEQUENCE: return seq >= consumer->setup.config.opt_start_seq;
     case DELIVER_BY_START_TIME:
-        return store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, &start) == STATUS_OK
-               && seq >= start;
+        /* nothing is that new: whoever asks has seen that it is not below the next message */
+        return store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, &start) != STATUS_OK
+               || seq >= start;
     default: return false;
+    }
+}
+
+/* What a consumer of an interest stream was moved past goes, unless others want it; a work queue keeps it. */
+static void release_skipped(consumer_t *consumer, uint64_t seq) {
+    stream_state_t state;
+    store_stream_state(consumer->stream, &state);
+    if (retention_by_interest(consumer->group) && seq > 1 && seq - 1 <= state.last_seq) {
+        retention_acked_range(consumer, 1, seq - 1);
     }
 }
 
@@ -406,6 +416,7 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
     consumer->expiry_due_ns = NEVER;
     state_dirty(consumer);
     consumer_ready(consumer);
+    release_skipped(consumer, seq);
     *reset_seq = seq;
     return STATUS_OK;
 }

@@ -114,6 +114,26 @@ static void filter_change_reviews(void) {
     CHECK(rig.stream->messages[2].there);
 }
 
+static void reset_past_messages(void) {
+    uint64_t seq;
+    rig_start(INTEREST);
+    consumer_t *a = named("a", "", ACK_EXPLICIT), *b = named("b", "", ACK_EXPLICIT);
+    rig_publish_many("s", 6);
+    rig_pull(b, "in", "2");
+    rig_ack(b, 1, 1, "");
+    rig_ack(b, 2, 2, "");
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(a, 5, rig.now, &seq));
+    rig_run();
+    CHECK_EQ_U64(4, stored()); /* b wants 3 and 4 */
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(b, 5, rig.now, &seq));
+    rig_run();
+    CHECK_EQ_U64(2, stored());
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(a, 100, rig.now, &seq));
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(b, 100, rig.now, &seq));
+    rig_run();
+    CHECK_EQ_U64(2, stored()); /* as in the reference, where it ends beyond the last message */
+}
+
 static void exhausted_stays(void) {
     rig_start(INTEREST);
     consumer_setup_t setup = rig_setup("a");
@@ -298,6 +318,7 @@ int main(void) {
     RUN("an ack of everything below removes the range, in bounded steps", ack_all_releases_the_range);
     RUN("removing a consumer removes what only it held, removing the last one empties the stream", removal_reviews);
     RUN("a changed filter removes what nobody wants any more", filter_change_reviews);
+    RUN("a consumer that is reset past messages gives them up", reset_past_messages);
     RUN("a message that used up its deliveries stays while its consumer is there", exhausted_stays);
     RUN("consumers of mirrors and sources are no interest", direct_does_not_count);
     RUN("a work queue removes on ack or TERM, and nothing when a consumer goes", work_queue);
