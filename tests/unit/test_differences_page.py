@@ -24,6 +24,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_max_payload.py::test_small_messages_find_room_beside_a_large_max_payload",
     ),
     "A Nats-TTL of more than 292 years": ("wire/jetstream/publish-ttl-long.wire",),
+    "A subject that a transform makes longer": ("wire/jetstream/transform-long.wire",),
     "An atomic batch is one record": ("crash/test_kill.py::test_an_atomic_batch_is_there_whole_or_not_at_all",),
     "A counter's value has at most": ("native/test_plane_batches.c: a counter stores sums, and refuses what is none",),
     "A stream takes no sequence above": ("hostile/test_causes.py::test_sequences_that_are_used_up",),
@@ -173,8 +174,6 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 UNPROVEN: Final = {
-    "A subject that a transform makes longer": "it has no test of its own yet",
-    "A message that has used up its deliveries": "it has no test of its own yet",
     "A stream that is deleted and made again": "what nats-server does there depends on when it deletes",
     "STREAM.MSG.DELETE overwrites nothing": "free pages of the file are nothing that a test could rely on",
     "After five wrong passwords": "it has no test of its own yet",
