@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
-"""Kills a job's driver and its JVM at every stage of a batch; the tables must be those of an oracle without Spark.
+"""Kills what a job runs on at every stage of a batch; the tables must be those of an oracle without Spark.
 
-    tests/spark/jobs_killed.py [--kind leafd] [--rounds 1]
+    tests/spark/jobs_killed.py [--kind leafd] [--rounds 1] [--victims driver,JVM,server] [--cluster]
 
 A hundred devices report, one of them a week late. `leafd-spark run` takes their messages. At each stage (a batch is
 planned, files are staged, bronze has the rows, silver has them, windows are noted, the batch is noted as done, windows
-are in place) the driver is killed, and in another run the JVM; then more messages come, and compaction runs. At the end
-the checkpoint is removed and one run is left alone. Status 1 and what differs, if the tables are not the oracle's.
+are in place) one of the victims is killed, the next one in another run; then more messages come, and compaction runs.
+At the end the checkpoint is removed and one run is left alone. Status 1 and what differs, if the tables are not the
+oracle's.
+
+With --cluster the job runs on a standalone cluster of a master and two workers, brought there by spark-submit with
+--py-files, whose executors have no leafd of their own; `executor` is a victim then, too. A run whose server or executor
+was killed has to come to its end.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import signal
@@ -33,6 +39,7 @@ from leafd.spark.options import Options, parse_options
 from leafd.spark.publish import Outgoing, Window, header_block
 
 from tests import servers
+from tests.spark import standalone
 from tests.unit.spark.joboracle import SCHEMA, Sent, check, history
 
 CONFIGURATION = 'listen: 127.0.0.1:{port}\njetstream { store_dir: "{store}" }\n'
@@ -56,7 +63,8 @@ every = "20 min"
 temp = "number"
 """
 START_SECONDS = 300.0  # until a stage is reached: a JVM's start on a busy machine
-VICTIMS = ("driver", "JVM")
+VICTIMS = ("driver", "JVM", "server", "executor")
+AWAY_SECONDS = 1.0  # of a server
 
 
 def newest(folder: Path, pattern: str) -> int:
@@ -111,10 +119,47 @@ def jvm_of(driver: int) -> int | None:
     return None
 
 
-def start(file: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "leafd.spark.jobs", "run", str(file)]
-    with file.with_name("log").open("wb") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, env=dict(os.environ))
+class Place:
+    """Where a job runs: here, or on a cluster that spark-submit brings it to."""
+
+    def __init__(self, file: Path, server: servers.Server, cluster: standalone.Standalone | None) -> None:
+        self.file = file
+        self.server = server
+        self.cluster = cluster
+        self._command = [sys.executable, "-m", "leafd.spark.jobs"]
+        self._environment = dict(os.environ)
+        if cluster is not None:
+            python = str(standalone.python_without_leafd(file.parent / "python"))
+            archive = str(standalone.bundle(file.parent))
+            main = str(standalone.PACKAGE / "leafd" / "spark" / "jobs" / "__main__.py")
+            submit = [str(standalone.HOME / "bin" / "spark-submit"), "--master", cluster.url]
+            self._command = [*submit, "--executor-memory", "512m", "--py-files", archive, main]
+            self._environment = standalone.environment() | {"PYSPARK_PYTHON": python}
+
+    @property
+    def log(self) -> str:
+        return self.file.with_name("log").read_text(errors="replace")
+
+    def start(self) -> subprocess.Popen[bytes]:
+        with self.file.with_name("log").open("wb") as log:
+            command = [*self._command, "run", str(self.file)]
+            return subprocess.Popen(command, stdout=log, stderr=log, env=self._environment)
+
+    def kill(self, process: subprocess.Popen[bytes], victim: str) -> None:
+        if victim == "server":
+            self.server.kill()
+            time.sleep(AWAY_SECONDS)
+            self.server.start()
+        elif victim == "executor":
+            assert self.cluster is not None, "only a cluster has executors"
+            self.cluster.kill_executor(0)
+        elif victim == "driver":
+            process.kill()
+        elif (jvm := jvm_of(process.pid)) is not None:
+            os.kill(jvm, signal.SIGKILL)
+        code = process.wait(START_SECONDS)
+        if victim in ("server", "executor"):
+            assert code == 0, f"the run ended with {code} after its {victim} was killed:\n{self.log[-3000:]}"
 
 
 def until(reached: Callable[[], bool], process: subprocess.Popen[bytes]) -> bool:
@@ -127,26 +172,18 @@ def until(reached: Callable[[], bool], process: subprocess.Popen[bytes]) -> bool
     return True
 
 
-def kill(process: subprocess.Popen[bytes], victim: str) -> None:
-    target = process.pid if victim == "driver" else jvm_of(process.pid)
-    if target is not None:
-        os.kill(target, signal.SIGKILL)
-    process.wait(START_SECONDS)
-
-
-def perform(file: Path, job: Job, options: Options, sent: list[Sent], rounds: int) -> None:
-    turns = [(stage, victim) for _ in range(rounds) for stage in STAGES for victim in VICTIMS]
+def perform(place: Place, job: Job, options: Options, sent: list[Sent], turns: list[tuple[str, str]]) -> None:
     share = len(sent) // len(turns) + 1
     for number, (stage, victim) in enumerate(turns):
         publish(options, sent[number * share : (number + 1) * share])
         before = newest(job.tables, STAGES[stage])
-        process = start(file)
+        process = place.start()
         if until(lambda: newest(job.tables, STAGES[stage]) > before, process):  # noqa: B023
-            kill(process, victim)
+            place.kill(process, victim)
             print(f"{victim} killed when {stage}", flush=True)
         else:
             print(f"{victim}: the run ended with {process.wait()} before {stage}", flush=True)
-            print(file.with_name("log").read_text()[-2000:], flush=True)
+            print(place.log[-2000:], flush=True)
         compact(job)
 
 
@@ -154,22 +191,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=servers.KINDS, default="leafd")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--victims", default="", help=f"of {', '.join(VICTIMS)}, with commas")
+    parser.add_argument("--cluster", action="store_true", help="on a standalone cluster, by spark-submit")
     given = parser.parse_args()
+    default = VICTIMS if given.cluster else VICTIMS[:3]
+    victims = given.victims.split(",") if given.victims else default
+    if set(victims) - set(default):
+        parser.error(f"victims are {', '.join(default)}")
+    turns = [(stage, victim) for _ in range(given.rounds) for stage in STAGES for victim in victims]
     sent = stored(history(1))
-    place = tempfile.TemporaryDirectory(prefix="leafd-killed-")
-    with place as folder, servers.running(given.kind, CONFIGURATION) as server:
-        file = Path(folder) / "job.toml"
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leafd-killed-")))
+        server = stack.enter_context(servers.running(given.kind, CONFIGURATION))
+        cluster = stack.enter_context(standalone.running(folder)) if given.cluster else None
+        file = folder / "job.toml"
         file.write_text(JOB.replace("SERVERS", server.url))
+        place = Place(file, server, cluster)
         job = read_job(file)
         assert job.schemas[0].fields == SCHEMA.fields
         options = parse_options({"servers": server.url, "stream": "W"})
         with dial(options) as connection:
             config = {"name": "W", "subjects": ["w.>"], "storage": "file", "allow_direct": True}
             api(connection, options, "STREAM.CREATE.W", config)
-        perform(file, job, options, sent, given.rounds)
+        perform(place, job, options, sent, turns)
         if job.checkpoint.exists():
             shutil.rmtree(job.checkpoint)
-        code = start(file).wait()
+        code = place.start().wait()
         print(f"the last run ended with {code}", flush=True)
         check(job, sent)
     print("the tables are the oracle's")

@@ -18,12 +18,15 @@ and an option that would limit it is refused. On 4.0 nothing is written: its str
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pyspark
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -63,9 +66,22 @@ def register(spark: SparkSession) -> None:
     """
     try:
         parallelism = int(spark.sparkContext.defaultParallelism)
+        _show_archive(spark.sparkContext)
     except Exception:  # a session of Spark Connect has no context, and says so in errors of several kinds
         parallelism = 0
     spark.dataSource.register(type("NatsDataSource", (NatsDataSource,), {"parallelism": parallelism}))
+
+
+def _show_archive(context: SparkContext) -> None:
+    """Tell the planner of a streaming query where leafd is, if it came with --py-files.
+
+    Spark gives those files to tasks, and starts the planner's process without them. (An executor that has no such file
+    passes over its name.)
+    """
+    place = Path(__file__).parents[2]
+    if place.is_file():
+        known = context.environment.get("PYTHONPATH", "").split(os.pathsep)
+        context.environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(place), *filter(None, known)]))
 
 
 class NatsDataSource(DataSource):

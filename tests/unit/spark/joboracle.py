@@ -23,6 +23,7 @@ from leafd.spark.jobs.ingest import Plan, Staged, ingest
 from leafd.spark.jobs.job import Alarm, Field, Job, Results, Schema
 from leafd.spark.jobs.partitions import Layout
 from leafd.spark.jobs.results import Message
+from leafd.spark.jobs.store import FileStore, Store
 from leafd.spark.jobs.tables import Tables
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -162,9 +163,9 @@ class Hub:
             self.stored.setdefault(message.id, message)
 
 
-def take(job: Job, hub: Hub, batches: list[list[Sent]]) -> None:
+def take(job: Job, hub: Hub, batches: list[list[Sent]], store: Store | None = None) -> None:
     """One run: batches come, each in two tasks, and windows are computed at the end."""
-    with Layout(job.tables).locked(), Tables(job, hub.publish) as tables:
+    with Layout(job.tables).locked(), Tables(job, store or FileStore(job), hub.publish) as tables:
         tables.begin()
         tables.refresh()
         for batch in batches:
@@ -183,7 +184,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def check(job: Job, sent: list[Sent], metric: str = "temp") -> None:
+def check(job: Job, sent: list[Sent], metric: str = "temp", rows_of: Callable[[Path], list[Any]] = rows_of) -> None:
     """The tables say what the oracle says of a metric, each row once."""
     wanted = oracle(sent, SCHEMA.every or timedelta())
     bronze = [row["sequence"] for row in rows_of(job.tables / "bronze")]

@@ -57,10 +57,10 @@ def test_all_values_of_a_file_arrive() -> None:
     ("change", "said"),
     [
         (("[source]", "[source"), "not TOML: "),
-        (('tables = "t"', ""), "tables is missing; write a text: directory of the tables"),
+        (('tables = "t"', ""), "tables is missing; write a directory that driver"),
         (('name = "j"', "name = 5"), "name is 5; write a name of letters, digits, - and _, which begins with a letter"),
         (('tables = "t"', 'tables = "t"\ncheckpiont = "x"'), "checkpiont: no such key; do you mean checkpoint?"),
-        (('tables = "t"', 'tables = "t"\nformat = "delta"'), 'format is "delta"; write "parquet": no release of that'),
+        (('tables = "t"', 'tables = "t"\nformat = "iceberg"'), 'format is "iceberg"; write "parquet" or "delta"'),
         (('tables = "t"', 'tables = "t"\n[run]\nmode = "twice"'), 'run.mode is "twice"; write "once" or "continuous"'),
         (('tables = "t"', 'tables = "t"\n[run]\nevery = 5'), 'run.every is 5; write a duration such as "10 s"'),
         (('tables = "t"', 'tables = "t"\n[run]\nrows_max = true'), "run.rows_max is true; write a whole number"),
@@ -86,6 +86,15 @@ def test_all_values_of_a_file_arrive() -> None:
             "silver[0].fields.temp: only a number or an integer",
         ),
         (("[[silver]]", "[silver]"), "silver must be tables: [[silver]]"),
+        (('subject = "a.>"', 'subject = "a.>"\ndevice = ""'), 'silver[0].device is ""; write a field\'s name'),
+        (('tables = "t"', 'tables = ""'), 'tables is ""; write a directory'),
+        (('tables = "t"', 'tables = "a\\u0000b"'), 'tables is "a\0b"; write a directory'),
+        (('tables = "t"', 'tables = "s3a://bucket/t"'), 'tables is "s3a://bucket/t"; write a directory'),
+        (('tables = "t"', 'tables = "t"\nspark = { a = [1] }'), "spark.a is [1]; write a text"),
+        (
+            ('temp = "number"', 'temp = { type = "number", min = 5, max = 1 }'),
+            "silver[0].fields.temp: min is 5 and max",
+        ),
     ],
 )
 def test_a_fault_is_named_with_its_key_and_what_to_write(change: tuple[str, str], said: str) -> None:

@@ -14,11 +14,13 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .job import Job
+from .delta_versions import delta_settings
+from .job import DELTA, Job
 from .jobfile import JobError, read_job
 from .partitions import TableError
 
 if TYPE_CHECKING:
+    from .compaction import Compacted
     from .runner import Runner
 
 
@@ -33,10 +35,15 @@ def _plan(job: Job, given: argparse.Namespace) -> str:
 
 
 def _compact(job: Job, given: argparse.Namespace) -> str:
+    if job.format == DELTA:
+        return _with_runner(job, lambda runner: _compacted(runner.compact(), "tables"))
     from .compaction import compact
 
-    done = compact(job)
-    return f"{done.files_before:,} files in {done.partitions:,} partitions became {done.files_after:,}"
+    return _compacted(compact(job), "partitions")
+
+
+def _compacted(done: Compacted, places: str) -> str:
+    return f"{done.files_before:,} files in {done.partitions:,} {places} became {done.files_after:,}"
 
 
 def _rerun(job: Job, given: argparse.Namespace) -> str:
@@ -53,7 +60,10 @@ def _with_runner(job: Job, work: Callable[[Runner], str]) -> str:
 
     # spark-submit says its master to the JVM, which it has started already.
     master = job.master or ("" if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]")
-    spark = session(master, job.name, dict(job.spark))
+    settings = dict(job.spark)
+    if job.format == DELTA:
+        settings |= delta_settings(settings)
+    spark = session(master, job.name, settings)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         return work(Runner(spark, job))
@@ -88,7 +98,12 @@ def parser() -> argparse.ArgumentParser:
 
 def _reason(error: BaseException) -> str:
     """The line of an error that says what happened; Spark puts stack traces around it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = str(error)
+    behind = text.rpartition("Traceback (most recent call last):")[2] if "Traceback (most" in text else text
+    if behind != text:  # of a Python process of Spark's: what was raised stands behind its calls, at the margin
+        raised = [line for line in behind.splitlines() if line.strip() and not line.startswith((" ", "\t"))]
+        behind = raised[0] if raised else text
+    lines = [line.strip() for line in behind.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("at ", "File ", "Traceback"))]
     return told[0] if told else type(error).__name__
 

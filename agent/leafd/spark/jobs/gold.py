@@ -1,24 +1,22 @@
-"""Gold: the touched windows of a partition, computed from silver and put in place; and each device's last values.
+"""Gold: the touched windows of a partition, computed from silver; and each device's last values.
 
-`compute` writes files aside and says what changes by them; the caller publishes that and then puts the files in place.
-So what was published is what the tables get, and a crash in between repeats both.
+`compute` says what changes; the caller publishes that and then has the store (store.py) put it in place. So what was
+published is what the tables get, and a crash in between repeats both.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from .admission import SILVER_KEY, first_of_each, read_spans
-from .ingest import TIMESTAMP, silver_schema
+from .admission import SILVER_KEY, first_of_each
+from .ingest import TIMESTAMP
 from .job import Schema
-from .partitions import PART, US_DAY, US_HOUR, Layout, partition_bounds, put, spans, write_parquet
+from .partitions import US_DAY, US_HOUR, partition_bounds
 from .touched import Touched
 from .windows import (
     HEALTH_SCHEMA,
@@ -32,6 +30,9 @@ from .windows import (
     microseconds,
     pulses,
 )
+
+if TYPE_CHECKING:
+    from .store import Store
 
 HOURS, DAYS, PULSES, HEALTH = "hour", "day", "pulse", "health"
 ROWS_AT_ONCE = 2_000_000  # of observations in memory
@@ -54,20 +55,8 @@ class Computed:
     """What became of a touched partition."""
 
     unit: Touched
-    changes: dict[str, Change]
-    files: list[tuple[Path, Path]] = field(default_factory=list)  # staged, target
-
-    def put_in_place(self) -> None:
-        for staged, target in self.files:
-            put(staged, target)
-
-
-def read_part(path: Path, schema: Any) -> Any:
-    """A partition of gold, which may not be there yet."""
-    try:
-        return pq.read_table(path, partitioning=None).cast(schema)
-    except FileNotFoundError:
-        return schema.empty_table()
+    changes: dict[str, Change] = field(default_factory=dict)
+    parts: dict[str, Any] = field(default_factory=dict)  # the whole partition of each kind, as it is then
 
 
 def ranges_of_hours(hours: list[int]) -> list[tuple[int, int]]:
@@ -95,44 +84,38 @@ def hours_in(unit: Touched) -> list[int]:
     return list(range(low // US_HOUR, high // US_HOUR + 1))
 
 
-def pieces(layout: Layout, schema: Schema, unit: Touched) -> list[list[int]]:
+def pieces(store: Store, schema: Schema, unit: Touched) -> list[list[int]]:
     """Those hours by as many as memory should hold the rows of."""
     hours = hours_in(unit)
-    ranges = ranges_of_hours(hours)
-    found = spans(layout.silver(schema.name) / unit.partition)
-    rows = sum(span.rows for span in found if any(span.overlaps(*each) for each in ranges))
+    rows = store.rows(schema, unit.partition, ranges_of_hours(hours))
     size = max(1, len(hours) * ROWS_AT_ONCE // max(rows, 1))
     return [hours[begin : begin + size] for begin in range(0, len(hours), size)]
 
 
-def observations(layout: Layout, schema: Schema, partition: str, hours: list[int]) -> Any:
+def observations(store: Store, schema: Schema, partition: str, hours: list[int]) -> Any:
     """What silver has of some hours, in order, each once."""
     columns = [*SILVER_KEY, "counter", *schema.metrics]
-    place = layout.silver(schema.name) / partition
-    rows = read_spans(place, "t", ranges_of_hours(hours), columns, "time", silver_schema(schema))
+    rows = store.observations(schema, partition, ranges_of_hours(hours), columns)
     rows = rows.filter(pa.array(np.isin(microseconds(rows["time"]) // US_HOUR, np.array(hours))))
     # While compaction swaps files both the old and the new one may be seen.
     return first_of_each(rows, SILVER_KEY, ["time", "device", "message_id"])
 
 
-def compute(layout: Layout, schema: Schema, unit: Touched) -> Computed:
-    """The partition's windows with the touched ones computed anew, written aside."""
-    computed = Computed(unit, {})
+def compute(store: Store, schema: Schema, unit: Touched) -> Computed:
+    """The partition's windows with the touched ones computed anew."""
+    computed = Computed(unit)
     windows, beats = [WINDOW_SCHEMA.empty_table()], [PULSE_SCHEMA.empty_table()]
-    for some in pieces(layout, schema, unit):
-        rows = observations(layout, schema, unit.partition, some)
+    for some in pieces(store, schema, unit):
+        rows = observations(store, schema, unit.partition, some)
         windows.append(hour_windows(rows, schema.metrics))
         beats.append(pulses(rows))
 
     def replaced(kind: str, shape: Any, order: list[tuple[str, str]], unit_us: int, wanted: Any, fresh: Any) -> Any:
-        target = layout.gold(schema.name, kind) / unit.partition / PART
-        old = read_part(target, shape)
+        old = store.part(schema.name, kind, unit.partition, shape)
         touched = np.ones(old.num_rows, bool) if unit.whole else _within(old, unit_us, wanted)
         computed.changes[kind] = Change(old.filter(pa.array(touched)), fresh)
         table = pa.concat_tables([old.filter(pa.array(~touched)), fresh]).sort_by(order)
-        staged = layout.aside()
-        write_parquet(table, staged)
-        computed.files.append((staged, target))
+        computed.parts[kind] = table
         return table
 
     hours = np.array(sorted(unit.hours), np.int64)
@@ -147,10 +130,8 @@ def compute(layout: Layout, schema: Schema, unit: Touched) -> Computed:
     return computed
 
 
-def last_values(layout: Layout, schema: Schema, hours: list[Any]) -> tuple[Change, tuple[Path, Path]]:
-    """The newest value of each device's metrics, with some hours' taken in; staged, with its target."""
-    target = layout.last(schema.name)
-    before = read_part(target, LAST_SCHEMA)
+def last_values(before: Any, hours: list[Any]) -> Change:
+    """The newest value of each device's metrics, with some hours' taken in."""
     some = pa.concat_tables([WINDOW_SCHEMA.empty_table(), *hours]).select(["device", "metric", "last_time", "last"])
     both = pa.concat_tables([before, some.rename_columns(LAST_SCHEMA.names)])
     # A value that is computed anew stands behind the one that is known, and wins over it where the time is the same.
@@ -159,9 +140,7 @@ def last_values(layout: Layout, schema: Schema, hours: list[Any]) -> tuple[Chang
         [("device", "ascending"), ("metric", "ascending"), ("time", "descending"), ("_order", "descending")]
     )
     after = first_of_group(both, ["device", "metric"]).select(LAST_SCHEMA.names)
-    staged = layout.aside()
-    write_parquet(after, staged)
-    return Change(before, after), (staged, target)
+    return Change(before, after)
 
 
 def first_of_group(table: Any, key: list[str]) -> Any:

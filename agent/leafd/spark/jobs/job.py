@@ -11,6 +11,7 @@ from pathlib import Path
 
 ONCE, CONTINUOUS = "once", "continuous"
 NUMBER, INTEGER, STRING, BOOLEAN = "number", "integer", "string", "boolean"
+PARQUET, DELTA = "parquet", "delta"
 DAY, MONTH, HOUR = "day", "month", "hour"
 NEWEST = "stream"  # in place of a field of the payload: the time at which the stream stored the message
 
@@ -91,6 +92,7 @@ class Job:
     checkpoint: Path
     connection: tuple[tuple[str, str], ...]  # options of the data source for reading and for publishing
     source: tuple[tuple[str, str], ...]  # those for reading
+    format: str = PARQUET
     mode: str = ONCE
     every: timedelta = timedelta()
     rows_max: int = 200_000

@@ -20,16 +20,19 @@ from typing import Any
 
 from leafd.spark.options import parse_options
 
+from .delta_versions import delta_fault
 from .job import (
     BOOLEAN,
     CONTINUOUS,
     DAY,
+    DELTA,
     HOUR,
     INTEGER,
     MONTH,
     NEWEST,
     NUMBER,
     ONCE,
+    PARQUET,
     STRING,
     Alarm,
     Field,
@@ -91,6 +94,19 @@ def _matching(pattern: re.Pattern[str]) -> Callable[[Any], str]:
         return value
 
     return parse
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError
+    return value
+
+
+def _directory(value: Any) -> str:
+    # A URL would become a directory of that name beside the file.
+    if not isinstance(value, str) or not value.strip() or "\0" in value or "://" in value:
+        raise ValueError
+    return value
 
 
 def _integer(lowest: int, highest: int) -> Callable[[Any], int]:
@@ -157,6 +173,8 @@ def _choice(*words: str) -> Kind:
 
 
 TEXT = Kind("a text", _typed(str))
+FIELD = Kind("a field's name", _name)
+DIRECTORY = Kind("a directory that driver and executors share, no URL", _directory)
 TRUTH = Kind("true or false", _typed(bool))
 NUMERIC = Kind("a number", _number)
 IDENTIFIER = Kind("a name of letters, digits, - and _, which begins with a letter", _matching(NAME))
@@ -171,9 +189,9 @@ TABLE = Kind("a table of keys", _typed(dict))
 KEYS: dict[str, tuple[Key, ...]] = {
     "": (
         Key("name", IDENTIFIER, REQUIRED, "the job's name; part of the ids of what it publishes"),
-        Key("tables", TEXT, REQUIRED, "directory of the tables; a relative one is beside the file"),
-        Key("checkpoint", TEXT, "", "Spark's checkpoint; default: `_checkpoint` in the tables' directory"),
-        Key("format", TEXT, "parquet", "of the tables; `parquet` is the only one"),
+        Key("tables", DIRECTORY, REQUIRED, "directory of the tables; a relative one is beside the file"),
+        Key("checkpoint", DIRECTORY, "", "Spark's checkpoint; default: `_checkpoint` in the tables' directory"),
+        Key("format", _choice(PARQUET, DELTA), PARQUET, "of the tables; `delta` needs delta-spark, see below"),
         Key(
             "connection",
             TABLE,
@@ -214,7 +232,7 @@ KEYS: dict[str, tuple[Key, ...]] = {
             "messages of these subjects; the first table whose pattern fits takes a message",
         ),
         Key("fields", TABLE, REQUIRED, "the payload's fields and their types, see below"),
-        Key("device", TEXT, "device", "the field that names the device"),
+        Key("device", FIELD, "device", "the field that names the device"),
         Key(
             "device_token",
             Kind("a token's number, from 1", _integer(1, 255)),
@@ -222,7 +240,7 @@ KEYS: dict[str, tuple[Key, ...]] = {
             "instead: the token of the subject that does",
         ),
         Key(
-            "time", TEXT, "time", "the field with the observation's time; `stream`: when the stream stored the message"
+            "time", FIELD, "time", "the field with the observation's time; `stream`: when the stream stored the message"
         ),
         Key("time_unit", _choice(*TIME_UNITS), "rfc3339", "how that field gives it: a text, or a number since 1970"),
         Key("not_before", DATE, date(2000, 1, 1), "an earlier observation is a dead letter"),
@@ -336,6 +354,8 @@ def _field(reader: _Reader, where: str, name: str, given: Any) -> Field | None:
     numeric = values["type"] in (NUMBER, INTEGER)
     if not numeric and (values["min"] is not None or values["max"] is not None):
         reader.fault(f"{where}: only a number or an integer has min and max")
+    if values["min"] is not None and values["max"] is not None and values["min"] > values["max"]:
+        reader.fault(f"{where}: min is {values['min']:g} and max is {values['max']:g}, and nothing lies between")
     return Field(name=name, **values) if values["type"] else None
 
 
@@ -396,8 +416,8 @@ def parse_job(text: str, path: Path) -> Job:
         raise JobError(f"{path}: not TOML: {error}") from None
     reader = _Reader()
     top = reader.section("", "", given, ("run", "silver", "results"))
-    if top["format"] != "parquet":
-        reader.fault(f'format is {_shown(top["format"])}; write "parquet": {_foreign_format(top["format"])}')
+    if top["format"] == DELTA and (fault := delta_fault()):
+        reader.fault(f'format is "{DELTA}", which does not go here: {fault}')
     run = reader.section("run", "run", given.get("run", {}))
     listed = [
         _schema(reader, f"silver[{number}]", each)
@@ -407,6 +427,7 @@ def parse_job(text: str, path: Path) -> Job:
     _unique(reader, "silver", [schema.name for schema in schemas])
     results = _results(reader, given.get("results", {}), schemas)
     connection, source = _options(reader, "connection", top["connection"]), _options(reader, "source", top["source"])
+    spark = _options(reader, "spark", top["spark"])
     _judge_options(reader, dict(connection), dict(source))
     if reader.faults:
         raise JobError("\n".join(f"{path}: {fault}" for fault in reader.faults))
@@ -417,19 +438,14 @@ def parse_job(text: str, path: Path) -> Job:
         checkpoint=(path.resolve().parent / top["checkpoint"]).resolve()
         if top["checkpoint"]
         else tables / "_checkpoint",
+        format=top["format"],
         connection=connection,
         source=source,
-        spark=_options(reader, "spark", top["spark"]),
+        spark=spark,
         schemas=schemas,
         results=results,
         **run,
     )
-
-
-def _foreign_format(name: Any) -> str:
-    if name in ("delta", "iceberg"):
-        return "no release of that format has been tried with this one of leafd"
-    return "there is no other"
 
 
 def _results(reader: _Reader, given: Any, schemas: tuple[Schema, ...]) -> Results:

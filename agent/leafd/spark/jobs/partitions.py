@@ -168,11 +168,11 @@ class Layout:
         self.bronze = tables / "bronze"
         self.dead = tables / "dead"
         self._work = work
-        self._notes = tables / "_leafd"
-        self.dirty = self._notes / "dirty"
+        self.notes = tables / "_leafd"
+        self.dirty = self.notes / "dirty"
         # Each of the two that may work at the same time has its own files in hand.
-        self.stage = self._notes / work / "stage"
-        self.intents = self._notes / work / "intents"
+        self.stage = self.notes / work / "stage"
+        self.intents = self.notes / work / "intents"
 
     def silver(self, name: str) -> Path:
         return self.root / "silver" / name
@@ -187,6 +187,10 @@ class Layout:
         """Notes which days of bronze a partition of silver has rows from."""
         return self.silver(name) / partition / "_from"
 
+    def shape(self, name: str) -> Path:
+        """Notes the types of a table of silver."""
+        return self.silver(name) / "_shape.json"
+
     def aside(self) -> Path:
         """A name for a file that is being written."""
         self.stage.mkdir(parents=True, exist_ok=True)
@@ -195,8 +199,8 @@ class Layout:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Alone at this work, with what an earlier process left of it brought to its end."""
-        make_directory(self._notes)
-        with (self._notes / f"{self._work}.lock").open("a+") as file:  # the lock ends with the process
+        make_directory(self.notes)
+        with (self.notes / f"{self._work}.lock").open("a+") as file:  # the lock ends with the process
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -244,7 +248,7 @@ class Layout:
 
 def check_shape(layout: Layout, schema: Schema) -> None:
     """A table keeps the types that it began with: a file of another type would make it unreadable."""
-    note = layout.silver(schema.name) / "_shape.json"
+    note = layout.shape(schema.name)
     now: dict[str, Any] = {"partition": schema.partition, "fields": {field.name: field.type for field in schema.fields}}
     if note.exists():
         before = read_json(note)

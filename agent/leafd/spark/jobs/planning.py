@@ -76,7 +76,7 @@ def _columns(schema: Schema) -> str:
 
 def _writes(job: Job) -> Iterator[str]:
     layout = Layout(job.tables)
-    yield "writes"
+    yield f"writes ({job.format})"
     yield f"    {layout.bronze}/day=...: each message, by the day on which the stream stored it"
     yield f"    {layout.dead}/day=...: messages that are no observation, with the reason"
     for schema in job.schemas:

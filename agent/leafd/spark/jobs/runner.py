@@ -19,10 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from leafd.spark.source import register
 
+from .compaction import Compacted
 from .ingest import BRONZE, REPORT, Plan, Staged, ingest
-from .job import ONCE, Job
+from .job import DELTA, ONCE, Job
 from .partitions import COMPACT, Layout
-from .rerun import rerun
+from .rerun import Days, FileDays, rerun
 from .results import Message
 from .tables import Tables
 
@@ -35,7 +36,8 @@ class Runner:
     def __init__(self, spark: SparkSession, job: Job) -> None:
         self._spark = spark
         self._job = job
-        self._tables = Tables(job, self._publish)
+        self._days = _days(spark, job)
+        self._tables = Tables(job, self._days, self._publish)
         self._refreshed = time.monotonic()
         self.rows = 0  # read by this run
 
@@ -60,9 +62,16 @@ class Runner:
         """Make a day anew from bronze; the rows of its partition in each table of silver."""
         with Layout(self._job.tables).locked(), Layout(self._job.tables, COMPACT).locked(), self._tables:
             self._tables.begin()
-            found = rerun(self._spark, self._job, day)
+            found = rerun(self._days, self._job, day)
             self._tables.refresh()
         return found
+
+    def compact(self) -> Compacted:
+        """Merge small files, of tables that Spark has to do it for."""
+        from .delta import DeltaStore
+
+        with Layout(self._job.tables, COMPACT).locked():
+            return DeltaStore(self._spark, self._job).compact()
 
     def _go_on(self, query: Any) -> None:
         try:
@@ -92,6 +101,15 @@ class Runner:
         frame = self._spark.createDataFrame(rows, "subject string, data string, message_id string").coalesce(1)
         options = self._job.publishing() | {"messageIdColumn": "message_id"}
         frame.write.format("nats").options(**options).mode("append").save()
+
+
+def _days(spark: SparkSession, job: Job) -> Days:
+    """What keeps the job's tables."""
+    if job.format == DELTA:
+        from .delta import DeltaStore
+
+        return DeltaStore(spark, job)
+    return FileDays(spark, job)
 
 
 def _interval(every: timedelta) -> str:
