@@ -40,6 +40,7 @@ typedef struct state_job {
     stream_state_t state;
     bytes_t filter; /* own copy */
     store_walk_t *walk;
+    bool settles; /* the first message is being looked for */
     bool deleted; /* still listing those */
     uint64_t deleted_from;
     uint64_t deleted_upto;
@@ -89,9 +90,24 @@ static bool state_answer(js_t *js, state_job_t *job) {
     return true;
 }
 
+static void state_begin(state_job_t *job) {
+    stream_state_of(job->job.stream, &job->state);
+    job->deleted = job->command.arg == 1 && job->state.deleted_count != 0;
+    job->deleted_from = job->state.first_seq;
+    job->deleted_upto = job->state.last_seq;
+    job->state.deleted_count = job->deleted ? 0 : job->state.deleted_count;
+}
+
 static bool stream_state_step(js_t *js, job_t *base) {
     state_job_t *job = (state_job_t *)base;
     status_t status = STATUS_OK;
+    if (job->settles) {
+        if (!store_first_settled(base->stream->store)) {
+            return false;
+        }
+        job->settles = false;
+        state_begin(job);
+    }
     if (job->deleted) {
         status = store_deleted(base->stream->store, &job->deleted_from, job->deleted_upto, SEARCH_MESSAGES,
                                list_deleted, job);
@@ -130,7 +146,8 @@ void stream_state(js_t *js, const plane_command_t *command, stream_t *stream) {
     strings_t strings = strings_of(command);
     bytes_t filter = strings_next(&strings);
     stream_state_of(stream, &state);
-    if (command->arg != 1 && filter.size == 0) {
+    bool settled = store_first_settled(stream->store);
+    if (command->arg != 1 && filter.size == 0 && settled) {
         js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
         return;
     }
@@ -142,11 +159,8 @@ void stream_state(js_t *js, const plane_command_t *command, stream_t *stream) {
     job->job = (job_t){.stream = stream, .step = stream_state_step, .end = stream_state_end};
     job->command = command_kept(command);
     job->filter = bytes_copy(filter); /* looked at below, with what else may fail */
-    job->state = state;
-    job->deleted = command->arg == 1 && state.deleted_count != 0;
-    job->deleted_from = state.first_seq;
-    job->deleted_upto = state.last_seq;
-    job->state.deleted_count = job->deleted ? 0 : state.deleted_count;
+    job->settles = !settled;
+    state_begin(job);
     buffer_init(&job->out, UINT64_C(1) << 32);
     job->failed = buffer_append(&job->out, &state, sizeof(state)) != STATUS_OK || job->filter.size != filter.size;
     job_start(js, &job->job);

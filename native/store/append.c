@@ -337,6 +337,11 @@ static void append_tell(const entry_t *entry) {
     }
 }
 
+static void enforce_some(store_stream_t *stream) {
+    uint32_t steps = STORE_STEP;
+    limits_enforce(stream, &steps);
+}
+
 static void append_after(entry_t *entry) {
     store_stream_t *stream = entry->stream;
     const append_t *append = entry->append;
@@ -344,7 +349,7 @@ static void append_after(entry_t *entry) {
     if (stream->config.max_msgs_per_subject > 0) {
         limits_subject(stream, append->subject);
     }
-    (void)limits_enforce(stream, STORE_STEP);
+    enforce_some(stream);
 }
 
 /* What a rollup takes out in one step. false: there is more. */
@@ -373,7 +378,7 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
     store_it(&entry, clock->age, clock->wall);
     append_tell(&entry);
     message_remove(stream, found, true);
-    (void)limits_enforce(stream, STORE_STEP);
+    enforce_some(stream);
     return true;
 }
 
@@ -395,6 +400,13 @@ static inline void entry_begin(entry_t *entry, int64_t age_now, int64_t wall_now
     entry->bytes = append->skip ? 0 : stream_message_bytes(stream, &entry->message);
 }
 
+/* Its subject is full, and the one that has to go for it is far from both ends. */
+static inline bool is_over_reach(const entry_t *entry) {
+    const stream_config_t *config = &entry->stream->config;
+    return config->max_msgs_per_subject > 0 && entry->head->head.count >= (uint64_t)config->max_msgs_per_subject
+           && entry->append->waits && !oldest_in_reach(entry->stream, entry->head);
+}
+
 appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now) {
     store_clock(stream->store, now);
     int64_t age_now = stream->store->clock.age;
@@ -414,6 +426,9 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
         return out;
     }
     entry.head = head_fetch(stream, append->subject);
+    if (LEAF_UNLIKELY(entry.head != NULL && is_over_reach(&entry))) {
+        return append_refused(APPEND_LATER);
+    }
     out.verdict = entry.head == NULL            ? APPEND_NO_SPACE
                   : stream->config.discard == 1 ? discard_new(&entry)
                                                 : APPEND_STORED;
@@ -545,5 +560,5 @@ bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t
 }
 
 void store_group_end(store_stream_t *stream) {
-    (void)limits_enforce(stream, STORE_STEP);
+    enforce_some(stream);
 }

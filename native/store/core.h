@@ -66,7 +66,8 @@ struct store_stream {
     uint64_t visible;
     commit_mark_t commit_oldest; /* these wait for the commit watermark */
     commit_mark_t commit_newest;
-    /* exact, open batch included; first_seq == last_seq + 1 when empty */
+    /* exact, open batch included; first_seq == last_seq + 1 when empty; first_open: no message is below it, but it may
+     * have none either, and the first one is being looked for */
     uint64_t messages;
     uint64_t bytes;
     uint64_t first_seq;
@@ -79,6 +80,8 @@ struct store_stream {
     uint32_t last_id_size;
     /* of the first message, when first_known */
     bool first_known;
+    bool first_open;
+    uint32_t removal_steps; /* over deleted ones, in the last removal */
     int64_t first_ts;
     int64_t first_born;
     /* batch book-keeping */
@@ -104,6 +107,7 @@ struct store_stream {
     uint64_t ids_done;      /* LMDB's id order below this is done */
     int64_t ids_next;       /* the next id's end of window on the age clock, likewise */
     store_tally_t *tallies; /* counts that are to stay exact, see tally.c */
+    struct gaps *gaps;      /* long rows of sequences without a message, NULL: none are known */
     struct follow *follows; /* patterns whose newest message is known or looked for, see follow.c */
     bool purged_empty;      /* purged before it had a message: the reference then says first 1, not 0 */
 };

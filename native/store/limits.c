@@ -3,41 +3,74 @@
  * goes in steps of a tick.
  */
 #include "base/check.h"
+#include "base/number.h"
 #include "text/subject.h"
 #include "store/follow.h"
 #include "store/message.h"
 #include "store/overlay.h"
 
-bool first_load(store_stream_t *stream) {
+#define LINK_HOPS 8
+#define FIRST_STEPS 64    /* over deleted messages, when the first one goes: the rest in later turns */
+#define OLDEST_STEPS 4096 /* when a full subject's oldest message is looked for: likewise */
+
+status_t first_seek(store_stream_t *stream, uint32_t *steps) {
     found_t found;
+    uint64_t from = stream->first_seq;
+    status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
+    if (stream->first_open && (status == STATUS_OK || status == STATUS_AGAIN)) {
+        stream->first_seq = status == STATUS_OK ? found.seq : from;
+    }
+    stream->first_open = stream->first_open && status == STATUS_AGAIN;
+    stream->first_known = status == STATUS_OK && found.sound;
+    if (stream->first_known) {
+        stream->first_ts = found.message.ts;
+        stream->first_born = found.message.born;
+    }
+    return status;
+}
+
+bool first_load(store_stream_t *stream) {
+    uint32_t steps = FIRST_STEPS;
     if (stream->messages == 0) {
         return false;
     }
     if (!stream->first_known) {
-        if (message_next(stream, stream->first_seq, stream->last_seq, false, &found) != STATUS_OK || !found.sound) {
-            return false;
-        }
-        stream->first_ts = found.message.ts;
-        stream->first_born = found.message.born;
-        stream->first_known = true;
+        (void)!first_seek(stream, &steps);
     }
-    return true;
+    return stream->first_known;
 }
 
-/* The first message is gone: the next one that lives is first now. */
-static void advance_first(store_stream_t *stream, uint64_t gone) {
-    found_t found;
+bool store_first_settled(const store_stream_t *stream) {
+    return !stream->first_open;
+}
+
+/* The first message is gone: the next one that lives is first now. Returns the steps over deleted ones. */
+static uint64_t advance_first(store_stream_t *stream, uint64_t gone) {
+    uint32_t steps = FIRST_STEPS;
     stream->first_known = false;
-    if (stream->messages == 0 || message_next(stream, gone + 1, stream->last_seq, false, &found) != STATUS_OK) {
+    stream->first_open = stream->messages > 0;
+    stream->first_seq = gone + 1;
+    status_t status = stream->first_open ? first_seek(stream, &steps) : STATUS_NOT_FOUND;
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
         stream->first_seq = stream->last_seq + 1;
-        return;
     }
-    stream->first_seq = found.seq;
-    if (found.sound) {
-        stream->first_ts = found.message.ts;
-        stream->first_born = found.message.born;
-        stream->first_known = true;
+    if (stream->first_open) {
+        stream->store->background_at = stream->store->now_mono;
     }
+    return number_less(FIRST_STEPS - steps, 1);
+}
+
+/* Where a link is to lead: over those that lie behind it, or a row of deletions would be gone over one by one. */
+static uint64_t link_end(store_stream_t *stream, uint64_t seq) {
+    found_t found;
+    for (uint32_t hop = 0; hop < LINK_HOPS; hop++) {
+        if (message_find(stream, seq, true, &found) != STATUS_OK || (found.message.flags & MESSAGE_GONE) == 0
+            || found.message.previous >= seq) {
+            break;
+        }
+        seq = found.message.previous;
+    }
+    return seq;
 }
 
 static void write_deletion(store_stream_t *stream, const found_t *found, bool link) {
@@ -48,7 +81,7 @@ static void write_deletion(store_stream_t *stream, const found_t *found, bool li
         message_record_t gone = {.flags = MESSAGE_GONE,
                                  .ts = found->message.ts,
                                  .born = found->message.born,
-                                 .previous = found->message.previous};
+                                 .previous = link_end(stream, found->message.previous)};
         uint8_t *value = overlay_put(store, DB_MESSAGES, key_bytes(&key), message_size(&gone), true, NULL);
         message_write(value, key_bytes(&key), &gone);
     } else {
@@ -115,8 +148,9 @@ void message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
     bytes = bytes > stream->bytes || stream->messages == 0 ? stream->bytes : bytes;
     stream->bytes -= bytes;
     store->bytes -= bytes;
+    stream->removal_steps = 0;
     if (found->seq == stream->first_seq || stream->messages == 0) {
-        advance_first(stream, found->seq);
+        stream->removal_steps = (uint32_t)advance_first(stream, found->seq);
     } else {
         write_deletion(stream, found, link);
     }
@@ -157,6 +191,32 @@ status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, fo
     }
 }
 
+bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry) {
+    head_t head = entry->head;
+    uint32_t steps = OLDEST_STEPS;
+    uint64_t from = head.first;
+    if (head.count <= OLDEST_STEPS || head.last - head.first <= OLDEST_STEPS) {
+        return true; /* from one end or from the other */
+    }
+    while (steps > 0) {
+        found_t found;
+        status_t status = message_next_some(stream, &from, head.last, false, &steps, &found);
+        if (status != STATUS_OK && status != STATUS_AGAIN) {
+            return true; /* damage: what enforces the limit deals with it */
+        }
+        if (status == STATUS_OK && found.sound && bytes_equal(found.message.subject, head_subject(entry))) {
+            from = found.seq;
+            break;
+        }
+        from = status == STATUS_OK ? found.seq + 1 : from;
+    }
+    if (from > head.first) {
+        entry->head.first = from;
+        head_change(stream, entry);
+    }
+    return steps > 0;
+}
+
 void limits_subject(store_stream_t *stream, bytes_t subject) {
     head_t head;
     while (head_look(stream, subject, &head) && head.count > (uint64_t)stream->config.max_msgs_per_subject) {
@@ -179,14 +239,17 @@ static bool stream_is_over(const store_stream_t *stream) {
     return config->max_bytes > 0 && stream->bytes > (uint64_t)config->max_bytes;
 }
 
-static bool remove_first(store_stream_t *stream) {
+/* false: not in this turn. */
+static bool remove_first(store_stream_t *stream, uint32_t *steps) {
     found_t found;
+    uint64_t from = stream->first_seq;
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return false;
     }
-    status_t status = message_next(stream, stream->first_seq, stream->last_seq, false, &found);
+    status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
     if (status == STATUS_OK) {
         message_remove(stream, &found, true);
+        *steps = (uint32_t)number_less(*steps, stream->removal_steps);
         return true;
     }
     if (status == STATUS_NOT_FOUND) {
@@ -195,23 +258,20 @@ static bool remove_first(store_stream_t *stream) {
         stream->store->messages -= stream->messages;
         stream->store->bytes -= stream->bytes;
         stream->messages = stream->bytes = 0;
-        advance_first(stream, stream->last_seq);
+        (void)advance_first(stream, stream->last_seq);
         return true;
     }
     return false;
 }
 
-uint64_t limits_enforce(store_stream_t *stream, uint64_t budget) {
-    uint64_t removed = 0;
+void limits_enforce(store_stream_t *stream, uint32_t *steps) {
     stream->over_limit = false;
     while (stream_is_over(stream)) {
-        if (removed == budget || !remove_first(stream)) {
+        if (*steps == 0 || !remove_first(stream, steps)) {
             stream->over_limit = true;
             break;
         }
-        removed++;
     }
-    return removed;
 }
 
 /* ---- age and expiry ---------------------------------------------------------------------------------------------- */
@@ -223,18 +283,25 @@ static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps
     if (first_load(stream) && stream->aged <= stream->first_seq && stream->first_born > limit) {
         return true;
     }
-    for (; *steps > 0; (*steps)--) {
+    while (*steps > 0) {
         found_t found;
         uint64_t from = stream->aged > stream->first_seq ? stream->aged : stream->first_seq;
-        if (message_next(stream, from, stream->last_seq, false, &found) != STATUS_OK) {
+        status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
+        if (status == STATUS_AGAIN) {
+            stream->aged = from; /* all of these are gone */
+        }
+        if (status != STATUS_OK) {
             return true;
         }
         bool exempt = found.sound && (found.message.flags & MESSAGE_NEVER) != 0;
         if (found.sound && !exempt && found.message.born > limit) {
             return true;
         }
-        if (!exempt && !marker_or_remove(stream, &found)) {
-            return false;
+        if (!exempt) {
+            if (!marker_or_remove(stream, &found)) {
+                return false;
+            }
+            *steps = (uint32_t)number_less(*steps, stream->removal_steps);
         }
         stream->aged = found.seq + 1;
     }
@@ -338,8 +405,11 @@ static int64_t aged_deadline(store_stream_t *stream) {
     if (stream->aged <= stream->first_seq && first_load(stream)) {
         return stream->first_born + stream->config.max_age_ns;
     }
-    if (message_next(stream, stream->aged, stream->last_seq, false, &found) != STATUS_OK) {
-        return INT64_MAX;
+    uint32_t steps = FIRST_STEPS;
+    uint64_t from = stream->aged;
+    status_t status = message_next_some(stream, &from, stream->last_seq, false, &steps, &found);
+    if (status != STATUS_OK) {
+        return status == STATUS_AGAIN ? 0 : INT64_MAX; /* not known yet: the next look goes on */
     }
     return found.sound ? found.message.born + stream->config.max_age_ns : 0;
 }

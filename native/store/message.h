@@ -21,8 +21,9 @@ status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool
 /* The same in slices: STATUS_AGAIN with *from moved on when *budget steps (over deleted ones, too) were not enough. */
 status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
                            found_t *found);
-/* The last one alive at or below upto. */
+/* The last one alive at or below upto, and the same in slices. */
 status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found);
+status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found);
 /* The one before `message` on its subject that still lives; floor: do not go below. */
 status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, found_t *found);
 void found_out(const found_t *found, stored_message_t *out);
@@ -31,13 +32,17 @@ void found_out(const found_t *found, stored_message_t *out);
 #define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
 /* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. */
 void message_remove(store_stream_t *stream, const found_t *found, bool oldest);
-/* Enforces what is over; stops for lack of room (over_limit stays set) or after `budget` messages. Returns how many. */
-uint64_t limits_enforce(store_stream_t *stream, uint64_t budget);
+/* Enforces what is over; stops for lack of room or of steps (over_limit stays set). */
+void limits_enforce(store_stream_t *stream, uint32_t *steps);
 void limits_subject(store_stream_t *stream, bytes_t subject);
 /* What is due, as long as there are steps. false: something is due, but there is no room for it now. */
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
 bool first_load(store_stream_t *stream);         /* makes first_ts and first_born known; false: empty */
+/* Looks for the first message from first_seq on (first_open). STATUS_AGAIN: go on in a later turn. */
+LEAF_MUST_USE status_t first_seek(store_stream_t *stream, uint32_t *steps);
+/* Would a look for the subject's oldest message end in this turn? If not it comes closer: false, ask again later. */
+bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry);
 status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, found_t *found);
 
 /* ---- markers.c --------------------------------------------------------------------------------------------------- */

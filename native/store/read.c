@@ -4,10 +4,14 @@
  *
  *     sequences   first_seq ............ the overlay's first ............ last_seq
  *                 |---- LMDB (cursor) ---|---- places -> ops ------|
- *                 deletions out of the middle: notes in the overlay for both parts, GONE links in LMDB
+ *                 deletions out of the middle: notes in the overlay for both parts, GONE links in LMDB; long
+ *                 rows of them are remembered once somebody has gone over them (gaps.h)
  */
+#include <stdlib.h>
+
 #include "base/check.h"
 #include "text/subject.h"
+#include "store/gaps.h"
 #include "store/message.h"
 #include "store/overlay.h"
 
@@ -158,13 +162,19 @@ static status_t next_in_overlay(store_stream_t *stream, uint64_t *from, uint64_t
     return STATUS_NOT_FOUND;
 }
 
-status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
-                           found_t *found) {
-    *from = *from < stream->first_seq ? stream->first_seq : *from;
-    upto = upto > stream->last_seq ? stream->last_seq : upto;
-    if (*from > upto || stream->messages == 0) {
-        return STATUS_NOT_FOUND;
+/* No message has a sequence of [from, to], as `steps` steps have shown. */
+static void learn_gap(store_stream_t *stream, uint64_t from, uint64_t to, uint32_t steps) {
+    if (LEAF_LIKELY(steps < GAP_STEPS) || stream->store->unreadable) {
+        return;
     }
+    stream->gaps = stream->gaps != NULL ? stream->gaps : calloc(1, sizeof *stream->gaps);
+    if (stream->gaps != NULL) { /* without memory for it they are gone over again */
+        gaps_learn(stream->gaps, from, to, stream->first_seq);
+    }
+}
+
+static status_t next_alive(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
+                           found_t *found) {
     uint64_t overlay_from = places_first(&stream->places);
     if (*from < overlay_from && stream->lmdb_hidden_until == 0) {
         status_t status =
@@ -176,6 +186,27 @@ status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto
     return next_in_overlay(stream, from, upto, budget, found);
 }
 
+status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
+                           found_t *found) {
+    *from = *from < stream->first_seq ? stream->first_seq : *from;
+    *from = stream->gaps != NULL ? gaps_over(stream->gaps, *from) : *from;
+    upto = upto > stream->last_seq ? stream->last_seq : upto;
+    if (*from > upto || stream->messages == 0) {
+        return STATUS_NOT_FOUND;
+    }
+    uint64_t begin = *from;
+    uint32_t before = *budget;
+    status_t status = next_alive(stream, from, upto, verify, budget, found);
+    if (status == STATUS_OK) {
+        learn_gap(stream, begin, found->seq - 1, before - *budget);
+    } else if (status == STATUS_AGAIN) {
+        learn_gap(stream, begin, *from - 1, before - *budget);
+    } else if (status == STATUS_NOT_FOUND) {
+        learn_gap(stream, begin, upto, before - *budget);
+    }
+    return status;
+}
+
 status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found) {
     status_t status;
     do {
@@ -185,11 +216,15 @@ status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool
     return status;
 }
 
-static status_t back_in_lmdb(store_stream_t *stream, uint64_t upto, found_t *found) {
+static status_t back_in_lmdb(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found) {
     store_t *store = stream->store;
-    while (upto >= stream->first_seq && upto > 0) {
+    while (*from >= stream->first_seq && *from > 0) {
+        if (*budget == 0) {
+            return STATUS_AGAIN;
+        }
+        --*budget;
         store_key_t wanted;
-        key_message(&wanted, stream->id, upto);
+        key_message(&wanted, stream->id, *from);
         bytes_t key = BYTES_NONE;
         bytes_t value = BYTES_NONE;
         store->cursor_seq = 0;
@@ -204,7 +239,7 @@ static status_t back_in_lmdb(store_stream_t *stream, uint64_t upto, found_t *fou
         if (seq < stream->first_seq) {
             return STATUS_NOT_FOUND;
         }
-        upto = seq - 1;
+        *from = seq - 1;
         if (!is_link(key, value) && found_deleted(stream, seq, key, found) == STATUS_AGAIN) {
             status = found_take(found, seq, key, value, true);
             return status == STATUS_CORRUPT ? STATUS_OK : status;
@@ -213,12 +248,11 @@ static status_t back_in_lmdb(store_stream_t *stream, uint64_t upto, found_t *fou
     return STATUS_NOT_FOUND;
 }
 
-status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found) {
-    upto = upto > stream->last_seq ? stream->last_seq : upto;
+static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found) {
     uint64_t overlay_from = places_first(&stream->places);
-    if (upto >= overlay_from) {
-        uint64_t i = places_find(&stream->places, upto);
-        if (i == stream->places.end || places_get(&stream->places, i).seq > upto) {
+    if (*from >= overlay_from) {
+        uint64_t i = places_find(&stream->places, *from);
+        if (i == stream->places.end || places_get(&stream->places, i).seq > *from) {
             i--;
         }
         for (;; i--) {
@@ -226,6 +260,11 @@ status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found) {
             if (place.seq < stream->first_seq) {
                 return STATUS_NOT_FOUND;
             }
+            *from = place.seq;
+            if (*budget == 0) {
+                return STATUS_AGAIN;
+            }
+            --*budget;
             store_key_t key;
             key_message(&key, stream->id, place.seq);
             if (found_deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
@@ -236,9 +275,32 @@ status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found) {
                 break;
             }
         }
-        upto = overlay_from - 1;
+        *from = overlay_from - 1;
     }
-    return stream->lmdb_hidden_until != 0 ? STATUS_NOT_FOUND : back_in_lmdb(stream, upto, found);
+    return stream->lmdb_hidden_until != 0 ? STATUS_NOT_FOUND : back_in_lmdb(stream, from, budget, found);
+}
+
+status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found) {
+    *from = *from > stream->last_seq ? stream->last_seq : *from;
+    *from = stream->gaps != NULL ? gaps_back(stream->gaps, *from) : *from;
+    uint64_t begin = *from;
+    uint32_t before = *budget;
+    status_t status = back_alive(stream, from, budget, found);
+    if (status == STATUS_OK) {
+        learn_gap(stream, found->seq + 1, begin, before - *budget);
+    } else if (status == STATUS_AGAIN) {
+        learn_gap(stream, *from + 1, begin, before - *budget);
+    }
+    return status;
+}
+
+status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found) {
+    status_t status;
+    do {
+        uint32_t budget = UINT32_MAX;
+        status = message_back_some(stream, &upto, &budget, found);
+    } while (status == STATUS_AGAIN);
+    return status;
 }
 
 status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, found_t *found) {

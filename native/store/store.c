@@ -277,17 +277,20 @@ static void store_background(store_t *store) {
             break;
         }
         store_stream_t *stream = store->streams.at[store->looked++ % store->streams.count];
+        if (LEAF_UNLIKELY(stream->first_open)) {
+            (void)!first_seek(stream, &steps);
+        }
         room = limits_expire(stream, age_now, &steps) && room;
         if (stream->config.duplicate_window_ns > 0) {
             dedupe_expire(stream, age_now, &steps);
         }
         if (stream->over_limit) {
-            steps -= (uint32_t)limits_enforce(stream, steps);
+            limits_enforce(stream, &steps);
         }
         int64_t deadline = limits_deadline(stream);
         int64_t ids = dedupe_deadline(stream);
         deadline = ids < deadline ? ids : deadline;
-        deadline = stream->over_limit ? age_now : deadline;
+        deadline = stream->over_limit || stream->first_open ? age_now : deadline;
         next = deadline < next ? deadline : next;
     }
     next = clockwork_mono_at(&store->clock, next);

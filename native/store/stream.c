@@ -117,6 +117,7 @@ static void stream_free(store_stream_t *stream) {
     free(stream->expiries.at);
     check(stream->tallies == NULL);
     follows_end(stream);
+    free(stream->gaps);
     births_free(&stream->births);
     free(stream);
 }
@@ -182,7 +183,10 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     store->bytes += stream->bytes;
     store->messages += stream->messages;
     if (stored) {
-        (void)limits_enforce(stream, STORE_STEP);
+        uint32_t steps = STORE_STEP;
+        /* it may have been looked for when the store was closed */
+        stream->first_open = stream->messages > 0 && stream->messages <= stream->last_seq - stream->first_seq;
+        limits_enforce(stream, &steps);
     }
     store->background_at = store->now_mono;
     *out = stream;
@@ -195,8 +199,9 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
     stream->expiry_next = 0;
     stream->ids_next = 0;
     stream->store->background_at = stream->store->now_mono;
-    (void)limits_enforce(stream, STORE_STEP);
-    uint32_t steps = LOOK_STEPS;
+    uint32_t steps = STORE_STEP;
+    limits_enforce(stream, &steps);
+    steps = LOOK_STEPS;
     (void)limits_expire(stream, stream->store->clock.age, &steps); /* or with the next tick */
 }
 

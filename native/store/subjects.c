@@ -6,7 +6,8 @@
 #include "store/message.h"
 #include "store/overlay.h"
 
-#define BACK_SCAN 256 /* messages looked at from the end before a wildcard's subjects are gone through */
+#define BACK_SCAN 256   /* messages looked at from the end before a wildcard's subjects are gone through */
+#define BACK_STEPS 1024 /* with the deleted ones between them */
 
 static uint64_t head_promise(bytes_t subject) {
     return op_size(4 + (subject.size < KEY_TEXT_MAX ? subject.size : KEY_TEXT_MAX), head_size(subject));
@@ -159,10 +160,12 @@ static bool visit_newest(void *context, bytes_t subject, uint64_t count, uint64_
 /* Among the last few messages of the stream? STATUS_AGAIN: not there. */
 static status_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t upto, uint64_t *seq) {
     uint64_t at = upto > stream->last_seq ? stream->last_seq : upto;
+    uint32_t steps = BACK_STEPS;
     for (int looked = 0; looked < BACK_SCAN; looked++) {
         found_t found;
-        if (at == 0 || message_back(stream, at, &found) != STATUS_OK) {
-            return STATUS_NOT_FOUND;
+        status_t status = at == 0 ? STATUS_NOT_FOUND : message_back_some(stream, &at, &steps, &found);
+        if (status != STATUS_OK) {
+            return status == STATUS_AGAIN ? STATUS_AGAIN : STATUS_NOT_FOUND;
         }
         if (found.sound && (matches_all(pattern) || subject_matches(found.message.subject, pattern))) {
             *seq = found.seq;

@@ -1,0 +1,180 @@
+/* test_store_sparse.c: streams of which few messages are left, far apart. What goes over the rest goes in steps, and
+ * ends where it would have ended at once.
+ */
+#include "store/gaps.h"
+#include "store_rig.h"
+
+#define MANY 12000
+
+static rig_t rig;
+static store_stream_t *stream;
+
+static appended_t put(const char *subject, bool waits) {
+    append_t append = {.subject = text(subject), .payload = text("p"), .waits = waits};
+    appended_t got = store_append(stream, &append, rig.now);
+    if (got.verdict == APPEND_NO_SPACE) { /* the journal lags */
+        rig_sync(&rig);
+        rig_checkpoint(&rig);
+        got = store_append(stream, &append, rig.now);
+    }
+    return got;
+}
+
+static void open_stream(stream_config_t config) {
+    rig = (rig_t){0};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 3, config);
+}
+
+static void turn(void) {
+    rig_pass(&rig, 1000000);
+    store_tick(rig.store, rig.now);
+}
+
+static void delete_from_to(uint64_t from, uint64_t to) {
+    for (uint64_t seq = from; seq <= to; seq++) {
+        if (seq % 2000 == 0) {
+            rig_checkpoint(&rig); /* room in the journal */
+        }
+        CHECK_EQ_I64(STATUS_OK, store_delete(stream, seq));
+    }
+}
+
+static uint64_t first_seq(void) {
+    stream_state_t state;
+    store_stream_state(stream, &state);
+    return state.first_seq;
+}
+
+/* As a queue whose first message is stuck, and is done last. checkpointed: the deletions are in LMDB, or not yet. */
+static void first_goes_last(bool checkpointed) {
+    open_stream(rig_config());
+    for (uint32_t i = 0; i < MANY; i++) {
+        CHECK_EQ_U64(APPEND_STORED, put("w", true).verdict);
+    }
+    delete_from_to(2, MANY - 1);
+    if (checkpointed) {
+        rig_checkpoint(&rig);
+    }
+    CHECK_EQ_I64(STATUS_OK, store_delete(stream, 1));
+    CHECK(!store_first_settled(stream));
+    CHECK(first_seq() > 1 && first_seq() < MANY);
+    uint32_t turns = 0;
+    while (!store_first_settled(stream)) {
+        turn();
+        CHECK(++turns < MANY);
+    }
+    CHECK(turns > 2);
+    CHECK_EQ_U64(MANY, first_seq());
+    rig_close(&rig);
+}
+
+static void a_stuck_one(void) {
+    first_goes_last(false);
+    first_goes_last(true);
+}
+
+/* A limit lets the oldest go; the rows of deleted ones between them take their turns. */
+static void limits_go_on(void) {
+    open_stream(rig_config());
+    for (uint32_t i = 0; i < MANY; i++) {
+        CHECK_EQ_U64(APPEND_STORED, put("w", true).verdict);
+    }
+    delete_from_to(2, MANY / 2);
+    delete_from_to(MANY / 2 + 2, MANY - 1); /* 1, 6001 and 12000 are left */
+    stream_config_t config = rig_config();
+    config.max_msgs = 1;
+    store_stream_configure(stream, &config, rig.now);
+    CHECK(first_seq() < MANY);
+    for (uint32_t turns = 0; first_seq() < MANY; turns++) {
+        turn();
+        CHECK(turns < MANY);
+    }
+    stream_state_t state;
+    store_stream_state(stream, &state);
+    CHECK_EQ_U64(1, state.messages);
+    CHECK_EQ_U64(MANY, state.first_seq);
+    rig_close(&rig);
+}
+
+/* 5,000 of a subject at the end, the one that has to go at the beginning, the other subjects between. */
+static void a_full_subject(void) {
+    stream_config_t config = rig_config();
+    config.max_msgs_per_subject = 5000;
+    open_stream(config);
+    (void)put("s", true);
+    (void)put("s", true);
+    for (uint32_t i = 0; i < MANY; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "o.%u", i % 100);
+        (void)put(name, true);
+    }
+    for (uint32_t i = 0; i < 4998; i++) {
+        CHECK_EQ_U64(APPEND_STORED, put("s", true).verdict);
+    }
+    CHECK_EQ_U64(APPEND_STORED, put("s", true).verdict); /* 1 goes: it is the first of all */
+    CHECK_EQ_U64(2, first_seq());
+    CHECK_EQ_U64(APPEND_STORED, put("s", true).verdict); /* 2 goes, and the next one is behind all the others */
+    CHECK_EQ_U64(3, first_seq());
+    uint32_t tries = 0;
+    while (put("s", true).verdict == APPEND_LATER) {
+        CHECK(++tries < MANY);
+    }
+    CHECK(tries > 1);
+    stored_message_t message;
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, MANY + 3, &message));
+    CHECK_EQ_I64(STATUS_OK, store_read(stream, MANY + 4, &message));
+    CHECK_EQ_U64(APPEND_STORED, put("s", true).verdict); /* where it stands is known now */
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, MANY + 4, &message));
+    rig_close(&rig);
+}
+
+/* max_age goes over what is deleted in turns, too, and takes what lies behind. */
+static void ages_go_on(void) {
+    stream_config_t config = rig_config();
+    config.max_age_ns = INT64_C(3600000000000);
+    open_stream(config);
+    append_t forever = {.subject = text("w"), .payload = text("p"), .expires_ts = -1};
+    CHECK_EQ_U64(APPEND_STORED, store_append(stream, &forever, rig.now).verdict);
+    for (uint32_t i = 1; i < MANY; i++) {
+        CHECK_EQ_U64(APPEND_STORED, put("w", true).verdict);
+    }
+    delete_from_to(2, MANY - 1);
+    rig_pass(&rig, config.max_age_ns + 1);
+    stored_message_t message;
+    for (uint32_t turns = 0; store_read(stream, MANY, &message) == STATUS_OK; turns++) {
+        turn();
+        CHECK(turns < MANY);
+    }
+    CHECK_EQ_I64(STATUS_OK, store_read(stream, 1, &message));
+    rig_close(&rig);
+}
+
+static void rows_are_joined(void) {
+    gaps_t gaps = {0};
+    gaps_learn(&gaps, 100, 199, 1);
+    gaps_learn(&gaps, 300, 399, 1);
+    CHECK_EQ_U64(99, gaps_over(&gaps, 99));
+    CHECK_EQ_U64(200, gaps_over(&gaps, 100));
+    CHECK_EQ_U64(99, gaps_back(&gaps, 199));
+    gaps_learn(&gaps, 200, 299, 1);
+    CHECK_EQ_U64(1, gaps.count);
+    CHECK_EQ_U64(400, gaps_over(&gaps, 150));
+    CHECK_EQ_U64(99, gaps_back(&gaps, 399));
+    for (uint64_t i = 0; i < 2 * (uint64_t)GAPS_MAX; i++) {
+        gaps_learn(&gaps, 1000 * (i + 1), 1000 * (i + 1) + 10 * i, 1);
+    }
+    CHECK_EQ_U64(GAPS_MAX, gaps.count); /* the longest */
+    CHECK_EQ_U64(400, gaps_over(&gaps, 150));
+    CHECK_EQ_U64(1000 * 2 * GAPS_MAX + 10 * (2 * GAPS_MAX - 1) + 1, gaps_over(&gaps, 1000 * 2 * GAPS_MAX));
+}
+
+int main(void) {
+    RUN("when the first message goes, and very many behind it are deleted, the next one is found in steps",
+        a_stuck_one);
+    RUN("limits go over what is deleted in steps, and take what they have to", limits_go_on);
+    RUN("a full subject whose oldest message is far from both ends says so until it is found", a_full_subject);
+    RUN("max_age goes over what is deleted in steps, and takes what lies behind", ages_go_on);
+    RUN("rows of deleted messages that touch are one, and the longest are remembered", rows_are_joined);
+    return TEST_RESULT();
+}
