@@ -236,14 +236,6 @@ void heads_settle(store_t *store);                             /* changed heads 
 /* Newest of the subjects that match: the highest sequence, 0 = none. */
 uint64_t subjects_last(store_stream_t *stream, bytes_t pattern);
 
-/* ---- walk.c ------------------------------------------------------------------------------------------------------ */
-/* Was the subject examined already (as one that is there, or as none)? */
-bool walk_passed(const store_walk_t *walk, bytes_t subject);
-
-/* ---- tally.c ----------------------------------------------------------------------------------------------------- */
-void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject);
-void tallies_removed(store_stream_t *stream, const found_t *found);
-
 /* ---- store.c ----------------------------------------------------------------------------------------------------- */
 void store_clock(store_t *store, moment_t now);
 void store_seal(store_t *store); /* closes the open batch and hands it to the journal */

@@ -64,4 +64,12 @@ void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
  * room. */
 bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns);
 
+/* ---- walk.c ------------------------------------------------------------------------------------------------------ */
+/* Was the subject examined already (as one that is there, or as none)? */
+bool walk_passed(const store_walk_t *walk, bytes_t subject);
+
+/* ---- tally.c ----------------------------------------------------------------------------------------------------- */
+void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject);
+void tallies_removed(store_stream_t *stream, const found_t *found);
+
 #endif

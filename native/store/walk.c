@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "text/subject.h"
+#include "store/message.h"
 #include "store/overlay.h"
 #include "text/tokens.h"
 
