@@ -135,9 +135,9 @@ static void ring_trim(store_t *store) {
     }
 }
 
-/* A small load goes round in little memory, which stays in the processor's cache, too. Publishers and removals that wait
- * for room, mostly since the disk takes its time, get twice as much. The journal thread has nothing in its hands just
- * now. */
+/* A small load goes round in little memory, which stays in the processor's cache, too. Publishers and removals that
+ * wait for room, mostly since the disk takes its time, get twice as much. The journal thread has nothing in its hands
+ * just now. */
 static void ring_widen(store_t *store) {
     batches_t *batches = &store->batches;
     uint64_t wanted = number_most(store->options.message_max, store->wanted);
