@@ -91,8 +91,7 @@ struct store_stream {
     bool over_limit;      /* a limit was not fully enforced for lack of room: next tick */
     uint64_t flight_last; /* last_seq when that batch was sealed */
     uint64_t swept;       /* below this the batches so far have removed everything */
-    /* the overlay */
-    /* position: LMDB's entries are an earlier stream's of this id until it is checkpointed */
+    /* the overlay; a position: LMDB's entries are an earlier stream's of this id until it is checkpointed */
     uint64_t lmdb_hidden_until;
     places_t places;
     uint64_t boundary;   /* messages below this are covered by the running checkpoint */
