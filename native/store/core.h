@@ -240,7 +240,6 @@ void store_clock(store_t *store, moment_t now);
 void store_seal(store_t *store); /* closes the open batch and hands it to the journal */
 /* At rest: gives the ring's memory back, and makes it narrow. */
 void store_rest(store_t *store);
-/* So large a message does not fit into a narrow ring. false: it cannot be widened just now, but is soon. */
 bool store_widen_for(store_t *store, uint64_t need);
 
 #endif

@@ -151,6 +151,7 @@ static void ring_widen(store_t *store) {
     }
 }
 
+/* So large a message does not fit into a narrow ring. false: it cannot be widened just now, but is soon. */
 bool store_widen_for(store_t *store, uint64_t need) {
     if (LEAF_LIKELY(store->batches.lap == store->batches.size || ring_takes(store->batches.lap, need))) {
         return false; /* it waits for room as others do */
