@@ -73,8 +73,10 @@ def _run(words: Sequence[str]) -> int:
             print(f"{PROGRAM}: {warning}", file=sys.stderr)
         return _rehearsed(loaded, flags)
     from leafd.daemon.early import hold
+    from leafd.daemon.garbage import begin_start
 
     hold()
+    begin_start()
     from leafd.config.load import load
     from leafd.daemon.start import start
 

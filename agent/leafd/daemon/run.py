@@ -6,7 +6,6 @@ TERM, INT stop    HUP reload    USR1 reopen the log    USR2 lame duck
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import os
 import signal
@@ -23,7 +22,7 @@ from leafd.config.flags import Flags
 from leafd.daemon import early
 from leafd.daemon.declarations import declared_by
 from leafd.daemon.expiry import Expiry
-from leafd.daemon.garbage import short_collections
+from leafd.daemon.garbage import end_start, short_collections
 from leafd.daemon.gauge import Gauge
 from leafd.daemon.listeners import Sockets
 from leafd.daemon.log import Log
@@ -70,10 +69,7 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
                         nursery.start_soon(_watchdog, server, notifier)
                     server.about.log_start(log, server.store)
                     notifier.ready(await _first_status(server, notifier, nursery))
-                    # Modules, models and stored streams stay: a full collection that walked them all would hold this
-                    # thread, and whoever waits for it, some 30 ms, and several times that on a small box.
-                    gc.freeze()
-                    gc.enable()  # start.py turned them off
+                    end_start()
                     gauge.begin()
                     reloads = Reloads(server, flags, notifier)
                     nursery.start_soon(reloads.run)

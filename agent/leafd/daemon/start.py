@@ -7,7 +7,6 @@ of it waits in the listeners' backlog for INFO and is not refused. What does not
 from __future__ import annotations
 
 import ctypes.util
-import gc
 import importlib
 import sys
 from collections.abc import Iterator
@@ -36,9 +35,6 @@ def start(loaded: Loaded, flags: Flags) -> int:
     if text := descriptors.warning(config.max_connections):
         # Nobody asked for the default's 65,536: that they are fewer is no news then.
         (log.warning if "max_connections" in config.given else log.info)(text)
-    # What a start makes, stays: to look for garbage among it takes a tenth of the processor time of a start. run.py
-    # turns collections on again when the daemon is ready.
-    gc.disable()
     code = 0
     try:
         early.judge()
