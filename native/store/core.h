@@ -98,7 +98,8 @@ struct store_stream {
     uint64_t deletes[2]; /* notes of deleted messages in the overlay: current, previous */
     births_t births;
     /* background work */
-    uint64_t aged; /* below this every message was looked at for max_age and is exempt or gone */
+    uint64_t thin_at; /* from here on subjects may have too many since their limit was lowered; 0 = none has */
+    uint64_t aged;    /* below this every message was looked at for max_age and is exempt or gone */
     expiries_t expiries;
     int64_t expiry_done; /* LMDB's expiry entries up to this (expires, seq) are done */
     uint64_t expiry_done_seq;

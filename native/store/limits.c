@@ -228,9 +228,10 @@ void limits_subject(store_stream_t *stream, bytes_t subject) {
     }
 }
 
+/* A limit that is lowered takes nothing from a stream that refuses what is new instead of discarding what is old. */
 static bool stream_is_over(const store_stream_t *stream) {
     const stream_config_t *config = &stream->config;
-    if (stream->messages == 0) {
+    if (stream->messages == 0 || config->discard != 0) {
         return false;
     }
     if (config->max_msgs > 0 && stream->messages > (uint64_t)config->max_msgs) {
@@ -264,8 +265,41 @@ static bool remove_first(store_stream_t *stream, uint32_t *steps) {
     return false;
 }
 
+void limits_thin(store_stream_t *stream) {
+    stream->thin_at = stream->messages > 0 ? number_most(stream->first_seq, 1) : 0;
+}
+
+/* Every message is looked at once, from the first on: so of a subject that has too many the one at hand is the oldest.
+ * false: there was no room or no step for all of it. */
+static bool thin(store_stream_t *stream, uint32_t *steps) {
+    uint64_t most = (uint64_t)stream->config.max_msgs_per_subject;
+    while (stream->thin_at != 0 && stream->config.max_msgs_per_subject > 0) {
+        found_t found;
+        head_t head;
+        if (*steps == 0 || !overlay_fits(stream->store, REMOVAL_NEED)) {
+            return false;
+        }
+        uint64_t from = number_most(stream->thin_at, stream->first_seq);
+        status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
+        if (status == STATUS_AGAIN) {
+            stream->thin_at = from;
+            return false;
+        }
+        if (status != STATUS_OK) {
+            break;
+        }
+        stream->thin_at = found.seq + 1;
+        if (found.sound && head_look(stream, found.message.subject, &head) && head.count > most) {
+            message_remove(stream, &found, true);
+            *steps = (uint32_t)number_less(*steps, stream->removal_steps);
+        }
+    }
+    stream->thin_at = 0;
+    return true;
+}
+
 void limits_enforce(store_stream_t *stream, uint32_t *steps) {
-    stream->over_limit = false;
+    stream->over_limit = !thin(stream, steps);
     while (stream_is_over(stream)) {
         if (*steps == 0 || !remove_first(stream, steps)) {
             stream->over_limit = true;

@@ -32,8 +32,10 @@ void found_out(const found_t *found, stored_message_t *out);
 #define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
 /* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. */
 void message_remove(store_stream_t *stream, const found_t *found, bool oldest);
-/* Enforces what is over; stops for lack of room or of steps (over_limit stays set). */
+/* Enforces what is over; stops for lack of room or of steps (over_limit stays set). Subjects are held to their limit by
+ * each message; those that were filled under a higher one only after limits_thin. */
 void limits_enforce(store_stream_t *stream, uint32_t *steps);
+void limits_thin(store_stream_t *stream);
 void limits_subject(store_stream_t *stream, bytes_t subject);
 /* What is due, as long as there are steps. false: something is due, but there is no room for it now. */
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);

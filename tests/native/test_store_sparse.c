@@ -97,6 +97,51 @@ static void limits_go_on(void) {
     rig_close(&rig);
 }
 
+static uint64_t messages(void) {
+    stream_state_t state;
+    store_stream_state(stream, &state);
+    return state.messages;
+}
+
+/* 12,000 messages of ten subjects and one of an eleventh at their beginning; then a subject may have two. */
+static void a_lowered_limit(bool killed) {
+    stream_config_t config = rig_config();
+    open_stream(config);
+    CHECK_EQ_U64(APPEND_STORED, put("alone", true).verdict);
+    for (uint32_t i = 0; i < MANY; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "o.%u", i % 10);
+        CHECK_EQ_U64(APPEND_STORED, put(name, true).verdict);
+    }
+    config.max_msgs_per_subject = 2;
+    store_stream_configure(stream, &config, rig.now);
+    CHECK(messages() > MANY / 2);
+    if (killed) {
+        rig_sync(&rig);
+        rig_kill(&rig);
+        rig_start(&rig);
+        stream = rig_stream(&rig, 3, config);
+    }
+    for (uint32_t turns = 0; messages() > 21; turns++) {
+        turn();
+        CHECK(turns < MANY);
+    }
+    for (uint32_t turns = 0; turns < 100; turns++) {
+        turn();
+    }
+    CHECK_EQ_U64(21, messages());
+    CHECK_EQ_U64(1, first_seq());
+    stored_message_t found;
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, MANY + 1 - 20, &found));
+    CHECK_EQ_I64(STATUS_OK, store_read(stream, MANY + 2 - 20, &found));
+    rig_close(&rig);
+}
+
+static void lowered_limits(void) {
+    a_lowered_limit(false);
+    a_lowered_limit(true);
+}
+
 /* 5,000 of a subject at the end, the one that has to go at the beginning, the other subjects between. */
 static void a_full_subject(void) {
     stream_config_t config = rig_config();
@@ -172,6 +217,8 @@ static void rows_are_joined(void) {
 int main(void) {
     RUN("when the first message goes, and very many behind it are deleted, the next one is found in steps",
         a_stuck_one);
+    RUN("a limit for each subject that is lowered takes their oldest messages in steps, after a kill as well",
+        lowered_limits);
     RUN("limits go over what is deleted in steps, and take what they have to", limits_go_on);
     RUN("a full subject whose oldest message is far from both ends says so until it is found", a_full_subject);
     RUN("max_age goes over what is deleted in steps, and takes what lies behind", ages_go_on);
