@@ -26,6 +26,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "test.h"
 
 #define POWERCUT_FILES 2
@@ -302,10 +303,7 @@ typedef struct powercut_chance {
 } powercut_chance_t;
 
 static uint64_t powercut_next(powercut_chance_t *chance) {
-    chance->state ^= chance->state << 13;
-    chance->state ^= chance->state >> 7;
-    chance->state ^= chance->state << 17;
-    return chance->state;
+    return random_next(&chance->state);
 }
 
 typedef struct powercut_build {

@@ -270,6 +270,17 @@ static inline appended_t rig_put(rig_t *rig, store_stream_t *stream, const char 
     return store_append(stream, &append, rig->now);
 }
 
+/* As a publisher who tries again when there is no room, since the journal lags. */
+static inline appended_t rig_append(rig_t *rig, store_stream_t *stream, const append_t *append) {
+    appended_t got = store_append(stream, append, rig->now);
+    if (got.verdict == APPEND_NO_SPACE) {
+        rig_sync(rig);
+        rig_checkpoint(rig);
+        got = store_append(stream, append, rig->now);
+    }
+    return got;
+}
+
 /* Every step of a purge, with nothing in between; returns how many went. */
 static inline uint64_t rig_purge(store_stream_t *stream, bytes_t filter, uint64_t below_seq, uint64_t keep) {
     store_purge_t purge = {.filter = filter, .below_seq = below_seq, .keep = keep};

@@ -1,4 +1,5 @@
 /* test_consume_concern.c: the index of filters against asking every consumer: what each has left is the same. */
+#include "base/random.h"
 #include "consume_rig.h"
 #include "text/subject.h"
 
@@ -20,10 +21,7 @@ static uint32_t published;
 static uint64_t state = 0x9e3779b97f4a7c15u;
 
 static uint32_t below(uint32_t bound) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 33) % bound;
+    return (uint32_t)(random_next(&state) >> 33) % bound;
 }
 
 /* One to four tokens of few, so that many match; the first one keeps filters of a consumer apart. */

@@ -4,6 +4,7 @@
  * Both stand in this one program: the fake's functions get names of their own before its header is read, and its
  * structs are the only bodies that this file knows of types which are opaque to it otherwise.
  */
+#include "base/random.h"
 #include "store_rig.h"
 
 #define store_ahead_end fake_store_ahead_end
@@ -81,10 +82,7 @@ static char seen[2][SEEN_MAX];
 static size_t seen_size[2];
 
 static uint64_t below(uint64_t n) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state % n;
+    return random_next(&random_state) % n;
 }
 
 #define SAY(side, ...)                                                                                                 \

@@ -3,6 +3,7 @@
  * That all else is as ever, test_store, test_store_crash, test_store_duel and test_store_salvage say, which run with
  * every stream compressed as well.
  */
+#include "base/random.h"
 #include "disk/env.h"
 #include "disk/packing.h"
 #include "store_rig.h"
@@ -130,10 +131,7 @@ static void never_grows(void) {
     store_key_t key;
     packer_t *packer = packer_new();
     for (uint32_t i = 0; i < sizeof payload; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        payload[i] = (uint8_t)state;
+        payload[i] = (uint8_t)random_next(&state);
     }
     static const uint32_t sizes[] = {0, 1, 20, 100, 1000, 100000, sizeof payload};
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

@@ -3,6 +3,7 @@
  * checkpoints, restarts and crashes in between. After every round everything that can be asked is compared.
  * LEAFD_DUEL_SEED replays one seed, LEAFD_DUEL_ROUNDS makes it longer.
  */
+#include "base/random.h"
 #include "text/subject.h"
 #include "full_disk.h"
 #include "store_rig.h"
@@ -32,15 +33,12 @@ static model_t model;
 static uint64_t random_state;
 static char subjects[SUBJECTS][24];
 
-static uint64_t random_next(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
+static uint64_t chance(void) {
+    return random_next(&random_state);
 }
 
-static uint64_t random_below(uint64_t n) {
-    return random_next() % n;
+static uint64_t chance_below(uint64_t n) {
+    return chance() % n;
 }
 
 static uint64_t cost(const model_message_t *message) {
@@ -170,8 +168,8 @@ static void compare_messages(store_stream_t *stream) {
 static void compare_walk(store_stream_t *stream, const char *pattern) {
     bytes_t filter = text(pattern);
     filters_t filters = {.patterns = &filter, .count = 1};
-    uint64_t from = random_below(model.last + 2);
-    uint64_t upto = model.last > 0 ? from + random_below(model.last) : 0;
+    uint64_t from = chance_below(model.last + 2);
+    uint64_t upto = model.last > 0 ? from + chance_below(model.last) : 0;
     uint64_t counted = 0;
     uint64_t start = from;
     stored_message_t message;
@@ -198,7 +196,7 @@ static void compare_walk(store_stream_t *stream, const char *pattern) {
 
 static void compare_newest(store_stream_t *stream, const char *pattern) {
     bytes_t filter = text(pattern);
-    uint64_t upto = random_below(2) == 0 ? UINT64_MAX : random_below(model.last + 2);
+    uint64_t upto = chance_below(2) == 0 ? UINT64_MAX : chance_below(model.last + 2);
     uint64_t newest = 0;
     stored_message_t message;
     for (uint64_t seq = model.first; seq <= model.last && seq <= upto; seq++) {
@@ -272,12 +270,12 @@ static void compare_all(store_stream_t *stream) {
     uint64_t from = 0;
     status_t status;
     do {
-        status = store_deleted(stream, &from, UINT64_MAX, 1 + (uint32_t)random_below(50), visit_deleted, &next);
+        status = store_deleted(stream, &from, UINT64_MAX, 1 + (uint32_t)chance_below(50), visit_deleted, &next);
     } while (status == STATUS_AGAIN);
     CHECK_EQ_I64(STATUS_OK, status);
     CHECK(next != UINT64_MAX);
     uint64_t seq = 0;
-    uint64_t at = model.last > 0 ? 1 + random_below(model.last) : 0;
+    uint64_t at = model.last > 0 ? 1 + chance_below(model.last) : 0;
     uint64_t want = model.first;
     while (want <= model.last && (!model.at[want].alive || model.at[want].ts < model.at[at].ts)) {
         want++;
@@ -293,11 +291,11 @@ static void compare_all(store_stream_t *stream) {
 
 static stream_config_t random_config(void) {
     stream_config_t config = rig_config();
-    config.max_msgs = random_below(3) == 0 ? (int64_t)(1 + random_below(200)) : -1;
-    config.max_bytes = random_below(3) == 0 ? (int64_t)(50 + random_below(20000)) : -1;
-    config.max_msgs_per_subject = random_below(2) == 0 ? (int64_t)(1 + random_below(12)) : -1;
-    config.discard = (uint8_t)random_below(2);
-    if (config.discard == 1 && config.max_msgs_per_subject > 0 && random_below(2) == 0) {
+    config.max_msgs = chance_below(3) == 0 ? (int64_t)(1 + chance_below(200)) : -1;
+    config.max_bytes = chance_below(3) == 0 ? (int64_t)(50 + chance_below(20000)) : -1;
+    config.max_msgs_per_subject = chance_below(2) == 0 ? (int64_t)(1 + chance_below(12)) : -1;
+    config.discard = (uint8_t)chance_below(2);
+    if (config.discard == 1 && config.max_msgs_per_subject > 0 && chance_below(2) == 0) {
         config.flags |= STREAM_DISCARD_NEW_PER_SUBJECT;
     }
     return config;
@@ -305,10 +303,10 @@ static stream_config_t random_config(void) {
 
 static void append_random(rig_t *rig, store_stream_t *stream) {
     static uint8_t payload[8192];
-    uint32_t subject = (uint32_t)(random_below(4) == 0 ? random_below(SUBJECTS) : random_below(4));
-    uint32_t size = (uint32_t)(random_below(50) == 0 ? random_below(sizeof payload) : random_below(100));
-    uint8_t fill = (uint8_t)random_next();
-    rig_pass(rig, (int64_t)random_below(1000000));
+    uint32_t subject = (uint32_t)(chance_below(4) == 0 ? chance_below(SUBJECTS) : chance_below(4));
+    uint32_t size = (uint32_t)(chance_below(50) == 0 ? chance_below(sizeof payload) : chance_below(100));
+    uint8_t fill = (uint8_t)chance();
+    rig_pass(rig, (int64_t)chance_below(1000000));
     memset(payload, fill, size);
     append_t append = {.subject = text(subjects[subject]), .payload = bytes_of(payload, size)};
     append_verdict_t want = model_append(subject, size, fill, rig->now.wall_ns);
@@ -320,7 +318,7 @@ static void append_random(rig_t *rig, store_stream_t *stream) {
 }
 
 static void delete_random(store_stream_t *stream) {
-    uint64_t seq = random_below(3) == 0 ? model.last : model.first + random_below(model.last - model.first + 2);
+    uint64_t seq = chance_below(3) == 0 ? model.last : model.first + chance_below(model.last - model.first + 2);
     bool alive = seq >= model.first && seq <= model.last && model.at[seq].alive;
     CHECK_EQ_I64(alive ? STATUS_OK : STATUS_NOT_FOUND, store_delete(stream, seq));
     if (alive) {
@@ -330,9 +328,9 @@ static void delete_random(store_stream_t *stream) {
 
 static void purge_random(store_stream_t *stream) {
     static const char *const filters[] = {"", "a.1", "a.*", ">", "b.3", "*.2"};
-    const char *filter = filters[random_below(6)];
-    uint64_t below = random_below(3) == 0 && model.last > 0 ? 1 + random_below(model.last) : 0;
-    uint64_t keep = below == 0 && random_below(2) == 0 ? random_below(8) : 0;
+    const char *filter = filters[chance_below(6)];
+    uint64_t below = chance_below(3) == 0 && model.last > 0 ? 1 + chance_below(model.last) : 0;
+    uint64_t keep = below == 0 && chance_below(2) == 0 ? chance_below(8) : 0;
     uint64_t purged = rig_purge(stream, text(filter), below, keep);
     CHECK_EQ_U64(model_purge(text(filter), below, keep), purged);
 }
@@ -364,15 +362,15 @@ static void wait_for_room(rig_t *rig) {
 
 /* While the disk is full, and around it: nothing that needs a checkpoint to end. */
 static store_stream_t *disturb_full(rig_t *rig, store_stream_t *stream) {
-    if (atomic_load(&full_disk_mode) != FULL_OFF && random_below(4) == 0) {
+    if (atomic_load(&full_disk_mode) != FULL_OFF && chance_below(4) == 0) {
         full_disk(FULL_OFF);
         rig_checkpoint(rig);
         wait_for_room(rig);
-    } else if (atomic_load(&full_disk_mode) == FULL_OFF && random_below(3) == 0) {
-        full_disk(random_below(2) == 0 ? FULL_ALL : FULL_GROWTH);
+    } else if (atomic_load(&full_disk_mode) == FULL_OFF && chance_below(3) == 0) {
+        full_disk(chance_below(2) == 0 ? FULL_ALL : FULL_GROWTH);
     }
     rig_sync(rig);
-    uint64_t kind = random_below(4);
+    uint64_t kind = chance_below(4);
     if (kind == 0) {
         int mode = atomic_load(&full_disk_mode);
         full_disk(FULL_ALL); /* the copy that rig_crash makes is then of one moment */
@@ -391,7 +389,7 @@ static store_stream_t *disturb_full(rig_t *rig, store_stream_t *stream) {
 }
 
 static store_stream_t *disturb(rig_t *rig, store_stream_t *stream) {
-    uint64_t kind = random_below(12);
+    uint64_t kind = chance_below(12);
     if (kind < 6) {
         rig_sync(rig);
     } else if (kind < 8) {
@@ -418,17 +416,17 @@ static void duel(uint64_t seed, unsigned rounds, bool full_disks) {
     rig_open(&rig);
     store_stream_t *stream = rig_stream(&rig, 7, model.config);
     for (unsigned round = 0; round < rounds && model.last < MESSAGES_MAX - 2000; round++) {
-        uint64_t burst = random_below(60);
+        uint64_t burst = chance_below(60);
         bool full = atomic_load(&full_disk_mode) != FULL_OFF;
         for (uint64_t i = 0; i < burst; i++) {
             if (!full) {
                 append_random(&rig, stream);
             }
-            if (random_below(model.config.max_msgs < 0 ? 4 : 40) == 0 && model.last > 0) {
+            if (chance_below(model.config.max_msgs < 0 ? 4 : 40) == 0 && model.last > 0) {
                 delete_random(stream);
             }
         }
-        if (random_below(10) == 0) {
+        if (chance_below(10) == 0) {
             purge_random(stream);
         }
         stream = full_disks ? disturb_full(&rig, stream) : disturb(&rig, stream);

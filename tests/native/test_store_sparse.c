@@ -11,13 +11,7 @@ static store_stream_t *stream;
 
 static appended_t put(const char *subject, bool waits) {
     append_t append = {.subject = text(subject), .payload = text("p"), .waits = waits};
-    appended_t got = store_append(stream, &append, rig.now);
-    if (got.verdict == APPEND_NO_SPACE) { /* the journal lags */
-        rig_sync(&rig);
-        rig_checkpoint(&rig);
-        got = store_append(stream, &append, rig.now);
-    }
-    return got;
+    return rig_append(&rig, stream, &append);
 }
 
 static void open_stream(stream_config_t config) {
