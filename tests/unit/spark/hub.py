@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from leafd.spark.fetch import api, dial
+from leafd.spark.fetch import ApiError, api, dial
 from leafd.spark.options import OPTIONS, WRITE, Options, parse_options
 from leafd.spark.publish import Outgoing, Window, header_block
 from leafd.spark.wire import frame_publish
@@ -16,6 +16,8 @@ from leafd.spark.wire import frame_publish
 from tests import servers
 
 CONFIGURATION = 'listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{monitor_port}\njetstream { store_dir: "{store}" }\n'
+# nats-server 2.15.1 may still be removing the directory of the stream of that name that was deleted just before.
+NO_STORE = 10049
 
 
 @dataclass
@@ -37,7 +39,15 @@ class Hub:
 
     def create(self, stream: str = "S", **config: Any) -> None:
         defaults = {"name": stream, "subjects": [f"{stream.lower()}.>"], "storage": "file", "allow_direct": True}
-        self.call(f"STREAM.CREATE.{stream}", defaults | config)
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                self.call(f"STREAM.CREATE.{stream}", defaults | config)
+                return
+            except ApiError as error:
+                if error.err_code != NO_STORE or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def fill(self, first: int, last: int, stream: str = "S", size: int = 20) -> None:
         """Message n is published as number n, on one of three subjects; its payload begins with its number."""
