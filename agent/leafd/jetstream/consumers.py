@@ -38,7 +38,7 @@ from leafd.jetstream.models.requests import (
 )
 from leafd.jetstream.models.stream import WORKQUEUE
 from leafd.jetstream.registry import Body, Call, Counted, Lock, endpoint
-from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, overlaps, refused
+from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, overlaps, page_of, refused
 from leafd.jetstream.versioning import (
     IDENTITY_HEADER,
     comparable,
@@ -265,10 +265,8 @@ async def info(call: Call, _request: None) -> dict[str, Any]:
 )
 async def names(call: Call, request: ConsumersRequest) -> dict[str, Any]:
     """Names of a stream's consumers, a page at a time."""
-    consumers = call.stream(call.name(2)).listed()
-    offset = min(max(request.offset, 0), len(consumers))
-    page = [consumer.name for consumer in consumers[offset : offset + NAMES_LIMIT]]
-    return {"total": len(consumers), "offset": offset, "limit": NAMES_LIMIT, "consumers": page}
+    selected, place = page_of(call.stream(call.name(2)).listed(), request.offset, NAMES_LIMIT)
+    return place | {"consumers": [consumer.name for consumer in selected]}
 
 
 @endpoint(
@@ -281,9 +279,7 @@ async def names(call: Call, request: ConsumersRequest) -> dict[str, Any]:
 async def listing(call: Call, request: ConsumersRequest) -> dict[str, Any]:
     """Infos of a stream's consumers, a page at a time."""
     stream = call.stream(call.name(2))
-    consumers = stream.listed()
-    offset = min(max(request.offset, 0), len(consumers))
-    selected = consumers[offset : offset + LIST_LIMIT]
+    selected, place = page_of(stream.listed(), request.offset, LIST_LIMIT)
     states = await gathered([partial(call.context.plane.consumer_state, stream.id, one.id) for one in selected])
     page, pause = [], Pause()
     for consumer, state in zip(selected, states, strict=True):
@@ -292,7 +288,7 @@ async def listing(call: Call, request: ConsumersRequest) -> dict[str, Any]:
             page.append(await aside(consumer.weight, shown))
             await pause()
     call.weight = sum(LISTED_WEIGHT + consumer.weight for consumer in selected)
-    return {"total": len(consumers), "offset": offset, "limit": LIST_LIMIT, "consumers": page}
+    return place | {"consumers": page}
 
 
 @endpoint("CONSUMER.DELETE.*.*", "consumer_delete_response", body=Body.EMPTY, lock=Lock.STREAM)

@@ -42,7 +42,14 @@ SUBJECTS_LIMIT: Final = 100_000
 LISTED_WEIGHT: Final = 512
 _GENERAL: Final = errors.STREAM_GENERAL
 _State = TypeVar("_State")
+_Item = TypeVar("_Item")
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
+
+
+def page_of(found: list[_Item], offset: int, limit: int) -> tuple[list[_Item], dict[str, Any]]:
+    """What is on the page that begins at that offset, and what an answer says of the page."""
+    begin = min(max(offset, 0), len(found))
+    return found[begin : begin + limit], {"total": len(found), "offset": begin, "limit": limit}
 
 
 def refused(error: t.PlaneError, row: Row) -> ApiError:
@@ -293,9 +300,8 @@ def _any_collides(subjects: tuple[str, ...], subject: str) -> bool:
 async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
     """Names of streams, a page at a time."""
     streams = await _matching(call, request.subject)
-    offset = min(max(request.offset, 0), len(streams))
-    page = [stream.name for stream in streams[offset : offset + NAMES_LIMIT]]
-    return {"total": len(streams), "offset": offset, "limit": NAMES_LIMIT, "streams": page or None}
+    selected, place = page_of(streams, request.offset, NAMES_LIMIT)
+    return place | {"streams": [stream.name for stream in selected] or None}
 
 
 @endpoint(
@@ -304,8 +310,7 @@ async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
 async def listing(call: Call, request: StreamListRequest) -> dict[str, Any]:
     """Infos of streams, a page at a time."""
     streams = await _matching(call, request.subject)
-    offset = min(max(request.offset, 0), len(streams))
-    selected = streams[offset : offset + LIST_LIMIT]
+    selected, place = page_of(streams, request.offset, LIST_LIMIT)
     states = await gathered([partial(call.context.plane.stream_state, stream.id) for stream in selected])
     page, pause = [], Pause()
     for stream, state in zip(selected, states, strict=True):
@@ -313,7 +318,7 @@ async def listing(call: Call, request: StreamListRequest) -> dict[str, Any]:
             page.append(await stream_info(call.context, stream, state, metadata=False))
             await pause()
     call.weight = sum(LISTED_WEIGHT + stream.weight for stream in selected)
-    found = {"total": len(streams), "offset": offset, "limit": LIST_LIMIT, "streams": page}
+    found = place | {"streams": page}
     offline = {name: aside.reason for name, aside in sorted(call.account.aside.items())}
     return found | ({"offline": offline} if offline and not request.subject else {})
 

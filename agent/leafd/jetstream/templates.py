@@ -33,7 +33,7 @@ from leafd.jetstream.models.requests import StreamNamesRequest
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.stream_rules import NAME_SIZE_MAX, checked, refuse_unsupported
-from leafd.jetstream.streams import NAMES_LIMIT, made, overlaps, refused, remove
+from leafd.jetstream.streams import NAMES_LIMIT, made, overlaps, page_of, refused, remove
 from leafd.jetstream.subjects import Compared, subset, valid_name
 from leafd.jetstream.versioning import static_stream
 from leafd.quoting import quoted
@@ -126,10 +126,8 @@ def _judged(call: Call, config: StreamConfig) -> StreamConfig:
 )
 async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
     """Names of templates, a page at a time."""
-    found = sorted(call.account.templates or ())
-    offset = min(max(request.offset, 0), len(found))
-    page = found[offset : offset + NAMES_LIMIT]
-    return {"total": len(found), "offset": offset, "limit": NAMES_LIMIT, "streams": page}
+    page, place = page_of(sorted(call.account.templates or ()), request.offset, NAMES_LIMIT)
+    return place | {"streams": page}
 
 
 @endpoint("STREAM.TEMPLATE.INFO.*", "stream_template_info_response")
