@@ -136,7 +136,7 @@ def test_compaction_leaves_few_files_and_the_same_rows(tmp_path: Path) -> None:
 def test_a_compaction_that_is_killed_loses_and_doubles_nothing(
     tmp_path: Path, crash_at: Callable[[int], list[int]]
 ) -> None:
-    """After a crash at the n-th change, for every n, all rows are there, and the next compaction leaves each once."""
+    """After a crash at the n-th change, for every n, the run after it leaves each row once; so does a compaction."""
     sent = history(5, hours=2, devices=FEW)
     at = 0
     while True:
@@ -148,11 +148,35 @@ def test_a_compaction_that_is_killed_loses_and_doubles_nothing(
             break
         except Crash:
             crash_at(1_000_000)
-        take(job, Hub(), [sent])  # a run meanwhile
+        take(job, Hub(), [sent])  # a run, which ends what was begun
+        check(job, sent)
         compact(job)
         check(job, sent)
         at += 1
     assert at > 5
+
+
+def test_a_merge_during_a_listing_hides_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory of hundreds of files is listed in pieces; one that changes in between is listed again."""
+    sent, job, listdir = history(5, hours=1, devices=FEW), job_in(tmp_path), os.listdir
+    take(job, Hub(), [sent[n : n + 4] for n in range(0, len(sent), 4)])
+    torn: list[Path] = []
+
+    def in_pieces(path: Path) -> list[str]:
+        before = sorted(listdir(path))
+        if torn or "bronze" not in Path(path).parts:
+            return before
+        torn.append(path)
+        compact(job)
+        after = set(listdir(path))
+        half = len(before) // 2  # of the names are handed out before the merge
+        return [*before[:half], *(name for name in before[half:] if name in after)]
+
+    monkeypatch.setattr(os, "listdir", in_pieces)
+    take(job, Hub(), [sent[-4:]])  # once more: the rows are known, in a file that is not seen
+    monkeypatch.undo()
+    assert torn
+    check(job, sent)
 
 
 def test_compaction_under_a_running_job(tmp_path: Path) -> None:
@@ -184,6 +208,14 @@ def test_files_of_many_rows_are_left_alone() -> None:
     rows = [400, 300, 400, 600, 100, 100]
     found = [partitions.Span(Path(str(n)), "t", n, n, count) for n, count in enumerate(rows)]
     assert [[400, 300], [400, 100, 100]] == [[s.rows for s in g] for g in compaction.groups(found, 1000)]
+
+
+@pytest.mark.parametrize("table", ["bronze", "dead", "silver/obs", "silver/before"])
+def test_tables_of_delta_are_not_taken_for_parquet(table: str, tmp_path: Path) -> None:
+    """Whichever of them is there: files that Delta does not know are what its VACUUM removes."""
+    (tmp_path / table / "_delta_log").mkdir(parents=True)
+    with pytest.raises(TableError, match="has Delta tables"):
+        take(job_in(tmp_path), Hub(), [])
 
 
 def test_two_runs_at_the_same_time(tmp_path: Path) -> None:

@@ -82,12 +82,22 @@ def span_of(path: Path) -> Span | None:
     return Span(path, parts[0], int(low), int(high), int(parts[2]))
 
 
-def spans(partition: Path) -> list[Span]:
-    """The data files of a partition, by their lower bound. A partition that isn't there has none."""
+def _names(partition: Path) -> set[str]:
     try:
-        names = os.listdir(partition)
+        return set(os.listdir(partition))
     except FileNotFoundError:
-        return []
+        return set()
+
+
+def spans(partition: Path) -> list[Span]:
+    """The data files of a partition, by their lower bound. A partition that isn't there has none.
+
+    The system hands out a directory of hundreds of names in pieces. Compaction may come between two of them: its new
+    file is then not seen any more, and of the old ones some are gone. So what counts is what two listings agree about.
+    """
+    names = _names(partition)
+    while names != (again := _names(partition)):
+        names = again
     found = [span for name in names if (span := span_of(partition / name))]
     return sorted(found, key=lambda span: (span.low, span.path.name))
 
@@ -238,11 +248,20 @@ class Layout:
                 sync(folder)
         intent.unlink()
 
+    def heal(self, work: str) -> None:
+        """Bring to its end what a process that was killed at some other work left, unless one is at it."""
+        other = Layout(self.root, work)
+        if other._begun():
+            with contextlib.suppress(TableError), other.locked():
+                pass
+
+    def _begun(self) -> list[Path]:
+        return sorted(self.intents.glob("[!_]*.json")) if self.intents.is_dir() else []
+
     def _recover(self) -> None:
         """Carry out what was begun, and remove what was written aside and not used."""
-        if self.intents.is_dir():
-            for intent in sorted(self.intents.glob("[!_]*.json")):
-                self._carry_out(intent)
+        for intent in self._begun():
+            self._carry_out(intent)
         shutil.rmtree(self.stage, ignore_errors=True)
 
 

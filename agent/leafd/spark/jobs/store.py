@@ -16,7 +16,7 @@ from .admission import admit_by_place, read_spans, settle
 from .gold import LAST_SCHEMA, Change, Computed
 from .ingest import Staged, silver_schema
 from .job import Job, Schema
-from .partitions import PART, Layout, TableError, check_shape, put, spans, write_parquet
+from .partitions import COMPACT, PART, Layout, TableError, check_shape, put, spans, write_parquet
 
 THREADS = 4  # what they do is done by Arrow, outside Python's lock
 
@@ -62,10 +62,13 @@ class FileStore:
         self.layout = Layout(job.tables)
 
     def begin(self) -> None:
+        if any(
+            path for place in ("bronze", "dead", "silver/*") for path in self.layout.root.glob(f"{place}/_delta_log")
+        ):
+            raise TableError(f"{self.layout.root} has Delta tables; give the job of this format its own directory")
         for schema in self._job.schemas:
-            if (self.layout.silver(schema.name) / "_delta_log").exists():
-                raise TableError(f"{self.layout.root} has Delta tables; give the job of this format its own directory")
             check_shape(self.layout, schema)
+        self.layout.heal(COMPACT)  # a merge that was killed in its middle shows readers its rows twice
 
     def admit_places(self, staged: list[Staged]) -> None:
         places: dict[tuple[str, str], list[Staged]] = {}
