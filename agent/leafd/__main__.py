@@ -104,7 +104,7 @@ def _rehearsed(loaded: Loaded, flags: Flags) -> int:
         print(f"{PROGRAM}: {one.line}", file=sys.stderr if one.refused else sys.stdout)
     if any(one.refused for one in intended):
         return EXIT_FAILURE
-    print(f"{PROGRAM}: configuration file {flags.config} is valid")
+    print(f"{PROGRAM}: configuration file {flags.config} is valid ({loaded.digest})")
     return EXIT_OK
 
 

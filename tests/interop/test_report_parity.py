@@ -42,7 +42,7 @@ PATHS = (
     "/accstatz?unused=1", "/accountz", "/gatewayz", "/healthz",
 )  # fmt: skip
 NOT_HERE = {
-    "/varz.config_digest", "/varz.git_commit",  # of nats-server's own making
+    "/varz.git_commit",  # of nats-server's own making
     "/varz.jetstream.config.compress_ok",
     "/varz.jetstream.limits.default_max_consumers",  # streams that set no limit have none
     "/jsz.config.compress_ok", "/jsz.limits.default_max_consumers",

@@ -15,6 +15,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
+from leafd.config.digest import digest
 from leafd.config.lexer import Where
 from leafd.config.schema.section import AS_WRITTEN, Invalid, Option, Section, Support, hints, kind
 from leafd.config.schema.server import ServerConfig
@@ -34,6 +35,8 @@ class Loaded:
     """Where each field was set."""
     constants: frozenset[tuple[str | int, ...]] = frozenset()
     """Where in maps that another room reads a key served as a variable: it may mean nothing beside that."""
+    digest: str = ""
+    """Of what the file says; the command line is not in it."""
 
     def place(self, *path: str | int) -> str:
         """Where a field was set, or as much of its path as was; the file, where nothing of it was."""
@@ -61,7 +64,10 @@ def bind(document: Document, file: str) -> Loaded:
         server = ServerConfig(**values)
     except Invalid as error:
         raise ConfigError("\n".join(_describe(error, binder.places, file))) from error
-    return Loaded(server, tuple(binder.warnings), tuple(document.files), binder.places, frozenset(binder.constants))
+    return Loaded(
+        server, tuple(binder.warnings), tuple(document.files), binder.places, frozenset(binder.constants),
+        digest(document.root),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

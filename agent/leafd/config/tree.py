@@ -29,11 +29,14 @@ SIZE_MAX: Final = 16 << 20
 """Bytes of all files together: in memory they are forty times as much while they are read."""
 
 
+Value = str | int | float | bool | datetime | list["Node"] | dict[str, "Node"]
+
+
 @dataclass(slots=True)
 class Node:
     """A value and its place: of its key inside a map, of itself inside an array."""
 
-    value: str | int | float | bool | datetime | list[Node] | dict[str, Node]
+    value: Value
     where: Where
     key: str = ""
     used_as_variable: bool = False
@@ -275,7 +278,7 @@ class _Parser:
 
     # ---- variables and files
 
-    def _look_up(self, name: str, where: Where) -> str | int | float | bool | datetime | list[Node] | dict[str, Node]:
+    def _look_up(self, name: str, where: Where) -> Value:
         for scope in reversed(self.scopes):
             node = scope.get(name)
             if node is not None:

@@ -95,6 +95,7 @@ class Reloads:
         log.follow(log_target(config), debug=config.debug, trace=config.traces)
         log.times, log.utc = config.logtime, config.logtime_utc
         await take_over(self._server, found.plan)
+        self._server.facts.digest = found.digest
         if self._server.book is not None:
             await self._server.book.reconfigured()
         await declarations.bring_about(self._server, found.declared)
@@ -107,6 +108,7 @@ class Found:
     plan: Plan
     warnings: tuple[str, ...]
     declared: Declared | None = None
+    digest: str = ""
 
 
 def read_aside(server: Server, flags: Flags) -> Found:
@@ -132,7 +134,7 @@ def _read(server: Server, flags: Flags) -> Found:
         coming = plan(server, config, lambda number: loaded.place("leafnodes", "remotes", number))
         operated = coming.compiled.operated
         warnings = (*loaded.warnings, *later, *(operated.warnings if operated is not None else ()))
-        return Found(coming, warnings, declarations.declared_by(loaded, coming.compiled.graph))
+        return Found(coming, warnings, declarations.declared_by(loaded, coming.compiled.graph), loaded.digest)
 
 
 @contextmanager

@@ -41,6 +41,7 @@ def serve(loaded: Loaded, flags: Flags, log: Log, sockets: Sockets) -> None:
     if sockets.monitor is not None:
         log.keep(WARNINGS_KEPT)
     server = Server(loaded.server, log, sockets)
+    server.facts.digest = loaded.digest
     try:
         server.declared = declared_by(loaded, server.compiled.graph)
         early.judge()

@@ -30,7 +30,7 @@ def start(loaded: Loaded, flags: Flags) -> int:
         log.warning(warning)
     log.info("Starting leafd", event="starting")
     if flags.config:
-        log.info(f"Using configuration file: {flags.config}")
+        log.info(f"Using configuration file: {flags.config} ({loaded.digest})")
     descriptors.raise_limit()
     if text := descriptors.warning(config.max_connections):
         # Nobody asked for the default's 65,536: that they are fewer is no news then.

@@ -38,7 +38,7 @@ Login = Callable[[str, str, str, Callable[[], bool]], Awaitable[bool]]
 
 @dataclass(slots=True)
 class Facts:
-    """Everything a report may look at. A reload replaces config, graph, limits, cluster, accounts
+    """Everything a report may look at. A reload replaces config, digest, graph, limits, cluster, accounts
     and operators."""
 
     server_id: str
@@ -61,6 +61,8 @@ class Facts:
     start_ns: int = field(default_factory=time.time_ns)
     start_monotonic: float = field(default_factory=time.monotonic)
     loaded_ns: int = field(default_factory=time.time_ns)
+    digest: str = ""
+    """Of the configuration's file."""
     accounts: ClaimedAccounts | None = None
     """In operator mode: the JWTs behind the graph."""
     operators: tuple[str, ...] = ()

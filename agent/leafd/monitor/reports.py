@@ -79,6 +79,7 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
     report |= {
         "http_req_stats": dict(facts.http_requests),
         "config_load_time": stamp(facts.loaded_ns),
+        "config_digest": facts.digest,
         "feature_flags": FEATURE_FLAGS,
         "system_account": facts.graph.system.name if facts.graph.system else "",
         "slow_consumer_stats": {"clients": stats.slow_consumers, "routes": 0, "gateways": 0, "leafs": 0},
