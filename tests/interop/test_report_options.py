@@ -25,7 +25,8 @@ listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http_port}"
 server_name: box
 max_closed_clients: 3
-jetstream { store_dir: "{store}", max_mem: 64M, max_file: 1G }
+jetstream { store_dir: "{store}", max_mem: 64M, max_file: 1G, domain: edge, sync_interval: always }
+server_metadata { place: "attic" }
 accounts {
   A { jetstream: { max_mem: 10M, max_file: 100M }, users: [{user: a, password: a}] }
   B { jetstream: { max_mem: 10M, max_file: 100M }, users: [{user: b, password: b}] }
@@ -46,7 +47,7 @@ QUERIES = (
     "/subsz", "/subsz?subs=maybe", "/subsz?limit=x", "/subsz?test=a.*", "/subsz?offset=x", "/subscriptionsz",
     "/leafz", "/leafz?subs=1", "/leafz?subs=maybe", "/leafz?acc=A",
     "/routez", "/routez?subs=1", "/routez?subs=detail", "/gatewayz", "/gatewayz?accs=1", "/gatewayz?gw_name=x",
-    "/accountz", "/accountz?acc=A", "/accountz?acc=NONE",
+    "/varz", "/accountz", "/accountz?acc=A", "/accountz?acc=SYS", "/accountz?acc=$G", "/accountz?acc=NONE",
     "/accstatz", "/accstatz?unused=1", "/accstatz?unused=maybe",
     "/jsz", "/jsz?accounts=1", "/jsz?acc=A", "/jsz?acc=NONE", "/jsz?acc=A&streams=1", "/jsz?acc=A&consumers=1",
     "/jsz?acc=A&streams=1&config=1", "/jsz?acc=A&consumers=1&config=1", "/jsz?config=1", "/jsz?accounts=1&offset=1",
@@ -83,10 +84,6 @@ NOT_HERE = (
     "git_commit", "config_digest", "compress_ok", "memstats", "cmdline",
     # Streams that set no limit have none.
     "default_max_consumers",
-    # The system account's own services are no imports of each account.
-    "imports",
-    # Set where synced every two minutes; leafd does so always.
-    "sync_always",
 )  # fmt: skip
 OWN = ("leafd", "store", "http_req_stats", "memory", "rtt", "profile", "System recvQ")
 """Members that need not be in both: leafd's own, what was counted or measured so far, words of a profile."""
@@ -186,6 +183,26 @@ def test_every_parameter_means_the_same(found: dict[str, dict[str, Any]], asking
     assert theirs[0] == ours[0]
     assert names(theirs[1]) - names(ours[1]) == set()
     assert words(theirs[1]) == words(ours[1])
+
+
+@pytest.mark.parametrize("account", ["A", "SYS", "$G"])
+def test_an_account_is_shown_with_what_the_server_offers_it(found: dict[str, dict[str, Any]], account: str) -> None:
+    """Its imports of the system account, that one's exports, and the API by the domain's name."""
+    for name in ("imports", "exports", "mappings"):
+        theirs, ours = (
+            found[kind][f"/accountz?acc={account}"][1]["account_detail"].get(name) or []
+            for kind in (servers.REFERENCE, servers.LEAFD)
+        )
+        rows = [list(one.items()) if isinstance(one, dict) else one for one in (theirs, ours)]
+        assert sorted(map(json.dumps, rows[0])) == sorted(map(json.dumps, rows[1]))
+
+
+def test_what_the_configuration_says_of_the_server_is_shown(found: dict[str, dict[str, Any]]) -> None:
+    """How it writes to the disk, and the operator's own words."""
+    theirs, ours = (found[kind]["/varz"][1] for kind in (servers.REFERENCE, servers.LEAFD))
+    for name in ("sync_interval", "sync_always", "domain", "strict"):
+        assert theirs["jetstream"]["config"][name] == ours["jetstream"]["config"][name]
+    assert {"place": "attic"} == theirs["metadata"] == ours["metadata"]
 
 
 @pytest.mark.parametrize("query", [one for one in QUERIES if one.startswith("/connz")])

@@ -13,6 +13,21 @@ from leafd.config.schema.sharing import Export
 from leafd.monitor.facts import Facts
 
 _RESPONSES: Final = {"stream": "Streamed", "chunked": "Chunked"}
+_API: Final = "$JS.API.>"
+_OF_ACCOUNT: Final = ("$SYS.REQ.ACCOUNT.*.CONNZ", "$SYS.REQ.ACCOUNT.*.STATZ")
+_OF_USER: Final = "$SYS.REQ.USER.*.INFO"
+_SERVED: Final = (
+    ("$SYS.REQ.ACCOUNT.PING.CONNZ", _OF_ACCOUNT[0], False), ("$SYS.REQ.SERVER.PING.CONNZ", _OF_ACCOUNT[0], False),
+    ("$SYS.REQ.ACCOUNT.PING.STATZ", _OF_ACCOUNT[1], False), ("$SYS.REQ.USER.INFO", _OF_USER, True),
+)  # fmt: skip
+"""What each account may ask the server, what of the system account that is, and whether its name goes with it. Accounts
+are served without such imports here; they are listed since they say what there is."""
+_IN_DOMAIN: Final = (
+    *((f"API.{name}", f"$JS.API.{name}") for name in (
+        "ACCOUNT.>", "CONSUMER.>", "DIRECT.>", "INFO", "META.>", "SERVER.>", "STREAM.>",
+    )),
+    ("API.$KV.>", "$KV.>"), ("API.$OBJ.>", "$OBJ.>"),
+)  # fmt: skip
 
 
 def shared(facts: Facts, account: Account) -> dict[str, Any]:
@@ -20,12 +35,38 @@ def shared(facts: Facts, account: Account) -> dict[str, Any]:
     found = {
         "mappings": {
             source: [{"subject": subject, "weight": below} for subject, below in choices]
-            for source, choices in account.mappings
+            for source, choices in (*account.mappings, *_domain(facts, account))
         },
-        "exports": list(_exports(facts, account.name)),
-        "imports": [_import(facts, one) for one in account.imports],
+        "exports": [*_exports(facts, account.name), *_system_exports(facts, account)],
+        "imports": [*(_import(facts, one) for one in account.imports), *_system_imports(facts, account)],
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _domain(facts: Facts, account: Account) -> Iterable[tuple[str, tuple[tuple[str, int], ...]]]:
+    """The API behind the domain's name."""
+    if facts.jetstream is None or not facts.domain:
+        return
+    for source, subject in (("API.>", _API),) if account == facts.graph.system else _IN_DOMAIN:
+        yield f"$JS.{facts.domain}.{source}", ((subject, 100),)
+
+
+def _system_exports(facts: Facts, account: Account) -> Iterable[dict[str, Any]]:
+    """The server's services, which are the system account's."""
+    if account == facts.graph.system:
+        for subject in (*((_API,) if facts.jetstream else ()), "$SYS.DEBUG.SUBSCRIBERS", _OF_USER, *_OF_ACCOUNT):
+            yield _export(subject, "service", "Streamed" if subject in _OF_ACCOUNT else "Singleton", (), None)
+
+
+def _system_imports(facts: Facts, account: Account) -> Iterable[dict[str, Any]]:
+    """What of the server's services an account has."""
+    system = facts.graph.system
+    if system is None:
+        return
+    own = account == system
+    for local, subject, named in _SERVED[-1:] if own else ((_API, _API, True), *_SERVED):
+        if local != _API or facts.jetstream is not None:
+            yield _imported(subject.replace("*", account.name), system.name, local, service=True, shared=named)
 
 
 def _exports(facts: Facts, name: str) -> Iterable[dict[str, Any]]:
@@ -65,9 +106,14 @@ def _latency(sampling: int, results: str) -> dict[str, Any]:
 
 def _import(facts: Facts, one: CompiledImport) -> dict[str, Any]:
     exporter = facts.graph.by_id.get(one.exporter)
-    found: dict[str, Any] = {"subject": one.subject, "account": exporter.name if exporter else ""}
-    if one.service:
-        found["to"] = one.local
-    found |= {"local_subject": one.local, "type": "service" if one.service else "stream"}
-    found |= {"invalid": exporter is None, "share": one.shared, "tracking": False}
+    name = exporter.name if exporter else ""
+    found = _imported(one.subject, name, one.local, service=one.service, shared=one.shared)
     return found | {"latency": _latency(one.sampling, one.results)} if one.results else found
+
+
+def _imported(subject: str, exporter: str, local: str, *, service: bool, shared: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"subject": subject, "account": exporter}
+    if service:
+        found["to"] = local
+    found |= {"local_subject": local, "type": "service" if service else "stream"}
+    return found | {"invalid": not exporter, "share": shared, "tracking": False}

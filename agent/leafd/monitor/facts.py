@@ -29,7 +29,8 @@ FEATURE_FLAGS: Final = {
     "js_raft_delete_range": True,
     "js_snapshot_sources": False,
 }
-_FLAG_JETSTREAM: Final = 1
+_FLAGS_JETSTREAM: Final = 7
+"""What nats-server tells of one that has JetStream: that, and two forms that matter between servers of a cluster."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 Login = Callable[[str, str, str, Callable[[], bool]], Awaitable[bool]]
@@ -95,7 +96,7 @@ class Facts:
             info["metadata"] = dict(self.config.server_metadata)
         info["feature_flags"] = FEATURE_FLAGS
         info["jetstream"] = self.jetstream is not None
-        info["flags"] = _FLAG_JETSTREAM if self.jetstream is not None else 0
+        info["flags"] = _FLAGS_JETSTREAM if self.jetstream is not None else 0
         info |= {"seq": self.sequence, "time": stamp(time.time_ns())}
         return info
 

@@ -17,6 +17,8 @@ from leafd.turns import Pause
 API_LEVEL: Final = 5
 ACCOUNTS_MAX: Final = 1024
 _DYNAMIC: Final = ("_nats.ver", "_nats.level")
+SYNC_DEFAULT: Final = 120_000_000_000
+"""nats-server's, which it tells also where it syncs always, as leafd does by default."""
 _CONSUMER_STATE: Final = (
     "stream_name", "name", "created", "delivered", "ack_floor", "num_ack_pending", "num_redelivered", "num_waiting",
     "num_pending", "push_bound", "paused", "ts",
@@ -29,7 +31,7 @@ def configuration(facts: Facts) -> dict[str, Any]:
         "max_memory": facts.limits.max_memory_store,
         "max_storage": facts.limits.max_file_store,
         "store_dir": facts.store,
-        "sync_interval": facts.limits.sync_interval_ns,
+        "sync_interval": facts.limits.sync_interval_ns or SYNC_DEFAULT,
     }
     if facts.limits.sync_interval_ns == 0:
         found["sync_always"] = True

@@ -91,6 +91,8 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
     }
     if config.server_tags:
         report["tags"] = list(config.server_tags)
+    if config.server_metadata:
+        report["metadata"] = dict(config.server_metadata)
     if facts.operators:
         report["trusted_operators_jwt"] = list(facts.operators)
         report["trusted_operators_claim"] = [decoded(token) for token in facts.operators]
