@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import leafd.unused  # noqa: F401  # first: it imports inspect, which dataclasses needs, without what nobody uses
 from leafd.config.flags import HELP, Flags, parse_flags
 from leafd.errors import EXIT_FAILURE, LeafdError, UsageError, exit_code
 

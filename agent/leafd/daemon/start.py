@@ -6,12 +6,7 @@ of it waits in the listeners' backlog for INFO and is not refused. What does not
 
 from __future__ import annotations
 
-import ctypes.util
-import importlib
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from types import ModuleType
 
 from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
@@ -20,6 +15,7 @@ from leafd.daemon import descriptors, early
 from leafd.daemon.listeners import bind_all
 from leafd.daemon.log import Log, Target
 from leafd.errors import LeafdError, exit_code
+from leafd.unused import import_trio
 
 
 def start(loaded: Loaded, flags: Flags) -> int:
@@ -39,9 +35,7 @@ def start(loaded: Loaded, flags: Flags) -> int:
     try:
         early.judge()
         sockets = bind_all(config)
-        with _less_for_trio():
-            import trio  # noqa: F401
-
+        import_trio()
         early.judge()
         from leafd.daemon.run import serve
 
@@ -62,36 +56,6 @@ def start(loaded: Loaded, flags: Flags) -> int:
 def log_target(config: ServerConfig) -> Target:
     """Where the log goes."""
     return Target(config.log_file, config.log_size_limit, config.log_max_num, config.syslog_url())
-
-
-class _Unused(ModuleType):
-    """Stands for a module of which nothing is used; whoever uses something of it after all gets the real one's."""
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)  # the import machinery asks for some, in vain with other modules, too
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
-        return getattr(importlib.import_module(self.__name__), name)
-
-
-@contextmanager
-def _less_for_trio() -> Iterator[None]:
-    """Around the import of trio, which is half of a start. Two things that it does at its import cost a tenth of that:
-
-    - It names its threads, asks ctypes for the file of the thread library, and ctypes starts ldconfig to find out. With
-      glibc the name is known. Where it is another one, threads go unnamed.
-    - It imports ssl for streams of its own, and with it OpenSSL (1 MB). The control thread speaks no TLS.
-    """
-    find, unused = ctypes.util.find_library, _Unused("ssl")
-    ctypes.util.find_library = lambda name: "libpthread.so.0" if name == "pthread" else find(name)
-    sys.modules.setdefault("ssl", unused)
-    try:
-        yield
-    finally:
-        ctypes.util.find_library = find
-        if sys.modules.get("ssl") is unused:
-            del sys.modules["ssl"]
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
