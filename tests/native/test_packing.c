@@ -190,7 +190,9 @@ static void is_encrypted(void) {
         usleep(10000);
     }
     store_close(rig.store);
-    CHECK(bytes_in_use() < plain * 3 / 2);
+    /* Sealed, each entry is a little longer, so that a page that was full becomes two. */
+    CHECK(bytes_in_use() < plain * 5 / 2);
+    CHECK(bytes_in_use() < (uint64_t)COUNT * SIZE / 3 * 2);
     rig_start(&rig);
     check_all(rig_stream(&rig, 1, rig_config()));
     rig_close(&rig);
