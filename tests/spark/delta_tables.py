@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, timedelta
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def once(spark: Any, folder: Path, crashes: int, hours: int) -> None:
 
 def anew(spark: Any, job: Job, sent: list[Any], hub: Hub) -> None:
     """A day made anew is what it was; with a narrower schema it has less, and with the old one all of it again."""
-    day = BEGIN.date() + timedelta(days=1)
+    day = BEGIN.date()
     narrow = replace(SCHEMA, fields=tuple(replace(each, max=-1000.0) for each in SCHEMA.fields[:1]))
     counts = []
     for schema in (SCHEMA, narrow, SCHEMA):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills what a job runs on at every stage of a batch; the tables must be those of an oracle without Spark.
 
-    tests/spark/jobs_killed.py [--kind leafd] [--rounds 1] [--victims driver,JVM,server] [--cluster]
+    tests/spark/jobs_killed.py [--kind leafd] [--rounds 1] [--victims driver,JVM,server] [--cluster] [--replicas]
 
 A hundred devices report, one of them a week late. `leafd-spark run` takes their messages. At each stage (a batch is
 planned, files are staged, bronze has the rows, silver has them, windows are noted, the batch is noted as done, windows
@@ -12,6 +12,8 @@ oracle's.
 With --cluster the job runs on a standalone cluster of a master and two workers, brought there by spark-submit with
 --py-files, whose executors have no leafd of their own; `executor` is a victim then, too. A run whose server or executor
 was killed has to come to its end.
+
+With --replicas the stream is on three nats-servers, and the server that is killed is the stream's leader.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +41,7 @@ from leafd.spark.options import Options, parse_options
 from leafd.spark.publish import Outgoing, Window, header_block
 
 from tests import servers
-from tests.spark import standalone
+from tests.spark import cluster as brokers, standalone
 from tests.unit.spark.joboracle import SCHEMA, Sent, check, history
 
 CONFIGURATION = 'listen: 127.0.0.1:{port}\njetstream { store_dir: "{store}" }\n'
@@ -62,6 +64,7 @@ every = "20 min"
 [silver.fields]
 temp = "number"
 """
+STREAM = "W"
 START_SECONDS = 300.0  # until a stage is reached: a JVM's start on a busy machine
 VICTIMS = ("driver", "JVM", "server", "executor")
 AWAY_SECONDS = 1.0  # of a server
@@ -119,12 +122,28 @@ def jvm_of(driver: int) -> int | None:
     return None
 
 
+@contextlib.contextmanager
+def world(kind: str, replicas: bool) -> Iterator[tuple[str, Callable[[], servers.Server]]]:
+    """Where the stream is: the addresses, and which server it is to be without."""
+    config = {"name": STREAM, "subjects": ["w.>"], "storage": "file", "allow_direct": True}
+    if replicas:
+        with brokers.running() as three:
+            three.create(STREAM, **config)
+            yield three.urls, lambda: three.leader(STREAM)
+        return
+    with servers.running(kind, CONFIGURATION) as server:
+        options = parse_options({"servers": server.url, "stream": STREAM})
+        with dial(options) as connection:
+            api(connection, options, f"STREAM.CREATE.{STREAM}", config)
+        yield server.url, lambda: server
+
+
 class Place:
     """Where a job runs: here, or on a cluster that spark-submit brings it to."""
 
-    def __init__(self, file: Path, server: servers.Server, cluster: standalone.Standalone | None) -> None:
+    def __init__(self, file: Path, server: Callable[[], servers.Server], cluster: standalone.Standalone | None) -> None:
         self.file = file
-        self.server = server
+        self._server = server
         self.cluster = cluster
         self._command = [sys.executable, "-m", "leafd.spark.jobs"]
         self._environment = dict(os.environ)
@@ -147,9 +166,10 @@ class Place:
 
     def kill(self, process: subprocess.Popen[bytes], victim: str) -> None:
         if victim == "server":
-            self.server.kill()
+            server = self._server()
+            server.kill()
             time.sleep(AWAY_SECONDS)
-            self.server.start()
+            server.start()
         elif victim == "executor":
             assert self.cluster is not None, "only a cluster has executors"
             self.cluster.kill_executor(0)
@@ -193,6 +213,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--victims", default="", help=f"of {', '.join(VICTIMS)}, with commas")
     parser.add_argument("--cluster", action="store_true", help="on a standalone cluster, by spark-submit")
+    parser.add_argument("--replicas", action="store_true", help="the stream is on three nats-servers")
     given = parser.parse_args()
     default = VICTIMS if given.cluster else VICTIMS[:3]
     victims = given.victims.split(",") if given.victims else default
@@ -202,17 +223,14 @@ def main() -> int:
     sent = stored(history(1))
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leafd-killed-")))
-        server = stack.enter_context(servers.running(given.kind, CONFIGURATION))
+        urls, server = stack.enter_context(world(given.kind, given.replicas))
         cluster = stack.enter_context(standalone.running(folder)) if given.cluster else None
         file = folder / "job.toml"
-        file.write_text(JOB.replace("SERVERS", server.url))
+        file.write_text(JOB.replace("SERVERS", urls))
         place = Place(file, server, cluster)
         job = read_job(file)
         assert job.schemas[0].fields == SCHEMA.fields
-        options = parse_options({"servers": server.url, "stream": "W"})
-        with dial(options) as connection:
-            config = {"name": "W", "subjects": ["w.>"], "storage": "file", "allow_direct": True}
-            api(connection, options, "STREAM.CREATE.W", config)
+        options = parse_options({"servers": urls, "stream": STREAM, "retrySeconds": "60"})
         perform(place, job, options, sent, turns)
         if job.checkpoint.exists():
             shutil.rmtree(job.checkpoint)

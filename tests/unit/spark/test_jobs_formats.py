@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,12 @@ import pytest
 from leafd.spark import source
 from leafd.spark.jobs import delta_versions
 from leafd.spark.jobs.command import _reason
+from leafd.spark.jobs.delta import DeltaStore
 from leafd.spark.jobs.delta_versions import delta_fault, delta_settings, fits
+from leafd.spark.jobs.job import DELTA
+from leafd.spark.jobs.partitions import TableError
+
+from .joboracle import job_in
 
 
 @pytest.mark.parametrize(
@@ -70,6 +76,23 @@ def test_the_jar_is_named_unless_the_job_does(monkeypatch: pytest.MonkeyPatch) -
     installed(monkeypatch, pyspark="4.2.0", delta_spark="4.4.0")
     assert "io.delta:delta-spark_4.2_2.13:4.4.0" == delta_settings({})["spark.jars.packages"]
     assert "spark.jars.packages" not in delta_settings({"spark.jars": "/srv/delta.jar"})
+
+
+def test_a_table_whose_first_transaction_did_not_end_is_no_table_yet(tmp_path: Path) -> None:
+    """A crash there leaves a log without a transaction, and perhaps files; the next run makes the table."""
+    job = replace(job_in(tmp_path), format=DELTA)
+    (tmp_path / "bronze" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "bronze" / "part-0.parquet").touch()
+    store = DeltaStore(None, job)  # type: ignore[arg-type]
+    store.begin()
+    assert set() == store.bronze_days()
+
+
+def test_files_of_parquet_are_not_taken_for_delta(tmp_path: Path) -> None:
+    """A directory that another format has begun is refused."""
+    (tmp_path / "bronze" / "day=2026-03-01").mkdir(parents=True)
+    with pytest.raises(TableError, match="is no Delta table"):
+        DeltaStore(None, job_in(tmp_path)).begin()  # type: ignore[arg-type]
 
 
 PLANNER = """[STREAM_FAILED] Query [id = b] terminated: Failed to plan: Traceback (most recent call last):

@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,11 @@ import pyarrow.parquet as pq
 import pytest
 from leafd.spark.jobs import compaction, gold, partitions, touched
 from leafd.spark.jobs.compaction import compact
+from leafd.spark.jobs.ingest import Plan, Staged, ingest
 from leafd.spark.jobs.job import DAY, Field, Job
 from leafd.spark.jobs.partitions import COMPACT, US_DAY, Layout, TableError, partition_of, spans
+from leafd.spark.jobs.rerun import FileDays, rerun
+from leafd.spark.jobs.tables import Tables
 
 from .joboracle import (
     BEGIN,
@@ -201,6 +204,90 @@ def test_compaction_under_a_running_job(tmp_path: Path) -> None:
         thread.join()
     assert not faults
     check(job, sent)
+
+
+class LocalDays(FileDays):
+    """Whole days without Spark: what its tasks do is done here."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(None, job)  # type: ignore[arg-type]
+
+    def read_bronze(self, names: list[str]) -> list[Staged]:
+        paths = [span.path for name in names for span in spans(self.layout.bronze / name)]
+        batches = [batch for path in paths for batch in pq.read_table(path, partitioning=None).to_batches()]
+        plan = Plan(self._job.tables, self._job.schemas, bronze=False)
+        return [Staged(**row) for report in ingest(plan, iter(batches)) for row in report.to_pylist()]
+
+
+def anew(job: Job, day: date) -> dict[str, int]:
+    days = LocalDays(job)
+    with days.layout.locked(), Layout(job.tables, COMPACT).locked(), Tables(job, days, Hub().publish) as tables:
+        tables.begin()
+        found = rerun(days, job, day)
+        tables.refresh()
+    return found
+
+
+def test_any_day_made_anew_is_what_it_was(tmp_path: Path) -> None:
+    """Each day that the tables have, twice, and with the stream taken from its begin once more."""
+    sent, job = history(11, hours=4, devices=FEW), job_in(tmp_path)
+    take(job, Hub(), [sent[:30], sent[30:]])
+    days = {partitions.partition_days(path.name)[0] for path in Layout(tmp_path).silver("obs").glob("day=*")}
+    assert len(days) == 4  # two, and the two of the device that is late
+    for day in [*sorted(days), *sorted(days)]:
+        assert anew(job, day)["obs"] == sum(each.time.date() == day for each in once(sent))
+        check(job, sent)
+    take(job, Hub(), [sent])
+    check(job, sent)
+
+
+def once(sent: list[Sent]) -> list[Sent]:
+    return list({(each.device, each.time, each.message_id): each for each in sent}.values())
+
+
+def test_a_day_made_anew_that_is_killed_is_what_it_was(tmp_path: Path, crash_at: Callable[[int], list[int]]) -> None:
+    """After a crash at the n-th change, for every n, the next run has all of it; no second attempt is needed."""
+    sent = history(12, hours=3, devices=FEW)
+    take(job_in(tmp_path / "whole"), Hub(), [sent[:30], sent[30:]])
+    at = 0
+    while True:
+        shutil.copytree(tmp_path / "whole", tmp_path / str(at))
+        job = job_in(tmp_path / str(at))
+        crash_at(at)
+        try:
+            anew(job, BEGIN.date())
+            break
+        except Crash:
+            crash_at(1_000_000)
+        take(job, Hub(), [])
+        check(job, sent)
+        at += 1
+    assert at > 5
+
+
+def test_a_schema_that_takes_less_and_then_again_more(tmp_path: Path, crash_at: Callable[[int], list[int]]) -> None:
+    """What a narrower schema made dead letters of comes back, also where a crash at the n-th change came between."""
+    sent = history(13, hours=3, devices=FEW)
+    bounded = replace(SCHEMA, fields=tuple(replace(each, max=-1000.0) for each in SCHEMA.fields))
+    dead = sum(each.temp is not None for each in sent)
+    take(job_in(tmp_path / "whole"), Hub(), [sent])
+    anew(replace(job_in(tmp_path / "whole"), schemas=(bounded,)), BEGIN.date())
+    assert len(rows_of(tmp_path / "whole" / "dead")) == dead
+    at = 0
+    while True:
+        shutil.copytree(tmp_path / "whole", tmp_path / str(at))
+        job = job_in(tmp_path / str(at))
+        crash_at(at)
+        try:
+            anew(job, BEGIN.date())
+            break
+        except Crash:
+            crash_at(1_000_000)
+        anew(job, BEGIN.date())
+        check(job, sent)
+        assert not rows_of(job.tables / "dead")
+        at += 1
+    assert at > 5
 
 
 def test_files_of_many_rows_are_left_alone() -> None:

@@ -46,6 +46,7 @@ GOLD_KEYS = {
 }
 LAST_KEY = ["device", "metric"]
 FORMATS = {DAY: "yyyy-MM-dd", "month": "yyyy-MM"}
+LOG = "_delta_log"
 GONE = "_gone"  # marks rows to delete
 ATTEMPTS = 5  # of a transaction that another one, of maintenance, came before
 PAUSE = 0.5  # seconds, longer from one to the next
@@ -92,7 +93,7 @@ class DeltaStore:
     def begin(self) -> None:
         """See store.py for this and what follows."""
         for path in (self.layout.bronze, self.layout.dead, *(self.layout.silver(s.name) for s in self._job.schemas)):
-            if path.is_dir() and any(path.iterdir()) and not self._is_table(path):
+            if path.is_dir() and any(path.iterdir()) and not (path / LOG).is_dir():
                 raise TableError(f"{path} is no Delta table; give the job of this format a directory of its own")
         for schema in self._job.schemas:
             check_shape(self.layout, schema)
@@ -259,7 +260,8 @@ class DeltaStore:
     # -- Delta ------------------------------------------------------------
 
     def _is_table(self, path: Path) -> bool:
-        return (path / "_delta_log").is_dir()
+        """Whether a transaction has made it: a crash in the first one leaves a log without one."""
+        return any((path / LOG).glob("[0-9]*"))
 
     def _open(self, path: Path) -> Any:
         from delta.tables import DeltaTable
