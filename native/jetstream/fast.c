@@ -20,6 +20,7 @@
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "jetstream/js.h"
 #include "jetstream/open_batches.h"
@@ -264,47 +265,56 @@ static void fast_refused(js_t *js, fast_batch_t *batch, const fast_word_t *word,
     fast_end(js, batch, reply);
 }
 
-static void fast_append(js_t *js, fast_batch_t *batch, const fast_word_t *word, const message_t *message) {
-    bytes_t reply = message->reply;
-    uint64_t next = batch->last_seq + 1;
-    if (word->seq != next) {
-        answer_gap(js, batch, reply, word->seq);
-        if (word->seq < next || !batch->gap_ok) {
-            fast_end(js, batch, reply);
-            return;
-        }
-    }
-    if (word->operation == FAST_COMMIT_EOB) {
-        batch->last_seq = word->seq - 1;
-        fast_end(js, batch, reply);
-        return;
-    }
+/* A message that nothing but the stream can refuse: it moves the batch on, whatever comes of it. */
+static void fast_settle(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply, const taken_t *taken) {
     batch->last_seq = word->seq;
     if (word->seq == 1 && word->operation != FAST_COMMIT && (batch->open.stream->config.flags & STREAM_NO_ACK) == 0) {
         text_t text = flow_text(batch, 0); /* says nothing of the disk, and the client waits for it */
         answer_now(js, batch, reply, &text);
     }
-    taken_t taken;
-    js_take(js, batch->open.stream, message, TAKER_FAST, &taken);
-    if (taken.refusal.code != 0) {
-        fast_refused(js, batch, word, reply, &taken.refusal);
+    if (taken->refusal.code != 0) {
+        fast_refused(js, batch, word, reply, &taken->refusal);
         return;
     }
-    if (taken.appended.rolling != 0) {
-        js_roll(js, batch->open.stream, &taken, BYTES_NONE);
+    if (taken->appended.rolling != 0) {
+        js_roll(js, batch->open.stream, taken, BYTES_NONE);
     }
-    bool duplicate = taken.appended.verdict == APPEND_DUPLICATE;
+    bool duplicate = taken->appended.verdict == APPEND_DUPLICATE;
     if (duplicate && word->operation == FAST_COMMIT && word->seq == 1 && !batch->gap_ok) {
-        fast_answer_end(js, batch, reply, taken.appended.seq, true);
+        fast_answer_end(js, batch, reply, taken->appended.seq, true);
         batch_drop(js->fast, batch);
     } else {
-        batch->stream_seq = duplicate ? batch->stream_seq : taken.appended.seq;
+        batch->stream_seq = duplicate ? batch->stream_seq : taken->appended.seq;
         if (word->operation == FAST_COMMIT) {
             fast_end(js, batch, reply);
         } else {
             (void)fast_flow(js, batch, reply);
         }
     }
+}
+
+/* Nothing is said and no position moves before it is known what becomes of the message: until then it comes again. */
+static void fast_append(js_t *js, fast_batch_t *batch, const fast_word_t *word, const message_t *message) {
+    uint64_t next = batch->last_seq + 1;
+    bool ends = word->seq < next || (word->seq > next && !batch->gap_ok);
+    bool stores = !ends && word->operation != FAST_COMMIT_EOB;
+    taken_t taken;
+    if (stores) {
+        js_take(js, batch->open.stream, message, TAKER_FAST, &taken);
+        if (LEAF_UNLIKELY(taken.refusal.code == REFUSAL_LATER)) {
+            js_later(js, batch->open.stream, message);
+            return;
+        }
+    }
+    if (word->seq != next) {
+        answer_gap(js, batch, message->reply, word->seq);
+    }
+    if (stores) {
+        fast_settle(js, batch, word, message->reply, &taken);
+        return;
+    }
+    batch->last_seq = ends ? batch->last_seq : word->seq - 1;
+    fast_end(js, batch, message->reply);
 }
 
 void js_fast(js_t *js, stream_t *stream, const message_t *message, bytes_t said) {

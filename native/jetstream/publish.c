@@ -179,7 +179,7 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker
     taken->refusal.code = 0;
     const refusal_t *refusal = js_refused_outright(stream, message);
     if (message->header.size == 0 && refusal == NULL) { /* as most are */
-        append_t append = {.subject = message->subject, .payload = message->payload, .waits = taker == TAKER_CLIENT};
+        append_t append = {.subject = message->subject, .payload = message->payload, .waits = taker != TAKER_SERVER};
         intake_append(js, stream, &append, taken);
         return;
     }
@@ -187,7 +187,7 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker
     memset(&intake, 0, sizeof(intake));
     intake.append.subject = message->subject;
     intake.append.payload = message->payload;
-    intake.append.waits = taker == TAKER_CLIENT;
+    intake.append.waits = taker != TAKER_SERVER;
     if (message->header.size != 0 && refusal == NULL) {
         if (message->header.size > HEADER_BYTES_MAX) {
             refusal = &refused_header;

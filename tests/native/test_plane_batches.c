@@ -104,6 +104,59 @@ static void refused_whole(void) {
     rig_close_and_remove(plane);
 }
 
+/* One message to s.rare.x, and so many to subjects of their own behind it. */
+static void fill(plane_t *plane, peer_t *peer, uint32_t count) {
+    rig_feed(plane, peer, "PUB s.rare.x 1\r\nx\r\n");
+    for (uint32_t i = 0; i < count; i++) {
+        char line[64];
+        snprintf(line, sizeof(line), "PUB s.%u.x 1\r\nx\r\n", i);
+        rig_say(plane, peer, line);
+        if (i % 2000 == 1999) rig_settle(plane);
+    }
+    rig_settle(plane);
+}
+
+/* The rig's own turns, one at a time; how many it took. */
+static uint32_t turns_until_stored(plane_t *plane) {
+    uint32_t turns = 0;
+    while (stream_find(&plane->js, 1)->later != NULL) {
+        core_settle(plane);
+        CHECK(++turns < 1000);
+    }
+    rig_settle(plane);
+    return turns;
+}
+
+static void feed_fast(plane_t *plane, peer_t *peer, const char *word, const char *header) {
+    char line[400];
+    snprintf(line, sizeof(line), "HPUB s.b _I.u.10.%s.$FI %zu %zu\r\nNATS/1.0\r\n%s\r\nx\r\n", word,
+             strlen(header) + 12, strlen(header) + 13, header);
+    rig_say(plane, peer, line);
+}
+
+static void fast_ones_wait(void) {
+    peer_t *a;
+    plane_t *plane = open_with(STREAM_ALLOW_BATCHED, &a);
+    const char *expects = "Nats-Expected-Last-Subject-Sequence: 1\r\n"
+                          "Nats-Expected-Last-Subject-Sequence-Subject: *.rare.*\r\n";
+    fill(plane, a, 6000);
+    (void)rig_heard(a);
+    feed_fast(plane, a, "ok.1.0", expects);
+    feed_fast(plane, a, "ok.4.1", "");
+    feed_fast(plane, a, "ok.5.2", "Nats-Expected-Last-Subject-Sequence: 6002\r\n");
+    CHECK(stream_find(&plane->js, 1)->later != NULL);
+    CHECK_EQ_U64(6001, messages(plane));
+    CHECK(turns_until_stored(plane) >= 5);
+    CHECK_EQ_U64(6003, messages(plane));
+    const char *heard = rig_heard(a);
+    const char *first = strstr(heard, "{\"type\":\"ack\",\"seq\":0,\"msgs\":10}");
+    CHECK(first != NULL && strstr(first + 9, "\"type\":\"ack\"") == NULL);
+    const char *gap = strstr(heard, "{\"type\":\"gap\",\"last_seq\":2,\"seq\":4}");
+    CHECK(gap > first && strstr(gap + 9, "\"gap\"") == NULL);
+    CHECK(strstr(heard, "\"err_code\":10071") > gap); /* the subject's last one is 6003 by then */
+    rig_close_and_remove(plane);
+}
+
 static void counts(void) {
     peer_t *a;
     plane_t *plane = open_with(STREAM_COUNTER | STREAM_ALLOW_ATOMIC, &a);
@@ -155,6 +208,8 @@ int main(void) {
     RUN("a batch that is silent for its time is dropped, and gives back its memory", silent_batches_end);
     RUN("what batches hold in memory has a bound", staged_bytes_are_bounded);
     RUN("one message that is refused refuses its whole batch", refused_whole);
+    RUN("a message of a fast batch that takes long to judge waits its turns, and those behind it wait for it",
+        fast_ones_wait);
     RUN("a counter stores sums, and refuses what is none", counts);
     RUN("whole numbers of any size are added as on paper", integers);
     return TEST_RESULT();
