@@ -43,9 +43,10 @@ static bool wanted_by_others(consumer_t *consumer, uint64_t seq) {
     return false;
 }
 
-/* false: the store has no room for it. A message that is not there was taken by a limit. */
+/* false: the store has no room for it, or it takes further turns. A message that is not there was taken by a limit. */
 static bool message_let_go(group_t *group, uint64_t seq) {
-    return store_delete(group->stream, seq) != STATUS_FULL;
+    status_t status = store_delete(group->stream, seq);
+    return status != STATUS_FULL && status != STATUS_AGAIN;
 }
 
 void retention_release(consumer_t *consumer, uint64_t seq) {

@@ -60,6 +60,7 @@ typedef enum store_db {
 /* Record kinds that only the store itself uses. */
 #define RECORD_STATE 200    /* key = stream id */
 #define RECORD_SCHEDULE 201 /* key = stream id, seq 8; value: due 8 on the age clock, due 8 as wall ns */
+#define RECORD_THIN 202     /* key = stream id; no value: subjects are being held to their limit */
 
 #define KEY_MAX 511
 #define KEY_TEXT_MAX 480

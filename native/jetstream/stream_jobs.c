@@ -311,11 +311,44 @@ void message_get(js_t *js, const plane_command_t *command, stream_t *stream) {
     }
 }
 
-void message_delete(js_t *js, const plane_command_t *command, stream_t *stream) {
-    status_t status = store_delete(stream->store, command->arg);
+typedef struct delete_job {
+    job_t job;
+    plane_command_t command;
+} delete_job_t;
+
+static bool delete_step(js_t *js, job_t *base) {
+    const delete_job_t *job = (const delete_job_t *)base;
+    status_t status = store_delete(base->stream->store, job->command.arg);
+    if (status == STATUS_AGAIN) {
+        return false;
+    }
     if (status != STATUS_OK) {
-        js_done(js, command, status);
+        js_done(js, &job->command, status);
+    } else {
+        js_done_durable(js, &job->command, base->stream->which_store, 0, BYTES_NONE);
+    }
+    return true;
+}
+
+static void delete_end(js_t *js, job_t *base, status_t status) {
+    delete_job_t *job = (delete_job_t *)base;
+    if (status != STATUS_OK) {
+        js_done(js, &job->command, status);
+    }
+    free(job);
+}
+
+void message_delete(js_t *js, const plane_command_t *command, stream_t *stream) {
+    delete_job_t own = {.job = {.stream = stream, .step = delete_step, .end = delete_end},
+                        .command = command_kept(command)};
+    if (delete_step(js, &own.job)) {
         return;
     }
-    js_done_durable(js, command, stream->which_store, 0, BYTES_NONE);
+    delete_job_t *job = malloc(sizeof(*job));
+    if (job == NULL) {
+        js_done(js, command, STATUS_NO_MEMORY);
+        return;
+    }
+    *job = own;
+    job_wait(js, &job->job);
 }

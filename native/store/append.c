@@ -109,8 +109,10 @@ static append_verdict_t discard_new(const entry_t *entry) {
     }
     if (config->max_bytes > 0 && stream->bytes + entry->bytes > (uint64_t)config->max_bytes) {
         found_t oldest;
+        head_t head = entry->head->head;
+        uint32_t steps = STORE_STEP;
         if (!subject_full
-            || subject_oldest(entry->stream, entry->head->head, entry->append->subject, &oldest) != STATUS_OK) {
+            || subject_oldest(entry->stream, &head, entry->append->subject, &steps, &oldest) != STATUS_OK) {
             return APPEND_MAX_BYTES;
         }
         if (stream_message_bytes(stream, &oldest.message) < entry->bytes) {
@@ -337,19 +339,14 @@ static void append_tell(const entry_t *entry) {
     }
 }
 
-static void enforce_some(store_stream_t *stream) {
-    uint32_t steps = STORE_STEP;
-    limits_enforce(stream, &steps);
-}
-
 static void append_after(entry_t *entry) {
     store_stream_t *stream = entry->stream;
     const append_t *append = entry->append;
     append_tell(entry);
     if (stream->config.max_msgs_per_subject > 0) {
-        limits_subject(stream, append->subject);
+        limits_subject(stream, append->subject, LIMIT_OWN);
     }
-    enforce_some(stream);
+    limits_appended(stream, LIMIT_OWN);
 }
 
 /* What a rollup takes out in one step. false: there is more. */
@@ -377,8 +374,9 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
     }
     store_it(&entry, clock->age, clock->wall);
     append_tell(&entry);
-    message_remove(stream, found, true);
-    enforce_some(stream);
+    bool gone = message_remove(stream, found, true);
+    check(gone); /* it is not the last of its subject any more */
+    limits_appended(stream, LIMIT_OWN);
     return true;
 }
 
@@ -554,11 +552,11 @@ bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t
     bool short_one = append->rollup != 1 || !head_look(stream, append->subject, &head) || head.count <= GROUP_ROLL;
     bool rolled = append->rollup == 0 || (short_one && append_roll(&entry));
     if (stream->config.max_msgs_per_subject > 0) {
-        limits_subject(stream, append->subject);
+        limits_subject(stream, append->subject, LIMIT_OWN_GROUP);
     }
     return rolled;
 }
 
 void store_group_end(store_stream_t *stream) {
-    enforce_some(stream);
+    limits_appended(stream, LIMIT_OWN);
 }

@@ -98,7 +98,8 @@ struct store_stream {
     uint64_t deletes[2]; /* notes of deleted messages in the overlay: current, previous */
     births_t births;
     /* background work */
-    uint64_t thin_at; /* from here on subjects may have too many since their limit was lowered; 0 = none has */
+    uint64_t thin_at; /* from here on subjects may have more than their limit; 0 = none has */
+    bool thin_noted;  /* a record says so */
     uint64_t aged;    /* below this every message was looked at for max_age and is exempt or gone */
     expiries_t expiries;
     int64_t expiry_done; /* LMDB's expiry entries up to this (expires, seq) are done */
@@ -153,6 +154,7 @@ struct store {
     int64_t now_mono;
     int64_t background_at;  /* mono ns of the next look at every stream */
     uint32_t looked;        /* where the next look begins */
+    uint32_t spare_spent;   /* steps of this tick that messages made on account of limits, beyond their own */
     newcomers_t record_ops; /* ops of the overlay on records, by position, for walking them in key order */
     /* reads */
     uint32_t cursor_stream; /* LMDB's message cursor stands on this key, when cursor_seq != 0 */

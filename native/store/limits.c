@@ -11,7 +11,10 @@
 
 #define LINK_HOPS 8
 #define FIRST_STEPS 64    /* over deleted messages, when the first one goes: the rest in later turns */
-#define OLDEST_STEPS 4096 /* when a full subject's oldest message is looked for: likewise */
+#define NEWEST_STEPS 4096 /* over deleted ones of a subject, when its newest goes: likewise */
+#define OLDEST_NEAR 64    /* a full subject's oldest message is not farther than that: no need to look for it twice */
+#define THIN_NEED 64      /* of a record */
+#define SPARE_STEPS 4096  /* in one tick, beyond what each message has of its own */
 
 status_t first_seek(store_stream_t *stream, uint32_t *steps) {
     found_t found;
@@ -73,76 +76,91 @@ static uint64_t link_end(store_stream_t *stream, uint64_t seq) {
     return seq;
 }
 
-static void write_deletion(store_stream_t *stream, const found_t *found, bool link) {
-    store_t *store = stream->store;
+/* What is left of the deleted message: where the one before it on its subject is. */
+static void write_link(store_stream_t *stream, const found_t *found, uint64_t previous) {
     store_key_t key;
     key_message(&key, stream->id, found->seq);
-    if (link) {
-        message_record_t gone = {.flags = MESSAGE_GONE,
-                                 .ts = found->message.ts,
-                                 .born = found->message.born,
-                                 .previous = link_end(stream, found->message.previous)};
-        uint8_t *value = overlay_put(store, DB_MESSAGES, key_bytes(&key), message_size(&gone), true, NULL);
-        message_write(value, key_bytes(&key), &gone);
-    } else {
-        overlay_delete(store, DB_MESSAGES, key_bytes(&key), true);
-    }
+    message_record_t gone = {
+        .flags = MESSAGE_GONE, .ts = found->message.ts, .born = found->message.born, .previous = previous};
+    uint8_t *value = overlay_put(stream->store, DB_MESSAGES, key_bytes(&key), message_size(&gone), true, NULL);
+    message_write(value, key_bytes(&key), &gone);
     stream->deletes[0]++;
 }
 
-/* The newest message of the subject below `seq`. The chain knows; where damage broke it, the stream is searched. */
-static uint64_t newest_below(store_stream_t *stream, const found_t *found, head_t head) {
-    found_t before;
-    if (message_chain(stream, &found->message, head.first, &before) == STATUS_OK) {
-        return before.seq;
+static void write_deletion(store_stream_t *stream, const found_t *found, bool link) {
+    if (link) {
+        write_link(stream, found, link_end(stream, found->message.previous));
+        return;
     }
-    uint64_t at = found->seq;
-    while (at > head.first && message_back(stream, at - 1, &before) == STATUS_OK) {
-        if (before.sound && bytes_equal(before.message.subject, found->message.subject)) {
-            return before.seq;
-        }
-        at = before.seq;
-    }
-    return head.first;
+    store_key_t key;
+    key_message(&key, stream->id, found->seq);
+    overlay_delete(stream->store, DB_MESSAGES, key_bytes(&key), true);
+    stream->deletes[0]++;
 }
 
-/* Takes the message off its subject's head. Returns whether a link must stay in its place. */
-static bool leave_head(store_stream_t *stream, const found_t *found, bool oldest) {
+/* The newest message of the subject below the one that goes. The chain knows; where damage broke it, the stream is
+ * searched. Who deletes from the newest down leaves a link for each: when there are very many, the nearest one is made
+ * to lead over those that were gone over, and STATUS_AGAIN says so. */
+static status_t newest_below(store_stream_t *stream, const found_t *found, head_t head, uint64_t *seq) {
+    found_t before, nearest;
+    uint32_t steps = NEWEST_STEPS;
+    status_t status = message_chain(stream, &found->message, head.first, &steps, &before);
+    if (status == STATUS_AGAIN && message_find(stream, found->message.previous, true, &nearest) == STATUS_OK) {
+        write_link(stream, &nearest, before.message.previous);
+        return STATUS_AGAIN;
+    }
+    uint64_t at = found->seq;
+    while (status != STATUS_OK && at > head.first && message_back(stream, at - 1, &before) == STATUS_OK) {
+        bool its = before.sound && bytes_equal(before.message.subject, found->message.subject);
+        status = its ? STATUS_OK : status;
+        at = before.seq;
+    }
+    *seq = status == STATUS_OK ? before.seq : head.first;
+    return STATUS_OK;
+}
+
+/* Takes the message off its subject's head. *link: one must stay in its place. STATUS_AGAIN: nothing was done. */
+static status_t leave_head(store_stream_t *stream, const found_t *found, bool oldest, bool *link) {
+    *link = false;
     if (!found->sound) {
-        return false; /* whose it was cannot be known; its head keeps a count too many */
+        return STATUS_OK; /* whose it was cannot be known; its head keeps a count too many */
     }
     head_entry_t *entry = head_fetch(stream, found->message.subject);
     if (entry == NULL || entry->head.count == 0) {
-        return false;
+        return STATUS_OK;
     }
     head_t head = entry->head;
-    bool link = false;
     head.count--;
     if (head.count == 0) {
         stream->subjects -= stream->subjects > 0;
     } else if (found->seq == head.last) {
-        head.last = newest_below(stream, found, head);
+        if (newest_below(stream, found, head, &head.last) == STATUS_AGAIN) {
+            return STATUS_AGAIN;
+        }
     } else if (oldest || found->seq <= head.first || found->seq == stream->first_seq) {
         head.first = found->seq + 1;
     } else {
-        link = true;
+        *link = true;
     }
     entry = head_fetch(stream, found->message.subject);
     if (entry != NULL) {
         entry->head = head;
         head_change(stream, entry);
     }
-    return link;
+    return STATUS_OK;
 }
 
-void message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
+bool message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
     store_t *store = stream->store;
     uint64_t bytes = found->sound ? stream_message_bytes(stream, &found->message) : 0;
+    bool link;
+    if (leave_head(stream, found, oldest, &link) == STATUS_AGAIN) {
+        return false;
+    }
     stream_touch(stream);
     if (found->sound && (found->message.flags & MESSAGE_SCHEDULE) != 0) {
         schedule_forget(stream, found->seq);
     }
-    bool link = leave_head(stream, found, oldest);
     stream->messages--;
     store->messages--;
     bytes = bytes > stream->bytes || stream->messages == 0 ? stream->bytes : bytes;
@@ -164,69 +182,102 @@ void message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
         bytes_t subject = found->sound ? found->message.subject : BYTES_NONE;
         store->hooks.removed(store->hooks.context, stream, found->seq, subject);
     }
+    return true;
+}
+
+/* Of the steps that a look at what is due may make; those over deleted messages count, too. false: as above */
+static bool remove_counted(store_stream_t *stream, const found_t *found, uint32_t *steps) {
+    if (!message_remove(stream, found, true)) {
+        return false;
+    }
+    *steps = (uint32_t)number_less(*steps, stream->removal_steps);
+    return true;
+}
+
+/* ---- what a new message may take out ----------------------------------------------------------------------------- */
+
+/* However many messages come in a tick: each has a few steps of its own, and they share the others. */
+static uint32_t steps_begin(const store_t *store, uint32_t own) {
+    return own + (uint32_t)number_less(SPARE_STEPS, store->spare_spent);
+}
+
+static void steps_end(store_t *store, uint32_t own, uint32_t left) {
+    store->spare_spent += (uint32_t)number_less(steps_begin(store, own) - left, own);
 }
 
 /* Looks from both ends at once, so the cost is twice the shorter way: forward over the stream from the head's lower
  * bound, and back along the subject's chain, whose end is known by the count. */
-status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, found_t *found) {
+status_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subject, uint32_t *steps, found_t *found) {
     found_t back;
-    uint64_t left = head.count;
-    uint64_t from = head.first;
-    bool back_alive = message_find(stream, head.last, false, &back) == STATUS_OK;
-    for (;;) {
+    uint64_t left = head->count;
+    uint64_t floor = head->first;
+    uint32_t back_steps = *steps;
+    bool back_alive = message_find(stream, head->last, false, &back) == STATUS_OK;
+    while (*steps > 0) {
         left -= left > 0;
         if (back_alive && left == 0) {
             *found = back;
+            head->first = back.seq;
             return STATUS_OK;
         }
-        status_t status = message_next(stream, from, head.last, false, found);
+        status_t status = message_next_some(stream, &head->first, head->last, false, steps, found);
         if (status != STATUS_OK) {
             return status;
         }
         if (found->sound && bytes_equal(found->message.subject, subject)) {
+            head->first = found->seq;
             return STATUS_OK;
         }
-        from = found->seq + 1;
-        back_alive = back_alive && message_chain(stream, &back.message, head.first, &back) == STATUS_OK;
+        head->first = found->seq + 1;
+        back_alive = back_alive && message_chain(stream, &back.message, floor, &back_steps, &back) == STATUS_OK;
     }
+    return STATUS_AGAIN;
 }
 
 bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry) {
+    store_t *store = stream->store;
     head_t head = entry->head;
-    uint32_t steps = OLDEST_STEPS;
-    uint64_t from = head.first;
-    if (head.count <= OLDEST_STEPS || head.last - head.first <= OLDEST_STEPS) {
-        return true; /* from one end or from the other */
+    found_t found;
+    if (head.count == 1 || head.last - head.first <= OLDEST_NEAR) {
+        return true;
     }
-    while (steps > 0) {
-        found_t found;
-        status_t status = message_next_some(stream, &from, head.last, false, &steps, &found);
-        if (status != STATUS_OK && status != STATUS_AGAIN) {
-            return true; /* damage: what enforces the limit deals with it */
-        }
-        if (status == STATUS_OK && found.sound && bytes_equal(found.message.subject, head_subject(entry))) {
-            from = found.seq;
-            break;
-        }
-        from = status == STATUS_OK ? found.seq + 1 : from;
-    }
-    if (from > head.first) {
-        entry->head.first = from;
+    uint32_t steps = steps_begin(store, LIMIT_OWN);
+    status_t status = subject_oldest(stream, &head, head_subject(entry), &steps, &found);
+    steps_end(store, LIMIT_OWN, steps);
+    /* damage: what enforces the limit deals with it */
+    if ((status == STATUS_OK || status == STATUS_AGAIN) && head.first > entry->head.first) {
+        entry->head.first = head.first;
         head_change(stream, entry);
     }
-    return steps > 0;
+    return status != STATUS_AGAIN;
 }
 
-void limits_subject(store_stream_t *stream, bytes_t subject) {
+void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
     head_t head;
-    while (head_look(stream, subject, &head) && head.count > (uint64_t)stream->config.max_msgs_per_subject) {
+    uint32_t steps = steps_begin(stream->store, own);
+    status_t status = STATUS_OK;
+    while (status == STATUS_OK && head_look(stream, subject, &head)
+           && head.count > (uint64_t)stream->config.max_msgs_per_subject) {
         found_t found;
-        if (!overlay_fits(stream->store, REMOVAL_NEED) || subject_oldest(stream, head, subject, &found) != STATUS_OK) {
-            return;
+        status = overlay_fits(stream->store, REMOVAL_NEED) ? subject_oldest(stream, &head, subject, &steps, &found)
+                                                           : STATUS_AGAIN;
+        if (status == STATUS_OK && !remove_counted(stream, &found, &steps)) {
+            status = STATUS_AGAIN;
         }
-        message_remove(stream, &found, true);
+    }
+    steps_end(stream->store, own, steps);
+    if (status == STATUS_AGAIN) {
+        limits_thin(stream, head.first);
     }
 }
+
+void limits_appended(store_stream_t *stream, uint32_t own) {
+    uint32_t steps = steps_begin(stream->store, own);
+    limits_enforce(stream, &steps);
+    steps_end(stream->store, own, steps);
+}
+
+/* ---- what is over ------------------------------------------------------------------------------------------------ */
 
 /* A limit that is lowered takes nothing from a stream that refuses what is new instead of discarding what is old. */
 static bool stream_is_over(const store_stream_t *stream) {
@@ -249,9 +300,7 @@ static bool remove_first(store_stream_t *stream, uint32_t *steps) {
     }
     status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
     if (status == STATUS_OK) {
-        message_remove(stream, &found, true);
-        *steps = (uint32_t)number_less(*steps, stream->removal_steps);
-        return true;
+        return remove_counted(stream, &found, steps);
     }
     if (status == STATUS_NOT_FOUND) {
         /* The counters promise a message that is not there (a record lost to damage): believe the messages. */
@@ -265,18 +314,61 @@ static bool remove_first(store_stream_t *stream, uint32_t *steps) {
     return false;
 }
 
-void limits_thin(store_stream_t *stream) {
-    stream->thin_at = stream->messages > 0 ? number_most(stream->first_seq, 1) : 0;
+static void thin_key(const store_stream_t *stream, store_key_t *key) {
+    uint8_t id[4];
+    store_be32(id, stream->id);
+    key_record(key, RECORD_THIN, bytes_of(id, sizeof id));
 }
 
-/* Every message is looked at once, from the first on: so of a subject that has too many the one at hand is the oldest.
- * false: there was no room or no step for all of it. */
+/* Written down or deleted, when there is room for that. */
+static bool thin_note(store_stream_t *stream, bool goes_on) {
+    store_key_t key;
+    if (stream->thin_noted == goes_on || stream->store->options.memory) {
+        return true;
+    }
+    if (!overlay_fits(stream->store, THIN_NEED)) {
+        return false;
+    }
+    thin_key(stream, &key);
+    if (goes_on) {
+        uint8_t *value = overlay_put(stream->store, DB_RECORDS, key_bytes(&key), VALUE_CRC_SIZE, true, NULL);
+        value_seal(key_bytes(&key), value, VALUE_CRC_SIZE);
+    } else {
+        overlay_delete(stream->store, DB_RECORDS, key_bytes(&key), true);
+    }
+    stream->thin_noted = goes_on;
+    return true;
+}
+
+void limits_thin(store_stream_t *stream, uint64_t from) {
+    if (stream->messages == 0) {
+        return;
+    }
+    from = number_most(number_most(from, stream->first_seq), 1);
+    stream->thin_at = stream->thin_at == 0 ? from : number_least(stream->thin_at, from);
+    stream->over_limit = true;
+    stream->store->background_at = stream->store->now_mono;
+    (void)thin_note(stream, true); /* or with the next step */
+}
+
+void limits_thin_load(store_stream_t *stream) {
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    thin_key(stream, &key);
+    stream->thin_noted = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) == STATUS_OK;
+    if (stream->thin_noted) {
+        limits_thin(stream, stream->first_seq);
+    }
+}
+
+/* Every message is looked at once, from the first on that may be one too many: so of a subject that has too many the
+ * one at hand is the oldest. false: there was no room or no step for all of it. */
 static bool thin(store_stream_t *stream, uint32_t *steps) {
     uint64_t most = (uint64_t)stream->config.max_msgs_per_subject;
     while (stream->thin_at != 0 && stream->config.max_msgs_per_subject > 0) {
         found_t found;
         head_t head;
-        if (*steps == 0 || !overlay_fits(stream->store, REMOVAL_NEED)) {
+        if (*steps == 0 || !overlay_fits(stream->store, REMOVAL_NEED) || !thin_note(stream, true)) {
             return false;
         }
         uint64_t from = number_most(stream->thin_at, stream->first_seq);
@@ -288,23 +380,26 @@ static bool thin(store_stream_t *stream, uint32_t *steps) {
         if (status != STATUS_OK) {
             break;
         }
-        stream->thin_at = found.seq + 1;
-        if (found.sound && head_look(stream, found.message.subject, &head) && head.count > most) {
-            message_remove(stream, &found, true);
-            *steps = (uint32_t)number_less(*steps, stream->removal_steps);
+        if (found.sound && head_look(stream, found.message.subject, &head) && head.count > most
+            && !remove_counted(stream, &found, steps)) {
+            return false;
         }
+        stream->thin_at = found.seq + 1;
+    }
+    if (!thin_note(stream, false)) {
+        return false;
     }
     stream->thin_at = 0;
     return true;
 }
 
 void limits_enforce(store_stream_t *stream, uint32_t *steps) {
-    stream->over_limit = !thin(stream, steps);
-    while (stream_is_over(stream)) {
-        if (*steps == 0 || !remove_first(stream, steps)) {
-            stream->over_limit = true;
-            break;
-        }
+    stream->over_limit = false;
+    while (!stream->over_limit && stream_is_over(stream)) {
+        stream->over_limit = *steps == 0 || !remove_first(stream, steps);
+    }
+    if (LEAF_UNLIKELY(stream->thin_at != 0 || stream->thin_noted) && !thin(stream, steps)) {
+        stream->over_limit = true;
     }
 }
 
@@ -374,9 +469,9 @@ static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq) {
     return marker_or_remove(stream, &found);
 }
 
-/* Firing a schedule is a message put together and stored, and a look at its pattern. */
-static void steps_spend(uint32_t *steps, uint64_t seq) {
-    uint32_t cost = (seq & EXPIRY_SCHEDULE) != 0 ? LOOK_STEPS_SCHEDULE : 1;
+/* Firing a schedule is a message put together and stored, and a look at its pattern. A marker is stored, too. */
+static void steps_spend(const store_stream_t *stream, uint32_t *steps, uint64_t seq) {
+    uint32_t cost = (seq & EXPIRY_SCHEDULE) != 0 ? LOOK_STEPS_SCHEDULE : stream->config.marker_ttl_ns > 0 ? 4 : 1;
     *steps -= cost < *steps ? cost : *steps;
 }
 
@@ -387,7 +482,7 @@ static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *st
     bool room = true;
     store_key_t from;
     key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq);
-    for (; *steps > 0; steps_spend(steps, seq)) {
+    for (; *steps > 0; steps_spend(stream, steps, seq)) {
         if (lmdb_expiry(stream, &expires, &seq) != STATUS_OK) {
             expires = INT64_MAX;
             break;
@@ -422,7 +517,7 @@ bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
             return false;
         }
         expiries_pop(&stream->expiries);
-        steps_spend(steps, first.seq);
+        steps_spend(stream, steps, first.seq);
     }
     if (*steps > 0 && stream->expiry_next <= age_now) {
         return expire_in_lmdb(stream, age_now, steps) && room;

@@ -78,8 +78,7 @@ bool marker_or_remove(store_stream_t *stream, const found_t *found) {
         return false;
     }
     if (!marker_is_wanted(stream, found)) {
-        message_remove(stream, found, false); /* an exempt one of its subject may be older */
-        return true;
+        return message_remove(stream, found, false); /* an exempt one of its subject may be older */
     }
     int64_t seconds = stream->config.marker_ttl_ns / NS_PER_SECOND;
     char life[SECONDS_TEXT];

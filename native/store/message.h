@@ -24,19 +24,28 @@ status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto
 /* The last one alive at or below upto, and the same in slices. */
 status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found);
 status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found);
-/* The one before `message` on its subject that still lives; floor: do not go below. */
-status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, found_t *found);
+/* The one before `message` on its subject that still lives; floor: do not go below. STATUS_AGAIN: it is farther than
+ * that many steps, and found is the deleted one that they lead to. */
+status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, uint32_t *steps,
+                       found_t *found);
 void found_out(const found_t *found, stored_message_t *out);
 
 /* ---- limits.c ---------------------------------------------------------------------------------------------------- */
 #define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
-/* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. */
-void message_remove(store_stream_t *stream, const found_t *found, bool oldest);
+#define LIMIT_OWN 64      /* steps of a message for its limits (own, below) */
+#define LIMIT_OWN_GROUP 8 /* of one in a group */
+/* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. false: not in this turn, since
+ * very many deleted ones lie between it and the one before it on its subject; each call goes over some of them. */
+bool message_remove(store_stream_t *stream, const found_t *found, bool oldest);
 /* Enforces what is over; stops for lack of room or of steps (over_limit stays set). Subjects are held to their limit by
- * each message; those that were filled under a higher one only after limits_thin. */
+ * each message; those that have more than the next one may take out go to limits_thin. */
 void limits_enforce(store_stream_t *stream, uint32_t *steps);
-void limits_thin(store_stream_t *stream);
-void limits_subject(store_stream_t *stream, bytes_t subject);
+/* Subjects with messages from there on may have too many: the ticks see to it, after a kill as well. */
+void limits_thin(store_stream_t *stream, uint64_t from);
+void limits_thin_load(store_stream_t *stream); /* at a start: goes on with that */
+/* own: steps that this call may make whatever others made in this tick. */
+void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own);
+void limits_appended(store_stream_t *stream, uint32_t own); /* limits_enforce, likewise */
 /* What is due, as long as there are steps. false: something is due, but there is no room for it now. */
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
@@ -45,7 +54,8 @@ bool first_load(store_stream_t *stream);         /* makes first_ts and first_bor
 LEAF_MUST_USE status_t first_seek(store_stream_t *stream, uint32_t *steps);
 /* Would a look for the subject's oldest message end in this turn? If not it comes closer: false, ask again later. */
 bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry);
-status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, found_t *found);
+/* head.first becomes its sequence. STATUS_AGAIN: it is above head.first, farther than that many steps. */
+status_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subject, uint32_t *steps, found_t *found);
 
 /* ---- markers.c --------------------------------------------------------------------------------------------------- */
 /* The message has outlived its time: it goes, or a delete marker takes its place. false: no room for that now. */

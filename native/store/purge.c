@@ -5,7 +5,7 @@
 #include "store/message.h"
 #include "store/overlay.h"
 
-#define PURGE_STEP 2048 /* messages that one step takes out or looks at */
+#define PURGE_STEP 1024 /* messages that one step takes out or looks at */
 #define CHAIN_MAX 256   /* messages of one subject that are gone through back its chain */
 #define CHAIN_COST 8    /* when a step back is shorter than so many forward */
 
@@ -21,8 +21,7 @@ status_t store_delete(store_stream_t *stream, uint64_t seq) {
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return STATUS_FULL;
     }
-    message_remove(stream, &found, false);
-    return STATUS_OK;
+    return message_remove(stream, &found, false) ? STATUS_OK : STATUS_AGAIN;
 }
 
 static bool takes_all(const store_purge_t *purge) {
@@ -86,6 +85,7 @@ static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_
         || head.last - head.first < head.count * CHAIN_COST) {
         return STATUS_NOT_FOUND;
     }
+    uint32_t steps = PURGE_STEP;
     status_t status = message_find(stream, head.last, false, &found);
     for (uint64_t left = head.count; left > 0; left--) {
         if (status != STATUS_OK) {
@@ -93,15 +93,14 @@ static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_
         }
         seqs[count] = found.seq;
         count += found.seq <= purge->upto;
-        status = message_chain(stream, &found.message, head.first, &found);
+        status = message_chain(stream, &found.message, head.first, &steps, &found);
     }
     while (count > 0 && goes_on(stream, purge, true)) {
         if (!overlay_fits(stream->store, REMOVAL_NEED)) {
             return STATUS_AGAIN;
         }
         if (message_find(stream, seqs[--count], false, &found) == STATUS_OK) {
-            message_remove(stream, &found, true);
-            ++*purged;
+            *purged += message_remove(stream, &found, true);
         }
     }
     return STATUS_OK;
@@ -124,7 +123,10 @@ static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t
         if (status != STATUS_OK) {
             return status != STATUS_AGAIN;
         }
-        message_remove(stream, &found, true);
+        if (!message_remove(stream, &found, true)) {
+            purge->at = found.seq;
+            return false;
+        }
         ++*purged;
     }
     return true;

@@ -303,10 +303,15 @@ status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found) {
     return status;
 }
 
-status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, found_t *found) {
+status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, uint32_t *steps,
+                       found_t *found) {
     uint64_t seq = message->previous;
     floor = floor < stream->first_seq ? stream->first_seq : floor;
     while (seq >= floor && seq > 0) {
+        if (*steps == 0) {
+            return STATUS_AGAIN;
+        }
+        --*steps;
         status_t status = message_find(stream, seq, false, found);
         if (status != STATUS_OK) {
             return status;

@@ -348,6 +348,7 @@ static void take_news(store_t *store) {
 
 void store_tick(store_t *store, moment_t now) {
     store_clock(store, now);
+    store->spare_spent = 0;
     env_forget(store->env);
     take_news(store);
     if (store->now_mono >= store->background_at) {

@@ -134,13 +134,6 @@ static status_t stream_load(store_stream_t *stream, bool *stored) {
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-/* The daemon ended before subjects were held to a lowered limit. What the numbers of the stream do not show is left to
- * the next message on each subject: a look at every message would make the start longer. */
-static bool holds_too_many(const store_stream_t *stream) {
-    int64_t most = stream->config.max_msgs_per_subject;
-    return most > 0 && stream->messages > 0 && (stream->messages - 1) / (uint64_t)most >= stream->subjects;
-}
-
 status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *config, moment_t now,
                            store_stream_t **out) {
     *out = NULL;
@@ -193,9 +186,7 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
         uint32_t steps = STORE_STEP;
         /* it may have been looked for when the store was closed */
         stream->first_open = stream->messages > 0 && stream->messages <= stream->last_seq - stream->first_seq;
-        if (holds_too_many(stream)) {
-            limits_thin(stream);
-        }
+        limits_thin_load(stream);
         limits_enforce(stream, &steps);
     }
     store->background_at = store->now_mono;
@@ -208,7 +199,7 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
     int64_t before = stream->config.max_msgs_per_subject;
     stream->config = *config;
     if (config->max_msgs_per_subject > 0 && (before <= 0 || config->max_msgs_per_subject < before)) {
-        limits_thin(stream);
+        limits_thin(stream, stream->first_seq);
     }
     stream->expiry_next = 0;
     stream->ids_next = 0;
@@ -219,8 +210,9 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
     (void)limits_expire(stream, stream->store->clock.age, &steps); /* or with the next tick */
 }
 
-static const uint32_t stream_record_kinds[] = {RECORD_STREAM,         RECORD_CONSUMER,         RECORD_SOURCE,
-                                               RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING, RECORD_SCHEDULE};
+static const uint32_t stream_record_kinds[] = {
+    RECORD_STREAM,           RECORD_CONSUMER, RECORD_SOURCE, RECORD_CONSUMER_STATE,
+    RECORD_CONSUMER_PENDING, RECORD_SCHEDULE, RECORD_THIN};
 static const store_db_t stream_dbs[] = {DB_MESSAGES, DB_HEADS, DB_IDS, DB_ID_ORDER, DB_EXPIRY};
 
 status_t store_stream_remove(store_stream_t *stream) {

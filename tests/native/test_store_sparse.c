@@ -136,6 +136,91 @@ static void lowered_limits(void) {
     a_lowered_limit(true);
 }
 
+/* 6,000 subjects with one message, and a last one with 6: on average they have not too many. */
+static void a_limit_that_few_exceed(void) {
+    stream_config_t config = rig_config();
+    open_stream(config);
+    for (uint32_t i = 0; i < MANY / 2 + 6; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "o.%u", i < MANY / 2 ? i : MANY / 2);
+        CHECK_EQ_U64(APPEND_STORED, put(name, true).verdict);
+    }
+    config.max_msgs_per_subject = 2;
+    store_stream_configure(stream, &config, rig.now);
+    CHECK_EQ_U64(MANY / 2 + 6, messages());
+    for (uint32_t kills = 0; kills < 2; kills++) {
+        rig_sync(&rig);
+        rig_kill(&rig);
+        rig_start(&rig);
+        stream = rig_stream(&rig, 3, config);
+    }
+    for (uint32_t turns = 0; messages() > MANY / 2 + 2; turns++) {
+        turn();
+        CHECK(turns < MANY);
+    }
+    rig_close(&rig);
+}
+
+/* While subjects are held to a lowered limit each new message takes out a few, and not all that are too many. */
+static void publishers_go_on(void) {
+    stream_config_t config = rig_config();
+    open_stream(config);
+    for (uint32_t i = 0; i < MANY; i++) {
+        CHECK_EQ_U64(APPEND_STORED, put("s", true).verdict);
+    }
+    config.max_msgs_per_subject = 1;
+    store_stream_configure(stream, &config, rig.now);
+    uint64_t before = messages();
+    CHECK(before > MANY / 2);
+    for (uint32_t i = 0; i < 10; i++) {
+        CHECK_EQ_U64(APPEND_STORED, put("s", true).verdict);
+    }
+    CHECK(before - messages() < 6000); /* of the tick, and of each of the ten */
+    for (uint32_t turns = 0; messages() > 1; turns++) {
+        turn();
+        CHECK(turns < MANY);
+    }
+    CHECK_EQ_U64(MANY + 10, first_seq());
+    rig_close(&rig);
+}
+
+/* Deleted from the newest down, each is a link to the one before it; then the last one of the subject goes. */
+static void the_newest_goes_last(bool checkpointed) {
+    stored_message_t message;
+    open_stream(rig_config());
+    for (uint32_t i = 0; i < MANY; i++) {
+        CHECK_EQ_U64(APPEND_STORED, put("w", true).verdict);
+    }
+    for (uint64_t seq = MANY - 1; seq > 2; seq--) {
+        if (seq % 2000 == 0) {
+            rig_checkpoint(&rig);
+        }
+        CHECK_EQ_I64(STATUS_OK, store_delete(stream, seq));
+    }
+    if (checkpointed) {
+        rig_checkpoint(&rig);
+    }
+    status_t status;
+    uint32_t tries = 0;
+    while ((status = store_delete(stream, MANY)) == STATUS_AGAIN) {
+        CHECK_EQ_U64(3, messages());
+        CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text("w"), UINT64_MAX, &message));
+        CHECK_EQ_U64(MANY, message.seq);
+        CHECK(++tries < 10);
+    }
+    CHECK_EQ_I64(STATUS_OK, status);
+    CHECK(tries >= 2);
+    CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text("w"), UINT64_MAX, &message));
+    CHECK_EQ_U64(2, message.seq);
+    CHECK_EQ_U64(2, messages());
+    rig_close(&rig);
+}
+
+static void downwards(void) {
+    the_newest_goes_last(false);
+    the_newest_goes_last(true);
+}
+
 /* 5,000 of a subject at the end, the one that has to go at the beginning, the other subjects between. */
 static void a_full_subject(void) {
     stream_config_t config = rig_config();
@@ -166,6 +251,56 @@ static void a_full_subject(void) {
     CHECK_EQ_U64(APPEND_STORED, put("s", true).verdict); /* where it stands is known now */
     CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, MANY + 4, &message));
     rig_close(&rig);
+}
+
+/* As above, for who cannot wait: a message of a source, and the messages of a group. */
+static void full_for_who_cannot_wait(bool grouped) {
+    stream_config_t config = rig_config();
+    config.max_msgs_per_subject = 5000;
+    open_stream(config);
+    (void)put("s", true);
+    for (uint32_t i = 0; i < MANY; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "o.%u", i % 100);
+        (void)put(name, true);
+    }
+    for (uint32_t i = 0; i < 4999; i++) {
+        CHECK_EQ_U64(APPEND_STORED, put("s", true).verdict);
+    }
+    CHECK_EQ_U64(APPEND_STORED, put("s", true).verdict); /* the first of all went */
+    append_t append = {.subject = text("s"), .payload = text("p")};
+    uint64_t before = messages();
+    if (grouped) {
+        append_group_t group = {0};
+        CHECK_EQ_U64(APPEND_STORED, store_group_look(stream, &group, &append, 0, rig.now).verdict);
+        CHECK_EQ_U64(APPEND_STORED, store_group_look(stream, &group, &append, 1, rig.now).verdict);
+        CHECK_EQ_I64(STATUS_OK, store_group_reserve(stream, &group));
+        uint64_t one = store_group_append(stream, &append, rig.now).seq;
+        uint64_t two = store_group_append(stream, &append, rig.now).seq;
+        CHECK(store_group_finish(stream, &append, one));
+        CHECK(store_group_finish(stream, &append, two));
+        store_group_end(stream);
+    } else {
+        CHECK_EQ_U64(APPEND_STORED, rig_append(&rig, stream, &append).verdict);
+        CHECK_EQ_U64(APPEND_STORED, rig_append(&rig, stream, &append).verdict);
+    }
+    CHECK_EQ_U64(before + 2, messages()); /* those that have to go are not found yet */
+    rig_sync(&rig);
+    rig_crash(&rig);
+    stream = rig_stream(&rig, 3, config);
+    for (uint32_t turns = 0; messages() > before; turns++) {
+        turn();
+        CHECK(turns < MANY);
+    }
+    stored_message_t message;
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, MANY + 3, &message));
+    CHECK_EQ_I64(STATUS_OK, store_read(stream, MANY + 4, &message));
+    rig_close(&rig);
+}
+
+static void nobody_waits(void) {
+    full_for_who_cannot_wait(false);
+    full_for_who_cannot_wait(true);
 }
 
 /* max_age goes over what is deleted in turns, too, and takes what lies behind. */
@@ -213,8 +348,13 @@ int main(void) {
         a_stuck_one);
     RUN("a limit for each subject that is lowered takes their oldest messages in steps, after a kill as well",
         lowered_limits);
+    RUN("and so does one that few subjects exceed, after two kills", a_limit_that_few_exceed);
+    RUN("meanwhile a message takes out a few of its subject, and not all at once", publishers_go_on);
+    RUN("when a subject's newest message goes, and very many before it are deleted, its next newest is found in steps",
+        downwards);
     RUN("limits go over what is deleted in steps, and take what they have to", limits_go_on);
     RUN("a full subject whose oldest message is far from both ends says so until it is found", a_full_subject);
+    RUN("a message of a source or of a batch takes the place of such a one later, after a kill as well", nobody_waits);
     RUN("max_age goes over what is deleted in steps, and takes what lies behind", ages_go_on);
     RUN("rows of deleted messages that touch are one, and the longest are remembered", rows_are_joined);
     return TEST_RESULT();
