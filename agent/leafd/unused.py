@@ -1,9 +1,10 @@
 """Imports without the modules that they bring and nobody uses: memory and time of a start.
 
+    import_library()    before anything else imports socket or urllib.parse
     import_trio()
 
 Meanwhile a stand-in is where such a module would be. Whoever uses something of it later, through the importer or by an
-import of its own, has the real one then. Importing this module imports inspect in that way.
+import of its own, has the real one then. Importing this module imports dataclasses in that way.
 
 What does not live here: attrs for trio (attributes.py).
 """
@@ -13,27 +14,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import ModuleType
+from contextlib import contextmanager, suppress
+from types import AsyncGeneratorType, CoroutineType, ModuleType
 from typing import Any, Final
 
 from leafd import attributes
 
 TRIO: Final = ("_dtls", "_file_io", "_highlevel_ssl_helpers", "_path", "_ssl", "_subprocess", "_unix_pipes")
 """Parts of trio that others reach by name only: datagrams with TLS, files, streams with TLS, processes, pipes."""
-CODE_FLAGS: Final = {
-    1: "OPTIMIZED",
-    2: "NEWLOCALS",
-    4: "VARARGS",
-    8: "VARKEYWORDS",
-    16: "NESTED",
-    32: "GENERATOR",
-    64: "NOFREE",
-    128: "COROUTINE",
-    256: "ITERABLE_COROUTINE",
-    512: "ASYNC_GENERATOR",
-}
-"""dis.COMPILER_FLAG_NAMES, of which inspect makes constants of its own."""
 
 
 class _Unused(ModuleType):
@@ -73,16 +61,54 @@ def _in_place(modules: Sequence[ModuleType]) -> Iterator[None]:
                 del sys.modules[module.__name__]
 
 
-@contextmanager
-def less_for_inspect() -> Iterator[None]:
-    """Around the first import of inspect, which dataclasses needs. It brings Python's grammar and instruction set
-    (0.6 MB) to find source texts and to show instructions."""
-    ast, dis = _Unused("ast"), _Unused("dis")
-    if sys.version_info < (3, 13):
-        vars(ast)["NodeVisitor"] = object  # from which a class derives that finds classes in source texts
-    vars(dis)["COMPILER_FLAG_NAMES"] = CODE_FLAGS
-    with _in_place((ast, dis)):
-        yield
+class _Inspect:
+    """What dataclasses and trio use of inspect, which brings Python's grammar, its instruction set and what finds
+    source texts (1 MB)."""
+
+    CORO_CREATED, CORO_RUNNING, CORO_SUSPENDED, CORO_CLOSED = states = tuple(
+        f"CORO_{name}" for name in ("CREATED", "RUNNING", "SUSPENDED", "CLOSED")
+    )
+
+    @staticmethod
+    def iscoroutine(value: object) -> bool:
+        return isinstance(value, CoroutineType)
+
+    @staticmethod
+    def isasyncgen(value: object) -> bool:
+        return isinstance(value, AsyncGeneratorType)
+
+    @staticmethod
+    def getcoroutinestate(coroutine: Any) -> str:
+        if coroutine.cr_running:
+            return _Inspect.CORO_RUNNING
+        if coroutine.cr_suspended:
+            return _Inspect.CORO_SUSPENDED
+        return _Inspect.CORO_CREATED if coroutine.cr_frame is not None else _Inspect.CORO_CLOSED
+
+    @staticmethod
+    def signature(cls: type) -> str:
+        """Of a data class without a text of its own, for that text."""
+        return "(...)"
+
+    @staticmethod
+    def get_annotations(cls: type) -> dict[str, Any]:
+        return dict(vars(cls).get("__annotations__", {}))
+
+
+def _stand_in(name: str, given: Any = None) -> _Unused:
+    """For a module of which nothing is used, or what `given` has."""
+    module = _Unused(name)
+    if given is not None:
+        vars(module).update((name, getattr(given, name)) for name in vars(given) if not name.startswith("_"))
+    return module
+
+
+def import_library() -> None:
+    """Imports socket, which brings selectors to send files where the system cannot, and urllib.parse, which brings
+    ipaddress for addresses in brackets."""
+    with _in_place((_stand_in("ipaddress"), _stand_in("selectors"))):
+        importlib.import_module("socket")
+        importlib.import_module("urllib.parse")
 
 
 class _Logger:
@@ -125,50 +151,69 @@ class _Sorted:
         return iter(self._made())
 
 
-def _thread_library(name: str) -> str | None:
-    return "libpthread.so.0" if name == "pthread" else None
+class _Ctypes:
+    """What trio uses of ctypes to name its threads, which it does in the thread that has the name."""
+
+    c_int = c_char_p = c_void_p = None
+
+    class CDLL:
+        def __init__(self, path: str) -> None:
+            self.pthread_setname_np = lambda ident, name: _name_thread(name)
+
+    class util:  # a module's name
+        find_library = staticmethod(lambda name: name)
+
+
+class _Logging:
+    getLogger = _Logger
+
+
+class _SortedContainers:
+    SortedDict = _Sorted
+
+
+def _name_thread(name: bytes) -> int:
+    with suppress(OSError), open("/proc/thread-self/comm", "wb") as file:
+        file.write(name)
+    return 0
 
 
 def import_trio() -> None:
-    """Imports trio, which is half of a start; a release of it that needs more of attrs than is here, with all of it."""
+    """Imports trio, which is half of a start; a release of it that needs more of what is left out, with everything."""
     try:
-        with _less_for_trio(attributes.modules()):
+        with _less_for_trio():
             importlib.import_module("trio")
         return
     except (AttributeError, ImportError, TypeError):
         for name in [name for name in sys.modules if name.partition(".")[0] in ("trio", "outcome")]:
             del sys.modules[name]
-    with _less_for_trio(()):
         importlib.import_module("trio")
 
 
 @contextmanager
-def _less_for_trio(attrs: Sequence[ModuleType]) -> Iterator[None]:
+def _less_for_trio() -> Iterator[None]:
     """Around the import of trio. Without these it takes half of the time and of the memory:
 
-    - It names its threads, and asks ctypes for the file of the thread library. ctypes.util starts ldconfig to find
-      out, and brings subprocess, tempfile and shutil with what packs files. With glibc the name is known. Where it is
-      another one, threads go unnamed.
+    - It names its threads by way of ctypes, and asks that for the file of the thread library. ctypes.util starts
+      ldconfig to find out, and brings subprocess, tempfile and shutil with what packs files.
     - It imports ssl for streams of its own, and with it OpenSSL (1 MB). The control thread speaks no TLS.
     - It imports idna for names of hosts that are not ASCII, logging for errors of its own, and sortedcontainers for
       what its tests wait for.
     - Its classes are made by attrs (attributes.py).
     - It has parts that are not used here (TRIO).
     """
-    import ctypes
-
-    finds, logging, sorts = _Unused("ctypes.util"), _Unused("logging"), _Unused("sortedcontainers")
-    vars(finds)["find_library"] = _thread_library
-    vars(logging)["getLogger"] = _Logger
-    vars(sorts)["SortedDict"] = _Sorted
     parts = [_Named(f"trio.{name}") for name in TRIO]
-    with _in_place((finds, logging, sorts, _Unused("ssl"), _Unused("idna"), *attrs, *parts)):
-        had = vars(ctypes).setdefault("util", finds)
-        try:
-            yield
-        finally:
-            if had is finds:
-                del vars(ctypes)["util"]
+    given = (
+        _stand_in("ctypes", _Ctypes),
+        _stand_in("ctypes.util"),
+        _stand_in("inspect", _Inspect),
+        _stand_in("logging", _Logging),
+        _stand_in("sortedcontainers", _SortedContainers),
+        _stand_in("ssl"),
+        _stand_in("idna"),
+    )
+    with _in_place((*given, *attributes.modules(), *parts)):
+        yield
     for module in [module for name, module in sys.modules.items() if name == "trio" or name.startswith("trio.")]:
         _take_back(module, parts)
 
@@ -195,5 +240,5 @@ def _take_back(module: ModuleType, parts: Sequence[_Named]) -> None:
     module.__getattr__ = __getattr__  # type: ignore[method-assign]
 
 
-with less_for_inspect():
-    import inspect  # noqa: F401
+with _in_place((_stand_in("inspect", _Inspect),)):
+    import dataclasses  # noqa: F401

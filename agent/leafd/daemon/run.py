@@ -104,7 +104,9 @@ def _handle(number: int, server: Server, reloads: Reloads, notifier: Notifier, n
 def load_late_modules(server: Server) -> None:
     """Imports, before anybody can connect, what this configuration will need only later: an import opens files, and
     whoever fills the process's descriptors must not decide whether it succeeds."""
-    wanted = ["leafd.monitor.services", "encodings.idna"]
+    wanted = ["leafd.monitor.services"]
+    if (server.config.leafnodes is not None and server.config.leafnodes.remotes) or server.config.syslog_url():
+        wanted.append("encodings.idna")  # to look names up
     if server.sockets.monitor is not None:
         wanted += ["leafd.monitor.http", "leafd.daemon.page_logins"]
         if server.config.monitors_securely:

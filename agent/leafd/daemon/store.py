@@ -6,9 +6,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
-import tempfile
+import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +32,7 @@ def store_directory(server: ServerConfig) -> tuple[Path, bool]:
     state = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
     if state:
         return Path(state) / "jetstream", False
-    return Path(tempfile.gettempdir()) / "nats" / "jetstream", True
+    return _temporary() / "nats" / "jetstream", True
 
 
 def make_directory(path: Path) -> None:
@@ -57,15 +57,16 @@ class MemoryDirectory:
 
     def __init__(self, base: Path | None = None) -> None:
         if base is None:
-            base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+            base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else _temporary()
         prefix = f"leafd-{os.getuid()}-"
         for old in base.glob(f"{prefix}*"):
             lock = _lock(old)
             if lock is not None:
-                shutil.rmtree(old, ignore_errors=True)
+                _remove(old)
                 os.close(lock)
         while True:
-            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
+            self.path = base / f"{prefix}{secrets.token_hex(6)}"
+            self.path.mkdir(mode=0o700)
             held = _lock(self.path)
             # Another process that starts right now may have taken the new directory for a stale one.
             if held is not None and self.path.exists():
@@ -76,8 +77,27 @@ class MemoryDirectory:
 
     def remove(self) -> None:
         """At the end."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        _remove(self.path)
         os.close(self._held)
+
+
+def _temporary() -> Path:
+    import tempfile  # it brings much that a daemon with a directory of its own never needs
+
+    return Path(tempfile.gettempdir())
+
+
+def _remove(directory: Path) -> None:
+    """With all that is in it, as far as that can be removed."""
+    for folder, folders, files in os.walk(directory, topdown=False):
+        for name in files:
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+        for name in folders:  # or a link to one
+            with suppress(OSError):
+                os.rmdir(os.path.join(folder, name))
+    with suppress(OSError):
+        os.rmdir(directory)
 
 
 def _lock(directory: Path) -> int | None:
