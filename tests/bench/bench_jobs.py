@@ -11,7 +11,7 @@ of the day's first hours), and the next hours go through the job; then one messa
 one session, which the first batches warm up. Printed are medians and their ratios.
 
 backfill: the stream has days of messages already; one run takes them all. Printed are its time and the most memory
-that the driver's Python, the JVM and the workers had.
+that the driver's Python, the JVM and the workers had together.
 
 latency: messages come at a steady rate and carry the time at which they were published; a continuous job takes them.
 A message is in the table when its file got its name there, which is the file's ctime.
@@ -71,8 +71,8 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 @contextlib.contextmanager
-def world(kind: str, mode: str = "once", rows_max: int = 200_000) -> Iterator[tuple[Job, Any]]:
-    """A server with the stream, the job, and a session."""
+def world(kind: str, mode: str = "once", rows_max: int = 200_000) -> Iterator[tuple[Job, Any, servers.Server]]:
+    """The job, a session, and the server with the stream."""
     from leafd.spark.jobs.session import session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -87,7 +87,7 @@ def world(kind: str, mode: str = "once", rows_max: int = 200_000) -> Iterator[tu
         spark = session("local[2]")
         stack.callback(spark.stop)
         spark.sparkContext.setLogLevel("ERROR")
-        yield job, spark
+        yield job, spark, server
 
 
 def observation(device: int, when: datetime) -> Outgoing:
@@ -143,7 +143,7 @@ def add_history(job: Job, days: int) -> int:
 
 
 def history(given: argparse.Namespace) -> None:
-    with world(given.kind) as (job, spark):
+    with world(given.kind) as (job, spark, _):
         for number in range(2):  # warm up
             publish(job, hour(number))
             timed(job, spark)
@@ -174,42 +174,54 @@ def report(what: str, seconds: list[float], beside: float = 0.0) -> None:
 # --- back-fill ---------------------------------------------------------------
 
 
-def memory_of_tree(pid: int) -> int:
-    """Bytes that a process and its children hold in memory."""
+def memory_of(pid: int, kind: str) -> int:
+    """Bytes of a process' memory: its Pss, which divides what it shares by those who share it, or Pss_Anon of that."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith(f"{kind}:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def memory_of_tree(pid: int, without: int) -> int:
+    """Bytes that a process and its children hold in memory, but for one of them."""
     total = 0
     with contextlib.suppress(OSError):
-        total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            total += sum(map(memory_of_tree, map(int, (task / "children").read_text().split())))
+        if pid != without:
+            total += memory_of(pid, "Pss")
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                children = map(int, (task / "children").read_text().split())
+                total += sum(memory_of_tree(child, without) for child in children)
     return total
 
 
-def watched(work: Callable[[], float]) -> tuple[float, int]:
-    """What some work returns, and the most memory meanwhile."""
-    most, ended = 0, threading.Event()
+def watched(server: servers.Server, work: Callable[[], float]) -> tuple[float, int, int]:
+    """What some work returns, and the most memory meanwhile: Spark's, and the server's beside its mapped files."""
+    most, most_of_server, ended, pid = 0, 0, threading.Event(), server.process.pid
 
     def watch() -> None:
-        nonlocal most
+        nonlocal most, most_of_server
         while not ended.wait(0.5):
-            most = max(most, memory_of_tree(os.getpid()))
+            most = max(most, memory_of_tree(os.getpid(), pid))
+            most_of_server = max(most_of_server, memory_of(pid, "Pss_Anon"))
 
     thread = threading.Thread(target=watch)
     thread.start()
     try:
-        return work(), most
+        return work(), most, most_of_server
     finally:
         ended.set()
         thread.join()
 
 
 def backfill(given: argparse.Namespace) -> None:
-    with world(given.kind, rows_max=1_000_000) as (job, spark):
+    with world(given.kind, rows_max=1_000_000) as (job, spark, server):
         count = sum(publish(job, hour(n, given.devices, given.every)) for n in range(24 * given.days))
         print(f"{count:,} messages are in the stream", flush=True)
-        seconds, most = watched(lambda: timed(job, spark))
+        seconds, most, most_of_server = watched(server, lambda: timed(job, spark))
         rows = sum(pq.read_metadata(p).num_rows for p in (job.tables / "silver").rglob("t.*.parquet"))
         print(
-            f"{rows:,} rows in {seconds:.0f} s: {rows / seconds:,.0f} rows/s; at most {most / 2**30:.1f} GB of memory"
+            f"{rows:,} rows in {seconds:.0f} s: {rows / seconds:,.0f} rows/s; at most {most / 2**30:.1f} GB of memory, "
+            f"and the server {most_of_server / 2**20:.0f} MB"
         )
         size = sum(path.stat().st_size for path in job.tables.rglob("*.parquet"))
         print(f"tables of {size / 2**20:,.0f} MB, {size / rows:.0f} bytes a message")
@@ -234,7 +246,7 @@ def steady(job: Job, rate: int, seconds: float) -> None:
 
 
 def latency(given: argparse.Namespace) -> None:
-    with world(given.kind, mode="continuous") as (job, spark):
+    with world(given.kind, mode="continuous") as (job, spark, _):
         publish(job, hour(0))
         runner = Runner(spark, job)
         thread = threading.Thread(target=runner.run)
