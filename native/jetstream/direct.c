@@ -23,6 +23,7 @@
 #include "base/copies.h"
 #include "base/status.h"
 #include "jetstream/direct_request.h"
+#include "jetstream/found_seqs.h"
 #include "jetstream/host.h"
 #include "jetstream/job.h"
 #include "jetstream/js.h"
@@ -35,11 +36,11 @@
 #include "text/time_text.h"
 #include "wire/emit.h"
 
-#define MULTI_RESULTS_MAX 1024u
 #define SEND_MESSAGES 1024u /* in one step */
 #define SEND_BYTES (1u << 20)
 #define BEFORE_STEP 256u /* messages back along one subject's chain */
 #define NAMES_BYTES_MAX (64u << 20)
+#define MULTI_LITERALS 512u /* subjects without wildcards, in one step */
 #define DIRECT_BUSY "503 Insufficient Resources"
 typedef enum direct_stage {
     DIRECT_SINGLE = 0,
@@ -255,27 +256,24 @@ static bool step_send(direct_t *direct) {
 /* ---- the last of many subjects ----------------------------------------------------------------------------------- */
 
 struct last_seqs {
+    buffer_t filters; /* multi_last as the request has it */
+    uint32_t filters_at;
+    bool filters_done;
+    bool literal; /* the filter at hand */
     store_walk_t *walk;
-    uint32_t filter;
-    uint32_t count;
-    uint32_t next; /* to be sent */
+    uint32_t first; /* to be sent, and what is next */
+    uint32_t next;
     bool too_many;
     bool failed;
     buffer_t names; /* subjects of the last step whose last is behind up_to: size 4, bytes */
     uint64_t names_at;
     uint64_t chain_at;
-    uint64_t seqs[MULTI_RESULTS_MAX];
+    found_seqs_t found;
 };
 
 static void direct_collect(direct_t *direct, uint64_t seq) {
     last_seqs_t *all = direct->multi;
-    if (seq < direct->asked.seq) {
-        return;
-    }
-    all->too_many = all->too_many || all->count == MULTI_RESULTS_MAX;
-    if (!all->too_many) {
-        all->seqs[all->count++] = seq;
-    }
+    all->too_many = all->too_many || !found_seqs_add(&all->found, seq);
 }
 
 static bool collect_last(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
@@ -293,26 +291,16 @@ static bool collect_last(void *context, bytes_t subject, uint64_t count, uint64_
     return !all->too_many && !all->failed;
 }
 
-static int numbers_order(const void *left, const void *right) {
-    uint64_t a = *(const uint64_t *)left;
-    uint64_t b = *(const uint64_t *)right;
-    return (a > b) - (a < b);
-}
-
 static bool direct_is_collected(direct_t *direct) {
     last_seqs_t *all = direct->multi;
-    if (all->count == 0) {
+    if (all->found.count == 0) {
         return direct_is_over(direct, "404 No Results");
     }
-    qsort(all->seqs, all->count, sizeof(*all->seqs), numbers_order);
-    uint32_t distinct = 0;
-    for (uint32_t i = 0; i < all->count; i++) {
-        if (distinct == 0 || all->seqs[i] != all->seqs[distinct - 1]) {
-            all->seqs[distinct++] = all->seqs[i];
-        }
+    if (!found_seqs_settle(&all->found)) {
+        return direct_is_over(direct, "413 Too Many Results");
     }
-    all->count = distinct;
-    direct->pending = distinct;
+    all->first = all->next = found_seqs_below(&all->found, direct->asked.seq);
+    direct->pending = all->found.count - all->first;
     direct->stage = DIRECT_SEND_MULTI;
     return false;
 }
@@ -321,7 +309,14 @@ static bool direct_is_collected(direct_t *direct) {
 static status_t walk_some(direct_t *direct) {
     last_seqs_t *all = direct->multi;
     if (all->walk == NULL) {
-        all->walk = store_walk_open(direct->stream->store, direct->asked.multi[all->filter]);
+        bytes_t filter;
+        bytes_t filters = bytes_of(all->filters.at, (uint32_t)all->filters.size);
+        all->filters_done = !direct_request_filter(&direct->asked, filters, &all->filters_at, &filter);
+        if (all->filters_done) {
+            return STATUS_OK;
+        }
+        all->literal = !subject_has_wildcard(filter);
+        all->walk = store_walk_open(direct->stream->store, filter);
         if (all->walk == NULL) {
             return STATUS_NO_MEMORY;
         }
@@ -330,16 +325,14 @@ static status_t walk_some(direct_t *direct) {
     if (status == STATUS_OK) {
         store_walk_close(all->walk);
         all->walk = NULL;
-        all->filter++;
     }
     return all->failed ? STATUS_NO_MEMORY : status;
 }
 
 static bool step_walk(direct_t *direct) {
     last_seqs_t *all = direct->multi;
-    bool literal = true;
-    while (literal && all->filter < direct->asked.multi_count) {
-        literal = !subject_has_wildcard(direct->asked.multi[all->filter]);
+    uint32_t budget = MULTI_LITERALS;
+    for (all->literal = true; all->literal && !all->filters_done && budget > 0; budget--) {
         status_t status = walk_some(direct);
         if (all->too_many) {
             return direct_is_over(direct, "413 Too Many Results");
@@ -350,7 +343,7 @@ static bool step_walk(direct_t *direct) {
     }
     if (all->names.size != 0) {
         direct->stage = DIRECT_BEFORE;
-    } else if (all->walk == NULL && all->filter == direct->asked.multi_count) {
+    } else if (all->filters_done) {
         return direct_is_collected(direct);
     }
     return false;
@@ -402,11 +395,11 @@ static bool step_send_multi(direct_t *direct) {
     uint64_t bound = bytes_bound(direct);
     uint64_t stop = direct->bytes + SEND_BYTES;
     while (direct->bytes < stop) {
-        if (all->next == all->count || direct->bytes >= bound || direct_crowded(direct)
-            || (direct->asked.batch != 0 && all->next == direct->asked.batch)) {
+        if (all->next == all->found.count || direct->bytes >= bound || direct_crowded(direct)
+            || (direct->asked.batch != 0 && all->next - all->first == direct->asked.batch)) {
             return end_batch(direct);
         }
-        uint64_t seq = all->seqs[all->next++];
+        uint64_t seq = all->found.seqs[all->next++];
         stored_message_t message;
         direct->pending--;
         if (store_read(direct->stream->store, seq, &message) != STATUS_OK) {
@@ -445,6 +438,7 @@ static void direct_end(direct_t *direct) {
     if (direct->multi != NULL) {
         store_walk_close(direct->multi->walk);
         buffer_free(&direct->multi->names);
+        buffer_free(&direct->multi->filters);
         free(direct->multi);
     }
 }
@@ -509,16 +503,21 @@ static void direct_run(direct_t *direct, bool cheap) {
 }
 
 static void get_multi(direct_t *direct) {
-    if (job_refused(direct->js, direct->stream->account)) {
-        answer_status(direct, DIRECT_BUSY);
-        return;
-    }
-    direct->multi = calloc(1, sizeof(*direct->multi));
+    const direct_request_t *asked = &direct->asked;
+    bool refused = job_refused(direct->js, direct->stream->account);
+    direct->multi = refused ? NULL : calloc(1, sizeof(*direct->multi));
     if (direct->multi == NULL) {
         answer_status(direct, DIRECT_BUSY);
         return;
     }
     buffer_init(&direct->multi->names, NAMES_BYTES_MAX);
+    buffer_init(&direct->multi->filters, UINT32_MAX);
+    buffer_count(&direct->multi->filters, &direct->js->filters);
+    if (buffer_append(&direct->multi->filters, asked->multi.at, asked->multi.size) != STATUS_OK) {
+        answer_status(direct, DIRECT_BUSY);
+        direct_end(direct);
+        return;
+    }
     direct->upto = multi_upto(direct);
     direct->stage = DIRECT_WALK;
     direct_run(direct, false);
@@ -552,12 +551,12 @@ static void direct_body(direct_t *direct, bytes_t body) {
         answer_status(direct, "408 Empty Request");
     } else if (!direct_request_read(&direct->asked, body)) {
         answer_status(direct, "408 Malformed Request");
-    } else if (asked->seq == 0 && asked->last_by.size == 0 && asked->next_by.size == 0 && !asked->has_multi
+    } else if (asked->seq == 0 && asked->last_by.size == 0 && asked->next_by.size == 0 && asked->multi.size == 0
                && !asked->has_time) {
         answer_status(direct, "408 Empty Request");
     } else if (direct_request_conflicts(asked)) {
         answer_status(direct, "408 Bad Request");
-    } else if (asked->has_multi) {
+    } else if (asked->multi.size != 0) {
         get_multi(direct);
     } else {
         get_messages(direct);
@@ -590,8 +589,8 @@ void js_direct(js_t *js, stream_t *stream, const message_t *message) {
         return;
     }
     const direct_request_t *asked = &direct.asked;
-    if (asked->seq != 0 || asked->last_by.size != 0 || asked->next_by.size != 0 || asked->has_multi || asked->has_time
-        || asked->batch != 0) {
+    if (asked->seq != 0 || asked->last_by.size != 0 || asked->next_by.size != 0 || asked->multi.size != 0
+        || asked->has_time || asked->batch != 0) {
         answer_status(&direct, "408 Bad Request");
         return;
     }

@@ -52,29 +52,55 @@ static bool json_unescape(direct_request_t *request, bytes_t raw, bytes_t *out) 
     return true;
 }
 
-/* ["a","b"], already known to be valid JSON. */
+/* The next item of ["a","b",null], already known to be valid JSON: between the quotes, none of null. false: no more, or
+ * (*bad) an item of another kind. */
+static bool next_item(bytes_t array, uint32_t *at, bytes_t *item, bool *bad) {
+    while (*at < array.size && (array.at[*at] == '[' || array.at[*at] == ',' || array.at[*at] <= ' ')) {
+        ++*at;
+    }
+    *bad = false;
+    if (*at >= array.size || array.at[*at] == ']') {
+        return false;
+    }
+    *item = BYTES_NONE;
+    if (array.at[*at] == 'n') {
+        *at += 4;
+        return true;
+    }
+    *bad = array.at[*at] != '"';
+    uint32_t start = ++*at;
+    while (*at < array.size && array.at[*at] != '"') {
+        *at += array.at[*at] == '\\' ? 2 : 1;
+    }
+    *bad = *bad || *at >= array.size;
+    if (!*bad) {
+        *item = bytes_of(array.at + start, *at - start);
+        ++*at;
+    }
+    return !*bad;
+}
+
 static bool request_filters(direct_request_t *request, bytes_t array) {
     uint32_t at = 1;
-    while (at < array.size) {
-        if (array.at[at] == ']' || array.at[at] == ',' || array.at[at] <= ' ') {
-            at++;
-            continue;
-        }
-        if (array.at[at] != '"' || request->multi_count == MULTI_FILTERS_MAX) {
-            return false;
-        }
-        uint32_t start = ++at;
-        while (at < array.size && array.at[at] != '"') {
-            at += array.at[at] == '\\' ? 2 : 1;
-        }
-        if (at >= array.size
-            || !json_unescape(request, bytes_of(array.at + start, at - start),
-                              &request->multi[request->multi_count++])) {
-            return false;
-        }
-        at++;
+    bytes_t item;
+    bool bad;
+    while (next_item(array, &at, &item, &bad)) {
+        request->multi = array;
     }
-    return true;
+    return !bad;
+}
+
+bool direct_request_filter(direct_request_t *request, bytes_t multi, uint32_t *at, bytes_t *filter) {
+    bytes_t item;
+    bool bad;
+    *at = *at == 0 ? 1 : *at;
+    while (next_item(multi, at, &item, &bad)) {
+        request->text_size = 0;
+        if (item.size != 0 && json_unescape(request, item, filter)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool read_unsigned(const json_field_t *field, uint64_t *out) {
@@ -131,7 +157,7 @@ static bool request_field(direct_request_t *request, const json_field_t *field) 
         return field->kind == JSON_BOOL || field->kind == JSON_NULL;
     }
     if (json_named(field, "multi_last")) {
-        request->has_multi = field->kind == JSON_ARRAY;
+        request->multi = BYTES_NONE;
         return field->kind == JSON_NULL || (field->kind == JSON_ARRAY && request_filters(request, field->value));
     }
     return true;
@@ -162,8 +188,8 @@ bool direct_request_read(direct_request_t *request, bytes_t body) {
 bool direct_request_conflicts(const direct_request_t *request) {
     bool last = request->last_by.size != 0;
     return (request->seq != 0 && last) || (request->seq != 0 && request->has_time) || (request->has_time && last)
-           || (last && request->next_by.size != 0) || (last && request->batch != 0) || (last && request->has_multi)
-           || (request->next_by.size != 0 && request->has_multi)
+           || (last && request->next_by.size != 0) || (last && request->batch != 0)
+           || (last && request->multi.size != 0) || (request->next_by.size != 0 && request->multi.size != 0)
            || (request->up_to_seq != 0 && request->has_up_to_time);
 }
 
@@ -176,7 +202,4 @@ static void slice_moved(bytes_t *slice, const direct_request_t *to, const direct
 void direct_request_moved(direct_request_t *to, const direct_request_t *from) {
     slice_moved(&to->last_by, to, from);
     slice_moved(&to->next_by, to, from);
-    for (uint32_t i = 0; i < to->multi_count; i++) {
-        slice_moved(&to->multi[i], to, from);
-    }
 }

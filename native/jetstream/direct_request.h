@@ -7,15 +7,13 @@
 
 #include "base/bytes.h"
 
-#define MULTI_FILTERS_MAX 64u
 #define REQUEST_TEXT_MAX 4096u
 
 typedef struct direct_request {
     bytes_t last_by; /* these point into text */
     bytes_t next_by;
-    bytes_t multi[MULTI_FILTERS_MAX];
-    uint32_t multi_count;
-    bool has_multi;
+    bytes_t
+        multi; /* the array of multi_last as it is in the body, which the caller keeps; none where it has no items */
     bool has_time;
     bool has_up_to_time;
     bool no_header;
@@ -32,6 +30,9 @@ typedef struct direct_request {
 /* *request: zeros (but for text). false: malformed. */
 bool direct_request_read(direct_request_t *request, bytes_t body);
 bool direct_request_conflicts(const direct_request_t *request);
+/* The next subject of multi_last, which uses the request's text until the next call; *at: offset, 0 before the first.
+ * An item that can be no subject, "" too, is left out. false: there are no more. */
+bool direct_request_filter(direct_request_t *request, bytes_t multi, uint32_t *at, bytes_t *filter);
 /* *to is a copy of *from: its slices are to point into its own text. */
 void direct_request_moved(direct_request_t *to, const direct_request_t *from);
 

@@ -22,6 +22,8 @@
 #include "store/commit.h"
 #include "store/store.h"
 
+#define FILTERS_BYTES_MAX (UINT64_C(64) << 20)
+
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static status_t store_start(js_t *js, uint32_t which, const char *directory, char *reason) {
@@ -53,6 +55,7 @@ status_t js_open(js_t *js, const char *directory, const char *memory_directory, 
     buffer_init(&js->scratch, UINT64_C(1) << 32);
     buffer_init(&js->counted, UINT64_C(1) << 32);
     buffer_init(&js->sourced, UINT64_C(1) << 32);
+    js->filters = (share_t){.limit = FILTERS_BYTES_MAX};
     if (js->limits->jetstream == 0) {
         return STATUS_OK;
     }

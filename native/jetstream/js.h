@@ -72,6 +72,7 @@ struct js {
     ingest_t *ingests;
     open_batches_t *fast;   /* NULL until the first fast batch */
     open_batches_t *atomic; /* likewise */
+    share_t filters;        /* of direct gets under way, multi_last */
     share_t staged;         /* messages of atomic batches that are not committed */
     buffer_t counted;       /* a counter's payload */
     buffer_t sourced;       /* and its header, when it comes from a source */
