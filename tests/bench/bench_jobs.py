@@ -196,6 +196,7 @@ def memory_of_tree(pid: int, without: int) -> int:
 
 def watched(server: servers.Server, work: Callable[[], float]) -> tuple[float, int, int]:
     """What some work returns, and the most memory meanwhile: Spark's, and the server's beside its mapped files."""
+    assert server.process is not None
     most, most_of_server, ended, pid = 0, 0, threading.Event(), server.process.pid
 
     def watch() -> None:
