@@ -60,7 +60,7 @@ async def look(server: servers.Server, authority: Authority, certificate: Path, 
     varz, connz = report(server, "/varz"), report(server, "/connz?auth=1")
     await plain.close()
     await web.close()
-    names = ("tls_required", "tls_verify", "tls_timeout", "tls_cert_not_after")
+    names = ("tls_required", "tls_verify", "tls_timeout", "tls_cert_not_after", "auth_timeout")
     found = [{name: part.get(name) for name in names} for part in (varz, varz["leaf"])]
     for one in found[1:]:
         one.pop("tls_timeout")
@@ -92,3 +92,25 @@ def test_a_leafs_certificate_is_its_login(tmp_path: Path) -> None:
                 links = [one["account"] for one in report(hub, "/leafz")["leafs"]]
                 time.sleep(0.1)
     assert ["B"] == links
+
+
+TIMEOUTS = (
+    "authorization { user: a, password: b }\nleafnodes { port: {leaf_port} }\n",
+    "{tls}\nauthorization { user: a, password: b, timeout: 1 }\n"
+    "leafnodes { port: {leaf_port}, authorization { user: c, password: d, timeout: 3 } }\n",
+    "{tls}\nauthorization { user: a, password: b }\n"
+    "leafnodes { port: {leaf_port}, authorization { user: c, password: d }, {tls} }\n",
+)
+
+
+@pytest.mark.parametrize("text", TIMEOUTS)
+def test_a_login_may_take_as_long_as_with_nats_server(text: str, tmp_path: Path) -> None:
+    """What is configured; else two seconds, or one more than the handshake may take."""
+    tls, seen = block(Authority(tmp_path), "server"), []
+    for kind in servers.KINDS:
+        with servers.running(
+            kind, "port: {port}\nhttp: '127.0.0.1:{http_port}'\n" + text.replace("{tls}", tls)
+        ) as server:
+            varz = report(server, "/varz")
+            seen.append((varz["auth_timeout"], varz["leaf"]["auth_timeout"]))
+    assert seen[0] == seen[1]

@@ -14,6 +14,7 @@ from leafd import native_types as t
 from leafd.accounts.graph import Graph, Numbers, compile_graph
 from leafd.auth.policy import Policy, compile_leaf_policy, compile_policy, compile_web_policy
 from leafd.config.schema.server import ServerConfig
+from leafd.config.schema.tls import login_timeout
 from leafd.daemon.client import Terms
 from leafd.daemon.handshakes import CLIENTS, LEAFS, secure_of
 from leafd.daemon.leaf_logins import LeafTerms
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from leafd.jetstream.catalogue import Settings
 
 SECOND: Final = 1_000_000_000
-AUTHENTICATION_NS: Final = 2 * SECOND
-"""How long a login may take where the configuration does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,7 @@ class Compiled:
     @property
     def client_terms(self) -> Terms:
         """By which clients log in."""
-        authorization = self.config.authorization
-        timeout_ns = authorization.timeout if authorization else AUTHENTICATION_NS
+        timeout_ns = login_timeout(self.config.authorization, self.config.tls)
         terms = Terms(
             self.policy,
             self.graph,
@@ -120,7 +118,7 @@ class Compiled:
     def leaf_terms(self) -> LeafTerms:
         """By which leaf nodes log in."""
         authorization = self.config.leafnodes.authorization if self.config.leafnodes else None
-        timeout_ns = authorization.timeout if authorization else AUTHENTICATION_NS
+        timeout_ns = login_timeout(authorization, self.config.leafnodes.tls if self.config.leafnodes else None)
         own = authorization is not None and bool(authorization.users or authorization.user or authorization.nkey)
         web = self.config.websocket
         web_policy = None

@@ -16,7 +16,7 @@ from typing import Any, Final
 from leafd import native_types as t
 from leafd.config.differences import settings
 from leafd.config.schema.sharing import is_literal, valid
-from leafd.config.schema.tls import DEFAULT_TIMEOUT, Tls
+from leafd.config.schema.tls import DEFAULT_TIMEOUT, Tls, login_timeout
 from leafd.config.schema.websocket import WebSocket
 from leafd.monitor import subscriptions
 from leafd.monitor.account_report import shared
@@ -55,7 +55,7 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
         "http_port": facts.monitor[1] if facts.monitor and not secure else 0,
         "http_base_path": config.http_base_path,
         "https_port": facts.monitor[1] if facts.monitor and secure else 0,
-        "auth_timeout": (config.authorization.timeout if config.authorization else 2 * SECOND) / SECOND,
+        "auth_timeout": login_timeout(config.authorization, config.tls) / SECOND,
         "max_control_line": config.max_control_line,
         "max_payload": config.max_payload,
         "max_pending": config.max_pending,
@@ -146,8 +146,9 @@ def _leaf_block(facts: Facts) -> dict[str, Any]:
     leafnodes = facts.config.leafnodes
     block: dict[str, Any] = {}
     if facts.leaf is not None:
-        tls = leafnodes.tls if leafnodes is not None else None
-        block = {"host": facts.leaf[0], "port": facts.leaf[1], "auth_timeout": 2, "tls_timeout": _tls_timeout(tls)}
+        tls, own = (leafnodes.tls, leafnodes.authorization) if leafnodes is not None else (None, None)
+        block = {"host": facts.leaf[0], "port": facts.leaf[1], "auth_timeout": login_timeout(own, tls) / SECOND}
+        block["tls_timeout"] = _tls_timeout(tls)
         if tls is not None:
             block |= _tls_flags(tls, required=True) | _not_after(tls)
     remotes = leafnodes.remotes if leafnodes is not None else ()

@@ -37,7 +37,12 @@ class LeafAuthorization(Section):
     )
     nkey: Text = option("", "A public nkey (U...) in place of name and password.", takes=Takes.LIVE)
     account: Text = option("$G", "The account here that it is linked to.", takes=Takes.LIVE)
-    timeout: Duration = option(2 * SECOND, "How long may a leaf take to log in?", takes=Takes.LIVE, gt=0)
+    timeout: Duration = option(
+        2 * SECOND,
+        "How long may a leaf take to log in? With TLS a second more than the handshake, unless set.",
+        takes=Takes.LIVE,
+        gt=0,
+    )
     users: tuple[LeafUser, ...] = option((), "Several logins, each a block.", takes=Takes.LIVE)
     proxy_required: Any = later("proxies that log in for leaves are not in this build", refuse=True)
 

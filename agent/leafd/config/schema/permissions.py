@@ -195,7 +195,12 @@ class Authorization(Section):
         aliases=("default_permission", "permissions"),
         takes=Takes.LIVE,
     )
-    timeout: Duration = option(2 * SECOND, "How long may a client take to log in?", takes=Takes.LIVE, gt=0)
+    timeout: Duration = option(
+        2 * SECOND,
+        "How long may a client take to log in? With TLS a second more than the handshake, unless set.",
+        takes=Takes.LIVE,
+        gt=0,
+    )
     auth_callout: AuthCallout | None = option(
         None, "Have logins judged by a service of your own.", aliases=("auth_hook",), takes=Takes.LIVE
     )

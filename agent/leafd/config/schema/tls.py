@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from leafd.config.tls_files import Material, TlsOptions
 
 DEFAULT_TIMEOUT: Final = 2 * SECOND
+"""Of a handshake, and of a login without one."""
 FALLBACK_DELAY: Final = SECOND // 20
 """How long handshake_first: auto waits for the client to begin."""
 _STORE: Final = "certificate stores are a matter of Windows: use cert_file and key_file"
@@ -242,3 +243,11 @@ class Tls(Section):
 
     def __eq__(self, other: object) -> bool:
         return super().__eq__(other) is True and isinstance(other, Tls) and self.material == other.material
+
+
+def login_timeout(authorization: Section | None, tls: Tls | None) -> int:
+    """How long a login may take: what the listener's authorization says, or a second more than its handshake may."""
+    if authorization is not None and "timeout" in authorization.given:
+        found: int = authorization.timeout  # type: ignore[attr-defined]
+        return found
+    return DEFAULT_TIMEOUT if tls is None else (tls.timeout or DEFAULT_TIMEOUT) + SECOND
