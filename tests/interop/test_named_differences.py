@@ -1,0 +1,281 @@
+"""Lines of differences.md that need a file, a clock or a reload to be seen: what leafd does, and what nats-server does.
+
+Each test plays the same at both and names what is expected of either. What does not live here: differences that a
+conversation shows (tests/wire, `ours` and `theirs`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import signal
+import socket
+import ssl
+import struct
+import time
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import servers
+from tests.certificates import Authority, Issued
+from tests.interop.test_websocket_told import Browser
+
+PATIENCE_S = 30.0
+
+
+class Line:
+    """A bare connection that is logged in and asks."""
+
+    def __init__(self, server: servers.Server) -> None:
+        self.stream = socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)
+        self.heard = b""
+        self.say(b'CONNECT {"verbose":false,"headers":true}\r\nSUB answer 1\r\nPING\r\n')
+        self.until(b"PONG\r\n")
+
+    def say(self, text: bytes) -> None:
+        self.stream.sendall(text)
+
+    def until(self, end: bytes) -> bytes:
+        while end not in self.heard:
+            some = self.stream.recv(65536)
+            assert some, self.heard
+            self.heard += some
+        found, self.heard = self.heard, b""
+        return found
+
+    def ask(self, subject: str, body: object = "") -> dict[str, Any]:
+        """One request of the JetStream API, and its answer."""
+        text = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        self.say(b"PUB %s answer %d\r\n%s\r\n" % (subject.encode(), len(text), text))
+        said = self.until(b"}\r\n")
+        answer: dict[str, Any] = json.loads(said[said.index(b"{") :])
+        return answer
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+STORE = 'listen: 127.0.0.1:{port}\njetstream { store_dir: "{store}", max_mem: 64M, max_file: 1G }\n'
+MARKS = (b"b9d1-the-bytes-that-are-looked-for-77ae", b"0c3f-others-that-no_erase-is-set-for-18d2")
+
+
+def on_disk(server: servers.Server, mark: bytes) -> bool:
+    """Whether these bytes are in any file of the store."""
+    return any(mark in file.read_bytes() for file in (server.directory / "store").rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_a_removed_messages_bytes(kind: str) -> None:
+    """leafd leaves them on the disk, whatever no_erase says; nats-server overwrites them unless it is set."""
+    with servers.running(kind, STORE) as server:
+        line = Line(server)
+        assert "error" not in line.ask("$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+        for name in MARKS:
+            line.ask("s", name.decode())
+        line.ask("s", "behind them")
+        for seq, no_erase in ((1, False), (2, True)):
+            assert line.ask("$JS.API.STREAM.MSG.DELETE.S", {"seq": seq, "no_erase": no_erase})["success"]
+        line.close()
+        server.stop()
+        assert [kind == servers.LEAFD, True] == [on_disk(server, mark) for mark in MARKS]
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_a_stream_that_is_made_again_at_once(kind: str) -> None:
+    """leafd's is empty, also where the server is killed right behind the answer. What nats-server's has then depends on
+    how far its removal of the files was: mostly nothing."""
+    config = {"name": "S", "subjects": ["s"]}
+    with servers.running(kind, STORE) as server:
+        line = Line(server)
+        line.ask("$JS.API.STREAM.CREATE.S", config)
+        line.say(b"PUB s 4\r\nbody\r\n" * 1000)
+        assert 1001 == line.ask("s", "last")["seq"]
+        assert line.ask("$JS.API.STREAM.DELETE.S")["success"]
+        assert 0 == line.ask("$JS.API.STREAM.CREATE.S", config)["state"]["messages"] or kind == servers.REFERENCE
+        line.close()
+        server.kill()
+        server.start()
+        line = Line(server)
+        found = line.ask("$JS.API.STREAM.INFO.S")
+        line.close()
+        if kind == servers.LEAFD:
+            assert (0, 0) == (found["state"]["messages"], found["state"]["last_seq"])
+        else:
+            assert found.get("state", {}).get("messages", 0) <= 1001
+
+
+LOGIN = "listen: 127.0.0.1:{port}\nauthorization { users: [ {user: a, password: %s} ] }\n"
+HASHED = "$2a$04$nHKVcJ9b9XKYrBu6xYGJDekFlhJ2kp5xlyCr2t9WpZ1KnZNN7dPAe"  # of nobody's password
+
+
+@pytest.mark.parametrize(("kind", "late"), [(servers.LEAFD, True), (servers.REFERENCE, False)])
+def test_who_guesses_at_a_hashed_password_waits(kind: str, late: bool) -> None:
+    """From the sixth wrong one on, an address is refused a second late; by nats-server at once."""
+    took = []
+    with servers.running(kind, LOGIN % HASHED) as server:
+        for _ in range(8):
+            with socket.create_connection(("127.0.0.1", server.port), PATIENCE_S) as stream:
+                began = time.monotonic()
+                stream.sendall(b'CONNECT {"user":"a","pass":"wrong"}\r\nPING\r\n')
+                said = b""
+                with contextlib.suppress(ConnectionResetError):
+                    while some := stream.recv(4096):
+                        said += some
+                assert b"Authorization Violation" in said
+                took.append(time.monotonic() - began)
+    assert min(took[:5]) < 0.9
+    assert late == (min(took[5:]) >= 0.9)
+
+
+@pytest.mark.parametrize(("kind", "least_s", "most_s"), [(servers.LEAFD, 0.45, 1.9), (servers.REFERENCE, 1.9, 99)])
+def test_how_long_a_leaf_waits_before_it_dials_again(kind: str, least_s: float, most_s: float) -> None:
+    """A link was up and is cut. leafd: a quarter to three quarters of reconnect; nats-server: all of it."""
+    hub_text = "listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{http_port}\n"
+    hub_text += "leafnodes { port: {leaf_port}, no_advertise: true }\n"  # each dial comes here
+    with servers.running(servers.REFERENCE, hub_text) as hub, socket.create_server(("127.0.0.1", 0)) as between:
+        between.settimeout(PATIENCE_S)
+        remote = f"nats-leaf://127.0.0.1:{between.getsockname()[1]}"
+        text = f"listen: 127.0.0.1:{{port}}\nleafnodes {{ reconnect: '2s', remotes: [ {{ url: '{remote}' }} ] }}\n"
+        with servers.running(kind, text):
+            waits, cut = [], 0.0
+            for _ in range(3):
+                near, _ = between.accept()
+                waits.append(time.monotonic() - cut)
+                with near, socket.create_connection(("127.0.0.1", hub.ports["leaf_port"])) as far:
+                    pass_on_until_linked(near, far, hub)
+                cut = time.monotonic()
+                wait_until(lambda: links(hub) == 0)
+    assert least_s <= min(waits[1:]) < most_s
+
+
+def pass_on_until_linked(near: socket.socket, far: socket.socket, hub: servers.Server) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while links(hub) == 0:
+        assert time.monotonic() < deadline
+        for source in select.select((near, far), (), (), 0.02)[0]:
+            (far if source is near else near).sendall(source.recv(65536))
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def links(server: servers.Server) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/leafz", timeout=PATIENCE_S) as answer:
+        return int(json.load(answer)["leafnodes"])
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def issued(authority: Authority) -> Issued:
+    return authority.issue("server")
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_behind_a_proxy_the_handshake_may_come_first(
+    kind: str, authority: Authority, issued: Issued, tmp_path: Path
+) -> None:
+    """proxy_protocol with handshake_first: auto. Who comes with a header begins with the handshake; who comes without
+    one and waits is greeted by nats-server, and has to speak first with leafd."""
+    tls = f"tls {{ cert_file: '{issued.certificate}', key_file: '{issued.key}', handshake_first: auto, timeout: 20 }}\n"
+    server = servers.make(kind, "listen: 127.0.0.1:{port}\nproxy_protocol: true\n" + tls, tmp_path)
+    server._wait_until_it_speaks = lambda: wait_until(lambda: "Server is ready" in server.log)  # type: ignore[method-assign]
+    server.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), 3) as stream:
+            if kind == servers.LEAFD:
+                with pytest.raises(TimeoutError):
+                    stream.recv(4)
+            else:
+                assert b"INFO" == stream.recv(4)
+        with socket.create_connection(("127.0.0.1", server.port), PATIENCE_S) as stream:
+            stream.sendall(b"PROXY TCP4 192.0.2.1 198.51.100.2 40001 4222\r\n")
+            trusting = ssl.create_default_context(cafile=str(authority.certificate))
+            with trusting.wrap_socket(stream, server_hostname="localhost") as safe:
+                assert b"INFO" == safe.recv(4)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+@pytest.mark.parametrize("trusts", [True, False])
+def test_a_remote_trusts_whom_the_machine_trusts(
+    kind: str, trusts: bool, authority: Authority, hub: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a tls block of the remote the hub's certificate is looked for among the machine's authorities."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate) if trusts else "/dev/null")
+    remote = f"tls://localhost:{hub.ports['leaf_port']}"
+    text = f"listen: 127.0.0.1:{{port}}\nleafnodes {{ reconnect: '300ms', remotes: [ {{ url: '{remote}' }} ] }}\n"
+    wait_until(lambda: links(hub) == 0)
+    with servers.running(kind, text) as leaf:
+        wait_until(lambda: links(hub) == 1 or "certificate" in leaf.log)
+        assert trusts == (links(hub) == 1)
+
+
+@pytest.fixture(scope="module")
+def hub(issued: Issued) -> Iterator[servers.Server]:
+    """One whose leafs come over TLS."""
+    tls = f"tls {{ cert_file: '{issued.certificate}', key_file: '{issued.key}', timeout: 20 }}"
+    text = f"listen: 127.0.0.1:{{port}}\nhttp: 127.0.0.1:{{http_port}}\nleafnodes {{ port: {{leaf_port}}, {tls} }}\n"
+    with servers.running(servers.REFERENCE, text) as server:
+        yield server
+
+
+DEFLATE = "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover"
+WEB = """
+listen: 127.0.0.1:{port}
+http: 127.0.0.1:{http_port}
+max_payload: 16384
+websocket { listen: '127.0.0.1:{web_port}', no_tls: true, compression: true, advertise: 'far.example:443' }
+"""
+ONE = b"PUB x 1000\r\n" + bytes(1000) + b"\r\n"
+
+
+def frame(payload: bytes) -> bytes:
+    """A compressed message of the client."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = (packer.compress(payload) + packer.flush(zlib.Z_SYNC_FLUSH))[:-4]
+    return b"\xc2\xfe" + struct.pack(">H", len(packed)) + bytes(4) + packed
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_what_a_compressed_message_may_become(kind: str) -> None:
+    """One of many messages: eight times max_payload with leafd, max_payload with nats-server."""
+    with servers.running(kind, WEB) as server:
+        for times, taken in ((0.9, True), (7, kind == servers.LEAFD), (40, False)):
+            browser = Browser(server.ports["web_port"], DEFLATE)
+            browser.stream.sendall(frame(b'CONNECT {"verbose":false}\r\nSUB y 1\r\n'))
+            with contextlib.suppress(OSError):
+                browser.stream.sendall(frame(ONE * int(16384 * times / len(ONE)) + b"PUB y 4\r\ncame\r\n"))
+                browser.until(b"came")
+            browser.close()
+            assert taken == (b"came" in browser.heard), times
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+@pytest.mark.parametrize(("old", "new"), [("127.0.0.1:{web}", "127.0.0.1:1"), ("no_tls: true, ", "no_tls: false, ")])
+def test_what_of_websocket_takes_a_restart(kind: str, old: str, new: str) -> None:
+    """Its address and no_tls cannot be reloaded; what is advertised is shown."""
+    with servers.running(kind, WEB) as server:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/varz", timeout=30) as answer:
+            assert "far.example:443" == json.load(answer)["websocket"]["advertise"]
+        file = server.directory / "server.conf"
+        text = file.read_text()
+        file.write_text(text.replace(old.replace("{web}", str(server.ports["web_port"])), new))
+        assert file.read_text() != text
+        assert server.process is not None
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "Failed to reload server configuration" in server.log)
