@@ -23,7 +23,7 @@ from tests.certificates import Authority
 from tests.interop.jwt_peer import HEAD, VIOLATION, Peer, close_all
 from tests.interop.test_operator import reload, with_token
 from tests.jwts import Account, Key, Operator, encode
-from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
+from tests.servers import KINDS, LEAFD, REFERENCE, Server, ServerDied, running
 
 both = pytest.mark.parametrize("kind", KINDS)
 FULL = """
@@ -400,6 +400,35 @@ def test_accounts_by_https(kind: str, tmp_path: Path) -> None:
             with running(kind, HEAD + trusts_another) as server:
                 assert [VIOLATION, "closed"] == Peer(server, account.user("u")).lines()
             assert not asked
+
+
+@both
+@pytest.mark.parametrize(("word", "taken_by_reference"), [
+    ("curve_preferences: [CurveP384]", False), (f'pinned_certs: ["{"ab" * 32}"]', True),
+    ("cipher_suites: [TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256]", False),
+])  # fmt: skip
+def test_what_of_resolver_tls_has_no_effect(kind: str, word: str, taken_by_reference: bool, tmp_path: Path) -> None:
+    """An account server with TLS 1.2, one suite and one group: leafd asks it whatever of these its configuration names;
+    nats-server does not start where it offers others. Neither looks at pinned_certs there."""
+    operator, authority = Operator(), Authority(tmp_path)
+    account, own = operator.account("A"), authority.issue("accounts")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(str(own.certificate), str(own.key))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
+    context.set_ecdh_curve("prime256v1")
+    with account_server(operator, context) as (url, asked):
+        configuration = (
+            f"operator: {operator.token()}\nsystem_account: {operator.system.public}\nresolver: URL({url})\n"
+            f'resolver_tls {{ ca_file: "{authority.certificate}", {word} }}\n'
+        )
+        if kind == LEAFD or taken_by_reference:
+            with running(kind, HEAD + configuration) as server:
+                assert [] == Peer(server, account.user("u")).lines()
+            assert account.public in asked
+        else:
+            with pytest.raises(ServerDied), running(kind, HEAD + configuration):
+                pass
 
 
 def test_a_box_starts_while_its_account_server_cannot_be_reached() -> None:
