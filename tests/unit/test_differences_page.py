@@ -13,6 +13,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "packaging" / "doc" / "differences.md"
 TESTS: Final = ROOT / "tests"
 
+NAMED: Final = "interop/test_named_differences.py::"
 PROOFS: Final[dict[str, tuple[str, ...]]] = {
     # ---- who publishes
     "An acknowledgement means: on disk": (
@@ -53,8 +54,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Stored records carry checksums": ("crash/test_damage.py::test_damage_loses_nothing_and_is_told",),
     # ---- who uses the JetStream API
-    "A stream that is deleted and made again": ("interop/test_named_differences.py::test_a_stream_that_is_made_again_at_once",),
-    "STREAM.MSG.DELETE overwrites nothing": ("interop/test_named_differences.py::test_a_removed_messages_bytes",),
+    "A stream that is deleted and made again": (f"{NAMED}test_a_stream_that_is_made_again_at_once",),
+    "STREAM.MSG.DELETE overwrites nothing": (f"{NAMED}test_a_removed_messages_bytes",),
     "Long work on a stream": (
         "native/test_plane_jobs.c: long work is answered once and whole, and others are served between its steps",
         "native/test_jetstream.c: an expectation about many subjects takes several turns, "
@@ -100,9 +101,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "What a user's JWT from an auth callout": (
         "interop/test_callout.py::test_restrictions_hold", "interop/test_callout.py::test_reload",
     ),
-    "After five wrong hashed passwords": ("interop/test_named_differences.py::test_who_guesses_at_a_hashed_password_waits",),
+    "After five wrong hashed passwords": (f"{NAMED}test_who_guesses_at_a_hashed_password_waits",),
     # ---- who runs leaf links
-    "A redial after a lost link": ("interop/test_named_differences.py::test_how_long_a_leaf_waits_before_it_dials_again",),
+    "A redial after a lost link": (f"{NAMED}test_how_long_a_leaf_waits_before_it_dials_again",),
     "A message or an interest that a link": ("wire/leaf/client-verbs.wire",),
     "Who a user of the hub is": ("interop/test_leaf.py::test_users_are_told_by_their_own_server_who_they_are",),
     "Queue weights are capped": ("wire/leaf/queue-weight.wire",),
@@ -120,7 +121,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_proxied.py::test_connections_have_the_address_that_the_proxy_tells",
         "interop/test_proxied.py::test_a_half_header_is_waited_for_some_seconds",
     ),
-    "With handshake_first: auto": ("interop/test_named_differences.py::test_behind_a_proxy_the_handshake_may_come_first",),
+    "With handshake_first: auto": (f"{NAMED}test_behind_a_proxy_the_handshake_may_come_first",),
     "OpenSSL does it": ("interop/test_tls_offer.py::test_every_port_offers_what_the_page_says",),
     "A failed handshake is one line": (
         "interop/test_tls.py::test_an_expired_certificate_is_told_in_one_line",
@@ -128,7 +129,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "A link that comes back within a day": ("interop/test_tls.py::test_a_link_that_comes_back_takes_up_its_session",),
     "10,000 idle connections take": ("bench/rows.py::idle_connections", "bench/wide.py"),  # figures of a quiet machine
-    "A remote of whose TLS the configuration": ("interop/test_named_differences.py::test_a_remote_trusts_whom_the_machine_trusts",),
+    "A remote of whose TLS the configuration": (f"{NAMED}test_a_remote_trusts_whom_the_machine_trusts",),
     "A CONNECT that has come twice": ("interop/test_known_logins.py::test_reports_know_each_login_at_once",),
     "The private key of a certificate": ("interop/test_secrets.py::test_a_core_dump_has_no_key",),
     "A certificate that has expired": (
@@ -140,8 +141,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Tested with a page in headless Chromium": ("interop/test_browser.py::test_a_page_of_a_browser_talks_to_it",),
     "handshake_timeout is 2 s": ("interop/test_websocket.py::test_who_never_asks_is_sent_away_and_others_are_served",),
     "A request for leaf links or MQTT": ("interop/test_websocket.py::test_requests_are_answered_as_by_the_reference",),
-    "A compressed message may become": ("interop/test_named_differences.py::test_what_a_compressed_message_may_become",),
-    "The listener's address and no_tls": ("interop/test_named_differences.py::test_what_of_websocket_takes_a_restart",),
+    "A compressed message may become": (f"{NAMED}test_what_a_compressed_message_may_become",),
+    "The listener's address and no_tls": (f"{NAMED}test_what_of_websocket_takes_a_restart",),
     # ---- JWTs
     "A pushed JWT that no trusted operator": (
         "interop/test_resolver.py::test_only_the_operator_can_sign_what_is_kept",
