@@ -188,6 +188,7 @@ static void tick_chores(plane_t *plane) {
             proxied_chores(plane, peer);
         }
     }
+    conn_scratch_idle(&plane->input);
     js_chores(&plane->js);
     replies_chores(plane);
     latency_chores(plane);

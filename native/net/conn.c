@@ -20,16 +20,6 @@
 #define READ_MIN (8u * 1024u)
 #define DISCARD_ROUNDS 16
 
-status_t conn_scratch_open(conn_scratch_t *scratch) {
-    scratch->at = malloc(CONN_SCRATCH_SIZE);
-    return scratch->at != NULL ? STATUS_OK : STATUS_NO_MEMORY;
-}
-
-void conn_scratch_close(conn_scratch_t *scratch) {
-    free(scratch->at);
-    scratch->at = NULL;
-}
-
 void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, const conn_shares_t *shares, void *tag) {
     *conn = (conn_t){.fd = fd, .tag = tag, .read_max = CONN_SCRATCH_SIZE, .transport = &transport_socket};
     conn->buffered.tag = tag;
@@ -213,6 +203,7 @@ status_t conn_want(conn_t *conn, loop_t *loop, bool reading) {
 }
 
 status_t conn_read(conn_t *conn, loop_t *loop, conn_scratch_t *scratch, uint32_t need, bytes_t *input) {
+    conn_scratch_turn(scratch);
     status_t status = read_once(conn, scratch, need, input);
     /* Who cannot be watched any more would never be read again. */
     return status == STATUS_CLOSED || watch(conn, loop) == STATUS_OK ? status : STATUS_CLOSED;

@@ -25,16 +25,8 @@
 #include "base/status.h"
 #include "net/loop.h"
 #include "net/outq.h"
+#include "net/scratch.h"
 #include "net/transport.h"
-
-#define CONN_SCRATCH_SIZE (256u * 1024u)
-
-typedef struct conn_scratch {
-    uint8_t *at; /* CONN_SCRATCH_SIZE bytes, one for each thread */
-} conn_scratch_t;
-
-LEAF_MUST_USE status_t conn_scratch_open(conn_scratch_t *scratch);
-void conn_scratch_close(conn_scratch_t *scratch);
 
 typedef struct conn {
     int fd;

@@ -36,7 +36,7 @@
 #define OUTQ_MARK_BYTES 1024            /* frames between two marks are together at least so long */
 #define OUTQ_CONTROL_MAX (256u * 1024u) /* urgent bytes that may wait; more means the peer floods us with PINGs */
 #define OUTQ_KEEP_BYTES (64u * 1024u)   /* capacity kept while the connection is busy */
-#define OUTQ_IOVECS 32                  /* of one gathering; with shared pieces more may be left */
+#define OUTQ_IOVECS 72                  /* of one gathering; with shared pieces more may be left */
 
 typedef struct outq_piece {
     uint64_t at; /* it goes out when data is written up to here */

@@ -14,8 +14,9 @@
  * yet (output_holds). So healthy receivers do not fill the share, and it is those that do not read who are closed
  * when it is full (memory.c).
  *
- * A body that goes to many is made once and each queue refers to it. Small ones are copied: that costs less than
- * keeping count of them.
+ * The body of a large message goes out from where it was read (net/scratch.h), or, where that is not possible and it
+ * goes to many, is made once: each queue refers to it. Small ones are copied: that costs less than keeping count of
+ * them.
  */
 #include "plane/output.h"
 
@@ -36,7 +37,19 @@ static bool much_used(const plane_t *plane) {
     return share->used > share->limit / LAG_PART;
 }
 
-shared_t *output_body(plane_t *plane, const message_t *message) {
+/* Header and payload, as they lie one behind the other in the input. */
+static shared_t *lent_body(plane_t *plane, message_t *message) {
+    bytes_t whole = message->payload;
+    if (message->header.size != 0) {
+        if (message->header.at + message->header.size != message->payload.at) {
+            return NULL;
+        }
+        whole = bytes_of(message->header.at, message->header.size + message->payload.size);
+    }
+    return conn_scratch_lend(&plane->input, whole, &message->body_from);
+}
+
+static shared_t *made_body(plane_t *plane, const message_t *message) {
     shared_t *body;
     uint64_t size = (uint64_t)message->header.size + message->payload.size;
     if (size > UINT32_MAX || shared_new(&plane->memory.output, (uint32_t)size, &body) != STATUS_OK) {
@@ -47,10 +60,20 @@ shared_t *output_body(plane_t *plane, const message_t *message) {
     return body;
 }
 
+shared_t *output_body(plane_t *plane, message_t *message, uint32_t receivers) {
+    message->body_from = 0;
+    message->body = receivers != 0 ? lent_body(plane, message) : NULL;
+    if (message->body == NULL && receivers > 1) {
+        message->body = made_body(plane, message);
+    }
+    return message->body;
+}
+
 status_t output_queue_body(outq_t *out, const message_t *message, bool headers) {
-    uint32_t from = headers ? 0 : message->header.size;
-    if (message->body->size > from) {
-        outq_share(out, message->body, from, message->body->size - from);
+    uint32_t without = headers ? 0 : message->header.size;
+    uint32_t size = message->header.size + message->payload.size - without;
+    if (size != 0) {
+        outq_share(out, message->body, message->body_from + without, size);
     }
     return buffer_append(&out->data, emit_body_end.at, emit_body_end.size);
 }

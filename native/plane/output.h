@@ -15,7 +15,7 @@
 typedef struct plane plane_t;
 typedef struct peer peer_t;
 
-/* Header and payload of so many bytes are shared by the queues of their receivers, where there are two or more. */
+/* Header and payload of so many bytes are shared by the queues of their receivers. */
 #define BODY_SHARED_MIN 8192u
 #define OUTPUT_BULK 16384u               /* with more waiting a connection takes turns with others like it */
 #define OUTPUT_PIECE (256u * 1024u)      /* written of one, then the next has its turn */
@@ -38,8 +38,8 @@ typedef struct output {
 
 /* ---- large messages ---------------------------------------------------------------------------------------------- */
 
-/* For the queues of several receivers; the caller's reference. NULL: there is no memory, it is to be copied. */
-shared_t *output_body(plane_t *plane, const message_t *message);
+/* Gives the message a body for the queues of so many receivers; the caller's reference. NULL: it is to be copied. */
+shared_t *output_body(plane_t *plane, message_t *message, uint32_t receivers);
 /* Behind the line of message, whose body it has, and for which there is room: the body, and the end of the frame. */
 LEAF_MUST_USE status_t output_queue_body(outq_t *out, const message_t *message, bool headers);
 /* Does it have to wait, because output lags and it is a large message? */

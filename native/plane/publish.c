@@ -416,23 +416,25 @@ TWICE void route_to_all(routing_t *routing, account_t *account, const bool trace
     }
 }
 
-static bool many_receivers(const route_match_t *match) {
+/* None, one, or many. */
+static uint32_t count_receivers(const route_match_t *match) {
     uint32_t count = match->group_count;
     for (uint32_t i = 0; i < match->plain_count && count < 2; i++) {
         const target_traits_t *traits = traits_of(match->plain[i]);
         count += traits->peer || traits->order == ORDER_CROSS;
     }
-    return count > 1;
+    return count;
 }
 
-/* The body of a large message is made once for all queues, unless it came with one. */
+/* The body of a large message is one for all queues, unless it came with one. */
 static __attribute__((noinline)) shared_t *share_body(routing_t *routing, const account_t *account) {
     message_t *message = &routing->publication->message;
-    if (message->body != NULL || !many_receivers(route_match(account->route, message->subject))) {
+    if (message->body != NULL) {
         return NULL;
     }
-    message->body = output_body(routing->plane, message);
-    routing->shown.body = message->body;
+    uint32_t receivers = count_receivers(route_match(account->route, message->subject));
+    routing->shown.body = output_body(routing->plane, message, receivers);
+    routing->shown.body_from = message->body_from;
     return message->body;
 }
 

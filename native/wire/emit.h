@@ -13,7 +13,8 @@ typedef struct message {
     bytes_t reply;  /* may be empty */
     bytes_t header; /* whole block, may be empty */
     bytes_t payload;
-    shared_t *body; /* header and payload once more, in one piece that queues may share; NULL: they are copied */
+    shared_t *body; /* has header and payload once more, in one piece that queues may share; NULL: they are copied */
+    uint32_t body_from; /* where in it */
 } message_t;
 
 /* MSG or HMSG for a client subscription. A receiver without header support gets MSG without the header bytes. */

@@ -226,6 +226,66 @@ static void each_has_it_as_it_needs_it(void) {
     rig_close(plane);
 }
 
+/* ---- from where it was read -------------------------------------------------------------------------------------- */
+
+#define LONG_ONES 24u
+#define LONG_SIZE 16384u
+#define LONG_HEADER "NATS/1.0\r\nA: 1\r\n\r\n"
+#define LONG_HEADER_SIZE ((uint32_t)sizeof(LONG_HEADER) - 1)
+
+/* The i-th message behind its first line; every other one has a header. Returns its end. */
+static char *put_long(char *to, uint32_t i, bool headers) {
+    if (headers && i % 2 != 0) {
+        memcpy(to, LONG_HEADER, LONG_HEADER_SIZE);
+        to += LONG_HEADER_SIZE;
+    }
+    memset(to, 'a' + (int)i, LONG_SIZE);
+    memcpy(to + LONG_SIZE, "\r\n", 3);
+    return to + LONG_SIZE + 2;
+}
+
+static void publish_long(peer_t *from, uint32_t i) {
+    int head = i % 2 != 0
+                   ? snprintf(line, sizeof line, "HPUB long %u %u\r\n", LONG_HEADER_SIZE, LONG_HEADER_SIZE + LONG_SIZE)
+                   : snprintf(line, sizeof line, "PUB long %u\r\n", LONG_SIZE);
+    (void)put_long(line + head, i, true);
+    rig_say(plane, from, line);
+}
+
+static void check_long_ones(const peer_t *reader, uint32_t sid, bool headers) {
+    static char expected[LONG_ONES * (LONG_SIZE + 100)];
+    char *to = expected;
+    for (uint32_t i = 0; i < LONG_ONES; i++) {
+        to += headers && i % 2 != 0
+                  ? sprintf(to, "HMSG long %u %u %u\r\n", sid, LONG_HEADER_SIZE, LONG_HEADER_SIZE + LONG_SIZE)
+                  : sprintf(to, "MSG long %u %u\r\n", sid, LONG_SIZE);
+        to = put_long(to, i, headers);
+    }
+    for (uint32_t i = 0; i < 10000 && heard_by(reader)->size < (size_t)(to - expected); i++) turn();
+    CHECK_BYTES(expected, to - expected, heard_by(reader)->at, heard_by(reader)->size);
+}
+
+static void long_ones_arrive_as_sent(void) {
+    peer_t *publishers[LONG_ONES / 4];
+    open_plane();
+    peer_t *fast = client(SIZE_MAX, RIG_FLAGS & ~VERDICT_HEADERS, "SUB long 1\r\n");
+    for (uint32_t i = 0; i < LONG_ONES / 4; i++) publishers[i] = client(SIZE_MAX, RIG_FLAGS, "");
+    for (uint32_t i = 0; i < LONG_ONES; i++) {
+        publish_long(publishers[i % (LONG_ONES / 4)], i);
+        if (i == 0) {
+            CHECK(fast->conn.out.shared_size == LONG_SIZE && plane->memory.output.used < LONG_SIZE); /* not copied */
+        }
+        if (i % (LONG_ONES / 4) == LONG_ONES / 4 - 1) turn();
+    }
+    check_long_ones(fast, 1, false);
+    close_plane();
+    open_plane();
+    peer_t *slow = client(1000, RIG_FLAGS, "SUB long 1\r\n");
+    for (uint32_t i = 0; i < LONG_ONES; i++) publish_long(client(SIZE_MAX, RIG_FLAGS, ""), i);
+    check_long_ones(slow, 1, true);
+    close_plane();
+}
+
 int main(void) {
     RUN("a megabyte to forty is in memory once, and each turn of the loop writes a bounded part of it",
         a_turn_is_bounded);
@@ -236,5 +296,8 @@ int main(void) {
     RUN("a connection that is closed leaves the line and lets go of what it shares", one_that_goes_leaves_the_line);
     RUN("connections whose sockets are full are closed a few in a turn", full_ones_are_closed_a_few_a_turn);
     RUN("a shared body has its header for who understands it and none for others", each_has_it_as_it_needs_it);
+    RUN("long messages are not copied, and arrive as they were sent, whoever is read next and however slow their "
+        "reader is",
+        long_ones_arrive_as_sent);
     return TEST_RESULT();
 }
