@@ -1,4 +1,5 @@
-/* test_scratch.c: the memory that input is read into: what of it is lent to queues stays as it is, and how much that is. */
+/* test_scratch.c: the memory that input is read into: what of it is lent to queues stays as it is, and how much that
+ * is. */
 #include "net/scratch.h"
 
 #include "test.h"
