@@ -49,7 +49,7 @@ stream = "W"
 parallelism = 2
 minPartitionMessages = 20
 [run]
-rows_max = 400
+rows_max = 300
 [spark]
 "spark.ui.showConsoleProgress" = "false"
 JARS
@@ -127,7 +127,7 @@ def plain(row: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def prove(kind: str, folder: Path) -> None:
-    sent = stored(history(1))
+    sent = stored(history(1, hours=3))
     with world(kind, False) as (urls, _):
         jobs = Jobs(folder, urls)
         options = parse_options({"servers": urls, "stream": STREAM})

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Kills what a job runs on at every stage of a batch; the tables must be those of an oracle without Spark.
 
-    tests/spark/jobs_killed.py [--kind leafd] [--rounds 1] [--victims driver,JVM,server] [--cluster] [--replicas]
+    tests/spark/jobs_killed.py [--kind leafd] [--rounds 1] [--victims driver,JVM,server] [--stages 1,2,3,4,5,6,7]
+                               [--cluster] [--replicas]
 
 A hundred devices report, one of them a week late. `leafd-spark run` takes their messages. At each stage (a batch is
 planned, files are staged, bronze has the rows, silver has them, windows are noted, the batch is noted as done, windows
@@ -65,7 +66,8 @@ every = "20 min"
 temp = "number"
 """
 STREAM = "W"
-START_SECONDS = 300.0  # until a stage is reached: a JVM's start on a busy machine
+START_SECONDS = 1200.0  # until a stage is reached: three JVMs' start on a busy machine
+LOOK_SECONDS = 0.005  # from one look at the files to the next
 VICTIMS = ("driver", "JVM", "server", "executor")
 AWAY_SECONDS = 1.0  # of a server
 
@@ -109,19 +111,6 @@ def stored(sent: list[Sent]) -> list[Sent]:
     return [replace(each, message_id=name, sequence=n) for n, (name, each) in enumerate(ordered, 1)]
 
 
-def jvm_of(driver: int) -> int | None:
-    """The Java process below a driver."""
-    for pid in Path(f"/proc/{driver}/task/{driver}/children").read_text().split():
-        try:
-            if b"java" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]:
-                return int(pid)
-            if found := jvm_of(int(pid)):
-                return found
-        except FileNotFoundError:
-            continue
-    return None
-
-
 @contextlib.contextmanager
 def world(kind: str, replicas: bool) -> Iterator[tuple[str, Callable[[], servers.Server]]]:
     """Where the stream is: the addresses, and which server it is to be without."""
@@ -155,6 +144,17 @@ class Place:
             self._command = [*submit, "--executor-memory", "512m", "--py-files", archive, main]
             self._environment = standalone.environment() | {"PYSPARK_PYTHON": python}
 
+    def _processes(self, process: subprocess.Popen[bytes]) -> dict[str, int]:
+        """The driver's Python and its JVM, of which either may have started the other."""
+        found: dict[str, int] = {}
+        for pid in (process.pid, *standalone.children(process.pid)):
+            program, _, arguments = standalone.command_line(pid).partition(" ")
+            if program.endswith("java"):
+                found.setdefault("JVM", pid)
+            elif str(self.file) in arguments:
+                found.setdefault("driver", pid)
+        return found
+
     @property
     def log(self) -> str:
         return self.file.with_name("log").read_text(errors="replace")
@@ -173,26 +173,30 @@ class Place:
         elif victim == "executor":
             assert self.cluster is not None, "only a cluster has executors"
             self.cluster.kill_executor(0)
-        elif victim == "driver":
-            process.kill()
-        elif (jvm := jvm_of(process.pid)) is not None:
-            os.kill(jvm, signal.SIGKILL)
+        else:
+            found = self._processes(process)
+            with contextlib.suppress(ProcessLookupError, KeyError):  # it has ended by itself
+                os.kill(found[victim], signal.SIGKILL)
+            for pid in found.values():  # the other one notices; a run that began before would be refused
+                until(lambda: not standalone.command_line(pid), None)  # noqa: B023
         code = process.wait(START_SECONDS)
         if victim in ("server", "executor"):
             assert code == 0, f"the run ended with {code} after its {victim} was killed:\n{self.log[-3000:]}"
 
 
-def until(reached: Callable[[], bool], process: subprocess.Popen[bytes]) -> bool:
+def until(reached: Callable[[], bool], process: subprocess.Popen[bytes] | None) -> bool:
     """Whether something came to be before the process ended."""
     deadline = time.monotonic() + START_SECONDS
     while not reached():
-        if process.poll() is not None or time.monotonic() > deadline:
+        if (process is not None and process.poll() is not None) or time.monotonic() > deadline:
             return False
-        time.sleep(0.002)
+        time.sleep(LOOK_SECONDS)
     return True
 
 
-def perform(place: Place, job: Job, options: Options, sent: list[Sent], turns: list[tuple[str, str]]) -> None:
+def perform(place: Place, job: Job, options: Options, sent: list[Sent], turns: list[tuple[str, str]]) -> int:
+    """How many of the victims were killed when they were to be."""
+    killed = 0
     share = len(sent) // len(turns) + 1
     for number, (stage, victim) in enumerate(turns):
         publish(options, sent[number * share : (number + 1) * share])
@@ -200,11 +204,13 @@ def perform(place: Place, job: Job, options: Options, sent: list[Sent], turns: l
         process = place.start()
         if until(lambda: newest(job.tables, STAGES[stage]) > before, process):  # noqa: B023
             place.kill(process, victim)
+            killed += 1
             print(f"{victim} killed when {stage}", flush=True)
         else:
             print(f"{victim}: the run ended with {process.wait()} before {stage}", flush=True)
             print(place.log[-2000:], flush=True)
         compact(job)
+    return killed
 
 
 def main() -> int:
@@ -212,6 +218,7 @@ def main() -> int:
     parser.add_argument("--kind", choices=servers.KINDS, default="leafd")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--victims", default="", help=f"of {', '.join(VICTIMS)}, with commas")
+    parser.add_argument("--stages", default="", help="1 to 7, with commas; all of them without this")
     parser.add_argument("--cluster", action="store_true", help="on a standalone cluster, by spark-submit")
     parser.add_argument("--replicas", action="store_true", help="the stream is on three nats-servers")
     given = parser.parse_args()
@@ -219,7 +226,8 @@ def main() -> int:
     victims = given.victims.split(",") if given.victims else default
     if set(victims) - set(default):
         parser.error(f"victims are {', '.join(default)}")
-    turns = [(stage, victim) for _ in range(given.rounds) for stage in STAGES for victim in victims]
+    stages = [list(STAGES)[int(each) - 1] for each in given.stages.split(",")] if given.stages else list(STAGES)
+    turns = [(stage, victim) for _ in range(given.rounds) for stage in stages for victim in victims]
     sent = stored(history(1))
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leafd-killed-")))
@@ -231,14 +239,14 @@ def main() -> int:
         job = read_job(file)
         assert job.schemas[0].fields == SCHEMA.fields
         options = parse_options({"servers": urls, "stream": STREAM, "retrySeconds": "60"})
-        perform(place, job, options, sent, turns)
+        killed = perform(place, job, options, sent, turns)
         if job.checkpoint.exists():
             shutil.rmtree(job.checkpoint)
         code = place.start().wait()
         print(f"the last run ended with {code}", flush=True)
         check(job, sent)
-    print("the tables are the oracle's")
-    return code
+    print(f"the tables are the oracle's; {killed} of {len(turns)} were killed when they were to be")
+    return code or int(killed < len(turns))
 
 
 if __name__ == "__main__":
