@@ -11,8 +11,8 @@
 #include <sys/prctl.h>
 
 #include "base/check.h"
-#include "disk/chacha20.h"
-#include "disk/poly1305.h"
+#include "text/chacha20.h"
+#include "text/poly1305.h"
 
 #define TAG_SIZE SEALER_HIDDEN_SIZE
 #define KEY_SIZE 32

@@ -1,5 +1,5 @@
 /* test_chacha20.c: the block function against RFC 8439, by every way that this processor knows. */
-#include "disk/chacha20.h"
+#include "text/chacha20.h"
 
 #include "test.h"
 

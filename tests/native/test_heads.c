@@ -1,6 +1,6 @@
 /* The cache of subjects' heads: what was put in is found until it is thrown out, and a changed one is never thrown out.
  */
-#include "disk/heads.h"
+#include "store/heads.h"
 
 #include <stdio.h>
 #include <stdlib.h>

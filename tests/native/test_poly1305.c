@@ -1,5 +1,5 @@
 /* test_poly1305.c: the hash against RFC 8439, wherever its text is cut in two. */
-#include "disk/poly1305.h"
+#include "text/poly1305.h"
 
 #include "test.h"
 

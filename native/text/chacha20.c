@@ -1,6 +1,6 @@
 /* chacha20.c: see chacha20.h. The vectors are the compiler's (vector_size): of 16 bytes wherever there are such, of 32
  * with AVX2, of 64 with AVX-512; which, is looked up once, before main. */
-#include "disk/chacha20.h"
+#include "text/chacha20.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ static const uint8_t constant[] = "expand 32-byte k";
 #define ROWS(name) name##_16
 #define ROWS_TARGET
 #define EACH(a, b, c, d) (a), (b), (c), (d)
-#include "disk/chacha20_rows.h"
+#include "text/chacha20_rows.h"
 #undef ROW_SIZE
 #undef ROWS
 #undef ROWS_TARGET
@@ -30,7 +30,7 @@ static const uint8_t constant[] = "expand 32-byte k";
 #define ROWS(name) name##_32
 #define ROWS_TARGET __attribute__((target("avx2")))
 #define EACH(a, b, c, d) (a), (b), (c), (d), (a) + 4, (b) + 4, (c) + 4, (d) + 4
-#include "disk/chacha20_rows.h"
+#include "text/chacha20_rows.h"
 #undef ROW_SIZE
 #undef ROWS
 #undef ROWS_TARGET
@@ -42,7 +42,7 @@ static const uint8_t constant[] = "expand 32-byte k";
 #define EACH(a, b, c, d)                                                                                               \
     (a), (b), (c), (d), (a) + 4, (b) + 4, (c) + 4, (d) + 4, (a) + 8, (b) + 8, (c) + 8, (d) + 8, (a) + 12, (b) + 12,    \
         (c) + 12, (d) + 12
-#include "disk/chacha20_rows.h"
+#include "text/chacha20_rows.h"
 #undef ROW_SIZE
 #undef ROWS
 #undef ROWS_TARGET

@@ -2,8 +2,8 @@
  * sequence, what expires next, which ops are new since the checkpoint began. Numbers only; knows neither the ring nor a
  * stream.
  */
-#ifndef LEAFD_DISK_PLACES_H
-#define LEAFD_DISK_PLACES_H
+#ifndef LEAFD_STORE_PLACES_H
+#define LEAFD_STORE_PLACES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* heads.c: see heads.h. */
-#include "disk/heads.h"
+#include "store/heads.h"
 
 #include <stdlib.h>
 

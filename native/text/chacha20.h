@@ -2,8 +2,8 @@
  * which each has a nonce of its own: OpenSSL takes one nonce at a time and is fast where a text has kilobytes. In
  * constant time: neither branches nor addresses depend on key, counters or nonces.
  */
-#ifndef LEAFD_DISK_CHACHA20_H
-#define LEAFD_DISK_CHACHA20_H
+#ifndef LEAFD_TEXT_CHACHA20_H
+#define LEAFD_TEXT_CHACHA20_H
 
 #include <stdbool.h>
 #include <stddef.h>

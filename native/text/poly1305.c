@@ -1,6 +1,6 @@
 /* poly1305.c: see poly1305.h. Numbers of 130 bits are three words of 64, the topmost small; needs products of 128 bits,
  * which compilers for 64-bit processors have. */
-#include "disk/poly1305.h"
+#include "text/poly1305.h"
 
 #if POLY1305_IS_THERE
 

@@ -2,8 +2,8 @@
  * byte, but makes itself ready anew for each text, which costs more than hashing 200 bytes. In constant time: neither
  * branches nor addresses depend on what is hashed, or on the key.
  */
-#ifndef LEAFD_DISK_POLY1305_H
-#define LEAFD_DISK_POLY1305_H
+#ifndef LEAFD_TEXT_POLY1305_H
+#define LEAFD_TEXT_POLY1305_H
 
 #include "base/bytes.h"
 

@@ -9,8 +9,8 @@
  * The table is open addressing with linear probing and has enough of each hash to look for an entry, and to take one
  * out, without touching any other: the entries of 65,536 subjects are more memory than a processor's caches hold.
  */
-#ifndef LEAFD_DISK_HEADS_H
-#define LEAFD_DISK_HEADS_H
+#ifndef LEAFD_STORE_HEADS_H
+#define LEAFD_STORE_HEADS_H
 
 #include "base/bytes.h"
 #include "base/status.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "disk/places.h"
+#include "store/places.h"
 #include "base/array.h"
 
 #define CAPACITY_MIN 64
