@@ -2,7 +2,6 @@
 #include "disk/entry.h"
 
 #include "base/check.h"
-#include "disk/packing.h"
 
 #define TEXT_SIZE 2 /* of the number before a text */
 
@@ -74,7 +73,7 @@ bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t s
 }
 
 bytes_t entry_open_older(unsealed_t *unsealed, const sealer_t *sealer, store_db_t db, bytes_t lmdb, bytes_t sealed,
-                         bytes_t *key) {
+                         bytes_t plain, bytes_t *key) {
     *key = lmdb;
     if (unsealed_by(unsealed, sealer, SEALER_KEEPER, (uint8_t)db, lmdb, sealed).size > 0) {
         return BYTES_NONE;
@@ -83,7 +82,6 @@ bytes_t entry_open_older(unsealed_t *unsealed, const sealer_t *sealer, store_db_
         bytes_t value = unsealed_by(unsealed, sealer->older, SEALER_KEEPER, (uint8_t)db, lmdb, sealed);
         return without_text(unsealed, db, lmdb, value, key);
     }
-    bytes_t plain = packing_done(db, sealed) ? packing_unpack(unsealed, sealed) : sealed;
     uint8_t *copy = sealer->older_plain && value_sound(lmdb, plain) ? unsealed_room(unsealed, sealed.size) : NULL;
     if (copy == NULL) {
         return BYTES_NONE; /* damaged: whoever reads it is told */

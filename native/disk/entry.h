@@ -28,8 +28,8 @@ sealer_item_t entry_item(store_db_t db, bytes_t key, bytes_t lmdb, bytes_t value
 bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t lmdb,
                    bytes_t sealed, bytes_t *key);
 /* Was it sealed before a change of key? Then the store's key and value as entry_open gives them; else an empty value.
- */
+ * plain: what it is if it was not sealed at all: a packed value unpacked. */
 bytes_t entry_open_older(unsealed_t *unsealed, const sealer_t *sealer, store_db_t db, bytes_t lmdb, bytes_t sealed,
-                         bytes_t *key);
+                         bytes_t plain, bytes_t *key);
 
 #endif

@@ -11,8 +11,6 @@
 #include "disk/entry.h"
 #include "disk/env_lmdb.h"
 
-#define FORMAT_RECORD_MAX 64
-
 static MDB_val val_of(bytes_t bytes) {
     return (MDB_val){.mv_size = bytes.size, .mv_data = (void *)(uintptr_t)bytes.at};
 }
@@ -73,7 +71,7 @@ status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
             *value = entry_open(&env->read_values, env->sealer, SEALER_PLANE, db, key, *value, NULL);
         }
         if (LEAF_UNLIKELY(packing_done(db, *value))) {
-            *value = packing_unpack(&env->read_values, *value);
+            *value = env_unpack_read(env, key, *value);
         }
     }
     return env_translate(code);
@@ -128,7 +126,7 @@ static inline __attribute__((always_inline)) status_t cursor_get(env_t *env, uin
             cursor_open_entry(env, index, found, value);
         }
         if (LEAF_UNLIKELY(packing_done(db_of_index(index), *value))) {
-            *value = packing_unpack(&env->read_values, *value);
+            *value = env_unpack_read(env, *found, *value);
         }
     }
     return env_translate(code);
@@ -164,6 +162,7 @@ status_t env_write_begin(env_t *env) {
     int dead; /* readers of other processes (tools) that died: their snapshots would keep pages from being used again */
     (void)mdb_reader_check(env->env, &dead);
     int code = mdb_txn_begin(env->env, NULL, 0, &env->write);
+    env->written_version++;
     env->broken = code == MDB_PANIC;
     return env_translate(code);
 }
@@ -263,21 +262,9 @@ static inline __attribute__((always_inline)) status_t put_find(env_t *env, store
     return status == STATUS_OK ? writer(env, index, &place->cursor) : status;
 }
 
-/* What LMDB gets of a value that is to be packed. */
-static bytes_t put_packed(env_t *env, bytes_t value) {
-    if (env->packer == NULL) {
-        env->packer = packer_new();
-    }
-    bytes_t packed = packing_pack(env->packer, value);
-    env->packs |= packed.at != value.at;
-    return packed;
-}
-
-status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
+/* As it is, but for what a sealer does. */
+static status_t put_value(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
     put_place_t place = {0};
-    if (LEAF_UNLIKELY(packing_wanted(db, value))) {
-        value = put_packed(env, value);
-    }
     status_t status = put_find(env, db, key, &place);
     if (LEAF_UNLIKELY(status != STATUS_OK)) {
         return status;
@@ -286,6 +273,16 @@ status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
         return put_sealed(env, place, db, key, value);
     }
     return put_as_it_is(env, place, key, value);
+}
+
+status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
+    if (LEAF_UNLIKELY(packing_wanted(db, value))) {
+        status_t status = env_pack(env, key, &value);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return put_value(env, db, key, value);
 }
 
 /* Seals the short ones among them, all in one call. */
@@ -344,8 +341,9 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
     MDB_cursor *cursor = NULL;
     uint32_t index = index_in(env, &env->write_slots, db, from);
     *done = 0;
-    if (index >= DB_COUNT && from.size == 4) {
-        return env_translate(mdb_drop(env->write, env->dbs[index], 0)); /* all of a stream: no need to look at each */
+    if (index >= DB_COUNT && from.size == 4) { /* all of a stream: no need to look at each */
+        int code = mdb_drop(env->write, env->dbs[index], 0);
+        return code == 0 ? env_drop_dictionaries(env, index - DB_COUNT + 1u, load_be32(from.at)) : env_translate(code);
     }
     status_t status = writer(env, index, &cursor);
     if (status != STATUS_OK) {
@@ -385,7 +383,7 @@ status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
             if (!entry_sealed(env->sealer, db)) {
                 unsealed_forget(&env->written_value);
             }
-            *value = packing_unpack(&env->written_value, *value);
+            *value = env_unpack_written(env, key, *value);
         }
     }
     return env_translate(code);
@@ -406,11 +404,17 @@ status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found) 
     return env_translate(code);
 }
 
+/* What was put in plain, in the room of the value that is read. */
+static bytes_t unpacked(env_t *env, store_db_t db, bytes_t lmdb, bytes_t value) {
+    return packing_done(db, value) ? env_unpack_written(env, lmdb, value) : value;
+}
+
 /* Seals one entry anew when it has to be. LMDB's bytes are not to be used any more afterwards. */
 static status_t reseal_one(env_t *env, store_db_t db, bytes_t lmdb, bytes_t sealed) {
     bytes_t key = BYTES_NONE;
     unsealed_forget(&env->written_value);
-    bytes_t value = entry_open_older(&env->written_value, env->sealer, db, lmdb, sealed, &key);
+    bytes_t plain = env->sealer->older_plain ? unpacked(env, db, lmdb, sealed) : BYTES_NONE;
+    bytes_t value = entry_open_older(&env->written_value, env->sealer, db, lmdb, sealed, plain, &key);
     if (value.size == 0) {
         return STATUS_OK;
     }
@@ -423,7 +427,7 @@ static status_t reseal_one(env_t *env, store_db_t db, bytes_t lmdb, bytes_t seal
             return env_translate(code);
         }
     }
-    return env_write_put(env, db, key, value);
+    return put_value(env, db, key, value);
 }
 
 status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_t limit) {
@@ -463,7 +467,7 @@ static void survey_one(env_t *env, store_db_t db, const sealer_t *const *sealers
             return;
         }
     }
-    *(value_sound(lmdb, value) ? &survey->plain : &survey->closed) += 1;
+    *(value_sound(lmdb, unpacked(env, db, lmdb, value)) ? &survey->plain : &survey->closed) += 1;
 }
 
 status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t count, env_survey_t *survey) {
@@ -501,28 +505,10 @@ static void close_writers(env_t *env) {
     }
 }
 
-/* An older leafd would take what is packed for damaged. A store that is being made gets its format later. */
-static status_t note_packs(env_t *env) {
-    bytes_t key = bytes_of(STORE_FORMAT_KEY, sizeof STORE_FORMAT_KEY - 1);
-    bytes_t value = BYTES_NONE;
-    uint8_t noted[FORMAT_RECORD_MAX];
-    status_t status = env_write_get(env, DB_META, key, &value);
-    if (status != STATUS_OK || value.size < VALUE_CRC_SIZE + 4 || value.size > sizeof noted) {
-        return status == STATUS_NOT_FOUND ? STATUS_OK : status;
-    }
-    uint32_t size = value.size;
-    memcpy(noted, value.at, size);
-    store_be32(noted + VALUE_CRC_SIZE, load_be32(noted + VALUE_CRC_SIZE) | STORE_FORMAT_PACKED);
-    value_seal(key, noted, size);
-    env->packs_noted = true;
-    return env_write_put(env, DB_META, key, bytes_of(noted, size));
-}
-
 status_t env_write_commit(env_t *env) {
-    if (LEAF_UNLIKELY(env->packs && !env->packs_noted)) {
-        status_t status = note_packs(env);
+    if (LEAF_UNLIKELY(env->formats != env->formats_noted)) { /* or an older leafd would take it for damaged */
+        status_t status = env_note_formats(env);
         if (status != STATUS_OK) {
-            env->packs_noted = false;
             env_write_abort(env);
             return status;
         }
@@ -536,6 +522,7 @@ status_t env_write_commit(env_t *env) {
     } else {
         env_forget_opened(env);
     }
+    packer_ended(env->packer, code == 0);
     return env_commit_status(env, code);
 }
 
@@ -548,4 +535,5 @@ void env_write_abort(env_t *env) {
     mdb_txn_abort(env->write);
     env->write = NULL;
     env_forget_opened(env);
+    packer_ended(env->packer, false);
 }

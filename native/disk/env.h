@@ -30,6 +30,9 @@ LEAF_MUST_USE status_t env_open(const char *directory, uint64_t map_size, bool m
                                 size_t reason_size);
 /* From now on entries but those of META are sealed. sealer: NULL = none; the caller's, until env_close. */
 void env_seal(env_t *env, const sealer_t *sealer);
+/* Before anything is put. The first dictionary of a compressed stream comes so many bytes later (packer.h); 0: as many
+ * as pay. */
+void env_pack_from(env_t *env, uint64_t first);
 void env_close(env_t *env);
 
 /* A write to its first pages that fails ends LMDB's work: reads go on in the snapshot that is there, writes are

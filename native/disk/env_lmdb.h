@@ -1,5 +1,5 @@
-/* env_lmdb.h: what the two files of the environment share: env_open.c opens and closes it, env.c reads and writes. The
- * only file that includes lmdb.h, and only these two and hold.c include it.
+/* env_lmdb.h: what the files of the environment share: env_open.c opens and closes it, env.c reads and writes,
+ * env_packed.c has what is compressed. The only file that includes lmdb.h, and only these and hold.c include it.
  *
  * Messages lie in a database for each stream ("m" and the id in hex), not all in one: keys that are appended in the
  * midst of a tree leave every page half full behind them (measured with 8 streams of 128 B messages: 3.1 bytes of file
@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 
 #include "disk/env.h"
-#include "disk/packing.h"
+#include "disk/packer.h"
 #include "disk/slots.h"
 
 #define MESSAGE_DBS_MAX SLOTS_MAX
@@ -51,15 +51,19 @@ struct env {
     uint64_t renewals;
     slots_t read_slots;
     unsealed_t read_values;
+    dictionaries_t read_dictionaries; /* of this renewal */
     /* keeper */
     MDB_txn *write;
     MDB_cursor *writers[DBS_MAX];
     slots_t write_slots;
     unsealed_t written_value; /* the last one that was read */
     puts_t *puts;             /* NULL: no sealer, nothing put yet, or no memory */
+    dictionaries_t written_dictionaries;
+    uint64_t written_version; /* they are those of this one */
     packer_t *packer;         /* NULL: nothing packed yet, or no memory */
-    bool packs;               /* something is packed .. */
-    bool packs_noted;         /* .. and META says so */
+    uint64_t packer_first;    /* 0: PACKER_FIRST */
+    uint32_t formats;         /* STORE_FORMAT_*: what was put .. */
+    uint32_t formats_noted;   /* .. and what META says of it */
     changed_t changed;
     uint32_t opened; /* slots in use, those of the open transaction included */
 };
@@ -72,5 +76,14 @@ status_t env_commit_status(env_t *env, int code);
 int env_open_messages(env_t *env, MDB_txn *txn, uint32_t stream);
 /* The transaction that opened some has ended without a commit. */
 void env_forget_opened(env_t *env);
+
+/* A message's value that is packed, in the room of what is read. Empty: it is damaged. */
+bytes_t env_unpack_read(env_t *env, bytes_t key, bytes_t packed);
+bytes_t env_unpack_written(env_t *env, bytes_t key, bytes_t packed);
+/* What LMDB gets of a message that is to be packed, until the next one. */
+status_t env_pack(env_t *env, bytes_t key, bytes_t *value);
+status_t env_drop_dictionaries(env_t *env, uint32_t slot, uint32_t stream);
+/* Says in META what an older leafd has to know, inside the write transaction. */
+status_t env_note_formats(env_t *env);
 
 #endif

@@ -10,7 +10,8 @@
 
 #define MESSAGE_DB_NAME_SIZE 9 /* "m0000002a" */
 
-static const char *const db_names[DB_COUNT] = {"meta", "records", "messages", "heads", "ids", "id_order", "expiry"};
+static const char *const db_names[DB_COUNT] = {"meta",   "records",      "messages",         "heads", "ids", "id_order",
+                                               "expiry", "dictionaries", "dictionary_copies"};
 
 status_t env_translate(int code) {
     switch (code) {
@@ -169,10 +170,13 @@ static void detach(env_t *env) {
     unsealed_forget(&env->written_value);
     free(env->puts);
     packer_free(env->packer);
+    dictionaries_forget(&env->read_dictionaries);
+    dictionaries_forget(&env->written_dictionaries);
     *env = (env_t){.directory = env->directory,
                    .map_size = env->map_size,
                    .memory = env->memory,
                    .sealer = env->sealer,
+                   .packer_first = env->packer_first,
                    .renewals = env->renewals + 1};
 }
 
@@ -202,6 +206,10 @@ status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t *
 
 void env_seal(env_t *env, const sealer_t *sealer) {
     env->sealer = sealer;
+}
+
+void env_pack_from(env_t *env, uint64_t first) {
+    env->packer_first = first;
 }
 
 void env_close(env_t *env) {

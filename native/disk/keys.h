@@ -17,6 +17,7 @@
  *  ID_ORDER    stream 4, seq 8                         born 8, message id
  *  EXPIRY      stream 4, expires 8, seq 8              -                                   (also schedules:
  *                                                                                          EXPIRY_SCHEDULE)
+ *  DICTIONARIES, DICTIONARY_COPIES                         see dictionary.h; never in the journal
  *
  * - Messages lie in a database for each stream (env.c says why); the key has the stream all the same, for the shared
  *   database of those over the limit and for the checksum.
@@ -40,10 +41,11 @@
 
 #define STORE_FORMAT 1
 /* In the format of META, so that a leafd which does not know of them refuses the store: with a sealer (sealer.h), with
- * values that are compressed (packing.h). */
+ * values that are compressed (packing.h), some of them behind dictionaries. */
 #define STORE_FORMAT_SEALED (UINT32_C(1) << 31)
 #define STORE_FORMAT_PACKED (UINT32_C(1) << 30)
-#define STORE_FORMAT_FLAGS (STORE_FORMAT_SEALED | STORE_FORMAT_PACKED)
+#define STORE_FORMAT_PRIMED (UINT32_C(1) << 29)
+#define STORE_FORMAT_FLAGS (STORE_FORMAT_SEALED | STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED)
 #define STORE_FORMAT_KEY "format"
 
 typedef enum store_db {
@@ -54,6 +56,8 @@ typedef enum store_db {
     DB_IDS,
     DB_ID_ORDER,
     DB_EXPIRY,
+    DB_DICTIONARIES,
+    DB_DICTIONARY_COPIES,
     DB_COUNT
 } store_db_t;
 
@@ -80,6 +84,7 @@ typedef enum store_db {
 #define MESSAGE_SCHEDULE 4 /* has a schedule */
 #define MESSAGE_PACK 8     /* LMDB is to have it compressed .. */
 #define MESSAGE_PACKED 16  /* .. and has: see packing.h. Nobody but env.c and who reads LMDB's file sees such a value */
+#define MESSAGE_PRIMED 32  /* .. behind a dictionary of the stream's */
 
 #define EXPIRY_SCHEDULE (UINT64_C(1) << 63) /* in the sequence of an EXPIRY key */
 

@@ -1,54 +1,117 @@
 /* packing.c: see packing.h. */
 #include "disk/packing.h"
 
-#include <stdlib.h>
-
 #include "text/s2.h"
-#include "text/s2_encode.h"
 
 #define PLAIN (VALUE_CRC_SIZE + 1) /* in front of the block */
 #define WORTH_PART 16              /* so much smaller it has to become: reading it costs time */
+#define NUMBER_MAX 10              /* bytes of a LEB128 */
+#define NUMBERS_MAX (6 * NUMBER_MAX)
 
-struct packer {
-    s2_encoder_t *encoder;
-    uint8_t at[PLAIN + S2_ENCODE_MAX];
-};
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-packer_t *packer_new(void) {
-    packer_t *packer = malloc(sizeof *packer);
-    if (packer != NULL) {
-        packer->encoder = s2_encoder_new(S2_EFFORT_FAST);
-        if (packer->encoder == NULL) {
-            free(packer);
-            return NULL;
+static uint8_t *leb_put(uint8_t *to, uint64_t number) {
+    for (; number >= 0x80; number >>= 7) {
+        *to++ = (uint8_t)(number | 0x80);
+    }
+    *to++ = (uint8_t)number;
+    return to;
+}
+
+/* Takes it off the front. false: none stands there. */
+static bool leb_take(bytes_t *from, uint64_t *number) {
+    *number = 0;
+    for (uint32_t i = 0; i < NUMBER_MAX && i < from->size; i++) {
+        *number |= (uint64_t)(from->at[i] & 0x7f) << (7 * i);
+        if (from->at[i] < 0x80) {
+            *from = bytes_after(*from, i + 1);
+            return true;
         }
     }
-    return packer;
+    return false;
 }
 
-void packer_free(packer_t *packer) {
-    if (packer != NULL) {
-        s2_encoder_free(packer->encoder);
-        free(packer);
-    }
+/* What is a little below 0 becomes small. */
+static uint64_t zigzag(uint64_t number) {
+    return number << 1 ^ (0 - (number >> 63));
 }
 
-bytes_t packing_pack(packer_t *packer, bytes_t value) {
-    if (packer == NULL || value.size <= PLAIN || value.size - PLAIN > S2_ENCODE_MAX) {
+static uint64_t unzigzag(uint64_t number) {
+    return number >> 1 ^ (0 - (number & 1));
+}
+
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+static bytes_t finish_packed(bytes_t value, uint8_t *to, uint32_t size, uint8_t flags) {
+    memcpy(to, value.at, PLAIN);
+    to[VALUE_CRC_SIZE] |= flags;
+    return bytes_of(to, size);
+}
+
+bytes_t packing_pack(s2_encoder_t *encoder, bytes_t value, uint8_t *to) {
+    if (encoder == NULL || value.size <= PLAIN || value.size - PLAIN > S2_ENCODE_MAX) {
         return value;
     }
     bytes_t rest = bytes_after(value, PLAIN);
-    uint32_t size = s2_encode(packer->encoder, rest, packer->at + PLAIN, rest.size - rest.size / WORTH_PART);
-    if (size == 0) {
-        return value;
-    }
-    memcpy(packer->at, value.at, PLAIN);
-    packer->at[VALUE_CRC_SIZE] |= MESSAGE_PACKED;
-    return bytes_of(packer->at, PLAIN + size);
+    uint32_t size = s2_encode(encoder, rest, to + PLAIN, rest.size - rest.size / WORTH_PART);
+    return size == 0 ? value : finish_packed(value, to, PLAIN + size, MESSAGE_PACKED);
 }
 
-bytes_t packing_unpack(unsealed_t *unsealed, bytes_t packed) {
-    bytes_t block = packed.size > PLAIN ? bytes_after(packed, PLAIN) : BYTES_NONE;
+bytes_t packing_prime(s2_primer_t *primer, const dictionary_t *dictionary, uint32_t id, bytes_t key, bytes_t value,
+                      uint8_t *to) {
+    message_record_t message;
+    if (key.size != MESSAGE_KEY_SIZE || !message_read(value, &message)) {
+        return value;
+    }
+    uint64_t ts = (uint64_t)message.ts, born = (uint64_t)message.born;
+    uint8_t *at = leb_put(to + PLAIN, id);
+    at = leb_put(at, message.subject.size);
+    at = leb_put(at, message.header.size);
+    at = leb_put(at, zigzag(ts - (uint64_t)dictionary->ts));
+    at = leb_put(at, zigzag(born - ts - (uint64_t)dictionary->gap));
+    at = leb_put(at, load_be64(key.at + 4) - message.previous);
+    uint32_t head = (uint32_t)(at - to), room = value.size - value.size / WORTH_PART;
+    uint32_t size = room > head ? s2_encode_primed(primer, bytes_after(value, MESSAGE_FIXED_SIZE), at, room - head) : 0;
+    return size == 0 ? value : finish_packed(value, to, head + size, MESSAGE_PACKED | MESSAGE_PRIMED);
+}
+
+/* ---- and back ---------------------------------------------------------------------------------------------------- */
+
+static bytes_t finish_unpacked(bytes_t packed, uint8_t *to, uint32_t size) {
+    memcpy(to, packed.at, PLAIN);
+    to[VALUE_CRC_SIZE] &= (uint8_t)~(MESSAGE_PACKED | MESSAGE_PRIMED);
+    return bytes_of(to, size);
+}
+
+static bytes_t unpack_primed(unsealed_t *unsealed, const finder_t *finder, bytes_t key, bytes_t packed) {
+    bytes_t block = bytes_after(packed, PLAIN);
+    uint64_t id, subject, header, ts, gap, back;
+    uint32_t size;
+    if (key.size != MESSAGE_KEY_SIZE || !leb_take(&block, &id) || !leb_take(&block, &subject)
+        || !leb_take(&block, &header) || !leb_take(&block, &ts) || !leb_take(&block, &gap)
+        || !leb_take(&block, &back) || id > UINT16_MAX || subject > UINT16_MAX || header > S2_PRIMED_MAX
+        || s2_size(block, &size) != STATUS_OK || size > S2_PRIMED_MAX) {
+        return BYTES_NONE;
+    }
+    const dictionary_t *dictionary = finder->find(finder->context, load_be32(key.at), (uint32_t)id);
+    uint8_t *to = dictionary != NULL ? unsealed_room(unsealed, (size_t)MESSAGE_FIXED_SIZE + size) : NULL;
+    if (to == NULL || s2_decode_primed(dictionary->text, block, to + MESSAGE_FIXED_SIZE, size) != STATUS_OK) {
+        return BYTES_NONE;
+    }
+    ts = unzigzag(ts) + (uint64_t)dictionary->ts;
+    store_be16(to + 5, (uint16_t)subject);
+    store_be32(to + 7, (uint32_t)header);
+    store_be64(to + 11, ts);
+    store_be64(to + 19, unzigzag(gap) + ts + (uint64_t)dictionary->gap);
+    store_be64(to + 27, load_be64(key.at + 4) - back);
+    return finish_unpacked(packed, to, MESSAGE_FIXED_SIZE + size);
+}
+
+bytes_t packing_unpack(unsealed_t *unsealed, const finder_t *finder, bytes_t key, bytes_t packed) {
+    if (packing_primed(packed)) {
+        return unpack_primed(unsealed, finder, key, packed);
+    }
+    bytes_t block = bytes_after(packed, PLAIN);
     uint32_t size = 0;
     if (s2_size(block, &size) != STATUS_OK || size > S2_ENCODE_MAX) {
         return BYTES_NONE;
@@ -57,7 +120,5 @@ bytes_t packing_unpack(unsealed_t *unsealed, bytes_t packed) {
     if (to == NULL || s2_decode(block, to + PLAIN, size) != STATUS_OK) {
         return BYTES_NONE;
     }
-    memcpy(to, packed.at, PLAIN);
-    to[VALUE_CRC_SIZE] &= (uint8_t)~MESSAGE_PACKED;
-    return bytes_of(to, PLAIN + size);
+    return finish_unpacked(packed, to, PLAIN + size);
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "disk/packing.h"
 
 #define TRIES 1000 /* a commit that is read while the next but one is made is read again */
 #define ROW_HEAD 12
@@ -18,7 +17,8 @@ _Static_assert(LOOK_META_MAX >= SEALING_RECORD_SIZE, "every record of META finds
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
 
 store_db_t look_database(const char *name) {
-    static const char *const names[DB_COUNT] = {"meta", "records", "messages", "heads", "ids", "id_order", "expiry"};
+    static const char *const names[DB_COUNT] = {
+        "meta", "records", "messages", "heads", "ids", "id_order", "expiry", "dictionaries", "dictionary_copies"};
     for (int db = 0; db < DB_COUNT; db++) {
         if (strcmp(name, names[db]) == 0) {
             return (store_db_t)db;
@@ -42,7 +42,7 @@ look_entry_t look_open_entry(store_look_t *look, const char *database, bytes_t k
         entry.value = entry_open(&look->unsealed, look->sealing.sealer, SEALER_PLANE, entry.db, key, value, &entry.key);
     }
     if (packing_done(entry.db, entry.value)) {
-        entry.value = packing_unpack(&look->unsealed, entry.value);
+        entry.value = look_unpack(look, entry.key, entry.value);
     }
     entry.sound = entry.value.size >= VALUE_CRC_SIZE && value_sound(entry.key, entry.value);
     return entry;
@@ -97,6 +97,11 @@ void look_describe(const look_entry_t *entry, char *to, size_t size) {
     case DB_IDS:
     case DB_ID_ORDER: snprintf(to, size, "a message id of stream %u", stream); break;
     case DB_EXPIRY: snprintf(to, size, "the time to live of a message of stream %u", stream); break;
+    case DB_DICTIONARIES:
+    case DB_DICTIONARY_COPIES:
+        snprintf(to, size, "one of two copies of dictionary %u of stream %u, which compressed messages need",
+                 key.size == DICTIONARY_KEY_SIZE ? load_be16(key.at + 4) : 0u, stream);
+        break;
     case DB_COUNT: snprintf(to, size, "an entry of no database of ours");
     }
 }
@@ -173,6 +178,7 @@ static status_t read_commit(store_look_t *look, char *reason) {
         return STATUS_AGAIN;
     }
     look->format.size = look->applied.size = look->journal.size = look->key.size = 0;
+    look_dictionaries_forget(look);
     const pages_visit_t visit = {
         .context = look, .commit = &look->commit, .wanted = is_meta, .entry = take_meta, .damaged = pass_by};
     return status == STATUS_OK ? pages_each(look->lmdb, &visit, reason, PLANE_REASON_SIZE) : status;
@@ -233,6 +239,7 @@ void plane_look_close(store_look_t *look) {
         hold_close(look->hold);
         sealing_close(&look->sealing);
         unsealed_forget(&look->unsealed);
+        look_dictionaries_forget(look);
         free(look);
     }
 }

@@ -6,6 +6,7 @@
 
 #include "disk/entry.h"
 #include "disk/hold.h"
+#include "disk/packing.h"
 #include "disk/sealing.h"
 #include "recovery/pages.h"
 #include "recovery/recover.h"
@@ -17,6 +18,20 @@ typedef struct look_meta {
     uint32_t size; /* 0: it is not there, or damaged */
 } look_meta_t;
 
+typedef struct look_dictionary {
+    uint32_t stream;
+    uint32_t id;
+    dictionary_t is;
+} look_dictionary_t;
+
+typedef struct look_dictionaries {
+    look_dictionary_t *at;
+    uint64_t count;
+    uint64_t capacity;
+    uint64_t last; /* that was asked for */
+    bool read;
+} look_dictionaries_t;
+
 struct store_look {
     char lmdb[STORE_PATH_MAX];
     hold_t *hold; /* NULL: nobody uses the store */
@@ -27,6 +42,7 @@ struct store_look {
     look_meta_t journal;
     look_meta_t key;
     unsealed_t unsealed;
+    look_dictionaries_t dictionaries;
 };
 
 typedef struct look_entry {
@@ -40,6 +56,9 @@ typedef struct look_entry {
 store_db_t look_database(const char *name);
 /* An entry as it lies in data.mdb, in plain, until the next one. */
 look_entry_t look_open_entry(store_look_t *look, const char *database, bytes_t key, bytes_t value);
+/* A message's value that is packed. Empty: it is damaged, or its dictionary is. */
+bytes_t look_unpack(store_look_t *look, bytes_t key, bytes_t packed);
+void look_dictionaries_forget(store_look_t *look);
 /* No key was given for what is sealed: only pages can be looked at. */
 bool look_blind(const store_look_t *look);
 

@@ -296,6 +296,7 @@ static status_t open_lmdb(opening_t *opening) {
     }
     if (status != STATUS_OK) return status;
     env_changed(store->env)->max = store->options.changed_max;
+    env_pack_from(store->env, store->options.pack_from);
     return opening_identify(opening);
 }
 

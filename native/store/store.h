@@ -40,18 +40,19 @@ typedef struct store_stream store_stream_t;
 struct sealer; /* disk/sealer.h */
 
 typedef struct store_options {
-    const char *directory;       /* made when missing (0700); holds the journal, the LMDB environment and a lock file */
-    uint64_t max_bytes;          /* of messages; the map is this plus index overhead plus a reserve for deletions */
-    uint64_t journal_size;       /* 0 = as sizes.h chooses; ignored for a memory store */
-    uint64_t ring_max;           /* memory of the batches' ring; a new journal is no larger. 0 = no bound */
-    uint64_t message_max;        /* store_room says that there is room for one so large */
-    uint64_t heads_max;          /* memory of the cache of subject heads, 0 = no bound */
-    uint64_t changed_max;        /* memory of LMDB's pages that a checkpoint changes, 0 = no bound */
-    int64_t sync_interval_ns;    /* 0 = durable before acknowledged */
-    bool lossy;                  /* data.mdb has lost messages: replay counts anew what the journal says of streams */
-    bool memory;                 /* environment on tmpfs, no journal, no sync, emptied at open */
-    const plane_keys_t *keys;    /* NULL = not encrypted; only store_open looks. A memory store is not */
-    histogram_t *took;           /* HISTOGRAMS of how long the disk took, which the threads add to; NULL = none */
+    const char *directory;    /* made when missing (0700); holds the journal, the LMDB environment and a lock file */
+    uint64_t max_bytes;       /* of messages; the map is this plus index overhead plus a reserve for deletions */
+    uint64_t journal_size;    /* 0 = as sizes.h chooses; ignored for a memory store */
+    uint64_t ring_max;        /* memory of the batches' ring; a new journal is no larger. 0 = no bound */
+    uint64_t message_max;     /* store_room says that there is room for one so large */
+    uint64_t heads_max;       /* memory of the cache of subject heads, 0 = no bound */
+    uint64_t changed_max;     /* memory of LMDB's pages that a checkpoint changes, 0 = no bound */
+    uint64_t pack_from;       /* a compressed stream's first dictionary comes so many bytes later, 0 = as many as pay */
+    int64_t sync_interval_ns; /* 0 = durable before acknowledged */
+    bool lossy;               /* data.mdb has lost messages: replay counts anew what the journal says of streams */
+    bool memory;              /* environment on tmpfs, no journal, no sync, emptied at open */
+    const plane_keys_t *keys; /* NULL = not encrypted; only store_open looks. A memory store is not */
+    histogram_t *took;        /* HISTOGRAMS of how long the disk took, which the threads add to; NULL = none */
     const struct sealer *sealer; /* for tests, in place of keys; the caller's, until store_close */
 } store_options_t;
 

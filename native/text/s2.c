@@ -10,6 +10,7 @@ typedef struct decoding {
     uint32_t out_size;
     uint32_t written;
     uint32_t offset; /* of the last copy, 0 = none yet */
+    bytes_t dictionary;
 } decoding_t;
 
 /* count little-endian bytes, at most 4. */
@@ -58,8 +59,24 @@ static bool s2_literal(decoding_t *decoding, uint32_t tag) {
     return true;
 }
 
+/* The part of a copy that lies in the dictionary; the copy goes on at the block's beginning. */
+static bool s2_copy_behind(decoding_t *decoding, uint32_t offset, uint32_t *length) {
+    uint32_t back = offset - decoding->written;
+    if (decoding->dictionary.at == NULL || back > decoding->dictionary.size) {
+        return false;
+    }
+    uint32_t part = back < *length ? back : *length;
+    memcpy(decoding->out + decoding->written, decoding->dictionary.at + decoding->dictionary.size - back, part);
+    decoding->written += part;
+    *length -= part;
+    return true;
+}
+
 static bool s2_copy(decoding_t *decoding, uint32_t offset, uint32_t length) {
-    if (offset == 0 || offset > decoding->written || length > decoding->out_size - decoding->written) {
+    if (offset == 0 || length > decoding->out_size - decoding->written) {
+        return false;
+    }
+    if (offset > decoding->written && !s2_copy_behind(decoding, offset, &length)) {
         return false;
     }
     decoding->offset = offset;
@@ -114,7 +131,12 @@ status_t s2_size(bytes_t block, uint32_t *size) {
 }
 
 status_t s2_decode(bytes_t block, uint8_t *out, uint32_t out_size) {
-    decoding_t decoding = {.at = block.at, .left = block.size, .out = out, .out_size = out_size};
+    return s2_decode_primed(BYTES_NONE, block, out, out_size);
+}
+
+status_t s2_decode_primed(bytes_t dictionary, bytes_t block, uint8_t *out, uint32_t out_size) {
+    decoding_t decoding = {
+        .at = block.at, .left = block.size, .out = out, .out_size = out_size, .dictionary = dictionary};
     uint32_t size;
     if (!take_length(&decoding, &size) || size != out_size) {
         return STATUS_CORRUPT;

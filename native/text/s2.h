@@ -23,5 +23,7 @@
 LEAF_MUST_USE status_t s2_size(bytes_t block, uint32_t *size);
 /* Fills out, which has exactly the size that s2_size gave. STATUS_CORRUPT: damaged; out then holds anything. */
 LEAF_MUST_USE status_t s2_decode(bytes_t block, uint8_t *out, uint32_t out_size);
+/* The same of a block that was made behind a dictionary (s2_primed.h). With another dictionary, out holds anything. */
+LEAF_MUST_USE status_t s2_decode_primed(bytes_t dictionary, bytes_t block, uint8_t *out, uint32_t out_size);
 
 #endif

@@ -4,11 +4,10 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "text/s2_put.h"
 
 #define FAST_BITS 14u
 #define CHAIN_BITS 16u
-#define ELEMENT_MAX 16u /* bytes of a literal's head, or of a copy with the repeat behind it */
-#define MATCH_MIN 4u
 #define TAIL 12u      /* no match begins in the last bytes: words are read whole */
 #define SKIP_SHIFT 6u /* where nothing matches, the search takes longer and longer steps */
 
@@ -43,113 +42,6 @@ void s2_encoder_free(s2_encoder_t *encoder) {
         free(encoder->before);
         free(encoder);
     }
-}
-
-/* ---- what is written --------------------------------------------------------------------------------------------- */
-
-typedef struct encoding {
-    const uint8_t *in;
-    uint32_t size;
-    uint32_t said; /* bytes of in that are in the block */
-    uint8_t *to;
-    uint8_t *end;
-    uint32_t offset; /* of the last copy; 0 = none yet */
-} encoding_t;
-
-static void put_block_size(encoding_t *encoding) {
-    uint32_t size = encoding->size;
-    for (; size >= 0x80; size >>= 7) {
-        *encoding->to++ = (uint8_t)(size | 0x80);
-    }
-    *encoding->to++ = (uint8_t)size;
-}
-
-static void put_element_number(encoding_t *encoding, uint32_t number, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        *encoding->to++ = (uint8_t)(number >> (8 * i));
-    }
-}
-
-/* What nothing was found for, up to `until`. false: no room. */
-static bool put_literals(encoding_t *encoding, uint32_t until) {
-    uint32_t size = until - encoding->said;
-    if ((size_t)(encoding->end - encoding->to) < (size_t)size + ELEMENT_MAX) {
-        return false;
-    }
-    if (size == 0) {
-        return true;
-    }
-    uint32_t less = size - 1;
-    uint32_t bytes = less < 60 ? 0 : less < 1u << 8 ? 1 : less < 1u << 16 ? 2 : 3;
-    *encoding->to++ = (uint8_t)((bytes == 0 ? less : 59 + bytes) << 2);
-    put_element_number(encoding, less, bytes);
-    memcpy(encoding->to, encoding->in + encoding->said, size);
-    encoding->to += size;
-    encoding->said = until;
-    return true;
-}
-
-/* length: at least 4. */
-static void put_repeat(encoding_t *encoding, uint32_t length) {
-    uint32_t more = length - 4;
-    uint32_t bytes = more <= 4 ? 0 : more < 4 + (1u << 8) ? 1 : more < (1u << 8) + (1u << 16) ? 2 : 3;
-    uint32_t base = bytes == 1 ? 4 : bytes == 2 ? 1u << 8 : 1u << 16;
-    *encoding->to++ = (uint8_t)((bytes == 0 ? more : 4 + bytes) << 2 | 1);
-    *encoding->to++ = 0;
-    put_element_number(encoding, more - base, bytes);
-}
-
-/* A copy's first part has at most `most` bytes; the repeat behind it needs 4, if there is one. */
-static uint32_t first_part(uint32_t length, uint32_t most) {
-    return length <= most ? length : length - most < 4 ? length - 4 : most;
-}
-
-/* Of 4 or more bytes at `said`, from that far back. */
-static void put_copies(encoding_t *encoding, uint32_t offset, uint32_t length) {
-    encoding->said += length;
-    if (offset == encoding->offset) {
-        put_repeat(encoding, length);
-        return;
-    }
-    encoding->offset = offset;
-    bool near = offset < 1u << 11 && (length <= 11 || length > 64);
-    uint32_t part = first_part(length, near ? 11 : 64);
-    if (near) {
-        *encoding->to++ = (uint8_t)((offset >> 8) << 5 | (part - 4) << 2 | 1);
-        *encoding->to++ = (uint8_t)offset;
-    } else {
-        bool far = offset > UINT16_MAX;
-        *encoding->to++ = (uint8_t)((part - 1) << 2 | (far ? 3 : 2));
-        put_element_number(encoding, offset, far ? 4 : 2);
-    }
-    if (part < length) {
-        put_repeat(encoding, length - part);
-    }
-}
-
-/* ---- runs -------------------------------------------------------------------------------------------------------- */
-
-/* How many bytes are the same at both places, at most up to in's end. */
-static inline uint32_t same_bytes(const encoding_t *encoding, uint32_t earlier, uint32_t at) {
-    const uint8_t *one = encoding->in + earlier, *other = encoding->in + at, *end = encoding->in + encoding->size;
-    const uint8_t *from = other;
-    while (end - other >= 8) {
-        uint64_t differ = load_u64(one) ^ load_u64(other);
-        if (differ != 0) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-            return (uint32_t)(other - from) + (uint32_t)__builtin_ctzll(differ) / 8;
-#else
-            return (uint32_t)(other - from) + (uint32_t)__builtin_clzll(differ) / 8;
-#endif
-        }
-        one += 8;
-        other += 8;
-    }
-    while (other < end && *one == *other) {
-        one++;
-        other++;
-    }
-    return (uint32_t)(other - from);
 }
 
 /* ---- fast -------------------------------------------------------------------------------------------------------- */
@@ -228,14 +120,6 @@ static uint32_t chain_add(s2_encoder_t *encoder, const encoding_t *encoding, uin
         *head = encoder->base + from;
     }
     return from;
-}
-
-static int32_t saved_by(const encoding_t *encoding, uint32_t offset, uint32_t length) {
-    int32_t cost = offset == encoding->offset          ? (length <= 8 ? 2 : 3)
-                   : offset < 1u << 11 && length <= 11 ? 2
-                   : offset <= UINT16_MAX              ? (length <= 64 ? 3 : 6)
-                                                       : (length <= 64 ? 5 : 8);
-    return (int32_t)length - cost;
 }
 
 static void consider(const encoding_t *encoding, uint32_t earlier, uint32_t at, match_t *best) {
@@ -333,7 +217,7 @@ uint32_t s2_encode(s2_encoder_t *encoder, bytes_t from, uint8_t *to, uint32_t ro
     }
     encoding_t encoding = {.in = from.at, .size = from.size, .to = to, .end = to + room};
     begin_block(encoder, from.size);
-    put_block_size(&encoding);
+    put_block_size(&encoding, from.size);
     bool fits = encoder->effort == S2_EFFORT_FAST ? encode_fast(encoder, &encoding) : encode_chains(encoder, &encoding);
     encoder->base += from.size;
     fits = fits && put_literals(&encoding, from.size);

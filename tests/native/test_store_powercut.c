@@ -100,6 +100,7 @@ static status_t open_at(const char *directory) {
                                     .journal_size = 1 << 20,
                                     .max_bytes = 1 << 28,
                                     .changed_max = 128 << 10, /* checkpoints commit in between */
+                                    .pack_from = 2 << 10,
                                     .sync_interval_ns = sync_interval_ns};
     status_t status = store_open(&rig.options, &rig.store, reason, sizeof reason);
     if (status != STATUS_OK) {

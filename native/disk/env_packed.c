@@ -1,0 +1,105 @@
+/* env_packed.c: the environment's values of compressed messages, which have a dictionary beside them. See env_lmdb.h.
+ */
+#include <errno.h>
+
+#include "disk/entry.h"
+#include "disk/env_lmdb.h"
+
+#define FORMAT_RECORD_MAX 64
+
+/* ---- out of LMDB ------------------------------------------------------------------------------------------------- */
+
+/* One side reads dictionaries. */
+typedef struct fetching {
+    env_t *env;
+    MDB_txn *txn;
+    sealer_side_t side;
+    unsealed_t room;
+} fetching_t;
+
+static bool fetch_dictionary(void *context, store_db_t db, bytes_t key, bytes_t *value) {
+    fetching_t *fetching = context;
+    const sealer_t *sealer = fetching->env->sealer;
+    MDB_val k = {.mv_size = key.size, .mv_data = (void *)(uintptr_t)key.at};
+    MDB_val v;
+    if (fetching->txn == NULL || mdb_get(fetching->txn, fetching->env->dbs[db], &k, &v) != 0) {
+        return false;
+    }
+    *value = bytes_of(v.mv_data, (uint32_t)v.mv_size);
+    if (entry_sealed(sealer, db)) {
+        *value = entry_open(&fetching->room, sealer, fetching->side, db, key, *value, NULL);
+    }
+    return value->size != 0;
+}
+
+static const dictionary_t *find_to_read(void *context, uint32_t stream, uint32_t id) {
+    env_t *env = context;
+    fetching_t fetching = {.env = env, .txn = env->read, .side = SEALER_PLANE};
+    const dictionary_t *found =
+        dictionaries_find(&env->read_dictionaries, stream, id, env->renewals, fetch_dictionary, &fetching);
+    unsealed_forget(&fetching.room);
+    return found;
+}
+
+static const dictionary_t *find_to_write(void *context, uint32_t stream, uint32_t id) {
+    env_t *env = context;
+    fetching_t fetching = {.env = env, .txn = env->write, .side = SEALER_KEEPER};
+    const dictionary_t *found =
+        dictionaries_find(&env->written_dictionaries, stream, id, env->written_version, fetch_dictionary, &fetching);
+    unsealed_forget(&fetching.room);
+    return found;
+}
+
+bytes_t env_unpack_read(env_t *env, bytes_t key, bytes_t packed) {
+    const finder_t finder = {.context = env, .find = find_to_read};
+    return packing_unpack(&env->read_values, &finder, key, packed);
+}
+
+bytes_t env_unpack_written(env_t *env, bytes_t key, bytes_t packed) {
+    const finder_t finder = {.context = env, .find = find_to_write};
+    return packing_unpack(&env->written_value, &finder, key, packed);
+}
+
+/* ---- into LMDB --------------------------------------------------------------------------------------------------- */
+
+status_t env_pack(env_t *env, bytes_t key, bytes_t *value) {
+    if (env->packer == NULL) {
+        env->packer = packer_new(env->packer_first != 0 ? env->packer_first : PACKER_FIRST);
+    }
+    uint32_t slot = slots_find(&env->write_slots, env->slots, load_be32(key.at));
+    const uint8_t *before = value->at;
+    status_t status = packer_pack(env->packer, env, slot, key, value);
+    if (value->at != before) {
+        env->formats |= STORE_FORMAT_PACKED | (packing_primed(*value) ? STORE_FORMAT_PRIMED : 0);
+    }
+    return status;
+}
+
+status_t env_drop_dictionaries(env_t *env, uint32_t slot, uint32_t stream) {
+    env->written_version++;
+    return packer_drop(env->packer, env, slot, stream);
+}
+
+/* A store that is being made gets its format later. */
+static status_t note_formats(env_t *env) {
+    bytes_t key = bytes_of(STORE_FORMAT_KEY, sizeof STORE_FORMAT_KEY - 1);
+    bytes_t value = BYTES_NONE;
+    uint8_t noted[FORMAT_RECORD_MAX];
+    status_t status = env_write_get(env, DB_META, key, &value);
+    if (status != STATUS_OK || value.size < VALUE_CRC_SIZE + 4 || value.size > sizeof noted) {
+        return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    }
+    uint32_t size = value.size;
+    memcpy(noted, value.at, size);
+    store_be32(noted + VALUE_CRC_SIZE, load_be32(noted + VALUE_CRC_SIZE) | env->formats);
+    value_seal(key, noted, size);
+    env->formats_noted = env->formats;
+    return env_write_put(env, DB_META, key, bytes_of(noted, size));
+}
+
+status_t env_note_formats(env_t *env) {
+    uint32_t before = env->formats_noted;
+    status_t status = env->formats != before ? note_formats(env) : STATUS_OK;
+    env->formats_noted = status == STATUS_OK ? env->formats_noted : before;
+    return status;
+}
