@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 24
+#define PLANE_ABI 25
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -63,7 +63,7 @@ typedef struct plane_limits {
     uint32_t max_payload;
     uint32_t max_connections;    /* 0 = no limit of our own */
     uint32_t jetstream;          /* 1: open the store */
-    uint32_t trace;              /* 1: EVENT_TRACE for protocol lines (debugging) */
+    uint32_t trace;              /* EVENT_TRACE for lines, and of messages so many bytes at most; 0 = none of them */
     uint32_t batches_per_stream; /* atomic ones that are open */
     uint32_t batches_total;
     uint32_t batch_messages; /* of one */
@@ -382,6 +382,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * told: LEAF_ERRORS_A_SECOND are */
 #define EVENT_LEAF_ERR 9
 #define EVENT_LEAF_INFO 10 /* INFO from a leaf peer after the handshake; reading goes on; payload = JSON */
+/* for the log; target = connection, payload = a line, without its message; or of the message behind it header, reply =
+ * what follows that, both cut where they are longer than limits.trace together, arg and arg2 = their real sizes */
 #define EVENT_TRACE 11
 /* an ephemeral's inactivity threshold passed: removed by C; target = stream, arg = id */
 #define EVENT_CONSUMER_GONE 12

@@ -579,10 +579,15 @@ class LeafInfo:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A protocol line, when tracing is on."""
+    """A protocol line, or the message behind it, when tracing is on."""
 
     connection: int
     text: str
+    header: bytes = b""
+    body: bytes = b""
+    header_size: int = 0
+    """Of the header as it came, which may be longer than what is told."""
+    body_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,8 @@ static const plane_event_row_t event_rows[] = {
     EVENT(ALARM,         "code=code stream=target sequence=arg text=payload:log"),
     EVENT(LEAF_ERR,      "connection=target text=payload:log untold=arg"),
     EVENT(LEAF_INFO,     "connection=target payload=payload:bytes"),
-    EVENT(TRACE,         "connection=target text=payload:log"),
+    EVENT(TRACE,         "connection=target text=payload:log header=header:bytes body=reply:bytes header_size=arg"
+                         " body_size=arg2"),
     EVENT(MESSAGE_TRACE, "connection=target account=account kind=code size=arg hops=arg2 destination=subject"
                          " subject=reply header=header:bytes records=payload:bytes"),
     EVENT(LATENCY,       "account=account status=code responder=arg subject=subject reply=reply header=header:bytes"

@@ -65,6 +65,27 @@ static void trace_line(plane_t *plane, peer_t *peer, bytes_t input) {
     (void)pressure_offer(plane, peer, entry);
 }
 
+static inline bool carries_message(const op_t *op) {
+    return op->kind == OP_PUB || op->kind == OP_HPUB || op->kind == OP_LEAF_MSG || op->kind == OP_LEAF_HMSG;
+}
+
+static __attribute__((noinline)) void trace_op(plane_t *plane, peer_t *peer, bytes_t input, const op_t *op) {
+    trace_line(plane, peer, input);
+    if (!carries_message(op) || op->header.size + op->payload.size == 0) {
+        return;
+    }
+    uint32_t most = plane->limits.trace, header = op->header.size < most ? op->header.size : most;
+    uint32_t body = op->payload.size < most - header ? op->payload.size : most - header;
+    event_entry_t *entry =
+        event_new(EVENT_TRACE, BYTES_NONE, bytes_of(op->payload.at, body), bytes_of(op->header.at, header), BYTES_NONE);
+    if (entry != NULL) {
+        entry->event.target = peer->id;
+        entry->event.arg = op->header.size;
+        entry->event.arg2 = op->payload.size;
+    }
+    (void)pressure_offer(plane, peer, entry);
+}
+
 /* The operation that input begins with. false: none that is whole, or none at all, and the peer is doomed. */
 static inline bool first_operation(plane_t *plane, peer_t *peer, bytes_t input, op_t *op, uint32_t *taken) {
     wire_error_t error = WIRE_ERROR_NONE;
@@ -85,7 +106,7 @@ static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
             break;
         }
         if (plane->limits.trace != 0) {
-            trace_line(plane, peer, bytes_of(input.at + used, taken));
+            trace_op(plane, peer, bytes_of(input.at + used, taken), &op);
         }
         if (!peer->protocol->greet(plane, peer, &op)) {
             break;
@@ -144,7 +165,7 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
             break;
         }
         if (LEAF_UNLIKELY(plane->limits.trace != 0)) {
-            trace_line(plane, peer, bytes_of(input.at + used, taken));
+            trace_op(plane, peer, bytes_of(input.at + used, taken), &op);
         }
         if (!peer->protocol->dispatch(plane, peer, &op)) {
             break;

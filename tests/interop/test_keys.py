@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
 import time
 import urllib.error
@@ -69,6 +70,61 @@ def test_lines_of_the_system_account_are_traced(kind: str) -> None:
         while "of.the.system" not in server.log:
             assert time.monotonic() < deadline
             time.sleep(0.02)
+
+
+TRACED = {
+    "": [r'["NATS/1.0\r\nA: b\r\n\r\nsome \"words\" é"]', '["without"]'],
+    "max_traced_msg_len: 6": ['["NATS/1..."]', '["withou..."]'],
+    "trace_headers: true": [r'["NATS/1.0\r\nA: b"]'],
+    "trace_headers: true, max_traced_msg_len: 5": ['["NATS/..."]'],
+}
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_messages_are_traced(kind: str) -> None:
+    """max_traced_msg_len and trace_headers, as a reload changes them."""
+    body, head = 'some "words" é'.encode(), b"NATS/1.0\r\nA: b\r\n\r\n"
+    said = b"HPUB x %d %d\r\n%s%s\r\nPUB x 7\r\nwithout\r\nPUB x 0\r\n\r\n"
+    said %= len(head), len(head) + len(body), head, body
+    with servers.running(kind, PLAIN + "trace: true\n") as server:
+        file = server.directory / "server.conf"
+        text = file.read_text()
+        for more, expected in TRACED.items():
+            file.write_text(text + more)
+            seen = len(server.log)
+            assert server.process is not None
+            server.process.send_signal(signal.SIGHUP)
+            wait_for(server, seen, "Reloaded server configuration")
+            seen = len(server.log)
+            with socket.create_connection(("127.0.0.1", server.port), 10) as client:
+                client.sendall(b'CONNECT {"verbose":false,"headers":true}\r\n' + said + b"SUB ends 1\r\nPING\r\n")
+                wait_for(server, seen, "[SUB ends 1]")
+            found = [
+                one.split("<<- MSG_PAYLOAD: ")[1] for one in server.log[seen:].splitlines() if "MSG_PAYLOAD" in one
+            ]
+            assert expected == found
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_what_goes_out_is_not_traced(kind: str) -> None:
+    """nats-server logs it; leafd logs what comes in, and of a long message its first 8 KB."""
+    with servers.running(kind, PLAIN + "trace: true\n") as server:
+        seen = len(server.log)
+        with socket.create_connection(("127.0.0.1", server.port), 10) as client:
+            client.sendall(
+                b'CONNECT {"verbose":false}\r\nPUB x 20000\r\n' + b"y" * 20_000 + b"\r\nPING\r\nSUB ends 1\r\n"
+            )
+            wait_for(server, seen, "[SUB ends 1]")
+        said = server.log[seen:]
+    assert ("->> [PONG]" in said) == (kind == servers.REFERENCE)
+    assert (said.count("y") > 19_000) == (kind == servers.REFERENCE)
+
+
+def wait_for(server: servers.Server, seen: int, text: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while text not in server.log[seen:]:
+        assert time.monotonic() < deadline, server.log[seen:]
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("kind", servers.KINDS)

@@ -166,6 +166,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_encryption.py::test_without_its_key_nats_server_starts_and_has_no_streams",
         "crash/test_rekey.py::test_what_was_acknowledged_outlives_kills_in_a_change_of_key",
     ),
+    "trace logs what clients and leaves send": (
+        "interop/test_keys.py::test_messages_are_traced", "interop/test_keys.py::test_what_goes_out_is_not_traced",
+    ),
     "A reload takes away before it gives": ("interop/test_reload.py::test_permissions_hold_for_who_is_connected",),
     "Where a reload leaves more connections": ("interop/test_reload.py::test_of_too_many_connections_the_first_stays",),
     "streams, consumers, kv and objects": ("interop/test_declared.py::test_the_plan_is_shown_beforehand",),

@@ -35,6 +35,7 @@ _SPELLINGS: Final = {
     "VV": "trace_verbose",
     "DV": "debug_trace",
     "DVV": "debug_trace_verbose",
+    "max_traced_msg_len": "max_traced_msg_len",
     "ms": "https_port", "https_port": "https_port",
     "tls": "tls", "tlscert": "tls_cert", "tlskey": "tls_key", "tlsverify": "tls_verify", "tlscacert": "tls_ca",
     "js": "jetstream", "jetstream": "jetstream",
@@ -61,7 +62,7 @@ _BOOLEANS: Final = frozenset(
         "version",
     }
 )
-_NUMBERS: Final = frozenset({"port", "http_port", "https_port", "log_size_limit"})
+_NUMBERS: Final = frozenset({"port", "http_port", "https_port", "log_size_limit", "max_traced_msg_len"})
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 
@@ -72,7 +73,6 @@ REFUSED: Final = {
     "help_tls": "the keys of a tls block are in configs/reference.conf",
     "cluster": _NO_CLUSTER, "routes": _NO_CLUSTER, "cluster_name": _NO_CLUSTER, "no_advertise": _NO_CLUSTER,
     "cluster_advertise": _NO_CLUSTER, "connect_retries": _NO_CLUSTER, "cluster_listen": _NO_CLUSTER,
-    "max_traced_msg_len": "traced lines have a bound of their own",
     "profile": "there is no profiling port in this build",
 }  # fmt: skip
 
@@ -111,6 +111,7 @@ Logging options:
     -VV                              Those of the system account too
     -DV                              Debug and protocol lines
     -DVV                             Debug and all protocol lines
+        --max_traced_msg_len <bytes> How much of each message is logged with them
 
 JetStream options:
     -js, --jetstream                 Serve JetStream
@@ -163,6 +164,7 @@ class Flags:
     trace_verbose: bool | None = None
     debug_trace: bool | None = None
     debug_trace_verbose: bool | None = None
+    max_traced_msg_len: int | None = None
     jetstream: bool | None = None
     store_dir: str | None = None
     user: str | None = None

@@ -51,7 +51,7 @@ def _changes(server: ServerConfig, flags: Flags) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     same = (
         "server_name", "pid_file", "client_advertise", "ports_file_dir", "log_file", "logtime", "logtime_utc",
-        "log_size_limit", "syslog", "remote_syslog", "debug", "trace", "trace_verbose",
+        "log_size_limit", "syslog", "remote_syslog", "debug", "trace", "trace_verbose", "max_traced_msg_len",
     )  # fmt: skip
     for name in same:
         value = getattr(flags, name)

@@ -269,13 +269,25 @@ _HARMLESS: Final = frozenset({
 # one, too.
 _MEMBER: Final = re.compile(r'(\s*"((?:[^"\\]|\\.)*)"\s*:\s*)("(?:[^"\\]|\\.)*(?:"|\\?$)|[\w.+-]*)(\s*(?:,|\}\s*$|$))')
 _HIDDEN: Final = "[REDACTED]"
+_HEADERS_END: Final = b"\r\n\r\n"
 
 
 def traced(event: Trace) -> str:
     """A protocol line as the trace shows it, without what a CONNECT proves itself with."""
     verb, rest = event.text[:7], event.text[7:]
     shown = event.text if verb.upper() != "CONNECT" else verb + _without_secrets(rest)
-    return f"cid:{event.connection} - <<- [{shown}]"
+    return f"<<- [{shown}]"
+
+
+def traced_message(event: Trace, size_max: int, *, headers_only: bool) -> str:
+    """A message as the trace shows it, up to so many bytes; empty where there is nothing of it to show."""
+    shown = event.header if headers_only else event.header + event.body
+    size = event.header_size - len(_HEADERS_END) if headers_only else event.header_size + event.body_size
+    if size <= 0:
+        return ""
+    shown = shown[: min(size, size_max)]
+    text = quoted(shown, len(shown) + 1)[1:-1]
+    return f'<<- MSG_PAYLOAD: ["{text}{"..." if len(shown) < size else ""}"]'
 
 
 def shown_nkey(text: str) -> str:

@@ -32,7 +32,7 @@ from leafd.daemon.handshakes import Handshakes, info_of
 from leafd.daemon.info_lines import frame
 from leafd.daemon.leaf_logins import LeafLogins
 from leafd.daemon.listeners import Sockets, address_of, reachable
-from leafd.daemon.log import Log, traced
+from leafd.daemon.log import Log, traced, traced_message
 from leafd.daemon.store import (
     MemoryDirectory,
     explain,
@@ -40,6 +40,7 @@ from leafd.daemon.store import (
     plane_limits,
     store_directory,
     store_keys,
+    traced_bytes,
 )
 from leafd.daemon.tenants import Tenants
 from leafd.errors import StartError
@@ -388,7 +389,17 @@ class Server:
             case t.FarLatency():
                 self._tell_far(event)
             case t.Trace():
-                self.log.trace(traced(event))
+                self._trace(event)
+
+    def _trace(self, event: t.Trace) -> None:
+        client = self.clients.get(event.connection)
+        who = client.log_name if client is not None else self.leafs.log_name(event.connection)
+        if event.text:
+            self.log.trace(f"{who} - {traced(event)}")
+            return
+        size_max, headers_only = traced_bytes(self.config), self.config.trace_headers
+        if said := traced_message(event, size_max, headers_only=headers_only):
+            self.log.trace(f"{who} - {said}")
 
     def _tell_alarm(self, event: t.Alarm) -> None:
         say = self.log.info if event.code == t.AlarmCode.KEY else self.log.warning

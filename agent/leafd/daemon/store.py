@@ -19,6 +19,7 @@ from leafd.errors import StartError
 from leafd.native_codes import Cipher
 from leafd.native_packing import StoreKeys
 from leafd.native_types import Limits, PlaneError, Status
+from leafd.quoting import LINE_MAX
 
 _SHARE: Final = 0.75
 _SHARED_MEMORY: Final = Path("/dev/shm")
@@ -135,12 +136,20 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
         max_payload=server.max_payload,
         max_connections=connections_for(max(server.max_connections, 0)),
         jetstream=int(jetstream is not None),
-        trace=int(server.traces),
+        trace=traced_bytes(server),
         batches_per_stream=batch.max_inflight_per_stream if batch else 0,
         batches_total=batch.max_inflight_total if batch else 0,
         batch_messages=batch.max_msgs if batch else 0,
         batch_timeout_ns=batch.timeout if batch else 0,
     )
+
+
+def traced_bytes(server: ServerConfig) -> int:
+    """How much of a message goes into the log; 0: nothing is traced."""
+    if not server.traces:
+        return 0
+    asked = server.max_traced_msg_len
+    return min(asked, LINE_MAX) if asked > 0 else LINE_MAX
 
 
 def store_keys(server: ServerConfig) -> StoreKeys | None:

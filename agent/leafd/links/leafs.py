@@ -138,6 +138,11 @@ class Leafs:
         link = self._links.get(connection)
         return link is not None and isinstance(link.machine, leaf.Acceptor)
 
+    def log_name(self, connection: int) -> str:
+        """What lines of the log about that connection begin with, also where it has gone."""
+        link = self._links.get(connection)
+        return f"cid:{connection}" if link is None else link.log_name
+
     def links(self) -> list[LinkStatus]:
         """Every link that is up."""
         return [link.status() for link in self._links.values() if link.bind is not None]

@@ -37,7 +37,6 @@ UNNOTICED: Final = {
     "LeafRemote.jetstream_cluster_migrate": CLUSTER,
     "ServerConfig.connect_error_reports": "which of many failures to dial are logged",
     "ServerConfig.disable_sublist_cache": "there is no such cache",
-    "ServerConfig.max_traced_msg_len": "no payload is logged",
     "ServerConfig.no_fast_producer_stall": "how publishers are slowed down is leafd's own",
     "ServerConfig.ocsp_cache": "nothing asks for revocations",
     "ServerConfig.prof_block_rate": "a part of prof_port, which is refused",

@@ -145,7 +145,6 @@ def test_what_would_weaken_or_lose_is_refused(text: str) -> None:
     "text",
     [
         "prof_block_rate: 1",
-        "max_traced_msg_len: 10",
         "jetstream { max_buffered_msgs: 5 }",
     ],
 )

@@ -91,12 +91,16 @@ class ServerConfig(Section):
     debug: Flag = option(False, "Log what helps to find faults.", takes=Takes.LIVE)
     trace: Flag = option(
         False,
-        "Log every line of the protocol that clients and leaves send and get, payloads excepted.",
+        "Log every line of the protocol that clients and leaves send, and the messages behind them.",
         takes=Takes.LIVE,
     )
     trace_verbose: Flag = option(
         False, "The same: lines of the system account's clients are logged with either.", takes=Takes.LIVE
     )
+    max_traced_msg_len: Number = option(
+        0, "Of each message, log so many bytes. 0: up to what a line of the log holds, 8 KB.", takes=Takes.LIVE
+    )
+    trace_headers: Flag = option(False, "Of each message, log the headers alone.", takes=Takes.LIVE)
     logtime: Flag = option(True, "Begin each line of the log with the time.", takes=Takes.LIVE)
     logtime_utc: Flag = option(False, "Write those times in UTC.", takes=Takes.LIVE)
     log_file: Text = option(
@@ -310,8 +314,6 @@ class ServerConfig(Section):
     ocsp_cache: Any = later("revocation is not asked for", refuse=False)
     prof_port: Any = later(_PROFILE, refuse=True, harmless=(0,))
     prof_block_rate: Any = later(_PROFILE, refuse=False)
-    max_traced_msg_len: Any = later("no payload is logged, and lines have a bound of their own", refuse=False)
-    trace_headers: Any = later("headers are not logged: trace shows the lines of the protocol alone", refuse=True)
     disable_sublist_cache: Any = later("routing has no such cache", refuse=False, aliases=("no_sublist_cache",))
     no_header_support: Any = later("headers cannot be turned off: they are always on, not asked for", refuse=True)
     write_timeout: Any = later(
