@@ -351,13 +351,15 @@ def test_what_takes_a_restart(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reports_know_the_jwts(kind: str) -> None:
-    """connz, accountz and varz name keys, tags and JWTs of users, accounts and operators."""
+    """connz, accountz, accstatz, jsz and varz name keys, tags and JWTs of users, accounts and operators. What an
+    account asks of JetStream that it does not have is counted nowhere."""
     operator = Operator()
     key = Key("account")
-    account = operator.account("A")
-    account.nats |= {"signing_keys": [key.public], "tags": ["site:north"]}
+    account, without = operator.account("A", mem_storage=-1, disk_storage=-1), operator.account("B")
+    account.nats |= {"signing_keys": [key.public], "tags": ["site:north"], "revocations": {Key("user").public: 100}}
     user = account.user("u", signer=key, tags=["x:y"])
-    with running(kind, HEAD + 'http: "127.0.0.1:{http_port}"\n' + operator.configuration()) as server:
+    head = HEAD + 'http: "127.0.0.1:{http_port}"\njetstream { store_dir: "{store}" }\n'
+    with running(kind, head + operator.configuration()) as server:
 
         def page(name: str) -> dict[str, Any]:
             with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/{name}", timeout=5) as found:
@@ -379,7 +381,16 @@ def test_reports_know_the_jwts(kind: str) -> None:
         wanted = {"name_tag": "A", "issuer_key": operator.key.public, "tags": ["site:north"], "expired": False,
                   "complete": True}  # fmt: skip
         assert wanted == {name: detail[name] for name in wanted}
+        assert ["1970-01-01T00:01:40Z"] == list(detail["revoked_user"].values())
         assert account.public == detail["decoded_jwt"]["sub"]
+        assert 10039 == answers(Peer(server, without.user("v")), "STREAM.NAMES")
+        assert not {"tags", "revoked_user"} & set(page(f"accountz?acc={without.public}")["account_detail"])
+        stats = {one["acc"]: one["name"] for one in page("accstatz?unused=1")["account_statz"]}
+        assert ("A", "B") == (stats[account.public], stats[without.public])
+        assert answers(Peer(server, user), "INFO")["limits"]
+        jsz = page(f"jsz?acc={account.public}")
+        found = jsz["account_details"][0]
+        assert ("A", account.public, 1) == (found["name"], found["id"], jsz["api"]["total"])
         assert "eyJ" == detail["jwt"][:3]
         varz = page("varz")
         assert operator.key.public == varz["trusted_operators_claim"][0]["sub"]

@@ -390,7 +390,7 @@ class JetStream:
         self, account: JetStreamAccount, message: t.Message, client: Callable[[], dict[str, Any]], answered: Answer
     ) -> None:
         body = await dumped(answered.weight, answered.members)
-        if answered.counted:
+        if answered.counted and account.enabled:
             account.api_total += 1
             account.api_errors += int(answered.error)
         if message.reply:

@@ -157,7 +157,7 @@ class Events:
             await pause()
             if names is not None and account.name not in names:
                 continue
-            stat = reports.account_stat(self._facts, account.id, account.name, rows.get(account.id, []))
+            stat = reports.account_stat(self._facts, account, rows.get(account.id, []))
             if names is None and not stat["total_conns"]:
                 continue
             for subject in (f"$SYS.SERVER.ACCOUNT.{account.name}.CONNS", f"$SYS.ACCOUNT.{account.name}.SERVER.CONNS"):

@@ -116,7 +116,7 @@ async def jsz(facts: Facts, options: Options) -> dict[str, Any]:
         counts = {"streams_leader": report["streams"], "consumers_leader": report["consumers"]}
         report |= {name: count for name, count in counts.items() if count}
     report["total"] = len(accounts)
-    detail = _Detail.of(facts.name, jetstream, options)
+    detail = _Detail.of(facts, jetstream, options)
     named, asked = text(options, "acc", "account"), detail.streams or flag(options, "accounts")
     offset, limit = number(options, "offset", 0), number(options, "limit", 0) or ACCOUNTS_MAX
     if named and any(one.name == named for one in accounts):
@@ -137,14 +137,14 @@ async def jsz_account(facts: Facts, options: Options) -> dict[str, Any]:
     if facts.jetstream is None or account is None or not account.enabled:
         why = "not jetstream enabled" if facts.graph.account(name) is not None else "not found"
         raise ValueError(f"account {quoted(name)} {why}")
-    return await _account(_Detail.of(facts.name, facts.jetstream, options), account)
+    return await _account(_Detail.of(facts, facts.jetstream, options), account)
 
 
 @dataclass(frozen=True, slots=True)
 class _Detail:
     """How much of each account is reported, and whom it is asked of."""
 
-    server: str
+    facts: Facts
     jetstream: JetStreamFacts
     streams: bool
     consumers: bool
@@ -152,19 +152,20 @@ class _Detail:
     config: bool
 
     @classmethod
-    def of(cls, server: str, jetstream: JetStreamFacts, options: Options) -> _Detail:
+    def of(cls, facts: Facts, jetstream: JetStreamFacts, options: Options) -> _Detail:
         """As the request has it."""
         consumers = flag(options, "consumers", "consumer")
         streams, config = flag(options, "streams"), flag(options, "config")
         direct = flag(options, "direct-consumers", "direct_consumer")
         for name in ("leader-only", "raft", "stream-leader-only"):  # of clusters
             flag(options, name)
-        return cls(server, jetstream, streams or consumers, consumers, direct and consumers, config)
+        return cls(facts, jetstream, streams or consumers, consumers, direct and consumers, config)
 
 
 async def _account(wanted: _Detail, account: JetStreamAccountFacts) -> dict[str, Any]:
     usage = await _look(wanted.jetstream, account, "INFO")
-    detail: dict[str, Any] = {"name": account.name, "id": account.name}
+    known = wanted.facts.graph.account(account.name)
+    detail: dict[str, Any] = {"name": known.shown if known is not None else account.name, "id": account.name}
     detail |= {name: usage.get(name, 0) for name in ("memory", "storage")}
     # As in the reference: the account's limits, where -1 is none, as numbers without a sign.
     limits = usage.get("limits", {})
@@ -182,7 +183,7 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     info = await _look(wanted.jetstream, account, f"STREAM.INFO.{name}")
     if not info:
         return None
-    detail: dict[str, Any] = {"name": name, "created": info.get("created"), "cluster": {"leader": wanted.server}}
+    detail: dict[str, Any] = {"name": name, "created": info.get("created"), "cluster": {"leader": wanted.facts.name}}
     if wanted.config:
         detail["config"] = _as_stored(info["config"])
     detail["state"] = info.get("state")

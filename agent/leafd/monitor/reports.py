@@ -11,7 +11,7 @@ import base64
 import json
 import os
 import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.config.differences import settings
@@ -26,8 +26,13 @@ from leafd.monitor.options import Options, flag, number, text
 from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.turns import Pause, aside
 
+if TYPE_CHECKING:
+    from leafd.accounts.graph import Account
+    from leafd.auth.jwt_claims import AccountBody
+
 SUBSCRIPTIONS_MAX: Final = 1024
 SECOND: Final = 1_000_000_000
+_YEAR_9999: Final = 253_402_300_799
 
 
 async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str, Any]:
@@ -360,10 +365,16 @@ async def account_info(facts: Facts, name: str) -> dict[str, Any] | None:
             "complete": not facts.accounts.notes.get(name),
             "jwt": trusted.token,
             "issuer_key": trusted.claims.iss,
-            "tags": list(trusted.claims.nats.tags),
             "decoded_jwt": await aside(len(trusted.token), decoded, trusted.token),
         }
+        detail |= _told_by(trusted.claims.nats)
     return detail
+
+
+def _told_by(claims: AccountBody) -> dict[str, Any]:
+    """Tags and revoked users, where there are any."""
+    revoked = {key: stamp(min(max(second, 0), _YEAR_9999) * SECOND) for key, second in claims.revocations.items()}
+    return {name: value for name, value in (("tags", list(claims.tags)), ("revoked_user", revoked)) if value}
 
 
 def decoded(token: str) -> Any:
@@ -386,17 +397,17 @@ async def accstatz(facts: Facts, options: Options) -> dict[str, Any]:
         await pause()
         if wanted is not None and account.name not in wanted:
             continue
-        found = account_stat(facts, account.id, account.name, rows.get(account.id, []))
+        found = account_stat(facts, account, rows.get(account.id, []))
         if found["conns"] or found["leafnodes"] or flag(options, "unused", "include_unused"):
             stats.append(found)
     return facts.head() | {"account_statz": stats}
 
 
-def account_stat(facts: Facts, number_of: int, name: str, rows: list[t.ConnectionRow]) -> dict[str, Any]:
+def account_stat(facts: Facts, account: Account, rows: list[t.ConnectionRow]) -> dict[str, Any]:
     """Connections of one account, and all that these and earlier ones have carried."""
-    mine = [row for row in rows if row.account == number_of]
-    clients = facts.clients.count(number_of)
-    leafs = sum(link.account == name for link in facts.leafs.links())
+    mine = [row for row in rows if row.account == account.id]
+    clients = facts.clients.count(account.id)
+    leafs = sum(link.account == account.name for link in facts.leafs.links())
     none = {"msgs": 0, "bytes": 0}
     leaf_rows = [row for row in mine if row.kind == t.ConnKind.LEAF]
 
@@ -407,8 +418,8 @@ def account_stat(facts: Facts, number_of: int, name: str, rows: list[t.Connectio
         return total(mine) | {"gateways": none, "routes": none, "leafs": total(leaf_rows)}
 
     return {
-        "acc": name,
-        "name": name,
+        "acc": account.name,
+        "name": account.shown,
         "conns": clients,
         "leafnodes": leafs,
         "total_conns": clients + leafs,

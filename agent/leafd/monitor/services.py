@@ -267,7 +267,7 @@ class Services:
                 "id": secrets.token_hex(11),
                 "timestamp": stamp(time.time_ns()),
             }
-            return event | reports.account_stat(facts, account.id, name, await facts.plane.connections())
+            return event | reports.account_stat(facts, account, await facts.plane.connections())
         return None
 
     async def _own(self, account: Account, subject: str, options: Mapping[str, Any]) -> dict[str, Any]:
