@@ -2,7 +2,7 @@
  *
  *     messages            one by one, as rebuild.c brings them in: what is derived from them (heads, chains, counters)
  *                         is counted again, so it speaks of nothing that is lost
- *     dictionaries        not at all: messages are compressed anew
+ *     dictionaries        not at all: the new store makes its own, and what a damaged one loses is messages
  *     other entries       as they are, where their checksum holds
  *     the journal         the caller copies it; settling is a start like any other, which takes of it what it proves
  *
@@ -42,7 +42,8 @@ static void lose_page(void *context, size_t page, const char *what) {
 static bool is_needed(void *context, const char *database) {
     const rescue_t *rescue = context;
     store_db_t db = look_database(database);
-    return db != DB_COUNT && (rescue->all || db == DB_META);
+    bool taken = db != DB_COUNT && db != DB_DICTIONARIES && db != DB_DICTIONARY_COPIES;
+    return taken && (rescue->all || db == DB_META);
 }
 
 static status_t commit_some(rescue_t *rescue, uint32_t size) {
@@ -69,9 +70,6 @@ static status_t rescue_entry(void *context, const char *database, bytes_t key, b
     }
     rescue->audit->entries++;
     rescue->audit->messages += entry.db == DB_MESSAGES;
-    if (entry.db == DB_DICTIONARIES || entry.db == DB_DICTIONARY_COPIES) {
-        return STATUS_OK; /* the new store makes its own */
-    }
     const batch_op_t op = {.kind = OP_PUT, .db = (uint8_t)entry.db, .key = entry.key, .value = entry.value};
     status_t status = rebuild_op(rescue->rebuild, &op);
     return status == STATUS_OK || status == STATUS_CORRUPT ? commit_some(rescue, value.size) : status;
