@@ -1,6 +1,7 @@
-"""The event of a message that asked what became of it, and its records as native/plane/trace.c writes them.
+"""Two events: a line or message for the log, and a message that asked what became of it, with its records as
+native/plane/trace.c writes them.
 
-What does not live here: how they are told (monitor/traces.py).
+What does not live here: how they are told (daemon/log.py, monitor/traces.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,19 @@ from typing import Final
 from leafd.records import dataclass
 
 _HEAD: Final = struct.Struct("<BBBxIQq4I")
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A protocol line, or the message behind it, when tracing is on."""
+
+    connection: int
+    text: str
+    header: bytes = b""
+    body: bytes = b""
+    header_size: int = 0
+    """Of the header as it came, which may be longer than what is told."""
+    body_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

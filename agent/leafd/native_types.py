@@ -40,7 +40,7 @@ from leafd.native_codes import (
     WebFlag as WebFlag,
 )
 from leafd.native_latency import Description as Description, FarLatency as FarLatency, Latency as Latency
-from leafd.native_traces import MessageTrace as MessageTrace
+from leafd.native_traces import MessageTrace as MessageTrace, Trace as Trace
 from leafd.native_transports import Compress as Compress, Proxied as Proxied
 from leafd.records import dataclass
 
@@ -575,19 +575,6 @@ class LeafInfo:
 
     connection: int
     payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """A protocol line, or the message behind it, when tracing is on."""
-
-    connection: int
-    text: str
-    header: bytes = b""
-    body: bytes = b""
-    header_size: int = 0
-    """Of the header as it came, which may be longer than what is told."""
-    body_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
