@@ -163,7 +163,7 @@ struct store {
     uint64_t admits;   /* bytes that publishers may hold in the ring, for what the disk has room for .. */
     uint64_t holds;    /* .. and memory too */
     uint64_t resident; /* of the ring, in memory: all of it, but where the journal is larger than options.ring_max */
-    bool cramped;      /* something did not fit into the ring since it was last looked at */
+    uint64_t cramped;  /* the most that did not fit into the ring since it was last looked at */
     uint32_t narrowed; /* at rest the ring has memory for this part of itself; 1 = it is never narrow */
     uint64_t wanted;   /* room that an append_group_t waits for, 0 = none */
     uint64_t room_end; /* store_room: while the open batch, with what is promised, ends before it */

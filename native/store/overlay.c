@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/check.h"
+#include "base/number.h"
 #include "store/overlay.h"
 
 #define NOTES_FOR_ONE_CALL 16
@@ -22,7 +23,7 @@ bool overlay_fits(store_t *store, uint64_t need) {
         return false;
     }
     bool fits = batch_fits(&store->batches, need);
-    store->cramped = store->cramped || !fits;
+    store->cramped = fits ? store->cramped : number_most(store->cramped, need);
     return fits;
 }
 

@@ -18,6 +18,7 @@
 #define CHECKPOINT_PART 8
 #define CHECKPOINT_PART_NARROW 4 /* likewise of a narrow ring's memory */
 #define NARROW_MIN (UINT64_C(4) << 20)
+#define RING_USUAL_MAX (UINT64_C(8) << 20)
 #define CHECKPOINT_SHORT_NS (200 * NS_PER_MS)
 #define CHECKPOINT_MIN (UINT64_C(64) << 10)
 #define HAND_BYTES (UINT64_C(256) << 10) /* the keeper is woken for so much, not for each batch */
@@ -122,7 +123,7 @@ void store_rest(store_t *store) {
         part *= 2;
     }
     batches_narrow(batches, part);
-    store->cramped = false;
+    store->cramped = 0;
     store->trimmed = batches->begin;
 }
 
@@ -136,17 +137,22 @@ static void ring_trim(store_t *store) {
 }
 
 /* A small load goes round in little memory, which stays in the processor's cache, too. Publishers and removals that
- * wait for room, mostly since the disk takes its time, get twice as much. The journal thread has nothing in its hands
- * just now. */
+ * wait for room, mostly since the disk takes its time, get twice as much, up to RING_USUAL_MAX: with more they are no
+ * faster, since a checkpoint has the same size. What is large gets what it needs. The journal thread has nothing in its
+ * hands just now. */
 static void ring_widen(store_t *store) {
     batches_t *batches = &store->batches;
     uint64_t wanted = number_most(store->options.message_max, store->wanted);
-    uint64_t lap = store_room(store) && !store->cramped ? batches->lap : batches->lap * 2;
+    bool more = batches->lap < RING_USUAL_MAX || store->cramped > batches->lap / CHECKPOINT_PART_NARROW;
+    uint64_t lap = batches->lap;
+    if (more && (!store_room(store) || store->cramped > 0)) {
+        lap *= 2;
+    }
     while (lap < batches->size && !ring_takes(lap, wanted)) {
         lap *= 2;
     }
     if (lap > batches->lap && batches->room == batches->lap && batches_widen(batches, lap)) {
-        store->cramped = false;
+        store->cramped = 0;
         append_measure_room(store);
     }
 }

@@ -20,6 +20,9 @@ from tests import servers
 MB = 1 << 20
 LIMIT = 48 * MB
 BASE = 40 * MB
+KINDS = ("RssAnon", "RssShmem")
+RING = 8 * MB
+"""Of the journal's 16 MB, that are in memory at a time; it is the only memory that is shared."""
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
 memory_limit: 48MB
@@ -35,14 +38,14 @@ def server() -> Iterator[servers.Server]:
 
 def held_bytes(server: servers.Server) -> int:
     """What the daemon has that the kernel cannot take back."""
-    return server.memory_bytes("RssAnon", "RssShmem")
+    return server.memory_bytes(*KINDS)
 
 
 class Watch:
     """Looks at the memory, and how long another client's request takes, as long as it is entered."""
 
-    def __init__(self, server: servers.Server) -> None:
-        self.most, self.slowest = 0, 0.0
+    def __init__(self, server: servers.Server, *kinds: str) -> None:
+        self.most, self.slowest, self._kinds = 0, 0.0, kinds or KINDS
         self._server, self._over = server, threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -56,7 +59,7 @@ class Watch:
                 while b'account_info_response"' not in said:
                     said += bystander.recv(65536)
                 self.slowest = max(self.slowest, time.monotonic() - began)
-                self.most = max(self.most, held_bytes(self._server))
+                self.most = max(self.most, self._server.memory_bytes(*self._kinds))
                 time.sleep(0.02)
 
     def __enter__(self) -> Watch:
@@ -187,6 +190,21 @@ def test_megabytes_to_fifty_clients_that_read() -> None:
         # The server may have asked for a sign of life, once.
         assert {count - expected for count in heard.values()} <= {0, len(b"PING\r\n")}, server.log[-1000:]
         assert watch.most < 2 * total + BASE
+
+
+def test_a_disk_that_cannot_keep_up() -> None:
+    """Publishers that are faster than the disk have half of the journal in memory, not all of it, and all is stored;
+    the largest messages are stored, too."""
+    frames = (b"PUB s.1 acks 16384\r\n" + b"y" * 16384 + b"\r\n") * 100
+    with servers.running(servers.LEAFD, CONFIGURATION.replace("memory_limit: 48MB", "")) as server:
+        with servers.admitted(server) as maker:
+            make_stream(maker, "s")
+        with Watch(server, "RssShmem") as watch:
+            assert (1600, 0) == flood_stream(server, 2, frames, 8)
+        assert watch.most <= RING + MB
+
+        large = b"PUB s.1 acks %d\r\n" % MB + b"y" * MB + b"\r\n"
+        assert (16, 0) == flood_stream(server, 4, large, 4)
 
 
 @pytest.mark.parametrize(("size", "times", "rounds"), [(128, 200, 10), (65536, 4, 6), (1 << 20, 1, 2)])
