@@ -248,8 +248,13 @@ static void on_removed(void *context, store_stream_t *stream, uint64_t seq, byte
     for (uint32_t i = 0; i < group->count; i++) consumer_removed(group->consumers[i], seq, subject);
 }
 
+static void on_purged(void *context, store_stream_t *stream, bytes_t filter, uint64_t left) {
+    group_t *group = group_of(context, store_stream_id(stream));
+    for (uint32_t i = 0; group && i < group->count; i++) consumer_purged(group->consumers[i], filter, left);
+}
+
 store_hooks_t consume_store_hooks(consume_t *consume) {
-    return (store_hooks_t){.context = consume, .appended = on_appended, .removed = on_removed};
+    return (store_hooks_t){.context = consume, .appended = on_appended, .removed = on_removed, .purged = on_purged};
 }
 
 /* ---- what the plane says and asks -------------------------------------------------------------------------------- */

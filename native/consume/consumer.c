@@ -273,6 +273,36 @@ void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject) {
     consumer_ready(consumer);
 }
 
+/* Of what the consumer wants all is purged, or at least what lies before the stream's first message. 0: neither. */
+static uint64_t purged_below(consumer_t *consumer, bytes_t filter, uint64_t left) {
+    filters_t own = consumer->setup.filters;
+    bool inside = filter.size == 0 || own.count > 0, touched = own.count == 0;
+    for (uint32_t i = 0; filter.size > 0 && i < own.count && (inside || !touched); i++) {
+        bool within = subject_is_subset(own.patterns[i], filter);
+        inside = inside && within;
+        touched = touched || within || subject_is_subset(filter, own.patterns[i]);
+    }
+    if (inside) return left;
+    stream_state_t stream;
+    store_stream_state(consumer->stream, &stream);
+    return touched ? stream.first_seq : 0;
+}
+
+/* As the reference: a purge moves on the consumers that it took something from, other removals do not. Called from
+ * inside the store. */
+void consumer_purged(consumer_t *consumer, bytes_t filter, uint64_t left) {
+    uint64_t below = purged_below(consumer, filter, left);
+    if (below <= 1 || survey_is_new(consumer)) return;
+    consumer->delivered_stream = number_most(consumer->delivered_stream, below - 1);
+    consumer->floor_stream = number_most(consumer->floor_stream, below - 1);
+    consumer->acked_upto = number_most(consumer->acked_upto, below - 1);
+    if (consumer->pending.count == 0) {
+        consumer->floor_consumer = consumer->next_sequence - 1;
+        consumer->floor_stream = consumer->delivered_stream;
+    }
+    state_dirty(consumer);
+}
+
 /* As the reference: the floor follows the lowest pending message when the one just above it went, and jumps to what was
  * delivered when nothing is left; what used up its deliveries and was not acknowledged holds it. "Just above" is the
  * lowest one in general; by consumer sequence, as the reference has it, only while something exhausted may lie below:
@@ -308,26 +338,16 @@ void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
-/* What the stream does not have any more counts as delivered and acknowledged: a purge moves on a consumer that
- * delivers nothing. */
-static uint64_t purged_upto(const consumer_t *consumer) {
-    stream_state_t stream;
-    store_stream_state(consumer->stream, &stream);
-    if (stream.messages == 0) return stream.last_seq;
-    return stream.first_seq > 0 ? stream.first_seq - 1 : 0;
-}
-
 void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out) {
     consume_t *consume = consumer->consume;
     consume->now = now;
     memset(out, 0, sizeof *out);
     pull_drop_without_interest(consumer);
     out->pending = consumer_left(consumer); /* first: where it starts may not be known before */
-    uint64_t purged = purged_upto(consumer);
     out->delivered_consumer = consumer->next_sequence - 1;
-    out->delivered_stream = number_most(consumer->delivered_stream, purged);
+    out->delivered_stream = consumer->delivered_stream;
     out->floor_consumer = consumer->floor_consumer;
-    out->floor_stream = number_most(consumer->floor_stream, purged);
+    out->floor_stream = consumer->floor_stream;
     out->last_delivered_ts = consumer->last_delivered_wall_ns;
     out->last_acked_ts = consumer->last_acked_wall_ns;
     out->ack_pending = consumer->pending.count;
@@ -397,7 +417,7 @@ static void release_skipped(consumer_t *consumer, uint64_t seq) {
 status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64_t *reset_seq) {
     consumer->consume->now = now;
     if (seq == 0) {
-        seq = number_most(consumer->floor_stream, purged_upto(consumer)) + 1;
+        seq = consumer->floor_stream + 1;
     } else if (!reset_allowed(consumer, seq)) {
         return STATUS_INVALID;
     }

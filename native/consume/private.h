@@ -181,8 +181,9 @@ static inline bool consumer_counts(const consumer_t *consumer) { /* as interest 
     return (consumer->setup.config.flags & CONSUMER_DIRECT) == 0;
 }
 bool consumer_matches(const consumer_t *consumer, bytes_t subject);
-bool consumer_selects(const consumer_t *consumer, uint64_t seq); /* last per subject, not delivered yet */
-uint64_t consumer_left(consumer_t *consumer);                    /* counts to the end if that was not done */
+bool consumer_selects(const consumer_t *consumer, uint64_t seq);           /* last per subject, not delivered yet */
+void consumer_purged(consumer_t *consumer, bytes_t filter, uint64_t left); /* store_hooks_t.purged */
+uint64_t consumer_left(consumer_t *consumer);                              /* counts to the end if that was not done */
 void consumer_recount(consumer_t *consumer);
 void consumer_appended(consumer_t *consumer, uint64_t seq); /* that its filters match */
 void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject);

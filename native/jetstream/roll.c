@@ -38,7 +38,7 @@ static bool rolls_step(js_t *js, job_t *job) {
     store_purge_end(&rolls->purge);
     if (status == STATUS_OK && ++rolls->at < rolls->count) {
         const roll_t *next = &rolls->list[rolls->at];
-        rolls->purge = (store_purge_t){.filter = next->subject, .below_seq = next->below_seq};
+        rolls->purge = (store_purge_t){.filter = next->subject, .below_seq = next->below_seq, .left = next->below_seq};
         return false;
     }
     if (rolls->reply.size != 0 && status == STATUS_OK) {
@@ -84,7 +84,8 @@ void js_rolls_start(js_t *js, stream_t *stream, rolls_t *rolls, bytes_t reply, b
         rolls_end(js, &rolls->job, STATUS_OK);
         return;
     }
-    rolls->purge = (store_purge_t){.filter = rolls->list[0].subject, .below_seq = rolls->list[0].below_seq};
+    const roll_t *first = &rolls->list[0];
+    rolls->purge = (store_purge_t){.filter = first->subject, .below_seq = first->below_seq, .left = first->below_seq};
     job_start(js, &rolls->job);
 }
 

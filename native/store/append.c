@@ -352,7 +352,8 @@ static void append_after(entry_t *entry) {
 /* What a rollup takes out in one step. false: there is more. */
 static bool append_roll(const entry_t *entry) {
     store_purge_t purge = {.filter = entry->append->rollup == 1 ? entry->append->subject : BYTES_NONE,
-                           .below_seq = entry->seq};
+                           .below_seq = entry->seq,
+                           .left = entry->seq};
     uint64_t purged;
     bool more = false;
     status_t status = store_purge(entry->stream, &purge, &purged, &more);

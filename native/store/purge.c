@@ -32,7 +32,7 @@ static status_t purge_begin(store_stream_t *stream, store_purge_t *purge) {
     bool all = takes_all(purge);
     head_t head;
     purge->at = stream->first_seq;
-    purge->upto = stream->last_seq;
+    purge->upto = purge->last = stream->last_seq;
     if (purge->below_seq != 0 && purge->below_seq - 1 < purge->upto) {
         purge->upto = purge->below_seq - 1;
     }
@@ -132,24 +132,33 @@ static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t
     return true;
 }
 
+/* Where what matches and stays begins. false: that takes further steps. */
+static bool look_for_left(store_stream_t *stream, store_purge_t *purge) {
+    if (takes_all(purge)) {
+        purge->left = stream->first_seq;
+    } else if (purge->left == 0 && purge->keep == 0 && purge->below_seq == 0) {
+        purge->left = purge->last + 1;
+    }
+    if (purge->left != 0) {
+        return true;
+    }
+    found_t found;
+    uint32_t budget = PURGE_STEP;
+    purge->upto = purge->last;
+    status_t status = next_taken(stream, purge, &budget, &found);
+    if (status != STATUS_AGAIN) {
+        purge->left = status == STATUS_OK ? found.seq : purge->last + 1;
+    }
+    return status != STATUS_AGAIN;
+}
+
 void store_purge_end(store_purge_t *purge) {
     store_tally_close(purge->tally);
     purge->tally = NULL;
 }
 
-status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged, bool *more) {
-    *purged = 0;
-    *more = false;
-    status_t status = purge->begun ? STATUS_OK : purge_begin(stream, purge);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    *more = purge->tally != NULL && !store_tally_step(purge->tally, STORE_STEP);
-    *more = *more || !purge_message(stream, purge, purged);
-    if (*more) {
-        return STATUS_OK;
-    }
-    store_purge_end(purge);
+/* All that was to go has gone. */
+static void purge_over(store_stream_t *stream, const store_purge_t *purge) {
     bool all = takes_all(purge);
     stream->purged_empty = stream->purged_empty || (all && stream->last_seq == 0);
     if (all && purge->keep == 0 && purge->below_seq > stream->last_seq + 1
@@ -160,5 +169,26 @@ status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *pur
         stream->first_seq = purge->below_seq;
         stream->first_known = false;
     }
+    const store_hooks_t *hooks = &stream->store->hooks;
+    if (hooks->purged != NULL) {
+        hooks->purged(hooks->context, stream, all ? BYTES_NONE : purge->filter, all ? stream->first_seq : purge->left);
+    }
+}
+
+status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged, bool *more) {
+    *purged = 0;
+    *more = false;
+    status_t status = purge->begun ? STATUS_OK : purge_begin(stream, purge);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *more = purge->tally != NULL && !store_tally_step(purge->tally, STORE_STEP);
+    purge->looking = purge->looking || (!*more && purge_message(stream, purge, purged));
+    *more = !purge->looking || (stream->store->hooks.purged != NULL && !look_for_left(stream, purge));
+    if (*more) {
+        return STATUS_OK;
+    }
+    store_purge_end(purge);
+    purge_over(stream, purge);
     return STATUS_OK;
 }

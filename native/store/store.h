@@ -68,6 +68,9 @@ typedef struct store_hooks {
      * it is asked again in a second. */
     bool (*due)(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts);
     void *due_context;
+    /* A purge or a rollup of what matches `filter` (empty: of all) is over: `left` is the first that matches and stays,
+     * or would be. */
+    void (*purged)(void *context, store_stream_t *stream, bytes_t filter, uint64_t left);
 } store_hooks_t;
 void store_set_hooks(store_t *store, store_hooks_t hooks);
 
@@ -132,9 +135,12 @@ typedef struct store_purge {
     bytes_t filter;     /* the caller's, until the end; empty = all */
     uint64_t below_seq; /* 0 = no bound */
     uint64_t keep;
+    uint64_t left; /* as the hook `purged` is told; 0 = it is looked for */
     bool begun;
+    bool looking; /* what goes has gone */
     uint64_t at;
     uint64_t upto;
+    uint64_t last; /* of the stream, when it began */
     struct store_tally *tally;
 } store_purge_t;
 /* One bounded step; *more: call again with the same purge (next tick). */

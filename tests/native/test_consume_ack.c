@@ -388,6 +388,10 @@ static void reset(void) {
     CHECK_EQ_I64(0, rig_state(consumer).last_delivered_ts);
     for (uint64_t purged = 1; purged <= 3; purged++) CHECK_EQ_I64(STATUS_OK, store_delete(rig.stream, purged));
     CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, 0, rig.now, &seq));
+    CHECK_EQ_U64(1, seq);
+    store_hooks_t hooks = consume_store_hooks(rig.consume);
+    hooks.purged(hooks.context, rig.stream, BYTES_NONE, 4);
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, 0, rig.now, &seq));
     CHECK_EQ_U64(4, seq); /* what is purged is below any floor */
     setup = rig_setup("d");
     setup.id++;

@@ -161,12 +161,43 @@ static void deletions_count(void) {
     EXPECT_DELIVERY("in <- s | $JS.ACK.S.c.1.5.4.1700000000000000005.0");
 }
 
+static void tell_purged(const char *filter, uint64_t left) {
+    store_hooks_t hooks = consume_store_hooks(rig.consume);
+    hooks.purged(hooks.context, rig.stream, bytes_of((const uint8_t *)filter, (uint32_t)strlen(filter)), left);
+}
+
 static void purge_moves_on(void) {
     rig_start(0);
     rig_publish_many("s", 40);
     consumer_t *consumer = starting(DELIVER_ALL, 0, 0, NULL, 0);
     for (uint64_t seq = 1; seq <= 40; seq++) CHECK_EQ_I64(STATUS_OK, store_delete(rig.stream, seq));
+    expect_start(consumer, 0, 0);
+    tell_purged("", 41);
     expect_start(consumer, 40, 0);
+}
+
+/* s.1 s.2 s.3 around and around: where a consumer is after a purge of `purged`, of which the first that stays is 8. */
+static uint64_t moved_to(const char *purged, const char *filter, const char *other) {
+    bytes_t filters[2] = {bytes_of((const uint8_t *)filter, (uint32_t)strlen(filter))};
+    rig_start(0);
+    for (int i = 0; i < 9; i++) (void)rig_publish(i % 3 == 0 ? "s.1" : i % 3 == 1 ? "s.2" : "s.3", "x");
+    if (other) filters[1] = bytes_of((const uint8_t *)other, (uint32_t)strlen(other));
+    consumer_t *consumer = starting(DELIVER_ALL, 0, 0, filter[0] ? filters : NULL, filter[0] ? other ? 2 : 1 : 0);
+    CHECK_EQ_I64(STATUS_OK, store_delete(rig.stream, 1)); /* so the stream begins with 2 */
+    tell_purged(purged, 8);
+    return rig_state(consumer).delivered_stream;
+}
+
+/* Expected: nats-server 2.15.1 */
+static void purges_of_some(void) {
+    CHECK_EQ_U64(7, moved_to("s.2", "s.2", NULL));
+    CHECK_EQ_U64(7, moved_to("s.*", "s.2", NULL));
+    CHECK_EQ_U64(7, moved_to("s.*", "s.1", "s.2"));
+    CHECK_EQ_U64(1, moved_to("s.2", "s.1", "s.2"));
+    CHECK_EQ_U64(1, moved_to("s.2", "s.*", NULL));
+    CHECK_EQ_U64(1, moved_to("s.2", "", NULL));
+    CHECK_EQ_U64(0, moved_to("s.2", "s.1", NULL));
+    CHECK_EQ_U64(0, moved_to("s.2", "s.1", "s.3"));
 }
 
 static void counts_heal(void) {
@@ -206,7 +237,9 @@ int main(void) {
     RUN("thirty thousand filters cost a message little more than one", thousands_of_filters);
     RUN("a filter that passes over many messages gives way to others", rare_matches);
     RUN("deleted messages leave the count of pending ones", deletions_count);
-    RUN("a purge moves on a consumer that delivers nothing", purge_moves_on);
+    RUN("a purge moves on a consumer that delivers nothing, what goes otherwise does not", purge_moves_on);
+    RUN("a purge of some subjects moves on whom it took something from, and how far depends on what else they want",
+        purges_of_some);
     RUN("a count that a corrupt message made wrong is right again at the end of the stream", counts_heal);
     RUN("changed filters are counted anew", filter_update);
     rig_end();
