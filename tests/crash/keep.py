@@ -21,12 +21,12 @@ from tests.servers import Server
 BOXES = 3
 
 
-async def connected(server: Server) -> tuple[Client, JetStreamContext]:
+async def connected(server: Server, timeout: float = 2) -> tuple[Client, JetStreamContext]:
     async def quiet(error: Exception) -> None:
         """The link breaks in every round; that is the point."""
 
     client = await nats.connect(server.url, allow_reconnect=False, error_cb=quiet)
-    return client, client.jetstream(timeout=2)
+    return client, client.jetstream(timeout=timeout)
 
 
 async def closed(client: Client) -> None:

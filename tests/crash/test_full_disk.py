@@ -31,6 +31,8 @@ from tests.servers import Server
 
 MIB = 1 << 20
 BURST = 500
+PATIENCE = 60
+"""Seconds for one answer. A purge of a million messages goes in steps: 3 s where 20 others want the processor."""
 NO_RESOURCES = 10023  # nats-server's "insufficient resources", what it answers when the store takes no more
 PAYLOAD = b"x" * 100
 DEFAULTS = 'listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{http_port}\njetstream { store_dir: "{store}" }\n'
@@ -80,7 +82,7 @@ class Publisher:
                 return last
         return last
 
-    def until_taken(self, subject: str, seconds: float = 10) -> int:
+    def until_taken(self, subject: str, seconds: float = PATIENCE) -> int:
         """Tries until one message is acknowledged; returns its sequence."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -127,14 +129,14 @@ async def everything_but_publishing_goes_on(js: JetStreamContext, first: int, la
     assert PAYLOAD == (await js.get_msg("KEEP", last)).data
     assert await js.delete_msg("KEEP", first + 1)
     consumer = await js.pull_subscribe("KEEP.>", "c", stream="KEEP")
-    for message in await consumer.fetch(5, timeout=5):
-        await message.ack_sync(timeout=5)
+    for message in await consumer.fetch(5, timeout=PATIENCE):
+        await message.ack_sync(timeout=PATIENCE)
     await consumer.unsubscribe()
 
 
 def page(server: Server, path: str) -> dict[str, Any]:
     """A monitoring page."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/{path}", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/{path}", timeout=PATIENCE) as answer:
         found: dict[str, Any] = json.load(answer)
     return found
 
@@ -155,7 +157,7 @@ async def check(js: JetStreamContext, first: int, last: int, deleted: set[int]) 
     subscription = await js.subscribe("KEEP.>", ordered_consumer=True)
     alive = [number for number in range(first, last + 1) if number not in deleted]
     for seq in alive[:2000]:  # the oldest, then the newest: what lay in the journal
-        message = await subscription.next_msg(timeout=10)
+        message = await subscription.next_msg(timeout=PATIENCE)
         assert seq == message.metadata.sequence.stream
     await subscription.unsubscribe()
     for seq in {*range(max(first, last - 2000), last + 1)} - deleted:
@@ -167,7 +169,7 @@ def scenario_own_messages(server: Server, disk: Disk) -> None:
 
     async def run() -> None:
         publisher = Publisher(server)
-        client, js = await connected(server)
+        client, js = await connected(server, PATIENCE)
         await make_streams(js)
         keep = publisher.until_refused("KEEP.a", 1000)
         assert keep >= 1000
@@ -185,7 +187,7 @@ def scenario_own_messages(server: Server, disk: Disk) -> None:
         publisher.close()
         server.kill()
         server.start()
-        client, js = await connected(server)
+        client, js = await connected(server, PATIENCE)
         assert last + again <= (await js.stream_info("SPARE")).state.last_seq
         await check(js, 1, keep, {2})
         await closed(client)
@@ -199,7 +201,7 @@ def scenario_others(server: Server, disk: Disk) -> None:
     async def run() -> None:
         others = Others(disk)
         publisher = Publisher(server)
-        client, js = await connected(server)
+        client, js = await connected(server, PATIENCE)
         await make_streams(js)
         assert publisher.until_refused("SPARE.a", 30_000) >= 30_000
         last = publisher.until_refused("KEEP.a", 20_000)
@@ -211,7 +213,7 @@ def scenario_others(server: Server, disk: Disk) -> None:
             server.kill()
             others.fill()
             server.start()
-            client, js = await connected(server)
+            client, js = await connected(server, PATIENCE)
             await check(js, 1, last, {2})
             publisher = Publisher(server)
             acknowledged, errors = publisher.burst("KEEP.a", 5)
@@ -224,7 +226,7 @@ def scenario_others(server: Server, disk: Disk) -> None:
         assert last + 1 == taken
         server.kill()
         server.start()
-        client, js = await connected(server)
+        client, js = await connected(server, PATIENCE)
         assert 0 == (await js.stream_info("SPARE")).state.messages
         others.leave()
         publisher = Publisher(server)
@@ -242,7 +244,7 @@ def scenario_ingest(server: Server, disk: Disk) -> None:
     async def run() -> None:
         others = Others(disk)
         publisher = Publisher(server)
-        client, js = await connected(server)
+        client, js = await connected(server, PATIENCE)
         await make_streams(js)
         await js.add_stream(StreamConfig(name="ORIGIN", subjects=["ORIGIN.>"], storage=StorageType.MEMORY))
         await js.add_stream(StreamConfig(name="MIRROR", mirror=StreamSource(name="ORIGIN")))
@@ -277,7 +279,7 @@ def scenario_restore(server: Server, disk: Disk) -> None:
     async def run() -> None:
         others = Others(disk)
         publisher = Publisher(server)
-        client, js = await connected(server)
+        client, js = await connected(server, PATIENCE)
         await make_streams(js)
         last = publisher.until_refused("KEEP.a", 20_000)
         publisher.until_refused("SPARE.a", 2000)
@@ -294,7 +296,7 @@ def scenario_restore(server: Server, disk: Disk) -> None:
         server.kill()
         others.leave()
         server.start()
-        client, js = await connected(server)
+        client, js = await connected(server, PATIENCE)
         Publisher(server).until_taken("SPARE.a")
         answer = await send(client, *whole, seconds=30)
         assert "error" not in answer, answer
