@@ -203,6 +203,21 @@ def test_limits_hold_for_who_is_connected(kind: str) -> None:
         assert (2, 1) == (heard.count(full), heard.count([]))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_how_large_a_message_may_be_changes_for_who_is_connected(kind: str) -> None:
+    """With a raised max_payload the first larger message is taken, with a lowered one it is refused."""
+    with serving(kind, "max_payload: 1000\n" + ONE) as server:
+        peer, other = Peer(server, "a"), Peer(server, "b")
+        other.say("SUB x 1")
+        assert [] == other.heard()
+        reload(server, "max_payload: 1000", "max_payload: 70000")
+        peer.say(f"PUB x {70000}", "x" * 70000)
+        assert ["MSG x 1 70000", "x" * 70000] == other.heard()
+        reload(server, "max_payload: 70000", "max_payload: 1000")
+        peer.say(f"PUB x {1001}", "x" * 1001)
+        assert ["-ERR 'Maximum Payload Violation'", "closed"] == peer.heard()
+
+
 def test_of_too_many_connections_the_first_stays() -> None:
     """Where a reload leaves more connections than an account or the server may have, who came last goes."""
     with serving(LEAFD, ONE) as server:
