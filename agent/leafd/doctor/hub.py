@@ -179,29 +179,27 @@ class _Attempt:
             with trio.fail_after(STEP_S):
                 head = await line.ask(asked.head)
         except trio.TooSlowError:
-            raise self._stop(
-                Check.HUB_WEBSOCKET,
-                f"the WebSocket request is not answered within {STEP_S:.0f} s",
-                owner="" if self._tls_first else _WSS,
-                operator="does websocket of the hub listen at this port?",
-            ) from None
+            raise self._unanswered(f" within {STEP_S:.0f} s") from None
         except TlsEnd as error:
             raise self._no_tls(str(error)) from None
         except End as error:
             # A server that speaks first may end it before that was read.
             head = b"" if self._tls_first else await _first_line(self._host, self._port)
             if not head:
-                raise self._stop(
-                    Check.HUB_WEBSOCKET,
-                    f"the WebSocket request is not answered: {error}",
-                    owner="" if self._tls_first else _WSS,
-                    operator="does websocket of the hub listen at this port? Its log may say more",
-                ) from None
+                raise self._unanswered(f": {error}", " Its log may say more") from None
         advice = hub_web.judge(asked, head, tls=self._tls_first)
         if advice is not None:
             raise self._stop(Check.HUB_WEBSOCKET, advice.text, owner=advice.owner, operator=advice.operator)
         line.framed()
         self._report(well(Check.HUB_WEBSOCKET, self.place, f"WebSocket at {path.rstrip('/')}/leafnode"))
+
+    def _unanswered(self, how: str, more: str = "") -> _Stop:
+        return self._stop(
+            Check.HUB_WEBSOCKET,
+            f"the WebSocket request is not answered{how}",
+            owner="" if self._tls_first else _WSS,
+            operator=f"does websocket of the hub listen at this port?{more}",
+        )
 
     async def _info(self, line: Line) -> dict[str, Any]:
         web = self._web is not None
