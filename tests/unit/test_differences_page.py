@@ -78,6 +78,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_old_backup.py::test_a_backup_of_an_older_server_is_the_stream_that_it_had",
         "interop/test_backup.py::test_a_restore_that_is_killed_half_way_leaves_nothing",
     ),
+    "A backup of a stream with replicas": ("wire/jetstream/restore-replicas.wire",),
     "A restored stream knows the ids": ("interop/test_backup.py::test_a_backup_is_the_same_stream_elsewhere",),
     "Stream templates are there": (
         "interop/test_templates.py::test_streams_come_with_traffic_and_go_with_the_template",
