@@ -107,6 +107,7 @@ struct store_stream {
     int64_t expiry_next;    /* LMDB's next one on the age clock, INT64_MAX = none, 0 = not known */
     uint64_t ids_done;      /* LMDB's id order below this is done */
     int64_t ids_next;       /* the next id's end of window on the age clock, likewise */
+    struct id_filter *ids;  /* which there are not, NULL until the first one; see idfilter.h */
     store_tally_t *tallies; /* counts that are to stay exact, see tally.c */
     struct gaps *gaps;      /* long rows of sequences without a message, NULL: none are known */
     struct follow *follows; /* patterns whose newest message is known or looked for, see follow.c */
@@ -141,6 +142,7 @@ struct store {
     stream_list_t advanced;
     uint64_t bytes; /* of all streams */
     uint64_t messages;
+    uint64_t ids_bytes; /* of memory, in the streams' filters of ids */
     /* pipeline */
     uint64_t first_batch;   /* number before the first one of this run */
     uint64_t durable;       /* batch number */
@@ -224,6 +226,7 @@ bool dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *
 void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born);
 void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 int64_t dedupe_deadline(store_stream_t *stream);
+void dedupe_end(store_stream_t *stream);
 
 /* ---- subjects.c -------------------------------------------------------------------------------------------------- */
 /* The head as it is now; false: no message on that subject. */

@@ -1,17 +1,62 @@
 /* dedupe.c: message ids and their window. An id counts for duplicate_window of elapsed time after its message, whatever
  * became of the message, and over restarts.
  *
- * A look goes to the overlay, then to LMDB, and the age in the record decides; so removing old ids is only
- * housekeeping. It walks LMDB's id order from the oldest and takes out an id when it still belongs to that sequence.
+ * A look goes to the filter (idfilter.h), then to the overlay, then to LMDB, and the age in the record decides; so
+ * removing old ids is only housekeeping. It walks LMDB's id order from the oldest and takes out an id when it still
+ * belongs to that sequence.
  */
+#include <stdlib.h>
+
 #include "base/check.h"
+#include "base/hash.h"
+#include "store/idfilter.h"
 #include "store/overlay.h"
 
 uint64_t dedupe_need(bytes_t id) {
     return 2 * (OP_HEADER_SIZE + (uint64_t)KEY_MAX + ID_FIXED_SIZE + id.size);
 }
 
+static status_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *born, bytes_t *id);
+
+/* Of which no id was put yet by this process. What an earlier one put is in LMDB, or in what was adopted. */
+static void filter_begin(store_stream_t *stream) {
+    uint64_t seq;
+    int64_t born;
+    bytes_t id;
+    stream->ids = malloc(sizeof *stream->ids);
+    if (stream->ids != NULL) {
+        bool none = stream->store->adopted.end == 0 && dedupe_oldest(stream, &seq, &born, &id) == STATUS_NOT_FOUND;
+        int64_t window_ns = stream->config.duplicate_window_ns;
+        idfilter_open(stream->ids, window_ns, none ? INT64_MIN : stream->store->clock.age + window_ns);
+    }
+}
+
+void dedupe_end(store_stream_t *stream) {
+    if (stream->ids != NULL) {
+        idfilter_close(stream->ids, &stream->store->ids_bytes);
+        free(stream->ids);
+        stream->ids = NULL;
+    }
+}
+
+/* NULL: no memory for it. */
+static id_filter_t *filter_of(store_stream_t *stream) {
+    int64_t window_ns = stream->config.duplicate_window_ns;
+    if (LEAF_UNLIKELY(stream->ids == NULL)) {
+        filter_begin(stream);
+    } else if (LEAF_UNLIKELY(stream->ids->window_ns != window_ns)) {
+        /* ids that were let go may count again */
+        stream->ids->window_ns = window_ns;
+        stream->ids->complete = stream->store->clock.age + window_ns;
+    }
+    return stream->ids;
+}
+
 bool dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq) {
+    const id_filter_t *filter = filter_of(stream);
+    if (LEAF_LIKELY(filter != NULL && idfilter_absent(filter, hash_bytes(id.at, id.size), age_now))) {
+        return false;
+    }
     store_key_t key;
     bytes_t value = BYTES_NONE;
     bytes_t text = BYTES_NONE;
@@ -39,6 +84,10 @@ void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) 
     store_be64(value + VALUE_CRC_SIZE, (uint64_t)born);
     memcpy(value + ID_ORDER_FIXED_SIZE, id.at, id.size);
     value_seal(key_bytes(&key), value, size);
+    id_filter_t *filter = filter_of(stream);
+    if (LEAF_LIKELY(filter != NULL)) {
+        idfilter_note(filter, hash_bytes(id.at, id.size), born, store->clock.age, &store->ids_bytes);
+    }
 }
 
 /* LMDB's first entry of the id order behind what is done. */

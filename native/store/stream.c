@@ -118,6 +118,7 @@ static void stream_free(store_stream_t *stream) {
     check(stream->tallies == NULL);
     follows_end(stream);
     free(stream->gaps);
+    dedupe_end(stream);
     births_free(&stream->births);
     free(stream);
 }

@@ -261,12 +261,56 @@ static void small_index(void) {
     rig_close(&rig);
 }
 
+/* More than wait for one another in a transaction, and other streams' come and go among them. */
+#define IDS 18000u
+
+static append_t with_id(char id[16], uint32_t number) {
+    snprintf(id, 16, "%08x", number * 2654435761u);
+    return (append_t){.subject = text("a"), .msg_id = text(id)};
+}
+
+static void check_ids(store_stream_t *stream) {
+    char id[16];
+    for (uint32_t number = 0; number < IDS; number += 3) {
+        append_t append = with_id(id, number);
+        appended_t got = store_append(stream, &append, rig.now);
+        CHECK_EQ_I64(APPEND_DUPLICATE, got.verdict);
+        CHECK_EQ_U64(number + 1, got.seq);
+    }
+}
+
+static void ids_in_any_order(void) {
+    char id[16];
+    open_rig();
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    for (uint32_t number = 0; number < IDS; number++) {
+        append_t append = with_id(id, number);
+        CHECK_EQ_I64(APPEND_STORED, rig_append(&rig, stream, &append).verdict);
+        if (number % 2000 == 0) {
+            store_stream_t *other = rig_stream(&rig, 2, rig_config());
+            CHECK_EQ_I64(APPEND_STORED, put_id(other, "a", "other").verdict);
+            CHECK_EQ_I64(APPEND_STORED, put_id(other, "a", id).verdict);
+            CHECK_EQ_I64(STATUS_OK, store_stream_remove(other));
+        }
+    }
+    check_ids(stream);
+    rig_checkpoint(&rig);
+    check_ids(stream);
+    rig_crash(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    check_ids(stream);
+    CHECK_EQ_I64(APPEND_STORED, put_id(stream, "a", "other").verdict);
+    CHECK_EQ_I64(APPEND_STORED, put_id(rig_stream(&rig, 2, rig_config()), "a", "other").verdict);
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("records are read in order through the overlay and LMDB", records_merge);
     RUN("a removed stream leaves nothing behind, even for its own id", removed_stream_leaves_nothing);
     RUN("subjects longer than a key are told apart", long_subjects);
     RUN("more subjects than the cache holds keep their heads", many_subjects);
     RUN("streams come and go side by side, over checkpoints and kills", streams_side_by_side);
+    RUN("ids that come in any order are duplicates over checkpoints and kills, each in its stream", ids_in_any_order);
     RUN("a large purge goes in steps and is whole after a kill", large_purge);
     RUN("a message costs the index of what is in the overlay its own entries, not room for what is not there",
         small_index);
