@@ -1,8 +1,4 @@
-/* keeper.c: see keeper.h. The keeper thread's loop (the journal's is in writer.c), the one way ops get into LMDB.
- *
- * A removal of more than DELETE_STEP entries is committed in steps. That is safe in the middle of a batch: readers stay
- * on the snapshot of the last checkpoint, and after a crash the whole batch is applied again, which changes nothing
- * that is done.
+/* keeper.c: see keeper.h. The keeper thread's loop (the journal's is in writer.c); what an op does in LMDB is apply.c.
  *
  * LMDB keeps a changed page in memory until the commit, and where subjects or ids come in any order each message
  * changes a few of its own. When these are more than there is memory for, the keeper commits behind a batch, with the
@@ -24,7 +20,6 @@
 #include "disk/waiting.h"
 
 #define SEAL_MS 5 /* between two slices of a change of key */
-#define DELETE_STEP 50000
 /* a refusal is waited out RETRY_MS, doubling up to this: each try applies again what no checkpoint covers */
 #define RETRY_MS_MAX 1000
 #define GIVE_BACK_NS INT64_C(4000000000)
@@ -93,71 +88,6 @@ status_t keeper_commit(env_t *env, uint64_t position, uint64_t number, uint32_t 
     return env_write_commit(env);
 }
 
-static status_t apply_range(env_t *env, const batch_op_t *op) {
-    for (;;) {
-        uint64_t done = 0;
-        status_t status = env_write_delete_range(env, (store_db_t)op->db, op->key, op->value, DELETE_STEP, &done);
-        if (status != STATUS_AGAIN) {
-            return status;
-        }
-        status = env_write_commit(env);
-        if (status == STATUS_OK) {
-            status = env_write_begin(env);
-        }
-        if (status != STATUS_OK) {
-            return status;
-        }
-    }
-}
-
-/* Puts in a row, which a sealer seals in one call. */
-typedef struct row_of_puts {
-    env_put_t at[ENV_PUTS_MAX];
-    uint32_t count;
-} row_of_puts_t;
-
-static status_t apply_puts(env_t *env, row_of_puts_t *row) {
-    status_t status = row->count > 0 ? env_write_puts(env, row->at, row->count) : STATUS_OK;
-    row->count = 0;
-    return status;
-}
-
-static inline __attribute__((always_inline)) status_t apply_op(env_t *env, const batch_op_t *op) {
-    switch ((op_kind_in_batch_t)op->kind) {
-    case OP_PUT: return env_write_put(env, (store_db_t)op->db, op->key, op->value);
-    case OP_DELETE: return env_write_delete(env, (store_db_t)op->db, op->key);
-    case OP_DELETE_RANGE: return apply_range(env, op);
-    }
-    return STATUS_CORRUPT;
-}
-
-static status_t apply_in_rows(env_t *env, row_of_puts_t *row, const batch_op_t *op) {
-    if (op->kind == OP_PUT) {
-        row->at[row->count++] = (env_put_t){(store_db_t)op->db, op->key, op->value};
-        return row->count == ENV_PUTS_MAX ? apply_puts(env, row) : STATUS_OK;
-    }
-    status_t status = apply_puts(env, row);
-    return status == STATUS_OK ? apply_op(env, op) : status;
-}
-
-status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size) {
-    uint32_t offset = BATCH_HEADER_SIZE;
-    bool in_rows = env_hides(env);
-    row_of_puts_t row;
-    row.count = 0;
-    while (offset < size) {
-        batch_op_t op;
-        if (!op_next(batch, size, &offset, &op)) {
-            return STATUS_CORRUPT;
-        }
-        status_t status = LEAF_UNLIKELY(in_rows) ? apply_in_rows(env, &row, &op) : apply_op(env, &op);
-        if (status != STATUS_OK) {
-            return status;
-        }
-    }
-    return apply_puts(env, &row);
-}
-
 static status_t commit_timed(keeper_t *keeper, uint64_t position, uint64_t number, uint32_t chain) {
     int64_t since_ns = thread_elapsed_ns();
     status_t status = keeper_commit(keeper->env, position, number, chain);
@@ -166,7 +96,11 @@ static status_t commit_timed(keeper_t *keeper, uint64_t position, uint64_t numbe
 }
 
 static status_t commit_between(keeper_t *keeper) {
-    status_t status = commit_timed(keeper, keeper->applied, keeper->applied_number, keeper->applied_chain);
+    status_t status = late_apply(&keeper->late, keeper->env);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = commit_timed(keeper, keeper->applied, keeper->applied_number, keeper->applied_chain);
     keeper->writing = false;
     if (status == STATUS_OK) {
         keeper->committed = keeper->applied;
@@ -190,7 +124,7 @@ static status_t apply_handed(keeper_t *keeper) {
         batch_header_t header;
         check(batch_header_read(batch, &header));
         check(header.position == keeper->applied);
-        status_t status = keeper_apply(keeper->env, batch, header.size);
+        status_t status = apply_batch(keeper->env, batch, header.size, &keeper->late);
         atomic_store_explicit(&keeper->changed, changed_bytes(env_changed(keeper->env)), memory_order_relaxed);
         if (status != STATUS_OK) {
             return status;
@@ -326,6 +260,7 @@ static status_t keeper_drain(keeper_t *keeper, uint64_t wanted) {
 /* Back to the last commit: what was applied since is applied again. */
 static void fall_back(keeper_t *keeper) {
     env_write_abort(keeper->env);
+    keeper->late.count = 0;
     keeper->writing = false;
     keeper->applied = keeper->committed;
     keeper->applied_number = keeper->committed_number;
@@ -350,6 +285,7 @@ static int keeper_give_back(keeper_t *keeper) {
     if (left > 0) {
         return (int)(left / 1000000) + 1;
     }
+    late_give_back(&keeper->late);
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
@@ -473,6 +409,7 @@ static void *keeper_main(void *context) {
         }
     }
     fall_back(keeper);
+    late_give_back(&keeper->late);
     return NULL;
 }
 
@@ -484,6 +421,7 @@ status_t keeper_open(keeper_t *keeper, keeper_mark_t checkpoint, keeper_mark_t e
     keeper->applied = keeper->committed = checkpoint.position;
     keeper->applied_number = keeper->committed_number = checkpoint.number - 1;
     keeper->applied_chain = keeper->committed_chain = checkpoint.chain;
+    keeper->late = (late_t){.batches = keeper->batches};
     keeper->scarce = checkpoint.position != end.position;
     keeper->piece = DRAIN_PIECE;
     keeper->removed = keeper->put = checkpoint.position;

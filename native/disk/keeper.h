@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "base/histogram.h"
+#include "disk/apply.h"
 #include "disk/batch.h"
 #include "disk/blocks.h"
 #include "disk/env.h"
@@ -80,6 +81,7 @@ typedef struct keeper {
     uint64_t removed;        /* likewise: its removals before this position are in LMDB */
     uint64_t put;            /* likewise: its puts */
     blocks_t blocks;         /* of LMDB's file */
+    late_t late;             /* of the open transaction */
     int64_t looked_at;
     int64_t gave_back_at;
     bool freed_pages; /* malloc has some since then */
@@ -114,9 +116,6 @@ void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint);
  * again. */
 bool keeper_free(keeper_t *keeper, uint64_t position);
 
-/* Applies the ops of one batch inside the write transaction; commits in between when a removal is large. Used by replay
- * too. */
-LEAF_MUST_USE status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size);
 /* Notes in LMDB how far it has come, and commits. */
 LEAF_MUST_USE status_t keeper_commit(env_t *env, uint64_t position, uint64_t number, uint32_t chain);
 /* Reads that note, inside a write transaction. STATUS_NOT_FOUND: a new store. */

@@ -183,7 +183,7 @@ static status_t replay_batch(opening_t *opening, uint32_t size) {
     if (status == STATUS_OK && !opening->no_room) {
         const uint8_t *batch = batches_at(&store->batches, opening->position);
         status = opening->rebuild != NULL ? rebuild_batch(opening->rebuild, batch, size)
-                                          : keeper_apply(store->env, batch, size);
+                                          : apply_batch(store->env, batch, size, NULL);
     }
     return replay_room(opening, status);
 }

@@ -334,7 +334,7 @@ static status_t survey_apply(survey_t *survey, const batch_header_t *header) {
     status_t status = batch != NULL ? begin_writing(survey) : STATUS_CORRUPT;
     if (status == STATUS_OK) {
         status = survey->rebuild != NULL ? rebuild_batch(survey->rebuild, batch, header->size)
-                                         : keeper_apply(survey->store->env, batch, header->size);
+                                         : apply_batch(survey->store->env, batch, header->size, NULL);
     }
     survey->position += survey_padded(survey, header->size);
     survey->number = header->number + 1;
