@@ -1,5 +1,5 @@
 /* spark_module.c: leafd.spark._decode, the module by which the Spark data source reaches native/arrow. It has one
- * function for what is read, three for what is published, and no state, checks that each buffer is as large as it has
+ * function for what is read, four for what is published, and no state, checks that each buffer is as large as it has
  * to be, and knows nothing of the rest of leafd: it goes to a Spark cluster without it.
  */
 #define PY_SSIZE_T_CLEAN
@@ -237,6 +237,30 @@ static PyObject *module_digests(PyObject *self, PyObject *arguments) {
     return answer;
 }
 
+/* seen(table, digests) -> bytes of 64-bit numbers: the places of those that are there already */
+static PyObject *module_seen(PyObject *self, PyObject *arguments) {
+    (void)self;
+    Py_buffer table, digests;
+    PyObject *answer = NULL;
+    if (!PyArg_ParseTuple(arguments, "w*y*", &table, &digests)) {
+        return NULL;
+    }
+    uint64_t slots = (uint64_t)table.len / BLAKE2_DIGEST, count = (uint64_t)digests.len / BLAKE2_DIGEST;
+    int64_t *again = count <= INT32_MAX ? PyMem_Malloc((count + 1) * sizeof *again) : NULL;
+    if (slots == 0 || (slots & (slots - 1)) != 0 || count >= slots) {
+        PyErr_SetString(PyExc_ValueError, "a buffer is too small, or a number cannot be");
+    } else if (again == NULL) {
+        PyErr_NoMemory();
+    } else {
+        uint32_t found = publish_seen(table.buf, slots, digests.buf, (uint32_t)count, again);
+        answer = PyBytes_FromStringAndSize((const char *)again, (Py_ssize_t)(found * sizeof *again));
+    }
+    PyMem_Free(again);
+    PyBuffer_Release(&table);
+    PyBuffer_Release(&digests);
+    return answer;
+}
+
 /* The frames and where each begins, as bytes and as bytes of 64-bit numbers. */
 static PyObject *frames_of(const publish_rows_t *rows, const publish_ids_t *ids, const publish_line_t *line) {
     Py_ssize_t size = ((Py_ssize_t)rows->count + 1) * (Py_ssize_t)sizeof(int64_t);
@@ -325,6 +349,7 @@ static PyObject *module_acknowledged(PyObject *self, PyObject *arguments) {
 static PyMethodDef METHODS[] = {
     {"decode", module_decode, METH_VARARGS, "Rows out of received bytes; leafd.spark.decoder says more."},
     {"digests", module_digests, METH_VARARGS, "What ids of rows are made of; leafd.spark.frames says more."},
+    {"seen", module_seen, METH_VARARGS, "Which digests were there before; leafd.spark.seen says more."},
     {"frames", module_frames, METH_VARARGS, "Publishes of rows; leafd.spark.frames says more."},
     {"acknowledged", module_acknowledged, METH_VARARGS, "Numbers of stored publishes; leafd.spark.frames says more."},
     {NULL, NULL, 0, NULL},

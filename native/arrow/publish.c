@@ -10,6 +10,7 @@
 #define ID BYTES_LITERAL("Nats-Msg-Id: ")
 #define LINE_END BYTES_LITERAL("\r\n")
 #define BLOCK_END BYTES_LITERAL("\r\n\r\n")
+#define AHEAD 8u       /* digests whose slots are on their way from memory */
 #define DIGITS_MAX 18u /* of a number that fits 63 bits */
 
 static inline bytes_t element(const publish_text_t *text, uint32_t row) {
@@ -72,6 +73,32 @@ void publish_digests(const publish_rows_t *rows, uint8_t *digests) {
         blake2_add(&hash, element(&rows->data, row));
         blake2_end(&hash, digests + (size_t)row * BLAKE2_DIGEST);
     }
+}
+
+static inline uint8_t *slot_of(uint8_t *table, uint64_t slots, uint64_t head) {
+    return table + (head & (slots - 1)) * BLAKE2_DIGEST;
+}
+
+uint32_t publish_seen(uint8_t *table, uint64_t slots, const uint8_t *digests, uint32_t count, int64_t *again) {
+    static const uint8_t none[BLAKE2_DIGEST];
+    uint32_t found = 0;
+    for (uint32_t row = 0; row < count; row++) {
+        const uint8_t *digest = digests + (size_t)row * BLAKE2_DIGEST;
+        if (row + AHEAD < count) {
+            __builtin_prefetch(slot_of(table, slots, load_u64(digest + (size_t)AHEAD * BLAKE2_DIGEST)), 1);
+        }
+        uint64_t head = load_u64(digest);
+        uint8_t *slot = slot_of(table, slots, head);
+        while (memcmp(slot, none, BLAKE2_DIGEST) != 0 && memcmp(slot, digest, BLAKE2_DIGEST) != 0) {
+            slot = slot_of(table, slots, ++head);
+        }
+        if (memcmp(slot, digest, BLAKE2_DIGEST) == 0) {
+            again[found++] = row;
+        } else {
+            memcpy(slot, digest, BLAKE2_DIGEST);
+        }
+    }
+    return found;
 }
 
 void publish_measure(const publish_rows_t *rows, const publish_ids_t *ids, const publish_line_t *line,

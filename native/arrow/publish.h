@@ -41,6 +41,10 @@ typedef struct publish_line {
 /* Of each row's subject, lines and data. */
 void publish_digests(const publish_rows_t *rows, uint8_t *digests);
 
+/* Which digests are in the table, or among those before them: their places go to `again`, how many is returned. The
+ * others are in the table then. It has a power of two of slots, more than it gets digests; one of zeros is empty. */
+uint32_t publish_seen(uint8_t *table, uint64_t slots, const uint8_t *digests, uint32_t count, int64_t *again);
+
 /* Fills bounds[0 .. count] with where each frame begins, and the last one ends. */
 void publish_measure(const publish_rows_t *rows, const publish_ids_t *ids, const publish_line_t *line, int64_t *bounds);
 

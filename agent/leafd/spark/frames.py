@@ -57,39 +57,41 @@ class MadeIds:
     """Ids made of what rows say."""
 
     scope: str
-    digests: list[bytes]
+    digests: bytes  # of all rows, one behind the other
     counts: list[int]  # how many equal rows came before each; empty: none did
 
+    def digest(self, row: int) -> bytes:
+        return self.digests[row * DIGEST_BYTES : (row + 1) * DIGEST_BYTES]
+
     def __getitem__(self, row: int) -> str:
-        return content_id(self.scope, self.digests[row], self.counts[row] if self.counts else 0)
+        return content_id(self.scope, self.digest(row), self.counts[row] if self.counts else 0)
 
 
 Ids = GivenIds | MadeIds
 
 
-def digests(texts: Texts) -> list[bytes]:
+def digests(texts: Texts) -> bytes:
     """What is hashed is each row as it is published but for its id; no two different rows give the same bytes."""
     if native is None:
         contents = _joined(texts.subjects, b"\r\n", texts.lines, b"\r\n", texts.data).to_pylist()
-        return [blake2b(content, digest_size=DIGEST_BYTES).digest() for content in contents]
-    found = native.digests(len(texts), _buffers(texts.subjects, texts.lines, texts.data))
-    return [found[start : start + DIGEST_BYTES] for start in range(0, len(found), DIGEST_BYTES)]
+        return b"".join(blake2b(content, digest_size=DIGEST_BYTES).digest() for content in contents)
+    return bytes(native.digests(len(texts), _buffers(texts.subjects, texts.lines, texts.data)))
 
 
-def frame(texts: Texts, ids: Ids, inbox: str, first: int) -> tuple[memoryview, list[int]]:
+def frame(texts: Texts, ids: Ids, inbox: str, first: int) -> tuple[memoryview, Any]:
     """Publishes, numbered from `first` on, and where each begins; the last number is where the last one ends."""
     return _frame_with_arrow(texts, ids, inbox, first) if native is None else _frame_in_c(texts, ids, inbox, first)
 
 
-def _frame_in_c(texts: Texts, ids: Ids, inbox: str, first: int) -> tuple[memoryview, list[int]]:
+def _frame_in_c(texts: Texts, ids: Ids, inbox: str, first: int) -> tuple[memoryview, Any]:
     columns, made = [texts.subjects, texts.lines, texts.data], (b"", b"", b"")
     if isinstance(ids, GivenIds):
         columns.append(ids.values)
     else:
         counts = np.array(ids.counts, np.int64).tobytes()
-        made = (ids.scope.encode(), b"".join(ids.digests), counts)
+        made = (ids.scope.encode(), ids.digests, counts)
     data, bounds = native.frames(len(texts), _buffers(*columns), *made, inbox.encode(), first)
-    return memoryview(data), np.frombuffer(bounds, np.int64).tolist()
+    return memoryview(data), np.frombuffer(bounds, np.int64)
 
 
 def _buffers(*columns: Any) -> tuple[Any, ...]:
@@ -101,7 +103,7 @@ def _buffers(*columns: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _frame_with_arrow(texts: Texts, ids: Ids, inbox: str, first: int) -> tuple[memoryview, list[int]]:
+def _frame_with_arrow(texts: Texts, ids: Ids, inbox: str, first: int) -> tuple[memoryview, Any]:
     count = len(texts)
     values = ids.values if isinstance(ids, GivenIds) else _made(ids)
     head = pc.binary_length(texts.lines).to_numpy(zero_copy_only=False) + pc.binary_length(values).to_numpy()
@@ -114,12 +116,13 @@ def _frame_with_arrow(texts: Texts, ids: Ids, inbox: str, first: int) -> tuple[m
     )
     _, offsets, data = frames.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int32)[frames.offset : frames.offset + count + 1]
-    return memoryview(data), bounds.tolist()
+    return memoryview(data), bounds.astype(np.int64)
 
 
 def _made(ids: MadeIds) -> Any:
-    text = pa.py_buffer(b"".join(ids.digests).hex().encode())
-    hexes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(2 * DIGEST_BYTES), len(ids.digests), [None, text])
+    text = pa.py_buffer(ids.digests.hex().encode())
+    rows = len(ids.digests) // DIGEST_BYTES
+    hexes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(2 * DIGEST_BYTES), rows, [None, text])
     suffixes: Any = b""
     if ids.counts:
         suffixes = pa.array([b".%d" % count if count else b"" for count in ids.counts], pa.binary())
@@ -148,12 +151,14 @@ class Acknowledgements:
         self._line = re.compile(rb"%b(\d+) %d \d+\r\n\{" % (re.escape(prefix), SUBSCRIPTION))
         self._numbers = np.empty(ACKNOWLEDGED_MAX, np.int64)
 
-    def take(self, buffer: bytearray, start: int, end: int) -> tuple[int, list[int]]:
-        """The first byte of buffer[start:end] that is no plain acknowledgement or part of one, and the numbers."""
+    def take(self, buffer: bytearray, start: int, end: int) -> tuple[int, Any]:
+        """The first byte of buffer[start:end] that is no plain acknowledgement or part of one, and the numbers, which
+        are valid until the next call."""
         if native is None:
-            return self._take_with_re(buffer, start, end)
+            position, numbers = self._take_with_re(buffer, start, end)
+            return position, np.array(numbers, np.int64)
         position, count = native.acknowledged(buffer, start, end, self._prefix, self._numbers)
-        return position, self._numbers[:count].tolist()
+        return position, self._numbers[:count]
 
     def _take_with_re(self, buffer: bytearray, start: int, end: int) -> tuple[int, list[int]]:
         """All of it or nothing, but for the end that has not come yet."""

@@ -17,7 +17,6 @@ the whole batch, however the rows were dealt out: the same at every run.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -30,10 +29,11 @@ import pyarrow.compute as pc
 from .frames import DIGEST_BYTES, FIXED_BYTES, GivenIds, Ids, MadeIds, Texts, content_id, digests, frame
 from .options import Options
 from .publish import Chunk, Outgoing, Window, header_line
+from .seen import Seen
 
 # Rows framed at a time: enough that Arrow's overhead a call does not count, few enough that the window stays full.
 CHUNK_ROWS = 2048
-# Hashes that a task counts, about 150 bytes each. Beyond that a column has to hold the ids.
+# Hashes that a task counts, up to 100 bytes each. Beyond that a column has to hold the ids.
 COUNTED_MAX = 4_000_000
 # Bytes of rows that a task hands to the driver because the stream had them already.
 HANDED_BYTES_MAX = 16 << 20
@@ -132,7 +132,7 @@ class RowWriter:
         self._window = window
         self._max_payload = 0
         self._rows = 0
-        self._digests: dict[bytes, None] = {}  # the digests that there were; once each, if `_repeated` says nothing
+        self._seen = Seen()  # the digests that there were; once each, if `_repeated` says nothing
         self._repeated: dict[bytes, int] = {}
         self._handed_bytes = 0
         self.report = Report(scope)
@@ -143,9 +143,10 @@ class RowWriter:
             for start in range(0, batch.num_rows, CHUNK_ROWS):
                 self._write_rows(batch.slice(start, CHUNK_ROWS))
         self._window.drain()
-        self.report.digests = b"".join(self._digests)
+        self.report.digests = found = self._seen.all()
         if self._repeated:
-            self.report.counts = [self._repeated.get(digest, 1) for digest in self._digests]
+            places = range(0, len(found), DIGEST_BYTES)
+            self.report.counts = [self._repeated.get(found[at : at + DIGEST_BYTES], 1) for at in places]
         return self.report
 
     def place(self, row: int) -> str:
@@ -172,24 +173,21 @@ class RowWriter:
 
     # -- ids --------------------------------------------------------------
 
-    def count(self, digests: list[bytes]) -> list[int]:
+    def count(self, digests: bytes) -> list[int]:
         """How many equal rows came before each, in this task; nothing if none did."""
-        seen, before = self._digests, len(self._digests)
-        found: list[int] = []
-        seen.update(dict.fromkeys(digests))
-        if len(seen) - before < len(digests):
-            fresh = set(itertools.islice(reversed(seen), len(seen) - before))  # a dict keeps the order of arrival
-            for digest in digests:
-                earlier = 0 if digest in fresh else self._repeated.get(digest, 1)
-                fresh.discard(digest)
-                if earlier:
-                    self._repeated[digest] = earlier + 1
-                found.append(earlier)
-        if len(seen) > COUNTED_MAX:
+        again = self._seen.add(digests)
+        if len(self._seen) > COUNTED_MAX:
             raise ValueError(
                 f"a task can make ids for {COUNTED_MAX} different rows at most: name a column that holds "
                 "ids (messageIdColumn), or deal the rows out to more partitions"
             )
+        if not again:
+            return []
+        found = [0] * (len(digests) // DIGEST_BYTES)
+        for row in again:
+            digest = digests[row * DIGEST_BYTES : (row + 1) * DIGEST_BYTES]
+            found[row] = self._repeated.get(digest, 1)
+            self._repeated[digest] = found[row] + 1
         return found
 
     def had(self, digest: bytes, content: Content, answer: dict[str, Any]) -> None:
@@ -241,7 +239,7 @@ class RowWriter:
         room = self._max_payload - len(lines.encode()) - FIXED_BYTES - self._id_size()
         letter = Content(self._options.dead_letter_subject, lines.encode(), content.data[: max(0, room)])
         digest = letter.digest()
-        count = sum(self.count([digest]))
+        count = sum(self.count(digest))
         return letter.with_id(
             content_id(self._scope, digest, count), self.place(row), lambda answer: self.had(digest, letter, answer)
         )
@@ -261,7 +259,7 @@ class _Rows:
 
     def duplicate(self, row: int, answer: dict[str, Any]) -> None:
         if isinstance(self.ids, MadeIds):
-            self.writer.had(self.ids.digests[row], self.columns.content(row), answer)
+            self.writer.had(self.ids.digest(row), self.columns.content(row), answer)
 
     def too_large(self, row: int, reason: str) -> Outgoing | None:
         place = int(self.rows[row])

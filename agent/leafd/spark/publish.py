@@ -20,6 +20,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
+from .awaited import Awaited
 from .fetch import ApiError, Patience, api, dial
 from .frames import SUBSCRIPTION, Acknowledgements
 from .options import Options
@@ -80,7 +83,7 @@ class Chunk:
 
     first: int
     frames: memoryview
-    bounds: list[int]
+    bounds: Any  # an array
     source: Source
     sent: int = 0  # messages that were handed to a socket at least once
 
@@ -141,7 +144,7 @@ class Window:
         self._acknowledgements = Acknowledgements(self.inbox)
         self._chunks: deque[Chunk] = deque()
         self._gathered: list[Outgoing] = []
-        self._in_flight: set[int] = set()
+        self._in_flight = Awaited()
         self._again: deque[int] = deque()  # numbers that a lost connection left unanswered
         self._next = 1
         self._connection: Connection | None = None
@@ -180,7 +183,7 @@ class Window:
         """Wait until every message is acknowledged."""
         while True:
             self._push_gathered()
-            self._persist(lambda: bool(self._in_flight or self._again))
+            self._persist(lambda: bool(len(self._in_flight) or self._again))
             if not self._gathered:  # what was refused for its size may have had something to say instead
                 self._chunks.clear()
                 return
@@ -203,10 +206,10 @@ class Window:
         for number, message in enumerate(messages, first):
             frames += frame_publish(message.subject, f"{self.inbox}.{number}", message.headers, message.payload)
             bounds.append(len(frames))
-        self._add(Chunk(first, memoryview(frames), bounds, _Given(messages)))
+        self._add(Chunk(first, memoryview(frames), np.array(bounds), _Given(messages)))
 
     def _add(self, chunk: Chunk) -> None:
-        oldest = min(self._in_flight | set(self._again), default=chunk.first)
+        oldest = min(self._in_flight.oldest() or chunk.first, min(self._again, default=chunk.first))
         while self._chunks and self._chunks[0].end <= oldest:
             self._chunks.popleft()
         self._chunks.append(chunk)
@@ -230,8 +233,7 @@ class Window:
             except (WireError, NoResponders, OSError) as error:
                 self.close()
                 # What was not acknowledged may be stored or not: its id makes asking again harmless.
-                self._again = deque(sorted(self._in_flight.union(self._again)))
-                self._in_flight.clear()
+                self._again = deque(sorted([*self._in_flight.clear(), *self._again]))
                 self._patience.wait(error)
 
     def _dial(self) -> Connection:
@@ -262,7 +264,8 @@ class Window:
         if not numbers:
             self._receive(connection)
             return
-        self._in_flight.update(numbers)
+        for number in numbers:
+            self._in_flight.add(number, number + 1)
         connection.send(frames)
 
     def _send_on(self, connection: Connection, chunk: Chunk) -> bool:
@@ -272,12 +275,12 @@ class Window:
         room = most - len(self._in_flight)
         if room <= 0 or room < min(most // 4, chunk.end - chunk.first - chunk.sent):
             return False
-        limit = chunk.bounds[chunk.sent] + SEND_BYTES
-        last = min(chunk.sent + room, len(chunk.bounds) - 1)
-        stop = max(chunk.sent + 1, bisect_right(chunk.bounds, limit, chunk.sent, last + 1) - 1)
-        start, chunk.sent = chunk.sent, stop
+        start = chunk.sent
+        limit = chunk.bounds[start] + SEND_BYTES
+        last = min(start + room, len(chunk.bounds) - 1)
+        chunk.sent = stop = start + max(1, int(chunk.bounds[start : last + 1].searchsorted(limit, "right")) - 1)
         # Noted before it is sent: a send that fails half-way has sent an unknown number of them.
-        self._in_flight.update(range(chunk.first + start, chunk.first + stop))
+        self._in_flight.add(chunk.first + start, chunk.first + stop)
         connection.send(chunk.slice(start, stop))
         return True
 
@@ -293,7 +296,7 @@ class Window:
             intake.receive()
         if not self._take_plain(intake):
             self._judge(connection.next_message())
-        if not self._in_flight:
+        if not len(self._in_flight):
             return
         if time.monotonic() - max(self._progress, self._dialled) > self._options.timeout:
             raise WireError(f"no acknowledgement within {self._options.timeout:g} s")
@@ -303,11 +306,9 @@ class Window:
         if not self.tally.streams:
             return False  # whose name is of interest once
         intake.start, numbers = self._acknowledgements.take(intake.buffer, intake.start, intake.end)
-        if not numbers:
+        if not len(numbers):
             return False
-        awaited = len(self._in_flight)
-        self._in_flight.difference_update(numbers)
-        self.tally.stored += awaited - len(self._in_flight)
+        self.tally.stored += self._in_flight.take(numbers)
         self._got_on()
         return True
 
