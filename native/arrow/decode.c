@@ -28,8 +28,40 @@ static bool is_blank(uint8_t c) {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* A line's words, at most WORDS_MAX and one more in the count. */
-static uint32_t line_words(bytes_t line, bytes_t word[WORDS_MAX]) {
+#define EACH_BYTE UINT64_C(0x0101010101010101)
+
+/* Eight bytes, or as many as are left and digits behind them. */
+static inline uint64_t eight_from(bytes_t text, uint32_t at) {
+    uint32_t left = text.size - at;
+    if (left >= 8) {
+        return load_u64(text.at + at);
+    }
+    uint64_t bytes = 0, digits = EACH_BYTE * '0' << 8 * left;
+    if (text.size >= 8) {
+        return load_u64(text.at + text.size - 8) >> 8 * (8 - left) | digits;
+    }
+    memcpy(&bytes, text.at + at, left);
+    return bytes | digits;
+}
+
+/* Where c stands, at most `max` places and the first of them; *low: there is a byte below ' '. */
+static inline uint32_t places_of(bytes_t text, char c, uint32_t *place, uint32_t max, bool *low) {
+    uint64_t below = 0;
+    uint32_t count = 0;
+    for (uint32_t at = 0; at < text.size; at += 8) {
+        uint64_t bytes = eight_from(text, at), other = bytes ^ EACH_BYTE * (uint8_t)c;
+        below |= (bytes - EACH_BYTE * ' ') & ~bytes;
+        uint64_t found = ~(((other & EACH_BYTE * 0x7f) + EACH_BYTE * 0x7f) | other | EACH_BYTE * 0x7f);
+        for (; found != 0 && count < max; found &= found - 1) {
+            place[count++] = at + (uint32_t)__builtin_ctzll(found) / 8;
+        }
+    }
+    *low = (below & EACH_BYTE * 0x80) != 0;
+    return count;
+}
+
+/* Words with whatever blanks between them. */
+static uint32_t line_words_any(bytes_t line, bytes_t word[WORDS_MAX]) {
     uint32_t count = 0, at = 0;
     while (at < line.size) {
         while (at < line.size && is_blank(line.at[at])) {
@@ -47,6 +79,26 @@ static uint32_t line_words(bytes_t line, bytes_t word[WORDS_MAX]) {
         }
     }
     return count;
+}
+
+/* A line's words, at most WORDS_MAX and one more in the count. Servers put one space between two of them. */
+static uint32_t line_words(bytes_t line, bytes_t word[WORDS_MAX]) {
+    uint32_t place[WORDS_MAX], begin = 0;
+    bool low;
+    line.size -= line.size > 0 && line.at[line.size - 1] == '\r';
+    uint32_t count = places_of(line, ' ', place, WORDS_MAX, &low);
+    if (low || count == WORDS_MAX || line.size == 0) {
+        return line_words_any(line, word);
+    }
+    for (uint32_t i = 0; i <= count; i++) {
+        uint32_t end = i < count ? place[i] : line.size;
+        if (end == begin) { /* two in a row, or one at an end */
+            return line_words_any(line, word);
+        }
+        word[i] = bytes_of(line.at + begin, end - begin);
+        begin = end + 1;
+    }
+    return count + 1;
 }
 
 /* DECODE_MORE: the line announces a message, which is in *frame. */
@@ -175,23 +227,17 @@ static decode_verdict_t answer_row(const frame_t *frame, bytes_t block, const de
 
 /* The numbers at the end of a delivery's reply subject, or in front of what may follow them. */
 static bool ack_parse(bytes_t reply, int64_t number[4]) {
-    bytes_t part[ACK_PARTS_MAX];
-    uint32_t parts = 0, begin = 0;
-    for (uint32_t at = 0; at <= reply.size; at++) {
-        if (at == reply.size || reply.at[at] == '.') {
-            if (parts < ACK_PARTS_MAX) {
-                part[parts++] = bytes_of(reply.at + begin, at - begin);
-            }
-            begin = at + 1;
-        }
-    }
+    uint32_t dot[ACK_PARTS_MAX];
+    bool low;
+    uint32_t parts = places_of(reply, '.', dot, ACK_PARTS_MAX, &low) + 1;
     if (parts < ACK_PARTS) {
         return false;
     }
     uint32_t first = parts >= ACK_PARTS_LONG ? 7 : 5;
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t value;
-        if (!decimal_parse(part[first + i], &value) || value > INT64_MAX) {
+        uint32_t begin = dot[first + i - 1] + 1, end = first + i < parts - 1 ? dot[first + i] : reply.size;
+        if (!decimal_parse(bytes_of(reply.at + begin, end - begin), &value) || value > INT64_MAX) {
             return false;
         }
         number[i] = (int64_t)value;

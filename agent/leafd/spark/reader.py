@@ -308,6 +308,7 @@ class RangeReader:
         target = f"{connection.inbox}push"
         try:
             connection.subscribe(target)
+            connection.intake.in_pieces()
             with self._consumer(leader, target) as consumer:
                 pending = consumer.pending
                 while pending and self.position <= self._wanted.last:

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import json
 import random
+import select
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +31,10 @@ from .identity import Login, NotIdentified
 RECEIVE_BUFFER = 1 << 20  # where the receive buffer starts; it doubles while a message needs more
 RECEIVE_BUFFER_MAX = 1 << 28
 SOCKET_BUFFER = 4 << 20  # asked of the kernel, so that the server can go on sending while Arrow is built
+# A long row of messages is received in pieces of so many bytes, or of what there is after so many milliseconds: waking
+# a reader for each little that a server writes costs both of them.
+PIECE = 256 << 10
+PIECE_MS = 2
 LINE_MAX = 16384  # a line longer than a server's max_control_line and what it adds is not a protocol line
 DEFAULT_PORT = 4222
 
@@ -148,6 +154,14 @@ class Intake:
         self.start = 0
         self.end = 0
         self._timeout = timeout
+        self._poll: select.poll | None = None  # there while it is received in pieces
+
+    def in_pieces(self) -> None:
+        """From now on much is to come. (Of what TLS has decrypted the kernel does not know: not there.)"""
+        if sys.platform == "linux" and not isinstance(self.socket, ssl.SSLSocket):
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, PIECE)
+            self._poll = select.poll()
+            self._poll.register(self.socket, select.POLLIN)
 
     def receive(self) -> None:
         """Wait for at least one byte more."""
@@ -156,8 +170,13 @@ class Intake:
         elif self.end > len(self.buffer) * 3 // 4:
             self.make_room()
         try:
+            small = self._poll is not None and not self._poll.poll(PIECE_MS)
+            if small:
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
             with memoryview(self.buffer) as view:
                 received = self.socket.recv_into(view[self.end :])
+            if small:
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, PIECE)
         except TimeoutError:
             raise WireError(f"no answer within {self._timeout:g} s") from None
         except OSError as error:
