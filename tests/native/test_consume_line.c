@@ -6,6 +6,7 @@
 
 #define LINE_MAX 40
 #define NAMES 12
+#define GRACE (SECOND / 2000) /* a request lives that much longer than it asks for */
 
 typedef struct waiting {
     uint32_t name;
@@ -118,7 +119,7 @@ static void ask(consumer_t *consumer) {
     (void)snprintf(body, sizeof body, "{\"batch\":%u,\"expires\":%u000000000%s}", left, seconds,
                    tiny ? ",\"max_bytes\":1" : "");
     model.line[model.count++] =
-        (waiting_t){.name = name, .left = left, .expires_ns = rig.now.mono_ns + seconds * SECOND, .tiny = tiny};
+        (waiting_t){.name = name, .left = left, .expires_ns = rig.now.mono_ns + seconds * SECOND + GRACE, .tiny = tiny};
     consumer_pull(consumer, text(inbox), text(body), rig.now);
 }
 
@@ -137,7 +138,9 @@ static void step(consumer_t *consumer) {
         model.gone[who] = random_below(6) == 0;
     } else if (random_below(4) == 0) {
         settle();
-        rig_pass(SECOND);
+        rig_pass(GRACE); /* requests are asked at whole seconds, so what ends of them ends now */
+        settle();
+        rig_pass(SECOND - GRACE);
     }
     settle();
 }
