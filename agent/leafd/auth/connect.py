@@ -70,9 +70,10 @@ class LeafConnect(_Credentials):
     deny_pub: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "deny_pub")
 
 
-def client_connect(body: bytes) -> dict[str, Any]:
-    """The fields that a client sent. Raises JsonError."""
-    return present(ClientConnect, body, size_max=SIZE_MAX)
+def client_connect(body: bytes, *, headers: bool = True) -> dict[str, Any]:
+    """The fields that a client sent; what it says of headers counts where this server has any. Raises JsonError."""
+    fields = present(ClientConnect, body, size_max=SIZE_MAX)
+    return fields if headers else fields | {"headers": False}
 
 
 def leaf_connect(body: bytes) -> dict[str, Any]:

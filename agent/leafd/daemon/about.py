@@ -48,7 +48,7 @@ class About:
             "go": "none",
             "host": self.host,
             "port": self.port,
-            "headers": True,
+            "headers": not config.no_header_support,
             "max_payload": config.max_payload,
             "api_lvl": API_LEVEL,
         }

@@ -333,7 +333,7 @@ class Clients:
             self._judge(client, implicit=True)
             return
         try:
-            connect = client_connect(event.payload)
+            connect = client_connect(event.payload, headers=self._info().get("headers", True))
         except JsonError:
             self._plane.close_connection(client.connection, "", t.CloseReason.PROTOCOL)
             return
@@ -361,7 +361,7 @@ class Clients:
             self._is_in_now(client, known.account)
             return
         # Not any more: other terms, or others were known since. So it keeps the connection by what counts now.
-        client.connect = client_connect(line)
+        client.connect = client_connect(line, headers=self._info().get("headers", True))
         terms = self._terms.of(client)
         verdict = judge_client(client.connect, "", terms.policy, client.certificate, kind=client.kind)
         account = None if isinstance(verdict, Refusal) else terms.graph.account(verdict.account)

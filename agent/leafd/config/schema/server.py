@@ -136,6 +136,11 @@ class ServerConfig(Section):
         "", "Write a file into this directory that tells which ports are in use.", takes=Takes.LATER
     )
 
+    no_header_support: Flag = option(
+        False,
+        "Tell clients that messages have no headers: those that they publish are refused, and what they receive comes "
+        "without. Links of leaf nodes keep headers.",
+    )
     max_payload: Annotated[Number, zero_means_default(1 << 20)] = option(
         1 << 20,
         "How large may a message be, in bytes, headers included? Clients learn it when they connect. "
@@ -315,7 +320,6 @@ class ServerConfig(Section):
     prof_port: Any = later(_PROFILE, refuse=True, harmless=(0,))
     prof_block_rate: Any = later(_PROFILE, refuse=False)
     disable_sublist_cache: Any = later("routing has no such cache", refuse=False, aliases=("no_sublist_cache",))
-    no_header_support: Any = later("headers cannot be turned off: they are always on, not asked for", refuse=True)
     write_timeout: Any = later(
         "a blocked client is closed, as by default, and not tried again", refuse=True, harmless=("default", "close")
     )
