@@ -15,12 +15,12 @@
 #include "disk/journal.h"
 #include "disk/keeper.h"
 #include "disk/keys.h"
+#include "disk/memtable.h"
 #include "disk/sealing.h"
 #include "disk/sizes.h"
 #include "store/heads.h"
 #include "store/places.h"
 #include "store/store.h"
-#include "disk/memtable.h"
 
 #define STORE_ALARMS_MAX 64
 #define STORE_TOLD_MAX 64 /* a damaged message is alarmed once, not each time that it is asked for */
@@ -32,8 +32,7 @@
 #define STORE_STEP 4096    /* messages that one step of background work removes or looks at */
 /* what one look at every stream removes or fires, of all streams together: */
 #define LOOK_STEPS 1024
-/* about two milliseconds; the rest has its turn behind others' messages */
-#define LOOK_STEPS_SCHEDULE 16
+#define LOOK_STEPS_SCHEDULE 16 /* about two milliseconds; the rest has its turn behind others' messages */
 
 /* An op that was journaled by an earlier process and found no room in LMDB at the start. */
 typedef struct adoptee {
