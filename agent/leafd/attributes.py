@@ -178,6 +178,8 @@ def _with_slots(cls: Any, names: list[str]) -> type:
 
 def _made(cls: Any, annotated: bool, **switches: Any) -> Any:
     """The class with what attrs gives it, or another one in its place, with slots."""
+    if switches["eq"] and switches["hash"] is not None:
+        raise Unknown(f"{cls.__qualname__}: compared, and hashed in another way than that follows from")
     frozen = switches["frozen"] or any(vars(base).get("__setattr__") is _refuse for base in cls.__mro__)
     own = _own_fields(cls, annotated, switches["kw_only"])
     names = [one.name for one in own]
@@ -207,8 +209,8 @@ def _made(cls: Any, annotated: bool, **switches: Any) -> Any:
     return cls
 
 
-def _decorator(annotated: bool, **usual: bool) -> Callable[..., Any]:
-    def decorate(cls: Any = None, **switches: bool) -> Any:
+def _decorator(annotated: bool, **usual: bool | None) -> Callable[..., Any]:
+    def decorate(cls: Any = None, **switches: bool | None) -> Any:
         if unknown := switches.keys() - usual.keys():
             raise Unknown(f"{', '.join(unknown)} of a decorator of attrs")
         made: Callable[[Any], Any] = lambda cls: _made(cls, annotated, **(usual | switches))  # noqa: E731
@@ -219,7 +221,7 @@ def _decorator(annotated: bool, **usual: bool) -> Callable[..., Any]:
 
 def modules() -> tuple[ModuleType, ModuleType]:
     """What `import attrs` and `import attr` find."""
-    usual = {"eq": True, "repr": True, "init": True, "kw_only": False}
+    usual = {"eq": True, "hash": None, "repr": True, "init": True, "kw_only": False}
     now, before, validators = ModuleType("attrs"), ModuleType("attr"), ModuleType("attr.validators")
     vars(now).update(
         define=_decorator(True, **usual, slots=True, frozen=False),

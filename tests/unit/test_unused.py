@@ -240,7 +240,7 @@ def pairs() -> list[Any]:
         class Checked:
             value = before.ib(validator=before.validators.instance_of(int))  # type: ignore[attr-defined, unused-ignore]
 
-        @now.define(eq=False, kw_only=True)  # type: ignore[attr-defined, misc, unused-ignore]
+        @now.define(eq=False, hash=False, kw_only=True)  # type: ignore[attr-defined, misc, unused-ignore]
         class Failure(Exception):
             why: str = "none"
 
