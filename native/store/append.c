@@ -346,7 +346,7 @@ static void append_after(entry_t *entry) {
     if (stream->config.max_msgs_per_subject > 0) {
         limits_subject(stream, append->subject, LIMIT_OWN);
     }
-    limits_appended(stream, LIMIT_OWN);
+    limits_appended(stream, LIMIT_OWN_REST);
 }
 
 /* What a rollup takes out in one step. false: there is more. */
@@ -377,7 +377,7 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
     append_tell(&entry);
     bool gone = message_remove(stream, found, true);
     check(gone); /* it is not the last of its subject any more */
-    limits_appended(stream, LIMIT_OWN);
+    limits_appended(stream, LIMIT_OWN_REST);
     return true;
 }
 
@@ -559,5 +559,5 @@ bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t
 }
 
 void store_group_end(store_stream_t *stream) {
-    limits_appended(stream, LIMIT_OWN);
+    limits_appended(stream, LIMIT_OWN_REST);
 }

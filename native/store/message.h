@@ -32,8 +32,9 @@ void found_out(const found_t *found, stored_message_t *out);
 
 /* ---- limits.c ---------------------------------------------------------------------------------------------------- */
 #define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
-#define LIMIT_OWN 64      /* steps of a message for its limits (own, below) */
+#define LIMIT_OWN 64      /* steps of a message for its subject's limit (own, below) */
 #define LIMIT_OWN_GROUP 8 /* of one in a group */
+#define LIMIT_OWN_REST 8  /* for the stream's limits: each is a removal, as a rule */
 /* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. false: not in this turn, since
  * very many deleted ones lie between it and the one before it on its subject; each call goes over some of them. */
 bool message_remove(store_stream_t *stream, const found_t *found, bool oldest);
