@@ -209,7 +209,7 @@ def perform(place: Place, job: Job, options: Options, sent: list[Sent], runs: li
                 print(f"{victim} killed when {stage}", flush=True)
             else:
                 missed += 1
-                print(f"{victim} not killed when {stage}: it did not come to that", flush=True)
+                print(f"{victim} not killed when {stage}: it did not come to that\n{place.log[-2000:]}", flush=True)
         code = process.wait(START_SECONDS)
         if code != 0 and turns[-1][1] in OUTLIVED:
             raise SystemExit(f"the run ended with {code} after its {turns[-1][1]} was killed:\n{place.log[-3000:]}")
