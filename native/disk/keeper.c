@@ -100,6 +100,8 @@ static status_t commit_between(keeper_t *keeper) {
     if (status != STATUS_OK) {
         return status;
     }
+    uint64_t changed = changed_bytes(env_changed(keeper->env)), batches = keeper->applied - keeper->committed;
+    atomic_store_explicit(&keeper->spread, changed / (batches + 1), memory_order_relaxed);
     status = commit_timed(keeper, keeper->applied, keeper->applied_number, keeper->applied_chain);
     keeper->writing = false;
     if (status == STATUS_OK) {

@@ -19,6 +19,7 @@
 #define CHECKPOINT_PART_NARROW 4 /* likewise of a narrow ring's memory */
 #define NARROW_MIN (UINT64_C(4) << 20)
 #define RING_USUAL_MAX (UINT64_C(8) << 20)
+#define SPREAD 3 /* bytes of pages that are changed for a byte of a message: more than of those that lie in a row */
 #define CHECKPOINT_SHORT_NS (200 * NS_PER_MS)
 #define CHECKPOINT_MIN (UINT64_C(64) << 10)
 #define HAND_BYTES (UINT64_C(256) << 10) /* the keeper is woken for so much, not for each batch */
@@ -138,12 +139,14 @@ static void ring_trim(store_t *store) {
 
 /* A small load goes round in little memory, which stays in the processor's cache, too. Publishers and removals that
  * wait for room, mostly since the disk takes its time, get twice as much, up to RING_USUAL_MAX: with more they are no
- * faster, since a checkpoint has the same size. What is large gets what it needs. The journal thread has nothing in its
- * hands just now. */
+ * faster, since a checkpoint has the same size. What is large gets what it needs; and where each message changes pages
+ * all over LMDB, as ids do, a larger checkpoint writes fewer of them. The journal thread has nothing in its hands just
+ * now. */
 static void ring_widen(store_t *store) {
     batches_t *batches = &store->batches;
     uint64_t wanted = number_most(store->options.message_max, store->wanted);
-    bool more = batches->lap < RING_USUAL_MAX || store->cramped > batches->lap / CHECKPOINT_PART_NARROW;
+    bool more = batches->lap < RING_USUAL_MAX || store->cramped > batches->lap / CHECKPOINT_PART_NARROW
+                || atomic_load_explicit(&store->keeper.spread, memory_order_relaxed) >= SPREAD;
     uint64_t lap = batches->lap;
     if (more && (!store_room(store) || store->cramped > 0)) {
         lap *= 2;
