@@ -65,6 +65,9 @@ int tls_verified(int fine, X509_STORE_CTX *store) {
     bool name = error == X509_V_ERR_HOSTNAME_MISMATCH || error == X509_V_ERR_IP_ADDRESS_MISMATCH;
     tls_say(tls, "the peer's certificate is refused: %s%s%.*s (%s)", X509_verify_cert_error_string(error),
             name ? ": it is not of " : "", name ? (int)tls->name.size : 0, (const char *)tls->name.at, text);
+    if (error == X509_V_ERR_CERT_SIGNATURE_FAILURE) { /* by a namesake: unknown_ca, as Go says, and not decrypt_error */
+        X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY);
+    }
     return 0;
 }
 

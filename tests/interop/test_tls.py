@@ -159,6 +159,19 @@ def test_verify_lets_in_who_shows_a_certificate(kind: str, files: Files, tmp_pat
                 asyncio.run(rtt(server, context))
 
 
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_a_namesake_of_the_authority_is_an_unknown_one(kind: str, files: Files, tmp_path: Path) -> None:
+    """A certificate signed by another authority of the same name, whose key it does not name: the client hears that the
+    authority is unknown."""
+    nameless = "DNS:localhost\nauthorityKeyIdentifier = none"
+    context = files.trusting(showing=Authority(tmp_path).issue("client", names=nameless))
+    with serving(kind, files, more="verify: true") as server, plain(server) as sock:
+        info_of(sock)
+        with pytest.raises(ssl.SSLError, match="UNKNOWN_CA"):
+            with context.wrap_socket(sock, server_hostname="127.0.0.1") as secure:
+                secure.recv(1)
+
+
 HUB = """
 listen: "127.0.0.1:{port}"
 server_name: "hub"
