@@ -186,7 +186,8 @@ def test_what_a_reload_makes_necessary_is_loaded_by_the_reload() -> None:
         assert "Unexpected" not in server.log
 
 
-PRIVATE_MB_MAX = 18
+PRIVATE_MB_MAX = 19
+"""15.7 MB, and 17.3 where a start has to compile the modules as well."""
 LEAF = """
 port: {port}
 jetstream {{ store_dir: "{store}", domain: box }}
