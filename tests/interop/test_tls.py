@@ -167,9 +167,11 @@ def test_a_namesake_of_the_authority_is_an_unknown_one(kind: str, files: Files, 
     context = files.trusting(showing=Authority(tmp_path).issue("client", names=nameless))
     with serving(kind, files, more="verify: true") as server, plain(server) as sock:
         info_of(sock)
-        with pytest.raises(ssl.SSLError, match="UNKNOWN_CA"):
-            with context.wrap_socket(sock, server_hostname="127.0.0.1") as secure:
-                secure.recv(1)
+        with (
+            pytest.raises(ssl.SSLError, match="UNKNOWN_CA"),
+            context.wrap_socket(sock, server_hostname="127.0.0.1") as secure,
+        ):
+            secure.recv(1)
 
 
 HUB = """
