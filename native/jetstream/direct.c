@@ -305,26 +305,30 @@ static bool direct_is_collected(direct_t *direct) {
     return false;
 }
 
-/* One slice of the subjects of one filter. */
+static bool next_filter(direct_t *direct, uint32_t *at, bytes_t *filter) {
+    const buffer_t *filters = &direct->multi->filters;
+    return direct_request_filter(&direct->asked, bytes_of(filters->at, (uint32_t)filters->size), at, filter);
+}
+
+/* One slice of the subjects of one filter. What the last one finds is sent in the same turn, before others replace it. */
 static status_t walk_some(direct_t *direct) {
     last_seqs_t *all = direct->multi;
+    bytes_t filter;
     if (all->walk == NULL) {
-        bytes_t filter;
-        bytes_t filters = bytes_of(all->filters.at, (uint32_t)all->filters.size);
-        all->filters_done = !direct_request_filter(&direct->asked, filters, &all->filters_at, &filter);
+        all->filters_done = !next_filter(direct, &all->filters_at, &filter);
         if (all->filters_done) {
             return STATUS_OK;
         }
         all->literal = !subject_has_wildcard(filter);
         all->walk = store_walk_open(direct->stream->store, filter);
-        if (all->walk == NULL) {
-            return STATUS_NO_MEMORY;
-        }
     }
-    status_t status = store_walk_step(all->walk, SEARCH_SUBJECTS, collect_last, direct);
+    status_t status =
+        all->walk != NULL ? store_walk_step(all->walk, SEARCH_SUBJECTS, collect_last, direct) : STATUS_NO_MEMORY;
     if (status == STATUS_OK) {
+        uint32_t at = all->filters_at;
         store_walk_close(all->walk);
         all->walk = NULL;
+        all->filters_done = !next_filter(direct, &at, &filter);
     }
     return all->failed ? STATUS_NO_MEMORY : status;
 }
@@ -349,10 +353,6 @@ static bool step_walk(direct_t *direct) {
     return false;
 }
 
-static bool asked_for_the_past(const direct_t *direct) {
-    return direct->asked.up_to_seq != 0 || direct->asked.has_up_to_time;
-}
-
 /* A newer message took the place of what was the last on disk: that one, then, as with search_t. */
 static status_t newest_at_all(direct_t *direct, bytes_t subject) {
     direct->multi->chain_at = 0;
@@ -371,7 +371,7 @@ static bool step_before(direct_t *direct) {
             budget -= budget < BEFORE_STEP ? budget : BEFORE_STEP;
             continue;
         }
-        if (status == STATUS_NOT_FOUND && !asked_for_the_past(direct)) {
+        if (status == STATUS_NOT_FOUND && direct->asked.up_to_seq == 0 && !direct->asked.has_up_to_time) {
             status = newest_at_all(direct, subject);
         }
         if (status == STATUS_OK) {
