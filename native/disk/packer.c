@@ -67,7 +67,7 @@ void packer_free(packer_t *packer) {
 
 /* A sound copy of the record, until the next read or write of env's. */
 static bool copy_read(env_t *env, uint32_t stream, uint32_t id, uint32_t copy, dictionary_t *dictionary,
-                        bytes_t *value) {
+                      bytes_t *value) {
     store_key_t key;
     key_dictionary(&key, stream, id);
     return env_write_get(env, dictionary_db(copy), key_bytes(&key), value) == STATUS_OK

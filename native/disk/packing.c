@@ -88,9 +88,9 @@ static bytes_t unpack_primed(unsealed_t *unsealed, const finder_t *finder, bytes
     uint64_t id, subject, header, ts, gap, back;
     uint32_t size;
     if (key.size != MESSAGE_KEY_SIZE || !leb_take(&block, &id) || !leb_take(&block, &subject)
-        || !leb_take(&block, &header) || !leb_take(&block, &ts) || !leb_take(&block, &gap)
-        || !leb_take(&block, &back) || id > UINT16_MAX || subject > UINT16_MAX || header > S2_PRIMED_MAX
-        || s2_size(block, &size) != STATUS_OK || size > S2_PRIMED_MAX) {
+        || !leb_take(&block, &header) || !leb_take(&block, &ts) || !leb_take(&block, &gap) || !leb_take(&block, &back)
+        || id > UINT16_MAX || subject > UINT16_MAX || header > S2_PRIMED_MAX || s2_size(block, &size) != STATUS_OK
+        || size > S2_PRIMED_MAX) {
         return BYTES_NONE;
     }
     const dictionary_t *dictionary = finder->find(finder->context, load_be32(key.at), (uint32_t)id);
