@@ -310,7 +310,7 @@ static bool next_filter(direct_t *direct, uint32_t *at, bytes_t *filter) {
     return direct_request_filter(&direct->asked, bytes_of(filters->at, (uint32_t)filters->size), at, filter);
 }
 
-/* One slice of the subjects of one filter. What the last one finds is sent in the same turn, before others replace it. */
+/* One slice of the subjects of one filter. What the last one finds is sent in this turn, before others replace it. */
 static status_t walk_some(direct_t *direct) {
     last_seqs_t *all = direct->multi;
     bytes_t filter;
