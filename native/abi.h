@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 25
+#define PLANE_ABI 26
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -252,6 +252,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * subject (in byte order); at most STATE_LISTED_MAX of each come. completion's payload = stream_state_t, then
  * deleted_count x u64 little-endian, then subjects: strings of subject, each followed by u64 count */
 #define COMMAND_STREAM_STATE 42
+/* body = uint32_t[]: ids of at most USAGE_STREAMS_MAX streams; completion's arg = the bytes of all that are there */
+#define COMMAND_STREAM_BYTES 46
 /* extra = strings: filter; arg = sequence (0 = none), arg2 = keep (0 = none); completion's arg = how many were removed
  */
 #define COMMAND_STREAM_PURGE 43
@@ -306,6 +308,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* body = plane_limits_t: the live ones take effect (max_payload, pings, deadlines) */
 #define COMMAND_LIMITS 100
 
+#define USAGE_STREAMS_MAX 1024
 #define STATE_LISTED_MAX 100000 /* what an origin or a restored backup left out may be any number */
 
 #define IMPORT_END 1 /* of STREAM_IMPORT's completion; no entry is that short */

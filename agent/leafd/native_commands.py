@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from leafd.native_packing import (
     NO_STRINGS,
     Strings,
     as_bytes,
+    consumer_state_in,
     consumer_strings,
     decoded,
     encoded,
@@ -30,6 +31,7 @@ from leafd.native_packing import (
     pack_pending,
     permission_strings,
     record_of,
+    stream_state_in,
     vars_of,
 )
 from leafd.native_types import PlaneError, Status
@@ -306,7 +308,7 @@ class Commands(ABC):
             body=config,
             strings=strings,
         )
-        return self._stream_state(done.payload)
+        return stream_state_in(done.payload)
 
     async def stream_remove(self, stream: int) -> None:
         """Removes a stream with its consumers, messages and records."""
@@ -324,8 +326,17 @@ class Commands(ABC):
             arg2=offset,
             strings={"filter": subjects_filter},
         )
-        decode = partial(self._stream_state, done.payload, lists=True, deleted=deleted)
+        decode = partial(stream_state_in, done.payload, lists=True, deleted=deleted)
         return await aside(len(done.payload), decode)
+
+    async def streams_bytes(self, streams: Sequence[int]) -> int:
+        """How many bytes these hold together. One that there is not holds none."""
+        found = 0
+        for begin in range(0, len(streams), abi.USAGE_STREAMS_MAX):
+            some = streams[begin : begin + abi.USAGE_STREAMS_MAX]
+            body = struct.pack(f"={len(some)}I", *some)
+            found += (await self._request("STREAM_BYTES", "counting the bytes of streams", body=body)).arg
+        return found
 
     async def stream_purge(self, stream: int, *, subject: str = "", sequence: int = 0, keep: int = 0) -> int:
         """Purges; returns how many messages went."""
@@ -398,7 +409,7 @@ class Commands(ABC):
                 name, definition, deliver_subject, deliver_group, backoff_ns, priority_groups, filters
             ),
         )
-        return self._consumer_state(done.payload)
+        return consumer_state_in(done.payload)
 
     async def consumer_remove(self, stream: int, consumer: int) -> None:
         """Removes a consumer and its records."""
@@ -407,7 +418,7 @@ class Commands(ABC):
     async def consumer_state(self, stream: int, consumer: int) -> t.ConsumerState:
         """Positions and counts, now."""
         done = await self._request("CONSUMER_STATE", "reading a consumer's state", target=stream, arg=consumer)
-        return self._consumer_state(done.payload)
+        return consumer_state_in(done.payload)
 
     async def consumer_pause(self, stream: int, consumer: int, until_wall_ns: int) -> None:
         """Pauses until a wall time; 0 resumes."""
@@ -420,7 +431,7 @@ class Commands(ABC):
     async def consumer_reset(self, stream: int, consumer: int, sequence: int) -> tuple[int, t.ConsumerState]:
         """Moves a consumer back; 0 = ack floor + 1. Returns the sequence and the state."""
         done = await self._request("CONSUMER_RESET", "resetting a consumer", target=stream, arg=consumer, arg2=sequence)
-        return done.arg, self._consumer_state(done.payload)
+        return done.arg, consumer_state_in(done.payload)
 
     # ---- backup
 
@@ -551,31 +562,6 @@ class Commands(ABC):
     async def record_put(self, key: bytes, value: bytes) -> None:
         """Stores a small record, or with no value removes it; returns when that is on disk."""
         await self._request("RECORD_PUT", "writing a record", strings={"key": key, "value": value})
-
-    # ---- answers
-
-    def _stream_state(self, payload: bytes, *, lists: bool = False, deleted: bool = False) -> t.StreamState:
-        counters = decoded("stream_state_t", payload, t.StreamState)
-        at = layout("stream_state_t").size
-        gaps: tuple[int, ...] = ()
-        if deleted:
-            count = counters.deleted_count
-            gaps = struct.unpack_from(f"<{count}Q", payload, at)
-            at += 8 * count
-            if count == t.STATE_LISTED_MAX:  # there may be more, and their number is told all the same
-                between = counters.last_seq - counters.first_seq + 1
-                counters = replace(counters, deleted_count=max(count, between - counters.messages))
-        subjects: dict[str, int] = {}
-        while lists and at + 4 <= len(payload):
-            size = int.from_bytes(payload[at : at + 4], "little")
-            subject = payload[at + 4 : at + 4 + size].decode("utf-8", "surrogateescape")
-            subjects[subject] = int.from_bytes(payload[at + 4 + size : at + 12 + size], "little")
-            at += 12 + size
-        return replace(counters, deleted=gaps, subject_counts=subjects) if lists else counters
-
-    def _consumer_state(self, payload: bytes) -> t.ConsumerState:
-        state = decoded("consumer_state_t", payload, t.ConsumerState)
-        return replace(state, pin=payload[layout("consumer_state_t").size :].decode())
 
     # ---- what native_plane.py fills in
 

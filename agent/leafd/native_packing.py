@@ -1,4 +1,4 @@
-"""Commands and events as bytes: packed and read by the tables of native/command/command_table.c.
+"""Commands, their answers and events as bytes: packed and read by the tables of native/command/command_table.c.
 
     packed("ACCOUNT", {"name": "A", "domain": ""})    the strings, in the table's order
     readers()[kind](event)                            the frozen value of native_types.py
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -177,6 +178,36 @@ def record_of(record: type[_Record], values: Mapping[str, int]) -> _Record:
     """A flat dataclass of the members that it has a field for."""
     names = record.__match_args__  # type: ignore[attr-defined]
     return record(**{name: values[name] for name in names if name in values})
+
+
+# ---- answers
+
+
+def stream_state_in(payload: bytes, *, lists: bool = False, deleted: bool = False) -> t.StreamState:
+    """Of STREAM_PUT, or (lists) of STREAM_STATE, with the deleted sequences if they were asked for."""
+    counters = decoded("stream_state_t", payload, t.StreamState)
+    at = layout("stream_state_t").size
+    gaps: tuple[int, ...] = ()
+    if deleted:
+        count = counters.deleted_count
+        gaps = struct.unpack_from(f"<{count}Q", payload, at)
+        at += 8 * count
+        if count == t.STATE_LISTED_MAX:  # there may be more, and their number is told all the same
+            between = counters.last_seq - counters.first_seq + 1
+            counters = replace(counters, deleted_count=max(count, between - counters.messages))
+    subjects: dict[str, int] = {}
+    while lists and at + 4 <= len(payload):
+        size = int.from_bytes(payload[at : at + 4], "little")
+        subject = payload[at + 4 : at + 4 + size].decode("utf-8", "surrogateescape")
+        subjects[subject] = int.from_bytes(payload[at + 4 + size : at + 12 + size], "little")
+        at += 12 + size
+    return replace(counters, deleted=gaps, subject_counts=subjects) if lists else counters
+
+
+def consumer_state_in(payload: bytes) -> t.ConsumerState:
+    """Of the commands that answer with consumer_state_t and the pinned client's id."""
+    state = decoded("consumer_state_t", payload, t.ConsumerState)
+    return replace(state, pin=payload[layout("consumer_state_t").size :].decode())
 
 
 # ---- events

@@ -79,6 +79,7 @@ static const command_row_t command_rows[] = {
         "name definition domain source destination republish_source republish_destination subjects..."),
     STREAM(STREAM_REMOVE,   stream_remove,          BODY_NONE,                    ""),
     STREAM(STREAM_STATE,    stream_state,           BODY_NONE,                    "filter"),
+    JETSTREAM(STREAM_BYTES, stream_bytes,           ROWS_OF(uint32_t),            ""),
     STREAM(STREAM_PURGE,    stream_purge,           BODY_NONE,                    "filter"),
     STREAM(MESSAGE_GET,     message_get,            BODY_OF(message_query_t),     "subject"),
     STREAM(MESSAGE_DELETE,  message_delete,         BODY_NONE,                    ""),

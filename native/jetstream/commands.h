@@ -9,6 +9,7 @@
 
 /* stream.c */
 void record_put(js_t *js, const plane_command_t *command);
+void stream_bytes(js_t *js, const plane_command_t *command);
 void stream_put(js_t *js, const plane_command_t *command);
 void stream_remove(js_t *js, const plane_command_t *command, stream_t *stream);
 

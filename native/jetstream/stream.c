@@ -343,6 +343,24 @@ void stream_remove(js_t *js, const plane_command_t *command, stream_t *stream) {
     js_done_durable(js, command, which, 0, BYTES_NONE);
 }
 
+/* ---- usage ------------------------------------------------------------------------------------------------------- */
+
+void stream_bytes(js_t *js, const plane_command_t *command) {
+    uint32_t count = command->body_size / (uint32_t)sizeof(uint32_t);
+    if (count > USAGE_STREAMS_MAX) {
+        js_done(js, command, STATUS_INVALID);
+        return;
+    }
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t id;
+        memcpy(&id, command->body + (size_t)i * sizeof(id), sizeof(id));
+        const stream_t *stream = stream_find(js, id);
+        bytes += stream != NULL ? store_stream_bytes(stream->store) : 0;
+    }
+    js_answer(js, command, STATUS_OK, bytes, 0, BYTES_NONE);
+}
+
 /* ---- records of control ------------------------------------------------------------------------------------------ */
 
 void record_put(js_t *js, const plane_command_t *command) {

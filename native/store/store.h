@@ -113,6 +113,7 @@ store_t *store_stream_store(const store_stream_t *stream);
 const stream_config_t *store_stream_config(const store_stream_t *stream);
 /* Counters now (open batch included). deleted_count and subjects are exact. */
 void store_stream_state(const store_stream_t *stream, stream_state_t *out);
+uint64_t store_stream_bytes(const store_stream_t *stream); /* of these; never reads the disk */
 /* Is first_seq that of the first message? When that one goes and very many behind it are deleted, the next one is
  * looked for in steps, by the next ticks. */
 bool store_first_settled(const store_stream_t *stream);

@@ -298,3 +298,7 @@ void store_stream_state(const store_stream_t *stream, stream_state_t *out) {
         }
     }
 }
+
+uint64_t store_stream_bytes(const store_stream_t *stream) {
+    return stream->bytes;
+}

@@ -53,6 +53,7 @@ static const struct {
                .rows = {{1, 1, 1, 1}, {2, 2, 1, 1}}};
 static const ingest_config_t an_ingest = {.silence_ns = NS_PER_SECOND};
 static const message_query_t a_query = {.sequence = 1};
+static const uint32_t some_streams[3] = {1, 2, 1};
 static const import_row_t some_imports[2] = {{2, IMPORT_STREAM, 0, 0, 0, 0, 0},
                                              {2, IMPORT_SERVICE, 0, IMPORT_MEASURED, NS_PER_SECOND, 100, 0}};
 static const conn_verdict_t a_verdict = {.flags = RIG_FLAGS};
@@ -78,6 +79,7 @@ static const struct {
     {COMMAND_ADMIT, sizeof(a_verdict), &a_verdict},
     {COMMAND_ADMIT_LEAF, sizeof(a_verdict), &a_verdict},
     {COMMAND_RIGHTS, sizeof(a_verdict), &a_verdict},
+    {COMMAND_STREAM_BYTES, sizeof(some_streams), some_streams},
     {COMMAND_LIMITS, sizeof(some_limits), &some_limits},
     {COMMAND_LISTEN, 0, NULL},
     {COMMAND_UNLISTEN, 0, NULL},

@@ -148,6 +148,22 @@ def test_the_tables_have_every_command_and_event_of_the_header() -> None:
     assert events.keys() - {abi.EVENT_DONE} == readers().keys()
 
 
+def test_one_command_counts_the_bytes_of_so_many_streams_and_no_more() -> None:
+    """A step of the plane is bounded whoever asks; half an id is none."""
+
+    async def main() -> None:
+        async with real_plane() as plane:
+            for size, expected in (
+                (4 * abi.USAGE_STREAMS_MAX, t.Status.OK),
+                (4 * abi.USAGE_STREAMS_MAX + 4, t.Status.INVALID),
+                (6, t.Status.INVALID),
+                (0, t.Status.OK),
+            ):
+                assert expected == await status(plane, "STREAM_BYTES", bytes(size), b""), size
+
+    trio.run(main)
+
+
 def test_strings_are_packed_by_their_names() -> None:
     """The order is the table's; one that is missing, unknown, or a list in place of a string is an error."""
     assert joined([b"N", b"D"]) == packed("ACCOUNT", {"domain": "D", "name": "N"})

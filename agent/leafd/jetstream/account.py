@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leafd import native_types as t
 from leafd.jetstream.account_limits import reserved
 from leafd.jetstream.catalogue import ONE_REPLICA, JetStreamLimits
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.registry import Call, endpoint
 from leafd.jetstream.versioning import API_LEVEL
+from leafd.turns import Pause
 
 NOTHING: Final = JetStreamLimits(0, 0, 0, 0, 0, 0, 0)
 """What stands for the limits where there are tiers."""
@@ -22,15 +22,13 @@ NOTHING: Final = JetStreamLimits(0, 0, 0, 0, 0, 0, 0)
 async def info(call: Call, _request: None) -> dict[str, Any]:
     """What the account uses and may use. The call itself is not in its own count."""
     account, limits = call.account, call.account.limits
-    used = {FILE: 0, MEMORY: 0}
-    consumers = 0
-    for stream in account.sorted_streams():
-        try:
-            used[stream.config.storage] += (await call.context.plane.stream_state(stream.id)).bytes
-        except t.PlaneError:
-            # Deleted in the meantime: it uses nothing.
-            continue
+    held: dict[str, list[int]] = {FILE: [], MEMORY: []}
+    consumers, pause = 0, Pause()
+    for stream in list(account.streams.values()):
+        held[stream.config.storage].append(stream.id)
         consumers += stream.visible
+        await pause()
+    used = {storage: await call.context.plane.streams_bytes(ids) for storage, ids in held.items()}
     members: dict[str, Any] = {
         "memory": used[MEMORY],
         "storage": used[FILE],

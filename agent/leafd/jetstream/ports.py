@@ -6,7 +6,7 @@ native.Plane fits JetStreamPlane as it is; the unit tests put a small plane in m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leafd import native_types as t
@@ -40,6 +40,7 @@ class JetStreamPlane(Protocol):
     async def stream_state(
         self, stream: int, *, subjects_filter: str = "", deleted: bool = False, offset: int = 0
     ) -> t.StreamState: ...
+    async def streams_bytes(self, streams: Sequence[int]) -> int: ...
     async def stream_purge(self, stream: int, *, subject: str = "", sequence: int = 0, keep: int = 0) -> int: ...
     async def message_get(
         self, stream: int, mode: int, *, sequence: int = 0, start_ts: int = 0, subject: str = ""

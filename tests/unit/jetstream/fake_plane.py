@@ -8,7 +8,7 @@ cases on this and on the real plane.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from leafd import native_types as t
@@ -194,7 +194,13 @@ class FakePlane:
         self, stream: int, *, subjects_filter: str = "", deleted: bool = False, offset: int = 0
     ) -> t.StreamState:
         """Counters of the list."""
+        self.calls.append("stream_state")
         return self._state(stream, subjects_filter, deleted, offset)
+
+    async def streams_bytes(self, streams: Sequence[int]) -> int:
+        """Of those that there are."""
+        self._call("streams_bytes")
+        return sum(self._state(one).bytes for one in streams if one in self.streams)
 
     async def stream_purge(self, stream: int, *, subject: str = "", sequence: int = 0, keep: int = 0) -> int:
         """As the reference describes it."""

@@ -7,7 +7,7 @@ limits, times of the wall clock) is no case here.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -150,6 +150,14 @@ async def a_stream_that_there_is_not(stage: Stage) -> Any:
         await answer(stage.plane.consumer_unpin(S, C)),
         await answer(stage.plane.consumer_reset(S, C, 1)),
     ]
+
+
+@case
+async def bytes_of_many_streams_are_counted_together(stage: Stage) -> Any:
+    await stage.filled()
+    many = range(S, S + 5000)  # more than one command asks for, and only the first is there
+    asked: tuple[Sequence[int], ...] = ([S], [S, S + 1, 0, 2**32 - 1], [], [S + 1], many, [*many, S])
+    return [await answer(stage.plane.streams_bytes(ids)) for ids in asked]
 
 
 @case

@@ -111,6 +111,20 @@ def test_unknown_subjects_are_not_answered(bench: Bench) -> None:
         assert None is trio.run(bench.ask, subject)
 
 
+def test_account_info_asks_the_plane_once_for_each_storage_kind(bench: Bench) -> None:
+    """However many streams there are: clients ask for it before each stream that they make."""
+    for number in range(20):
+        bench.stream(f"S{number}", subjects=[f"s.{number}"], storage="memory" if number % 2 else "file")
+        bench.plane.store(f"S{number}", f"s.{number}", bytes(number))
+    states = [bench.asked(f"STREAM.INFO.S{number}")["state"]["bytes"] for number in range(20)]
+    bench.plane.calls.clear()
+
+    usage = bench.asked("INFO")
+
+    assert ["streams_bytes"] * 2 == bench.plane.calls
+    assert (sum(states[::2]), sum(states[1::2]), 20) == (usage["storage"], usage["memory"], usage["streams"])
+
+
 def test_accounts_without_jetstream_are_told(make_bench: MakeBench) -> None:
     """10039 in the endpoint's own type; the system account gets it in a type of its own, but for INFO."""
     bench = make_bench()
