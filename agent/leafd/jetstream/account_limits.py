@@ -14,7 +14,9 @@ from leafd.jetstream.models.stream import MEMORY, StreamConfig
 def reserved(account: JetStreamAccount, storage: str, *, without: str = "") -> int:
     """Bytes that the account's streams of one storage kind have reserved."""
     configs = [stream.config for stream in account.streams.values()] + list(account.restoring.values())
-    return sum(max(config.max_bytes, 0) for config in configs if config.storage == storage and config.name != without)
+    # Most reserve nothing, and this is asked four times for each stream that is made: that is looked at first.
+    some = [config for config in configs if config.max_bytes > 0]
+    return sum(config.max_bytes for config in some if config.storage == storage and config.name != without)
 
 
 def server_reserved(catalogue: Catalogue, storage: str) -> int:
