@@ -66,12 +66,12 @@ status_t late_apply(late_t *late, env_t *env) {
     status_t status = STATUS_OK;
     batch_op_t op;
     for (uint32_t i = 0; i < late->count; i++) {
-        op_read(late->batches, late->at[i].rank, &op);
+        op_read_sealed(late->batches, late->at[i].rank, &op);
         late->at[i].bytes = op.key;
     }
     order_sort(late->at, late->count);
     for (uint32_t i = 0; status == STATUS_OK && i < late->count; i++) {
-        op_read(late->batches, late->at[i].rank, &op);
+        op_read_sealed(late->batches, late->at[i].rank, &op);
         status = apply_op(env, &op);
     }
     late->count = 0;

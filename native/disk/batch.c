@@ -247,6 +247,10 @@ void op_read(const batches_t *batches, uint64_t position, batch_op_t *op) {
     op_decode(batches_at(batches, position), op);
 }
 
+void op_read_sealed(const batches_t *batches, uint64_t position, batch_op_t *op) {
+    op_decode(batches_at(batches, position), op);
+}
+
 bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, batch_op_t *op) {
     if (batch_size - *offset < OP_HEADER_SIZE) {
         return false;

@@ -144,6 +144,8 @@ bool witness_read(const uint8_t *batch, uint32_t size, const uint8_t store_id[WI
 void batches_trim(batches_t *batches, uint64_t from, uint64_t to);
 
 void op_read(const batches_t *batches, uint64_t position, batch_op_t *op);
+/* The same for the keeper, of what is sealed and not freed: looks at nothing that the batches' own thread changes. */
+void op_read_sealed(const batches_t *batches, uint64_t position, batch_op_t *op);
 /* Walks the ops of a batch in memory: offset begins at BATCH_HEADER_SIZE. false: malformed. */
 bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, batch_op_t *op);
 

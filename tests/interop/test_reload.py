@@ -212,6 +212,7 @@ def test_how_large_a_message_may_be_changes_for_who_is_connected(kind: str) -> N
         assert [] == other.heard()
         reload(server, "max_payload: 1000", "max_payload: 70000")
         peer.say(f"PUB x {70000}", "x" * 70000)
+        assert [] == peer.heard()
         assert ["MSG x 1 70000", "x" * 70000] == other.heard()
         reload(server, "max_payload: 70000", "max_payload: 1000")
         peer.say(f"PUB x {1001}", "x" * 1001)

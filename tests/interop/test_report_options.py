@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -89,6 +90,10 @@ OWN = ("leafd", "store", "http_req_stats", "memory", "rtt", "profile", "System r
 """Members that need not be in both: leafd's own, what was counted or measured so far, words of a profile."""
 
 
+COPIED = "/jsz?consumers=1&direct-consumers=1"
+"""Shows the consumer by which a copy is made, once there is one."""
+
+
 async def work(server: servers.Server) -> list[Client]:
     """Four clients that stay and four that have gone, a stream with consumers and a copy of it."""
     stay = []
@@ -111,6 +116,9 @@ async def work(server: servers.Server) -> list[Client]:
     await stream.add_stream(name="S", subjects=["s.>"])
     await stream.add_consumer("S", ConsumerConfig(durable_name="C"))
     await stream.add_stream(StreamConfig(name="M", sources=[StreamSource(name="S")]))
+    while "direct_consumer_detail" not in str(await asyncio.to_thread(got, server, COPIED)):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
     return stay
 
 
@@ -162,6 +170,7 @@ def found() -> Iterator[dict[str, dict[str, Any]]]:
 def names(report: Any) -> set[str]:
     """The paths of its members, without those that need not be there."""
     found = {name for name, _ in members("", report)} if isinstance(report, dict | list) else {str(report)}
+    found = {re.sub(r"\[JS_SRC_[^]]*]", "[a copy's]", name) for name in found}
     left_out = (*NOT_HERE, *OWN)
     return {name for name in found if not any(part in left_out for part in name.replace("[", ".").split("."))}
 

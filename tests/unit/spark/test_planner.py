@@ -68,7 +68,7 @@ def recreate(hub: Hub, first: int, last: int) -> None:
 
 def latest(reader: NatsStreamReader, start: Json) -> Json:
     """The end of the next batch, asked for again and again as Spark does until there is something new."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) == start:
         assert time.monotonic() < deadline
         time.sleep(0.02)
