@@ -18,6 +18,12 @@ from tests.interop.callout_service import ISSUER, Answer, Request, judging, publ
 from tests.interop.jwt_peer import Peer, close_all
 from tests.jwts import Operator, User
 
+# The client leaves sockets under TLS to the collector, which complains in whichever test is next.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
 BLOCK = 'tls { cert_file: "{cert}", key_file: "{key}", ca_file: "{ca}", {tls_more} }'
 CONFIGURATION = (
     """
