@@ -42,9 +42,12 @@ def bundle(folder: Path) -> Path:
 def python_without_leafd(folder: Path) -> Path:
     """A Python that has what pip installed here, but not this checkout."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    # A path that comes from a .pth file is not searched for more of them, such as the one of an editable install.
     inner = next((folder / "lib").glob("python3*")) / "site-packages"
-    (inner / "others.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    for entry in (entry for place in site.getsitepackages() for entry in Path(place).iterdir()):
+        # What leafd installs, and .pth files, by which an editable one is found, stay behind.
+        if not entry.name.startswith(("leafd", "_leafd", "pyspark_nats")) and entry.suffix != ".pth":
+            with contextlib.suppress(FileExistsError):
+                (inner / entry.name).symlink_to(entry)
     python = folder / "bin" / "python"
     found = subprocess.run([str(python), "-c", "import pyspark, pyarrow\nimport leafd"], capture_output=True, text=True)
     assert "No module named 'leafd'" in found.stderr, found.stderr
