@@ -107,7 +107,7 @@ def anew(spark: Any, job: Job, sent: list[Any], hub: Hub) -> None:
             tables.refresh()
         if schema is SCHEMA:
             check(job, sent, rows_of=reader(spark))
-    assert counts[0] == counts[2] > counts[1] == 0, counts
+    assert counts[0] == counts[2] > counts[1], counts  # messages without the field are within any bound of it
     print(f"and after a day was made anew: {counts} rows", flush=True)
 
 
