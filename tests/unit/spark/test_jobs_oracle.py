@@ -245,24 +245,30 @@ def once(sent: list[Sent]) -> list[Sent]:
     return list({(each.device, each.time, each.message_id): each for each in sent}.values())
 
 
-def test_a_day_made_anew_that_is_killed_is_what_it_was(tmp_path: Path, crash_at: Callable[[int], list[int]]) -> None:
-    """After a crash at the n-th change, for every n, the next run has all of it; no second attempt is needed."""
-    sent = history(12, hours=3, devices=FEW)
-    take(job_in(tmp_path / "whole"), Hub(), [sent[:30], sent[30:]])
+def killed_amid(folder: Path, crash_at: Callable[[int], list[int]]) -> Iterator[Job]:
+    """Copies of the job in "whole" whose day was being made anew until a crash at the n-th change, for every n."""
     at = 0
     while True:
-        shutil.copytree(tmp_path / "whole", tmp_path / str(at))
-        job = job_in(tmp_path / str(at))
+        shutil.copytree(folder / "whole", folder / str(at))
+        job = job_in(folder / str(at))
         crash_at(at)
         try:
             anew(job, BEGIN.date())
             break
         except Crash:
             crash_at(1_000_000)
-        take(job, Hub(), [])
-        check(job, sent)
+        yield job
         at += 1
     assert at > 5
+
+
+def test_a_day_made_anew_that_is_killed_is_what_it_was(tmp_path: Path, crash_at: Callable[[int], list[int]]) -> None:
+    """After a crash at the n-th change, for every n, the next run has all of it; no second attempt is needed."""
+    sent = history(12, hours=3, devices=FEW)
+    take(job_in(tmp_path / "whole"), Hub(), [sent[:30], sent[30:]])
+    for job in killed_amid(tmp_path, crash_at):
+        take(job, Hub(), [])
+        check(job, sent)
 
 
 def test_a_schema_that_takes_less_and_then_again_more(tmp_path: Path, crash_at: Callable[[int], list[int]]) -> None:
@@ -273,21 +279,10 @@ def test_a_schema_that_takes_less_and_then_again_more(tmp_path: Path, crash_at: 
     take(job_in(tmp_path / "whole"), Hub(), [sent])
     anew(replace(job_in(tmp_path / "whole"), schemas=(bounded,)), BEGIN.date())
     assert len(rows_of(tmp_path / "whole" / "dead")) == dead
-    at = 0
-    while True:
-        shutil.copytree(tmp_path / "whole", tmp_path / str(at))
-        job = job_in(tmp_path / str(at))
-        crash_at(at)
-        try:
-            anew(job, BEGIN.date())
-            break
-        except Crash:
-            crash_at(1_000_000)
+    for job in killed_amid(tmp_path, crash_at):
         anew(job, BEGIN.date())
         check(job, sent)
         assert not rows_of(job.tables / "dead")
-        at += 1
-    assert at > 5
 
 
 def test_files_of_many_rows_are_left_alone() -> None:
