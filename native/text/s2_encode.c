@@ -179,17 +179,10 @@ static bool encode_chains(s2_encoder_t *encoder, encoding_t *encoding) {
                 best = later;
             }
         }
-        while (best.at > encoding->said && best.earlier > 0
-               && encoding->in[best.at - 1] == encoding->in[best.earlier - 1]) {
-            best.at--;
-            best.earlier--;
-            best.length++;
-        }
-        if (!put_literals(encoding, best.at)) {
+        if (!put_match(encoding, best.at, best.earlier, best.length, 0)) {
             return false;
         }
-        put_copies(encoding, best.at - best.earlier, best.length);
-        at = best.at + best.length;
+        at = encoding->said;
         known = chain_add(encoder, encoding, known, at < limit ? at : limit);
     }
     return true;

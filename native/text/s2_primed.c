@@ -116,17 +116,10 @@ static bool encode_places(s2_primer_t *primer, encoding_t *encoding, uint32_t *e
             search_places(primer, encoding, at + 1, &later);
             best = later.length != 0 ? later : best;
         }
-        while (best.at > encoding->said && best.earlier > 1
-               && encoding->in[best.at - 1] == encoding->in[best.earlier - 1]) {
-            best.at--;
-            best.earlier--;
-            best.length++;
-        }
-        if (!put_literals(encoding, best.at)) {
+        if (!put_match(encoding, best.at, best.earlier, best.length, 1)) {
             return false;
         }
-        put_copies(encoding, best.at - best.earlier, best.length);
-        at = best.at + best.length;
+        at = encoding->said;
     }
     return true;
 }

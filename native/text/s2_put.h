@@ -126,4 +126,19 @@ static inline int32_t saved_by(const encoding_t *encoding, uint32_t offset, uint
     return (int32_t)length - cost;
 }
 
+/* Bytes that are the same at both places, from as far back as they are, with the literals before them. The earlier
+ * place does not go below `first`. false: there is no room. */
+static inline bool put_match(encoding_t *encoding, uint32_t at, uint32_t earlier, uint32_t length, uint32_t first) {
+    while (at > encoding->said && earlier > first && encoding->in[at - 1] == encoding->in[earlier - 1]) {
+        at--;
+        earlier--;
+        length++;
+    }
+    if (!put_literals(encoding, at)) {
+        return false;
+    }
+    put_copies(encoding, at - earlier, length);
+    return true;
+}
+
 #endif
