@@ -3,24 +3,12 @@
  * between them.
  */
 #include <stddef.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "text/subject.h"
+#include "lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static bytes_t cut(bytes_t *rest) {
-    const uint8_t *end = rest->size > 0 ? memchr(rest->at, '\n', rest->size) : NULL;
-    bytes_t piece = *rest;
-    if (end == NULL) {
-        *rest = BYTES_NONE;
-        return piece;
-    }
-    piece.size = (uint32_t)(end - rest->at);
-    *rest = bytes_of(end + 1, rest->size - piece.size - 1);
-    return piece;
-}
 
 static void tokens_join_to_the_subject(bytes_t subject) {
     uint32_t at = 0;
@@ -40,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     bytes_t rest = bytes_of(data, (uint32_t)size);
-    bytes_t a = cut(&rest), b = cut(&rest), literal = cut(&rest);
+    bytes_t a = cut_line(&rest), b = cut_line(&rest), literal = cut_line(&rest);
     tokens_join_to_the_subject(a);
     if (subject_valid_literal(a)) {
         check(subject_valid_pattern(a));

@@ -8,27 +8,16 @@
 #include "base/check.h"
 #include "text/subject.h"
 #include "text/transform.h"
+#include "lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static bytes_t cut(bytes_t *rest) {
-    const uint8_t *end = rest->size > 0 ? memchr(rest->at, '\n', rest->size) : NULL;
-    bytes_t piece = *rest;
-    if (end == NULL) {
-        *rest = BYTES_NONE;
-        return piece;
-    }
-    piece.size = (uint32_t)(end - rest->at);
-    *rest = bytes_of(end + 1, rest->size - piece.size - 1);
-    return piece;
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size > 512) {
         return 0;
     }
     bytes_t rest = bytes_of(data, (uint32_t)size);
-    bytes_t source = cut(&rest), destination = cut(&rest);
+    bytes_t source = cut_line(&rest), destination = cut_line(&rest);
     transform_t *transform;
     status_t status = transform_new(source, destination, &transform);
     check((status == STATUS_OK) == (transform != NULL));

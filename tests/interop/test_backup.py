@@ -10,16 +10,16 @@ import asyncio
 import contextlib
 import json
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nats
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests import servers
+from tests.interop.clients import connected
 
 CONFIGURATION = """
 listen: 127.0.0.1:{port}
@@ -29,15 +29,6 @@ LINE_UPS = [(one, other) for one in servers.KINDS for other in servers.KINDS]
 MESSAGES = 700
 CHUNK = 20_000
 STAMP = 1_700_000_000_000_000_000
-
-
-@contextlib.asynccontextmanager
-async def connected(server: servers.Server) -> AsyncIterator[Client]:
-    client = await nats.connect(server.url, allow_reconnect=False, connect_timeout=5)
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 @contextlib.contextmanager

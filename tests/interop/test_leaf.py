@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests import servers
+from tests.interop.clients import connected
 
 HUB = """
 listen: "127.0.0.1:{port}"
@@ -62,15 +63,6 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
         pair = Pair(*made)
         asyncio.run(until_linked(pair))
         yield pair
-
-
-@contextlib.asynccontextmanager
-async def connected(server: servers.Server) -> AsyncIterator[Client]:
-    client = await nats.connect(server.url, allow_reconnect=False, connect_timeout=5)
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 async def api(client: Client, subject: str, body: object = None, seconds: float = 5) -> dict[str, object]:

@@ -6,8 +6,7 @@ Against the reference these prove themselves; what they promise is what an appli
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import nats
@@ -28,6 +27,7 @@ from nats.js.api import (
 )
 
 from tests import servers
+from tests.interop.clients import connected
 
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
@@ -43,15 +43,6 @@ Body = Callable[[Client], Awaitable[None]]
 def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
     with servers.running(str(request.param), CONFIGURATION) as running:
         yield running
-
-
-@contextlib.asynccontextmanager
-async def connected(server: servers.Server) -> AsyncIterator[Client]:
-    client = await nats.connect(server.url, allow_reconnect=False, connect_timeout=5)
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 def play(server: servers.Server, body: Body) -> None:

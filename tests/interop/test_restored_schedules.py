@@ -14,7 +14,8 @@ from typing import Any
 
 from nats.aio.client import Client
 
-from tests.interop.test_backup import api, connected, send, started, take
+from tests.interop.clients import connected
+from tests.interop.test_backup import api, send, started, take
 from tests.servers import KINDS, Server
 
 PENDING_S = 3.0

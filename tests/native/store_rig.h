@@ -271,6 +271,17 @@ static inline appended_t rig_put(rig_t *rig, store_stream_t *stream, const char 
     return store_append(stream, &append, rig->now);
 }
 
+static inline appended_t rig_put_id(rig_t *rig, store_stream_t *stream, const char *subject, const char *id) {
+    append_t append = {.subject = text(subject), .payload = text("r"), .msg_id = text(id)};
+    return store_append(stream, &append, rig->now);
+}
+
+static inline stream_state_t rig_state(store_stream_t *stream) {
+    stream_state_t state;
+    store_stream_state(stream, &state);
+    return state;
+}
+
 /* As a publisher who tries again when there is no room, since the journal lags. */
 static inline appended_t rig_append(rig_t *rig, store_stream_t *stream, const append_t *append) {
     appended_t got = store_append(stream, append, rig->now);

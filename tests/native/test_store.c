@@ -11,12 +11,6 @@ static void open_rig(void) {
     rig_open(&rig);
 }
 
-static stream_state_t state_of(store_stream_t *stream) {
-    stream_state_t state;
-    store_stream_state(stream, &state);
-    return state;
-}
-
 /* ---- durability -------------------------------------------------------------------------------------------------- */
 
 static void visible_when_durable(void) {
@@ -77,7 +71,7 @@ static void unsynced_is_not_there(void) {
     rig_put(&rig, stream, "a", "not handed over");
     rig_crash(&rig);
     stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_U64(1, state_of(stream).last_seq);
+    CHECK_EQ_U64(1, rig_state(stream).last_seq);
     CHECK_EQ_U64(2, rig_put(&rig, stream, "a", "again").seq);
     rig_close(&rig);
 }
@@ -86,7 +80,7 @@ static void replay_goes_on_over_crashes(void) {
     open_rig();
     for (uint64_t round = 1; round <= 20; round++) {
         store_stream_t *stream = rig_stream(&rig, 1, rig_config());
-        CHECK_EQ_U64(round - 1, state_of(stream).messages);
+        CHECK_EQ_U64(round - 1, rig_state(stream).messages);
         CHECK_EQ_U64(round, rig_put(&rig, stream, "a", "x").seq);
         rig_sync(&rig);
         rig_crash(&rig);
@@ -114,7 +108,7 @@ static void journal_laps(void) {
     rig_sync(&rig);
     rig_crash(&rig);
     stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_U64(300, state_of(stream).messages);
+    CHECK_EQ_U64(300, rig_state(stream).messages);
     for (uint64_t i = 1; i <= 300; i++) {
         stored_message_t message;
         CHECK_EQ_I64(STATUS_OK, store_read(stream, i, &message));
@@ -140,22 +134,22 @@ static void ages_on_elapsed_time(void) {
     CHECK_EQ_U64(ALARM_CLOCK, alarm.code);
     rig_pass(&rig, 59 * NS_PER_SECOND);
     rig_sync(&rig);
-    CHECK_EQ_U64(1, state_of(stream).messages);
+    CHECK_EQ_U64(1, rig_state(stream).messages);
     rig.now.wall_ns -= 3600 * NS_PER_SECOND;
     rig_put(&rig, stream, "a", "y");
-    CHECK(state_of(stream).last_ts >= state_of(stream).first_ts);
+    CHECK(rig_state(stream).last_ts >= rig_state(stream).first_ts);
     rig_pass(&rig, 2 * NS_PER_SECOND);
     rig_sync(&rig);
-    CHECK_EQ_U64(1, state_of(stream).messages);
-    CHECK_EQ_U64(2, state_of(stream).first_seq);
+    CHECK_EQ_U64(1, rig_state(stream).messages);
+    CHECK_EQ_U64(2, rig_state(stream).first_seq);
     rig_reopen(&rig);
     rig.now.wall_ns = 5000 * NS_PER_SECOND; /* the next boot is in 1970 again; same boot id here, so mono counts */
     stream = rig_stream(&rig, 1, config);
     rig_sync(&rig);
-    CHECK_EQ_U64(1, state_of(stream).messages);
+    CHECK_EQ_U64(1, rig_state(stream).messages);
     rig_pass(&rig, 61 * NS_PER_SECOND);
     rig_sync(&rig);
-    CHECK_EQ_U64(0, state_of(stream).messages);
+    CHECK_EQ_U64(0, rig_state(stream).messages);
     rig_close(&rig);
 }
 
@@ -169,7 +163,7 @@ static void deadline_is_told(void) {
     int64_t gone = 0;
     while (rig.now.mono_ns < end) { /* sleeps exactly as long as it is told to */
         rig_sync(&rig);
-        if (gone == 0 && state_of(stream).messages == 0) {
+        if (gone == 0 && rig_state(stream).messages == 0) {
             gone = rig.now.mono_ns;
         }
         int64_t next = store_next_deadline(rig.store);
@@ -199,15 +193,15 @@ static void message_ttl(bool lmdb) {
     }
     rig_pass(&rig, 10 * NS_PER_SECOND);
     rig_sync(&rig);
-    CHECK_EQ_U64(3, state_of(stream).messages);
+    CHECK_EQ_U64(3, rig_state(stream).messages);
     rig_pass(&rig, 11 * NS_PER_SECOND);
     rig_sync(&rig);
-    CHECK_EQ_U64(2, state_of(stream).messages);
-    CHECK_EQ_U64(2, state_of(stream).first_seq);
+    CHECK_EQ_U64(2, rig_state(stream).messages);
+    CHECK_EQ_U64(2, rig_state(stream).first_seq);
     rig_pass(&rig, 100 * NS_PER_SECOND);
     rig_sync(&rig);
-    CHECK_EQ_U64(1, state_of(stream).messages);
-    CHECK_EQ_U64(2, state_of(stream).first_seq);
+    CHECK_EQ_U64(1, rig_state(stream).messages);
+    CHECK_EQ_U64(2, rig_state(stream).first_seq);
     rig_close(&rig);
 }
 
@@ -232,9 +226,9 @@ static void mirror_keeps_sequences(void) {
     CHECK_EQ_U64(APPEND_OUT_OF_ORDER, store_append(stream, &append, rig.now).verdict);
     append.force_seq = UINT64_C(1) << 40;
     CHECK_EQ_U64(UINT64_C(1) << 40, store_append(stream, &append, rig.now).seq);
-    CHECK_EQ_U64(5, state_of(stream).first_seq);
-    CHECK_EQ_I64(12345, state_of(stream).first_ts);
-    CHECK_EQ_U64((UINT64_C(1) << 40) - 5 - 2, state_of(stream).deleted_count);
+    CHECK_EQ_U64(5, rig_state(stream).first_seq);
+    CHECK_EQ_I64(12345, rig_state(stream).first_ts);
+    CHECK_EQ_U64((UINT64_C(1) << 40) - 5 - 2, rig_state(stream).deleted_count);
     rig_checkpoint(&rig);
     stored_message_t message;
     uint64_t from = 6;
@@ -252,8 +246,8 @@ static void skipped_take_a_sequence(void) {
     CHECK_EQ_U64(APPEND_SKIPPED, out.verdict);
     CHECK_EQ_U64(1, out.seq);
     CHECK_EQ_U64(APPEND_DUPLICATE, store_append(stream, &append, rig.now).verdict);
-    CHECK_EQ_U64(0, state_of(stream).messages);
-    CHECK_EQ_U64(2, state_of(stream).first_seq);
+    CHECK_EQ_U64(0, rig_state(stream).messages);
+    CHECK_EQ_U64(2, rig_state(stream).first_seq);
     CHECK_EQ_U64(2, rig_put(&rig, stream, "a", "x").seq);
     rig_close(&rig);
 }
@@ -263,8 +257,8 @@ static void first_sequence(void) {
     stream_config_t config = rig_config();
     config.first_seq = 100;
     store_stream_t *stream = rig_stream(&rig, 1, config);
-    CHECK_EQ_U64(100, state_of(stream).first_seq);
-    CHECK_EQ_U64(99, state_of(stream).last_seq);
+    CHECK_EQ_U64(100, rig_state(stream).first_seq);
+    CHECK_EQ_U64(99, rig_state(stream).last_seq);
     CHECK_EQ_U64(100, rig_put(&rig, stream, "a", "x").seq);
     rig_close(&rig);
 }
@@ -302,7 +296,7 @@ static void memory_store(void) {
     CHECK_EQ_I64(STATUS_OK, store_read(stream, 50, &message));
     rig_reopen(&rig);
     stream = rig_stream(&rig, 1, config);
-    CHECK_EQ_U64(0, state_of(stream).messages);
+    CHECK_EQ_U64(0, rig_state(stream).messages);
     rig_close(&rig);
 }
 
@@ -323,7 +317,7 @@ static void synced_at_the_interval(void) {
     CHECK(stats.journal_batches >= 50);
     rig_crash(&rig);
     stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_U64(50, state_of(stream).messages);
+    CHECK_EQ_U64(50, rig_state(stream).messages);
     rig_close(&rig);
 }
 
@@ -356,7 +350,7 @@ static void hooks_hear_everything(void) {
     CHECK(rig_purge(stream, text("bbb"), 0, 0) > 0);
     rig_pass(&rig, 60 * NS_PER_SECOND);
     rig_sync(&rig);
-    CHECK_EQ_U64(0, state_of(stream).messages);
+    CHECK_EQ_U64(0, rig_state(stream).messages);
     CHECK_EQ_U64(hook_appended, hook_removed);
     CHECK_EQ_U64(2 * (1 + 3 + 5 + 7 + 9) + 3 * (2 + 4 + 6 + 8), hook_appended);
     rig_close(&rig);

@@ -25,12 +25,6 @@ static void put(store_stream_t *stream, const char *subject, const char *header)
     CHECK_EQ_U64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);
 }
 
-static stream_state_t state_of(store_stream_t *stream) {
-    stream_state_t state;
-    store_stream_state(stream, &state);
-    return state;
-}
-
 static void check_marker(store_stream_t *stream, uint64_t seq, const char *subject) {
     stored_message_t message;
     CHECK_EQ_I64(STATUS_OK, store_read(stream, seq, &message));
@@ -47,15 +41,15 @@ static void last_one_leaves_a_marker(void) {
     rig_sync(&rig);
     rig_pass(&rig, LIFE);
     rig_sync(&rig);
-    CHECK_EQ_U64(2, state_of(stream).messages);
-    CHECK_EQ_U64(2, state_of(stream).subjects);
+    CHECK_EQ_U64(2, rig_state(stream).messages);
+    CHECK_EQ_U64(2, rig_state(stream).subjects);
     check_marker(stream, 4, "a");
     check_marker(stream, 5, "b");
     CHECK_EQ_U64(5, store_stream_visible(stream)); /* consumers get to see it */
     rig_pass(&rig, 91 * NS_PER_SECOND);
     rig_sync(&rig);
-    CHECK_EQ_U64(0, state_of(stream).messages);
-    CHECK_EQ_U64(5, state_of(stream).last_seq); /* a marker leaves none */
+    CHECK_EQ_U64(0, rig_state(stream).messages);
+    CHECK_EQ_U64(5, rig_state(stream).last_seq); /* a marker leaves none */
     rig_close(&rig);
 }
 
@@ -70,12 +64,12 @@ static void from_lmdb_and_over_a_kill(void) {
     rig_crash(&rig);
     stream = rig_stream(&rig, 1, markers_config());
     rig_sync(&rig);
-    CHECK_EQ_U64(1, state_of(stream).messages); /* the marker and not its message: they are of one batch */
+    CHECK_EQ_U64(1, rig_state(stream).messages); /* the marker and not its message: they are of one batch */
     check_marker(stream, 2, "a");
     rig_checkpoint(&rig);
     rig_pass(&rig, 91 * NS_PER_SECOND);
     rig_sync(&rig);
-    CHECK_EQ_U64(0, state_of(stream).messages);
+    CHECK_EQ_U64(0, rig_state(stream).messages);
     rig_close(&rig);
 }
 
@@ -90,12 +84,12 @@ static void max_age_too(void) {
     rig_sync(&rig);
     rig_pass(&rig, 10 * NS_PER_SECOND);
     rig_sync(&rig);
-    CHECK_EQ_U64(2, state_of(stream).messages);
+    CHECK_EQ_U64(2, rig_state(stream).messages);
     check_marker(stream, 4, "b"); /* a has one that stays */
     rig_pass(&rig, 10 * NS_PER_SECOND);
     rig_sync(&rig);
-    CHECK_EQ_U64(1, state_of(stream).messages);
-    CHECK_EQ_U64(1, state_of(stream).first_seq);
+    CHECK_EQ_U64(1, rig_state(stream).messages);
+    CHECK_EQ_U64(1, rig_state(stream).first_seq);
     rig_close(&rig);
 }
 
@@ -111,7 +105,7 @@ static void deletions_leave_none(void) {
     rig_sync(&rig);
     rig_pass(&rig, LIFE);
     rig_sync(&rig);
-    CHECK_EQ_U64(3, state_of(stream).messages);
+    CHECK_EQ_U64(3, rig_state(stream).messages);
     check_marker(stream, 7, "c");
     check_marker(stream, 8, "d");
     check_marker(stream, 9, "e");
@@ -129,7 +123,7 @@ static void full_stream(void) {
     rig_sync(&rig);
     rig_pass(&rig, LIFE);
     rig_sync(&rig);
-    CHECK_EQ_U64(2, state_of(stream).messages);
+    CHECK_EQ_U64(2, rig_state(stream).messages);
     check_marker(stream, 3, "a");
     check_marker(stream, 4, "b");
     rig_close(&rig);
@@ -143,8 +137,8 @@ static void without_the_setting(void) {
     rig_sync(&rig);
     rig_pass(&rig, LIFE);
     rig_sync(&rig);
-    CHECK_EQ_U64(0, state_of(stream).messages);
-    CHECK_EQ_U64(1, state_of(stream).last_seq);
+    CHECK_EQ_U64(0, rig_state(stream).messages);
+    CHECK_EQ_U64(1, rig_state(stream).last_seq);
     rig_close(&rig);
 }
 

@@ -10,36 +10,25 @@ static void open_rig(void) {
     rig_open(&rig);
 }
 
-static appended_t put_id(store_stream_t *stream, const char *subject, const char *id) {
-    append_t append = {.subject = text(subject), .payload = text("r"), .msg_id = text(id)};
-    return store_append(stream, &append, rig.now);
-}
-
-static stream_state_t state_of(store_stream_t *stream) {
-    stream_state_t state;
-    store_stream_state(stream, &state);
-    return state;
-}
-
 static void ids(void) {
     open_rig();
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_U64(APPEND_STORED, put_id(stream, "a", "one").verdict);
-    appended_t again = put_id(stream, "b", "one");
+    CHECK_EQ_U64(APPEND_STORED, rig_put_id(&rig, stream, "a", "one").verdict);
+    appended_t again = rig_put_id(&rig, stream, "b", "one");
     CHECK_EQ_U64(APPEND_DUPLICATE, again.verdict);
     CHECK_EQ_U64(1, again.seq);
     CHECK_EQ_I64(STATUS_OK, store_delete(stream, 1));
-    CHECK_EQ_U64(APPEND_DUPLICATE, put_id(stream, "a", "one").verdict);
+    CHECK_EQ_U64(APPEND_DUPLICATE, rig_put_id(&rig, stream, "a", "one").verdict);
     rig_sync(&rig);
     rig_crash(&rig);
     stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_U64(APPEND_DUPLICATE, put_id(stream, "a", "one").verdict);
+    CHECK_EQ_U64(APPEND_DUPLICATE, rig_put_id(&rig, stream, "a", "one").verdict);
     rig_checkpoint(&rig);
     rig_pass(&rig, 100 * NS_PER_SECOND);
-    CHECK_EQ_U64(APPEND_DUPLICATE, put_id(stream, "a", "one").verdict);
+    CHECK_EQ_U64(APPEND_DUPLICATE, rig_put_id(&rig, stream, "a", "one").verdict);
     rig_pass(&rig, 30 * NS_PER_SECOND);
-    CHECK_EQ_U64(APPEND_STORED, put_id(stream, "a", "one").verdict);
-    CHECK_EQ_U64(APPEND_DUPLICATE, put_id(stream, "a", "one").verdict);
+    CHECK_EQ_U64(APPEND_STORED, rig_put_id(&rig, stream, "a", "one").verdict);
+    CHECK_EQ_U64(APPEND_DUPLICATE, rig_put_id(&rig, stream, "a", "one").verdict);
     rig_close(&rig);
 }
 
@@ -50,11 +39,11 @@ static void old_ids_are_swept(void) {
     for (uint32_t i = 0; i < 50; i++) {
         memset(id, 'i', sizeof id);
         snprintf(id + 500, 90, "-%u", i); /* longer than a key can be */
-        CHECK_EQ_U64(APPEND_STORED, put_id(stream, "a", i % 2 == 0 ? id : id + 490).verdict);
+        CHECK_EQ_U64(APPEND_STORED, rig_put_id(&rig, stream, "a", i % 2 == 0 ? id : id + 490).verdict);
     }
-    CHECK_EQ_U64(APPEND_DUPLICATE, put_id(stream, "a", id + 490).verdict);
+    CHECK_EQ_U64(APPEND_DUPLICATE, rig_put_id(&rig, stream, "a", id + 490).verdict);
     rig_checkpoint(&rig);
-    CHECK_EQ_U64(APPEND_DUPLICATE, put_id(stream, "a", id + 490).verdict);
+    CHECK_EQ_U64(APPEND_DUPLICATE, rig_put_id(&rig, stream, "a", id + 490).verdict);
     rig_pass(&rig, 300 * NS_PER_SECOND);
     rig_checkpoint(&rig);
     rig_checkpoint(&rig);
@@ -62,14 +51,14 @@ static void old_ids_are_swept(void) {
     stream_config_t config = rig_config();
     config.duplicate_window_ns = 3600 * NS_PER_SECOND;
     store_stream_configure(stream, &config, rig.now);
-    CHECK_EQ_U64(APPEND_STORED, put_id(stream, "a", id + 490).verdict);
+    CHECK_EQ_U64(APPEND_STORED, rig_put_id(&rig, stream, "a", id + 490).verdict);
     rig_close(&rig);
 }
 
 static void expectations(void) {
     open_rig();
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
-    put_id(stream, "w.1", "one");
+    rig_put_id(&rig, stream, "w.1", "one");
     append_t append = {
         .subject = text("w.1"), .msg_id = text("one"), .has_expected_msg_id = true, .expected_msg_id = text("zz")};
     CHECK_EQ_U64(APPEND_DUPLICATE, store_append(stream, &append, rig.now).verdict);
@@ -123,7 +112,7 @@ static void sizes(void) {
     CHECK_EQ_U64(APPEND_HEADER_TOO_LARGE, store_append(stream, &append, rig.now).verdict);
     append.header = bytes_of(header, 65535);
     CHECK_EQ_U64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);
-    CHECK_EQ_U64(2, state_of(stream).last_seq);
+    CHECK_EQ_U64(2, rig_state(stream).last_seq);
     rig_close(&rig);
 }
 
@@ -131,16 +120,16 @@ static void accounting(void) {
     open_rig();
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
     rig_put(&rig, stream, "Rf.0", "x");
-    CHECK_EQ_U64(35, state_of(stream).bytes);
+    CHECK_EQ_U64(35, rig_state(stream).bytes);
     append_t append = {
         .subject = text("Vf.1"), .header = text("NATS/1.0\r\nNats-Rollup: sub\r\n\r\n"), .payload = text("r")};
     store_append(stream, &append, rig.now);
-    CHECK_EQ_U64(35 + 34 + 4 + 30 + 1, state_of(stream).bytes);
+    CHECK_EQ_U64(35 + 34 + 4 + 30 + 1, rig_state(stream).bytes);
     stream_config_t config = rig_config();
     config.storage = 1;
     store_stream_t *memory = rig_stream(&rig, 2, config);
     rig_put(&rig, memory, "Rm.0", "x");
-    CHECK_EQ_U64(21, state_of(memory).bytes);
+    CHECK_EQ_U64(21, rig_state(memory).bytes);
     rig_close(&rig);
 }
 
@@ -152,15 +141,15 @@ static void oversized_for_the_stream(void) {
     for (int i = 0; i < 3; i++) {
         rig_put(&rig, stream, i == 0 ? "Sf.0" : i == 1 ? "Sf.1" : "Sf.2", "yyyyyyyyyyyyyyyyyyyy");
     }
-    CHECK_EQ_U64(162, state_of(stream).bytes);
+    CHECK_EQ_U64(162, rig_state(stream).bytes);
     static char big[501];
     memset(big, 'z', 500);
     appended_t done = rig_put(&rig, stream, "Sf.big", big);
     CHECK_EQ_U64(APPEND_STORED, done.verdict);
     CHECK_EQ_U64(4, done.seq);
-    CHECK_EQ_U64(0, state_of(stream).messages);
-    CHECK_EQ_U64(5, state_of(stream).first_seq);
-    CHECK_EQ_U64(4, state_of(stream).last_seq);
+    CHECK_EQ_U64(0, rig_state(stream).messages);
+    CHECK_EQ_U64(5, rig_state(stream).first_seq);
+    CHECK_EQ_U64(4, rig_state(stream).last_seq);
     rig_close(&rig);
 }
 
@@ -183,7 +172,7 @@ static void discard_new_replaces(void) {
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         append_t append = {.subject = text(steps[i].subject), .payload = bytes_of(payload, steps[i].size)};
         CHECK_EQ_U64(steps[i].verdict, store_append(stream, &append, rig.now).verdict);
-        CHECK_EQ_U64(steps[i].bytes, state_of(stream).bytes);
+        CHECK_EQ_U64(steps[i].bytes, rig_state(stream).bytes);
     }
     rig_close(&rig);
 }
@@ -196,32 +185,32 @@ static void rollups(void) {
     }
     append_t append = {.subject = text("Vf.1"), .payload = text("r"), .rollup = 1};
     CHECK_EQ_U64(7, store_append(stream, &append, rig.now).seq);
-    CHECK_EQ_U64(4, state_of(stream).messages);
-    CHECK_EQ_U64(3, state_of(stream).deleted_count);
+    CHECK_EQ_U64(4, rig_state(stream).messages);
+    CHECK_EQ_U64(3, rig_state(stream).deleted_count);
     append = (append_t){.subject = text("Vf.0"), .payload = text("r"), .rollup = 2};
     CHECK_EQ_U64(8, store_append(stream, &append, rig.now).seq);
-    CHECK_EQ_U64(1, state_of(stream).messages);
-    CHECK_EQ_U64(8, state_of(stream).first_seq);
+    CHECK_EQ_U64(1, rig_state(stream).messages);
+    CHECK_EQ_U64(8, rig_state(stream).first_seq);
     rig_close(&rig);
 }
 
 static void purges(void) {
     open_rig();
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_U64(0, state_of(stream).first_seq);
+    CHECK_EQ_U64(0, rig_state(stream).first_seq);
     CHECK_EQ_U64(0, rig_purge(stream, BYTES_NONE, 0, 0));
-    CHECK_EQ_U64(1, state_of(stream).first_seq);
+    CHECK_EQ_U64(1, rig_state(stream).first_seq);
     for (int i = 0; i < 10; i++) {
         rig_put(&rig, stream, "Pf.1", "x");
     }
     CHECK_EQ_U64(10, rig_purge(stream, BYTES_NONE, 11, 0));
-    CHECK_EQ_U64(11, state_of(stream).first_seq);
-    CHECK_EQ_U64(10, state_of(stream).last_seq);
-    CHECK_EQ_I64(RIG_START, state_of(stream).last_ts);
-    CHECK_EQ_I64(0, state_of(stream).first_ts);
+    CHECK_EQ_U64(11, rig_state(stream).first_seq);
+    CHECK_EQ_U64(10, rig_state(stream).last_seq);
+    CHECK_EQ_I64(RIG_START, rig_state(stream).last_ts);
+    CHECK_EQ_I64(0, rig_state(stream).first_ts);
     CHECK_EQ_U64(0, rig_purge(stream, BYTES_NONE, 12, 0));
-    CHECK_EQ_U64(12, state_of(stream).first_seq);
-    CHECK_EQ_U64(11, state_of(stream).last_seq);
+    CHECK_EQ_U64(12, rig_state(stream).first_seq);
+    CHECK_EQ_U64(11, rig_state(stream).last_seq);
     rig_sync(&rig);
     rig_crash(&rig);
     stream = rig_stream(&rig, 1, rig_config());
@@ -245,8 +234,8 @@ static void sequences_end(void) {
     }
     append.force_seq = UINT64_MAX;
     CHECK_EQ_U64(APPEND_NO_SPACE, store_append(stream, &append, rig.now).verdict);
-    CHECK_EQ_U64(UINT64_MAX - 1, state_of(stream).last_seq);
-    CHECK_EQ_U64(1, state_of(stream).messages);
+    CHECK_EQ_U64(UINT64_MAX - 1, rig_state(stream).last_seq);
+    CHECK_EQ_U64(1, rig_state(stream).messages);
     rig_close(&rig);
 }
 

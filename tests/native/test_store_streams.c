@@ -11,17 +11,6 @@ static void open_rig(void) {
     rig_open(&rig);
 }
 
-static appended_t put_id(store_stream_t *stream, const char *subject, const char *id) {
-    append_t append = {.subject = text(subject), .payload = text("r"), .msg_id = text(id)};
-    return store_append(stream, &append, rig.now);
-}
-
-static stream_state_t state_of(store_stream_t *stream) {
-    stream_state_t state;
-    store_stream_state(stream, &state);
-    return state;
-}
-
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
 typedef struct gathered {
@@ -80,7 +69,7 @@ static void removed_stream_leaves_nothing(void) {
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
     store_stream_t *other = rig_stream(&rig, 2, rig_config());
     for (int i = 0; i < 100; i++) {
-        put_id(stream, "a.b", i % 2 == 0 ? "even" : "odd");
+        rig_put_id(&rig, stream, "a.b", i % 2 == 0 ? "even" : "odd");
         rig_put(&rig, stream, "a.c", "x");
         rig_put(&rig, other, "a.c", "x");
     }
@@ -91,21 +80,21 @@ static void removed_stream_leaves_nothing(void) {
     bytes_t value;
     CHECK_EQ_I64(STATUS_NOT_FOUND, store_record_get(rig.store, RECORD_STREAM, key, &value));
     stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_U64(0, state_of(stream).last_seq);
+    CHECK_EQ_U64(0, rig_state(stream).last_seq);
     append_t skip = {.subject = text("a.b"), .skip = true};
     store_append(stream, &skip, rig.now);
-    CHECK_EQ_U64(APPEND_STORED, put_id(stream, "a.b", "even").verdict);
+    CHECK_EQ_U64(APPEND_STORED, rig_put_id(&rig, stream, "a.b", "even").verdict);
     stored_message_t message;
     CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, 1, &message));
     CHECK_EQ_I64(STATUS_OK, store_read(stream, 2, &message));
     CHECK_EQ_U64(1, store_count(stream, (filters_t){0}, 0));
     rig_checkpoint(&rig);
     CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, 1, &message));
-    CHECK_EQ_U64(1, state_of(stream).subjects);
-    CHECK_EQ_U64(100, state_of(other).messages);
+    CHECK_EQ_U64(1, rig_state(stream).subjects);
+    CHECK_EQ_U64(100, rig_state(other).messages);
     rig_crash(&rig);
     stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_U64(1, state_of(stream).messages);
+    CHECK_EQ_U64(1, rig_state(stream).messages);
     rig_close(&rig);
 }
 
@@ -124,7 +113,7 @@ static void long_subjects(void) {
         CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text(subject[i]), UINT64_MAX, &message));
         CHECK_EQ_U64(i + 1, message.seq);
     }
-    CHECK_EQ_U64(3, state_of(stream).subjects);
+    CHECK_EQ_U64(3, rig_state(stream).subjects);
     rig_close(&rig);
 }
 
@@ -145,7 +134,7 @@ static void many_subjects(void) {
             rig_sync(&rig);
         }
     }
-    CHECK_EQ_U64(75000, state_of(stream).subjects);
+    CHECK_EQ_U64(75000, rig_state(stream).subjects);
     rig_sync(&rig);
     rig_crash(&rig);
     stream = rig_stream(&rig, 1, rig_config());
@@ -240,8 +229,8 @@ static void large_purge(void) {
     CHECK(steps > 10);
     rig_crash(&rig);
     stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_U64(10000, state_of(stream).messages);
-    CHECK_EQ_U64(110001, state_of(stream).first_seq);
+    CHECK_EQ_U64(10000, rig_state(stream).messages);
+    CHECK_EQ_U64(110001, rig_state(stream).first_seq);
     rig_checkpoint(&rig);
     rig_reopen(&rig);
     stream = rig_stream(&rig, 1, rig_config());
@@ -288,8 +277,8 @@ static void ids_in_any_order(void) {
         CHECK_EQ_I64(APPEND_STORED, rig_append(&rig, stream, &append).verdict);
         if (number % 2000 == 0) {
             store_stream_t *other = rig_stream(&rig, 2, rig_config());
-            CHECK_EQ_I64(APPEND_STORED, put_id(other, "a", "other").verdict);
-            CHECK_EQ_I64(APPEND_STORED, put_id(other, "a", id).verdict);
+            CHECK_EQ_I64(APPEND_STORED, rig_put_id(&rig, other, "a", "other").verdict);
+            CHECK_EQ_I64(APPEND_STORED, rig_put_id(&rig, other, "a", id).verdict);
             CHECK_EQ_I64(STATUS_OK, store_stream_remove(other));
         }
     }
@@ -299,8 +288,8 @@ static void ids_in_any_order(void) {
     rig_crash(&rig);
     stream = rig_stream(&rig, 1, rig_config());
     check_ids(stream);
-    CHECK_EQ_I64(APPEND_STORED, put_id(stream, "a", "other").verdict);
-    CHECK_EQ_I64(APPEND_STORED, put_id(rig_stream(&rig, 2, rig_config()), "a", "other").verdict);
+    CHECK_EQ_I64(APPEND_STORED, rig_put_id(&rig, stream, "a", "other").verdict);
+    CHECK_EQ_I64(APPEND_STORED, rig_put_id(&rig, rig_stream(&rig, 2, rig_config()), "a", "other").verdict);
     rig_close(&rig);
 }
 

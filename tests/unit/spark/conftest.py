@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder: starting one takes longer than most of them."""
+"""One Spark session for all tests of this folder, and servers for those of a file: a start takes longer than a test."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from typing import Any
 
 import pyspark_nats
 import pytest
+
+from tests import servers
+
+from .hub import Hub, running
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +32,16 @@ def spark() -> Iterator[Any]:
     register(found)
     yield found
     found.stop()
+
+
+@pytest.fixture(params=servers.KINDS, scope="module")
+def server(request: pytest.FixtureRequest) -> Iterator[Hub]:
+    with running(request.param) as found:
+        yield found
+
+
+@pytest.fixture
+def hub(server: Hub) -> Iterator[Hub]:
+    """A server without streams."""
+    yield server
+    server.clear()

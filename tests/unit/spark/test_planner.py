@@ -20,22 +20,9 @@ from leafd.spark.wire import Refused
 
 from tests import servers
 
-from .hub import Hub, running
+from .hub import Hub
 
 Json = dict[str, Any]
-
-
-@pytest.fixture(params=servers.KINDS, scope="module")
-def server(request: pytest.FixtureRequest) -> Iterator[Hub]:
-    with running(request.param) as found:
-        yield found
-
-
-@pytest.fixture
-def hub(server: Hub) -> Iterator[Hub]:
-    """A server without streams; starting one takes longer than most of these tests."""
-    yield server
-    server.clear()
 
 
 @pytest.fixture(autouse=True)

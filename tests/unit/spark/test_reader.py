@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,9 +14,7 @@ from leafd.spark.ranges import DataLoss, Range
 from leafd.spark.reader import RangeReader, size_admitted
 from leafd.spark.wire import Connection, Message
 
-from tests import servers
-
-from .hub import Hub, running
+from .hub import Hub
 
 # The streams that are read in each of the three ways.
 WAYS: dict[str, dict[str, Any]] = {
@@ -25,20 +22,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "consumer": {"allow_direct": False},
     "single": {"allow_direct": False, "retention": "workqueue"},
 }
-
-
-@pytest.fixture(scope="module", params=servers.KINDS)
-def server(request: pytest.FixtureRequest) -> Iterator[Hub]:
-    with running(request.param) as found:
-        yield found
-
-
-@pytest.fixture
-def hub(server: Hub) -> Hub:
-    """A server without streams."""
-    for name in server.call("STREAM.NAMES")["streams"] or ():
-        server.call(f"STREAM.DELETE.{name}")
-    return server
 
 
 @pytest.fixture(params=WAYS)

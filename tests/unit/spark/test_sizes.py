@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pytest
 from leafd.spark.fetch import dial
@@ -12,21 +11,7 @@ from leafd.spark.sizes import Cutter, admitted
 from leafd.spark.standing import Standing
 from leafd.spark.wire import Verdict, WireError, frame_publish
 
-from tests import servers
-
-from .hub import Hub, running
-
-
-@pytest.fixture(params=servers.KINDS, scope="module")
-def server(request: pytest.FixtureRequest) -> Iterator[Hub]:
-    with running(request.param) as found:
-        yield found
-
-
-@pytest.fixture
-def hub(server: Hub) -> Iterator[Hub]:
-    yield server
-    server.clear()
+from .hub import Hub
 
 
 def counted(hub: Hub, first: int, last: int, limit: int, guess: int = 10, **options: str) -> int:
