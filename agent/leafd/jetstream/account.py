@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leafd.jetstream.account_limits import reserved
 from leafd.jetstream.catalogue import ONE_REPLICA, JetStreamLimits
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.registry import Call, endpoint
@@ -23,19 +22,18 @@ async def info(call: Call, _request: None) -> dict[str, Any]:
     """What the account uses and may use. The call itself is not in its own count."""
     account, limits = call.account, call.account.limits
     held: dict[str, list[int]] = {FILE: [], MEMORY: []}
-    consumers, pause = 0, Pause()
+    pause = Pause()
     for stream in list(account.streams.values()):
         held[stream.config.storage].append(stream.id)
-        consumers += stream.visible
         await pause()
     used = {storage: await call.context.plane.streams_bytes(ids) for storage, ids in held.items()}
     members: dict[str, Any] = {
         "memory": used[MEMORY],
         "storage": used[FILE],
-        "reserved_memory": reserved(account, MEMORY),
-        "reserved_storage": reserved(account, FILE),
+        "reserved_memory": account.taken.reserved(MEMORY),
+        "reserved_storage": account.taken.reserved(FILE),
         "streams": len(account.streams),
-        "consumers": consumers,
+        "consumers": account.consumers,
     }
     usage = dict(members)
     members["limits"] = _shown(limits if not limits.tiers else NOTHING)

@@ -11,19 +11,6 @@ from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, Settings
 from leafd.jetstream.models.stream import MEMORY, StreamConfig
 
 
-def reserved(account: JetStreamAccount, storage: str, *, without: str = "") -> int:
-    """Bytes that the account's streams of one storage kind have reserved."""
-    configs = [stream.config for stream in account.streams.values()] + list(account.restoring.values())
-    # Most reserve nothing, and this is asked four times for each stream that is made: that is looked at first.
-    some = [config for config in configs if config.max_bytes > 0]
-    return sum(config.max_bytes for config in some if config.storage == storage and config.name != without)
-
-
-def server_reserved(catalogue: Catalogue, storage: str) -> int:
-    """Bytes that all streams of one storage kind have reserved."""
-    return sum(reserved(account, storage) for account in catalogue.accounts.values())
-
-
 def check_room(
     account: JetStreamAccount,
     catalogue: Catalogue,
@@ -44,7 +31,7 @@ def check_room(
     error = errors.MEMORY_RESOURCES_EXCEEDED if memory else errors.STORAGE_RESOURCES_EXCEEDED
     if most >= 0 and add_bytes > most - account_reserved:
         raise error.error()
-    if add_bytes > server_most - server_reserved(catalogue, config.storage):
+    if add_bytes > server_most - catalogue.reserved.of(config.storage):
         raise error.error()
 
 
@@ -52,11 +39,16 @@ def check_new_stream(account: JetStreamAccount, catalogue: Catalogue, settings: 
     """The limits that count before the configuration has been looked at: number of streams, and room."""
     if not account.limits.applicable:
         raise errors.NO_LIMITS.error()
-    others = len((account.streams.keys() | account.restoring.keys()) - {config.name})
-    if 0 < account.limits.max_streams <= others:
+    if 0 < account.limits.max_streams <= _others(account, config.name):
         raise errors.MAXIMUM_STREAMS_LIMIT.error()
-    others_reserved = reserved(account, config.storage, without=config.name)
+    others_reserved = account.taken.reserved(config.storage, without=config.name)
     check_room(account, catalogue, settings, config, add_bytes=config.max_bytes, account_reserved=others_reserved)
+
+
+def _others(account: JetStreamAccount, name: str) -> int:
+    """How many streams of other names there are, with those that a backup is becoming."""
+    restoring = account.restoring.keys() - account.streams.keys()
+    return len(account.streams) + len(restoring) - (name in account.streams or name in restoring)
 
 
 def check_update_room(
@@ -64,6 +56,6 @@ def check_update_room(
 ) -> None:
     """An update needs room for what it reserves more than before."""
     more = max(max(new.max_bytes, 0) - max(old.max_bytes, 0), 0)
-    others = reserved(account, new.storage, without=new.name)
+    others = account.taken.reserved(new.storage, without=new.name)
     others += max(new.max_bytes - more, 0)
     check_room(account, catalogue, settings, new, add_bytes=more, account_reserved=others)

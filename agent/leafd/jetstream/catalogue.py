@@ -7,6 +7,7 @@ not live here: rules (stream_rules.py, consumer_rules.py), counters (the plane h
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import field, fields
 from typing import Final
@@ -16,8 +17,9 @@ import trio
 from leafd.gojson import JsonError, decode, dump, loose, written
 from leafd.gotime import format_time, parse_time
 from leafd.jetstream.models.consumer import ConsumerConfig
-from leafd.jetstream.models.stream import StreamConfig
-from leafd.jetstream.subjects import Compared
+from leafd.jetstream.models.stream import WORKQUEUE, StreamConfig
+from leafd.jetstream.subject_index import SubjectIndex
+from leafd.jetstream.taken import Reserved, Taken
 from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT
 
@@ -88,7 +90,6 @@ class Consumer:
     name: str
     config: ConsumerConfig
     created: int
-    compared: Compared = field(default_factory=Compared, compare=False)
 
     @property
     def weight(self) -> int:
@@ -108,7 +109,8 @@ class Consumer:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One stream with its consumers, also by the plane's ids. lock: held while its consumers change."""
+    """One stream with its consumers, also by the plane's ids. lock: held while its consumers change. What is counted
+    and sorted of consumers is kept as they come, change and go: no request looks at all of them for it."""
 
     id: int
     account: JetStreamAccount
@@ -118,9 +120,16 @@ class Stream:
     aside: dict[str, Aside] = field(default_factory=dict)
     lock: trio.Lock = field(default_factory=trio.Lock)
     by_id: dict[int, Consumer] = field(default_factory=dict)
-    compared: Compared = field(default_factory=Compared)
     template: str = ""
     """The stream template that made it."""
+    names: list[str] = field(default_factory=list)
+    """Of the consumers that clients may see, in their order."""
+    counted: int = 0
+    """Consumers that limits see."""
+    unfiltered: int = 0
+    """Those of them that take all messages."""
+    filters: SubjectIndex | None = None
+    """Those of a workqueue: what each of the counted consumers takes."""
 
     @property
     def weight(self) -> int:
@@ -135,22 +144,50 @@ class Stream:
     @property
     def visible(self) -> int:
         """How many consumers clients may see."""
-        return sum(not one.hidden for one in self.consumers.values())
+        return len(self.names)
 
     def add_consumer(self, consumer: Consumer) -> None:
         """The consumer exists from here on."""
+        before = self.consumers.get(consumer.name)
+        if before is not None:
+            self.remove_consumer(before)
         self.consumers[consumer.name] = consumer
         self.by_id[consumer.id] = consumer
+        if not consumer.hidden:
+            insort(self.names, consumer.name)
+        self._count(consumer, 1)
+        if consumer.counted and self.config.retention == WORKQUEUE:
+            if self.filters is None:
+                self.filters = SubjectIndex()
+            self.filters.put(consumer.name, consumer.config.filters)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """The consumer is gone. One of the same name that came after it stays."""
         self.by_id.pop(consumer.id, None)
-        if self.consumers.get(consumer.name) is consumer:
-            del self.consumers[consumer.name]
+        if self.consumers.get(consumer.name) is not consumer:
+            return
+        del self.consumers[consumer.name]
+        if not consumer.hidden:
+            del self.names[bisect_left(self.names, consumer.name)]
+        self._count(consumer, -1)
+        if self.filters is not None:
+            self.filters.drop(consumer.name)
+
+    def change_consumer(self, consumer: Consumer, config: ConsumerConfig) -> None:
+        """The consumer is like this from here on."""
+        self.remove_consumer(consumer)
+        consumer.config = config
+        self.add_consumer(consumer)
+
+    def _count(self, consumer: Consumer, by: int) -> None:
+        self.counted += by * consumer.counted
+        self.unfiltered += by * (consumer.counted and not consumer.config.filters)
+        if self.account.streams.get(self.name) is self:
+            self.account.consumers += by * (not consumer.hidden)
 
     def listed(self) -> list[Consumer]:
         """The consumers that clients may see, by name."""
-        return sorted((one for one in self.consumers.values() if not one.hidden), key=lambda one: one.name)
+        return [self.consumers[name] for name in self.names]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,8 +203,7 @@ class Template:
 
 @dataclass(slots=True, eq=False)
 class JetStreamAccount:
-    """One account's JetStream. lock: held while its streams change. restoring: streams that a backup is becoming, with
-    what they reserve. templates: None until it has had one."""
+    """One account's JetStream. lock: held while its streams change. templates: None until it has had one."""
 
     id: int
     name: str
@@ -176,15 +212,24 @@ class JetStreamAccount:
     system: bool = False
     streams: dict[str, Stream] = field(default_factory=dict)
     aside: dict[str, Aside] = field(default_factory=dict)
-    restoring: dict[str, StreamConfig] = field(default_factory=dict)
     templates: dict[str, Template] | None = None
     api_total: int = 0
     api_errors: int = 0
     lock: trio.Lock = field(default_factory=trio.Lock)
+    taken: Taken = field(default_factory=Taken)
+    names: list[str] = field(default_factory=list)
+    """Of the streams, in their order."""
+    consumers: int = 0
+    """Those of all its streams that clients may see."""
+
+    @property
+    def restoring(self) -> dict[str, StreamConfig]:
+        """Streams that a backup is becoming, with what they reserve."""
+        return self.taken.restoring
 
     def sorted_streams(self) -> list[Stream]:
         """All its streams by name."""
-        return [self.streams[name] for name in sorted(self.streams)]
+        return [self.streams[name] for name in self.names]
 
 
 class Catalogue:
@@ -193,6 +238,7 @@ class Catalogue:
     def __init__(self) -> None:
         self.accounts: dict[int, JetStreamAccount] = {}
         self.by_name: dict[str, JetStreamAccount] = {}
+        self.reserved = Reserved()
         self._streams: dict[int, Stream] = {}
         self._next_stream = 1
         self._next_consumer = 1
@@ -201,6 +247,7 @@ class Catalogue:
         """Makes an account known; its streams come with load or with requests."""
         self.accounts[account.id] = account
         self.by_name[account.name] = account
+        account.taken.count_in(self.reserved)
 
     def streams(self) -> Iterator[Stream]:
         """Every stream of every account."""
@@ -233,13 +280,28 @@ class Catalogue:
 
     def add_stream(self, stream: Stream) -> None:
         """The stream exists from here on."""
-        stream.account.streams[stream.name] = stream
+        account = stream.account
+        if stream.name not in account.streams:
+            insort(account.names, stream.name)
+        account.streams[stream.name] = stream
+        account.consumers += stream.visible
         self._streams[stream.id] = stream
+        account.taken.put(stream.config)
+
+    def change_stream(self, stream: Stream, config: StreamConfig) -> None:
+        """The stream is like this from here on."""
+        stream.config = config
+        stream.account.taken.put(config)
 
     def remove_stream(self, stream: Stream) -> None:
-        """The stream is gone."""
-        stream.account.streams.pop(stream.name, None)
-        self._streams.pop(stream.id, None)
+        """The stream is gone, and its consumers with it."""
+        account = stream.account
+        if self._streams.pop(stream.id, None) is None:
+            return
+        del account.streams[stream.name]
+        del account.names[bisect_left(account.names, stream.name)]
+        account.consumers -= stream.visible
+        account.taken.drop(stream.name)
 
 
 # Stored definitions: {"account": name, "created": time, "config": {...}} of a stream, {"name": ...} of a consumer. A

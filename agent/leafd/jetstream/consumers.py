@@ -38,7 +38,8 @@ from leafd.jetstream.models.requests import (
 )
 from leafd.jetstream.models.stream import WORKQUEUE
 from leafd.jetstream.registry import Body, Call, Counted, Lock, endpoint
-from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, overlaps, page_of, refused
+from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, page_of, refused
+from leafd.jetstream.subjects import SubjectSet
 from leafd.jetstream.versioning import (
     IDENTITY_HEADER,
     comparable,
@@ -178,7 +179,7 @@ async def _update(
             state = await put(context, stream, replace(existing, config=config))
         except t.PlaneError as error:
             raise refused(error, errors.CONSUMER_STORE_FAILED) from None
-        existing.config = config
+        stream.change_consumer(existing, config)
     if config.sourcing:
         # The puller has forgotten what it had not stored: it wants everything after the ack floor once more.
         _, state = await context.plane.consumer_reset(stream.id, existing.id, 0)
@@ -187,19 +188,21 @@ async def _update(
 
 async def _partition_free(stream: Stream, name: str, filters: tuple[str, ...]) -> bool:
     """On a workqueue each message belongs to one consumer. The caller holds the stream's lock."""
-    others = [one for one in stream.consumers.values() if one.name != name and one.counted]
-    if filters and not all(other.config.filters for other in others):
+    existing = stream.consumers.get(name)
+    own = existing is not None and existing.counted and not existing.config.filters
+    if filters and stream.unfiltered - own:
         return False
-    theirs = [(other.compared, other.config.filters) for other in others]
-    weight = ITEM_WEIGHT * (len(filters) + sum(len(subjects) for _, subjects in theirs))
-    return not await aside(weight, overlaps, filters, theirs)
+    if stream.filters is None:
+        return True
+    mine = await aside(ITEM_WEIGHT * len(filters), SubjectSet, filters)
+    return not await stream.filters.met(mine, beside=name)
 
 
 def _check_room(context: Context, stream: Stream) -> None:
     limit, most = stream.config.max_consumers, stream.account.limits.max_consumers
     if limit <= 0 or 0 < most < limit:
         limit = most
-    if 0 < limit <= sum(1 for one in stream.consumers.values() if one.counted):
+    if 0 < limit <= stream.counted:
         raise errors.MAXIMUM_CONSUMERS_LIMIT.error()
 
 
@@ -210,7 +213,7 @@ async def _check_workqueue(stream: Stream, config: ConsumerConfig) -> None:
         raise errors.CONSUMER_WORKQUEUE_REQUIRES_EXPLICIT_ACK.error()
     if config.deliver_policy != DELIVER_ALL:
         raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_DELIVER_ALL.error()
-    if any(one.counted for one in stream.consumers.values()):
+    if stream.counted:
         if not config.filters:
             raise errors.CONSUMER_WORKQUEUE_MULTIPLE_UNFILTERED.error()
         if not await _partition_free(stream, config.durable_name or config.name, config.filters):
@@ -265,8 +268,8 @@ async def info(call: Call, _request: None) -> dict[str, Any]:
 )
 async def names(call: Call, request: ConsumersRequest) -> dict[str, Any]:
     """Names of a stream's consumers, a page at a time."""
-    selected, place = page_of(call.stream(call.name(2)).listed(), request.offset, NAMES_LIMIT)
-    return place | {"consumers": [consumer.name for consumer in selected]}
+    selected, place = page_of(call.stream(call.name(2)).names, request.offset, NAMES_LIMIT)
+    return place | {"consumers": selected}
 
 
 @endpoint(
@@ -279,7 +282,8 @@ async def names(call: Call, request: ConsumersRequest) -> dict[str, Any]:
 async def listing(call: Call, request: ConsumersRequest) -> dict[str, Any]:
     """Infos of a stream's consumers, a page at a time."""
     stream = call.stream(call.name(2))
-    selected, place = page_of(stream.listed(), request.offset, LIST_LIMIT)
+    found, place = page_of(stream.names, request.offset, LIST_LIMIT)
+    selected = [stream.consumers[name] for name in found]
     states = await gathered([partial(call.context.plane.consumer_state, stream.id, one.id) for one in selected])
     page, pause = [], Pause()
     for consumer, state in zip(selected, states, strict=True):
@@ -342,7 +346,7 @@ async def pause(call: Call, request: PauseRequest) -> dict[str, Any]:
         await call.context.plane.consumer_pause(stream.id, consumer.id, 0 if until == ZERO_TIME else plane_time(until))
     except t.PlaneError as error:
         raise refused(error, errors.CONSUMER_STORE_FAILED) from None
-    consumer.config = changed.config
+    stream.change_consumer(consumer, changed.config)
     if before != consumer.config.pause_until:
         call.context.advisories.pause(stream, consumer)
     remaining = time_until(until)

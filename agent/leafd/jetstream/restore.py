@@ -111,7 +111,7 @@ class Receiving:
         self._waiting = 0  # bytes in the queue
         self.subject = f"$JS.SNAPSHOT.RESTORE.{config.name}.{unique()}"
         self._subscription = context.plane.subscribe(account.id, self.subject, self._message)
-        account.restoring[config.name] = config
+        account.taken.restore(config)
 
     def _message(self, message: t.Message) -> bool:
         """Into the queue, where its connection's credit lets it; beyond that a chunk is missed."""
@@ -141,7 +141,7 @@ class Receiving:
                     self._drop_rest()
         finally:
             self._context.plane.unsubscribe(self._account.id, self._subscription)
-            self._account.restoring.pop(name, None)
+            self._account.taken.restored(name)
         if heard:
             times = {"start": format_time(start), "end": format_time(now_ns())}
             members = times | {"bytes": self._bytes, "client": self._client}
@@ -356,11 +356,11 @@ class Restoring:
         if config.name in account.streams:
             raise errors.STREAM_NAME_EXIST_RESTORE_FAILED.error()
         needs = replace(config, max_bytes=max(config.max_bytes, min(state.bytes, (1 << 62) - 1)))
-        del account.restoring[config.name]  # or it would be in its own way
+        account.taken.restored(config.name)  # or it would be in its own way
         try:
             check_new_stream(account, context.catalogue, context.settings, needs)
         finally:
-            account.restoring[config.name] = needs
+            account.taken.restore(needs)
         try:
             async with account.lock:
                 await check_overlap(account, config)

@@ -5,7 +5,7 @@ What does not live here: what a configuration may be (stream_rules.py), single m
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -32,7 +32,7 @@ from leafd.jetstream.ports import JetStreamPlane
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.source_rules import check_filters
 from leafd.jetstream.stream_rules import check_update, checked, invalid, refuse_unsupported
-from leafd.jetstream.subjects import Compared, SubjectSet, collide
+from leafd.jetstream.subjects import SubjectSet
 from leafd.jetstream.versioning import comparable, static_stream
 from leafd.turns import ITEM_WEIGHT, WEIGHT_MAX, Pause, aside
 
@@ -141,17 +141,18 @@ async def _same(call: Call, existing: Stream, config: StreamConfig) -> dict[str,
 
 async def check_overlap(account: JetStreamAccount, config: StreamConfig) -> None:
     """A message must not go to two streams of an account. The caller holds the account's lock."""
-    others = [(one.compared, one.config.subjects) for one in account.streams.values() if one.name != config.name]
-    others += [(Compared(), one.subjects) for name, one in account.restoring.items() if name != config.name]
-    weight = ITEM_WEIGHT * (len(config.subjects) + sum(1 + len(subjects) for _, subjects in others))
-    if await aside(weight, overlaps, config.subjects, others):
+    mine = await aside(ITEM_WEIGHT * len(config.subjects), SubjectSet, config.subjects)
+    if await account.taken.subjects.met(mine, beside=config.name):
+        raise errors.STREAM_SUBJECT_OVERLAP.error()
+    others = [one.subjects for name, one in account.restoring.items() if name != config.name]
+    weight = ITEM_WEIGHT * (len(config.subjects) + sum(1 + len(subjects) for subjects in others)) if others else 0
+    if await aside(weight, overlaps, mine, others):
         raise errors.STREAM_SUBJECT_OVERLAP.error()
 
 
-def overlaps(subjects: tuple[str, ...], others: list[tuple[Compared, tuple[str, ...]]]) -> bool:
-    """Whether some subject matches one of the subjects and one of the others."""
-    mine = SubjectSet(subjects)
-    return any(mine.meets(compared(theirs)) for compared, theirs in others)
+def overlaps(mine: SubjectSet, others: Iterable[tuple[str, ...]]) -> bool:
+    """Whether some subject matches one of these and one of the others."""
+    return any(mine.meets(SubjectSet(subjects)) for subjects in others)
 
 
 @endpoint("STREAM.UPDATE.*", "stream_update_response", StreamConfigRequest, body=Body.PARSED, lock=Lock.ACCOUNT)
@@ -173,7 +174,7 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
         state = await put(context, changed)
     except t.PlaneError as error:
         raise refused(error, errors.STREAM_UPDATE) from None
-    stream.config = config
+    context.catalogue.change_stream(stream, config)
     context.neighbours.stream_changed(stream, state.last_seq)
     context.advisories.stream(stream, "UPDATED", "modify")
     call.weight = stream.weight
@@ -272,22 +273,14 @@ async def gathered(questions: list[Callable[[], Awaitable[_State]]]) -> list[_St
     return answers
 
 
-async def _matching(call: Call, subject: str) -> list[Stream]:
-    """The account's streams by name; with a subject, those that could take or hold messages of it."""
-    streams, pause = call.account.sorted_streams(), Pause()
+async def _matching(call: Call, subject: str) -> list[str]:
+    """The names of the account's streams, in their order; with a subject, of those that could take or hold messages of
+    it."""
+    account = call.account
     if not subject:
-        return streams
-    found = []
-    for stream in streams:
-        await pause()
-        subjects = stream.config.subjects
-        if await aside(ITEM_WEIGHT * len(subjects), _any_collides, subjects, subject):
-            found.append(stream)
-    return found
-
-
-def _any_collides(subjects: tuple[str, ...], subject: str) -> bool:
-    return any(collide(one, subject) for one in subjects)
+        return account.names
+    asked = await aside(len(call.body), SubjectSet, (subject,))
+    return sorted(await account.taken.subjects.owners(asked))
 
 
 @endpoint(
@@ -299,9 +292,8 @@ def _any_collides(subjects: tuple[str, ...], subject: str) -> bool:
 )
 async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
     """Names of streams, a page at a time."""
-    streams = await _matching(call, request.subject)
-    selected, place = page_of(streams, request.offset, NAMES_LIMIT)
-    return place | {"streams": [stream.name for stream in selected] or None}
+    selected, place = page_of(await _matching(call, request.subject), request.offset, NAMES_LIMIT)
+    return place | {"streams": selected or None}
 
 
 @endpoint(
@@ -309,8 +301,8 @@ async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
 )
 async def listing(call: Call, request: StreamListRequest) -> dict[str, Any]:
     """Infos of streams, a page at a time."""
-    streams = await _matching(call, request.subject)
-    selected, place = page_of(streams, request.offset, LIST_LIMIT)
+    found, place = page_of(await _matching(call, request.subject), request.offset, LIST_LIMIT)
+    selected = [call.account.streams[name] for name in found]
     states = await gathered([partial(call.context.plane.stream_state, stream.id) for stream in selected])
     page, pause = [], Pause()
     for stream, state in zip(selected, states, strict=True):
@@ -318,9 +310,9 @@ async def listing(call: Call, request: StreamListRequest) -> dict[str, Any]:
             page.append(await stream_info(call.context, stream, state, metadata=False))
             await pause()
     call.weight = sum(LISTED_WEIGHT + stream.weight for stream in selected)
-    found = place | {"streams": page}
+    answer = place | {"streams": page}
     offline = {name: aside.reason for name, aside in sorted(call.account.aside.items())}
-    return found | ({"offline": offline} if offline and not request.subject else {})
+    return answer | ({"offline": offline} if offline and not request.subject else {})
 
 
 @endpoint("STREAM.PURGE.*", "stream_purge_response", PurgeRequest, body=Body.IF_JSON, failed={"purged": 0})

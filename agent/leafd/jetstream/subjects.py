@@ -2,8 +2,8 @@
 
 Matching of messages is the plane's (native/route); this is for configurations. collide() and subset() are the
 definitions, for two subjects; SubjectSet answers the same for lists against lists, in time proportional to their
-tokens. A node of its trie is a dict: token -> node, beside how many subjects end here (_END) and how many have their
-`>` here (_REST).
+tokens. A node of its trie is a dict: token -> node, beside how many subjects end here (END) and how many have their
+`>` here (REST).
 
 Wildcards in many places can make two tries meet in quadratically many pairs of nodes. Nobody's subjects do; a request
 that is written for it is refused after STEPS_MAX pairs.
@@ -22,8 +22,9 @@ LIST_MAX: Final = 32_768
 TOKENS_MAX: Final = 256
 SUBJECT_SIZE_MAX: Final = 4096
 ALL_TOKENS_MAX: Final = 200_000
-_END: Final = 0
-_REST: Final = 1
+END: Final = 0
+REST: Final = 1
+Node = dict[Any, Any]
 
 _NAME_BANNED: Final = frozenset(" \t\r\n\f.*>\\/")
 
@@ -86,9 +87,6 @@ def check_list(subjects: Iterable[str], count: int, what: str) -> None:
         raise errors.STREAM_INVALID_CONFIG.error(err=f"{what} have more than {ALL_TOKENS_MAX} tokens")
 
 
-_Node = dict[Any, Any]
-
-
 class Steps:
     """What one question may cost."""
 
@@ -108,32 +106,32 @@ class SubjectSet:
     """Subjects to compare with others. Never changed after it is made, so that any thread may look."""
 
     def __init__(self, subjects: Iterable[str]) -> None:
-        self._root: _Node = {}
+        self.root: Node = {}
         for subject in subjects:
             self._add(subject)
 
     def _add(self, subject: str) -> None:
-        node = self._root
+        node = self.root
         for token in subject.split("."):
             if token == ">":
-                node[_REST] = node.get(_REST, 0) + 1
+                node[REST] = node.get(REST, 0) + 1
                 return
             found = node.get(token)
             if found is None:
                 found = node[token] = {}
             node = found
-        node[_END] = node.get(_END, 0) + 1
+        node[END] = node.get(END, 0) + 1
 
     def meets(self, other: SubjectSet) -> bool:
         """Whether some subject matches one of ours and one of theirs."""
-        return _meet([(self._root, other._root)], Steps())
+        return _meet([(self.root, other.root)], Steps())
 
     def meets_itself(self) -> bool:
         """Whether some subject matches two of ours."""
-        stack, steps = [self._root], Steps()
+        stack, steps = [self.root], Steps()
         while stack:
             node = stack.pop()
-            if node.get(_END, 0) > 1 or node.get(_REST, 0) > 1 or (_REST in node and _goes_on(node)):
+            if node.get(END, 0) > 1 or node.get(REST, 0) > 1 or (REST in node and _goes_on(node)):
                 return True
             star = node.get("*")
             children = [child for _, child in _children(node)]
@@ -144,9 +142,9 @@ class SubjectSet:
 
     def covers_beside(self, subject: str, steps: Steps) -> bool:
         """Whether another of our subjects (or the same once more) matches all that `subject`, one of ours, matches."""
-        nodes, own = [self._root], self._root
+        nodes, own = [self.root], self.root
         for token in subject.split("."):
-            if any(_REST in node and not (token == ">" and node is own and node[_REST] == 1) for node in nodes):
+            if any(REST in node and not (token == ">" and node is own and node[REST] == 1) for node in nodes):
                 return True
             if token == ">":
                 return False
@@ -154,7 +152,7 @@ class SubjectSet:
             nodes = [node[one] for node in nodes for one in wanted if one in node]
             own = own[token]
             steps.take(len(nodes))
-        return any(_END in node and not (node is own and node[_END] == 1) for node in nodes)
+        return any(END in node and not (node is own and node[END] == 1) for node in nodes)
 
 
 def first_overlap(subjects: tuple[str, ...]) -> tuple[int, int] | None:
@@ -164,7 +162,7 @@ def first_overlap(subjects: tuple[str, ...]) -> tuple[int, int] | None:
         return None
     later, steps, first = SubjectSet(()), Steps(), 0
     for index in range(len(subjects) - 1, -1, -1):
-        if _meet([(SubjectSet(subjects[index : index + 1])._root, later._root)], steps):
+        if _meet([(SubjectSet(subjects[index : index + 1]).root, later.root)], steps):
             first = index
         later._add(subjects[index])
     return next(
@@ -172,24 +170,24 @@ def first_overlap(subjects: tuple[str, ...]) -> tuple[int, int] | None:
     )
 
 
-def _children(node: _Node) -> Iterator[tuple[str, _Node]]:
-    return ((token, child) for token, child in node.items() if token != _END and token != _REST)
+def _children(node: Node) -> Iterator[tuple[str, Node]]:
+    return ((token, child) for token, child in node.items() if token != END and token != REST)
 
 
-def _goes_on(node: _Node) -> bool:
+def _goes_on(node: Node) -> bool:
     """Whether some subject has a token behind this node, beside a `>`."""
-    return len(node) > (_END in node) + (_REST in node)
+    return len(node) > (END in node) + (REST in node)
 
 
-def _meet(stack: list[tuple[_Node, _Node]], steps: Steps) -> bool:
+def _meet(stack: list[tuple[Node, Node]], steps: Steps) -> bool:
     """Whether below one of these pairs of nodes, whose prefixes fit, something fits too."""
     while stack:
         one, other = stack.pop()
         steps.take(1)
-        if _END in one and _END in other:
+        if END in one and END in other:
             return True
         for here, there in ((one, other), (other, one)):
-            if _REST in here and (_REST in there or _goes_on(there)):
+            if REST in here and (REST in there or _goes_on(there)):
                 return True
         small, large = (one, other) if len(one) <= len(other) else (other, one)
         star, large_star = small.get("*"), large.get("*")
@@ -203,19 +201,3 @@ def _meet(stack: list[tuple[_Node, _Node]], steps: Steps) -> bool:
         if star is not None:
             stack.extend((star, child) for _, child in _children(large))
     return False
-
-
-class Compared:
-    """The SubjectSet of a list that rarely changes, made when it is first compared."""
-
-    __slots__ = ("_made", "_of")
-
-    def __init__(self) -> None:
-        self._of: tuple[str, ...] = ()
-        self._made = SubjectSet(())
-
-    def __call__(self, subjects: tuple[str, ...]) -> SubjectSet:
-        """The set of these subjects."""
-        if subjects != self._of:
-            self._made, self._of = SubjectSet(subjects), subjects
-        return self._made

@@ -34,7 +34,7 @@ from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.stream_rules import NAME_SIZE_MAX, checked, refuse_unsupported
 from leafd.jetstream.streams import NAMES_LIMIT, made, overlaps, page_of, refused, remove
-from leafd.jetstream.subjects import Compared, subset, valid_name
+from leafd.jetstream.subjects import SubjectSet, subset, valid_name
 from leafd.jetstream.versioning import static_stream
 from leafd.quoting import quoted
 from leafd.records import dataclass
@@ -88,7 +88,7 @@ async def create(call: Call, request: TemplateConfig) -> dict[str, Any]:
     if not request.max_streams:
         raise _CREATE.error(err="max_streams must be at least 1")
     config = _judged(call, request.config or StreamConfig())
-    if any(overlaps(config.subjects, [(Compared(), one.config.subjects)]) for one in templates.values()):
+    if overlaps(SubjectSet(config.subjects), (one.config.subjects for one in templates.values())):
         raise _CREATE.error(err="subjects overlap with an existing template")
     template = Template(request.name, config, request.max_streams)
     try:
