@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 26
+#define PLANE_ABI 27
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -519,10 +519,12 @@ void *plane_tls_context(const tls_settings_t *settings, const uint8_t *strings, 
 void plane_tls_drop(void *context);
 
 /* For the chunks of a backup's S2 stream; pure, for any thread. CRC32C of base/crc.h, and text/s2.h: the size of the
- * block's result (-1: no such block), and whether it was filled into out, which has that size (0; -1: damaged). */
+ * block's result (-1: no such block), and whether it was filled into out, which has that size (0; -1: damaged). The other
+ * direction takes up to 256 KiB, and returns how many bytes of to the block took (0: over room, or no memory). */
 uint32_t plane_crc32c(const uint8_t *at, uint64_t size);
 int64_t plane_s2_size(const uint8_t *block, uint32_t block_size);
 int32_t plane_s2_decode(const uint8_t *block, uint32_t block_size, uint8_t *out, uint32_t out_size);
+uint32_t plane_s2_encode(const uint8_t *from, uint32_t size, uint8_t *to, uint32_t room);
 
 /* Stored records, in key order, only between plane_open and plane_start. kind: RECORD_*. after: key to go on behind
  * (empty: from the start). Fills key and value; returns the value's size, -1 at the end, or the needed size when it is

@@ -40,7 +40,7 @@ from leafd.native_packing import (
 from leafd.native_types import STATUS_NAMES, PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, SLICE_S, aside
 
-PLANE_ABI: Final = 26
+PLANE_ABI: Final = 27
 """The abi.h that this code was written for: an extension of another version is refused."""
 _MEMORY_SHARES: Final = (
     "ring",
@@ -224,6 +224,14 @@ class Plane(Commands):
         data = bytearray(size)
         status = int(lib.plane_s2_decode(source, len(block), ffi.from_buffer("uint8_t[]", data), size))
         return data if status == 0 else None
+
+    @staticmethod
+    def s2_packed(data: memoryview, size_max: int) -> memoryview | None:
+        """The S2 block of at most 256 KiB; None: it would have more than size_max bytes."""
+        block = bytearray(size_max)
+        room = ffi.from_buffer("uint8_t[]", block)
+        size = int(lib.plane_s2_encode(ffi.from_buffer("uint8_t[]", data), len(data), room, size_max))
+        return memoryview(block)[:size] if size else None
 
     # ---- the pump
 

@@ -120,16 +120,23 @@ class Sending:
 
     async def _send_all(self, state: t.StreamState, acks: str) -> None:
         await self._wait_for_interest()
-        held = bytearray(s2.IDENTIFIER)
+        held, plain = bytearray(s2.IDENTIFIER), bytearray()
         async with aclosing(self._pieces(state)) as pieces:
             async for piece in pieces:
-                held += s2.chunks(self._plane, piece)
+                plain += piece
+                if len(plain) < s2.WRITTEN_MAX:
+                    continue
+                held += s2.chunks(self._plane, plain)
+                plain.clear()
                 while len(held) >= self._chunk:
                     await self._send_chunk(bytes(held[: self._chunk]), acks)
                     del held[: self._chunk]
-        if held:
-            await self._take_slot()
-            await self._publish(bytes(held), "")
+        held += s2.chunks(self._plane, plain)
+        while len(held) > self._chunk:
+            await self._send_chunk(bytes(held[: self._chunk]), acks)
+            del held[: self._chunk]
+        await self._take_slot()
+        await self._publish(bytes(held), "")
 
     async def _take_slot(self) -> None:
         with trio.move_on_after(ACK_SECONDS) as waiting:
@@ -166,7 +173,7 @@ class Sending:
         self._listened = True
 
     async def _pieces(self, state: t.StreamState) -> AsyncGenerator[bytes, None]:
-        """The archive, not compressed."""
+        """The archive, not yet compressed."""
         now = now_ns()
         try:
             entries = await self._consumer_entries(state.last_seq, now)

@@ -1,11 +1,11 @@
-"""S2 streams as bytes: chunks out of what arrives in pieces, and raw chunks around what is to be sent.
+"""S2 streams as bytes: chunks out of what arrives in pieces, and chunks around what is to be sent.
 
     stream: chunk, chunk, ...     chunk: type (1), size of the rest (3, little-endian), rest
     0xff identifier "S2sTwO" (or "sNaPpY"), first    0x00 checksum (4), compressed block    0x01 checksum (4), raw bytes
     0x80..0xfe may be skipped                        everything else: not understood
 
-Pure: checksums and blocks are the C extension's, handed in. We write raw chunks only: what a box stores is small, and
-its processor is smaller. Texts of errors are the reference's. What does not live here: what the bytes mean.
+Pure: checksums and blocks are the C extension's, handed in. What a sixteenth of a chunk is not saved on is written raw.
+Texts of errors are the reference's. What does not live here: what the bytes mean.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Final, Protocol
 
 IDENTIFIER: Final = b"\xff\x06\x00\x00S2sTwO"
 _IDENTIFIERS: Final = (b"S2sTwO", b"sNaPpY")
-_WRITTEN_MAX: Final = 1 << 16
+WRITTEN_MAX: Final = 256 << 10
+"""Of one chunk that is written, not compressed. Each is compressed for itself: smaller ones refer to less."""
 BLOCK_MAX: Final = 4 << 20  # of one chunk, not compressed
 # What a block of that size may take when it does not compress, and its checksum.
 _CHUNK_MAX: Final = BLOCK_MAX + BLOCK_MAX // 6 + 36
@@ -32,20 +33,25 @@ class Codec(Protocol):
 
     def crc32c(self, data: bytes | bytearray | memoryview) -> int: ...
     def s2_block(self, block: bytes | memoryview, size_max: int) -> bytearray | None: ...
+    def s2_packed(self, data: memoryview, size_max: int) -> bytes | memoryview | None: ...
 
 
 def _masked(checksum: int) -> int:
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def chunks(codec: Codec, data: bytes) -> bytes:
-    """The bytes as raw chunks; IDENTIFIER goes in front of a stream's first ones."""
+def chunks(codec: Codec, data: bytes | bytearray) -> bytes:
+    """The bytes as chunks; IDENTIFIER goes in front of a stream's first ones."""
     out = bytearray()
-    view = memoryview(data)
-    for at in range(0, len(data), _WRITTEN_MAX):
-        part = view[at : at + _WRITTEN_MAX]
-        out += b"\x01" + (len(part) + 4).to_bytes(3, "little") + _masked(codec.crc32c(part)).to_bytes(4, "little")
-        out += part
+    with memoryview(data) as view:
+        for at in range(0, len(data), WRITTEN_MAX):
+            part = view[at : at + WRITTEN_MAX]
+            packed = codec.s2_packed(part, len(part) - len(part) // 16 - 1)
+            body = part if packed is None else packed
+            out += (b"\x01" if packed is None else b"\x00") + (len(body) + 4).to_bytes(3, "little")
+            out += _masked(codec.crc32c(part)).to_bytes(4, "little")
+            out += body
+            part.release()
     return bytes(out)
 
 

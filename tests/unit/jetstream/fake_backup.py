@@ -114,6 +114,10 @@ class BackupPlane(FakePlane):
         """There are no compressed chunks here."""
         return None
 
+    def s2_packed(self, data: memoryview, size_max: int) -> bytes | memoryview | None:
+        """Nothing is worth compressing here."""
+        return None
+
     async def stream_export(self, stream: int, first: int, last: int) -> tuple[bytes, int]:
         """A few messages at a time."""
         self._call("stream_export")

@@ -30,6 +30,9 @@ class Codec:
     def s2_block(self, block: bytes | memoryview, size_max: int) -> bytearray | None:
         return Plane.s2_block(block, size_max)
 
+    def s2_packed(self, data: memoryview, size_max: int) -> bytes | memoryview | None:
+        return Plane.s2_packed(data, size_max)
+
 
 def recorded() -> bytes:
     archive = base64.b64decode(json.loads(RECORDED.read_text())["archive"])

@@ -7,6 +7,7 @@ tests/native/test_plane_backup.c and tests/interop/test_backup.py.
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from leafd import native_types as t
 from leafd.jetstream import s2
 from leafd.jetstream.archive import END, MAGIC, ArchiveError, Entry, entry, read_entry, read_state
 from leafd.jetstream.registry import Answer
+from leafd.native_plane import Plane
 
 from tests.unit.jetstream.conftest import Bench
 from tests.unit.jetstream.fake_backup import BackupPlane, Row, packed
@@ -156,8 +158,9 @@ def test_nobody_is_waited_for_for_ever(listeners: int, status: bytes) -> None:
     assert [status] == ends
 
 
-def test_a_stream_that_goes_away_ends_its_snapshot() -> None:
+def test_a_stream_that_goes_away_ends_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the plane cannot read is a status 500, not a backup that looks whole."""
+    monkeypatch.setattr(s2, "WRITTEN_MAX", 1024)  # so that a chunk is sent before the end
     bench = filled()
 
     def fail(_reply: str, _chunk: bytes) -> None:
@@ -261,6 +264,33 @@ def test_pieces_of_any_size_say_the_same() -> None:
     data = s2.IDENTIFIER + s2.chunks(plane, text) + b"\x99\x05\0\0hello" + s2.IDENTIFIER + s2.chunks(plane, b"end")
     for size in (1, 3, 4, 1000, len(data)):
         assert text + b"end" == read(data, size)
+
+
+class Codec(BackupPlane):
+    """Blocks of the C side."""
+
+    def s2_block(self, block: bytes | memoryview, size_max: int) -> bytearray | None:
+        return Plane.s2_block(block, size_max)
+
+    def s2_packed(self, data: memoryview, size_max: int) -> bytes | memoryview | None:
+        return Plane.s2_packed(data, size_max)
+
+
+@pytest.mark.parametrize(
+    ("data", "most"),
+    [
+        (b"".join(b'{"sensor":"box-%d","celsius":21.%d}' % (n % 7, n) for n in range(20_000)), 0.4),
+        (random.Random(7).randbytes(600_000), 1.001),
+        (b"few", 4.0),
+        (b"", 0.0),
+    ],
+)
+def test_what_repeats_itself_is_written_smaller(data: bytes, most: float) -> None:
+    """And reads back the same; what does not, and what is very short, grows by the heads of its chunks."""
+    chunks = s2.chunks(Codec(), data)
+    assert len(chunks) <= most * len(data)
+    reader = s2.Reader(Codec())
+    assert data == b"".join(reader.feed(s2.IDENTIFIER + chunks))
 
 
 @pytest.mark.parametrize(
