@@ -49,8 +49,8 @@ REQUESTS: Final = r"""
 {"name":"OBJ_PLAIN","subjects":["$O.PLAIN.C.\u003e","$O.PLAIN.M.\u003e"],"retention":"limits","max_consumers":0,"max_msgs":0,"max_bytes":-1,"discard":"new","max_age":0,"max_msgs_per_subject":0,"storage":"file","num_replicas":1,"placement":{"cluster":""},"allow_rollup_hdrs":true,"compression":"none","allow_direct":true,"mirror_direct":false,"consumer_limits":{}}
 {"name":"OBJ_FULL","description":"text","subjects":["$O.FULL.C.\u003e","$O.FULL.M.\u003e"],"retention":"limits","max_consumers":0,"max_msgs":0,"max_bytes":1048576,"discard":"new","max_age":86400000000000,"max_msgs_per_subject":0,"storage":"memory","num_replicas":1,"placement":{"cluster":"c","tags":["t"]},"allow_rollup_hdrs":true,"compression":"s2","allow_direct":true,"mirror_direct":false,"consumer_limits":{},"metadata":{"a":"b"}}
 """
-FILE: Final = """{
-  "name": "FILE", "subjects": ["file.*"], "retention": "limits", "max_consumers": -1, "max_msgs_per_subject": -1,
+FILE: Final = r"""{
+  "name": "FILE", "subjects": ["file.\u003e"], "retention": "limits", "max_consumers": -1, "max_msgs_per_subject": -1,
   "max_msgs": 1000, "max_bytes": -1, "max_age": 3600000000000, "max_msg_size": -1, "storage": "file",
   "discard": "old", "num_replicas": 1, "duplicate_window": 120000000000, "sealed": false, "deny_delete": false,
   "deny_purge": false, "allow_rollup_hdrs": false, "allow_direct": true, "mirror_direct": false, "metadata": {"x": "y"}

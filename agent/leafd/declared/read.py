@@ -1,13 +1,15 @@
 """From a configuration's maps to what they declare: every key, its type and its place.
 
 The keys of a stream and of a consumer are those of the JetStream API's JSON, which the `nats` command line's files
-have, too; such a file may be included as it is. Beyond JSON a time may be a text ("24h") and a size end in K, M, G or
-T. What does not live here: which values are allowed together (leafd/jetstream: the API judges them).
+have, too; such a file, or an info with the configuration in it, may be included as it is. Beyond JSON a time may be a
+text ("24h") and a size end in K, M, G or T. What does not live here: which values are allowed together
+(leafd/jetstream: the API judges them).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -43,6 +45,9 @@ from leafd.jetstream.subjects import valid_name
 
 REMOVE: Final = "remove"
 MAY_LOSE: Final = "allow_data_loss"
+_CONFIG: Final = "config"  # of an info, as `nats stream info --json` shows it
+_NULL: Final = "null"  # of JSON, as the configuration language reads it
+_CODE_POINT: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 _Record = TypeVar("_Record", bound=Struct)
 
 
@@ -116,9 +121,10 @@ class _Reading:
         if not valid_name(name):
             self._wrong(path, f"{shown(name)} cannot be a stream's name: it has a blank or one of . * > / \\")
             return
+        rest, within = _of_info(rest, path)
         if rest.get("name", name) != name:
-            self._wrong((*path, "name"), f"name: the stream is called {shown(name)} by its block: remove one of them")
-        config = None if remove else self._record(StreamConfig, rest | {"name": name}, path)
+            self._wrong((*within, "name"), f"name: the stream is called {shown(name)} by its block: remove one of them")
+        config = None if remove else self._record(StreamConfig, rest | {"name": name}, within)
         self._put(DeclaredStream(account, name, config, may_lose, f'stream "{name}"', self._place(path)), path)
 
     def _bucket(
@@ -159,11 +165,12 @@ class _Reading:
         if not valid_name(name):
             self._wrong(path, f"{shown(name)} cannot be a consumer's name: it has a blank or one of . * > / \\")
             return
+        rest, within = _of_info(rest, path)
         for key in ("name", "durable_name"):
             if rest.get(key, name) != name:
-                self._wrong((*path, key), f"{key}: the consumer is called {shown(name)} by its block: remove one")
+                self._wrong((*within, key), f"{key}: the consumer is called {shown(name)} by its block: remove one")
         named = rest | {"name": name, "durable_name": name}
-        config = None if remove else self._record(ConsumerConfig, named, path)
+        config = None if remove else self._record(ConsumerConfig, named, within)
         found = DeclaredConsumer(account, stream, name, config, may_lose, self._place(path))
         self.consumers[account, stream, name] = found
 
@@ -199,6 +206,8 @@ class _Reading:
         found: dict[str, Any] = {}
         for key, value in members.items():
             here, name = (*path, key), key.lower()
+            if name in known and value == _NULL and not isinstance(known[name], Text):
+                continue
             if name in known:
                 found[name] = self._value(known[name], value, here)
             elif here not in self._loaded.constants:
@@ -219,7 +228,7 @@ class _Reading:
         if isinstance(of, Nested):
             return self._members(of.struct, value, path)
         if isinstance(of, TextMap):
-            return {key: self._value(Text(), one, (*path, key)) for key, one in value.items()}
+            return {_name(key): self._value(Text(), one, (*path, key)) for key, one in value.items()}
         try:
             return _scalar(of, value)
         except OverflowError:
@@ -234,6 +243,17 @@ class _Reading:
 
     def _wrong(self, path: Path, text: str) -> None:
         self.errors.append(f"{self._place(path)}: {text}")
+
+
+def _of_info(members: dict[str, Any], path: Path) -> tuple[dict[str, Any], Path]:
+    """The configuration, and where it stands: an info has it beside what is to be seen of the stream or consumer."""
+    config = members.get(_CONFIG)
+    return (config, (*path, _CONFIG)) if isinstance(config, dict) else (members, path)
+
+
+def _name(key: str) -> str:
+    """A key that was somebody's text: the language knows no escapes in keys, and JSON does."""
+    return _CODE_POINT.sub(lambda found: chr(int(found[1], 16)), key)
 
 
 def _scalar(of: Kind, value: Any) -> Any:

@@ -94,6 +94,31 @@ def test_values_are_those_of_the_command_lines_files() -> None:
     assert 1_767_323_045 * SECOND == found.mirror.opt_start_time
 
 
+def test_json_of_the_command_line_is_taken_as_it_is() -> None:
+    """Go writes > as \\u003e, also in a key of metadata; null is no value; and what `nats stream info --json` shows has
+    the configuration beside the state."""
+    config = r"""{ "name": "S", "description": "\ud83d\ude00 \/ \u00e9", "subjects": ["s.\u003e", "t"], "mirror": null,
+        "max_age": 1000, "metadata": { "a.\u003e": "\u003cb\u003e" } }"""
+    info = f'{{ "config": {config}, "created": "2026-01-02T03:04:05Z", "state": {{ "messages": 3 }} }}'
+    (plain,), (shown,) = (declared(f"streams {{ S {one} }}").streams for one in (config, info))
+    assert plain == shown and plain.config is not None
+    assert (("s.>", "t"), None, "\U0001f600 / \u00e9") == (
+        plain.config.subjects,
+        plain.config.mirror,
+        plain.config.description,
+    )
+    assert {"a.>": "<b>"} == plain.config.metadata
+    (worker,) = declared(
+        'streams { S {} }\nconsumers { S { c { "config": { "durable_name": "c", "ack_wait": 5 } } } }'
+    ).consumers
+    assert worker.config is not None and 5 == worker.config.ack_wait
+    assert ["box.conf:3:25: name: the stream is called 'S' by its block: remove one of them"] == wrong(
+        "streams { S { config: { name: T } } }"
+    )
+    for text, said in ((r'"\u12"', r"\u needs four hexadecimal digits, not"), (r'"\q"', r"\q is no escape")):
+        assert said in wrong(f"streams {{ S {{ description: {text} }} }}")[0]
+
+
 def test_each_mistake_has_its_place() -> None:
     """Unknown keys, wrong types and values out of range are told at once, each with file, line and column."""
     assert [
