@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leafd.cli.views import Intended
     from leafd.config.bind import Loaded
     from leafd.config.schema.server import ServerConfig
-    from leafd.declared.plan import PresentStream
+    from leafd.declared.steps import PresentStream
 
 EXIT_OK: Final = 0
 PROGRAM: Final = "leafd"

@@ -10,7 +10,7 @@ something).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from leafd.accounts.graph import Graph, Numbers, compile_graph
 from leafd.config.bind import Loaded
@@ -19,7 +19,10 @@ from leafd.errors import ConfigError
 if TYPE_CHECKING:
     from leafd.daemon.server import Server
     from leafd.declared.assets import Declared
-    from leafd.declared.plan import PresentStream, Step
+    from leafd.declared.steps import PresentStream, Step
+
+_UNKNOWN: Final = 1 << 62
+"""What the machine has room for, where the configuration leaves that open."""
 
 
 def declared_by(loaded: Loaded, graph: Graph) -> Declared | None:
@@ -68,14 +71,23 @@ def rehearsed(loaded: Loaded, streams: Callable[[], Mapping[str, dict[str, Prese
         return ()
     from leafd.daemon.compiled import jetstream_settings
     from leafd.daemon.tenants import share_limits
-    from leafd.declared.plan import Present, plan
+    from leafd.declared.plan import plan
+    from leafd.declared.steps import Present, reserved_by
+    from leafd.jetstream.models.stream import FILE, MEMORY
     from leafd.native_types import Limits
 
-    settings, found = jetstream_settings(loaded.server, Limits(), "", ""), streams()
+    jetstream = loaded.server.jetstream
+    assert jetstream is not None  # or it would declare nothing
+    sizes = (jetstream.max_file_store, jetstream.max_memory_store)
+    file_store, memory_store = (one if one is not None and one >= 0 else _UNKNOWN for one in sizes)
+    limits = Limits(max_file_store=file_store, max_memory_store=memory_store)
+    settings, found = jetstream_settings(loaded.server, limits, "", ""), streams()
 
     def present(name: str) -> Present:
         share = graph.by_name[name].jetstream
-        assert share is not None  # or it would declare nothing
-        return Present(found.get(name, {}), settings, share_limits(share))
+        assert share is not None
+        others = [one.config for account, streams in found.items() if account != name for one in streams.values()]
+        elsewhere = {kind: reserved_by(others, kind) for kind in (FILE, MEMORY)}
+        return Present(found.get(name, {}), settings, share_limits(share), elsewhere)
 
     return plan(declared, present)

@@ -13,16 +13,18 @@ from collections.abc import Awaitable, Callable, Iterable, Set
 from typing import Any, Final, Protocol
 
 from leafd.declared.assets import Asset, Declared, DeclaredStream
-from leafd.declared.plan import Action, Present, PresentStream, Step, plan
+from leafd.declared.plan import plan
+from leafd.declared.steps import DELETED, MADE, Action, Key, Present, PresentStream, Step
 from leafd.gojson import dump, written
 from leafd.gotime import parse_time
 from leafd.jetstream.catalogue import JetStreamAccount, Stream
+from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.registry import API
 from leafd.jetstream.service import JetStream
+from leafd.turns import ITEM_WEIGHT, aside
 
-Key = tuple[str, ...]
-_DELETED: Final = (Action.REMOVE, Action.REPLACE)
-_MADE: Final = (Action.CREATE, Action.UPDATE, Action.REPLACE)
+_WEIGHT: Final = 4 * ITEM_WEIGHT
+"""Of a stream or consumer that is judged."""
 
 
 class Log(Protocol):
@@ -46,7 +48,9 @@ class Bringer:
         names = {(one.account, one.name) for one in declared.streams}
         names |= {(one.account, one.stream) for one in declared.consumers}
         found = {name: await self._present(accounts[name], names) for name in declared.accounts if name in accounts}
-        return plan(declared, lambda account: found.get(account, Present()))
+        return await aside(
+            _WEIGHT * len(declared.assets), plan, declared, lambda account: found.get(account, Present())
+        )
 
     async def _present(self, account: JetStreamAccount, names: set[tuple[str, str]]) -> Present:
         streams = {}
@@ -54,7 +58,9 @@ class Bringer:
             looked_at = (account.name, name) in names
             state = await self._state(account, name) if looked_at else {}
             streams[name] = _present_stream(stream, state, consumers=looked_at)
-        return Present(streams, self._jetstream.settings, account.limits)
+        whole = self._jetstream.catalogue.reserved
+        elsewhere = {kind: whole.of(kind) - account.taken.reserved(kind) for kind in (FILE, MEMORY)}
+        return Present(streams, self._jetstream.settings, account.limits, elsewhere)
 
     async def _state(self, account: JetStreamAccount, stream: str) -> dict[str, Any]:
         return dict((await self._jetstream.look(account.name, f"STREAM.INFO.{stream}")).get("state", {}))
@@ -68,12 +74,12 @@ class Bringer:
             elif step.action is not Action.NOTHING:
                 steps.append(step)
         for step in reversed(steps):  # consumers before their streams
-            if step.action in _DELETED:
+            if step.action in DELETED:
                 await self._do(step, self._delete, new, silent=step.action is Action.REPLACE)
-        streams = [one for one in steps if one.action in _MADE and isinstance(one.asset, DeclaredStream)]
+        streams = [one for one in steps if one.action in MADE and isinstance(one.asset, DeclaredStream)]
         await self._make_all(streams, new)
         for step in steps:
-            if step.action in _MADE and not isinstance(step.asset, DeclaredStream):
+            if step.action in MADE and not isinstance(step.asset, DeclaredStream):
                 await self._do(step, self._make, new)
 
     async def _make_all(self, steps: Iterable[Step], new: Set[Key]) -> None:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from leafd.declared.plan import PresentStream
+from leafd.declared.steps import PresentStream
 from leafd.gojson import JsonError, decode
 from leafd.gotime import TimeError, parse_time
 from leafd.jetstream.catalogue import read_consumer, read_stream

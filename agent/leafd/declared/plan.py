@@ -3,101 +3,46 @@
     plan(declared, account name -> Present)  -->  steps: create, update, replace, remove, nothing
 
 Pure: what is there comes in as Present. A step is refused when it would lose messages or a consumer's position and its
-block does not say allow_data_loss, or when the API would not take it. What does not live here: doing it (bring.py).
+block does not say allow_data_loss, or when the API would not take it. What does not live here: the rules about several
+of them at once (fit.py), doing it (bring.py).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import field, fields, replace
-from enum import StrEnum
+from dataclasses import fields, replace
 from typing import Any, Final
 
-from leafd.declared.assets import Asset, Declared, DeclaredConsumer, DeclaredStream
+from leafd.declared.assets import Declared, DeclaredConsumer, DeclaredStream
+from leafd.declared.fit import fitting_consumers, fitting_streams
+from leafd.declared.steps import DELETED, Action, Change, Key, Present, PresentStream, Step, reserved_by
 from leafd.gojson import DURATION, Struct, written
 from leafd.gotime import format_duration, now_ns
 from leafd.jetstream import consumer_rules, errors
-from leafd.jetstream.catalogue import JetStreamLimits, Settings
 from leafd.jetstream.consumer_rules import ConsumerContext
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.consumer import ConsumerConfig
-from leafd.jetstream.models.stream import INTEREST, LIMITS, StreamConfig
-from leafd.jetstream.stream_rules import StreamContext, check_update, checked, refuse_unsupported
+from leafd.jetstream.models.stream import FILE, INTEREST, LIMITS, MEMORY, StreamConfig
+from leafd.jetstream.source_rules import check_filters
+from leafd.jetstream.stream_rules import StreamContext, check_made, check_update, checked, refuse_unsupported
 from leafd.jetstream.subjects import subset
 from leafd.jetstream.versioning import comparable, static_consumer, static_stream
-from leafd.records import dataclass
 
 _TEXT_MAX: Final = 80
-
-
-class Action(StrEnum):
-    """What is to be done about a stream or consumer."""
-
-    CREATE = "create"
-    UPDATE = "update"
-    REPLACE = "replace"
-    """Removed and made anew: the change is one that no update can make."""
-    REMOVE = "remove"
-    NOTHING = "nothing"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A key of a configuration with its two values, as they may be shown."""
-
-    key: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What is to be done about one of them. loss: what that would lose. error: why the API would refuse it."""
-
-    asset: Asset
-    action: Action
-    changes: tuple[Change, ...] = ()
-    loss: str = ""
-    error: str = ""
-
-    @property
-    def refused(self) -> str:
-        """Why it is not done, or nothing."""
-        if self.error:
-            return self.error
-        if self.loss and not self.asset.may_lose:
-            return f"{self.loss}; allow_data_loss: true in its block would allow that"
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
-class PresentStream:
-    """A stream that is there, with the counters that tell what a change would lose. first_ts: None where it is not
-    known."""
-
-    config: StreamConfig
-    messages: int = 0
-    bytes: int = 0
-    subjects: int = 0
-    first_ts: int | None = None
-    consumers: dict[str, ConsumerConfig] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Present:
-    """An account's JetStream as it is."""
-
-    streams: dict[str, PresentStream] = field(default_factory=dict)
-    settings: Settings = Settings("")
-    limits: JetStreamLimits = JetStreamLimits()
 
 
 def plan(declared: Declared, present: Callable[[str], Present]) -> tuple[Step, ...]:
     """The steps for all that is declared, in the order of the file."""
     steps: list[Step] = []
+    added: dict[str, int] = {}
     for account in declared.accounts:
-        steps += _Planning(account, declared, present(account)).steps()
+        there = present(account)
+        elsewhere = {kind: there.elsewhere.get(kind, 0) + added.get(kind, 0) for kind in (FILE, MEMORY)}
+        planning = _Planning(account, declared, replace(there, elsewhere=elsewhere))
+        steps += planning.steps()
+        for kind in elsewhere:
+            added[kind] = added.get(kind, 0) + planning.added(kind)
     return tuple(steps)
 
 
@@ -111,21 +56,34 @@ class _Planning:
         self._wanted = {one.name: one.config for one in self._streams if one.config is not None}
         self._subjects = tuple(subject for one in self._wanted.values() for subject in one.subjects)
         self._rules = StreamContext(self._look_up, present.settings, present.limits)
+        self._stream_configs: dict[Key, StreamConfig] = {}  # as they would be stored
+        self._consumer_configs: dict[Key, ConsumerConfig] = {}
+        self._after = {name: one.config for name, one in present.streams.items()}  # the streams, once all is done
 
     def _look_up(self, name: str) -> StreamConfig | None:
         there = self._present.streams.get(name)
         return there.config if there is not None else self._wanted.get(name)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> list[Step]:
         """Streams, then consumers."""
-        replaced = set()
-        for stream in self._streams:
-            step = self._stream(stream, self._present.streams.get(stream.name))
-            if step.action in (Action.REPLACE, Action.REMOVE) and not step.refused:
-                replaced.add(stream.name)
-            yield step
-        for consumer in self._consumers:
-            yield self._consumer(consumer, None if consumer.stream in replaced else consumer.stream)
+        steps = [self._stream(one, self._present.streams.get(one.name)) for one in self._streams]
+        steps = fitting_streams(steps, self._stream_configs, self._present)
+        done = {one.asset.key[1]: one for one in steps if not one.refused}
+        fresh = {name for name, one in done.items() if one.action in DELETED}
+        for name, step in done.items():
+            if step.action is Action.REMOVE:
+                self._after.pop(name, None)
+            elif step.asset.key in self._stream_configs:
+                self._after[name] = self._stream_configs[step.asset.key]
+        kept = {name: one for name, one in self._present.streams.items() if name not in fresh}
+        consumers = [self._consumer(one, kept.get(one.stream)) for one in self._consumers]
+        present = replace(self._present, streams=kept)
+        return steps + fitting_consumers(consumers, self._consumer_configs, self._after, present)
+
+    def added(self, storage: str) -> int:
+        """Bytes that the account reserves beyond those of before."""
+        before = reserved_by((one.config for one in self._present.streams.values()), storage)
+        return reserved_by(self._after.values(), storage) - before
 
     # ---- streams
 
@@ -137,8 +95,12 @@ class _Planning:
                 raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
             config = checked(static_stream(stream.config), self._rules, pedantic=False)
             refuse_unsupported(config)
+            if there is None:
+                check_made(stream.config)
+                check_filters(config)
         except ApiError as error:
             return Step(stream, Action.UPDATE if there else Action.CREATE, error=error.description)
+        self._stream_configs[stream.key] = config
         if there is None:
             return Step(stream, Action.CREATE)
         config = replace(config, metadata=comparable(config.metadata, there.config.metadata))
@@ -146,7 +108,7 @@ class _Planning:
         if not changes:
             return Step(stream, Action.NOTHING)
         try:
-            config = check_update(there.config, config)
+            self._stream_configs[stream.key] = config = check_update(there.config, config)
         except ApiError as error:
             loss = _whole(there)
             if loss:
@@ -177,9 +139,8 @@ class _Planning:
 
     # ---- consumers
 
-    def _consumer(self, consumer: DeclaredConsumer, kept: str | None) -> Step:
-        """kept: the stream, if it has the consumers that it has now."""
-        stream = self._present.streams.get(kept) if kept is not None else None
+    def _consumer(self, consumer: DeclaredConsumer, stream: PresentStream | None) -> Step:
+        """stream: None where it has not the consumers that it has now."""
         there = stream.consumers.get(consumer.name) if stream is not None else None
         if consumer.config is None:
             if stream is None or there is None:
@@ -188,13 +149,14 @@ class _Planning:
             loss = "messages that only this consumer waits for are removed" if held else ""
             return Step(consumer, Action.REMOVE, loss=loss)
         action = Action.CREATE if there is None else Action.UPDATE
-        owner = self._owner(consumer.stream)
+        owner = self._after.get(consumer.stream)
         if owner is None:
-            return Step(consumer, action, error=f'there is no stream "{consumer.stream}", and none is declared')
+            return Step(consumer, action, error=f'there is no stream "{consumer.stream}", and none is made')
         try:
             config = self._filled_in(consumer.config, owner, there)
         except ApiError as error:
             return Step(consumer, action, error=error.description)
+        self._consumer_configs[consumer.key] = config
         if there is None:
             return Step(consumer, action)
         config = replace(config, metadata=comparable(config.metadata, there.metadata))
@@ -207,14 +169,6 @@ class _Planning:
             loss = f"{error.description}; made anew, it would lose its position"
             return Step(consumer, Action.REPLACE, changes, loss)
         return Step(consumer, action, changes)
-
-    def _owner(self, name: str) -> StreamConfig | None:
-        """The stream as it will be."""
-        wanted = self._wanted.get(name)
-        try:
-            return checked(wanted, self._rules, pedantic=False) if wanted is not None else self._look_up(name)
-        except ApiError:
-            return wanted
 
     def _filled_in(self, config: ConsumerConfig, owner: StreamConfig, there: ConsumerConfig | None) -> ConsumerConfig:
         if config.num_replicas > 1:

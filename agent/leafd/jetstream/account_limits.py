@@ -7,21 +7,20 @@ plane's business.
 from __future__ import annotations
 
 from leafd.jetstream import errors
-from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, Settings
+from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, JetStreamLimits, Settings
 from leafd.jetstream.models.stream import MEMORY, StreamConfig
 
 
 def check_room(
-    account: JetStreamAccount,
-    catalogue: Catalogue,
+    limits: JetStreamLimits,
     settings: Settings,
     config: StreamConfig,
     *,
     add_bytes: int,
     account_reserved: int,
+    all_reserved: int,
 ) -> None:
     """Refuses a stream that needs add_bytes more than there are. -1: no limit asked for, counted as one byte."""
-    limits = account.limits
     if 0 < limits.max_consumers < config.max_consumers:
         raise errors.MAXIMUM_CONSUMERS_LIMIT.error()
     add_bytes = 1 if add_bytes < 0 else add_bytes
@@ -31,18 +30,29 @@ def check_room(
     error = errors.MEMORY_RESOURCES_EXCEEDED if memory else errors.STORAGE_RESOURCES_EXCEEDED
     if most >= 0 and add_bytes > most - account_reserved:
         raise error.error()
-    if add_bytes > server_most - catalogue.reserved.of(config.storage):
+    if add_bytes > server_most - all_reserved:
         raise error.error()
 
 
 def check_new_stream(account: JetStreamAccount, catalogue: Catalogue, settings: Settings, config: StreamConfig) -> None:
     """The limits that count before the configuration has been looked at: number of streams, and room."""
-    if not account.limits.applicable:
+    check_number(account.limits, _others(account, config.name))
+    check_room(
+        account.limits,
+        settings,
+        config,
+        add_bytes=config.max_bytes,
+        account_reserved=account.taken.reserved(config.storage, without=config.name),
+        all_reserved=catalogue.reserved.of(config.storage),
+    )
+
+
+def check_number(limits: JetStreamLimits, others: int) -> None:
+    """Whether an account may have a stream beside so many others."""
+    if not limits.applicable:
         raise errors.NO_LIMITS.error()
-    if 0 < account.limits.max_streams <= _others(account, config.name):
+    if 0 < limits.max_streams <= others:
         raise errors.MAXIMUM_STREAMS_LIMIT.error()
-    others_reserved = account.taken.reserved(config.storage, without=config.name)
-    check_room(account, catalogue, settings, config, add_bytes=config.max_bytes, account_reserved=others_reserved)
 
 
 def _others(account: JetStreamAccount, name: str) -> int:
@@ -55,7 +65,17 @@ def check_update_room(
     account: JetStreamAccount, catalogue: Catalogue, settings: Settings, old: StreamConfig, new: StreamConfig
 ) -> None:
     """An update needs room for what it reserves more than before."""
-    more = max(max(new.max_bytes, 0) - max(old.max_bytes, 0), 0)
-    others = account.taken.reserved(new.storage, without=new.name)
-    others += max(new.max_bytes - more, 0)
-    check_room(account, catalogue, settings, new, add_bytes=more, account_reserved=others)
+    more = more_reserved(old, new)
+    check_room(
+        account.limits,
+        settings,
+        new,
+        add_bytes=more,
+        account_reserved=account.taken.reserved(new.storage, without=new.name) + max(new.max_bytes - more, 0),
+        all_reserved=catalogue.reserved.of(new.storage),
+    )
+
+
+def more_reserved(old: StreamConfig, new: StreamConfig) -> int:
+    """Bytes that an update reserves beyond those of before."""
+    return max(max(new.max_bytes, 0) - max(old.max_bytes, 0), 0)

@@ -2,8 +2,8 @@
 
     with_defaults(request)  -->  configuration   ;   check(configuration)   ;   check_update(old, new)
 
-Pure. The order of the checks and their texts are nats-server's. What does not live here: whether the name is taken,
-limits on the number of consumers, workqueue partitions (consumers.py), since those need the catalogue.
+Pure. The order of the checks and their texts are nats-server's. What does not live here: whether the name is taken, and
+what others of the stream have (consumers.py), since that needs the catalogue.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from leafd.jetstream.models.consumer import (
     ACK_EXPLICIT,
     ACK_FLOW_CONTROL,
     ACK_NONE,
+    DELIVER_ALL,
     DELIVER_BY_START_SEQUENCE,
     DELIVER_BY_START_TIME,
     DELIVER_LAST_PER_SUBJECT,
@@ -357,3 +358,25 @@ def with_threshold(config: ConsumerConfig, *, ephemeral: bool) -> ConsumerConfig
     if ephemeral and config.inactive_threshold == 0:
         return replace(config, inactive_threshold=EPHEMERAL_THRESHOLD)
     return config
+
+
+def check_number(stream: StreamConfig, limits: JetStreamLimits, others: int) -> None:
+    """Whether a stream takes a consumer beside so many others."""
+    limit, most = stream.max_consumers, limits.max_consumers
+    if limit <= 0 or 0 < most < limit:
+        limit = most
+    if 0 < limit <= others:
+        raise errors.MAXIMUM_CONSUMERS_LIMIT.error()
+
+
+def needs_partition(stream: StreamConfig, config: ConsumerConfig, others: int) -> bool:
+    """Whether a new consumer needs subjects that none of so many others has; what else a workqueue asks of it."""
+    if stream.retention != WORKQUEUE or config.direct or config.sourcing:
+        return False
+    if config.ack_policy not in (ACK_EXPLICIT, ACK_FLOW_CONTROL):
+        raise errors.CONSUMER_WORKQUEUE_REQUIRES_EXPLICIT_ACK.error()
+    if config.deliver_policy != DELIVER_ALL:
+        raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_DELIVER_ALL.error()
+    if others and not config.filters:
+        raise errors.CONSUMER_WORKQUEUE_MULTIPLE_UNFILTERED.error()
+    return others > 0

@@ -21,7 +21,6 @@ from leafd.jetstream.flat import flat_consumer
 from leafd.jetstream.infos import consumer_info
 from leafd.jetstream.models.consumer import (
     ACK_EXPLICIT,
-    ACK_FLOW_CONTROL,
     DELIVER_ALL,
     DELIVER_BY_START_SEQUENCE,
     DELIVER_BY_START_TIME,
@@ -198,31 +197,16 @@ async def _partition_free(stream: Stream, name: str, filters: tuple[str, ...]) -
     return not await stream.filters.met(mine, beside=name)
 
 
-def _check_room(context: Context, stream: Stream) -> None:
-    limit, most = stream.config.max_consumers, stream.account.limits.max_consumers
-    if limit <= 0 or 0 < most < limit:
-        limit = most
-    if 0 < limit <= stream.counted:
-        raise errors.MAXIMUM_CONSUMERS_LIMIT.error()
-
-
 async def _check_workqueue(stream: Stream, config: ConsumerConfig) -> None:
-    if stream.config.retention != WORKQUEUE or config.direct or config.sourcing:
+    if not rules.needs_partition(stream.config, config, stream.counted):
         return
-    if config.ack_policy not in (ACK_EXPLICIT, ACK_FLOW_CONTROL):
-        raise errors.CONSUMER_WORKQUEUE_REQUIRES_EXPLICIT_ACK.error()
-    if config.deliver_policy != DELIVER_ALL:
-        raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_DELIVER_ALL.error()
-    if stream.counted:
-        if not config.filters:
-            raise errors.CONSUMER_WORKQUEUE_MULTIPLE_UNFILTERED.error()
-        if not await _partition_free(stream, config.durable_name or config.name, config.filters):
-            raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_UNIQUE.error()
+    if not await _partition_free(stream, config.durable_name or config.name, config.filters):
+        raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_UNIQUE.error()
 
 
 async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, Any]:
     context = call.context
-    _check_room(context, stream)
+    rules.check_number(stream.config, stream.account.limits, stream.counted)
     await _check_workqueue(stream, config)
     name = config.durable_name or config.name
     while not name or name in stream.consumers:

@@ -335,6 +335,14 @@ def _header_size(source: StreamSource) -> int:
     return sum(len(part.encode()) for part in index_name(source))
 
 
+def check_made(config: StreamConfig) -> None:
+    """What only an update, or the server itself, may ask for."""
+    if config.sealed:
+        raise invalid("stream configuration for create can not be sealed")
+    if config.mirror_direct and config.mirror is None:
+        raise invalid("stream has no mirror but does have mirror direct")
+
+
 def refuse_unsupported(config: StreamConfig) -> None:
     """What is not done here yet is refused, never ignored, in the reference's words for features that are off."""
     if any(_header_size(source) > SOURCE_HEADER_SIZE_MAX for source in config.sources):

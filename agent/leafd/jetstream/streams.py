@@ -31,7 +31,7 @@ from leafd.jetstream.models.stream import ConsumerLimits, StreamConfig, StreamCo
 from leafd.jetstream.ports import JetStreamPlane
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.source_rules import check_filters
-from leafd.jetstream.stream_rules import check_update, checked, invalid, refuse_unsupported
+from leafd.jetstream.stream_rules import check_made, check_update, checked, refuse_unsupported
 from leafd.jetstream.subjects import SubjectSet
 from leafd.jetstream.versioning import comparable, static_stream
 from leafd.turns import ITEM_WEIGHT, WEIGHT_MAX, Pause, aside
@@ -84,10 +84,7 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
         raise errors.STREAM_MISMATCH.error()
     if "/" in name or "\\" in name:
         raise errors.STREAM_NAME_CONTAINS_PATH_SEPARATORS.error()
-    if config.sealed:
-        raise invalid("stream configuration for create can not be sealed")
-    if config.mirror_direct and config.mirror is None:
-        raise invalid("stream has no mirror but does have mirror direct")
+    check_made(config)
     check_new_stream(account, context.catalogue, context.settings, config)
     config = await judged(call, config, pedantic=request.pedantic)
     if config.num_replicas > 1:

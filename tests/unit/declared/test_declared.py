@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ from leafd.accounts.graph import Numbers, compile_graph
 from leafd.config.bind import load_text
 from leafd.declared.assets import Declared
 from leafd.declared.bring import Bringer
-from leafd.declared.plan import Step
 from leafd.declared.read import read
+from leafd.declared.steps import Step
 from leafd.errors import ConfigError
 from leafd.gotime import SECOND
 
@@ -295,7 +296,66 @@ def test_a_pause_is_no_change_of_the_declaration(bench: Bench) -> None:
 def test_what_the_api_would_refuse_is_told_beforehand(bench: Bench) -> None:
     """The rules are the API's own, and their words."""
     assert "max age needs to be >= 100ms" == step(bench, "streams { S { max_age: 5 } }").refused
-    assert 'there is no stream "S", and none is declared' == step(bench, "consumers { S { c {} } }").refused
+    assert 'there is no stream "S", and none is made' == step(bench, "consumers { S { c {} } }").refused
     assert (
         "replicas > 1 not supported in non-clustered mode" == step(bench, "streams { S { num_replicas: 3 } }").refused
     )
+
+
+TOGETHER = {
+    "subjects of two streams": ('streams { A { subjects: ["x.>"] }\nB { subjects: ["x.y"] } }', {"B": "overlap"}),
+    "subjects that others have": ('streams { A { subjects: ["old.x"] } }', {"A": "overlap"}),
+    "subjects that one gives up": (
+        "streams { A { subjects: [old] }\nOLD { subjects: [new], allow_data_loss: true } }",
+        {},
+    ),
+    "subjects in a circle": (
+        "streams { OLD { subjects: [other], allow_data_loss: true }\nOTHER { subjects: [old] } }",
+        {"OLD": "overlap", "OTHER": "overlap"},
+    ),
+    "room for one": ("streams { A { max_bytes: 500MB }\nB { max_bytes: 500MB } }", {"B": "insufficient storage"}),
+    "room after one gives way": (
+        "streams { A { max_bytes: 900MB }\nBIG { max_bytes: 1MB, subjects: [big] } }",
+        {},
+    ),
+    "sealed": ("streams { A { sealed: true } }", {"A": "create can not be sealed"}),
+    "consumers of a workqueue": (
+        "streams { A { retention: workqueue } }\n"
+        "consumers { A { c { ack_policy: explicit }\nd { ack_policy: explicit } } }",
+        {"d": "multiple non-filtered"},
+    ),
+    "consumers of a workqueue that share": (
+        'streams { A { subjects: ["a.>"], retention: workqueue } }\nconsumers { A { '
+        'c { ack_policy: explicit, filter_subject: "a.*" }\nd { ack_policy: explicit, filter_subject: "a.b" } } }',
+        {"d": "not unique"},
+    ),
+    "more consumers than a stream takes": (
+        "streams { A { max_consumers: 1 } }\nconsumers { A { c { }\nd { } } }",
+        {"d": "maximum consumers"},
+    ),
+    "a consumer of what is removed": (
+        "streams { OTHER { remove: true } }\nconsumers { OTHER { c { } } }",
+        {"c": 'there is no stream "OTHER"'},
+    ),
+    "made anew where there is no room": (
+        "streams { OLD { storage: memory, max_bytes: 500MB, subjects: [old] } }",
+        {"OLD": "insufficient memory"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "refused"), TOGETHER.values(), ids=TOGETHER)
+def test_what_does_not_fit_together_is_refused_beforehand(text: str, refused: dict[str, str], bench: Bench) -> None:
+    """The plan refuses what the API would refuse once the steps before it are done, and nothing else: then all that is
+    not refused happens, and nothing is removed that could not be made anew."""
+    bench.service.set_settings(replace(bench.service.settings, max_store=1 << 30, max_memory=64 << 20))
+    before = 'streams { OLD { subjects: ["old", "old.>"] }\nOTHER { subjects: [other] }\n'
+    before += "BIG { subjects: [big], max_bytes: 500MB } }"
+    assert [] == [line for line in brought(bench, before) if line[0] == "error"]
+    planned = trio.run(Bringer(bench.service, Said()).planned, declared(text))
+    assert {one.asset.key[-1] for one in planned if one.refused} == set(refused)
+    said = brought(bench, text, before)
+    assert len(refused) == sum(level == "error" for level, _ in said)
+    for name, why in refused.items():
+        assert any(f'"{name}"' in line and why in line for level, line in said if level == "error"), said
+    assert "config" in bench.asked("STREAM.INFO.OLD")
