@@ -519,8 +519,8 @@ void *plane_tls_context(const tls_settings_t *settings, const uint8_t *strings, 
 void plane_tls_drop(void *context);
 
 /* For the chunks of a backup's S2 stream; pure, for any thread. CRC32C of base/crc.h, and text/s2.h: the size of the
- * block's result (-1: no such block), and whether it was filled into out, which has that size (0; -1: damaged). The other
- * direction takes up to 256 KiB, and returns how many bytes of to the block took (0: over room, or no memory). */
+ * block's result (-1: no such block), and whether it was filled into out, which has that size (0; -1: damaged). The
+ * other direction takes up to 256 KiB, and returns how many bytes of to the block took (0: over room, or no memory). */
 uint32_t plane_crc32c(const uint8_t *at, uint64_t size);
 int64_t plane_s2_size(const uint8_t *block, uint32_t block_size);
 int32_t plane_s2_decode(const uint8_t *block, uint32_t block_size, uint8_t *out, uint32_t out_size);

@@ -277,7 +277,7 @@ static void fast_settle(js_t *js, fast_batch_t *batch, const fast_word_t *word, 
         return;
     }
     if (taken->appended.rolling != 0) {
-        js_roll(js, batch->open.stream, taken, BYTES_NONE);
+        js_roll(js, batch->open.stream, &taken->appended, BYTES_NONE);
     }
     bool duplicate = taken->appended.verdict == APPEND_DUPLICATE;
     if (duplicate && word->operation == FAST_COMMIT && word->seq == 1 && !batch->gap_ok) {

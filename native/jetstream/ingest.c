@@ -23,6 +23,7 @@
 #include "jetstream/commands.h"
 #include "jetstream/host.h"
 #include "jetstream/counter.h"
+#include "jetstream/intake.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
@@ -33,6 +34,7 @@
 #include "text/headers.h"
 #include "text/text.h"
 #include "text/transform.h"
+#include "text/ttl.h"
 #include "wire/emit.h"
 
 #define INGEST_KEY_MAX 500u   /* + 4 is a record key that LMDB takes */
@@ -230,6 +232,50 @@ static bytes_t ingest_renamed(js_t *js, const ingest_t *ingest, bytes_t subject,
     return subject;
 }
 
+/* ---- what headers order ------------------------------------------------------------------------------------------ */
+
+/* At a mirror a message has the age that it has at its origin. */
+static int64_t expiry_of(const js_t *js, const ingest_t *ingest, int64_t ttl_ns, int64_t origin_ts) {
+    const stream_config_t *config = &ingest->stream->config;
+    int64_t wall_ns = js->now->wall_ns;
+    if (config->max_msgs_per_subject != 1 && ttl_ns < config->marker_ttl_ns) {
+        ttl_ns = config->marker_ttl_ns;
+    }
+    int64_t age_ns = ingest->mirror && wall_ns > origin_ts ? wall_ns - origin_ts : 0;
+    int64_t left_ns = ttl_ns > age_ns ? ttl_ns - age_ns : 1;
+    return wall_ns > INT64_MAX - left_ns ? TTL_NEVER : wall_ns + left_ns;
+}
+
+/* A rollup and a time to live hold here as at the origin, where this stream's own configuration allows them; where it
+ * does not, the message is stored as it is. */
+static void ingest_orders(js_t *js, const ingest_t *ingest, bytes_t header, int64_t origin_ts, append_t *append) {
+    uint32_t flags = ingest->stream->config.flags;
+    bytes_t value;
+    int64_t ttl_ns = 0;
+    if ((flags & STREAM_ALLOW_TTL) != 0 && headers_find(header, BYTES_LITERAL("Nats-TTL"), &value)
+        && ttl_parse(value, &ttl_ns)) {
+        append->expires_ts = ttl_ns == TTL_NEVER ? TTL_NEVER : expiry_of(js, ingest, ttl_ns, origin_ts);
+    }
+    if ((flags & (STREAM_ALLOW_ROLLUP | STREAM_DENY_PURGE)) == STREAM_ALLOW_ROLLUP
+        && headers_find(header, BYTES_LITERAL("Nats-Rollup"), &value)) {
+        append->rollup = rollup_read(value);
+    }
+}
+
+/* After the message is stored: a longer rollup goes on as a job, and a schedule that has come to its end goes. */
+static void ingest_after(js_t *js, const ingest_t *ingest, bytes_t header, const appended_t *appended) {
+    bytes_t value;
+    if (appended->rolling != 0) {
+        js_roll(js, ingest->stream, appended, BYTES_NONE);
+    }
+    if ((ingest->stream->config.flags & (STREAM_ALLOW_ROLLUP | STREAM_DENY_PURGE)) == STREAM_ALLOW_ROLLUP
+        && headers_find(header, BYTES_LITERAL("Nats-Schedule-Next"), &value)
+        && bytes_equal(value, BYTES_LITERAL("purge")) && headers_find(header, BYTES_LITERAL("Nats-Scheduler"), &value)
+        && value.size != 0) {
+        js_schedule_end(ingest->stream, value);
+    }
+}
+
 /* subject: at the origin, which a source's header tells. */
 static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, bytes_t subject,
                          const message_t *message) {
@@ -264,11 +310,18 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
         ingest_fail(js, ingest, INGEST_REFUSED, STATUS_INVALID);
         return;
     }
+    bool orders = headers_has_prefix(message->header, BYTES_LITERAL("Nats-"));
+    if (orders) {
+        ingest_orders(js, ingest, message->header, ack->ts, &append);
+    }
     appended_t appended =
         append.subject.size == 0 ? (appended_t){.verdict = APPEND_TOO_LARGE} : js_append(js, ingest->stream, &append);
     if (!ingest_settle(js, ingest, appended, ack->stream_seq)) {
         ingest_fail(js, ingest, INGEST_REFUSED, appended.verdict == APPEND_NO_SPACE ? STATUS_NO_SPACE : STATUS_FULL);
         return;
+    }
+    if (orders && appended.verdict == APPEND_STORED) {
+        ingest_after(js, ingest, message->header, &appended);
     }
     ingest->last_seq = ack->stream_seq;
     ingest->messages++;

@@ -72,9 +72,13 @@ static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, mo
     intake->append.expires_ts = never || now.wall_ns > INT64_MAX - ns ? TTL_NEVER : now.wall_ns + ns;
 }
 
+uint8_t rollup_read(bytes_t value) {
+    return same_word(value, "sub") ? 1 : same_word(value, "all") ? 2 : 0;
+}
+
 static void read_rollup(intake_t *intake, bytes_t value) {
     intake->conditional = true;
-    intake->append.rollup = same_word(value, "sub") ? 1 : same_word(value, "all") ? 2 : 0;
+    intake->append.rollup = rollup_read(value);
     if (intake->append.rollup == 0) {
         intake->bad_rollup = value;
     }

@@ -239,7 +239,8 @@ static inline __attribute__((always_inline)) void answer_taken(js_t *js, stream_
     if (LEAF_UNLIKELY(taken->refusal.code != 0)) {
         answer_refused(js, stream, message, &taken->refusal, taken->appended.seq);
     } else if (LEAF_UNLIKELY(taken->appended.rolling != 0)) {
-        js_roll(js, stream, taken, (stream->config.flags & STREAM_NO_ACK) == 0 ? message->reply : BYTES_NONE);
+        js_roll(js, stream, &taken->appended,
+                (stream->config.flags & STREAM_NO_ACK) == 0 ? message->reply : BYTES_NONE);
     } else if (message->reply.size != 0 && (stream->config.flags & STREAM_NO_ACK) == 0) {
         answer_stored(js, stream, message->reply, taken->appended.seq, taken->appended.verdict == APPEND_DUPLICATE);
     }

@@ -76,7 +76,7 @@ LEAF_MUST_USE bool rolls_add(rolls_t *rolls, bytes_t subject, uint64_t below_seq
 void js_rolls_start(js_t *js, stream_t *stream, rolls_t *rolls, bytes_t reply, bytes_t answer);
 /* What a rollup takes out beyond its first step goes in the steps of a job; the PubAck (reply empty: none) comes when
  * it is done. */
-void js_roll(js_t *js, stream_t *stream, const taken_t *taken, bytes_t reply);
+void js_roll(js_t *js, stream_t *stream, const appended_t *appended, bytes_t reply);
 
 /* ---- schedule.c -------------------------------------------------------------------------------------------------- */
 

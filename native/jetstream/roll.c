@@ -89,16 +89,16 @@ void js_rolls_start(js_t *js, stream_t *stream, rolls_t *rolls, bytes_t reply, b
     job_start(js, &rolls->job);
 }
 
-void js_roll(js_t *js, stream_t *stream, const taken_t *taken, bytes_t reply) {
+void js_roll(js_t *js, stream_t *stream, const appended_t *appended, bytes_t reply) {
     rolls_t *rolls = rolls_new(1);
     stored_message_t message; /* its subject may have been transformed */
-    if (rolls == NULL || store_read(stream->store, taken->appended.seq, &message) != STATUS_OK) {
+    if (rolls == NULL || store_read(stream->store, appended->seq, &message) != STATUS_OK) {
         free(rolls);
         js_answer_refused(js, stream, reply, &refused_space);
         return;
     }
-    (void)!rolls_add(rolls, taken->appended.rolling == 1 ? message.subject : BYTES_NONE, taken->appended.seq);
+    (void)!rolls_add(rolls, appended->rolling == 1 ? message.subject : BYTES_NONE, appended->seq);
     text_t text;
-    ack_text(stream, taken->appended.seq, &text);
+    ack_text(stream, appended->seq, &text);
     js_rolls_start(js, stream, rolls, reply, text_bytes(&text));
 }

@@ -310,7 +310,7 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
         return false;
     }
     if (taken.refusal.code == 0 && taken.appended.rolling != 0) {
-        js_roll(firing->js, firing->stream, &taken, BYTES_NONE);
+        js_roll(firing->js, firing->stream, &taken.appended, BYTES_NONE);
     }
     /* What the stream refuses for good is left out; a schedule that repeats goes on all the same. */
     if (firing->repeats) {
