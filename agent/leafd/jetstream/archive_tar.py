@@ -100,6 +100,8 @@ class TarArchive:
         else:
             name, self._long_name = self._long_name or (prefix + b"/" + name if prefix else name), b""
         self._name = name.decode("utf-8", "replace")
+        if ".." in self._name.split("/"):
+            raise ArchiveError(f"unexpected content ({json.dumps(self._name)})")
         self._left, self._padding = size, -size % TAR_HEAD
         self._file.clear()
         if self._name.startswith("obs/") and not self._extended:
@@ -222,7 +224,7 @@ def _position(data: bytes) -> t.Position:
         stream_seq, consumer_seq = floor_stream + numbers.unsigned(), floor_consumer + numbers.unsigned()
         pending[stream_seq] = consumer_seq, (latest - numbers.signed()) * SECOND
     redelivered = {floor_stream + numbers.unsigned(): numbers.unsigned() for _ in range(numbers.unsigned())}
-    if max(0, *pending, *(consumer_seq for consumer_seq, _ in pending.values())) > _UINT64_MAX:
+    if any(max(stream_seq, consumer_seq) > _UINT64_MAX for stream_seq, (consumer_seq, _) in pending.items()):
         raise ValueError("a sequence has more than 64 bits")
     rows = [
         t.PendingEntry(

@@ -7,10 +7,14 @@ What does not live here: that a sound one is restored as it was (interop/test_ol
 from __future__ import annotations
 
 import base64
+import io
 import json
 import random
+import tarfile
 from pathlib import Path
 
+import pytest
+from leafd import native_types as t
 from leafd.jetstream import s2
 from leafd.jetstream.archive import ArchiveError
 from leafd.jetstream.archive_tar import TarArchive
@@ -56,6 +60,32 @@ def test_pieces_of_any_size_say_the_same() -> None:
     for size in (1, 7, 512, 1000):
         again, other = taken(whole, size)
         assert (again, other.removed, other.consumers) == (entries, found.removed, found.consumers)
+
+
+def archive(files: dict[str, bytes]) -> bytes:
+    """A tar of these files."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+def test_a_consumer_to_which_nothing_was_delivered_is_read() -> None:
+    """With no pending message its state is seven numbers and nothing behind them."""
+    config = json.dumps({"Name": "w", "durable_name": "w", "ack_policy": "explicit"}).encode()
+    state = bytes((22, 2, 3, 4, 5, 6, 0, 0))
+    _, found = taken(archive({"obs/w/meta.inf": config, "obs/w/o.dat": state}), 512)
+    assert [one.position for one in found.consumers] == [t.Position(5, 6, 3, 4, ())]
+
+
+def test_a_file_outside_of_the_archive_is_refused() -> None:
+    """A name that leads elsewhere is no mistake of a server."""
+    for name in ("../fail.txt", "obs/w/../../../fail.txt"):
+        with pytest.raises(ArchiveError, match="unexpected content"):
+            taken(archive({"meta.inf": b"{}", name: b"x"}), 512)
 
 
 def test_damage_is_refused_or_harmless() -> None:
