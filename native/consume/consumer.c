@@ -155,6 +155,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
         retention_sweep(consumer->group, 0, 0, now.mono_ns);
     }
     shift_due(consumer, &old);
+    if (!bytes_equal(old.deliver_subject, consumer->setup.deliver_subject)) consumer_deliver_again(consumer);
     free(old_text);
     consumer->active_ns = now.mono_ns;
     if (consumer_is_push(consumer)) push_review(consumer);

@@ -435,3 +435,14 @@ void consumer_expire(consumer_t *consumer) {
     }
     consumer->expiry_due_ns = next_ns;
 }
+
+/* What waits for an acknowledgement went to a subject where nobody may listen any more. As the reference: what has used
+ * up its deliveries keeps its time. */
+void consumer_deliver_again(consumer_t *consumer) {
+    pending_t *pending = &consumer->pending;
+    for (uint32_t row = pending->head; row != PENDING_NONE; row = pending_row(pending, row)->after) {
+        pending_row_t *here = pending_row(pending, row);
+        if (deliveries_used_up(consumer, here->deliveries) || pending_queue(pending, row) == STATUS_OK) continue;
+        here->due_ns = consumer->consume->now.mono_ns;
+    }
+}

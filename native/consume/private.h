@@ -210,6 +210,7 @@ void survey_end(consumer_t *consumer);
 typedef enum turn { TURN_MORE, TURN_IDLE, TURN_BLOCKED } turn_t;
 turn_t consumer_run(consumer_t *consumer, uint32_t *budget);
 void consumer_expire(consumer_t *consumer);                /* ack waits that passed */
+void consumer_deliver_again(consumer_t *consumer);         /* all that is pending, at once */
 void consumer_exhaust(consumer_t *consumer, uint32_t row); /* used up its deliveries */
 bool consumer_has_demand(const consumer_t *consumer);
 
