@@ -119,7 +119,7 @@ static bool read_time(const json_field_t *field, int64_t *out, bool *has) {
     if (field->kind == JSON_NULL) {
         return true;
     }
-    *has = field->kind == JSON_STRING && time_parse(field->value, out);
+    *has = field->kind == JSON_STRING && time_parse_nearest(field->value, out);
     return *has;
 }
 

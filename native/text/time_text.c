@@ -7,6 +7,8 @@
 
 #define DAYS_PER_ERA 146097 /* 400 years */
 #define SECONDS_PER_DAY 86400
+#define SECONDS_MIN (-INT64_C(9214560000)) /* 1678-01-01 */
+#define SECONDS_MAX INT64_C(9214646399)    /* 2261-12-31T23:59:59 */
 
 int64_t days_from_date(int64_t year, int64_t month, int64_t day) {
     year -= month <= 2;
@@ -107,22 +109,22 @@ static bool take_zone(bytes_t *text, int64_t *seconds) {
     return true;
 }
 
-bool time_parse(bytes_t text, int64_t *ns) {
-    int64_t year, month, day, hour, minute, second, fraction = 0, zone;
+static bool parse_seconds(bytes_t text, int64_t *seconds, int64_t *fraction) {
+    int64_t year, month, day, hour, minute, second, zone;
+    *fraction = 0;
     if (!time_number(&text, 4, &year) || !bytes_take(&text, '-') || !time_number(&text, 2, &month)
         || !bytes_take(&text, '-') || !time_number(&text, 2, &day) || !bytes_take(&text, 'T')
         || !time_number(&text, 2, &hour) || !bytes_take(&text, ':') || !time_number(&text, 2, &minute)
         || !bytes_take(&text, ':') || !time_number(&text, 2, &second)) {
         return false;
     }
-    if (bytes_take(&text, '.') && !take_fraction(&text, &fraction)) {
+    if (bytes_take(&text, '.') && !take_fraction(&text, fraction)) {
         return false;
     }
     if (!take_zone(&text, &zone) || text.size != 0) {
         return false;
     }
-    if (year < 1678 || year > 2261 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59
-        || second > 59) {
+    if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 59) {
         return false;
     }
     int64_t days = days_from_date(year, month, day), same_year, same_month, same_day;
@@ -130,7 +132,26 @@ bool time_parse(bytes_t text, int64_t *ns) {
     if (same_month != month) {
         return false; /* the 31st of a month that has 30 days */
     }
-    int64_t seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second - zone;
+    *seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second - zone;
+    return true;
+}
+
+bool time_parse_nearest(bytes_t text, int64_t *ns) {
+    int64_t seconds, fraction;
+    if (!parse_seconds(text, &seconds, &fraction)) {
+        return false;
+    }
+    if (__builtin_mul_overflow(seconds, NS_PER_SECOND, ns) || __builtin_add_overflow(*ns, fraction, ns)) {
+        *ns = seconds < 0 ? INT64_MIN : INT64_MAX;
+    }
+    return true;
+}
+
+bool time_parse(bytes_t text, int64_t *ns) {
+    int64_t seconds, fraction;
+    if (!parse_seconds(text, &seconds, &fraction) || seconds < SECONDS_MIN || seconds > SECONDS_MAX) {
+        return false;
+    }
     *ns = seconds * NS_PER_SECOND + fraction;
     return true;
 }

@@ -15,5 +15,7 @@ int64_t days_from_date(int64_t year, int64_t month, int64_t day);
 void date_from_days(int64_t days, int64_t *year, int64_t *month, int64_t *day);
 /* With any fraction and a zone ("Z" or "+02:00"). false: not a time, or outside 1678..2262. */
 bool time_parse(bytes_t text, int64_t *ns);
+/* The same of any year: what 64 bits of nanoseconds do not reach is the first or the last of them. */
+bool time_parse_nearest(bytes_t text, int64_t *ns);
 
 #endif

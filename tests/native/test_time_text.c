@@ -46,6 +46,17 @@ static void refusals(void) {
     }
 }
 
+static void any_year(void) {
+    int64_t ns = 0;
+    CHECK(time_parse_nearest(text_of("0001-01-01T00:00:00Z"), &ns));
+    CHECK(ns == INT64_MIN);
+    CHECK(time_parse_nearest(text_of("9999-12-31T23:59:59Z"), &ns));
+    CHECK(ns == INT64_MAX);
+    CHECK(time_parse_nearest(text_of("2262-04-11T23:47:16.854775807Z"), &ns));
+    CHECK(ns == INT64_MAX);
+    CHECK(!time_parse_nearest(text_of("2026-02-31T00:00:00Z"), &ns));
+}
+
 static void calendar(void) {
     for (int64_t day = -100000; day < 100000; day += 13) {
         time_t seconds = (time_t)(day * 86400 + 12345);
@@ -62,6 +73,7 @@ int main(void) {
     RUN("a stamp as the reference wrote it reads back to the same nanoseconds", known_stamp);
     RUN("a zone is taken off, a missing fraction is zero", zones);
     RUN("what is no time is refused, whatever is missing or too much", refusals);
+    RUN("any year is taken where it is asked for, as the first or last time that can be told", any_year);
     RUN("every day over four centuries has the C library's date", calendar);
     return TEST_RESULT();
 }
