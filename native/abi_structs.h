@@ -212,10 +212,11 @@ typedef struct pending_entry {
 } pending_entry_t;
 
 typedef struct ingest_config {
-    uint32_t mirror; /* 1: keep sequence and stamp of the origin; 0: source */
-    uint32_t reserved;
-    uint64_t last_sequence; /* origin sequence stored last; the next one must be higher */
-    int64_t silence_ns;     /* EVENT_INGEST INGEST_SILENT after so long without any frame */
+    uint32_t mirror;             /* 1: keep sequence and stamp of the origin; 0: source */
+    uint32_t durable;            /* 1: the consumer is one that the configuration names, not made for this start */
+    uint64_t last_sequence;      /* origin sequence stored last; the next one must be higher */
+    int64_t silence_ns;          /* EVENT_INGEST INGEST_SILENT after so long without any frame */
+    uint64_t delivered_sequence; /* durable: origin sequence that its consumer is behind, as it was set back */
 } ingest_config_t;
 
 typedef struct ingest_state {

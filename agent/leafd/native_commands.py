@@ -513,6 +513,7 @@ class Commands(ABC):
         slot: int,
         *,
         mirror: bool,
+        durable_behind: int | None = None,
         last_sequence: int,
         silence_ns: int,
         deliver_subject: str,
@@ -520,10 +521,18 @@ class Commands(ABC):
         source: t.IngestSource,
         transforms: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """Takes up what arrives on deliver_subject. transforms: source and destination of each; the first one that is
-        for a message's subject renames it."""
+        """Takes up what arrives on deliver_subject. durable_behind: the origin sequence that a durable consumer is
+        behind; None when the consumer was made for this start. transforms: source and destination of each; the first
+        one that is for a message's subject renames it."""
         config = encoded(
-            "ingest_config_t", {"mirror": int(mirror), "last_sequence": last_sequence, "silence_ns": silence_ns}
+            "ingest_config_t",
+            {
+                "mirror": int(mirror),
+                "durable": int(durable_behind is not None),
+                "last_sequence": last_sequence,
+                "silence_ns": silence_ns,
+                "delivered_sequence": durable_behind or 0,
+            },
         )
         strings: Strings = {
             "deliver_subject": deliver_subject,

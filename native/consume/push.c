@@ -123,11 +123,21 @@ void push_sent(consumer_t *consumer, uint64_t size) {
     }
 }
 
-/* The value of Nats-Last-Stream, 0 when it is not there. */
-static uint64_t last_stream_of(bytes_t header) {
+/* 0 when it is not there. */
+static uint64_t header_sequence(bytes_t header, bytes_t name) {
     bytes_t value;
     uint64_t seq;
-    return headers_find(header, BYTES_LITERAL("Nats-Last-Stream"), &value) && decimal_parse(value, &seq) ? seq : 0;
+    return headers_find(header, name, &value) && decimal_parse(value, &seq) ? seq : 0;
+}
+
+/* Up to where the answer acknowledges. A mirror or source says what it has stored, which is more than was delivered
+ * after the consumer was set back: all that was, then, if it says that it has seen the last delivery. */
+static uint64_t flow_acknowledged(const consumer_t *consumer, bytes_t header) {
+    if (consumer->setup.config.ack_policy != ACK_FLOW_CONTROL) return 0;
+    uint64_t seq = header_sequence(header, BYTES_LITERAL("Nats-Last-Stream"));
+    if (seq <= consumer->delivered_stream) return seq;
+    bool all = header_sequence(header, BYTES_LITERAL("Nats-Last-Consumer")) == consumer->next_sequence - 1;
+    return all ? consumer->delivered_stream : 0;
 }
 
 void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, moment_t now) {
@@ -139,8 +149,8 @@ void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, momen
     push->outstanding = push->outstanding > push->covered ? push->outstanding - push->covered : 0;
     push->covered = 0;
     if (push->window < FLOW_WINDOW_MAX) push->window *= 2;
-    uint64_t seq = consumer->setup.config.ack_policy == ACK_FLOW_CONTROL ? last_stream_of(header) : 0;
-    if (seq > consumer->floor_stream && seq <= consumer->delivered_stream) acknowledge_upto(consumer, seq, 0);
+    uint64_t seq = flow_acknowledged(consumer, header);
+    if (seq > consumer->floor_stream) acknowledge_upto(consumer, seq, 0);
     consumer_ready(consumer);
 }
 

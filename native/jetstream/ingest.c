@@ -47,6 +47,7 @@ struct ingest {
     sink_t *sink; /* NULL: it does not listen */
     uint32_t slot;
     bool mirror;
+    bool durable;    /* the consumer belongs to somebody who may set it back, or make it anew, at any time */
     bool running;    /* false: a delivery was missing; it waits for a new start */
     uint32_t untold; /* INGEST_* of a failure whose event found no memory; 0 = none */
     status_t untold_status;
@@ -59,6 +60,7 @@ struct ingest {
     uint32_t transform_count;
     uint64_t last_seq;     /* origin sequence stored last */
     uint64_t consumer_seq; /* delivered last */
+    uint64_t taken_seq;    /* its origin sequence; before the first one, of what the consumer is behind */
     uint64_t lag;
     uint64_t messages;
     uint64_t bytes;
@@ -124,14 +126,15 @@ static uint64_t header_number(bytes_t header, bytes_t name, bool *found) {
     return number;
 }
 
-/* Held: the origin's window opens again only for what is on disk here. */
+/* Held: the origin's window opens again only for what is on disk here. What it acknowledges is what this consumer has
+ * delivered: one that was set back delivers again what is stored here, and to be told of more would confuse it. */
 static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject) {
     text_t header;
     header.size = 0;
     text_add_literal(&header, "NATS/1.0\r\nNats-Last-Consumer: ");
     text_add_number(&header, ingest->consumer_seq);
     text_add_literal(&header, "\r\nNats-Last-Stream: ");
-    text_add_number(&header, ingest->last_seq);
+    text_add_number(&header, ingest->taken_seq);
     text_add_literal(&header, "\r\n\r\n");
     js_hold(js, ingest->stream, subject, text_bytes(&header), BYTES_NONE);
 }
@@ -147,7 +150,7 @@ static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message)
     }
     bool found;
     uint64_t delivered = header_number(message->header, BYTES_LITERAL("Nats-Last-Consumer"), &found);
-    if (found && delivered > ingest->consumer_seq) {
+    if (found && (delivered > ingest->consumer_seq || (ingest->durable && delivered < ingest->consumer_seq))) {
         ingest_fail(js, ingest, INGEST_GAP, STATUS_OK);
     }
 }
@@ -328,6 +331,12 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
     ingest->bytes += (uint64_t)message->header.size + message->payload.size;
 }
 
+/* Seen already, not counted anew: a consumer that was set back begins with 1 again, and what it delivers then may be
+ * new here. Of a durable consumer nothing comes twice: an old sequence may be one of a stream that was made anew. */
+static bool ingest_saw(const ingest_t *ingest, const ack_reply_t *ack) {
+    return ack->consumer_seq <= ingest->consumer_seq && ack->stream_seq <= ingest->last_seq && !ingest->durable;
+}
+
 void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t shown) {
     if (!ingest->running) {
         return;
@@ -341,14 +350,15 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
         }
         return;
     }
-    if (!bytes_equal(ack.consumer, ingest->consumer) || ack.delivered > 1 || ack.consumer_seq <= ingest->consumer_seq) {
-        return; /* of a consumer that was given up, or seen already */
+    if (!bytes_equal(ack.consumer, ingest->consumer) || ack.delivered > 1 || ingest_saw(ingest, &ack)) {
+        return;
     }
-    if (ack.consumer_seq != ingest->consumer_seq + 1) {
+    if (ack.consumer_seq != ingest->consumer_seq + 1 || (ingest->durable && ack.stream_seq <= ingest->taken_seq)) {
         ingest_fail(js, ingest, INGEST_GAP, STATUS_OK);
         return;
     }
     ingest->consumer_seq = ack.consumer_seq;
+    ingest->taken_seq = ack.stream_seq;
     ingest->lag = ack.pending;
     if (first) {
         (void)ingest_tell(js, ingest, INGEST_FIRST, STATUS_OK); /* if it is lost, only the log and a state lack it */
@@ -484,6 +494,8 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     ingest->stream = stream;
     ingest->slot = (uint32_t)command->arg;
     ingest->mirror = config.mirror != 0;
+    ingest->durable = config.durable != 0;
+    ingest->taken_seq = config.delivered_sequence;
     ingest->running = true;
     ingest->silence_ns = config.silence_ns;
     ingest->started_ns = js->now->mono_ns;

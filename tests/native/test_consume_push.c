@@ -178,6 +178,39 @@ static void flow_control_acks(void) {
         "d <*  | NATS/1.0 100 Idle Heartbeat~Nats-Last-Consumer: 5~Nats-Last-Stream: 5~Nats-Consumer-Stalled");
 }
 
+/* A mirror or source that has more than it was given answers with what it has. */
+static void acks_beyond_what_was_delivered(void) {
+    rig_start(0);
+    consumer_setup_t setup = push_setup();
+    setup.config.flags |= CONSUMER_FLOW_CONTROL;
+    setup.config.ack_policy = ACK_FLOW_CONTROL;
+    setup.config.idle_heartbeat_ns = SECOND;
+    setup.config.max_ack_pending = 2;
+    consumer_t *consumer = rig_add(&setup);
+    rig_publish_many("s", 5);
+    rig_run();
+    rig_skip();
+    uint64_t seq;
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, 1, rig.now, &seq));
+    rig_run();
+    rig_skip();
+    rig_pass(1001 * NS_PER_MS);
+    const char *stalled = strstr(rig_next(), "Stalled: $JS.FC.S.p.");
+    CHECK(stalled != NULL);
+    bytes_t id = bytes_of(stalled + 20, 4);
+    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 9\r\nNats-Last-Stream: 5\r\n\r\n"),
+                        rig.now);
+    CHECK_EQ_U64(0, rig_state(consumer).floor_stream); /* it has not seen what was delivered last */
+    rig_run();
+    id = flow_id(rig_next());
+    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 5\r\n\r\n"),
+                        rig.now);
+    CHECK_EQ_U64(2, rig_state(consumer).floor_stream);
+    rig_run();
+    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.3.3.");
+    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.4.4.");
+}
+
 static void heartbeat_asks(void) {
     rig_start(0);
     consumer_setup_t setup = push_setup();
@@ -328,6 +361,8 @@ int main(void) {
     RUN("a heartbeat comes after a whole quiet interval, while there is interest", heartbeats);
     RUN("flow control asks after half of the window, stops above it, and doubles it with each answer", flow_control);
     RUN("ack policy flow_control takes Nats-Last-Stream of an answer as an ack of everything below", flow_control_acks);
+    RUN("an answer that tells of more than was delivered is an ack of all that was, if it was seen",
+        acks_beyond_what_was_delivered);
     RUN("with acks pending, a heartbeat of ack policy flow_control asks, too", heartbeat_asks);
     RUN("the rate limit holds after a burst", rate_limit);
     RUN("replay original keeps the gaps up to the end as of the start", replay_original);

@@ -105,6 +105,120 @@ static void delivered_and_acknowledged(void) {
     js_rig_close(rig);
 }
 
+/* ---- what a mirror or source takes in ---------------------------------------------------------------------------- */
+
+/* Of the consumer C, which is a durable one or one made for this start, of a stream of which 2 messages are stored. */
+static js_rig_t *taking(bool durable) {
+    js_rig_t *rig = js_rig_open();
+    put_default(rig);
+    ingest_config_t config = {
+        .durable = durable, .last_sequence = 2, .silence_ns = INT64_MAX, .delivered_sequence = durable ? 1 : 0};
+    const char *parts[] = {"d", "C", "O", ">", ">", "", "O > >"};
+    uint8_t strings[64];
+    plane_command_t command = {.op = COMMAND_INGEST_START,
+                               .token = 77,
+                               .target = 1,
+                               .arg = 1,
+                               .body = (const uint8_t *)&config,
+                               .body_size = sizeof(config),
+                               .extra = strings};
+    for (int i = 0; i < 7; i++) {
+        uint32_t size = (uint32_t)strlen(parts[i]);
+        memcpy(strings + command.extra_size, (uint8_t[4]){(uint8_t)size}, 4);
+        memcpy(strings + command.extra_size + 4, parts[i], size);
+        command.extra_size += 4 + size;
+    }
+    ingest_start(&rig->js, &command, stream_find(&rig->js, 1));
+    plane_event_t event;
+    CHECK_EQ_U64(1, exchange_poll(&rig->exchange, &event, 1));
+    CHECK_EQ_I64(STATUS_OK, (status_t)event.status);
+    exchange_release(&rig->exchange, 1);
+    return rig;
+}
+
+/* A message, by its sequences at the consumer and at the origin. */
+static void taken(js_rig_t *rig, int consumer_seq, int stream_seq) {
+    char reply[80];
+    snprintf(reply, sizeof(reply), "$JS.ACK.O.C.1.%d.%d.1700000000000000000.0", stream_seq, consumer_seq);
+    CHECK(js_rig_send(rig, "d", reply, "x"));
+}
+
+static void control(js_rig_t *rig, const char *reply, const char *header) {
+    message_t message = {.subject = js_rig_text("d"), .reply = js_rig_text(reply), .header = js_rig_text(header)};
+    ingest_frame(&rig->js, rig->js.ingests, &message, BYTES_NONE);
+}
+
+static uint64_t stored(js_rig_t *rig) {
+    stream_state_t state;
+    store_stream_state(stream_find(&rig->js, 1)->store, &state);
+    return state.messages;
+}
+
+/* Ends the rig. Whether control was told that deliveries are missing, and nothing else but of the first one. */
+static bool told_of_a_gap(js_rig_t *rig) {
+    plane_event_t event;
+    bool gap = false;
+    while (exchange_poll(&rig->exchange, &event, 1) == 1) {
+        CHECK(event.code == INGEST_GAP || event.code == INGEST_FIRST);
+        gap = gap || event.code == INGEST_GAP;
+        exchange_release(&rig->exchange, 1);
+    }
+    js_rig_close(rig);
+    return gap;
+}
+
+static void set_back_to_what_is_new(void) {
+    for (int durable = 0; durable < 2; durable++) {
+        js_rig_t *rig = taking(durable == 1);
+        taken(rig, 1, 3);
+        taken(rig, 2, 4);
+        taken(rig, 1, 5);
+        taken(rig, 2, 6);
+        taken(rig, 3, 7);
+        CHECK_EQ_U64(2, stored(rig));
+        CHECK(told_of_a_gap(rig));
+    }
+}
+
+static void set_back_to_what_is_known(void) {
+    for (int durable = 0; durable < 2; durable++) {
+        js_rig_t *rig = taking(durable == 1);
+        taken(rig, 1, 2);
+        taken(rig, 2, 3);
+        taken(rig, 1, 2); /* the old stream's, a second time, or a new stream's */
+        taken(rig, 2, 3);
+        taken(rig, 3, 4);
+        CHECK_EQ_U64(durable == 1 ? 1 : 2, stored(rig));
+        CHECK(told_of_a_gap(rig) == (durable == 1));
+    }
+    js_rig_t *rig = taking(true);
+    taken(rig, 1, 1); /* below what it was set back to */
+    CHECK(told_of_a_gap(rig));
+}
+
+static void heartbeat_of_one_set_back(void) {
+    for (int durable = 0; durable < 2; durable++) {
+        js_rig_t *rig = taking(durable == 1);
+        taken(rig, 1, 3);
+        control(rig, "", "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 3\r\n\r\n");
+        CHECK(rig->js.ingests != NULL && ingest_feeds(rig->js.ingests, &(uint32_t){0}));
+        control(rig, "", "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 0\r\nNats-Last-Stream: 1\r\n\r\n");
+        CHECK(told_of_a_gap(rig) == (durable == 1));
+    }
+}
+
+static void acknowledges_what_it_was_given(void) {
+    js_rig_t *rig = taking(true);
+    control(rig, "f.1", "NATS/1.0 100 FlowControl Request\r\n\r\n");
+    taken(rig, 1, 2);
+    control(rig, "f.2", "NATS/1.0 100 FlowControl Request\r\n\r\n");
+    js_rig_until_durable(rig);
+    JS_RIG_HEARD("f.1 NATS/1.0\r\nNats-Last-Consumer: 0\r\nNats-Last-Stream: 1\r\n\r\n\n"
+                 "f.2 NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 2\r\n\r\n\n",
+                 rig);
+    CHECK(!told_of_a_gap(rig));
+}
+
 static uint32_t refused;
 
 static bool never_over(js_t *js, job_t *job) {
@@ -235,6 +349,13 @@ int main(void) {
     RUN("a stream listens to all of its subjects or is not changed", whole_or_not_at_all);
     RUN("a pull is answered out of the stream, and a double ack when its effect is on disk",
         delivered_and_acknowledged);
+    RUN("a consumer that was set back to what is new here is made anew, so that nothing of it is missed",
+        set_back_to_what_is_new);
+    RUN("what is stored already goes by, but what a durable consumer counts anew may be another stream's",
+        set_back_to_what_is_known);
+    RUN("the heartbeat of a durable consumer that was set back tells so", heartbeat_of_one_set_back);
+    RUN("flow control acknowledges what the consumer delivered, not what is stored beyond it",
+        acknowledges_what_it_was_given);
     RUN("an expectation about many subjects takes several turns, and what is published behind it keeps its place",
         long_looks_wait);
     RUN("so many messages wait for it, and the next one is told so", waiting_is_bounded);

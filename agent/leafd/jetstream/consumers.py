@@ -42,6 +42,7 @@ from leafd.jetstream.subjects import SubjectSet
 from leafd.jetstream.versioning import (
     IDENTITY_HEADER,
     comparable,
+    has_header,
     header_value,
     static_consumer,
     stream_identity,
@@ -354,7 +355,7 @@ async def reset(call: Call, request: ResetRequest) -> dict[str, Any] | None:
     consumer = stream.consumers.get(call.name(3)) if stream else None
     if stream is None or consumer is None:
         return None
-    if header_value(call.header, IDENTITY_HEADER):
+    if has_header(call.header, IDENTITY_HEADER):
         call.reply_header = identity_header(stream)
     await _check_reset(call.context, stream, consumer.config, request.sequence)
     reached, state = await call.context.plane.consumer_reset(stream.id, consumer.id, request.sequence)

@@ -48,6 +48,11 @@ def header_value(header: bytes, name: bytes) -> bytes:
     return b""
 
 
+def has_header(header: bytes, name: bytes) -> bool:
+    """Whether a header is there, if only with an empty value."""
+    return any(line.startswith(name + b":") for line in header.split(b"\r\n")[1:])
+
+
 def check_level(header: bytes) -> None:
     """Refuses a request that needs more than this server can do."""
     wanted = header_value(header, REQUIRED_LEVEL_HEADER) if header else b""

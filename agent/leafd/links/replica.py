@@ -9,9 +9,10 @@ A request that reaches nobody costs little, so in the first seconds of an origin
 it is tried every other second, or less often where many slots wait; all of them at the same moments. A request that was
 heard and not answered, or refused, is repeated slowly. The position always comes from what is stored: the machine asks
 for last_sequence + 1, and the store drops what it has. A durable consumer, where the configuration names one, is set
-back instead of made; it acknowledges by flow control, whose replies wait for the disk here. What does not live here:
-messages (native/jetstream/ingest.c), sockets, subscriptions (replicas.py). Reference: tests/wire/jetstream.md, "Mirrors
-and sources".
+back instead of made; it acknowledges by flow control, whose replies wait for the disk here. It belongs to somebody, who
+may set it back or make it anew at any time: the plane then reports a gap, and the next answer tells whether it is still
+the same stream. What does not live here: messages (native/jetstream/ingest.c), sockets, subscriptions (replicas.py).
+Reference: tests/wire/jetstream.md, "Mirrors and sources".
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import math
 from enum import Enum
 from typing import Any, ClassVar, Final
 
-from leafd.gojson import INT, TEXT, JsonError, Nested, Struct, decode, wire
+from leafd.gojson import INT, TEXT, UINT64, JsonError, Nested, Struct, decode, wire
 from leafd.links.origin import Origin
 from leafd.records import dataclass
 
@@ -33,6 +34,8 @@ ANSWER_TIMEOUT_S: Final = 5.0
 ANSWER_TIMEOUT_MAX_S: Final = 30.0
 RETRY_S: Final = 1.0
 RETRY_MAX_S: Final = 30.0
+RESET_SPACING_S: Final = 2.0
+"""Between two starts from one durable consumer: two that want the same one do not set it back all the time."""
 LEVELS: Final = (5, 4, 0)
 """API levels to ask with: 5 knows stream identities, 4 knows `sourcing`, 0 is the form that servers before 2.14
 take."""
@@ -89,6 +92,8 @@ class Run:
     consumer: str
     last_sequence: int
     identity: str
+    behind: int = 0
+    """The origin sequence that a durable consumer was set back to: what it delivers is above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,15 @@ class CreatedConfig(Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class CreatedPosition(Struct):
+    """What is looked at of where the consumer is."""
+
+    go_name: ClassVar[str] = "SequenceInfo"
+
+    stream_seq: int = wire(UINT64, "stream_seq")
+
+
+@dataclass(frozen=True, slots=True)
 class Created(Struct):
     """What is looked at of the origin's answer to a consumer create."""
 
@@ -128,6 +142,7 @@ class Created(Struct):
     name: str = wire(TEXT, "name")
     error: CreateError | None = wire(Nested(CreateError), "error")
     config: CreatedConfig | None = wire(Nested(CreatedConfig), "config")
+    delivered: CreatedPosition | None = wire(Nested(CreatedPosition), "delivered")
 
 
 class Replica:
@@ -145,6 +160,7 @@ class Replica:
         self._failures = 0
         self._unheard = 0
         self._deadline_s = 0.0
+        self._started_s = -math.inf
 
     def __repr__(self) -> str:
         kind = "mirror" if self.slot.mirror else "source"
@@ -156,6 +172,11 @@ class Replica:
     def deadline_s(self) -> float:
         """When poll() has something to do; infinite while it runs."""
         return float("inf") if self.state is State.RUNNING else self._deadline_s
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether its durable consumer did not answer when it was asked last: it may not be there yet."""
+        return self.state is State.ASKING and self._failures > 0 and bool(self.slot.origin.durable)
 
     def kick(self, now_s: float) -> None:
         """A link came up: try at once, as if nothing had failed."""
@@ -169,6 +190,8 @@ class Replica:
         self.last_sequence = max(self.last_sequence, last_sequence)
         self.state = State.IDLE
         self._deadline_s = now_s + wait_s
+        if self.slot.origin.durable:
+            self._deadline_s = max(self._deadline_s, self._started_s + RESET_SPACING_S)
 
     def poll(self, now_s: float) -> list[Order]:
         """What to do now."""
@@ -211,12 +234,20 @@ class Replica:
             kind = "mirror" if self.slot.mirror else "source"
             text = f"stream {kind} consumer requires flow control ack policy"
             return self._refused(CreateError(400, ACK_CODES[self.slot.mirror], text), now_s)
+        orders: list[Order] = []
         if identity:
+            # Who sets a consumer back is not refused when the stream is another one (a mirror does not even ask).
+            if self.slot.origin.durable and not self.slot.mirror and self.identity not in ("", identity):
+                self.last_sequence = 0
+                orders.append(Forget())
             self.identity = identity
         self.error = None
         self._failures = self._unheard = 0
         self.state = State.RUNNING
-        return [Run(self._deliver, reply.name or self.slot.consumer, self.last_sequence, self.identity)]
+        self._started_s = now_s
+        behind = reply.delivered.stream_seq if reply.delivered is not None else 0
+        name = reply.name or self.slot.consumer
+        return [*orders, Run(self._deliver, name, self.last_sequence, self.identity, behind)]
 
     def _refused(self, error: CreateError, now_s: float) -> list[Order]:
         code = error.err_code
@@ -241,20 +272,24 @@ class Replica:
         self._failures = min(self._failures + 1, 16)
 
     def _ask(self) -> Ask:
-        if self.slot.origin.durable:
-            return Ask(self._number, self.slot.origin.reset_subject, b"", b"", self._deliver)
         level = LEVELS[self._level]
+        if self.slot.origin.durable:
+            header = b"" if self.slot.mirror else self._header(level)
+            return Ask(self._number, self.slot.origin.reset_subject, header, b"", self._deliver)
         name = self.slot.consumer if level else f"{self.slot.consumer}_{self._deliver.rpartition('.')[2]}"
         config = self._config(level, name)
-        header = b""
-        if level:
-            lines = [f"Nats-Required-Api-Level: {4 if self.slot.mirror else level}"]
-            if level >= 5 and not self.slot.mirror:
-                lines.append(f"Nats-Stream-Identity: {self.identity}")
-            header = ("NATS/1.0\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
+        header = self._header(level)
         request = {"stream_name": self.slot.origin.stream, "config": config, "action": ""}
         subject = self.slot.origin.create_subject(name)
         return Ask(self._number, subject, header, json.dumps(request, separators=(",", ":")).encode(), self._deliver)
+
+    def _header(self, level: int) -> bytes:
+        if not level:
+            return b""
+        lines = [f"Nats-Required-Api-Level: {4 if self.slot.mirror else level}"]
+        if level >= 5 and not self.slot.mirror:
+            lines.append(f"Nats-Stream-Identity: {self.identity}")
+        return ("NATS/1.0\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
 
     def _config(self, level: int, name: str) -> dict[str, Any]:
         slot, origin = self.slot, self.slot.origin

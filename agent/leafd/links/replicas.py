@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import trio
@@ -52,6 +53,7 @@ class ReplicaPlane(Protocol):
         slot: int,
         *,
         mirror: bool,
+        durable_behind: int | None,
         last_sequence: int,
         silence_ns: int,
         deliver_subject: str,
@@ -91,6 +93,7 @@ class _Active:
     replica: Replica
     consumer: str = ""
     reply: int = 0
+    probe: int = 0
     ingesting: bool = False
 
 
@@ -210,9 +213,23 @@ class Replicas:
         try:
             for order in active.replica.poll(now_s):
                 self._queue(active, order)
+            if active.replica.unanswered and not active.probe:
+                self._listen(active)
         except Exception as error:
             self._guard.caught("a mirror or source", error)
             active.replica.lost(0, now_s, UNEXPECTED_WAIT_S)
+
+    def _listen(self, active: _Active) -> None:
+        """A durable consumer that did not answer may be made at any time: what it delivers, if only a heartbeat, tells
+        that it is there. It is then set back, so that nothing of it is missed."""
+        slot = active.replica.slot
+
+        def heard(_message: t.Message) -> None:
+            self._drop_probe(active)
+            active.replica.kick(trio.current_time())
+            self._wake.set()
+
+        active.probe = self._plane.subscribe(slot.account, slot.origin.durable_deliver, heard)
 
     async def _work(self) -> None:
         """Orders are carried out one after the other, so that a stop is never overtaken by a start."""
@@ -243,6 +260,7 @@ class Replicas:
                     account=slot.account_name,
                     stream=slot.stream_name,
                 )
+                self._progress[(slot.stream, slot.origin.key)] = 0
                 self._job(lambda: self._plane.ingest_forget(slot.stream, slot.origin.key))
 
     async def _ask(self, active: _Active, order: Ask) -> None:
@@ -252,6 +270,7 @@ class Replicas:
 
         def answered(message: t.Message) -> None:
             self._drop_reply(active)
+            self._drop_probe(active)
             identity = _header(message.header, "Nats-Stream-Identity")
             for next_order in active.replica.answered(order.number, identity, message.payload, trio.current_time()):
                 self._queue(active, next_order)
@@ -277,12 +296,14 @@ class Replicas:
         if self._slots.get((slot.stream, slot.number)) is not active or active.replica.state is not State.RUNNING:
             return
         active.consumer = order.consumer
+        last_sequence = max(order.last_sequence, self._without_consumer(slot, order.identity))
         try:
             await self._plane.ingest_start(
                 slot.stream,
                 slot.number,
                 mirror=slot.mirror,
-                last_sequence=order.last_sequence,
+                durable_behind=order.behind if slot.origin.durable else None,
+                last_sequence=last_sequence,
                 silence_ns=SILENCE_NS,
                 deliver_subject=order.deliver,
                 consumer=order.consumer,
@@ -300,6 +321,16 @@ class Replicas:
         if order.identity and self._identities.get(key) != order.identity:
             self._identities[key] = order.identity
             await self._plane.record_put(key, order.identity.encode())
+
+    def _without_consumer(self, slot: Slot, identity: str) -> int:
+        """How far a source was that is now to use a durable consumer, by the consumers that were made for it: all of
+        that is stored, if it is still the same stream."""
+        if slot.mirror or not slot.origin.durable or not identity:
+            return 0
+        before = replace(slot, origin=replace(slot.origin, durable="", durable_deliver=""))
+        if self._identities.get(_identity_key(before)) != identity:
+            return 0
+        return self._progress.get((slot.stream, before.origin.key), 0)
 
     def _queue_restart(self, active: _Active, wait_s: float = 0.0) -> None:
         self._job(lambda: self._restart(active, wait_s))
@@ -337,6 +368,7 @@ class Replicas:
     def _end(self, key: tuple[int, int]) -> None:
         active = self._slots.pop(key)
         self._drop_reply(active)
+        self._drop_probe(active)
 
         async def end() -> None:
             self._delete_consumer(active)
@@ -349,6 +381,11 @@ class Replicas:
         if active.reply:
             self._plane.unsubscribe(active.replica.slot.account, active.reply)
             active.reply = 0
+
+    def _drop_probe(self, active: _Active) -> None:
+        if active.probe:
+            self._plane.unsubscribe(active.replica.slot.account, active.probe)
+            active.probe = 0
 
 
 def _identity_key(slot: Slot) -> bytes:

@@ -60,15 +60,62 @@ def test_a_durable_consumer_is_set_back() -> None:
     origin = replace(ORIGIN, durable="hub", durable_deliver="d.hub")
     assert origin.index == (f"ORDERS:{hash8('$JS.hub.API')}:C={hash8('hub')}", ">", ">")
     replica = Replica(replace(SLOT, origin=origin), 7, "")
-    assert replica.poll(0.0) == [Ask(1, "$JS.hub.API.CONSUMER.RESET.ORDERS.hub", b"", b"", "d.hub")]
+    header = b"NATS/1.0\r\nNats-Required-Api-Level: 5\r\nNats-Stream-Identity: \r\n\r\n"
+    assert replica.poll(0.0) == [Ask(1, "$JS.hub.API.CONSUMER.RESET.ORDERS.hub", header, b"", "d.hub")]
     assert replica.answered(1, "", json.dumps({"name": "hub", "config": {"ack_policy": "none"}}).encode(), 0.0) == []
     assert replica.error is not None
     assert replica.error["err_code"] == 10217
     assert replica.poll(0.5) == []
     (order,) = replica.poll(2.0)
     assert isinstance(order, Ask)
-    good = json.dumps({"name": "hub", "config": {"ack_policy": "flow_control"}}).encode()
-    assert replica.answered(order.number, "", good, 2.0) == [Run("d.hub", "hub", 7, "")]
+    assert replica.answered(order.number, "ID", RESET, 2.0) == [Run("d.hub", "hub", 7, "ID", 4)]
+
+
+RESET = json.dumps(
+    {"name": "hub", "config": {"ack_policy": "flow_control"}, "delivered": {"consumer_seq": 0, "stream_seq": 4}}
+).encode()
+
+
+def durable(identity: str = "", *, mirror: bool = False) -> Replica:
+    origin = replace(ORIGIN, durable="hub", durable_deliver="d.hub")
+    return Replica(replace(SLOT, origin=origin, mirror=mirror), 7, identity)
+
+
+def test_a_source_sees_by_its_durable_consumer_that_its_origin_was_made_anew() -> None:
+    """Another identity in the answer means another stream, of which nothing is stored. A mirror does not ask: it has
+    the origin's sequences."""
+    replica = durable("OLD")
+    (order,) = replica.poll(0.0)
+    assert isinstance(order, Ask)
+    assert b"Nats-Stream-Identity: OLD\r\n" in order.header
+    assert replica.answered(1, "NEW", RESET, 0.0) == [Forget(), Run("d.hub", "hub", 0, "NEW", 4)]
+
+    mirror = durable(mirror=True)
+    assert mirror.poll(0.0) == [Ask(1, "$JS.hub.API.CONSUMER.RESET.ORDERS.hub", b"", b"", "d.hub")]
+    assert mirror.answered(1, "", RESET, 0.0) == [Run("d.hub", "hub", 7, "", 4)]
+
+
+def test_an_older_origin_is_asked_for_its_durable_consumer_without_identity() -> None:
+    """API level 4 knows how to set a consumer back, and no identities."""
+    replica = durable()
+    replica.poll(0.0)
+    assert replica.answered(1, "", refused(10185), 0.0) == []
+    (order,) = replica.poll(0.0)
+    assert isinstance(order, Ask)
+    assert order.header == b"NATS/1.0\r\nNats-Required-Api-Level: 4\r\n\r\n"
+
+
+def test_two_that_want_the_same_durable_consumer_set_it_back_every_other_second() -> None:
+    """Each start takes the consumer away from the other one, which sees a gap at once."""
+    replica = durable()
+    replica.poll(0.0)
+    replica.answered(1, "", RESET, 0.1)
+    replica.lost(8, 0.2)
+    assert replica.deadline_s == 2.1
+    replica.poll(2.1)
+    replica.answered(2, "", RESET, 2.2)
+    replica.lost(9, 60.0)
+    assert replica.deadline_s == 60.0
 
 
 def test_first_start_takes_everything() -> None:

@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ class FakePlane:
     async def publish_counted(
         self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
     ) -> int:
-        self.requests.append((trio.current_time(), subject, json.loads(payload), reply))
+        self.requests.append((trio.current_time(), subject, json.loads(payload or b"{}"), reply))
         return int(self.reachable)
 
     def publish(
@@ -73,6 +74,7 @@ class FakePlane:
         slot: int,
         *,
         mirror: bool,
+        durable_behind: int | None,
         last_sequence: int,
         silence_ns: int,
         deliver_subject: str,
@@ -81,7 +83,7 @@ class FakePlane:
         transforms: Iterable[tuple[str, str]] = (),
     ) -> None:
         self.fail_if_broken("start")
-        parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source}
+        parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source, "behind": durable_behind}
         self.calls.append(("start", stream, slot, parts))
 
     async def ingest_stop(self, stream: int, slot: int) -> None:
@@ -162,6 +164,50 @@ async def test_a_new_source_asks_and_starts(plane: FakePlane, replicas: Replicas
     assert start[3]["last_sequence"] == 7
     assert start[3]["source"] == t.IngestSource("ORDERS:bTMUkJQk", ">", ">", "ID", "ORDERS:bTMUkJQk > >")
     assert plane.calls[1][0] == "record"
+
+
+DURABLE = replace(SLOT, origin=replace(ORIGIN, durable="hub", durable_deliver="d.hub"))
+RESET = {"name": "hub", "config": {"ack_policy": "flow_control"}, "delivered": {"stream_seq": 4}}
+
+
+@on_mock_clock
+async def test_a_durable_consumer_that_is_made_later_is_taken_up_when_it_delivers(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """One that is not there does not answer. What comes to its deliver subject tells of it, however long the next
+    request is off."""
+    replicas.set_slots(10, [DURABLE])
+    await trio.sleep(40)
+    before = len(plane.requests)
+    (heard,) = [handler for subject, handler in plane.handlers.values() if subject == "d.hub"]
+    heard(t.Message(1, 2, 5, 2, "d.hub", "", b"NATS/1.0 100 Idle Heartbeat\r\n\r\n", b""))
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(plane.requests) == before + 1
+    plane.answer(RESET)
+    await trio.testing.wait_all_tasks_blocked()
+
+    assert (plane.calls[-1][0], plane.calls[-1][3]["behind"]) == ("start", 4)
+    assert "d.hub" not in {subject for subject, _ in plane.handlers.values()}
+
+
+@on_mock_clock
+async def test_a_source_that_gets_a_durable_consumer_goes_on_where_it_was(plane: FakePlane, replicas: Replicas) -> None:
+    """Of the same stream nothing is taken twice; of one that was made anew, everything."""
+    identity = b"NATS/1.0\r\nNats-Stream-Identity: ID\r\n\r\n"
+    replicas.set_slots(10, [SLOT])
+    await trio.testing.wait_all_tasks_blocked()
+    plane.answer({"name": "c"}, identity)
+    await trio.testing.wait_all_tasks_blocked()
+    plane.sequence = 41
+    for header, last_sequence in ((identity, 41), (b"NATS/1.0\r\nNats-Stream-Identity: NEW\r\n\r\n", 0)):
+        replicas.set_slots(10, [])
+        replicas.set_slots(10, [DURABLE])
+        await trio.testing.wait_all_tasks_blocked()
+        plane.sequence = 0
+        plane.answer(RESET, header)
+        await trio.testing.wait_all_tasks_blocked()
+        started = [call[3] for call in plane.calls if call[0] == "start"]
+        assert started[-1]["last_sequence"] == last_sequence
 
 
 @on_mock_clock

@@ -74,6 +74,7 @@ async def slots_from_start_to_end(plane: Any) -> Any:
             STREAM,
             SLOT,
             mirror=False,
+            durable_behind=None,
             last_sequence=7,
             silence_ns=10**10,
             deliver_subject="_R_.x",
