@@ -371,7 +371,9 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * (another number: an op that came without CONNECT), arg = 1: it is admitted already, by a KNOW, payload = JSON or
  * text */
 #define EVENT_LINE 2
-#define EVENT_CLOSED 3 /* target = connection, code = CLOSE_*, payload = text, header = carried_t */
+/* target = connection, code = CLOSE_*, payload = text, header = carried_t, reply = the first of its subscriptions, as
+ * subscription_row_t and texts (not of a link) */
+#define EVENT_CLOSED 3
 /* target = subscription, account, arg = connection it came from (0 = inside), arg2 = its kind, code = that connection's
  * own account, token = for plane_repay; subject, reply, header, payload */
 #define EVENT_MESSAGE 4

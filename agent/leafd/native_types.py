@@ -489,6 +489,8 @@ class Closed:
     subscriptions: int = 0
     rtt_ns: int = 0
     last_wall_ns: int = 0
+    rows: bytes = b""
+    """The first of its subscriptions, for subscription_rows()."""
 
 
 @dataclass(frozen=True, slots=True)

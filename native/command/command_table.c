@@ -109,7 +109,7 @@ static const plane_event_row_t event_rows[] = {
     EVENT(SECURED,       "connection=target flags=code version=arg size=arg2 cipher=subject certificate=payload:bytes"
                          " chain=header:bytes"),
     EVENT(PROXIED,       "connection=target peer=subject fault=payload:log"),
-    EVENT(CLOSED,        "connection=target reason=code text=payload:log carried=header:carried_t"),
+    EVENT(CLOSED,        "connection=target reason=code text=payload:log carried=header:carried_t rows=reply:bytes"),
     EVENT(MESSAGE,       "subscription=target account=account connection=arg connection_kind=arg2 subject=subject"
                          " reply=reply header=header:bytes payload=payload:bytes payer=code credit=token"),
     EVENT(DONE,          "token=token status=status arg=arg arg2=arg2 subject=subject:bytes header=header:bytes"

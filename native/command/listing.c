@@ -23,41 +23,6 @@
 #define SLICE_BUCKETS 4096u
 #define ROWS_BYTES_MAX (16u << 20)
 
-static status_t add_row(buffer_t *rows, const subscription_t *one) {
-    subscription_row_t row = {
-        .messages = one->delivered,
-        .max = one->max,
-        .subject_size = one->target.subject.size,
-        .queue_size = one->target.queue.size,
-        .sid_size = one->sid_size,
-    };
-    uint8_t *place;
-    uint64_t size = sizeof(row) + (uint64_t)row.subject_size + row.queue_size + row.sid_size;
-    status_t status = buffer_reserve(rows, size, &place);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    memcpy(place, &row, sizeof(row));
-    place += sizeof(row);
-    memcpy(place, one->target.subject.at, row.subject_size);
-    if (row.queue_size != 0) {
-        memcpy(place + row.subject_size, one->target.queue.at, row.queue_size);
-    }
-    memcpy(place + row.subject_size + row.queue_size, one->sid, row.sid_size);
-    rows->size += size;
-    return STATUS_OK;
-}
-
-static status_t add_bucket(buffer_t *rows, const subscription_t *one) {
-    status_t status = STATUS_OK;
-    for (; status == STATUS_OK && one != NULL; one = one->next) {
-        if ((one->flags & SUBSCRIPTION_DEAD) == 0) {
-            status = add_row(rows, one);
-        }
-    }
-    return status;
-}
-
 void command_subscriptions(plane_t *plane, const plane_command_t *command, peer_t *peer) {
     const subscription_table_t *table = &peer->table;
     buffer_t rows;
@@ -67,7 +32,7 @@ void command_subscriptions(plane_t *plane, const plane_command_t *command, peer_
     uint64_t end = at < table->size ? at + SLICE_BUCKETS : at;
     end = end < table->size ? end : table->size;
     for (; status == STATUS_OK && at < end && rows.size < SLICE_BYTES; at++) {
-        status = add_bucket(&rows, table->buckets[at]);
+        status = subscription_rows(&rows, table->buckets[at]);
     }
     if (status == STATUS_OK) {
         command_answer(plane, command, STATUS_OK, at < table->size ? at : 0, table->size,

@@ -1,4 +1,4 @@
-/* account.c: accounts, and subscriptions of every kind: made, found, marked dead, swept.
+/* account.c: accounts, and subscriptions of every kind: made, found, marked dead, swept, listed.
  *
  * A subscription is in three places: its owner's table (a client's by sid, a leaf's by subject and queue, control's by
  * id), the account's routing domain, and, through interest.c, in what leaf links are told. subscription_add and the
@@ -9,6 +9,7 @@
 #include "plane/account.h"
 
 #include "base/abi_types.h"
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/copies.h"
@@ -313,4 +314,41 @@ void sink_remove(plane_t *plane, sink_t *sink) {
     route_remove(sink->account->route, &sink->target);
     sink->in = false;
     plane->interest_changed = true;
+}
+
+/* ---- rows of a report -------------------------------------------------------------------------------------------- */
+
+static status_t add_row(buffer_t *rows, const subscription_t *one) {
+    subscription_row_t row = {
+        .messages = one->delivered,
+        .max = one->max,
+        .subject_size = one->target.subject.size,
+        .queue_size = one->target.queue.size,
+        .sid_size = one->sid_size,
+    };
+    uint8_t *place;
+    uint64_t size = sizeof(row) + (uint64_t)row.subject_size + row.queue_size + row.sid_size;
+    status_t status = buffer_reserve(rows, size, &place);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    memcpy(place, &row, sizeof(row));
+    place += sizeof(row);
+    memcpy(place, one->target.subject.at, row.subject_size);
+    if (row.queue_size != 0) {
+        memcpy(place + row.subject_size, one->target.queue.at, row.queue_size);
+    }
+    memcpy(place + row.subject_size + row.queue_size, one->sid, row.sid_size);
+    rows->size += size;
+    return STATUS_OK;
+}
+
+status_t subscription_rows(buffer_t *rows, const subscription_t *one) {
+    status_t status = STATUS_OK;
+    for (; status == STATUS_OK && one != NULL; one = one->next) {
+        if ((one->flags & SUBSCRIPTION_DEAD) == 0) {
+            status = add_row(rows, one);
+        }
+    }
+    return status;
 }

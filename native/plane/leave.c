@@ -73,7 +73,8 @@ static event_entry_t *closed_event(peer_t *peer) {
                                .rtt_ns = peer->rtt_ns,
                                .last_wall_ns = peer->last_wall_ns};
     event_entry_t *entry =
-        event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, bytes_of(&carried, sizeof(carried)), peer->close_text);
+        event_new(EVENT_CLOSED, BYTES_NONE, bytes_of(peer->rows_at_end.at, (uint32_t)peer->rows_at_end.size),
+                  bytes_of(&carried, sizeof(carried)), peer->close_text);
     if (entry == NULL) {
         entry = peer->farewell;
         peer->farewell = NULL;
@@ -107,6 +108,7 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     subscription_table_free(&peer->table);
     permissions_free(peer->permissions);
     free(peer->queues);
+    buffer_free(&peer->rows_at_end);
     peer_undescribe(peer);
     bytes_release(&peer->after_pong);
     bytes_release(&peer->cluster);

@@ -33,6 +33,9 @@
 #include "wire/op.h"
 #include "wire/parse.h"
 
+#define ROWS_BYTES 1024u   /* of a connection's subscriptions, kept for reports of those that have gone */
+#define ROWS_BUCKETS 4096u /* looked at for them */
+
 peer_t *peer_find(plane_t *plane, uint64_t id) {
     peer_t *peer = table_find(&plane->peers, id);
     return peer == NULL || peer->state == PEER_DOOMED ? NULL : peer;
@@ -95,6 +98,7 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
         return NULL;
     }
     peer->id = plane->next_peer;
+    buffer_init(&peer->rows_at_end, ROWS_BYTES);
     peer->kind = kind & ~(uint32_t)(LISTEN_WEB | LISTEN_WELCOME);
     peer->welcomed = (kind & LISTEN_WELCOME) != 0;
     peer->protocol = (kind & LISTEN_WEB) != 0 ? &protocol_http : protocol_of(plane, peer->kind);
@@ -428,10 +432,20 @@ void peer_chores(plane_t *plane, peer_t *peer) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
+/* What reports show of it later: the first of its subscriptions. */
+static void keep_rows(peer_t *peer) {
+    const subscription_table_t *table = &peer->table;
+    status_t status = peer->protocol->link ? STATUS_FULL : STATUS_OK;
+    for (uint32_t at = 0; status == STATUS_OK && at < table->size && at < ROWS_BUCKETS; at++) {
+        status = subscription_rows(&peer->rows_at_end, table->buckets[at]);
+    }
+}
+
 static void peer_end(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
     peer_look(plane, peer);
     peer->state = PEER_DOOMED;
     peer->subscriptions_at_end = peer->table.count - peer->dead_count;
+    keep_rows(peer);
     peer->close_reason = reason;
     peer->close_text = bytes_copy(text);
     peer->next_doomed = plane->doomed;

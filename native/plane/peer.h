@@ -76,6 +76,7 @@ struct peer {
     uint32_t max_subscriptions;
     uint32_t dead_count; /* subscriptions in table that wait for the sweep */
     uint32_t subscriptions_at_end;
+    buffer_t rows_at_end; /* the first of them */
     account_t *account;
     permissions_t *permissions; /* NULL: everything is allowed */
     subscription_table_t table;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/abi_types.h"
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
 #include "route/route.h"
@@ -84,6 +85,8 @@ LEAF_MUST_USE status_t subscription_add(plane_t *plane, account_t *account, subs
 void subscription_kill(plane_t *plane, subscription_t *subscription); /* at the end of the tick */
 void subscription_sweep(plane_t *plane);
 void subscription_table_free(subscription_table_t *table);
+/* Adds those of a bucket that live, as subscription_row_t and texts. */
+LEAF_MUST_USE status_t subscription_rows(buffer_t *rows, const subscription_t *bucket);
 LEAF_MUST_USE status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject,
                                 void *object);
 void sink_remove(plane_t *plane, sink_t *sink);

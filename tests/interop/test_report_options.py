@@ -44,7 +44,8 @@ QUERIES = (
     "/connz?cid=1000000",
     "/connz?acc=A", "/connz?acc=A&auth=true", "/connz?user=a&auth=1", "/connz?user=nobody", "/connz?mqtt_client=x",
     "/connz?offset=1", "/connz?offset=100", "/connz?limit=1", "/connz?limit=-1", "/connz?limit=x", "/connz?offset=x",
-    "/connz?cid=x", "/connz?state=closed&acc=A&auth=1", "/connz?state=closed&acc=B",
+    "/connz?cid=x", "/connz?state=closed&acc=A&auth=1", "/connz?state=closed&acc=B", "/connz?state=closed&subs=1",
+    "/connz?state=closed&subs=detail",
     "/subsz", "/subsz?subs=maybe", "/subsz?limit=x", "/subsz?test=a.*", "/subsz?offset=x", "/subscriptionsz",
     "/leafz", "/leafz?subs=1", "/leafz?subs=maybe", "/leafz?acc=A",
     "/routez", "/routez?subs=1", "/routez?subs=detail", "/gatewayz", "/gatewayz?accs=1", "/gatewayz?gw_name=x",
@@ -105,6 +106,7 @@ async def work(server: servers.Server) -> list[Client]:
         stay.append(client)
     for number, user in enumerate("aaba"):
         client = await nats.connect(server.url, user=user, password=user, name=f"goes{number}")
+        await client.subscribe("down", queue="q")
         await client.publish("x", b"12345")
         await client.flush()
         await client.close()

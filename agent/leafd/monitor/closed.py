@@ -69,6 +69,8 @@ class Gone:
     in_bytes: int
     out_bytes: int
     subscriptions: int
+    rows: bytes
+    """The first of its subscriptions, for native_types.subscription_rows()."""
     pending_bytes: int = 0
 
 
@@ -81,7 +83,7 @@ def gone(
         event.connection, link, peer, account, user[:TEXT_MAX],
         {name: value[:TEXT_MAX] if isinstance(value, str) else value for name, value in told.items()},
         opened_ns, max(event.last_wall_ns, opened_ns), now_ns, reason(event), event.rtt_ns,
-        event.in_msgs, event.out_msgs, event.in_bytes, event.out_bytes, event.subscriptions,
+        event.in_msgs, event.out_msgs, event.in_bytes, event.out_bytes, event.subscriptions, event.rows,
     )  # fmt: skip
 
 

@@ -121,7 +121,8 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
         elif (client := facts.clients.get(row.connection)) is not None and client.account is not None:
             shown.append(_client(row, client, client.account.name, auth))
     report = facts.head()
-    if listed and not await subscriptions.add(facts.plane, shown, detail=detail):
+    gone = {row.connection: row for row in found if isinstance(row, Gone)}
+    if listed and not await subscriptions.add(facts.plane, shown, gone, detail=detail):
         report["subscriptions_cut"] = subscriptions.ROWS_MAX
     return report | {
         "num_connections": len(shown),

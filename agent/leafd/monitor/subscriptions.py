@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.config.schema.sharing import is_subset
+from leafd.monitor.closed import Gone
 from leafd.monitor.facts import Facts
 from leafd.monitor.options import flag
 from leafd.monitor.rooms import PlaneFacts
@@ -34,16 +35,24 @@ async def of(plane: PlaneFacts, connection: int) -> list[t.SubscriptionRow]:
     return await _of(plane, connection, ROWS_MAX, Pause())
 
 
-async def add(plane: PlaneFacts, connections: Iterable[dict[str, Any]], *, detail: bool) -> bool:
-    """Adds its subscriptions to each connection of a report; False when there were too many to list all."""
+async def add(
+    plane: PlaneFacts, connections: Iterable[dict[str, Any]], ended: Mapping[int, Gone], *, detail: bool
+) -> bool:
+    """Adds its subscriptions to each connection of a report; False when there were too many to list all. ended: those
+    of them that have gone."""
     pause, left = Pause(), ROWS_MAX
     for connection in connections:
         if not connection["subscriptions"]:
             continue
-        rows = await _of(plane, connection["cid"], left + 1, pause)
+        gone = ended.get(connection["cid"])
+        if gone is None:
+            rows, about = await _of(plane, connection["cid"], left + 1, pause), dict[str, str]()
+        else:
+            rows = list(t.subscription_rows(gone.rows))
+            about = {"account": gone.account, "account_tag": gone.account}
         shown = rows[:left]
         if detail:
-            connection["subscriptions_list_detail"] = [_detail(row, connection) for row in shown]
+            connection["subscriptions_list_detail"] = [about | _detail(row, connection) for row in shown]
         else:
             connection["subscriptions_list"] = [row.subject for row in shown]
         if len(rows) > left:
