@@ -55,6 +55,14 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_leaf.py::test_mirror_brings_commands_down_over_a_killed_hub",
         "unit/links/test_replica.py::test_a_link_that_returns_ends_every_wait",
     ),
+    "A mirror or source whose consumer is reset": (
+        "wire/jetstream/source-durable-reset.wire",
+        "interop/test_durable_copies.py::test_a_copy_of_a_durable_consumer_has_each_message_once",
+    ),
+    "A source that is given a consumer goes on": (
+        "unit/links/test_replicas.py::test_a_source_that_gets_a_durable_consumer_goes_on_where_it_was",
+        "interop/test_durable_copies.py::test_a_copy_of_a_durable_consumer_has_each_message_once",
+    ),
     "Stored records carry checksums": ("crash/test_damage.py::test_damage_loses_nothing_and_is_told",),
     # ---- who uses the JetStream API
     "A stream that is deleted and made again": (f"{NAMED}test_a_stream_that_is_made_again_at_once",),
