@@ -89,6 +89,8 @@ void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out
 /* One bounded step of counting the messages that are left. True: the count is known, and a snapshot is cheap. Nothing
  * is delivered before that, so the count is as of that moment, and the count of each delivery follows from it. */
 bool consumer_counted(consumer_t *consumer);
+/* The answer to its creation waits for that count: its client knows of it only then, and its inactivity begins then. */
+void consumer_await(consumer_t *consumer);
 void consumer_set_owner(consumer_t *consumer, void *owner);
 void *consumer_owner(const consumer_t *consumer);
 const consumer_setup_t *consumer_setup(const consumer_t *consumer);

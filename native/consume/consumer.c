@@ -216,7 +216,17 @@ static bool count_step(consumer_t *consumer, uint32_t budget) {
 }
 
 bool consumer_counted(consumer_t *consumer) {
-    return count_step(consumer, COUNT_BUDGET);
+    if (!count_step(consumer, COUNT_BUDGET)) return false;
+    if (consumer->awaited) {
+        consumer->awaited = false;
+        consumer->active_ns = consumer->consume->now.mono_ns;
+        consumer_arm(consumer, consumer->active_ns);
+    }
+    return true;
+}
+
+void consumer_await(consumer_t *consumer) {
+    consumer->awaited = true;
 }
 
 uint64_t consumer_left(consumer_t *consumer) {
@@ -450,6 +460,7 @@ static int64_t inactive_due(const consumer_t *consumer) {
     if (threshold <= 0 || (consumer_is_push(consumer) && consumer->push.active)) return NEVER;
     return time_after(consumer->active_ns, threshold);
 }
+    if (consumer->awaited) return NEVER;
 
 /* True when the consumer was really not used for the whole threshold. A client that holds unacknowledged messages may
  * still be working on them. */

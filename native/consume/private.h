@@ -91,6 +91,7 @@ struct consumer {
     uint64_t looked; /* in which look-up of the group's index it was asked last */
     uint64_t left;   /* matching messages not delivered yet, valid when left_known */
     bool left_known;
+    bool awaited;         /* somebody waits for that count before the consumer is used */
     store_tally_t *tally; /* that count, while it is being made */
     survey_t *survey;     /* where to start, while that is being looked for; the cursor stands before all that may be */
     bool filter_all;      /* no filter at all */

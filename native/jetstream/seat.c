@@ -397,6 +397,7 @@ void seat_put(js_t *js, const plane_command_t *command, stream_t *stream) {
         return;
     }
     js->more = true;
+    consumer_await(seat->consumer);
     answer_state(js, command, seat, true, 0);
 }
 

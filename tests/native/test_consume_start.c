@@ -228,6 +228,26 @@ static void filter_update(void) {
     EXPECT_DELIVERY("in <- s.2 | $JS.ACK.S.c.1.2.1.");
 }
 
+/* Its creation is answered when what is left for it has been counted: nobody can ask for anything before. */
+static void counting_is_no_inactivity(void) {
+    rig_start(0);
+    rig_publish_many("s", 2);
+    rig.stream->tally_steps = 3;
+    consumer_setup_t setup = rig_setup("e");
+    setup.config.inactive_threshold_ns = 5 * SECOND;
+    consumer_t *consumer = rig_add(&setup);
+    consumer_await(consumer);
+    CHECK(!consumer_counted(consumer));
+    rig_pass(60 * SECOND);
+    EXPECT_NOTHING();
+    while (!consumer_counted(consumer)) {
+    }
+    rig_pass(4 * SECOND);
+    EXPECT_NOTHING();
+    rig_pass(2 * SECOND);
+    EXPECT("gone 1 7");
+}
+
 int main(void) {
     RUN("each deliver policy starts where nats-server starts, with the exact number pending", policies);
     RUN("an empty stream starts at 1 whatever the policy", empty_stream);
@@ -243,5 +263,7 @@ int main(void) {
     RUN("a count that a corrupt message made wrong is right again at the end of the stream", counts_heal);
     RUN("changed filters are counted anew", filter_update);
     rig_end();
+    RUN("an ephemeral's inactivity begins when its creation is answered, however long counting takes",
+        counting_is_no_inactivity);
     return TEST_RESULT();
 }
