@@ -30,9 +30,6 @@
 #define STORE_MESSAGE_MAX (UINT32_C(32) << 20)
 #define STREAM_PROMISE 768 /* bytes that closing a batch needs for one touched stream */
 #define STORE_STEP 4096    /* messages that one step of background work removes or looks at */
-/* what one look at every stream removes or fires, of all streams together: */
-#define LOOK_STEPS 1024
-#define LOOK_STEPS_SCHEDULE 16 /* about two milliseconds; the rest has its turn behind others' messages */
 
 /* An op that was journaled by an earlier process and found no room in LMDB at the start. */
 typedef struct adoptee {
@@ -80,7 +77,7 @@ struct store_stream {
     /* of the first message, when first_known */
     bool first_known;
     bool first_open;
-    uint32_t removal_steps; /* over deleted ones, in the last removal */
+    uint32_t removal_steps; /* beyond one, in the last removal: over deleted ones, for a subject that was not cached */
     int64_t first_ts;
     int64_t first_born;
     /* batch book-keeping */

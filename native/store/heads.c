@@ -171,6 +171,7 @@ head_entry_t *heads_add(heads_t *heads, uint32_t stream, bytes_t subject, uint64
         }
     }
     heads->free_list = entry->next_free;
+    heads->added++;
     *entry = (head_entry_t){
         .hash = hash, .stream = stream, .size = subject.size, .index = index, .used = true, .text = text};
     if (subject.size > 0) {
@@ -185,8 +186,13 @@ bool heads_mark(heads_t *heads, head_entry_t *entry) {
         return false;
     }
     entry->dirty = true;
-    entry->next_dirty = heads->dirty_first;
-    heads->dirty_first = entry->index;
+    entry->next_dirty = HEADS_NONE;
+    if (heads->dirty_first == HEADS_NONE) {
+        heads->dirty_first = entry->index;
+    } else {
+        entry_at(heads, heads->dirty_last)->next_dirty = entry->index;
+    }
+    heads->dirty_last = entry->index;
     heads->dirty_count++;
     return true;
 }
@@ -211,6 +217,7 @@ void heads_forget(heads_t *heads, uint32_t stream) {
             entry->dirty = false;
             heads->dirty_count--;
         } else {
+            heads->dirty_last = entry->index;
             from = &entry->next_dirty;
         }
     }

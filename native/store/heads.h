@@ -49,8 +49,10 @@ typedef struct heads {
     uint32_t max;       /* a multiple of HEADS_SLAB, at most HEADS_MAX */
     uint32_t free_list; /* through next_free */
     uint32_t hand;
-    uint32_t dirty_first;
+    uint32_t dirty_first; /* the one that was marked first */
+    uint32_t dirty_last;
     uint32_t dirty_count;
+    uint64_t added; /* ever */
 } heads_t;
 
 /* memory_max: of the entries, 0 = HEADS_MAX of them. */
@@ -65,7 +67,7 @@ head_entry_t *heads_find(heads_t *heads, uint32_t stream, bytes_t subject, uint6
 head_entry_t *heads_add(heads_t *heads, uint32_t stream, bytes_t subject, uint64_t hash);
 /* true: it was clean before. */
 bool heads_mark(heads_t *heads, head_entry_t *entry);
-/* Takes one off the dirty list, NULL when there is none. */
+/* Takes the one that was marked first off the dirty list, NULL when there is none. */
 head_entry_t *heads_take_dirty(heads_t *heads);
 void heads_remove(heads_t *heads, head_entry_t *entry); /* not a dirty one */
 /* Forgets all of a stream; dirty ones as well. */

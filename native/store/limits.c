@@ -48,7 +48,7 @@ bool store_first_settled(const store_stream_t *stream) {
 }
 
 /* The first message is gone: the next one that lives is first now. Returns the steps over deleted ones. */
-static uint64_t advance_first(store_stream_t *stream, uint64_t gone) {
+static uint32_t advance_first(store_stream_t *stream, uint64_t gone) {
     uint32_t steps = FIRST_STEPS;
     stream->first_known = false;
     stream->first_open = stream->messages > 0;
@@ -60,7 +60,7 @@ static uint64_t advance_first(store_stream_t *stream, uint64_t gone) {
     if (stream->first_open) {
         stream->store->background_at = stream->store->now_mono;
     }
-    return number_less(FIRST_STEPS - steps, 1);
+    return (uint32_t)number_less(FIRST_STEPS - steps, 1);
 }
 
 /* Where a link is to lead: over those that lie behind it, or a row of deletions would be gone over one by one. */
@@ -109,13 +109,10 @@ static status_t newest_below(store_stream_t *stream, const found_t *found, head_
         write_link(stream, &nearest, before.message.previous);
         return STATUS_AGAIN;
     }
-    uint64_t at = found->seq;
-    while (status != STATUS_OK && at > head.first && message_back(stream, at - 1, &before) == STATUS_OK) {
-        bool its = before.sound && bytes_equal(before.message.subject, found->message.subject);
-        status = its ? STATUS_OK : status;
-        at = before.seq;
+    if (status != STATUS_OK) {
+        return newest_by_search(stream, found, head.first, seq);
     }
-    *seq = status == STATUS_OK ? before.seq : head.first;
+    *seq = before.seq;
     return STATUS_OK;
 }
 
@@ -142,6 +139,7 @@ static status_t leave_head(store_stream_t *stream, const found_t *found, bool ol
     } else {
         *link = true;
     }
+    stream->removal_steps += (uint32_t)number_less(NEWEST_STEPS - steps, 1);
     entry = head_fetch(stream, found->message.subject);
     if (entry != NULL) {
         entry->head = head;
@@ -154,7 +152,11 @@ bool message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
     store_t *store = stream->store;
     uint64_t bytes = found->sound ? stream_message_bytes(stream, &found->message) : 0;
     bool link;
-    if (leave_head(stream, found, oldest, &link) == STATUS_AGAIN) {
+    uint64_t loads = store->heads.added;
+    stream->removal_steps = 0;
+    status_t left = leave_head(stream, found, oldest, &link);
+    stream->removal_steps += LOAD_STEPS * (uint32_t)(store->heads.added - loads);
+    if (left == STATUS_AGAIN) {
         return false;
     }
     stream_touch(stream);
@@ -166,9 +168,8 @@ bool message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
     bytes = bytes > stream->bytes || stream->messages == 0 ? stream->bytes : bytes;
     stream->bytes -= bytes;
     store->bytes -= bytes;
-    stream->removal_steps = 0;
     if (found->seq == stream->first_seq || stream->messages == 0) {
-        stream->removal_steps = (uint32_t)advance_first(stream, found->seq);
+        stream->removal_steps += advance_first(stream, found->seq);
     } else {
         write_deletion(stream, found, link);
     }
@@ -187,11 +188,9 @@ bool message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
 
 /* Of the steps that a look at what is due may make; those over deleted messages count, too. false: as above */
 static bool remove_counted(store_stream_t *stream, const found_t *found, uint32_t *steps) {
-    if (!message_remove(stream, found, true)) {
-        return false;
-    }
+    bool gone = message_remove(stream, found, true);
     *steps = (uint32_t)number_less(*steps, stream->removal_steps);
-    return true;
+    return gone;
 }
 
 /* ---- what a new message may take out ----------------------------------------------------------------------------- */
@@ -380,8 +379,10 @@ static bool thin(store_stream_t *stream, uint32_t *steps) {
         if (status != STATUS_OK) {
             break;
         }
-        if (found.sound && head_look(stream, found.message.subject, &head) && head.count > most
-            && !remove_counted(stream, &found, steps)) {
+        uint64_t loads = stream->store->heads.added;
+        bool over = found.sound && head_look(stream, found.message.subject, &head) && head.count > most;
+        *steps = (uint32_t)number_less(*steps, LOAD_STEPS * (stream->store->heads.added - loads));
+        if (over && !remove_counted(stream, &found, steps)) {
             return false;
         }
         stream->thin_at = found.seq + 1;
@@ -472,7 +473,7 @@ static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq) {
 /* Firing a schedule is a message put together and stored, and a look at its pattern. A marker is stored, too. */
 static void steps_spend(const store_stream_t *stream, uint32_t *steps, uint64_t seq) {
     uint32_t cost = (seq & EXPIRY_SCHEDULE) != 0 ? LOOK_STEPS_SCHEDULE : stream->config.marker_ttl_ns > 0 ? 4 : 1;
-    *steps -= cost < *steps ? cost : *steps;
+    *steps = (uint32_t)number_less(*steps, cost + stream->removal_steps);
 }
 
 static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
@@ -497,6 +498,7 @@ static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *st
         stream->expiry_done = expires;
         stream->expiry_done_seq = seq;
         any = true;
+    stream->removal_steps = 0;
     }
     stream->expiry_next = expires;
     if (any) {

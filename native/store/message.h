@@ -35,6 +35,9 @@ void found_out(const found_t *found, stored_message_t *out);
 #define LIMIT_OWN 64      /* steps of a message for its subject's limit (own, below) */
 #define LIMIT_OWN_GROUP 8 /* of one in a group */
 #define LIMIT_OWN_REST 8  /* for the stream's limits: each is a removal, as a rule */
+/* what one look at every stream removes or fires, of all streams together: */
+#define LOOK_STEPS 1024
+#define LOOK_STEPS_SCHEDULE 16 /* about two milliseconds; the rest has its turn behind others' messages */
 /* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. false: not in this turn, since
  * very many deleted ones lie between it and the one before it on its subject; each call goes over some of them. */
 bool message_remove(store_stream_t *stream, const found_t *found, bool oldest);

@@ -1,11 +1,12 @@
 /* purge.c: messages out by request: one by sequence, or many by subject, sequence and keep, in steps, of which each
  * goes on where the one before stopped. */
 #include "base/check.h"
+#include "base/number.h"
 #include "text/subject.h"
 #include "store/message.h"
 #include "store/overlay.h"
 
-#define PURGE_STEP 1024 /* messages that one step takes out or looks at */
+#define PURGE_STEP 1024 /* messages that one step takes out or looks at, fewer if each has another subject */
 #define CHAIN_MAX 256   /* messages of one subject that are gone through back its chain */
 #define CHAIN_COST 8    /* when a step back is shorter than so many forward */
 
@@ -127,6 +128,7 @@ static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t
             purge->at = found.seq;
             return false;
         }
+        budget = (uint32_t)number_less(budget, stream->removal_steps);
         ++*purged;
     }
     return true;

@@ -2,12 +2,15 @@
  * pattern. Heads change in append.c and limits.c through head_change. All subjects in order: walk.c; counts: tally.c.
  */
 #include "base/check.h"
+#include "base/number.h"
 #include "text/subject.h"
 #include "store/message.h"
 #include "store/overlay.h"
 
-#define BACK_SCAN 256   /* messages looked at from the end before a wildcard's subjects are gone through */
-#define BACK_STEPS 1024 /* with the deleted ones between them */
+#define DIRTY_MAX 4096              /* heads that wait for the end of the batch */
+#define NAMES_BYTES_MAX (64u << 20) /* of one slice's subjects */
+#define BACK_SCAN 256               /* messages looked at from the end before a wildcard's subjects are gone through */
+#define BACK_STEPS 1024             /* with the deleted ones between them */
 
 static uint64_t head_promise(bytes_t subject) {
     return op_size(4 + (subject.size < KEY_TEXT_MAX ? subject.size : KEY_TEXT_MAX), head_size(subject));
@@ -61,9 +64,6 @@ head_entry_t *head_fetch(store_stream_t *stream, bytes_t subject) {
     if (entry != NULL) {
         return entry;
     }
-    if (heads->dirty_count > heads->max / 2) {
-        heads_settle(stream->store);
-    }
     head_t head = {0};
     bool known = head_load(stream, subject, &head);
     entry = heads_add(heads, stream->id, subject, hash);
@@ -73,27 +73,39 @@ head_entry_t *head_fetch(store_stream_t *stream, bytes_t subject) {
     return entry;
 }
 
+/* Writes the one that was changed first. */
+static void settle_one(store_t *store) {
+    head_entry_t *entry = heads_take_dirty(&store->heads);
+    bytes_t subject = head_subject(entry);
+    store->batches.promised -= head_promise(subject);
+    store_key_t key;
+    key_text(&key, entry->stream, subject);
+    check(memtable_reserve(&store->memtable, 2) == STATUS_OK);
+    if (entry->head.count == 0) {
+        overlay_delete(store, DB_HEADS, key_bytes(&key), true);
+        heads_remove(&store->heads, entry);
+        return;
+    }
+    uint8_t *value = overlay_put(store, DB_HEADS, key_bytes(&key), head_size(subject), true, NULL);
+    head_write(value, key_bytes(&key), subject, entry->head);
+}
+
+/* Closing a batch writes those that wait: they may be so many that it would take long, so what waits for the longest
+ * time is written before. */
 void head_change(store_stream_t *stream, head_entry_t *entry) {
-    if (heads_mark(&stream->store->heads, entry)) {
-        stream->store->batches.promised += head_promise(head_subject(entry));
+    heads_t *heads = &stream->store->heads;
+    if (!heads_mark(heads, entry)) {
+        return;
+    }
+    stream->store->batches.promised += head_promise(head_subject(entry));
+    if (LEAF_UNLIKELY(heads->dirty_count > number_least(DIRTY_MAX, heads->max / 2))) {
+        settle_one(stream->store);
     }
 }
 
 void heads_settle(store_t *store) {
-    for (head_entry_t *entry = heads_take_dirty(&store->heads); entry != NULL;
-         entry = heads_take_dirty(&store->heads)) {
-        bytes_t subject = head_subject(entry);
-        store->batches.promised -= head_promise(subject);
-        store_key_t key;
-        key_text(&key, entry->stream, subject);
-        check(memtable_reserve(&store->memtable, 2) == STATUS_OK);
-        if (entry->head.count == 0) {
-            overlay_delete(store, DB_HEADS, key_bytes(&key), true);
-            heads_remove(&store->heads, entry);
-            continue;
-        }
-        uint8_t *value = overlay_put(store, DB_HEADS, key_bytes(&key), head_size(subject), true, NULL);
-        head_write(value, key_bytes(&key), subject, entry->head);
+    while (store->heads.dirty_count > 0) {
+        settle_one(store);
     }
 }
 
