@@ -96,7 +96,10 @@ struct store_stream {
     /* background work */
     uint64_t thin_at; /* from here on subjects may have more than their limit; 0 = none has */
     bool thin_noted;  /* a record says so */
-    uint64_t aged;    /* below this every message was looked at for max_age and is exempt or gone */
+    uint64_t seek_of; /* the message for which the one before it on its subject is searched, 0 = none .. */
+    uint64_t seek_at; /* .. from there down */
+    uint32_t seek_patience;
+    uint64_t aged; /* below this every message was looked at for max_age and is exempt or gone */
     expiries_t expiries;
     int64_t expiry_done; /* LMDB's expiry entries up to this (expires, seq) are done */
     uint64_t expiry_done_seq;

@@ -12,9 +12,12 @@
 #define LINK_HOPS 8
 #define FIRST_STEPS 64    /* over deleted messages, when the first one goes: the rest in later turns */
 #define NEWEST_STEPS 4096 /* over deleted ones of a subject, when its newest goes: likewise */
-#define OLDEST_NEAR 64    /* a full subject's oldest message is not farther than that: no need to look for it twice */
-#define THIN_NEED 64      /* of a record */
-#define SPARE_STEPS 4096  /* in one tick, beyond what each message has of its own */
+#define SEEK_STEPS 2048   /* back over the stream, where damage broke a subject's chain: likewise */
+#define SEEK_PATIENCE 10000
+#define LOAD_STEPS 3     /* a subject's head that is read from LMDB takes as long as so many messages */
+#define OLDEST_NEAR 64   /* a full subject's oldest message is not farther than that: no need to look for it twice */
+#define THIN_NEED 64     /* of a record */
+#define SPARE_STEPS 4096 /* in one tick, beyond what each message has of its own */
 
 status_t first_seek(store_stream_t *stream, uint32_t *steps) {
     found_t found;
@@ -96,6 +99,40 @@ static void write_deletion(store_stream_t *stream, const found_t *found, bool li
     key_message(&key, stream->id, found->seq);
     overlay_delete(stream->store, DB_MESSAGES, key_bytes(&key), true);
     stream->deletes[0]++;
+}
+
+/* Through the stream, since damage broke the chain. How far that is is kept for one message at a time; who wants to
+ * remove another such message meanwhile waits, unless nobody goes on with the first one. */
+static status_t newest_by_search(store_stream_t *stream, const found_t *found, uint64_t floor, uint64_t *seq) {
+    if (stream->seek_of != found->seq) {
+        if (stream->seek_of != 0 && stream->seek_patience-- > 0) {
+            return STATUS_AGAIN;
+        }
+        stream->seek_of = found->seq;
+        stream->seek_at = found->seq - 1;
+    }
+    stream->seek_patience = SEEK_PATIENCE;
+    uint32_t steps = SEEK_STEPS;
+    status_t status = STATUS_NOT_FOUND;
+    *seq = floor;
+    while (stream->seek_at >= floor && stream->seek_at > 0) {
+        found_t before;
+        status = message_back_some(stream, &stream->seek_at, &steps, &before);
+        if (status != STATUS_OK) {
+            break;
+        }
+        if (before.sound && bytes_equal(before.message.subject, found->message.subject)) {
+            *seq = before.seq;
+            break;
+        }
+        stream->seek_at = before.seq - 1;
+    }
+    stream->removal_steps += SEEK_STEPS - steps;
+    if (status == STATUS_AGAIN) {
+        return STATUS_AGAIN;
+    }
+    stream->seek_of = 0;
+    return STATUS_OK;
 }
 
 /* The newest message of the subject below the one that goes. The chain knows; where damage broke it, the stream is

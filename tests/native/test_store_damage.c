@@ -139,6 +139,36 @@ static void broken_chain_hides_nothing(void) {
     rig_close(&rig);
 }
 
+/* The newest of a subject goes, the one before it is damaged, and the one before that is far away. */
+static void broken_chain_is_passed_in_steps(void) {
+    open_rig();
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    for (int i = 1; i <= 6000; i++) {
+        append_t append = {.subject = text(i < 3 || i == 6000 ? "dam.rare" : "dam.other"),
+                           .payload = text(i == 2 ? "THE-DAMAGED-ONE" : "sound")};
+        CHECK_EQ_U64((uint64_t)i, rig_append(&rig, stream, &append).seq);
+    }
+    rig_checkpoint(&rig);
+    store_close(rig.store);
+    int fd = open_lmdb();
+    flip(fd, find_in_lmdb(fd, "THE-DAMAGED-ONE") - 8 - MESSAGE_FIXED_SIZE + 5, 0x80); /* of the subject's size */
+    close(fd);
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    stored_message_t message;
+    uint32_t tries = 0;
+    status_t status;
+    while ((status = store_delete(stream, 6000)) == STATUS_AGAIN) {
+        CHECK_EQ_I64(STATUS_OK, store_read(stream, 6000, &message));
+        CHECK(++tries < 10);
+    }
+    CHECK_EQ_I64(STATUS_OK, status);
+    CHECK(tries >= 2);
+    CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text("dam.rare"), UINT64_MAX, &message));
+    CHECK_EQ_U64(1, message.seq);
+    rig_close(&rig);
+}
+
 static void damaged_can_leave(void) {
     fill_three();
     int fd = open_lmdb();
@@ -497,6 +527,8 @@ static void short_writes(void) {
 int main(void) {
     RUN("no flipped bit in a stored message is ever served; it is alarmed, and the stream goes on", flipped_message);
     RUN("a damaged message hides no other one of its subject, and is alarmed", broken_chain_hides_nothing);
+    RUN("where damage broke a subject's chain, the message before its newest is searched in steps",
+        broken_chain_is_passed_in_steps);
     RUN("a damaged message can be removed by a limit", damaged_can_leave);
     RUN("a damaged head is alarmed, its messages stay readable", flipped_head);
     RUN("a damaged record fails alone", flipped_record);
