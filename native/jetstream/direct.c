@@ -38,7 +38,6 @@
 
 #define SEND_MESSAGES 1024u /* in one step */
 #define SEND_BYTES (1u << 20)
-#define BEFORE_STEP 256u /* messages back along one subject's chain */
 #define NAMES_BYTES_MAX (64u << 20)
 #define MULTI_LITERALS 512u /* subjects without wildcards, in one step */
 #define DIRECT_BUSY "503 Insufficient Resources"
@@ -357,19 +356,19 @@ static bool step_walk(direct_t *direct) {
 static status_t newest_at_all(direct_t *direct, bytes_t subject) {
     direct->multi->chain_at = 0;
     direct->early = true;
-    return store_newest_of(direct->stream->store, subject, UINT64_MAX, BEFORE_STEP, &direct->multi->chain_at);
+    uint32_t budget = 1;
+    return store_newest_of(direct->stream->store, subject, UINT64_MAX, &budget, &direct->multi->chain_at);
 }
 
 /* What was their last at up_to? */
 static bool step_before(direct_t *direct) {
     last_seqs_t *all = direct->multi;
     uint32_t budget = SEARCH_SUBJECTS;
-    while (all->names_at + 4 <= all->names.size && budget-- > 0) {
+    while (all->names_at + 4 <= all->names.size) {
         bytes_t subject = bytes_of(all->names.at + all->names_at + 4, load_be32(all->names.at + all->names_at));
-        status_t status = store_newest_of(direct->stream->store, subject, direct->upto, BEFORE_STEP, &all->chain_at);
+        status_t status = store_newest_of(direct->stream->store, subject, direct->upto, &budget, &all->chain_at);
         if (status == STATUS_AGAIN) {
-            budget -= budget < BEFORE_STEP ? budget : BEFORE_STEP;
-            continue;
+            break;
         }
         if (status == STATUS_NOT_FOUND && direct->asked.up_to_seq == 0 && !direct->asked.has_up_to_time) {
             status = newest_at_all(direct, subject);

@@ -119,7 +119,7 @@ static bool pattern_wildcards(bytes_t pattern) {
 static status_t search_newest(const stream_t *stream, search_t *search, uint64_t *seq) {
     uint64_t upto = search->early ? UINT64_MAX : store_stream_visible(stream->store);
     /* one subject: back over what is not on disk yet */
-    uint32_t budget = pattern_wildcards(search->pattern) ? SEARCH_SUBJECTS : UINT32_MAX;
+    uint32_t budget = pattern_wildcards(search->pattern) ? SEARCH_SUBJECTS : SEARCH_MESSAGES;
     return store_newest(stream->store, &search->newest, search->pattern, upto, budget, seq);
 }
 
@@ -164,7 +164,7 @@ static status_t search_bound(const stream_t *stream, search_t *search) {
 static status_t search_next(const stream_t *stream, search_t *search, stored_message_t *out) {
     uint64_t upto = store_stream_visible(stream->store);
     filters_t filters = {.patterns = &search->pattern, .count = search->pattern.size != 0 ? 1 : 0};
-    if (filters.count != 0 && !subject_has_wildcard(search->pattern)) {
+    if (filters.count != 0 && !search->bounding && !subject_has_wildcard(search->pattern)) {
         search->newest = (store_newest_t){0};
         search->bounding = true;
     }

@@ -28,6 +28,7 @@
 #include <stddef.h>
 
 #include "base/abi_types.h"
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/histogram.h"
@@ -210,11 +211,15 @@ typedef struct store_newest {
     uint64_t seq;
     store_walk_t *walk;
 } store_newest_t;
+    buffer_t names; /* subjects of the last slice whose newest is behind `upto`: size 4, bytes */
+    uint64_t names_at;
+    uint64_t chain_at; /* of the first of them */
 LEAF_MUST_USE status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto,
                                     uint32_t budget, uint64_t *seq);
 void store_newest_end(store_newest_t *newest);
-/* The newest of one subject at or below upto, back along its chain. *at: 0 at first, then as it was left. */
-LEAF_MUST_USE status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t budget,
+/* The newest of one subject at or below upto, back along its chain. *at: 0 at first, then as it was left; *budget: less
+ * each step. */
+LEAF_MUST_USE status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget,
                                        uint64_t *at);
 
 /* Deleted sequences in [*from, upto], ascending, in slices as above; false from visit ends it. */

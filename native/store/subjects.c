@@ -117,20 +117,21 @@ static bool matches_all(bytes_t pattern) {
 
 /* *at is the sequence to look at next. The one that stood there may have gone since, without a link if it was its
  * subject's newest: then from the head again. */
-status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t budget, uint64_t *at) {
+status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget, uint64_t *at) {
     head_t head;
     if (!head_look(stream, subject, &head)) {
         return STATUS_NOT_FOUND;
     }
     *at = *at == 0 || *at > head.last ? head.last : *at;
-    for (uint32_t step = 0; step < budget; step++) {
+    for (bool first = true; *budget > 0; first = false) {
         found_t found;
+        --*budget;
         if (*at == head.last && *at <= upto) {
             return STATUS_OK; /* whatever its checksum says: whoever reads it is told */
         }
         status_t status =
             *at < head.first || *at < stream->first_seq ? STATUS_NOT_FOUND : message_find(stream, *at, false, &found);
-        if (status == STATUS_NOT_FOUND && step == 0 && *at != head.last) {
+        if (status == STATUS_NOT_FOUND && first && *at != head.last) {
             *at = head.last;
             continue;
         }
@@ -149,23 +150,41 @@ status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto,
 }
 
 typedef struct newest {
-    store_stream_t *stream;
+    store_newest_t *search;
     uint64_t upto;
-    uint64_t seq;
+    bool failed;
 } newest_t;
 
-/* Behind `upto` lies what is not on disk yet, so the way back along the chain is no longer than a batch or two. */
 static bool visit_newest(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
     newest_t *newest = context;
+    store_newest_t *search = newest->search;
     (void)count;
-    uint64_t seq = last_seq;
-    if (last_seq > newest->upto) {
-        seq = 0;
-        if (store_newest_of(newest->stream, subject, newest->upto, UINT32_MAX, &seq) != STATUS_OK) {
-            return true;
-        }
+    if (last_seq <= newest->upto) {
+        search->seq = number_most(search->seq, last_seq);
+        return true;
     }
-    newest->seq = seq > newest->seq ? seq : newest->seq;
+    uint8_t size[4];
+    store_be32(size, subject.size);
+    newest->failed = buffer_append(&search->names, size, sizeof size) != STATUS_OK
+                     || buffer_append(&search->names, subject.at, subject.size) != STATUS_OK;
+    return !newest->failed;
+}
+
+/* Behind `upto` lies what is not on disk yet: if the disk lags, very much, on one subject perhaps. false: there is
+ * more. */
+static bool newest_behind(store_stream_t *stream, store_newest_t *search, uint64_t upto, uint32_t *budget) {
+    while (search->names_at < search->names.size) {
+        const uint8_t *at = search->names.at + search->names_at;
+        bytes_t subject = bytes_of(at + 4, load_be32(at));
+        status_t status = store_newest_of(stream, subject, upto, budget, &search->chain_at);
+        if (status == STATUS_AGAIN) {
+            return false;
+        }
+        search->seq = status == STATUS_OK ? number_most(search->seq, search->chain_at) : search->seq;
+        search->chain_at = 0;
+        search->names_at += 4 + (uint64_t)subject.size;
+    }
+    search->names.size = search->names_at = 0;
     return true;
 }
 
@@ -191,7 +210,7 @@ static status_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t up
 status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto, uint32_t budget,
                       uint64_t *seq) {
     if (!matches_all(pattern) && !subject_has_wildcard(pattern)) {
-        status_t status = store_newest_of(stream, pattern, upto, budget, &newest->seq);
+        status_t status = store_newest_of(stream, pattern, upto, &budget, &newest->seq);
         *seq = newest->seq;
         return status;
     }
@@ -201,17 +220,27 @@ status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pa
         return status;
     }
     if (newest->walk == NULL) {
+        buffer_init(&newest->names, NAMES_BYTES_MAX);
         newest->walk = store_walk_open(stream, pattern);
         return newest->walk == NULL ? STATUS_NO_MEMORY : STATUS_AGAIN;
     }
-    newest_t found = {.stream = stream, .upto = upto, .seq = newest->seq};
-    status = store_walk_step(newest->walk, budget, visit_newest, &found);
-    *seq = newest->seq = found.seq;
-    return status == STATUS_OK && found.seq == 0 ? STATUS_NOT_FOUND : status;
+    newest_t found = {.search = newest, .upto = upto};
+    if (newest_behind(stream, newest, upto, &budget) && budget > 0) {
+        status = store_walk_step(newest->walk, budget, visit_newest, &found);
+    }
+    *seq = newest->seq;
+    if (found.failed) {
+        return STATUS_NO_MEMORY;
+    }
+    if (newest->names.size > 0) {
+        return STATUS_AGAIN;
+    }
+    return status == STATUS_OK && newest->seq == 0 ? STATUS_NOT_FOUND : status;
 }
 
 void store_newest_end(store_newest_t *newest) {
     store_walk_close(newest->walk);
+    buffer_free(&newest->names);
     *newest = (store_newest_t){0};
 }
 
