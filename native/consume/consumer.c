@@ -6,6 +6,8 @@
 #include "text/subject.h"
 #include "consume/private.h"
 
+#define RESET_STEP 4096 /* deleted messages that a reset goes over */
+
 /* ---- setup ------------------------------------------------------------------------------------------------------- */
 
 static bytes_t copy_bytes(uint8_t **to, bytes_t from) {
@@ -409,8 +411,9 @@ static bool reset_allowed(consumer_t *consumer, uint64_t seq) {
     case DELIVER_ALL: return true;
     case DELIVER_BY_START_SEQUENCE: return seq >= consumer->setup.config.opt_start_seq;
     case DELIVER_BY_START_TIME:
-        /* nothing is that new: whoever asks has seen that it is not below the next message */
-        return store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, &start) != STATUS_OK
+        /* Nothing is that new, or much is deleted before it: whoever asks has seen that it is not below the next
+         * message. */
+        return store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, RESET_STEP, &start) != STATUS_OK
                || seq >= start;
     default: return false;
     }
@@ -457,10 +460,10 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
 /* When to look at the inactivity again; NEVER: not now. */
 static int64_t inactive_due(const consumer_t *consumer) {
     int64_t threshold = consumer->setup.config.inactive_threshold_ns;
+    if (consumer->awaited) return NEVER;
     if (threshold <= 0 || (consumer_is_push(consumer) && consumer->push.active)) return NEVER;
     return time_after(consumer->active_ns, threshold);
 }
-    if (consumer->awaited) return NEVER;
 
 /* True when the consumer was really not used for the whole threshold. A client that holds unacknowledged messages may
  * still be working on them. */

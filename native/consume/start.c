@@ -1,11 +1,13 @@
 /* start.c: where a new consumer begins, by its deliver policy, and which messages "last per subject" selects.
  *
- * What has to go through many subjects is a survey, made in steps before the consumer counts what is left for it:
- * nothing is delivered and no start is written down until it is over, and retention keeps everything for the consumer.
+ * What has to go through many subjects, or over many deleted messages, is a survey, made in steps before the consumer
+ * counts what is left for it: nothing is delivered and no start is written down until it is over, and retention keeps
+ * everything for the consumer.
  * As of when: what comes meanwhile lies behind `resume` and is delivered after the selection; a subject whose newest
  * message moved there before it was looked at has no older one in the selection. What leaves meanwhile is taken out at
  * the end.
  *
+ *     FIRST (by start time) -----------------------------------> start
  *     LAST ----------------------------------------------------> start
  *     SUBJECTS > RUNS (sorted one by one) > MERGE > VERIFY > start
  */
@@ -20,7 +22,7 @@
 #define MERGE_STEP 65536
 #define SELECTION_MIN 64
 
-typedef enum stage { STAGE_LAST, STAGE_SUBJECTS, STAGE_RUNS, STAGE_MERGE, STAGE_VERIFY } stage_t;
+typedef enum stage { STAGE_FIRST, STAGE_LAST, STAGE_SUBJECTS, STAGE_RUNS, STAGE_MERGE, STAGE_VERIFY } stage_t;
 
 struct survey {
     stage_t stage;
@@ -28,7 +30,7 @@ struct survey {
     bool failed;
     uint32_t filter;
     uint64_t first;
-    uint64_t found; /* LAST */
+    uint64_t found; /* FIRST, LAST */
     uint64_t above; /* SUBJECTS: only messages above this */
     store_newest_t newest;
     store_walk_t *walk;
@@ -77,7 +79,7 @@ static void selection_finish(consumer_t *consumer) {
         selection->count = selection->next = selection->lost = 0;
         selection->resume = survey->loading ? selection->resume : 0;
         start = survey->first;
-    } else if (survey->stage != STAGE_LAST) {
+    } else if (survey->stage > STAGE_LAST) {
         start = selection->count > 0 ? selection->seqs[0] : selection->resume;
     }
     if (!survey->loading) {
@@ -87,6 +89,21 @@ static void selection_finish(consumer_t *consumer) {
         consumer->cursor = selection->resume + 1;
     }
     survey_end(consumer);
+}
+
+/* ---- the first one behind deleted ones --------------------------------------------------------------------------- */
+
+static bool step_from_time(consumer_t *consumer) {
+    survey_t *survey = consumer->survey;
+    stored_message_t message;
+    status_t status = store_next(consumer->stream, (filters_t){0}, &survey->found, UINT64_MAX, SURVEY_STEP, &message);
+    if (status == STATUS_AGAIN) return false;
+    if (status != STATUS_OK) {
+        stream_state_t state;
+        store_stream_state(consumer->stream, &state);
+        survey->found = state.last_seq + 1;
+    }
+    return true;
 }
 
 /* ---- the newest of all ------------------------------------------------------------------------------------------- */
@@ -222,11 +239,12 @@ void survey_removed(consumer_t *consumer, uint64_t seq) {
 }
 
 bool survey_step(consumer_t *consumer) {
-    static bool (*const steps[])(consumer_t *consumer) = {step_last, step_subjects, step_runs, step_merge, step_verify};
+    static bool (*const steps[])(consumer_t *consumer) = {step_from_time, step_last,  step_subjects,
+                                                          step_runs,      step_merge, step_verify};
     survey_t *survey = consumer->survey;
     for (;;) {
         if (!steps[survey->stage](consumer)) return false;
-        if (survey->stage == STAGE_LAST || survey->stage == STAGE_VERIFY || survey->failed) break;
+        if (survey->stage <= STAGE_LAST || survey->stage == STAGE_VERIFY || survey->failed) break;
         survey->stage++;
     }
     selection_finish(consumer);
@@ -271,6 +289,7 @@ void consumer_start(consumer_t *consumer) {
     const consumer_config_t *config = &consumer->setup.config;
     uint64_t first = state.first_seq > 0 ? state.first_seq : 1;
     uint64_t start = first;
+    status_t timed = STATUS_OK;
     switch (config->deliver_policy) {
     case DELIVER_LAST:
         if (consumer->setup.filters.count == 0 && state.last_seq > first) start = state.last_seq;
@@ -278,12 +297,14 @@ void consumer_start(consumer_t *consumer) {
     case DELIVER_NEW: start = state.last_seq + 1; break;
     case DELIVER_BY_START_SEQUENCE: start = config->opt_start_seq > first ? config->opt_start_seq : first; break;
     case DELIVER_BY_START_TIME:
-        if (store_seq_at_time(consumer->stream, config->opt_start_ts, &start) != STATUS_OK) start = state.last_seq + 1;
+        timed = store_seq_at_time(consumer->stream, config->opt_start_ts, SURVEY_STEP, &start);
+        if (timed != STATUS_OK && timed != STATUS_AGAIN) start = state.last_seq + 1;
         if (start < first) start = first;
         break;
     default: break;
     }
     start_at(consumer, start);
+    if (timed == STATUS_AGAIN) survey_begin(consumer, (survey_t){.stage = STAGE_FIRST, .first = start, .found = start});
     if (config->deliver_policy == DELIVER_LAST && consumer->setup.filters.count > 0) {
         survey_begin(consumer, (survey_t){.stage = STAGE_LAST, .first = first, .found = first});
     } else if (config->deliver_policy == DELIVER_LAST_PER_SUBJECT && state.last_seq > 0) {

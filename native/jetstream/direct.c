@@ -418,7 +418,8 @@ static uint64_t multi_upto(const direct_t *direct) {
     uint64_t visible = store_stream_visible(direct->stream->store);
     if (direct->asked.has_up_to_time) {
         uint64_t seq = 0;
-        bool found = store_seq_at_time(direct->stream->store, direct->asked.up_to_ts, &seq) == STATUS_OK;
+        status_t status = store_seq_at_time(direct->stream->store, direct->asked.up_to_ts, SEARCH_MESSAGES, &seq);
+        bool found = status == STATUS_OK || status == STATUS_AGAIN; /* what is below is older, and all of it */
         return found && seq <= visible ? seq - (seq != 0) : visible;
     }
     return direct->asked.up_to_seq != 0 && direct->asked.up_to_seq < visible ? direct->asked.up_to_seq : visible;
@@ -525,8 +526,9 @@ static void get_multi(direct_t *direct) {
 static void get_messages(direct_t *direct) {
     const direct_request_t *asked = &direct->asked;
     uint64_t from = asked->seq;
-    if (asked->has_time && store_seq_at_time(direct->stream->store, asked->start_ts, &from) != STATUS_OK) {
-        from = UINT64_MAX;
+    if (asked->has_time) {
+        status_t status = store_seq_at_time(direct->stream->store, asked->start_ts, SEARCH_MESSAGES, &from);
+        from = status == STATUS_OK || status == STATUS_AGAIN ? from : UINT64_MAX;
     }
     bool last = asked->last_by.size != 0;
     direct->search = (search_t){.pattern = last ? asked->last_by : asked->next_by, .from = from, .last = last};

@@ -298,7 +298,8 @@ void message_get(js_t *js, const plane_command_t *command, stream_t *stream) {
     status_t status = STATUS_OK;
     uint64_t from = query.sequence == 0 ? 1 : query.sequence;
     if (query.start_ts != 0 && (query.mode == QUERY_NEXT_BY_SUBJECT || query.mode == QUERY_START_TIME)) {
-        status = store_seq_at_time(stream->store, query.start_ts, &from);
+        status = store_seq_at_time(stream->store, query.start_ts, SEARCH_MESSAGES, &from);
+        status = status == STATUS_AGAIN ? STATUS_OK : status; /* the search goes on from there */
     }
     if (status != STATUS_OK || query.mode > QUERY_START_TIME) {
         js_done(js, command, status != STATUS_OK ? status : STATUS_INVALID);

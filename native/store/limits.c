@@ -142,6 +142,7 @@ static status_t newest_below(store_stream_t *stream, const found_t *found, head_
     found_t before, nearest;
     uint32_t steps = NEWEST_STEPS;
     status_t status = message_chain(stream, &found->message, head.first, &steps, &before);
+    stream->removal_steps += (uint32_t)number_less(NEWEST_STEPS - steps, 1);
     if (status == STATUS_AGAIN && message_find(stream, found->message.previous, true, &nearest) == STATUS_OK) {
         write_link(stream, &nearest, before.message.previous);
         return STATUS_AGAIN;
@@ -176,7 +177,6 @@ static status_t leave_head(store_stream_t *stream, const found_t *found, bool ol
     } else {
         *link = true;
     }
-    stream->removal_steps += (uint32_t)number_less(NEWEST_STEPS - steps, 1);
     entry = head_fetch(stream, found->message.subject);
     if (entry != NULL) {
         entry->head = head;
@@ -498,6 +498,7 @@ static status_t lmdb_expiry(store_stream_t *stream, int64_t *expires, uint64_t *
 
 static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq) {
     found_t found;
+    stream->removal_steps = 0;
     if ((seq & EXPIRY_SCHEDULE) != 0) {
         return schedule_due(stream, seq & ~EXPIRY_SCHEDULE, expires);
     }
@@ -535,7 +536,6 @@ static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *st
         stream->expiry_done = expires;
         stream->expiry_done_seq = seq;
         any = true;
-    stream->removal_steps = 0;
     }
     stream->expiry_next = expires;
     if (any) {

@@ -15,6 +15,9 @@
 #include "store/message.h"
 #include "store/overlay.h"
 
+#define STAMP_LOOKS 64             /* at damaged messages in a row */
+#define STAMP_VERIFIED (16u << 10) /* a larger one would be read whole for its checksum */
+
 /* The overlay's word on a deletion: STATUS_AGAIN: none; OK: a GONE link, in found; NOT_FOUND: deleted. */
 static status_t found_deleted(store_stream_t *stream, uint64_t seq, bytes_t key, found_t *found) {
     batch_op_t op;
@@ -397,26 +400,69 @@ status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, u
     return STATUS_AGAIN;
 }
 
-status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq) {
-    uint64_t low = stream->first_seq;
-    uint64_t high = stream->last_seq + 1; /* the answer is in [low, high] */
-    *seq = high;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        found_t found;
-        status_t status = message_next(stream, middle, high - 1, false, &found);
-        if (status == STATUS_NOT_FOUND) {
-            high = middle; /* nothing lives in [middle, high) */
-        } else if (status != STATUS_OK) {
+/* The first record of LMDB at or after from, up to upto, whose stamp can be read; also that of a deleted message: its
+ * link keeps it. STATUS_NOT_FOUND: there is none; STATUS_CORRUPT: too many damaged ones lie before it. */
+static status_t stamp_in_lmdb(store_stream_t *stream, uint64_t from, uint64_t upto, found_t *found) {
+    for (uint32_t looks = 0; looks < STAMP_LOOKS; looks++) {
+        uint64_t seq = 0;
+        bytes_t key = BYTES_NONE;
+        bytes_t value = BYTES_NONE;
+        status_t status = message_lmdb_step(stream, from, &seq, &key, &value);
+        if (status != STATUS_OK || seq > upto) {
+            return status != STATUS_OK ? status : STATUS_NOT_FOUND;
+        }
+        if (found_take(found, seq, key, value, value.size <= STAMP_VERIFIED) == STATUS_OK) {
+            return STATUS_OK;
+        }
+        from = seq + 1;
+    }
+    return STATUS_CORRUPT;
+}
+
+static status_t stamp_from(store_stream_t *stream, uint64_t from, uint64_t upto, found_t *found) {
+    uint64_t overlay_from = places_first(&stream->places);
+    if (from < overlay_from && stream->lmdb_hidden_until == 0) {
+        status_t status = stamp_in_lmdb(stream, from, upto < overlay_from ? upto : overlay_from - 1, found);
+        if (status != STATUS_NOT_FOUND) {
             return status;
-        } else if (!found.sound || found.message.ts < ts) {
-            low = found.seq + 1;
+        }
+    }
+    uint64_t index = places_find(&stream->places, from);
+    if (index == stream->places.end || places_get(&stream->places, index).seq > upto) {
+        return STATUS_NOT_FOUND;
+    }
+    take_from_overlay(stream, places_get(&stream->places, index), found);
+    return STATUS_OK;
+}
+
+/* Stamps never run backwards within a stream, whatever the clock does (append.c), and what a deleted message leaves has
+ * its stamp, so the place is found by halves. What may be long is the row of deleted messages behind it. Where damaged
+ * messages lie at that place, they and older ones may be behind it: more than was asked for, never less. */
+status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq) {
+    uint64_t high = stream->last_seq + 1;
+    *seq = stream->first_seq; /* below it all is older; the place is in [*seq, high] */
+    while (*seq < high) {
+        uint64_t middle = *seq + (high - *seq) / 2;
+        found_t found;
+        if (stamp_from(stream, middle, high - 1, &found) == STATUS_OK && found.message.ts < ts) {
+            *seq = found.seq + 1;
         } else {
-            *seq = found.seq;
             high = middle;
         }
     }
-    return *seq <= stream->last_seq ? STATUS_OK : STATUS_NOT_FOUND;
+    while (budget > 0) {
+        found_t found;
+        status_t status = message_next_some(stream, seq, stream->last_seq, false, &budget, &found);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        *seq = found.seq;
+        if (found.sound && found.message.ts >= ts) {
+            return STATUS_OK;
+        }
+        ++*seq;
+    }
+    return STATUS_AGAIN;
 }
 
 status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget,

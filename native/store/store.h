@@ -180,8 +180,9 @@ void store_ahead_end(store_ahead_t *ahead);
  * store_newest. */
 LEAF_MUST_USE status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto,
                                              stored_message_t *out);
-/* first with stamp >= ts */
-LEAF_MUST_USE status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq);
+/* The first message with stamp >= ts. STATUS_AGAIN: it is not below *seq, but more than `budget` deleted ones lie
+ * before it. STATUS_NOT_FOUND: there is none. */
+LEAF_MUST_USE status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq);
 
 /* What goes through many subjects or messages comes in slices, which may lie ticks apart, with whatever is written in
  * between. budget: about so many steps over a message. What was opened has to be closed before its stream goes. NULL:
@@ -210,10 +211,10 @@ typedef struct store_newest {
     bool begun;
     uint64_t seq;
     store_walk_t *walk;
-} store_newest_t;
     buffer_t names; /* subjects of the last slice whose newest is behind `upto`: size 4, bytes */
     uint64_t names_at;
     uint64_t chain_at; /* of the first of them */
+} store_newest_t;
 LEAF_MUST_USE status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto,
                                     uint32_t budget, uint64_t *seq);
 void store_newest_end(store_newest_t *newest);

@@ -261,7 +261,8 @@ status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t
     return STATUS_NOT_FOUND;
 }
 
-status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq) {
+status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq) {
+    (void)budget;
     for (*seq = 1; *seq <= stream->last; ++*seq) {
         if (stream->messages[*seq].there && stream->messages[*seq].ts >= ts) return STATUS_OK;
     }

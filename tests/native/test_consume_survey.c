@@ -217,11 +217,44 @@ static void goes_in_the_middle(void) {
     end();
 }
 
+/* From a time on that lies before very many deleted messages. Meanwhile more come, and go. */
+static void from_a_time(void) {
+    begin(DELIVER_ALL, (filters_t){0});
+    consumer_remove(consumer, rig.now);
+    rig_pass(&rig, NS_PER_SECOND);
+    int64_t since = rig.now.wall_ns;
+    for (uint32_t i = 0; i < 14000; i++) publish(0); /* each leaves a link */
+    for (uint64_t seq = start_seq + 1; seq <= last_seq - 2; seq++) {
+        if (seq % 2000 == 0) rig_checkpoint(&rig);
+        delete(seq);
+    }
+    consumer_setup_t setup = setup_of(DELIVER_BY_START_TIME, (filters_t){0});
+    setup.config.opt_start_ts = since;
+    CHECK_EQ_I64(STATUS_OK, consumer_add(consume, stream, &setup, false, rig.now, &consumer));
+    CHECK(!consumer_counted(consumer));
+    delete(last_seq - 1);
+    publish(7);
+    while (!consumer_counted(consumer)) {
+    }
+    consumer_state_t state;
+    consumer_snapshot(consumer, rig.now, &state);
+    CHECK_EQ_U64(2, state.pending);
+    CHECK_EQ_U64(last_seq - 2, state.delivered_stream);
+    uint64_t reset = 0;
+    CHECK_EQ_I64(STATUS_INVALID, consumer_reset(consumer, start_seq, rig.now, &reset));
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, last_seq - 1, rig.now, &reset));
+    previous = 0;
+    deliver_all();
+    CHECK_EQ_U64(2, deliveries);
+    end();
+}
+
 int main(void) {
     RUN("the last of each subject, found in steps while the stream changes, is what is left and what comes",
         last_of_each);
     RUN("what is published after the last of each were found comes behind them", last_of_each_undisturbed);
     RUN("the last of a pattern, found in steps or not at all", last_of_all);
+    RUN("a consumer that begins at a time finds its first message behind very many deleted ones in steps", from_a_time);
     RUN("a consumer that is killed or removed while it looks begins anew or leaves nothing", goes_in_the_middle);
     return TEST_RESULT();
 }

@@ -231,9 +231,9 @@ static void ask_messages(bytes_t pattern, filters_t filters) {
 static void ask_times(void) {
     int64_t ts = rig.now.wall_ns - (int64_t)below(200) * 1000000 + 1000000;
     uint64_t seq = 0;
-    status_t status = store_seq_at_time(real_stream, ts, &seq);
+    status_t status = store_seq_at_time(real_stream, ts, UINT32_MAX, &seq);
     SAY(0, "at %d %" PRIu64 "\n", (int)status, status == STATUS_OK ? seq : 0);
-    status = fake_store_seq_at_time(fake_stream, ts, &seq);
+    status = fake_store_seq_at_time(fake_stream, ts, UINT32_MAX, &seq);
     SAY(1, "at %d %" PRIu64 "\n", (int)status, status == STATUS_OK ? seq : 0);
 }
 

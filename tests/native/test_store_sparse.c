@@ -1,6 +1,7 @@
 /* test_store_sparse.c: streams of which few messages are left, far apart. What goes over the rest goes in steps, and
  * ends where it would have ended at once.
  */
+#include "store/core.h"
 #include "store/gaps.h"
 #include "store_rig.h"
 
@@ -332,6 +333,110 @@ static void ages_go_on(void) {
     rig_close(&rig);
 }
 
+/* Of all but the first and the last the stamps are those of deleted messages. In the middle the clock steps back. */
+static void a_time_is_found(bool checkpointed) {
+    open_stream(rig_config());
+    for (uint32_t i = 1; i <= MANY; i++) {
+        CHECK_EQ_U64(APPEND_STORED, put("w", true).verdict);
+        rig_pass(&rig, 1000);
+        rig.now.wall_ns -= i == MANY / 2 ? 3600 * NS_PER_SECOND : 0;
+    }
+    stored_message_t message;
+    uint64_t seq = 0;
+    CHECK_EQ_I64(STATUS_OK, store_read(stream, MANY / 2, &message));
+    int64_t middle = message.ts;
+    CHECK_EQ_I64(STATUS_OK, store_seq_at_time(stream, middle, 10, &seq));
+    CHECK_EQ_U64(MANY / 2, seq);
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_seq_at_time(stream, middle + 1, 10, &seq)); /* stamps stood still */
+    delete_from_to(2, MANY - 1);
+    if (checkpointed) {
+        rig_checkpoint(&rig);
+    }
+    uint32_t tries = 0;
+    while (store_seq_at_time(stream, RIG_START + 1, 4000, &seq) == STATUS_AGAIN) {
+        CHECK(seq < MANY && ++tries < 10);
+    }
+    CHECK(tries > 2);
+    CHECK_EQ_U64(MANY, seq);
+    CHECK_EQ_I64(STATUS_OK, store_seq_at_time(stream, middle, 10, &seq)); /* the row is known now */
+    CHECK_EQ_U64(MANY, seq);
+    CHECK_EQ_I64(STATUS_OK, store_seq_at_time(stream, 0, 10, &seq));
+    CHECK_EQ_U64(1, seq);
+    CHECK_EQ_I64(STATUS_OK, store_read(stream, MANY, &message));
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_seq_at_time(stream, message.ts + 1, 10, &seq));
+    rig_close(&rig);
+}
+
+static void times_are_found(void) {
+    a_time_is_found(false);
+    a_time_is_found(true);
+}
+
+static bool count_two(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
+    (void)subject, (void)last_seq;
+    *(uint32_t *)context += count == 2;
+    return true;
+}
+
+/* Each subject twice in one batch: of its first change some are written before its second. */
+static void few_heads_wait(void) {
+    rig = (rig_t){.options.journal_size = 16 << 20};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 3, rig_config());
+    for (uint32_t i = 0; i < 12000; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "o.%u", i % 6000);
+        append_t append = {.subject = text(name), .payload = text("p")};
+        CHECK_EQ_U64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);
+        CHECK(rig.store->heads.dirty_count <= 4096);
+    }
+    rig_sync(&rig);
+    rig_crash(&rig);
+    stream = rig_stream(&rig, 3, rig_config());
+    uint32_t two = 0;
+    CHECK_EQ_I64(STATUS_OK, store_subjects(stream, text(">"), count_two, &two));
+    CHECK_EQ_U64(6000, two);
+    rig_close(&rig);
+}
+
+static uint64_t newest_in_steps(const char *pattern, uint64_t upto, uint32_t *steps) {
+    store_newest_t newest = {0};
+    uint64_t seq = 0;
+    status_t status;
+    for (*steps = 0; (status = store_newest(stream, &newest, text(pattern), upto, 1000, &seq)) == STATUS_AGAIN;) {
+        CHECK(++*steps < 100);
+    }
+    store_newest_end(&newest);
+    CHECK_EQ_I64(STATUS_OK, status);
+    return seq;
+}
+
+/* 20,000 of one subject wait for the disk; before them is what others have, and more than is looked at from the end. */
+static void the_disk_lags(void) {
+    rig = (rig_t){.options.journal_size = 16 << 20};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 3, rig_config());
+    for (uint32_t i = 0; i < 2003; i++) {
+        static const char *const first[] = {"a.0", "a.1", "a.2"};
+        CHECK_EQ_U64(APPEND_STORED, put(i < 3 ? first[i] : "noise", true).verdict);
+    }
+    rig_sync(&rig);
+    uint64_t visible = store_stream_visible(stream);
+    append_t append = {.subject = text("a.0"), .payload = text("p")};
+    for (uint32_t i = 0; i < 20000; i++) {
+        CHECK_EQ_U64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);
+    }
+    uint32_t steps;
+    CHECK_EQ_U64(2003, visible);
+    CHECK_EQ_U64(3, newest_in_steps("a.*", visible, &steps));
+    CHECK(steps >= 20);
+    CHECK_EQ_U64(1, newest_in_steps("a.0", visible, &steps));
+    CHECK(steps >= 19);
+    CHECK_EQ_U64(22003, newest_in_steps("a.*", UINT64_MAX, &steps));
+    CHECK_EQ_U64(0, steps);
+    rig_close(&rig);
+}
+
 static void rows_are_joined(void) {
     gaps_t gaps = {0};
     gaps_learn(&gaps, 100, 199, 1);
@@ -364,6 +469,11 @@ int main(void) {
     RUN("a full subject whose oldest message is far from both ends says so until it is found", a_full_subject);
     RUN("a message of a source or of a batch takes the place of such a one later, after a kill as well", nobody_waits);
     RUN("max_age goes over what is deleted in steps, and takes what lies behind", ages_go_on);
+    RUN("the first message from a time on is found behind very many deleted ones in steps, whatever the clock did",
+        times_are_found);
+    RUN("the newest on disk is found in steps, however much lies behind it that is not on disk yet", the_disk_lags);
+    RUN("of the subjects that a batch changes a bounded number waits for its end, and none is wrong after a kill",
+        few_heads_wait);
     RUN("rows of deleted messages that touch are one, and the longest are remembered", rows_are_joined);
     return TEST_RESULT();
 }
