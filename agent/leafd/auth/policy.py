@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from leafd.auth.trust import Trust
 
 GLOBAL_ACCOUNT: Final = "$G"
+SYSTEM_ACCOUNT: Final = "$SYS"
 EVERYTHING: Final = ">"
 CALLOUT_SUBJECT: Final = "$SYS.REQ.USER.AUTH"
 
@@ -44,6 +45,9 @@ class Person:
     nkey: str = ""
     rights: Rights = field(default_factory=Rights)
     connection_types: frozenset[str] = frozenset()
+
+
+STRANGER: Final = Person("", GLOBAL_ACCOUNT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class Policy:
     @property
     def auth_required(self) -> bool:
         """What the first INFO says."""
-        return not self.open and self.no_auth_user is None
+        return not self.open and self.no_auth_user in (None, STRANGER)
 
 
 def compile_policy(server: ServerConfig) -> Policy:
@@ -112,7 +116,7 @@ def compile_policy(server: ServerConfig) -> Policy:
         people = [_without_questions(person, callout) for person in people]
     users = {person.name: person for person in people if not person.nkey}
     nkeys = {person.nkey: person for person in people if person.nkey}
-    fallback = users.get(server.no_auth_user) or nkeys.get(server.no_auth_user)
+    fallback = users.get(server.no_auth_user) or nkeys.get(server.no_auth_user) or _stranger(server)
     nobody = not people and not token
     single = authorization is not None and bool(authorization.user)  # as in the reference: nobody's certificate is it
     maps = not single and server.tls is not None and server.tls.verify_and_map
@@ -120,6 +124,13 @@ def compile_policy(server: ServerConfig) -> Policy:
     return Policy(
         MappingProxyType(users), MappingProxyType(nkeys), token, fallback, nobody, maps, known_by, callout=callout
     )
+
+
+def _stranger(server: ServerConfig) -> Person | None:
+    """Whoever sends no credentials, where the system account is the only one and nothing else is said of logins."""
+    system = "" if server.no_system_account else server.system_account or SYSTEM_ACCOUNT
+    alone = tuple(server.accounts) == (system,) and server.authorization is None and not server.no_auth_user
+    return STRANGER if alone else None
 
 
 def compile_callout(server: ServerConfig) -> Callout | None:
@@ -156,7 +167,9 @@ def compile_web_policy(server: ServerConfig, shared: Policy) -> Policy:
     if web is None or shared.trust is not None:
         return shared
     maps = web.tls is not None and web.tls.verify_and_map
-    policy = replace(shared, maps_certificates=maps)
+    single = server.authorization is not None and bool(server.authorization.user)
+    known_by = frozenset() if maps or single else _known_by_certificate(server, shared.users.values())
+    policy = replace(shared, maps_certificates=maps, certificate_only=known_by)
     own = web.authorization
     if web.no_auth_user:
         policy = replace(policy, no_auth_user=shared.person(web.no_auth_user), open=False)

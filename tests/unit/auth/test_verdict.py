@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from leafd.auth.nkeys import sign
-from leafd.auth.policy import Policy, Rights, compile_leaf_policy, compile_policy, compile_rights
-from leafd.auth.verdict import LEAF_TYPE, Refusal, Verdict, identify, judge_client, takes_time
+from leafd.auth.policy import Policy, Rights, compile_leaf_policy, compile_policy, compile_rights, compile_web_policy
+from leafd.auth.verdict import LEAF_TYPE, WEB_TYPE, Refusal, Verdict, identify, judge_client, takes_time
 from leafd.config.bind import load_text
+
+from tests.certificates import Authority
 
 SEED = "SUAIWGCODIHYRJ4YY35OF6EPHWXAJV3MDW5XX24RXB6D6YDVDBCCFJPAFM"
 PUBLIC = "UDGTQSMYSM5O2QAQFIBPJFEQFJBUUFAEZ5AZ6SLKAXT6FWA4FB2YJDPP"
@@ -62,6 +65,20 @@ def test_users_belong_to_their_accounts() -> None:
 def test_wrong_logins(connect: dict[str, Any]) -> None:
     """Everything else is an Authorization Violation, not an exception."""
     assert VIOLATION == judge(TWO_ACCOUNTS, connect)
+
+
+def test_an_empty_password_is_no_certificate(tmp_path: Path) -> None:
+    """Where the clients' port maps certificates, a name without a password proves nothing over WebSocket."""
+    authority = Authority(tmp_path)
+    own = authority.issue("server")
+    files = f"cert_file: '{own.certificate}', key_file: '{own.key}', ca_file: '{authority.certificate}'"
+    tls = f"tls {{ {files}, verify_and_map: true }}"
+    users = "authorization { users: [ {user: 'CN=a'}, {user: guest} ] }"
+    server = load_text(f"{tls}\n{users}\nno_auth_user: guest\nwebsocket {{ port: 8080, no_tls: true }}").server
+    web = compile_web_policy(server, compile_policy(server))
+    for connect in ({}, {"user": "guest"}):
+        assert Verdict("$G", "guest") == judge_client(connect, "", web, kind=WEB_TYPE)
+    assert VIOLATION == judge_client({"user": "CN=a"}, "", web, kind=WEB_TYPE)
 
 
 def test_token() -> None:
