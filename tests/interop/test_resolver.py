@@ -116,6 +116,12 @@ def test_what_is_no_jwt_of_the_operator_is_refused(kind: str) -> None:
             found = answer(system, "$SYS.REQ.CLAIMS.UPDATE", body)
             assert ("n/a", 500) == (found["account"], found["code"])
             assert found["description"].startswith("jwt update resulted in error - ")
+        for subject in ("$SYS.REQ.CLAIMS.UPDATE", f"$SYS.REQ.ACCOUNT.{account.public}.CLAIMS.UPDATE"):
+            found = answer(system, subject, "garbage")
+            assert ("n/a", "jwt update resulted in error - expected 3 chunks") == (
+                found["account"],
+                found["description"],
+            )
         found = push(system, faulty)
         reason = "[the account contains more exports than allowed by the operator]"
         assert (faulty.public, f"jwt validation failed - validation errors: {reason}") == (
@@ -124,6 +130,7 @@ def test_what_is_no_jwt_of_the_operator_is_refused(kind: str) -> None:
         )
         found = answer(system, f"$SYS.REQ.ACCOUNT.{operator.system.public}.CLAIMS.UPDATE", account.token())
         assert "jwt update resulted in error - subject does not match jwt content" == found["description"]
+        assert operator.system.public == found["account"]
         stranger = Operator("X").account("XA")
         push(system, stranger)
         assert [VIOLATION, "closed"] == Peer(server, stranger.user("u")).lines()
@@ -227,8 +234,34 @@ def test_deletion_has_to_be_allowed(kind: str) -> None:
         system = Peer(server, operator.system.user("s"))
         push(system, account)
         found = answer(system, "$SYS.REQ.CLAIMS.DELETE", deletion(operator, account))
-        assert 500 == found["code"]
+        refused = f"delete accounts request by {operator.key.public} failed - delete must be enabled in server config"
+        assert (500, refused) == (found["code"], found["description"])
         assert [] == Peer(server, account.user("u")).lines()
+
+
+@both
+def test_only_keys_are_looked_up(kind: str) -> None:
+    """What is not an account's key is not answered; a key that nobody has is, with nothing."""
+    operator = Operator()
+    with running(kind, full(operator)) as server:
+        system = Peer(server, operator.system.user("s"))
+        assert [b""] == system.ask(f"$SYS.REQ.ACCOUNT.{operator.account('A').public}.CLAIMS.LOOKUP")
+        with pytest.raises(TimeoutError):
+            system.ask("$SYS.REQ.ACCOUNT.NOTAKEY.CLAIMS.LOOKUP", seconds=1)
+
+
+@both
+def test_a_report_says_which_exports_take_a_token(kind: str) -> None:
+    """accountz of an account with a private export and a public one."""
+    operator = Operator()
+    account = operator.account("A").export("public").export("private", token_req=True)
+    with running(kind, full(operator)) as server:
+        system = Peer(server, operator.system.user("s"))
+        push(system, account)
+        assert [] == Peer(server, account.user("u")).lines()
+        found = answer(system, "$SYS.REQ.SERVER.PING.ACCOUNTZ", json.dumps({"account": account.public}))
+        exports = found["account_detail"]["exports"]
+        assert {"public": False, "private": True} == {one["subject"]: one.get("token_req", False) for one in exports}
 
 
 @both

@@ -322,7 +322,7 @@ class AccountBook:
             raise ClaimsError(f"jwt update resulted in error - {error}") from None
         key = found.claims.sub
         if name and name != key:
-            raise ClaimsError("jwt update resulted in error - subject does not match jwt content")
+            raise ClaimsError("jwt update resulted in error - subject does not match jwt content", name)
         if found.broken:
             raise ClaimsError(f"jwt validation failed - validation errors: [{found.broken}]", key)
         known = self.accounts.trusted.get(key)
@@ -348,7 +348,7 @@ class AccountBook:
         try:
             signer, names = await self.aside(partial(read_deletion, token, self._operated.operators.keys))
             if not self._configured.allow_delete:
-                raise JwtError("delete accounts request disabled")
+                raise JwtError("delete must be enabled in server config")
             if self.accounts.graph.system_name in names:
                 raise JwtError("not allowed to delete system account")
             for name in names:

@@ -75,7 +75,8 @@ def _exports(facts: Facts, name: str) -> Iterable[dict[str, Any]]:
         for claim in trusted.claims.nats.exports:
             kind = claim.response_type or "Singleton"
             latency = (claim.latency.sampling, claim.latency.results) if claim.latency is not None else None
-            yield _export(claim.subject, claim.type, "Streamed" if kind == "Stream" else kind, (), latency)
+            response = "Streamed" if kind == "Stream" else kind
+            yield _export(claim.subject, claim.type, response, (), latency, private=claim.token_req)
         return
     configured = facts.config.accounts.get(name)
     for export in configured.exports if configured else ():
@@ -89,9 +90,15 @@ def _response(export: Export) -> str:
 
 
 def _export(
-    subject: str, kind: str, response: str, accounts: Iterable[str], latency: tuple[int, str] | None
+    subject: str,
+    kind: str,
+    response: str,
+    accounts: Iterable[str],
+    latency: tuple[int, str] | None,
+    *,
+    private: bool = False,
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"subject": subject, "type": kind}
+    found: dict[str, Any] = {"subject": subject, "type": kind} | ({"token_req": True} if private else {})
     if kind == "service":
         found["response_type"] = response
     if latency is not None:

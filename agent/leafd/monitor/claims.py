@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 import trio
 
 from leafd import native_types as t
+from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
 from leafd.auth.resolver import ClaimsError, Resolver, ResolverError
 from leafd.fair import FairQueue
 from leafd.gojson import dump
@@ -122,8 +123,9 @@ class ClaimsServices:
         elif subject == DELETE:
             await self._delete(message)
         elif subject.endswith(".LOOKUP"):
-            token = await self._load(subject.split(".")[3])
-            self._publish(message, token.encode("ascii", "replace"))
+            name = subject.split(".")[3]
+            if is_public_key(name, PREFIX_ACCOUNT):  # an empty answer says that there is no such account
+                self._publish(message, (await self._load(name)).encode("ascii", "replace"))
         else:
             await self._update(message)
 
@@ -146,7 +148,7 @@ class ClaimsServices:
         try:
             account, done = await self._book.update(message.payload.decode("ascii", "replace"), name)
         except ClaimsError as error:
-            refused = {"account": name or error.account or "n/a", "code": 500, "description": str(error)}
+            refused = {"account": error.account or "n/a", "code": 500, "description": str(error)}
             self._reply(message, {"error": refused})
             return
         self._reply(message, {"data": {"account": account, "code": 200, "message": done}})

@@ -115,13 +115,17 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
     for row in found[offset : offset + limit]:
         await pause()
         if isinstance(row, Gone):
-            shown.append(_ended(row, auth))
+            shown.append(_ended(facts, row, auth))
         elif row.connection in links:
             shown.append(_link(row, links[row.connection], auth))
         elif (client := facts.clients.get(row.connection)) is not None and client.account is not None:
             shown.append(_client(row, client, client.account.name, auth))
     report = facts.head()
-    gone = {row.connection: row for row in found if isinstance(row, Gone)}
+    gone = {
+        row.connection: (row.rows, {"account": row.account, "account_tag": shown_account(facts, row.account)})
+        for row in found
+        if isinstance(row, Gone)
+    }
     if listed and not await subscriptions.add(facts.plane, shown, gone, detail=detail):
         report["subscriptions_cut"] = subscriptions.ROWS_MAX
     return report | {
@@ -166,6 +170,12 @@ async def _hears(facts: Facts, row: t.ConnectionRow, subject: str) -> bool:
     return any(collide(subject, one.subject) for one in rows)
 
 
+def shown_account(facts: Facts, name: str) -> str:
+    """What people call an account: the name that its JWT says."""
+    account = facts.graph.by_name.get(name)
+    return account.shown if account is not None else name
+
+
 def _account(name: str, shown: str) -> dict[str, Any]:
     return ({"account": name} if name != GLOBAL_ACCOUNT else {}) | {"name_tag": shown}
 
@@ -193,13 +203,13 @@ def _link(row: t.ConnectionRow, link: LinkFacts, auth: bool) -> dict[str, Any]:
     return found
 
 
-def _ended(row: Gone, auth: bool) -> dict[str, Any]:
+def _ended(facts: Facts, row: Gone, auth: bool) -> dict[str, Any]:
     kind = {"kind": "Leafnode"} if row.link else {"kind": "Client", "type": row.told.get("type", "nats")}
     found = {"cid": row.connection} | kind | _figures(row, row.peer, row.start_wall_ns)
     found |= {name: value for name, value in row.told.items() if name != "type"}
     if auth:
         found |= {"authorized_user": row.user} if row.user else {}
-        found |= _account(row.account, row.account) if row.account else {}
+        found |= _account(row.account, shown_account(facts, row.account)) if row.account else {}
     return found
 
 

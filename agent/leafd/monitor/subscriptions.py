@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.config.schema.sharing import is_subset
-from leafd.monitor.closed import Gone
 from leafd.monitor.facts import Facts
 from leafd.monitor.options import flag
 from leafd.monitor.rooms import PlaneFacts
@@ -36,10 +35,14 @@ async def of(plane: PlaneFacts, connection: int) -> list[t.SubscriptionRow]:
 
 
 async def add(
-    plane: PlaneFacts, connections: Iterable[dict[str, Any]], ended: Mapping[int, Gone], *, detail: bool
+    plane: PlaneFacts,
+    connections: Iterable[dict[str, Any]],
+    ended: Mapping[int, tuple[bytes, dict[str, str]]],
+    *,
+    detail: bool,
 ) -> bool:
-    """Adds its subscriptions to each connection of a report; False when there were too many to list all. ended: those
-    of them that have gone."""
+    """Adds its subscriptions to each connection of a report; False when there were too many to list all. ended: what is
+    kept of those of connections that have gone, and what is said of each."""
     pause, left = Pause(), ROWS_MAX
     for connection in connections:
         if not connection["subscriptions"]:
@@ -48,8 +51,7 @@ async def add(
         if gone is None:
             rows, about = await _of(plane, connection["cid"], left + 1, pause), dict[str, str]()
         else:
-            rows = list(t.subscription_rows(gone.rows))
-            about = {"account": gone.account, "account_tag": gone.account}
+            rows, about = list(t.subscription_rows(gone[0])), gone[1]
         shown = rows[:left]
         if detail:
             connection["subscriptions_list_detail"] = [about | _detail(row, connection) for row in shown]

@@ -79,9 +79,9 @@ def test_errors_say_where_and_what(claims: dict[str, Any], reason: str) -> None:
 @pytest.mark.parametrize(
     ("token", "reason"),
     [
-        ("", "three parts"),
-        ("a.b", "three parts"),
-        ("a.b.c.d", "three parts"),
+        ("", "expected 3 chunks"),
+        ("a.b", "expected 3 chunks"),
+        ("a.b.c.d", "expected 3 chunks"),
         ("a.b.c", "not base64url"),
         ("e30.e30.e30=", "typ is"),
         (f"{b64(b'[]')}.e30.AAAA", "header"),
