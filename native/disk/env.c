@@ -364,6 +364,9 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
         ++*done;
         code = mdb_cursor_get(cursor, &k, &v, MDB_NEXT); /* LMDB: after a deletion this is the entry that followed */
     }
+    if (code == MDB_NOTFOUND && index >= DB_COUNT) {
+        return env_forget_emptied(env, index - DB_COUNT, load_be32(from.at));
+    }
     return code == MDB_NOTFOUND ? STATUS_OK : env_translate(code);
 }
 

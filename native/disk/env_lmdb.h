@@ -83,6 +83,8 @@ bytes_t env_unpack_written(env_t *env, bytes_t key, bytes_t packed);
 /* What LMDB gets of a message that is to be packed, until the next one. */
 status_t env_pack(env_t *env, bytes_t key, bytes_t *value);
 status_t env_drop_dictionaries(env_t *env, uint32_t slot, uint32_t stream);
+/* The same where the stream, which has that database, has no message any more: a dictionary is text of messages. */
+status_t env_forget_emptied(env_t *env, uint32_t opened, uint32_t stream);
 /* Says in META what an older leafd has to know, inside the write transaction. */
 status_t env_note_formats(env_t *env);
 

@@ -80,6 +80,17 @@ status_t env_drop_dictionaries(env_t *env, uint32_t slot, uint32_t stream) {
     return packer_drop(env->packer, env, slot, stream);
 }
 
+status_t env_forget_emptied(env_t *env, uint32_t opened, uint32_t stream) {
+    MDB_stat messages;
+    MDB_stat dictionaries;
+    int code = mdb_stat(env->write, env->dbs[DB_COUNT + opened], &messages);
+    code = code == 0 ? mdb_stat(env->write, env->dbs[DB_DICTIONARIES], &dictionaries) : code;
+    if (code != 0 || messages.ms_entries != 0 || dictionaries.ms_entries == 0) {
+        return env_translate(code);
+    }
+    return env_drop_dictionaries(env, opened + 1, stream);
+}
+
 /* A store that is being made gets its format later. */
 static status_t note_formats(env_t *env) {
     bytes_t key = bytes_of(STORE_FORMAT_KEY, sizeof STORE_FORMAT_KEY - 1);

@@ -424,7 +424,7 @@ status_t packer_drop(packer_t *packer, env_t *env, uint32_t slot, uint32_t strea
         status = env_write_delete_range(env, dictionary_db(copy), key_bytes(&from), key_bytes(&to), UINT64_MAX, &done);
     }
     if (packer != NULL) {
-        packer->habits[slot] = (habit_t){0};
+        packer->habits[slot] = (habit_t){.known = true, .due = TRIAL_BYTES}; /* a queue may become empty often */
         primed_forget(packer, slot);
     }
     return status;

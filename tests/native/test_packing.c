@@ -348,6 +348,7 @@ static void damage_dictionary(uint32_t copies) {
 }
 
 #define READINGS 2000
+#define FEW 10
 
 static void small_messages_take_less(void) {
     uint64_t sizes[2];
@@ -407,6 +408,31 @@ static void dictionaries_follow_the_messages(void) {
     rig_sync(&rig);
     rig_checkpoint(&rig);
     expect_dictionaries(0, 0);
+    rig_start(&rig);
+    rig_close(&rig);
+}
+
+/* A dictionary is made of whole messages. */
+static void nothing_outlives_a_purge(void) {
+    store_stream_t *stream = begin_compressed();
+    put_readings(stream, 1, READINGS);
+    rig_checkpoint(&rig);
+    expect_dictionaries(1, 1);
+    stream = start_again();
+    uint64_t purged;
+    bool more;
+    store_purge_t purge = {0};
+    do {
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &more));
+        rig_sync(&rig);
+    } while (more);
+    put_readings(stream, 2, FEW); /* not enough for a dictionary */
+    expect_dictionaries(0, 0);
+    stream = start_again();
+    CHECK_EQ_U64(0, check_readings(stream, READINGS + 1, 2, FEW));
+    put_readings(stream, 2, READINGS);
+    rig_checkpoint(&rig);
+    expect_dictionaries(1, 1);
     rig_start(&rig);
     rig_close(&rig);
 }
@@ -476,6 +502,7 @@ int main(void) {
     RUN("where both are damaged no message is another one, and new ones are as ever", two_damaged_copies_are_told);
     RUN("messages of another kind come back, too, and a stream that goes takes its dictionaries with it",
         dictionaries_follow_the_messages);
+    RUN("an emptied stream has no dictionary, and then gets a new one", nothing_outlives_a_purge);
     RUN("what does not become smaller stays as it is", never_grows);
     RUN("a store with compressed values is given a key and stays compressed", is_encrypted);
     RUN("a leafd that does not know compressed values refuses a store with one", is_noted);
