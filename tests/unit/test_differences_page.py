@@ -192,6 +192,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/config/test_credentials.py::test_a_credential_is_taken_as_it_is",
     ),
     "connz and subsz list at most": ("interop/test_report_options.py::test_the_same_connections_are_listed",),
+    "A stream that sets no limit": (
+        "unit/jetstream/test_service.py::test_a_default_bounds_the_consumers_of_streams_that_set_no_limit",
+    ),
     "Reports have each member": (
         "interop/test_report_options.py::test_every_parameter_means_the_same",
         "interop/test_report_parity.py::test_every_member_of_nats_servers_reports_is_there",

@@ -169,4 +169,5 @@ def jetstream_settings(config: ServerConfig, limits: t.Limits, server_name: str,
         max_ack_pending=bounds.max_ack_pending,
         max_request_batch=bounds.max_request_batch,
         duplicate_window=bounds.duplicate_window,
+        default_max_consumers=bounds.default_max_consumers,
     )

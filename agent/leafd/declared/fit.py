@@ -124,7 +124,7 @@ def fitting_consumers(
             others = [one for other, one in consumers.items() if other != name and not (one.direct or one.sourcing)]
             try:
                 if name not in consumers:
-                    consumer_rules.check_number(streams[stream], present.limits, len(others))
+                    consumer_rules.check_number(streams[stream], present.limits, present.settings, len(others))
                 _check_partition(streams[stream], config, others, new=name not in consumers)
             except ApiError as refused:
                 error = refused.description

@@ -63,6 +63,7 @@ class Settings:
     max_ack_pending: int = 0
     max_request_batch: int = 0
     duplicate_window: int = 0
+    default_max_consumers: int = 0
 
 
 def weight_of(config: StreamConfig) -> int:

@@ -360,11 +360,13 @@ def with_threshold(config: ConsumerConfig, *, ephemeral: bool) -> ConsumerConfig
     return config
 
 
-def check_number(stream: StreamConfig, limits: JetStreamLimits, others: int) -> None:
+def check_number(stream: StreamConfig, limits: JetStreamLimits, settings: Settings, others: int) -> None:
     """Whether a stream takes a consumer beside so many others."""
     limit, most = stream.max_consumers, limits.max_consumers
     if limit <= 0 or 0 < most < limit:
         limit = most
+    if limit <= 0:
+        limit = settings.default_max_consumers
     if 0 < limit <= others:
         raise errors.MAXIMUM_CONSUMERS_LIMIT.error()
 

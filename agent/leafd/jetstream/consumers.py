@@ -207,7 +207,7 @@ async def _check_workqueue(stream: Stream, config: ConsumerConfig) -> None:
 
 async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, Any]:
     context = call.context
-    rules.check_number(stream.config, stream.account.limits, stream.counted)
+    rules.check_number(stream.config, stream.account.limits, context.settings, stream.counted)
     await _check_workqueue(stream, config)
     name = config.durable_name or config.name
     while not name or name in stream.consumers:

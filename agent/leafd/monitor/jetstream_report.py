@@ -43,7 +43,7 @@ def configuration(facts: Facts) -> dict[str, Any]:
 
 def _limits(facts: Facts) -> dict[str, Any]:
     bounds = facts.config.jetstream.limits if facts.config.jetstream else None
-    names = ("max_ack_pending", "max_request_batch", "duplicate_window")
+    names = ("max_ack_pending", "max_request_batch", "duplicate_window", "default_max_consumers")
     found = {name: getattr(bounds, name) for name in names if getattr(bounds, name, 0)}
     return found
 

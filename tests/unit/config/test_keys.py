@@ -41,7 +41,6 @@ UNNOTICED: Final = {
     "ServerConfig.ocsp_cache": "nothing asks for revocations",
     "ServerConfig.prof_block_rate": "a part of prof_port, which is refused",
     "ServerConfig.reconnect_error_reports": "which of many failures to dial are logged",
-    "ServerLimits.default_max_consumers": "a stream that sets no limit takes more consumers, not fewer",
     "ServerLimits.max_ha_assets": CLUSTER,
     "Tls.ca_certs_match": TPM,
     "Tls.cert_match": TPM,

@@ -216,6 +216,18 @@ def test_a_batch_that_was_dropped_is_told_of(bench: Bench) -> None:
     assert ("b", "timeout") == (json.loads(body)["batch"], json.loads(body)["reason"])
 
 
+def test_a_default_bounds_the_consumers_of_streams_that_set_no_limit() -> None:
+    """What is there can be changed at the limit; a stream's own limit counts in place of the default."""
+    bench = Bench(default_max_consumers=1)
+    bench.stream("S", subjects=["s"])
+    bench.stream("T", subjects=["t"], max_consumers=2)
+    a, b = ({"stream_name": stream, "config": {"ack_policy": "explicit"}} for stream in "ST")
+    assert 0 == bench.code("CONSUMER.CREATE.S.one", a)
+    assert 0 == bench.code("CONSUMER.CREATE.S.one", a | {"config": {"ack_policy": "explicit", "max_deliver": 5}})
+    assert 10026 == bench.code("CONSUMER.CREATE.S.two", a)
+    assert [0, 0, 10026] == [bench.code(f"CONSUMER.CREATE.T.{name}", b) for name in ("one", "two", "three")]
+
+
 def test_pullers_get_a_hidden_consumer_of_their_own(bench: Bench) -> None:
     """A hub's direct consumer is renamed, in no list and no count, and is told which stream it has."""
     reply = bench.stream("S", max_consumers=2)

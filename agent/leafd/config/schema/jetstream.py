@@ -35,7 +35,12 @@ class ServerLimits(Section):
     duplicate_window: Duration = option(
         0, "The longest duplicate window that a stream may have. 0: any.", takes=Takes.LIVE
     )
-    default_max_consumers: Any = later("streams that set no limit have none", refuse=False)
+    default_max_consumers: Number = option(
+        0,
+        "How many consumers may a stream have where neither it nor its account sets a limit? 0 or -1: any number "
+        "(nats-server: 1000).",
+        takes=Takes.LIVE,
+    )
     max_ha_assets: Any = later(_CLUSTER_ONLY, refuse=False)
     batch: BatchLimits = option(BatchLimits, "Atomic batches.")
 
