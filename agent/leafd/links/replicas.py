@@ -298,6 +298,8 @@ class Replicas:
         active.consumer = order.consumer
         last_sequence = max(order.last_sequence, self._without_consumer(slot, order.identity))
         try:
+            # Known before the first message of it is stored: or after a crash it would be a stream never seen.
+            await self._remember(slot, order.identity)
             await self._plane.ingest_start(
                 slot.stream,
                 slot.number,
@@ -317,10 +319,12 @@ class Replicas:
             self._wake.set()
             raise
         active.ingesting = True
+
+    async def _remember(self, slot: Slot, identity: str) -> None:
         key = _identity_key(slot)
-        if order.identity and self._identities.get(key) != order.identity:
-            self._identities[key] = order.identity
-            await self._plane.record_put(key, order.identity.encode())
+        if identity and self._identities.get(key) != identity:
+            await self._plane.record_put(key, identity.encode())
+            self._identities[key] = identity
 
     def _without_consumer(self, slot: Slot, identity: str) -> int:
         """How far a source was that is now to use a durable consumer, by the consumers that were made for it: all of

@@ -150,7 +150,8 @@ async def take_up(plane: FakePlane, replicas: Replicas, slot: Slot = SLOT, consu
 
 @on_mock_clock
 async def test_a_new_source_asks_and_starts(plane: FakePlane, replicas: Replicas) -> None:
-    """A slot that is set is asked for, and the answer's consumer is taken up with the header's constant parts."""
+    """A slot that is set is asked for, and the answer's consumer is taken up with the header's constant parts. Which
+    stream it is of is written down before anything of it is stored."""
     replicas.load_progress(10, ORIGIN.key, 7)
     replicas.set_slots(10, [SLOT])
     await trio.testing.wait_all_tasks_blocked()
@@ -158,12 +159,12 @@ async def test_a_new_source_asks_and_starts(plane: FakePlane, replicas: Replicas
     await trio.testing.wait_all_tasks_blocked()
 
     assert plane.requests[0][2]["config"]["opt_start_seq"] == 8
-    start = plane.calls[0]
+    assert plane.calls[0][0] == "record"
+    start = plane.calls[1]
     assert start[:3] == ("start", 10, 1)
     assert start[3]["consumer"] == "JS_SRC_x-1"
     assert start[3]["last_sequence"] == 7
     assert start[3]["source"] == t.IngestSource("ORDERS:bTMUkJQk", ">", ">", "ID", "ORDERS:bTMUkJQk > >")
-    assert plane.calls[1][0] == "record"
 
 
 DURABLE = replace(SLOT, origin=replace(ORIGIN, durable="hub", durable_deliver="d.hub"))
