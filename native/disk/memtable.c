@@ -21,6 +21,14 @@ void memtable_close(memtable_t *memtable) {
     *memtable = (memtable_t){0};
 }
 
+void memtable_rest(memtable_t *memtable) {
+    const batches_t *batches = memtable->batches;
+    check(memtable->current.count == 0);
+    check(memtable->previous.count == 0);
+    memtable_close(memtable);
+    memtable_open(memtable, batches);
+}
+
 static uint64_t hash_of(store_db_t db, bytes_t key) {
     return hash_bytes(key.at, key.size) ^ ((uint64_t)db << 56);
 }

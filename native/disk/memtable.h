@@ -53,6 +53,7 @@ bool memtable_find(const memtable_t *memtable, store_db_t db, bytes_t key, batch
 uint64_t memtable_covers(const memtable_t *memtable, store_db_t db, bytes_t key);
 void memtable_rotate(memtable_t *memtable);
 void memtable_drop(memtable_t *memtable);
+void memtable_rest(memtable_t *memtable); /* while it is empty: its memory goes back */
 
 static inline uint64_t memtable_bytes(const memtable_t *memtable) {
     return (memtable->current.capacity + memtable->previous.capacity) * sizeof(memtable_slot_t);

@@ -152,6 +152,7 @@ struct store {
     uint64_t boundary; /* position of the running checkpoint, 0 = none running */
     bool boundary_sent;
     int64_t pending_since; /* mono ns of the oldest batch that no checkpoint covers, INT64_MAX = none */
+    int64_t sealed_at;     /* mono ns at which the last batch was closed */
     int64_t now_mono;
     int64_t background_at;  /* mono ns of the next look at every stream */
     uint32_t looked;        /* where the next look begins */
@@ -243,8 +244,7 @@ uint64_t subjects_last(store_stream_t *stream, bytes_t pattern);
 /* ---- store.c ----------------------------------------------------------------------------------------------------- */
 void store_clock(store_t *store, moment_t now);
 void store_seal(store_t *store); /* closes the open batch and hands it to the journal */
-/* At rest: gives the ring's memory back, and makes it narrow. */
-void store_rest(store_t *store);
+void store_rest(store_t *store); /* gives the ring's memory back, and makes it narrow */
 bool store_widen_for(store_t *store, uint64_t need);
 
 #endif

@@ -24,6 +24,7 @@
 #define CHECKPOINT_MIN (UINT64_C(64) << 10)
 #define HAND_BYTES (UINT64_C(256) << 10) /* the keeper is woken for so much, not for each batch */
 #define TRIM_BYTES (UINT64_C(1) << 20)
+#define REST_NS (250 * NS_PER_MS) /* without a batch: then memory that is worth it goes back */
 #define BACKGROUND_NS (100 * NS_PER_MS) /* how soon after appends deadlines are looked at */
 #define POLL_NS (50 * NS_PER_MS)        /* a memory store's keeper is asked so often */
 
@@ -70,6 +71,7 @@ void store_seal(store_t *store) {
     store->flying = store->touched;
     store->touched = empty;
     store->flight_number = store->batches.number;
+    store->sealed_at = store->now_mono;
     batch_seal(&store->batches);
     store->flight_end = store->batches.begin;
     if (store->pending_since == INT64_MAX) {
@@ -128,12 +130,16 @@ void store_rest(store_t *store) {
     store->trimmed = batches->begin;
 }
 
-/* Idle: the ring's memory goes back. Not at every checkpoint: faulting it in again costs 0.15 us a message, a third of
- * an append. */
+static bool trim_pays(const store_t *store) {
+    return store->batches.begin - store->trimmed >= TRIM_BYTES;
+}
+
+/* Idle: the memory of the ring and of the notes on it goes back. Not at every checkpoint: faulting it in again costs
+ * 0.15 us a message, a third of an append. */
 static void ring_trim(store_t *store) {
-    if (store->batches.begin == store->boundary && batch_is_empty(&store->batches)
-        && store->boundary - store->trimmed >= TRIM_BYTES) {
+    if (store->batches.begin == store->boundary && batch_is_empty(&store->batches) && trim_pays(store)) {
         store_rest(store);
+        memtable_rest(&store->memtable);
     }
 }
 
@@ -317,9 +323,11 @@ static uint64_t checkpoint_bytes(const store_t *store) {
     return part < usual ? part : usual;
 }
 
-/* Without room, what a removal frees is wanted soon. */
-static int64_t checkpoint_ns(const store_t *store) {
-    return store->space_trouble ? CHECKPOINT_SHORT_NS : CHECKPOINT_NS;
+/* When the next one is due, however little it is for. Without room, what a removal frees is wanted soon. */
+static int64_t checkpoint_at(const store_t *store) {
+    int64_t at = store->pending_since + (store->space_trouble ? CHECKPOINT_SHORT_NS : CHECKPOINT_NS);
+    int64_t rest = trim_pays(store) ? store->sealed_at + REST_NS : INT64_MAX;
+    return rest < at ? rest : at;
 }
 
 static bool checkpoint_due(const store_t *store) {
@@ -329,7 +337,7 @@ static bool checkpoint_due(const store_t *store) {
     if (batches_used(&store->batches) >= checkpoint_bytes(store) || store->batches.room < store->batches.lap) {
         return true;
     }
-    return store->now_mono - store->pending_since >= checkpoint_ns(store);
+    return store->now_mono >= checkpoint_at(store);
 }
 
 /* At the end of a batch, before the next one has an op. */
@@ -389,10 +397,8 @@ int64_t store_next_deadline(const store_t *store) {
         int64_t poll = store->options.memory ? store->now_mono + POLL_NS : INT64_MAX;
         return poll < deadline ? poll : deadline;
     }
-    if (store->pending_since != INT64_MAX && store->pending_since + checkpoint_ns(store) < deadline) {
-        deadline = store->pending_since + checkpoint_ns(store);
-    }
-    return deadline;
+    int64_t checkpoint = store->pending_since != INT64_MAX ? checkpoint_at(store) : INT64_MAX;
+    return checkpoint < deadline ? checkpoint : deadline;
 }
 
 /* ---- looks ------------------------------------------------------------------------------------------------------- */

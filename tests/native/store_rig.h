@@ -206,11 +206,8 @@ static inline void rig_sync(rig_t *rig) {
     FAIL("the batch does not become durable");
 }
 
-/* Lets time pass until a checkpoint has committed, so that reads come from LMDB. */
-static inline void rig_checkpoint(rig_t *rig) {
-    rig_sync(rig);
-    rig_pass(rig, 6 * NS_PER_SECOND);
-    rig_sync(rig);
+/* Until the checkpoint that is due by now has committed. */
+static inline void rig_committed(rig_t *rig) {
     for (int64_t until = 0; patient(&until);) {
         plane_stats_t stats = {0};
         store_tick(rig->store, rig->now);
@@ -221,6 +218,14 @@ static inline void rig_checkpoint(rig_t *rig) {
         usleep(200);
     }
     FAIL("the checkpoint does not end");
+}
+
+/* Lets time pass until a checkpoint has committed, so that reads come from LMDB. */
+static inline void rig_checkpoint(rig_t *rig) {
+    rig_sync(rig);
+    rig_pass(rig, 6 * NS_PER_SECOND);
+    rig_sync(rig);
+    rig_committed(rig);
 }
 
 static inline void rig_reopen(rig_t *rig) {

@@ -356,6 +356,36 @@ static void hooks_hear_everything(void) {
     rig_close(&rig);
 }
 
+static void some_bytes(store_stream_t *stream, size_t bytes) {
+    static char payload[1 << 10];
+    memset(payload, 'x', sizeof payload - 1);
+    for (size_t done = 0; done < bytes; done += sizeof payload) {
+        CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a", payload).verdict);
+    }
+}
+
+static void rests_after_a_load(void) {
+    rig = (rig_t){.options.journal_size = 16 << 20};
+    rig_open(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    some_bytes(stream, 600 << 10);
+    rig_checkpoint(&rig);
+    some_bytes(stream, 600 << 10);
+    rig_sync(&rig);
+    plane_stats_t stats = {0};
+    store_stats(rig.store, &stats);
+    CHECK(stats.overlay_bytes > 600 << 10);
+    uint64_t noted = stats.memory_overlay;
+    int64_t rest_ns = store_next_deadline(rig.store) - rig.now.mono_ns;
+    CHECK(rest_ns <= NS_PER_SECOND / 4);
+    rig_pass(&rig, NS_PER_SECOND / 4);
+    rig_committed(&rig);
+    stats = (plane_stats_t){0};
+    store_stats(rig.store, &stats);
+    CHECK(stats.memory_overlay < noted);
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("a message is visible when its batch is durable, not before", visible_when_durable);
     RUN("a message is whole after an orderly restart", survives_close);
@@ -376,5 +406,6 @@ int main(void) {
     RUN("with a sync interval batches are not synced one by one, and a killed process loses nothing",
         synced_at_the_interval);
     RUN("the hooks hear of every message in and out", hooks_hear_everything);
+    RUN("a store that rests after a load has its checkpoint soon, and then gives memory back", rests_after_a_load);
     return TEST_RESULT();
 }
