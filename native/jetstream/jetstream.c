@@ -203,7 +203,8 @@ void js_settle_consumers(js_t *js, bool interest_changed, bool unblocked) {
 /* Something was written behind store_tick's back (an ack into a stream, a delivery count), and no completion will wake
  * us for it. */
 static bool batch_waits(const store_t *store) {
-    return store != NULL && !store_batch_empty(store) && store_durable(store) + 1 >= store_batch(store);
+    return store != NULL && !store_batch_empty(store) && store_durable(store) + 1 >= store_batch(store)
+           && !store_gathers(store);
 }
 
 bool js_batch_waits(const js_t *js) {

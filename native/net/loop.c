@@ -1,9 +1,11 @@
-/* loop.c: see loop.h. epoll_wait's resolution of a millisecond is enough: whatever has to be faster (acknowledgements,
- * deliveries) wakes the loop through a descriptor. */
+/* loop.c: see loop.h. epoll_wait's resolution of a millisecond is mostly enough: whatever has to be faster
+ * (acknowledgements, deliveries) wakes the loop through a descriptor. Shorter sleeps are poll's, of epoll's descriptor
+ * (epoll_pwait2 is younger than the oldest systems that this runs on). */
 #include "net/loop.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -89,6 +91,12 @@ static int sleep_milliseconds(int64_t sleep_ns) {
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
+static void sleep_shortly(const loop_t *loop, int64_t sleep_ns) {
+    struct pollfd poller = {.fd = loop->epoll_fd, .events = POLLIN};
+    struct timespec time = {.tv_nsec = (long)sleep_ns};
+    (void)!ppoll(&poller, 1, &time, NULL);
+}
+
 uint32_t loop_wait(loop_t *loop, int64_t sleep_ns, loop_ready_t *ready, uint32_t max) {
     struct epoll_event events[LOOP_READY_MAX];
     check(max > 0);
@@ -98,6 +106,10 @@ uint32_t loop_wait(loop_t *loop, int64_t sleep_ns, loop_ready_t *ready, uint32_t
         return buffered;
     }
     ready += buffered;
+    if (buffered == 0 && sleep_ns > 0 && sleep_ns < NS_PER_MS) {
+        sleep_shortly(loop, sleep_ns);
+        sleep_ns = 0;
+    }
     int count = epoll_wait(loop->epoll_fd, events, (int)room, buffered != 0 ? 0 : sleep_milliseconds(sleep_ns));
     if (count < 0) {
         check(errno == EINTR);

@@ -14,10 +14,10 @@
 #include "disk/env.h"
 #include "disk/journal.h"
 #include "disk/keeper.h"
-#include "disk/keys.h"
 #include "disk/memtable.h"
 #include "disk/sealing.h"
 #include "disk/sizes.h"
+#include "store/gather.h"
 #include "store/heads.h"
 #include "store/places.h"
 #include "store/store.h"
@@ -152,7 +152,7 @@ struct store {
     uint64_t boundary; /* position of the running checkpoint, 0 = none running */
     bool boundary_sent;
     int64_t pending_since; /* mono ns of the oldest batch that no checkpoint covers, INT64_MAX = none */
-    int64_t sealed_at;     /* mono ns at which the last batch was closed */
+    gather_t gather;
     int64_t now_mono;
     int64_t background_at;  /* mono ns of the next look at every stream */
     uint32_t looked;        /* where the next look begins */

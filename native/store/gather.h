@@ -17,9 +17,9 @@
 
 #include "base/clock.h"
 
-#define GATHER_OPS 1024u                 /* more are worth a sync of their own */
-#define GATHER_MIN_NS (150 * NS_PER_US)  /* an answer and the next request take longer than half of it */
-#define GATHER_MAX_NS (200 * NS_PER_MS)  /* a disk that is so slow has other troubles */
+#define GATHER_OPS 1024u                /* more are worth a sync of their own */
+#define GATHER_MIN_NS INT64_C(150000)   /* an answer and the next request take longer than half of it */
+#define GATHER_MAX_NS (200 * NS_PER_MS) /* a disk that is so slow has other troubles */
 #define GATHER_MISSES 6u
 
 typedef struct gather {
@@ -43,8 +43,7 @@ static inline void gather_sealed(gather_t *gather, uint32_t count, int64_t mono_
         gather->misses = came ? 0 : gather->misses < GATHER_MISSES ? gather->misses + 1 : GATHER_MISSES;
         gather->skip = came ? 0 : 1u << gather->misses;
     }
-    *gather = (gather_t){
-        .sealed_at = mono_ns, .sealed = count, .skip = gather->skip, .misses = gather->misses};
+    *gather = (gather_t){.sealed_at = mono_ns, .sealed = count, .skip = gather->skip, .misses = gather->misses};
 }
 
 /* It is on disk, and the open one has so many. */

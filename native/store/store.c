@@ -24,7 +24,7 @@
 #define CHECKPOINT_MIN (UINT64_C(64) << 10)
 #define HAND_BYTES (UINT64_C(256) << 10) /* the keeper is woken for so much, not for each batch */
 #define TRIM_BYTES (UINT64_C(1) << 20)
-#define REST_NS (250 * NS_PER_MS) /* without a batch: then memory that is worth it goes back */
+#define REST_NS (250 * NS_PER_MS)       /* without a batch: then memory that is worth it goes back */
 #define BACKGROUND_NS (100 * NS_PER_MS) /* how soon after appends deadlines are looked at */
 #define POLL_NS (50 * NS_PER_MS)        /* a memory store's keeper is asked so often */
 
@@ -57,6 +57,7 @@ static void keep_clock(store_t *store) {
 }
 
 void store_seal(store_t *store) {
+    gather_sealed(&store->gather, store->batches.count, store->now_mono);
     keep_clock(store);
     heads_settle(store);
     for (uint32_t i = 0; i < store->touched.count; i++) {
@@ -71,7 +72,6 @@ void store_seal(store_t *store) {
     store->flying = store->touched;
     store->touched = empty;
     store->flight_number = store->batches.number;
-    store->sealed_at = store->now_mono;
     batch_seal(&store->batches);
     store->flight_end = store->batches.begin;
     if (store->pending_since == INT64_MAX) {
@@ -96,6 +96,7 @@ static void take_durable(store_t *store) {
     uint64_t durable = atomic_load_explicit(&store->keeper.durable, memory_order_acquire);
     if (store->durable != store->flight_number && durable >= store->flight_end) {
         store->durable = store->flight_number;
+        gather_durable(&store->gather, store->batches.count, store->now_mono);
         advance_visible(store);
     }
     bool checkpoint = store->boundary != 0 && !store->boundary_sent && durable >= store->boundary;
@@ -326,7 +327,7 @@ static uint64_t checkpoint_bytes(const store_t *store) {
 /* When the next one is due, however little it is for. Without room, what a removal frees is wanted soon. */
 static int64_t checkpoint_at(const store_t *store) {
     int64_t at = store->pending_since + (store->space_trouble ? CHECKPOINT_SHORT_NS : CHECKPOINT_NS);
-    int64_t rest = trim_pays(store) ? store->sealed_at + REST_NS : INT64_MAX;
+    int64_t rest = trim_pays(store) ? store->gather.sealed_at + REST_NS : INT64_MAX;
     return rest < at ? rest : at;
 }
 
@@ -375,7 +376,7 @@ void store_tick(store_t *store, moment_t now) {
     if (idle && store->batches.lap < store->batches.size) {
         ring_widen(store);
     }
-    if (idle && !store_batch_empty(store)) {
+    if (idle && !store_batch_empty(store) && !store_gathers(store)) {
         if (store->background_at > store->now_mono + BACKGROUND_NS) {
             store->background_at = store->now_mono + BACKGROUND_NS;
         }
@@ -391,8 +392,15 @@ void store_tick(store_t *store, moment_t now) {
     }
 }
 
+bool store_gathers(const store_t *store) {
+    return gather_waits(&store->gather, store->batches.count, store->now_mono);
+}
+
 int64_t store_next_deadline(const store_t *store) {
     int64_t deadline = store->background_at;
+    if (store_gathers(store) && !store_batch_empty(store) && store->gather.until < deadline) {
+        deadline = store->gather.until;
+    }
     if (store->boundary != 0) {
         int64_t poll = store->options.memory ? store->now_mono + POLL_NS : INT64_MAX;
         return poll < deadline ? poll : deadline;

@@ -82,6 +82,7 @@ void store_set_hooks(store_t *store, store_hooks_t hooks);
 void store_tick(store_t *store, moment_t now);
 int store_wake_fd(const store_t *store);           /* readable when a completion waits (-1: memory store) */
 int64_t store_next_deadline(const store_t *store); /* mono ns of the next expiry or checkpoint, INT64_MAX = none */
+bool store_gathers(const store_t *store);          /* the open batch waits for more, until that deadline at most */
 uint64_t store_batch(const store_t *store);        /* number of the open batch */
 bool store_batch_empty(const store_t *store);
 uint64_t store_durable(const store_t *store); /* every batch up to this number is on disk */

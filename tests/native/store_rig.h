@@ -200,6 +200,9 @@ static inline void rig_sync(rig_t *rig) {
             }
             return;
         }
+        if (store_gathers(rig->store)) {
+            rig_pass(rig, NS_PER_MS);
+        }
         struct pollfd poller = {.fd = store_wake_fd(rig->store), .events = POLLIN};
         poll(&poller, 1, 1);
     }
