@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 
-#define GATHER_OPS 1024u                /* more are worth a sync of their own */
+#define GATHER_OPS 128u                 /* more are worth a sync of their own */
 #define GATHER_MIN_NS INT64_C(150000)   /* an answer and the next request take longer than half of it */
 #define GATHER_MAX_NS (200 * NS_PER_MS) /* a disk that is so slow has other troubles */
 #define GATHER_MISSES 6u
