@@ -52,7 +52,7 @@ void loop_remove(loop_t *loop, int fd);
 void loop_buffered(loop_t *loop, loop_buffered_t *buffered, bool in);
 
 /* Sleeps until something is ready (not at all while something is buffered) or sleep_ns passed (0 = only look, negative
- * = no limit; more than a millisecond is rounded up to whole ones). Returns how many, at most max and LOOP_READY_MAX. */
+ * = no limit; above a millisecond rounded up to whole ones). Returns how many, at most max and LOOP_READY_MAX. */
 uint32_t loop_wait(loop_t *loop, int64_t sleep_ns, loop_ready_t *ready, uint32_t max);
 
 #endif
