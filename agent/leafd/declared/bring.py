@@ -23,6 +23,8 @@ from leafd.jetstream.registry import API
 from leafd.jetstream.service import JetStream
 from leafd.turns import ITEM_WEIGHT, aside
 
+_Left = tuple[Asset, str]
+"""What is not as declared, and why."""
 _WEIGHT: Final = 4 * ITEM_WEIGHT
 """Of a stream or consumer that is judged."""
 
@@ -67,22 +69,28 @@ class Bringer:
 
     async def bring_about(self, declared: Declared, new: Set[Key]) -> None:
         """new: what was not declared in the same words before. What else differs was changed by somebody else."""
-        steps = []
-        for step in await self.planned(declared):
-            if step.refused:
-                self._left(step.asset, step.refused)
-            elif step.action is not Action.NOTHING:
-                steps.append(step)
+        left, refused = await self._pass(declared, new)
+        if refused:  # a client may have changed something since it was planned
+            left, refused = await self._pass(declared, new)
+        for asset, reason in left + refused:
+            self._left(asset, reason)
+
+    async def _pass(self, declared: Declared, new: Set[Key]) -> tuple[list[_Left], list[_Left]]:
+        """What was not done: because the plan says so, and because the API refused it all the same."""
+        planned = await self.planned(declared)
+        steps = [one for one in planned if not one.refused and one.action is not Action.NOTHING]
+        refused: list[_Left] = []
         for step in reversed(steps):  # consumers before their streams
             if step.action in DELETED:
-                await self._do(step, self._delete, new, silent=step.action is Action.REPLACE)
+                refused += await self._do(step, self._delete, new, silent=step.action is Action.REPLACE)
         streams = [one for one in steps if one.action in MADE and isinstance(one.asset, DeclaredStream)]
-        await self._make_all(streams, new)
+        refused += await self._make_all(streams, new)
         for step in steps:
             if step.action in MADE and not isinstance(step.asset, DeclaredStream):
-                await self._do(step, self._make, new)
+                refused += await self._do(step, self._make, new)
+        return [(one.asset, one.refused) for one in planned if one.refused], refused
 
-    async def _make_all(self, steps: Iterable[Step], new: Set[Key]) -> None:
+    async def _make_all(self, steps: Iterable[Step], new: Set[Key]) -> list[_Left]:
         """Streams: what is refused is tried once more after others have changed."""
         left = list(steps)
         while left:
@@ -91,19 +99,19 @@ class Bringer:
                 if all(step is not one for one, _ in refused):
                     self._tell(step, new)
             if len(refused) == len(left):
-                for step, error in refused:
-                    self._left(step.asset, error)
-                return
+                return [(step.asset, error) for step, error in refused]
             left = [step for step, _ in refused]
+        return []
 
     async def _do(
         self, step: Step, work: Callable[[Step], Awaitable[str]], new: Set[Key], *, silent: bool = False
-    ) -> None:
+    ) -> list[_Left]:
         error = await work(step)
         if error:
-            self._left(step.asset, error)
-        elif not silent:
+            return [(step.asset, error)]
+        if not silent:
             self._tell(step, new)
+        return []
 
     # ---- requests
 

@@ -359,3 +359,20 @@ def test_what_does_not_fit_together_is_refused_beforehand(text: str, refused: di
     for name, why in refused.items():
         assert any(f'"{name}"' in line and why in line for level, line in said if level == "error"), said
     assert "config" in bench.asked("STREAM.INFO.OLD")
+
+
+def test_a_client_that_is_in_between_is_no_match(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that a client removes between the plan and its update is there afterwards, and nothing is complained
+    of."""
+    brought(bench, "streams { S { max_msgs: 5 } }")
+    answer, removed = bench.service.answer, []
+
+    async def meddle(account: Any, subject: str, header: bytes, body: bytes) -> Any:
+        if subject.endswith("STREAM.UPDATE.S") and not removed:
+            removed.append(await answer(account, "$JS.API.STREAM.DELETE.S", b"", b""))
+        return await answer(account, subject, header, body)
+
+    monkeypatch.setattr(bench.service, "answer", meddle)
+    said = brought(bench, "streams { S { max_msgs: 6 } }")
+    assert [("info", 'stream "S" of account A created, as declared')] == said
+    assert (1, 6) == (len(removed), config(bench, "S")["max_msgs"])
