@@ -29,7 +29,18 @@ void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, c
     outq_init(&conn->out, max_pending, shares->output);
 }
 
+static void end_orderly(int fd) {
+    shutdown(fd, SHUT_WR);
+    for (int i = 0; i < DISCARD_ROUNDS; i++) {
+        /* TCP throws away what MSG_TRUNC asks for without copying it; other sockets just refuse. */
+        if (recv(fd, NULL, CONN_SCRATCH_SIZE, MSG_TRUNC | MSG_DONTWAIT) <= 0) {
+            break;
+        }
+    }
+}
+
 void conn_close(conn_t *conn, loop_t *loop) {
+    bool resets = conn->resets && conn->transport == &transport_socket;
     loop_buffered(loop, &conn->buffered, false);
     conn->transport->close(conn->transport_state, conn->fd);
     conn->transport = &transport_socket;
@@ -38,12 +49,11 @@ void conn_close(conn_t *conn, loop_t *loop) {
         if (conn->registered) {
             loop_remove(loop, conn->fd);
         }
-        shutdown(conn->fd, SHUT_WR);
-        for (int i = 0; i < DISCARD_ROUNDS; i++) {
-            /* TCP throws away what MSG_TRUNC asks for without copying it; other sockets just refuse. */
-            if (recv(conn->fd, NULL, CONN_SCRATCH_SIZE, MSG_TRUNC | MSG_DONTWAIT) <= 0) {
-                break;
-            }
+        if (resets) {
+            const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+            (void)setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        } else {
+            end_orderly(conn->fd);
         }
         close(conn->fd);
     }

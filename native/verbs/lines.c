@@ -43,7 +43,11 @@ static void bad_input(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t 
     case WIRE_ERROR_UNKNOWN_OPERATION:
         peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation"));
         break;
-    case WIRE_ERROR_MAX_PAYLOAD: peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("Maximum Payload Violation")); break;
+    case WIRE_ERROR_MAX_PAYLOAD:
+        /* The payload is still on its way: nats-server leaves it unread, and clients tell the reset from an end. */
+        peer->conn.resets = true;
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("Maximum Payload Violation"));
+        break;
     case WIRE_ERROR_MAX_CONTROL_LINE:
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum control line exceeded"));
         break;

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 
 from tests.interop.jwt_peer import Peer, close_all
 from tests.servers import KINDS, running
+
+PATIENCE_S = 30.0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -24,3 +27,22 @@ def test_small_messages_find_room_beside_a_large_max_payload(kind: str, size: st
             assert [1, 2] == [json.loads(peer.ask("s", b"x")[0])["seq"] for _ in range(2)]
         finally:
             close_all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_sends_too_much_gets_the_error_and_then_a_reset(kind: str) -> None:
+    """Clients report the end of a connection as a broken one, by the reset; nats.java's tests ask for it."""
+    text = "listen: 127.0.0.1:{port}\nmax_payload: 1000\n"
+    with running(kind, text) as server, socket.create_connection(("127.0.0.1", server.port), PATIENCE_S) as stream:
+        stream.sendall(b"CONNECT {}\r\nPING\r\n")
+        said = b""
+        while b"PONG\r\n" not in said:
+            said += stream.recv(4096)
+        stream.sendall(b"PUB a 1001\r\n" + bytes(1001) + b"\r\n")
+        said = b""
+        with pytest.raises(ConnectionResetError):
+            while True:
+                some = stream.recv(4096)
+                assert some, said
+                said += some
+    assert b"-ERR 'Maximum Payload Violation'" in said
