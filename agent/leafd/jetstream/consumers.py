@@ -58,21 +58,22 @@ def random_name() -> str:
     return "".join(choice(_ALPHABET) for _ in range(8))
 
 
-async def put(context: Context, stream: Stream, consumer: Consumer, *, loading: bool = False) -> t.ConsumerState:
-    """Makes the plane hold the consumer as it is described; the state is from before any delivery."""
+async def put(context: Context, stream: Stream, consumer: Consumer, *, stored: bytes = b"") -> t.ConsumerState:
+    """Makes the plane hold the consumer as it is described; the state is from before any delivery. stored: its
+    definition, at start."""
     config = consumer.config
     return await context.plane.consumer_put(
         stream.id,
         consumer.id,
         flat_consumer(stream.account.id, config),
         name=consumer.name,
-        definition=await aside(consumer.weight, consumer_definition, consumer),
+        definition=stored or await aside(consumer.weight, consumer_definition, consumer),
         deliver_subject=config.deliver_subject,
         deliver_group=config.deliver_group,
         backoff_ns=config.backoff,
         priority_groups=config.priority_groups,
         filters=config.filters,
-        loading=loading,
+        loading=bool(stored),
     )
 
 

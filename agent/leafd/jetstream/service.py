@@ -12,10 +12,10 @@ request does.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import trio
 
@@ -65,6 +65,13 @@ AT_WORK_EACH: Final = 16
 LISTINGS_MAX: Final = 2
 """Each may be a hundred thousand subjects, tens of MB until it is sent: one in the plane, one being written down. An
 account has one of them at a time."""
+
+
+LOADED_TOGETHER: Final = 64
+"""Streams, or consumers, that the plane is asked to take up together at start."""
+
+_Record = TypeVar("_Record")
+_State = TypeVar("_State")
 
 
 class Log(Protocol):
@@ -168,17 +175,45 @@ class JetStream:
 
     async def load(self) -> None:
         """Has the plane take up everything stored. What cannot be served keeps its data and is complained about."""
-        removed = set()
-        for stream_id, record in self._stream_records:
+        removed: set[int] = set()
+        for some in _chunks(self._stream_records):
+            await self._load_streams(some, removed)
+        for consumers_some in _chunks(self._consumer_records):
+            await self._load_consumers(consumers_some, removed)
+        self._stream_records.clear()
+        self._consumer_records.clear()
+        self._load_templates([*self._template_records, *self._waiting_templates])
+        self._template_records.clear()
+
+    async def _load_streams(self, records: list[tuple[int, bytes]], removed: set[int]) -> None:
+        """Some streams, for which the plane is asked together. removed: gets what is there no more."""
+        read: dict[tuple[int, str], tuple[Stream, bytes]] = {}
+        for stream_id, record in records:
             self.catalogue.keep_ids(stream=stream_id)
             try:
                 if is_half(record) and await self._remove_half(stream_id, record):
                     removed.add(stream_id)
-                else:
-                    await self._load_stream(stream_id, record)
+                elif (stream := self._read_stream(stream_id, record)) is not None:
+                    key = (stream.account.id, stream.name)
+                    if key in read or stream.name in stream.account.streams:
+                        raise ValueError(f"there are two streams {stream.name!r}")
+                    read[key] = (stream, record)
             except Exception as error:
                 self._set_stream_aside(stream_id, record, error)
-        for stream_id, consumer_id, record in self._consumer_records:
+        put = partial(streams.put, self._context)
+        states = await _together([partial(put, stream, stored=record) for stream, record in read.values()])
+        for (stream, record), state in zip(read.values(), states, strict=True):
+            if isinstance(state, Exception):
+                self._set_stream_aside(stream.id, record, state)
+                continue
+            self.catalogue.add_stream(stream)
+            with self._guard.around("taking up a stored mirror or sources"):
+                self._context.neighbours.stream_changed(stream, state.last_seq)
+
+    async def _load_consumers(self, records: list[tuple[int, int, bytes]], removed: set[int]) -> None:
+        """Some consumers; of streams that are there no more, none."""
+        read: dict[tuple[int, str], tuple[Stream, Consumer, bytes]] = {}
+        for stream_id, consumer_id, record in records:
             self.catalogue.keep_ids(consumer=consumer_id)
             owner = self.catalogue.stream(stream_id)
             if stream_id in removed:
@@ -187,13 +222,19 @@ class JetStream:
                 self._waiting_consumers.append((stream_id, consumer_id, record))
                 continue
             try:
-                await self._load_consumer(owner, consumer_id, record)
+                name, created, config = read_consumer(record)
+                if (stream_id, name) in read or name in owner.consumers:
+                    raise ValueError(f"there are two consumers {name!r}")
+                read[stream_id, name] = (owner, Consumer(consumer_id, name, config, created), record)
             except Exception as error:
                 self._set_consumer_aside(owner, consumer_id, record, error)
-        self._stream_records.clear()
-        self._consumer_records.clear()
-        self._load_templates([*self._template_records, *self._waiting_templates])
-        self._template_records.clear()
+        put = partial(consumers.put, self._context)
+        states = await _together([partial(put, owner, one, stored=record) for owner, one, record in read.values()])
+        for (owner, consumer, record), state in zip(read.values(), states, strict=True):
+            if isinstance(state, Exception):
+                self._set_consumer_aside(owner, consumer.id, record, state)
+            else:
+                owner.add_consumer(consumer)
 
     def _load_templates(self, records: list[bytes]) -> None:
         """Serves stored templates of accounts that are known, which have their streams by now; the others wait."""
@@ -261,34 +302,21 @@ class JetStream:
         )
         return True
 
-    async def _load_stream(self, stream_id: int, record: bytes) -> None:
+    def _read_stream(self, stream_id: int, record: bytes) -> Stream | None:
+        """A stored stream; None: its account is not known yet. Raises when it cannot be read."""
         account_name, created, config = read_stream(record)
         account = self.catalogue.by_name.get(account_name)
-        if account is None or not account.enabled:
-            self._waiting.append((stream_id, record))
-            self._log.warning(
-                f"stream {config.name!r} of account {account_name!r} stays on disk unserved: "
-                "the configuration has no such account with JetStream",
-                event="stream_set_aside",
-                account=account_name,
-                stream=config.name,
-            )
-            return
-        if config.name in account.streams:
-            raise ValueError(f"there are two streams {config.name!r}")
-        stream = Stream(stream_id, account, config, created, template=template_of(record))
-        state = await streams.put(self._context, stream, loading=True)
-        self.catalogue.add_stream(stream)
-        with self._guard.around("taking up a stored mirror or sources"):
-            self._context.neighbours.stream_changed(stream, state.last_seq)
-
-    async def _load_consumer(self, owner: Stream, consumer_id: int, record: bytes) -> None:
-        name, created, config = read_consumer(record)
-        if name in owner.consumers:
-            raise ValueError(f"there are two consumers {name!r}")
-        consumer = Consumer(consumer_id, name, config, created)
-        await consumers.put(self._context, owner, consumer, loading=True)
-        owner.add_consumer(consumer)
+        if account is not None and account.enabled:
+            return Stream(stream_id, account, config, created, template=template_of(record))
+        self._waiting.append((stream_id, record))
+        self._log.warning(
+            f"stream {config.name!r} of account {account_name!r} stays on disk unserved: "
+            "the configuration has no such account with JetStream",
+            event="stream_set_aside",
+            account=account_name,
+            stream=config.name,
+        )
+        return None
 
     # ---- serving
 
@@ -472,6 +500,27 @@ class JetStream:
         found = self.catalogue.consumer(event.stream, event.consumer)
         if found is not None:
             self._context.advisories.plane_event(*found, event)
+
+
+def _chunks(records: list[_Record]) -> Iterator[list[_Record]]:
+    """All of them, so many at a time as the plane is asked for together."""
+    return (records[begin : begin + LOADED_TOGETHER] for begin in range(0, len(records), LOADED_TOGETHER))
+
+
+async def _together(orders: list[Callable[[], Awaitable[_State]]]) -> list[_State | Exception]:
+    """What each of them returns or raises; the plane has them all at once, so that it is woken once for many."""
+    found: dict[int, _State | Exception] = {}
+
+    async def one(index: int) -> None:
+        try:
+            found[index] = await orders[index]()
+        except Exception as error:
+            found[index] = error
+
+    async with trio.open_nursery() as nursery:
+        for index in range(len(orders)):
+            nursery.start_soon(one, index)
+    return [found[index] for index in range(len(orders))]
 
 
 def _asker(message: t.Message) -> tuple[int, int]:

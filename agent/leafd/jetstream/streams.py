@@ -59,19 +59,20 @@ def refused(error: t.PlaneError, row: Row) -> ApiError:
     return row.error(err=error)
 
 
-async def put(context: Context, stream: Stream, *, loading: bool = False) -> t.StreamState:
-    """Makes the plane hold the stream as it is described; returns when that is durable."""
+async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.StreamState:
+    """Makes the plane hold the stream as it is described; returns when that is durable. stored: its definition, at
+    start."""
     transform, republish = stream.config.subject_transform, stream.config.republish
     return await context.plane.stream_put(
         stream.id,
         flat_stream(stream.account.id, stream.config),
         name=stream.name,
-        definition=await aside(stream.weight, stream_definition, stream),
+        definition=stored or await aside(stream.weight, stream_definition, stream),
         domain=context.settings.domain,
         subjects=stream.config.subjects,
         transform=(transform.source, transform.destination) if transform is not None else ("", ""),
         republish=(republish.source, republish.destination) if republish is not None else ("", ""),
-        loading=loading,
+        loading=bool(stored),
     )
 
 

@@ -373,6 +373,49 @@ def test_a_definition_that_cannot_be_read_stops_nobody_else(bench: Bench) -> Non
     assert first in again.plane.streams
 
 
+def test_a_start_asks_the_plane_for_many_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 streams and 200 consumers are taken up in a few rounds, not one after the other; who fails fails alone."""
+    for number in range(200):
+        bench.stream(f"S{number}")
+        bench.consumer(f"S{number}", "c", durable_name="c")
+    rounds = 0
+    waiting = trio.Event()
+
+    async def main(again: Bench) -> None:
+        nonlocal rounds, waiting
+        async with trio.open_nursery() as nursery:
+
+            async def answer() -> None:
+                nonlocal rounds, waiting
+                while True:
+                    await trio.testing.wait_all_tasks_blocked()
+                    rounds += 1
+                    waiting.set()
+                    waiting = trio.Event()
+
+            nursery.start_soon(answer)
+            await again.service.load()
+            nursery.cancel_scope.cancel()
+
+    def late(put: Any) -> Any:
+        async def later(*numbers: int, **config: Any) -> Any:
+            await waiting.wait()
+            if numbers[0] == 7:
+                raise t.PlaneError(-4, "input/output error")
+            return await put(*numbers, **config)
+
+        return later
+
+    again = Bench(bench.plane)
+    again.service.read_records()
+    monkeypatch.setattr(bench.plane, "stream_put", late(bench.plane.stream_put))
+    monkeypatch.setattr(bench.plane, "consumer_put", late(bench.plane.consumer_put))
+    trio.run(main, again)
+    assert rounds <= 10
+    assert (199, 199) == (len(again.account.streams), again.account.consumers)
+    assert 'stream "S6" of account "A" stays on disk unserved: ' in again.log.texts[0]
+
+
 def test_backup_requests_are_judged(bench: Bench) -> None:
     """What a snapshot or a restore needs is asked for before anything is begun."""
     bench.stream("S")
