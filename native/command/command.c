@@ -365,7 +365,7 @@ static bool run_with_stream(js_t *js, const command_row_t *row, const plane_comm
 
 static bool run_with_seat(js_t *js, const command_row_t *row, const plane_command_t *command) {
     stream_t *stream = stream_find(js, command->target);
-    consumer_seat_t *seat = stream == NULL ? NULL : seat_find(stream, command->arg);
+    consumer_seat_t *seat = stream == NULL ? NULL : seat_find(js, stream, command->arg);
     if (seat != NULL) {
         row->run.seat(js, command, seat);
     }

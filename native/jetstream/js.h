@@ -65,6 +65,7 @@ struct js {
     event_entry_t *late[2]; /* completions for which held.c had no memory; they are sent all the same */
     consume_t *consume;     /* NULL: there is no JetStream */
     table_t streams;        /* id > stream_t */
+    table_t seats;          /* stream id, consumer id > consumer_seat_t */
     job_t *jobs;            /* jobs.c: oldest first */
     job_t *jobs_last;
     uint32_t job_count;

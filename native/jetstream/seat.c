@@ -12,7 +12,6 @@
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
-#include "base/check.h"
 #include "base/status.h"
 #include "consume/consume.h"
 #include "exchange/exchange.h"
@@ -34,12 +33,45 @@
 #include "text/tokens.h"
 #include "wire/emit.h"
 
-consumer_seat_t *seat_find(stream_t *stream, uint64_t id) {
-    consumer_seat_t *seat = stream->seats;
-    while (seat != NULL && seat->id != id) {
-        seat = seat->next_seat;
+static uint64_t seat_key(const stream_t *stream, uint64_t id) {
+    return (uint64_t)stream->id << 32 | id;
+}
+
+consumer_seat_t *seat_find(js_t *js, const stream_t *stream, uint64_t id) {
+    return id > UINT32_MAX ? NULL : table_find(&js->seats, seat_key(stream, id));
+}
+
+/* Into its stream's list and the table of all. */
+static status_t seat_link(js_t *js, stream_t *stream, consumer_seat_t *seat) {
+    status_t status = table_put(&js->seats, seat_key(stream, seat->id), seat);
+    if (status != STATUS_OK) {
+        return status;
     }
-    return seat;
+    seat->next_seat = stream->seats;
+    seat->place = &stream->seats;
+    if (seat->next_seat != NULL) {
+        seat->next_seat->place = &seat->next_seat;
+    }
+    stream->seats = seat;
+    stream->seat_count++;
+    return STATUS_OK;
+}
+
+static void seat_unlink(js_t *js, const consumer_seat_t *seat) {
+    table_drop(&js->seats, seat_key(seat->stream, seat->id));
+    *seat->place = seat->next_seat;
+    if (seat->next_seat != NULL) {
+        seat->next_seat->place = seat->place;
+    }
+    seat->stream->seat_count--;
+    seat->stream->direct_count -= seat->direct;
+}
+
+/* Its consumer's configuration is new. */
+static void seat_note(consumer_seat_t *seat) {
+    bool direct = (consumer_setup(seat->consumer)->config.flags & CONSUMER_DIRECT) != 0;
+    seat->stream->direct_count += (uint32_t)direct - (uint32_t)seat->direct;
+    seat->direct = direct;
 }
 
 void seat_free(js_t *js, consumer_seat_t *seat) {
@@ -49,13 +81,7 @@ void seat_free(js_t *js, consumer_seat_t *seat) {
             js->host->unlisten(js->plane, sinks[i]);
         }
     }
-    consumer_seat_t **place = &seat->stream->seats;
-    while (*place != seat) {
-        check(*place != NULL);
-        place = &(*place)->next_seat;
-    }
-    *place = seat->next_seat;
-    seat->stream->seat_count--;
+    seat_unlink(js, seat);
     free(seat->farewell);
     free(seat);
 }
@@ -188,7 +214,7 @@ static void definition_key(uint8_t key[8], uint32_t stream, uint32_t consumer) {
 static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id) {
     js_t *js = context;
     stream_t *stream = stream_find(js, stream_id);
-    consumer_seat_t *seat = stream == NULL ? NULL : seat_find(stream, consumer_id);
+    consumer_seat_t *seat = stream == NULL ? NULL : seat_find(js, stream, consumer_id);
     if (seat == NULL) {
         return;
     }
@@ -232,7 +258,7 @@ typedef struct state_job {
 
 static bool seat_state_step(js_t *js, job_t *base) {
     state_job_t *job = (state_job_t *)base;
-    const consumer_seat_t *seat = seat_find(base->stream, job->command.arg);
+    const consumer_seat_t *seat = seat_find(js, base->stream, job->command.arg);
     if (seat == NULL) {
         js_done(js, &job->command, STATUS_NOT_FOUND);
         return true;
@@ -341,17 +367,21 @@ static status_t seat_new(js_t *js, stream_t *stream, const consumer_setup_t *set
         return STATUS_NO_MEMORY;
     }
     seat->farewell = farewell;
+    seat->stream = stream;
+    seat->id = setup->id;
     status_t status = consumer_add(js->consume, stream->store, setup, loading, *js->now, &seat->consumer);
+    if (status == STATUS_OK) {
+        status = seat_link(js, stream, seat);
+        if (status != STATUS_OK) {
+            consumer_remove(seat->consumer, *js->now);
+        }
+    }
     if (status != STATUS_OK) {
         free(farewell);
         free(seat);
         return status;
     }
-    seat->stream = stream;
-    seat->id = setup->id;
-    seat->next_seat = stream->seats;
-    stream->seats = seat;
-    stream->seat_count++;
+    seat_note(seat);
     consumer_set_owner(seat->consumer, seat);
     status = seat_listen(js, seat, setup->name, &setup->config);
     if (status != STATUS_OK) {
@@ -376,11 +406,12 @@ static status_t definition_put(js_t *js, const stream_t *stream, const consumer_
 void seat_put(js_t *js, const plane_command_t *command, stream_t *stream) {
     consumer_parts_t parts = {0};
     status_t status = read_parts(command, stream, &parts);
-    consumer_seat_t *seat = status == STATUS_OK ? seat_find(stream, command->arg) : NULL;
+    consumer_seat_t *seat = status == STATUS_OK ? seat_find(js, stream, command->arg) : NULL;
     bool loading = command->arg2 == 1;
     if (status == STATUS_OK && seat != NULL) {
         int64_t paused_until = consumer_setup(seat->consumer)->config.pause_until_ns;
         status = consumer_configure(seat->consumer, &parts.setup, *js->now);
+        seat_note(seat);
         /* A pause is changed by putting the definition that says so, so that both are durable together. */
         if (status == STATUS_OK && parts.setup.config.pause_until_ns != paused_until) {
             consumer_pause(seat->consumer, parts.setup.config.pause_until_ns, *js->now);
@@ -421,7 +452,7 @@ void seat_import(js_t *js, const plane_command_t *command, stream_t *stream) {
     consumer_parts_t parts = {0};
     consumer_seat_t *seat = NULL;
     status_t status = STATUS_INVALID;
-    if (seat_find(stream, command->arg) == NULL) {
+    if (seat_find(js, stream, command->arg) == NULL) {
         status = read_parts(command, stream, &parts);
     }
     if (status == STATUS_OK) {

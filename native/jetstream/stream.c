@@ -175,10 +175,7 @@ static void stream_key(uint64_t id, uint8_t key[4]) {
 void stream_state_of(const stream_t *stream, stream_state_t *state) {
     memset(state, 0, sizeof(*state));
     store_stream_state(stream->store, state);
-    state->consumers = 0;
-    for (const consumer_seat_t *seat = stream->seats; seat != NULL; seat = seat->next_seat) {
-        state->consumers += (consumer_setup(seat->consumer)->config.flags & CONSUMER_DIRECT) == 0;
-    }
+    state->consumers = stream->seat_count - stream->direct_count;
 }
 
 #define LOADING_NS (5 * NS_PER_SECOND)

@@ -32,7 +32,9 @@ typedef struct consumer_seat {
     sink_t *ack[2]; /* v1, v2 */
     sink_t *flow[2];
     event_entry_t *farewell; /* EVENT_CONSUMER_GONE, made with the seat, so that it cannot fail */
+    bool direct;             /* made by a mirror or source: no client is told of it */
     struct consumer_seat *next_seat;
+    struct consumer_seat **place; /* what points to it in its stream's list */
 } consumer_seat_t;
 
 struct stream {
@@ -55,12 +57,13 @@ struct stream {
     uint32_t atomic_count;     /* open atomic batches, atomic.c */
     consumer_seat_t *seats;
     uint32_t seat_count;
+    uint32_t direct_count; /* of these */
 };
 
 stream_t *stream_find(js_t *js, uint64_t id);
 void stream_free(js_t *js, stream_t *stream); /* targets, seats, memory; nothing durable */
 void stream_state_of(const stream_t *stream, stream_state_t *state);
-consumer_seat_t *seat_find(stream_t *stream, uint64_t id);
+consumer_seat_t *seat_find(js_t *js, const stream_t *stream, uint64_t id);
 void seat_free(js_t *js, consumer_seat_t *seat); /* unlinks, too */
 
 #endif

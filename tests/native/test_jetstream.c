@@ -93,7 +93,7 @@ static void delivered_and_acknowledged(void) {
     CHECK(js_rig_send(rig, "$JS.API.CONSUMER.MSG.NEXT.S.C", "_I.2", ""));
     js_rig_turn(rig);
     JS_RIG_HEARD("_I.2 one\n", rig);
-    consumer_seat_t *seat = seat_find(stream_find(&rig->js, 1), 7);
+    consumer_seat_t *seat = seat_find(&rig->js, stream_find(&rig->js, 1), 7);
     message_t ack = {.subject = BYTES_LITERAL("$JS.ACK.S.C.1.1.1.1700000000000000000.0"), .reply = js_rig_text("_I.3")};
     js_ack(&rig->js, seat, &ack);
     JS_RIG_HEARD("", rig);
@@ -217,6 +217,51 @@ static void acknowledges_what_it_was_given(void) {
                  "f.2 NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 2\r\n\r\n\n",
                  rig);
     CHECK(!told_of_a_gap(rig));
+}
+
+static status_t put_consumer(js_rig_t *rig, uint32_t id, uint32_t flags) {
+    consumer_config_t config = {.account = 1, .flags = flags, .max_deliver = -1, .max_waiting = 10};
+    char name[16];
+    (void)snprintf(name, sizeof(name), "C%u", id);
+    const char *parts[] = {name, "{}", "", "", "", ""};
+    plane_command_t command = {.op = COMMAND_CONSUMER_PUT,
+                               .account = 1,
+                               .target = 1,
+                               .arg = id,
+                               .body = (const uint8_t *)&config,
+                               .body_size = sizeof(config)};
+    return js_rig_put(rig, command, parts, 6);
+}
+
+/* First, last and middle ones of the list go; those of mirrors and sources elsewhere are not counted. */
+static void consumers_come_and_go(void) {
+    js_rig_t *rig = js_rig_open();
+    put_default(rig);
+    stream_t *stream = stream_find(&rig->js, 1);
+    stream_state_t state;
+    for (uint32_t id = 1; id <= 9; id++) {
+        CHECK_EQ_I64(STATUS_OK, put_consumer(rig, id, id % 3 == 0 ? CONSUMER_DIRECT : 0));
+    }
+    CHECK_EQ_I64(STATUS_OK, put_consumer(rig, 3, 0)); /* changed: it is to be seen now */
+    stream_state_of(stream, &state);
+    CHECK_EQ_U64(7, state.consumers);
+    const uint32_t going[] = {9, 1, 5, 6};
+    for (uint32_t i = 0; i < 4; i++) {
+        consumer_seat_t *seat = seat_find(&rig->js, stream, going[i]);
+        CHECK(seat != NULL && seat->id == going[i]);
+        plane_command_t command = {.op = COMMAND_CONSUMER_REMOVE, .account = 1, .target = 1, .arg = going[i]};
+        seat_remove(&rig->js, &command, seat);
+        CHECK(seat_find(&rig->js, stream, going[i]) == NULL);
+    }
+    stream_state_of(stream, &state);
+    CHECK_EQ_U64(5, state.consumers);
+    uint32_t found = 0;
+    for (uint64_t id = 0; id <= 10; id++) {
+        found += seat_find(&rig->js, stream, id) != NULL;
+        CHECK(seat_find(&rig->js, stream, id | UINT64_C(1) << 32) == NULL);
+    }
+    CHECK_EQ_U64(5, found);
+    js_rig_close(rig);
 }
 
 static uint32_t refused;
@@ -356,6 +401,8 @@ int main(void) {
     RUN("the heartbeat of a durable consumer that was set back tells so", heartbeat_of_one_set_back);
     RUN("flow control acknowledges what the consumer delivered, not what is stored beyond it",
         acknowledges_what_it_was_given);
+    RUN("each of a stream's consumers is found, and counted if clients may see it, whichever have gone",
+        consumers_come_and_go);
     RUN("an expectation about many subjects takes several turns, and what is published behind it keeps its place",
         long_looks_wait);
     RUN("so many messages wait for it, and the next one is told so", waiting_is_bounded);
