@@ -19,7 +19,9 @@ from nats.aio.msg import Msg
 
 from tests import servers
 from tests.interop.test_metrics import page
+from tests.jwts import Key
 
+KEY = Key("user")
 HUB = """
 listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http_port}"
@@ -27,11 +29,11 @@ server_name: hub
 jetstream { store_dir: "{store}", domain: hub }
 leafnodes { listen: "127.0.0.1:{leaf_port}" }
 accounts {
-  A { users: [{user: a, password: a}] }
+  A { users: [{user: a, password: a}, {nkey: KEY}] }
   SYS { users: [{user: s, password: s}] }
 }
 system_account: SYS
-"""
+""".replace("KEY", KEY.public)
 LEAF = """
 listen: "127.0.0.1:{port}"
 server_name: box
@@ -43,10 +45,11 @@ STRANGER = "$SYS.ACCOUNT.$G.DISCONNECT"
 STEPS = (
     "a client comes", "it goes", "a wrong password", "a wrong password, in its account", "nobody", "a line of no sense",
     "a kicked client", "a leaf comes", "a leaf goes", "an account's numbers", "the server's numbers", "lame duck",
+    "an nkey",
 )  # fmt: skip
 VALUES = (
     "type", "reason", "acc", "user", "name", "lang", "kind", "client_type", "name_tag", "sent", "received", "conns",
-    "leafnodes", "total_conns",
+    "leafnodes", "total_conns", "issuer_key",
 )  # fmt: skip
 """Members whose values are the same on both servers; of the others, that they are there and of which type."""
 
@@ -91,6 +94,11 @@ async def play(server: servers.Server) -> dict[str, Any]:
     await app.flush()
     await app.close()
     found["it goes"] = await heard.next(DISCONNECT, name="app")
+    keyed = await nats.connect(server.url, nkeys_seed_str=KEY.seed, name="keyed")
+    found["an nkey"] = await heard.next(CONNECT, name="keyed")
+    shown = json.loads(await asyncio.to_thread(page, server, "/connz?auth=1&acc=A"))["connections"]
+    assert ["A"] == [one["issuer_key"] for one in shown]
+    await keyed.close()
     found["the server's numbers"] = await heard.next("$SYS.SERVER.ID.STATSZ")
     with said(server, b'CONNECT {"user":"a","pass":"b","name":"thief","verbose":false}\r\nPING\r\n'):
         found["a wrong password"] = await heard.next("$SYS.SERVER.ID.CLIENT.AUTH.ERR", name="thief")

@@ -21,6 +21,7 @@ from leafd.auth.verdict import CLIENT_TYPE
 from leafd.gojson import dump
 from leafd.gotime import format_time
 from leafd.links.leaf import Acceptor
+from leafd.monitor.connections import issuer_of
 
 if TYPE_CHECKING:
     from leafd.daemon.client import Client
@@ -37,7 +38,7 @@ def description(client: Client, server: str, cluster: str) -> t.Description:
     between = {"user": shown_user(client)} | {
         told: connect.get(name) for told, name in (("name", "name"), ("lang", "lang"), ("ver", "version"))
     }
-    behind: dict[str, Any] = {}
+    behind: dict[str, Any] = {"issuer_key": issuer_of(client)}
     if claims is not None:
         behind = {"jwt": connect.get("jwt"), "issuer_key": claims.iss, "name_tag": claims.name}
         behind["tags"] = list(claims.nats.tags)

@@ -46,6 +46,12 @@ def shown_user(client: ClientFacts) -> str:
     return client.user or claimed_user(client.connect)
 
 
+def issuer_of(client: ClientFacts) -> str:
+    """Who vouches for a login by an nkey of the configuration: the reference says its account."""
+    by_nkey = client.proof is None and client.user and client.user == client.connect.get("nkey")
+    return client.account.name if by_nkey and client.account is not None else ""
+
+
 def told_of(client: ClientFacts, *, auth: bool) -> dict[str, Any]:
     """What the report shows of a client beside its numbers and its account; auth: of its login, too."""
     found = _handshake(client.tls, auth)
@@ -266,7 +272,7 @@ def _jwt(client: ClientFacts) -> dict[str, Any]:
     """What a client's JWT says of it. The JWT itself is shown unless it lets in whoever has it."""
     proof, found = client.proof, dict[str, Any]()
     if proof is None or isinstance(proof, Called):
-        return found
+        return {"issuer_key": issuer_of(client)} if issuer_of(client) else found
     token = client.connect.get("jwt")
     if token and not proof.nats.bearer_token:
         found["jwt"] = token

@@ -25,7 +25,7 @@ from leafd.auth.verdict import CLIENT_TYPE, Called
 from leafd.gojson import dump
 from leafd.monitor import reports
 from leafd.monitor.closed import gone, reason
-from leafd.monitor.connections import shown_user, told_of
+from leafd.monitor.connections import issuer_of, shown_user, told_of
 from leafd.monitor.facts import Facts, stamp
 from leafd.monitor.rooms import ClientFacts, LinkFacts
 from leafd.turns import Pause
@@ -198,7 +198,7 @@ class Events:
             found |= {"jwt": connect.get("jwt"), "issuer_key": proof.iss}
             found |= {"name_tag": shown.shown if shown is not None else account, "tags": list(proof.nats.tags)}
         else:
-            found["name_tag"] = shown.shown if shown is not None else account
+            found |= {"issuer_key": issuer_of(client), "name_tag": shown.shown if shown is not None else account}
         found |= {"kind": "Client", "client_type": "nats" if client.kind == CLIENT_TYPE else "websocket"}
         return {name: value for name, value in found.items() if value}
 
