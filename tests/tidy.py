@@ -75,6 +75,7 @@ PYTHON_RANKS = {
     "quoting": 0,
     "records": -1,
     "status": 0,
+    "versions": 0,
     "config": 1,
     "native": 0,
     "native_codes": 1,
@@ -104,7 +105,7 @@ PYTHON_APART: dict[str, set[str]] = {
         *("errors", "config", "records", "quoting", "auth", "status", "doctor"),
         *("native", "native_packing", "native_store", "native_types"),
     },
-    # (Of links/ the addresses and the request of WebSocket alone, which are functions of text.)
+    # (Of links/ the addresses, the request of WebSocket and how a connection to a hub is made.)
     "doctor": {"errors", "config", "records", "quoting", "auth", "certificates", "links", "status", "web_head"},
 }
 # Rooms that decide without a plane: they must stay testable without the C extension.

@@ -119,6 +119,12 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "After five wrong hashed passwords": (f"{NAMED}test_who_guesses_at_a_hashed_password_waits",),
     # ---- who runs leaf links
     "A redial after a lost link": (f"{NAMED}test_how_long_a_leaf_waits_before_it_dials_again",),
+    "A proxy of a remote has": ("interop/test_dialling.py::test_a_proxy_that_speaks_tls_is_refused",),
+    "Where the configuration says nothing a dial": (
+        "interop/test_dialling.py::test_a_dial_takes_no_longer_than_it_may_and_each_failure_is_told_where_that_is_asked_for",
+        "interop/test_dialling.py::test_the_first_word_of_a_hub_is_waited_for_as_long_as_it_may_take",
+        "interop/test_dialling.py::test_after_a_lost_link_each_failure_of_a_number_is_told_besides_the_first",
+    ),
     "A message or an interest that a link": ("wire/leaf/client-verbs.wire",),
     "Who a user of the hub is": ("interop/test_leaf.py::test_users_are_told_by_their_own_server_who_they_are",),
     "Queue weights are capped": ("wire/leaf/queue-weight.wire",),

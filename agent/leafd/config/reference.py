@@ -13,7 +13,7 @@ from leafd.config.bind import inner_models
 from leafd.config.schema.accounts import AccountLimits, ConfiguredAccount, MessageTracing
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.config.schema.jetstream import AccountJetStream, BatchLimits, JetStream, ServerLimits
-from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafRemote, LeafUser
+from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafProxy, LeafRemote, LeafUser
 from leafd.config.schema.operator import Resolver
 from leafd.config.schema.permissions import AuthCallout, Authorization, Permissions, Responses, Subjects, User
 from leafd.config.schema.section import Option, Reader, Section, Support, Takes, hints
@@ -57,6 +57,7 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("batch { } of these limits", BatchLimits),
     ("leafnodes { }", LeafNodes),
     ("an element of remotes [ ]", LeafRemote),
+    ("proxy { } of that", LeafProxy),
     ("authorization { } of leafnodes", LeafAuthorization),
     ("a user of that", LeafUser),
     ("websocket { }", WebSocket),

@@ -9,11 +9,13 @@ from urllib.parse import urlsplit
 
 from leafd.accounts.graph import Graph
 from leafd.auth.creds import signer_from_credentials, signer_from_seed
+from leafd.config.schema.base import SECOND
 from leafd.config.schema.leafnodes import LeafRemote
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.handshakes import REMOTES
 from leafd.errors import ConfigError
 from leafd.links.compression import Compression
+from leafd.links.dialling import DIAL_S, proxy_of
 from leafd.links.leaf import Remote
 from leafd.records import dataclass
 
@@ -65,6 +67,15 @@ def remotes_of(
             compression=Compression(*one.compression),
             tls_first=one.tls is not None and one.tls.handshake_first[0],
             context=next(_CONTEXTS) if one.tls is not None else 0,
+            dial_s=dial_seconds(config, one),
+            info_s=one.first_info_timeout / SECOND,
+            proxy=proxy_of(one),
         )
         found.append(Dialled(one, remote))
     return tuple(found)
+
+
+def dial_seconds(config: ServerConfig, remote: LeafRemote) -> float:
+    """How long a connection to that hub may take."""
+    of_all = config.leafnodes.dial_timeout if config.leafnodes else 0
+    return (remote.dial_timeout or of_all) / SECOND or DIAL_S

@@ -182,6 +182,7 @@ class Server:
             guard=self.guard,
             need_default_tls=self.handshakes.need_default,
         )
+        leafs.told_each = config.connect_error_reports, config.reconnect_error_reports
         leafs.serves = lambda account: account in self.compiled.graph.by_id
         return leafs
 
@@ -343,6 +344,7 @@ class Server:
         leafnodes = self.config.leafnodes
         self.leafs.secured_by(secure, info_of(leafnodes.tls if leafnodes else None))
         if leafnodes is not None:
+            self.leafs.min_version = leafnodes.min_version
             wanted = Compression(*leafnodes.compression)
             if wanted != self.leafs.compression:
                 self.leafs.compress_anew(wanted)

@@ -76,6 +76,7 @@ async def take_over(server: Server, coming: Plan) -> None:
     server.listen_again()
     server.leaf_logins.set_terms(new.leaf_terms)
     server.leafs.belong_to(server.leaf_cluster)
+    server.leafs.told_each = new.config.connect_error_reports, new.config.reconnect_error_reports
     server.leafs.dial(one.remote for one in new.remotes if one not in old.remotes)
     server.plane.set_limits(coming.limits)
     with server.guard.around("the second half of a reload"):

@@ -29,6 +29,7 @@ from leafd.doctor.findings import Check, Finding, fault, unproven, well
 from leafd.doctor.wire import End, Line, Session, TlsEnd, info_of, token, verb
 from leafd.errors import ConfigError
 from leafd.links.addresses import certificate_name, dial_error, place_of, split_url
+from leafd.links.dialling import NoTunnel, Proxy, connect, proxy_of
 from leafd.links.web import ask
 from leafd.quoting import quoted
 from leafd.records import dataclass
@@ -135,6 +136,8 @@ class _Attempt:
         return _Stop(fault(check, self.place, text, owner=owner, operator=operator))
 
     async def _look_up(self) -> None:
+        if self._remote.proxy is not None:
+            return  # the proxy does it
         try:
             with trio.fail_after(STEP_S):
                 await trio.socket.getaddrinfo(self._host, self._port, type=trio.socket.SOCK_STREAM)
@@ -154,8 +157,11 @@ class _Attempt:
 
     async def _connect(self) -> Line:
         try:
-            with trio.fail_after(STEP_S):
-                return await Line.to(self._host, self._port)
+            return Line(await connect(self._host, self._port, proxy_of(self._remote), STEP_S))
+        except NoTunnel as error:
+            raise self._stop(
+                Check.HUB_PORT, str(error), owner="look at this remote's proxy block, and ask who runs the proxy"
+            ) from None
         except ConnectionRefusedError:
             why = "nobody listens there: connection refused"
         except OSError as error:
@@ -184,7 +190,7 @@ class _Attempt:
             raise self._no_tls(str(error)) from None
         except End as error:
             # A server that speaks first may end it before that was read.
-            head = b"" if self._tls_first else await _first_line(self._host, self._port)
+            head = b"" if self._tls_first else await _first_line(self._host, self._port, proxy_of(self._remote))
             if not head:
                 raise self._unanswered(f": {error}", " Its log may say more") from None
         advice = hub_web.judge(asked, head, tls=self._tls_first)
@@ -275,7 +281,7 @@ class _Attempt:
         code = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else 0
         shown = None
         if code:
-            shown = await _certificate_shown(self._host, self._port, name, self._remote.tls, at_once=self._tls_first)
+            shown = await _certificate_shown(self._host, self._port, name, self._remote, at_once=self._tls_first)
         names = ", ".join(map(quoted, shown.dns_names[:8])) if shown and shown.dns_names else "other names"
         if code in _NAMES:
             return self._stop(
@@ -429,31 +435,33 @@ def context_of(tls: Tls | None, *, check: bool = True) -> ssl.SSLContext:
     return context
 
 
-async def _certificate_shown(host: str, port: int, name: str, tls: Tls | None, *, at_once: bool) -> Certificate | None:
+async def _certificate_shown(
+    host: str, port: int, name: str, remote: LeafRemote, *, at_once: bool
+) -> Certificate | None:
     """Whatever certificate is shown there; nothing is sent to whoever shows it. at_once: before anything is said."""
     try:
-        async with _glance(host, port) as line:
+        async with _glance(host, port, proxy_of(remote)) as line:
             if not at_once:
                 await line.line()
-            return read_certificate(await line.secure(context_of(tls, check=False), name))
-    except (OSError, End, Malformed, trio.TooSlowError):
+            return read_certificate(await line.secure(context_of(remote.tls, check=False), name))
+    except (OSError, NoTunnel, End, Malformed, trio.TooSlowError):
         return None
 
 
-async def _first_line(host: str, port: int) -> bytes:
+async def _first_line(host: str, port: int, proxy: Proxy | None) -> bytes:
     """What is said there to whoever says nothing."""
     try:
-        async with _glance(host, port) as line:
+        async with _glance(host, port, proxy) as line:
             return (await line.line()).encode()
-    except (OSError, End, trio.TooSlowError):
+    except (OSError, NoTunnel, End, trio.TooSlowError):
         return b""
 
 
 @contextlib.asynccontextmanager
-async def _glance(host: str, port: int) -> AsyncIterator[Line]:
-    """A connection more, for a moment. Raises OSError, trio.TooSlowError."""
+async def _glance(host: str, port: int, proxy: Proxy | None) -> AsyncIterator[Line]:
+    """A connection more, for a moment. Raises OSError, NoTunnel, trio.TooSlowError."""
     with trio.fail_after(STEP_S):
-        line = await Line.to(host, port)
+        line = Line(await connect(host, port, proxy, STEP_S))
         try:
             yield line
         finally:

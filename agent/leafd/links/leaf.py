@@ -31,9 +31,11 @@ from leafd.links.compression import NOT_SUPPORTED, UNCOMPRESSED, Compression, co
 from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.native_types import CloseReason, LineKind, Permissions
 from leafd.records import dataclass
+from leafd.versions import version_of
 
 if TYPE_CHECKING:
     from leafd.auth.verdict import Proof
+    from leafd.links.dialling import Proxy
 
 DELAY_LOOP_S: Final = 30.0
 DELAY_CLUSTER_S: Final = 30.0
@@ -253,6 +255,8 @@ class Acceptor:
         self._port = port
         self.tls_info: dict[str, Any] = {}
         """What INFO says of TLS."""
+        self.min_version = ""
+        """The lowest that the peer may have; "": any."""
 
     def opened(self) -> list[Action]:
         """The first INFO."""
@@ -337,6 +341,9 @@ class Acceptor:
             return Close("cluster name is reserved")
         if cluster and cluster == self._identity.cluster:
             return Close("remote leafnode has same cluster name")
+        lowest = version_of(self.min_version)
+        if lowest is not None and (version_of(str(connect.get("version") or "")) or (0, 0, 0)) < lowest:
+            return Close(f'connection rejected since minimum version required is "{self.min_version}"')
         return None
 
     def _bind(self, connect: dict[str, Any], login: Login) -> list[Action]:
@@ -412,6 +419,11 @@ class Remote:
     compression: Compression = UNCOMPRESSED
     context: int = 0
     """The plane's number for how, 0: as without a tls block."""
+    dial_s: float = 0.0
+    """How long the TCP connection may take ..."""
+    info_s: float = 0.0
+    """... and then the hub's INFO; 0: as long as the whole handshake."""
+    proxy: Proxy | None = None
 
 
 class Solicitor:

@@ -12,7 +12,6 @@ are not back in the same instant. What does not live here: the handshake's lines
 from __future__ import annotations
 
 import random
-import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -23,7 +22,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.guard import Guard
-from leafd.links import leaf
+from leafd.links import dialling, leaf
 from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, refusal_advice, split_url
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
 from leafd.links.link import Link, LinkStatus, RemoteStatus
@@ -36,12 +35,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TLS: Final = 3
 """The plane's context of TLS for hubs of whose TLS the configuration says nothing (daemon/handshakes.py)."""
-DIAL_TIMEOUT_S: Final = 5.0
 HANDSHAKE_TIMEOUT_S: Final = 10.0
-# A dead peer is found by the kernel after this long even when nothing is sent (half-open links after a power cut).
-USER_TIMEOUT_MS: Final = 20_000
-KEEPALIVE_IDLE_S: Final = 10
-KEEPALIVE_INTERVAL_S: Final = 5
+TOLD_EACH: Final = 600
 
 
 class Log(Protocol):
@@ -115,6 +110,10 @@ class Leafs:
         self._nursery: trio.Nursery | None = None
         self.web_ping_interval_ns = 0
         """Of links over WebSocket that begin from now on; 0: the server's."""
+        self.told_each = TOLD_EACH, TOLD_EACH
+        """Which failed attempts to dial are logged besides the first one, before a first link and after it."""
+        self.min_version = ""
+        """The lowest that a server that dials us may have; "": any."""
         self.remotes: list[RemoteStatus] = []
         self.on_up: list[Callable[[Link], None]] = []
         self.on_down: list[Callable[[Link], None]] = []
@@ -240,6 +239,7 @@ class Leafs:
         machine = leaf.Acceptor(
             self._identity, event.connection, self._nonce(), advertised, host, port, self.compression, _age()
         )
+        machine.min_version = self.min_version
         link = self._links[event.connection] = Link(event.connection, event.peer, machine)
         if self.secure is None:
             self._act(link, machine.opened())
@@ -252,6 +252,7 @@ class Leafs:
         """One has come over WebSocket, whose request was answered; TLS, if any, lies below that."""
         host, port, advertised = self._listen
         machine = leaf.Acceptor(self._identity, connection, self._nonce(), advertised, host, port)
+        machine.min_version = self.min_version
         link = self._links[connection] = Link(connection, peer, machine, web=True, tls=tls)
         self._act(link, machine.opened())
 
@@ -268,6 +269,7 @@ class Leafs:
         if event.kind == t.LineKind.HTTP:
             self._agree(link, event.payload)
             return True
+        link.heard.set()
         if event.kind == t.LineKind.ERR:
             link.last_error = event.payload.decode("utf-8", "replace")
         self._act(link, link.machine.line(event.kind, event.payload))
@@ -475,7 +477,7 @@ class Leafs:
                 if link is not None:
                     status.connected = link.bind is not None
                     if link.bind is not None:
-                        status.attempts = 0
+                        status.attempts, status.ever = 0, True
                         status.last_error = ""
                     await link.gone.wait()
                     delay_s = link.delay_s
@@ -484,6 +486,8 @@ class Leafs:
                         self._dial_failed(status, url, refusal_advice(link.last_error))
             except OSError as error:
                 self._dial_failed(status, url, dial_error(error))
+            except dialling.NoTunnel as error:
+                self._dial_failed(status, url, str(error))
             except trio.TooSlowError:
                 self._dial_failed(status, url, "no answer in time")
             except Exception as error:
@@ -498,7 +502,7 @@ class Leafs:
         host, port, _, _ = split_url(url)
         status.last_error = why
         # The first failure is news, and then one in a while; the rest would only wear out the disk.
-        if status.attempts == 1 or status.attempts % 600 == 0:
+        if status.attempts == 1 or status.attempts % self.told_each[status.ever] == 0:
             self._log.error(
                 f"Error trying to connect as leafnode to remote server {host}:{port} (attempt {status.attempts}): "
                 f"{why}",
@@ -515,14 +519,8 @@ class Leafs:
 
             web = ask(host, port, parts.path, compression=remote.ws_compression, no_masking=remote.ws_no_masking)
         first = remote.tls if web is not None else remote.tls_first
-        with trio.fail_after(DIAL_TIMEOUT_S):
-            stream = await trio.open_tcp_stream(host, port)
-        sock = stream.socket
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
+        sock = (await dialling.connect(host, port, remote.proxy, remote.dial_s)).socket
+        dialling.watch_over(sock)
         with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
             if first and remote.context == 0 and self._need_default_tls is not None:
                 await self._need_default_tls()
@@ -538,14 +536,20 @@ class Leafs:
             self._plane.send(connection, web.head)
         for event in self._early.pop(connection, []):
             self.handle(event)
-        with trio.move_on_after(HANDSHAKE_TIMEOUT_S):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_first_of, link.up, nursery.cancel_scope)
-                nursery.start_soon(_first_of, link.gone, nursery.cancel_scope)
-        if not link.up.is_set() and not link.gone.is_set():
-            self._log.warning(f"{host}:{port} - no leaf handshake within {HANDSHAKE_TIMEOUT_S:g} s: closing")
-            self._plane.close_connection(connection, "Stale Leaf Node Connection - Closing", t.CloseReason.STALE)
+        if remote.info_s:
+            await self._wait_for(link, link.heard, remote.info_s, "INFO of the hub")
+        await self._wait_for(link, link.up, HANDSHAKE_TIMEOUT_S, "leaf handshake")
         return link
+
+    async def _wait_for(self, link: Link, event: trio.Event, seconds: float, what: str) -> None:
+        with trio.move_on_after(seconds):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_first_of, event, nursery.cancel_scope)
+                nursery.start_soon(_first_of, link.gone, nursery.cancel_scope)
+        if not event.is_set() and not link.gone.is_set():
+            self._log.warning(f"{link.peer} - no {what} within {seconds:g} s: closing")
+            self._plane.close_connection(link.connection, "Stale Leaf Node Connection - Closing", t.CloseReason.STALE)
+            await link.gone.wait()
 
 
 def _over_web(remote: leaf.Remote) -> leaf.Remote:

@@ -39,6 +39,8 @@ class Link:
     opened_ns: int = field(default_factory=time.time_ns)
     closed: t.Closed | None = None
     """How it ended."""
+    heard: trio.Event = field(default_factory=trio.Event)
+    """The hub has said something."""
     up: trio.Event = field(default_factory=trio.Event)
     gone: trio.Event = field(default_factory=trio.Event)
 
@@ -101,6 +103,9 @@ class RemoteStatus:
     remote: leaf.Remote
     connected: bool = False
     attempts: int = 0
+    """To dial it, since the last link."""
+    ever: bool = False
+    """It was connected before."""
     last_error: str = ""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     """Of whoever keeps the link."""

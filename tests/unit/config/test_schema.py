@@ -133,7 +133,6 @@ def test_keys_ignore_case_and_know_aliases() -> None:
         "leafnodes { isolate_leafnode_interest: true }",
         "gateway { name: x }",
         "jetstream { tpm { keys_file: k } }",
-        "leafnodes { remotes: [ { url: 'nats://h', tls {} , proxy: {url: x} } ] }",
     ],
 )
 def test_what_would_weaken_or_lose_is_refused(text: str) -> None:
@@ -153,6 +152,27 @@ def test_the_rest_is_ignored_with_one_line(text: str) -> None:
     warnings = load_text(text, "box.conf").warnings
     assert 1 == len(warnings)
     assert warnings[0].startswith("box.conf:1:")
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ("url: 'https://p:3128'", "TLS to the proxy itself is not in this build"),
+        ("url: 'socks5://p:1080'", "is no address of an HTTP proxy"),
+        ("url: 'http://p'", "is no address of an HTTP proxy"),
+        ("url: 'http://p:3128', username: u", "must both be specified or both be empty"),
+        ("url: 'http://p:3128', username: 'u:v', password: w", "a proxy's username cannot have a colon"),
+        ("url: 'http://p:3128', timeout: '-1s'", "timeout"),
+    ],
+)
+def test_a_proxy_that_cannot_be_is_refused(block: str, said: str) -> None:
+    assert said in refused(f"leafnodes {{ remotes: [{{ url: 'ws://h', proxy {{ {block} }} }}] }}")
+
+
+@pytest.mark.parametrize("version", ['"2.7.9"', '"two"', "2.12", '"2.12"'])
+def test_a_lowest_version_that_is_none_or_too_low_is_refused(version: str) -> None:
+    """As nats-server does, whose leaf nodes can be told by their version from 2.8.0 on."""
+    assert "version" in refused(f"leafnodes {{ min_version: {version} }}")
 
 
 def test_switched_off_is_no_request() -> None:

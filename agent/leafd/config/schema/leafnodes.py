@@ -11,6 +11,7 @@ from leafd.config.schema.base import SECOND, Duration, File, Flag, Listen, Numbe
 from leafd.config.schema.compression import DEFAULT as DEFAULT_COMPRESSION, Compression
 from leafd.config.schema.section import Reader, Section, Takes, later, option, shown
 from leafd.config.schema.tls import Tls
+from leafd.versions import version_of
 
 DEFAULT_PORT: Final = 7422
 SCHEMES: Final = ("nats", "nats-leaf", "leaf", "tls", "ws", "wss")
@@ -47,6 +48,37 @@ class LeafAuthorization(Section):
     proxy_required: Any = later("proxies that log in for leaves are not in this build", refuse=True)
 
 
+def _version(value: object) -> object:
+    found = version_of(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f'{shown(value)} is no version: write it like "2.12.0"')
+    if found < (2, 8, 0):
+        raise ValueError(f"the minimum version should be at least 2.8.0, not {value}")
+    return value
+
+
+class LeafProxy(Section):
+    """An HTTP proxy on the way to a hub."""
+
+    url: Text = option("", "Its address: http://host:port.")
+    username: Text = option("", "The login there, with password. Empty: none.")
+    password: Secret = option("", "The password of that login.")
+    timeout: Duration = option(
+        0, "How long may the connection to the proxy, and its answer, take? 0: as dial_timeout.", ge=0
+    )
+
+    def check(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme == "https":
+            raise ValueError("TLS to the proxy itself is not in this build: http:// is")
+        if parts.scheme != "http" or not parts.hostname or not parts.port:
+            raise ValueError(f"{shown(self.url)} is no address of an HTTP proxy: write it like http://host:3128")
+        if bool(self.username) != bool(self.password):
+            raise ValueError("proxy username and password must both be specified or both be empty")
+        if ":" in self.username:
+            raise ValueError("a proxy's username cannot have a colon")
+
+
 class LeafRemote(Section):
     """One hub that this server dials, for one account."""
 
@@ -65,8 +97,10 @@ class LeafRemote(Section):
         False, "Try the addresses in the order in which they are written.", aliases=("dont_randomize",)
     )
     ignore_discovered_servers: Any = later("only the addresses named here are dialled", refuse=False)
-    first_info_timeout: Any = later("a hub has 10 s for the whole handshake", refuse=False)
-    dial_timeout: Any = later("a dial may take 5 s", refuse=False)
+    first_info_timeout: Duration = option(
+        0, "How long may the hub take to say its INFO? 0: 10 s, as the whole handshake; else that has 10 s more.", ge=0
+    )
+    dial_timeout: Duration = option(0, "How long may a connection take? 0: as leafnodes.dial_timeout.", ge=0)
     disabled: Flag = option(False, "Leave this hub alone for now.")
     isolate_leafnode_interest: Any = later(
         "leaves are not kept apart in this build: messages would pass between them", refuse=True, aliases=("isolate",)
@@ -77,7 +111,7 @@ class LeafRemote(Section):
     tls: Tls | None = option(
         None, "TLS with the hub, whatever its INFO says. Absent: as the hub's INFO or the address (tls://) says."
     )
-    proxy: Any = later("dialling through an HTTP proxy is not in this build: the link would bypass it", refuse=True)
+    proxy: LeafProxy | None = option(None, "The HTTP proxy that the hub is dialled through, with CONNECT.")
     compression: Compression = option(
         DEFAULT_COMPRESSION, "Compression with this hub: as in leafnodes.", takes=Takes.LIVE, example="s2_auto"
     )
@@ -144,8 +178,12 @@ class LeafNodes(Section):
         aliases=("leafnode_advertise",),
     )
     no_advertise: Flag = option(False, "Tell leaves no address at all.")
-    min_version: Any = later(
-        "leaf servers of old versions are not refused in this build", refuse=True, aliases=("minimum_version",)
+    min_version: Annotated[str, Reader(_version)] = option(
+        "",
+        "The lowest version of a server that may link to this one, 2.8.0 or above. Empty: any.",
+        aliases=("minimum_version",),
+        takes=Takes.LIVE,
+        example='"2.12.0"',
     )
     reconnect: Duration = option(
         SECOND,
@@ -153,7 +191,7 @@ class LeafNodes(Section):
         aliases=("reconnect_delay", "reconnect_interval"),
         gt=0,
     )
-    dial_timeout: Any = later("a dial may take 5 s", refuse=False)
+    dial_timeout: Duration = option(0, "How long may the connection to a hub take? 0: 5 s.", ge=0)
     write_deadline: Any = later("that of the server counts", refuse=False)
     isolate_leafnode_interest: Any = later(
         "leaves are not kept apart in this build: messages would pass between them", refuse=True, aliases=("isolate",)

@@ -323,8 +323,16 @@ class ServerConfig(Section):
     write_timeout: Any = later(
         "a blocked client is closed, as by default, and not tried again", refuse=True, harmless=("default", "close")
     )
-    connect_error_reports: Any = later("the first failure and every 100th are logged", refuse=False)
-    reconnect_error_reports: Any = later("the first failure and every 100th are logged", refuse=False)
+    connect_error_reports: Annotated[Number, zero_means_default(600)] = option(
+        600,
+        "Of the attempts to reach a hub that fail the first one is logged, and each one of this number: before the "
+        "first link.",
+        takes=Takes.LIVE,
+        gt=0,
+    )
+    reconnect_error_reports: Annotated[Number, zero_means_default(600)] = option(
+        600, "The same after a link was lost.", takes=Takes.LIVE, gt=0
+    )
     no_fast_producer_stall: Any = later("fast producers are not stalled", refuse=False)
 
     def check(self) -> None:
