@@ -1,7 +1,7 @@
 """Backups as a nats-server before 2.15 wrote them: a tar of its files. Turned into entries of today's archive, piece by
 piece.
 
-    meta.inf, meta.sum    the configuration, which the request has, too: not looked at
+    meta.inf, meta.sum    the configuration, which the request has, too: it must be there, and is not looked at
     msgs/NUMBER.blk       records, one behind the other
     msgs/index.db         what can be found out from the records: not looked at
     obs/NAME/meta.inf     a consumer's configuration
@@ -44,10 +44,12 @@ _WRONG: Final = "archive/tar: invalid tar header"
 
 
 class TarArchive:
-    """One archive on its way. consumers, removed: what has come of them; ended: nothing of use follows."""
+    """One archive on its way. consumers, removed: what has come of them; ended: nothing of use follows; of_stream: it
+    has a stream's configuration, without which it is no backup of one."""
 
     def __init__(self, first_seq: int) -> None:
         self.ended = False
+        self.of_stream = False
         self.consumers: list[ArchivedConsumer] = []
         self.removed: set[int] = set()
         self._first_seq = first_seq
@@ -102,6 +104,7 @@ class TarArchive:
         self._name = name.decode("utf-8", "replace")
         if ".." in self._name.split("/"):
             raise ArchiveError(f"unexpected content ({json.dumps(self._name)})")
+        self.of_stream |= self._name == "meta.inf" and size > 0 and not self._extended
         self._left, self._padding = size, -size % TAR_HEAD
         self._file.clear()
         if self._name.startswith("obs/") and not self._extended:

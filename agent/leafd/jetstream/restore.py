@@ -315,6 +315,8 @@ class Restoring:
             if len(self._data) == before:
                 return
         if old.ended and not self._ended:
+            if not old.of_stream:
+                raise ArchiveError(archive.INVALID)
             self._ended = True
             self._data.clear()
             await self._remove(sorted(old.removed))

@@ -73,6 +73,15 @@ def archive(files: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
+def test_an_archive_without_a_streams_configuration_is_no_backup_of_one() -> None:
+    """nats-server refuses it, too."""
+    assert taken(recorded(), 512)[1].of_stream
+    for files in ({}, {"other": b"x"}, {"meta.inf": b""}, {"obs/w/meta.inf": b"{}"}, {"msgs/1.blk": b""}):
+        assert not TarArchive(1).of_stream
+        whole = archive({name: content for name, content in files.items() if not name.startswith("obs/")})
+        assert not taken(whole, 512)[1].of_stream
+
+
 def test_a_consumer_to_which_nothing_was_delivered_is_read() -> None:
     """With no pending message its state is seven numbers and nothing behind them."""
     config = json.dumps({"Name": "w", "durable_name": "w", "ack_policy": "explicit"}).encode()
