@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 27
+#define PLANE_ABI 28
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -448,6 +448,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 #define SECURED_RESUMED 1
 #define SECURED_PLAIN 2 /* SECURE_OPTIONAL: it speaks plain text, and there was no handshake */
+#define SECURED_FIRST 4 /* nothing was said before */
 
 #define REFUSED_PUBLISH 1       /* subject */
 #define REFUSED_REPLY 2         /* subject = the reply subject */

@@ -94,6 +94,7 @@ class SecuredFlag(IntFlag):
 
     RESUMED = abi.SECURED_RESUMED
     PLAIN = abi.SECURED_PLAIN
+    FIRST = abi.SECURED_FIRST
 
 
 class TlsFlag(IntFlag):

@@ -119,7 +119,9 @@ static void tell_secured(plane_t *plane, peer_t *peer) {
         return;
     }
     entry->event.target = peer->id;
-    entry->event.code = (plain ? SECURED_PLAIN : 0u) | (facts.resumed ? SECURED_RESUMED : 0u);
+    bool first = !plain && !tls_said_before(peer->tls);
+    entry->event.code =
+        (plain ? SECURED_PLAIN : 0u) | (facts.resumed ? SECURED_RESUMED : 0u) | (first ? SECURED_FIRST : 0u);
     entry->event.arg = facts.version;
     entry->event.arg2 = facts.bytes_in + facts.bytes_out;
     peer_tell(plane, peer, entry);

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -242,7 +243,8 @@ def serving_first(kind: str, files: Files, more: str, rest: str = "") -> Iterato
     """A server that may say nothing before a handshake, so that its log tells when it is there."""
     values = {"cert": files.server.certificate, "key": files.server.key, "ca": files.authority.certificate}
     with tempfile.TemporaryDirectory(prefix="leafd-test-") as directory:
-        server = servers.make(kind, SERVER, Path(directory), **values, more=more, rest=rest)
+        reports = 'http: "127.0.0.1:{http_port}"\n'
+        server = servers.make(kind, SERVER + reports, Path(directory), **values, more=more, rest=rest)
         (server.directory / "server.conf").write_text(server.configuration)
         with (server.directory / "log").open("ab") as output:
             words = [*servers.command(kind), "-c", str(server.directory / "server.conf")]
@@ -277,6 +279,12 @@ def log_in(server: servers.Server, context: ssl.SSLContext) -> None:
             ping(safe)
 
 
+def came_first(server: servers.Server) -> list[object]:
+    """What connz says of each client's handshake."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/connz", timeout=10) as answer:
+        return [one.get("tls_first") for one in json.load(answer)["connections"] if "tls_version" in one]
+
+
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_the_handshake_may_come_first(kind: str, files: Files) -> None:
     """With handshake_first nothing is said in plain text; INFO comes behind the handshake."""
@@ -288,6 +296,7 @@ def test_the_handshake_may_come_first(kind: str, files: Files) -> None:
         with shaken(plain(server), files.trusting()) as sock:
             assert info_of(sock)["tls_required"]
             ping(sock)
+            assert came_first(server) == [True]
 
 
 @pytest.mark.parametrize("kind", servers.KINDS)
@@ -304,6 +313,7 @@ def test_who_does_not_begin_hears_info_after_a_while(kind: str, word: str, files
             assert time.monotonic() - began > (0.04 if word == "auto" else 0.25)
             with shaken(sock, files.trusting()) as safe:
                 ping(safe)
+                assert came_first(server) == [None]
 
 
 @pytest.mark.parametrize("kind", servers.KINDS)

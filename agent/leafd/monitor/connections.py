@@ -55,6 +55,8 @@ def issuer_of(client: ClientFacts) -> str:
 def told_of(client: ClientFacts, *, auth: bool) -> dict[str, Any]:
     """What the report shows of a client beside its numbers and its account; auth: of its login, too."""
     found = _handshake(client.tls, auth)
+    if client.tls is not None and client.tls.flags & t.SecuredFlag.FIRST and client.kind != WEB_TYPE:
+        found["tls_first"] = True
     for name in ("name", "lang", "version"):
         if client.connect.get(name):
             found[name] = client.connect[name]
