@@ -24,7 +24,8 @@ HUB = """
 listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http_port}"
 server_name: hub
-jetstream { store_dir: "{store}", domain: hub, max_mem: 64M, max_file: 1G }
+jetstream { store_dir: "{store}", domain: hub, max_mem: 64M, max_file: 1G,
+  limits { max_request_batch: 500, max_ack_pending: 5000, duplicate_window: "1h", default_max_consumers: 50 } }
 leafnodes { listen: "127.0.0.1:{leaf_port}" }
 accounts {
   A { jetstream: { max_mem: 10M, max_file: 100M }, users: [{user: a, password: a}] }
@@ -44,8 +45,7 @@ PATHS = (
 NOT_HERE = {
     "/varz.git_commit",  # of nats-server's own making
     "/varz.jetstream.config.compress_ok",
-    "/varz.jetstream.limits.default_max_consumers",  # streams that set no limit have none
-    "/jsz.config.compress_ok", "/jsz.limits.default_max_consumers",
+    "/jsz.config.compress_ok",
 }  # fmt: skip
 """Members that leafd leaves out."""
 MEANT = (

@@ -43,9 +43,13 @@ def configuration(facts: Facts) -> dict[str, Any]:
 
 def _limits(facts: Facts) -> dict[str, Any]:
     bounds = facts.config.jetstream.limits if facts.config.jetstream else None
-    names = ("max_ack_pending", "max_request_batch", "duplicate_window", "default_max_consumers")
-    found = {name: getattr(bounds, name) for name in names if getattr(bounds, name, 0)}
-    return found
+    names = {
+        "max_request_batch": "max_request_batch",
+        "max_ack_pending": "max_ack_pending",
+        "max_duplicate_window": "duplicate_window",
+        "default_max_consumers": "default_max_consumers",
+    }
+    return {shown: getattr(bounds, name) for shown, name in names.items() if getattr(bounds, name, 0)}
 
 
 async def _look(jetstream: JetStreamFacts, account: JetStreamAccountFacts, request: str) -> dict[str, Any]:

@@ -231,7 +231,8 @@ def _store(stats: t.Stats) -> dict[str, Any]:
 
 
 async def routez(facts: Facts, options: Options) -> dict[str, Any]:
-    """Routes to other servers of a cluster: none."""
+    """Routes to other servers of a cluster: none. A parameter that is wrong is told all the same."""
+    subscriptions.wanted(options)
     head = facts.head()
     return {
         "server_id": head["server_id"],
