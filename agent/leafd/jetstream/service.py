@@ -186,8 +186,10 @@ class JetStream:
         self._template_records.clear()
 
     async def _load_streams(self, records: list[tuple[int, bytes]], removed: set[int]) -> None:
-        """Some streams, for which the plane is asked together. removed: gets what is there no more."""
+        """Some streams, for which the plane is asked together. removed: gets what is there no more. What is wrong comes
+        last: it is called by its name only where no stream that is served has that name."""
         read: dict[tuple[int, str], tuple[Stream, bytes]] = {}
+        wrong: list[tuple[int, bytes, Exception]] = []
         for stream_id, record in records:
             self.catalogue.keep_ids(stream=stream_id)
             try:
@@ -199,20 +201,23 @@ class JetStream:
                         raise ValueError(f"there are two streams {stream.name!r}")
                     read[key] = (stream, record)
             except Exception as error:
-                self._set_stream_aside(stream_id, record, error)
+                wrong.append((stream_id, record, error))
         put = partial(streams.put, self._context)
         states = await _together([partial(put, stream, stored=record) for stream, record in read.values()])
         for (stream, record), state in zip(read.values(), states, strict=True):
             if isinstance(state, Exception):
-                self._set_stream_aside(stream.id, record, state)
+                wrong.append((stream.id, record, state))
                 continue
             self.catalogue.add_stream(stream)
             with self._guard.around("taking up a stored mirror or sources"):
                 self._context.neighbours.stream_changed(stream, state.last_seq)
+        for stream_id, record, error in wrong:
+            self._set_stream_aside(stream_id, record, error)
 
     async def _load_consumers(self, records: list[tuple[int, int, bytes]], removed: set[int]) -> None:
-        """Some consumers; of streams that are there no more, none."""
+        """Some consumers; of streams that are there no more, none. What is wrong comes last, as with streams."""
         read: dict[tuple[int, str], tuple[Stream, Consumer, bytes]] = {}
+        wrong: list[tuple[Stream, int, bytes, Exception]] = []
         for stream_id, consumer_id, record in records:
             self.catalogue.keep_ids(consumer=consumer_id)
             owner = self.catalogue.stream(stream_id)
@@ -227,14 +232,16 @@ class JetStream:
                     raise ValueError(f"there are two consumers {name!r}")
                 read[stream_id, name] = (owner, Consumer(consumer_id, name, config, created), record)
             except Exception as error:
-                self._set_consumer_aside(owner, consumer_id, record, error)
+                wrong.append((owner, consumer_id, record, error))
         put = partial(consumers.put, self._context)
         states = await _together([partial(put, owner, one, stored=record) for owner, one, record in read.values()])
         for (owner, consumer, record), state in zip(read.values(), states, strict=True):
             if isinstance(state, Exception):
-                self._set_consumer_aside(owner, consumer.id, record, state)
+                wrong.append((owner, consumer.id, record, state))
             else:
                 owner.add_consumer(consumer)
+        for owner, consumer_id, record, error in wrong:
+            self._set_consumer_aside(owner, consumer_id, record, error)
 
     def _load_templates(self, records: list[bytes]) -> None:
         """Serves stored templates of accounts that are known, which have their streams by now; the others wait."""
