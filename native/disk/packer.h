@@ -6,10 +6,10 @@
  *     (up to 16 MB, while none pays)        other half are compressed with it and with what is in use; it is taken
  *                                           where it makes them an eighth smaller
  *
- * A dictionary of which all messages are gone goes with the next trial, and all of them go when the stream has no message
- * any more: they are made of whole messages, which are not to outlive a purge. PACKER_LIVE_MAX are kept of a stream at most:
- * while so many have messages, the newest goes on. Of however many streams the encoders of PACKER_PRIMED are at hand;
- * for another one 8 KB are read, which takes 10 us.
+ * A dictionary of which all messages are gone goes with the next trial, and all of them go when the stream has no
+ * message any more: they are made of whole messages, which are not to outlive a purge. PACKER_LIVE_MAX are kept of a
+ * stream at most: while so many have messages, the newest goes on. Of however many streams the encoders of
+ * PACKER_PRIMED are at hand; for another one 8 KB are read, which takes 10 us.
  *
  * Reads and writes by env.h's write side, inside the write transaction: what that takes back is taken back here.
  */
@@ -31,7 +31,8 @@ void packer_free(packer_t *packer); /* NULL: nothing */
 /* What LMDB is to get, until the next call; packer: NULL leaves the value. slot: of the stream (slots.h), 0: it has
  * none, and so no dictionary. Fails as writes do. */
 LEAF_MUST_USE status_t packer_pack(packer_t *packer, env_t *env, uint32_t slot, bytes_t key, bytes_t *value);
-/* The stream has no message any more, and so no dictionary; the next trial is after a megabyte. packer: NULL where it has packed nothing. */
+/* The stream has no message any more, and so no dictionary; the next trial is after a megabyte. packer: NULL where it
+ * has packed nothing. */
 LEAF_MUST_USE status_t packer_drop(packer_t *packer, env_t *env, uint32_t slot, uint32_t stream);
 /* The transaction has come to its end. Without a commit, no trial before there is one: the disk may be full. */
 void packer_ended(packer_t *packer, bool committed);

@@ -19,7 +19,7 @@
 #include "base/copies.h"
 #include "exchange/exchange.h"
 #include "exchange/strings.h"
-#include "jetstream/ack_reply.h"
+#include "text/ack_reply.h"
 #include "jetstream/commands.h"
 #include "jetstream/host.h"
 #include "jetstream/counter.h"

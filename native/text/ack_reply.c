@@ -1,8 +1,7 @@
 /* ack_reply.c: see the header. Pure text; nothing here knows a consumer. */
-#include "jetstream/ack_reply.h"
+#include "text/ack_reply.h"
 
 #include "base/bytes.h"
-#include "jetstream/ack_reply.h"
 #include "text/decimal.h"
 #include "text/tokens.h"
 

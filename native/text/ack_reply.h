@@ -4,8 +4,8 @@
  *   v2  $JS.ACK.<domain|_>.<hash8(account)>.<stream>.<consumer>.<delivered>.<stream seq>.<consumer
  *       seq>.<ts>.<pending>[.<more>]
  */
-#ifndef LEAFD_JETSTREAM_ACK_REPLY_H
-#define LEAFD_JETSTREAM_ACK_REPLY_H
+#ifndef LEAFD_TEXT_ACK_REPLY_H
+#define LEAFD_TEXT_ACK_REPLY_H
 
 #include <stdbool.h>
 
