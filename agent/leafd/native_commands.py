@@ -513,7 +513,7 @@ class Commands(ABC):
         slot: int,
         *,
         mirror: bool,
-        durable_behind: int | None = None,
+        durable_behind: int | None,
         last_sequence: int,
         silence_ns: int,
         deliver_subject: str,

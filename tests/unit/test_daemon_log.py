@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
@@ -30,15 +31,16 @@ HOSTILE = 'eve\n[1] 2026/01/01 00:00:00.000000 [INF] Server is ready\x1b[2J\u202
 
 
 def say(server: Server, user: str, *parts: bytes, password: str = "a", **options: object) -> bytes:
-    """Logs in, sends, and hears the answers until a PONG behind them or the end."""
+    """Logs in, sends, and hears the answers until a PONG behind them or the end, which may be a reset."""
     body = {"verbose": False, "pedantic": False, "headers": True, "user": user, "pass": password} | options
     with socket.create_connection(("127.0.0.1", server.port), 10) as sock, sock.makefile("rb") as file:
         sock.sendall(f"CONNECT {json.dumps(body)}\r\n".encode() + b"".join(parts) + b"PING\r\n")
         heard = b""
-        for line in file:
-            heard += line
-            if line == b"PONG\r\n":
-                break
+        with contextlib.suppress(ConnectionResetError):
+            for line in file:
+                heard += line
+                if line == b"PONG\r\n":
+                    break
         return heard
 
 
