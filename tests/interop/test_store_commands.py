@@ -79,7 +79,10 @@ async def filled(server: servers.Server) -> None:
     subscription = await stream.pull_subscribe("tel.1", durable="worker", stream="TEL")
     for message in await subscription.fetch(10, timeout=10):
         await message.ack_sync()
-    await subscription.fetch(3, timeout=10)  # these are not acknowledged
+    await subscription.fetch(
+        3, timeout=10
+    )  # these are not acknowledged, and that they are out is stored a second later
+    await asyncio.sleep(1.5)
     while (await stream.stream_info("COPY")).state.messages < MESSAGES - 1:
         await asyncio.sleep(0.05)
     await client.close()

@@ -365,7 +365,8 @@ def test_a_client_that_is_in_between_is_no_match(bench: Bench, monkeypatch: pyte
     """A stream that a client removes between the plan and its update is there afterwards, and nothing is complained
     of."""
     brought(bench, "streams { S { max_msgs: 5 } }")
-    answer, removed = bench.service.answer, []
+    answer = bench.service.answer
+    removed: list[Any] = []
 
     async def meddle(account: Any, subject: str, header: bytes, body: bytes) -> Any:
         if subject.endswith("STREAM.UPDATE.S") and not removed:
