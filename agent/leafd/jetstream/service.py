@@ -211,8 +211,8 @@ class JetStream:
             self.catalogue.add_stream(stream)
             with self._guard.around("taking up a stored mirror or sources"):
                 self._context.neighbours.stream_changed(stream, state.last_seq)
-        for stream_id, record, error in wrong:
-            self._set_stream_aside(stream_id, record, error)
+        for stream_id, record, why in wrong:
+            self._set_stream_aside(stream_id, record, why)
 
     async def _load_consumers(self, records: list[tuple[int, int, bytes]], removed: set[int]) -> None:
         """Some consumers; of streams that are there no more, none. What is wrong comes last, as with streams."""
@@ -240,8 +240,8 @@ class JetStream:
                 wrong.append((owner, consumer.id, record, state))
             else:
                 owner.add_consumer(consumer)
-        for owner, consumer_id, record, error in wrong:
-            self._set_consumer_aside(owner, consumer_id, record, error)
+        for owner, consumer_id, record, why in wrong:
+            self._set_consumer_aside(owner, consumer_id, record, why)
 
     def _load_templates(self, records: list[bytes]) -> None:
         """Serves stored templates of accounts that are known, which have their streams by now; the others wait."""
