@@ -27,6 +27,11 @@ def split_url(url: str) -> tuple[str, int, str, str]:
 def place_of(url: str) -> str:
     """Host and port alone, without the login, as an address is written."""
     host, port, _, _ = split_url(url)
+    return host_port(host, port)
+
+
+def host_port(host: str, port: int) -> str:
+    """Both as an address is written."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import trio
 
 from leafd.config.schema.base import SECOND
-from leafd.links.addresses import dial_error
+from leafd.links.addresses import dial_error, host_port
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.web_head import NoHttp, read_head
@@ -81,7 +81,7 @@ async def connect(host: str, port: int, proxy: Proxy | None, seconds: float) -> 
 
 def request(host: str, port: int, proxy: Proxy) -> bytes:
     """What the proxy is asked for."""
-    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    place = host_port(host, port)
     lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
     if proxy.user:
         login = base64.b64encode(f"{proxy.user}:{proxy.password}".encode()).decode()

@@ -6,6 +6,7 @@ import base64
 import secrets
 
 from leafd import native_types as t
+from leafd.links.addresses import host_port
 from leafd.records import dataclass
 from leafd.web_head import NO_TAKEOVER, NoHttp, Request, accept_key, offers_deflate, read_head
 
@@ -23,10 +24,9 @@ class Asked:
 def ask(host: str, port: int, path: str, *, compression: bool, no_masking: bool) -> Asked:
     """The request to a hub's WebSocket listener."""
     key = base64.b64encode(secrets.token_bytes(16)).decode()
-    name = f"[{host}]" if ":" in host else host
     lines = [
         f"GET {path.rstrip('/')}/leafnode HTTP/1.1",
-        f"Host: {name}:{port}",
+        f"Host: {host_port(host, port)}",
         "Upgrade: websocket",
         "Connection: Upgrade",
         f"Sec-WebSocket-Key: {key}",
