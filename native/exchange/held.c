@@ -111,7 +111,7 @@ status_t held_deferred(held_t *held, uint32_t account, uint32_t flags, const byt
     entry->reply_size = slices[1].size;
     entry->header_size = slices[2].size;
     entry->payload_size = slices[3].size;
-    entry->shown_size = slices[4].size;
+    entry->copied_size = slices[4].size;
     uint8_t *at = entry->bytes;
     for (uint32_t i = 0; i < 5; i++) {
         at = held_take(at, slices[i]);

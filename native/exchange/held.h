@@ -24,7 +24,7 @@ typedef struct held_entry {
     uint32_t reply_size;
     uint32_t header_size;
     uint32_t payload_size;
-    uint32_t shown_size; /* deferred deliveries: what a client would be shown */
+    uint32_t copied_size; /* deferred deliveries: the subject in the stream that they come from */
     uint8_t bytes[];
 } held_entry_t;
 
@@ -40,7 +40,7 @@ typedef struct held {
 
 LEAF_MUST_USE status_t held_message(held_t *held, uint64_t batch, uint32_t account, uint32_t flags, bytes_t subject,
                                     bytes_t reply, bytes_t header, bytes_t payload);
-/* The same with the subject that is shown, which lies behind the payload. */
+/* The same with the subject for copies, which lies behind the payload. */
 LEAF_MUST_USE status_t held_deferred(held_t *held, uint32_t account, uint32_t flags, const bytes_t slices[5]);
 LEAF_MUST_USE status_t held_event(held_t *held, uint64_t batch, void *event);
 /* The oldest entry if its batch is durable, else NULL. It stays until held_pop; pushing meanwhile does not move it. */

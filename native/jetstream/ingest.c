@@ -32,6 +32,7 @@
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/headers.h"
+#include "text/subject.h"
 #include "text/text.h"
 #include "text/transform.h"
 #include "text/ttl.h"
@@ -302,7 +303,9 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
             }
         }
     }
-    if (status == STATUS_FULL) {
+    if (!subject_storable(append.subject)) {
+        append.subject = BYTES_NONE; /* as one that is too large: it would be found by nobody */
+    } else if (status == STATUS_FULL) {
         append.subject = BYTES_NONE; /* no room for its header: that message is too large, the next one may not be */
     } else if (status != STATUS_OK) {
         ingest_fail(js, ingest, INGEST_REFUSED, status);
@@ -337,7 +340,7 @@ static bool ingest_saw(const ingest_t *ingest, const ack_reply_t *ack) {
     return ack->consumer_seq <= ingest->consumer_seq && ack->stream_seq <= ingest->last_seq && !ingest->durable;
 }
 
-void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t shown) {
+void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t copied) {
     if (!ingest->running) {
         return;
     }
@@ -366,7 +369,7 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     if (ack.stream_seq <= ingest->last_seq) {
         return;
     }
-    bytes_t subject = shown.size != 0 ? shown : message->subject;
+    bytes_t subject = copied.size != 0 ? copied : message->subject;
     ingest_store(js, ingest, &ack, subject, message);
 }
 

@@ -114,8 +114,7 @@ void js_done_durable(js_t *js, const plane_command_t *command, uint32_t which_st
 
 /* ---- the targets ------------------------------------------------------------------------------------------------- */
 
-/* shown: the subject that a client would see, where it is not the one that was routed; empty = the same. */
-void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t shown);
+void js_publish(js_t *js, stream_t *stream, const message_t *message);
 /* What became of a message that is traced. refusal: why it was not stored; empty: it was, or would have been. */
 typedef struct js_traced {
     text_t subject; /* that it is stored under */
@@ -124,7 +123,7 @@ typedef struct js_traced {
 } js_traced_t;
 /* The same, and says so. only: nothing is stored, and nobody is answered; what only the store knows (limits,
  * duplicates, expected sequences) is not looked at then. */
-void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, bytes_t shown, bool only,
+void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, bool only,
                        js_traced_t *out);
 void js_direct(js_t *js, stream_t *stream, const message_t *message);
 void js_next(js_t *js, consumer_seat_t *seat, const message_t *message);
@@ -132,7 +131,8 @@ void js_ack(js_t *js, consumer_seat_t *seat, const message_t *message);
 void js_flow(js_t *js, consumer_seat_t *seat, const message_t *message);
 /* false: it does not run. */
 bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store);
-void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t shown);
+/* copied: the message's subject in the stream that it is copied from; empty = that of the message. */
+void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t copied);
 
 /* Does the request ask for more than this server's level of the API? */
 bool js_level_too_high(bytes_t header);

@@ -274,14 +274,7 @@ void js_publish_held(js_t *js, stream_t *stream, const message_t *message) {
     publish(js, stream, message);
 }
 
-void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t shown) {
-    message_t delivered;
-    /* What a consumer delivers to this stream's subject keeps the one that it was stored under. */
-    if (LEAF_UNLIKELY(shown.size != 0)) {
-        delivered = *message;
-        delivered.subject = shown;
-        message = &delivered;
-    }
+void js_publish(js_t *js, stream_t *stream, const message_t *message) {
     if (LEAF_UNLIKELY(stream->later != NULL)) {
         js_later(js, stream, message);
         return;
@@ -309,12 +302,11 @@ static void look_only(js_t *js, stream_t *stream, const message_t *message, js_t
     note_refusal(&out->refusal, refusal);
 }
 
-void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, bytes_t shown, bool only,
+void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, bool only,
                        js_traced_t *out) {
     out->subject.size = 0;
     out->refusal.size = 0;
-    bytes_t subject = shown.size != 0 ? shown : message->subject;
-    subject = js_stored_subject(js, stream, subject, &out->subject);
+    bytes_t subject = js_stored_subject(js, stream, message->subject, &out->subject);
     if (out->subject.size == 0) {
         text_add(&out->subject, subject);
     }
@@ -325,19 +317,17 @@ void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, byt
         return;
     }
     if (fast_word_of(message).size != 0) {
-        js_publish(js, stream, message, shown);
+        js_publish(js, stream, message);
         return;
     }
-    message_t delivered = *message;
-    delivered.subject = shown.size != 0 ? shown : message->subject;
     if (stream->later != NULL) {
-        js_later(js, stream, &delivered);
+        js_later(js, stream, message);
         return;
     }
     taken_t taken;
-    js_take(js, stream, &delivered, TAKER_CLIENT, &taken);
+    js_take(js, stream, message, TAKER_CLIENT, &taken);
     if (taken.refusal.code < REFUSAL_COUNTED) {
         note_refusal(&out->refusal, &taken.refusal);
     }
-    answer_taken(js, stream, &delivered, &taken);
+    answer_taken(js, stream, message, &taken);
 }

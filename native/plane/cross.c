@@ -281,6 +281,9 @@ static uint32_t cross_stream(plane_t *plane, const import_t *import, const publi
     crossing.account = import->importer;
     crossing.exported = publication->message.subject;
     crossing.message.subject = text_bytes(&subject);
+    if (!bytes_equal(crossing.message.subject, crossing.exported)) {
+        crossing.shown = BYTES_NONE; /* the importer's name for it is what its subscribers see */
+    }
     crossing.queue_count = import->queue_count;
     crossing.queues = queues;
     memcpy(queues, import->queues, import->queue_count * sizeof(*queues));

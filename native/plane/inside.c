@@ -24,7 +24,7 @@ static void note_producer(plane_t *plane, const publication_t *publication, uint
 
 void inside_stream(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     uint32_t which_store = ((const stream_t *)sink->object)->which_store;
-    js_publish(&plane->js, sink->object, &publication->message, publication->shown);
+    js_publish(&plane->js, sink->object, &publication->message);
     note_producer(plane, publication, which_store);
 }
 
@@ -51,7 +51,7 @@ void inside_direct(plane_t *plane, const sink_t *sink, const publication_t *publ
 void inside_ingest(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     uint32_t which_store;
     bool feeds = ingest_feeds(sink->object, &which_store);
-    ingest_frame(&plane->js, sink->object, &publication->message, publication->shown);
+    ingest_frame(&plane->js, sink->object, &publication->message, publication->copied);
     if (feeds) {
         note_producer(plane, publication, which_store);
     }
@@ -64,7 +64,7 @@ static void stream_traced(plane_t *plane, stream_t *stream, const publication_t 
     bytes_t muted = trace->only ? BYTES_NONE : trace_muted_header(trace, message.header);
     message.header = muted.size != 0 ? muted : message.header;
     js_traced_t traced;
-    js_publish_traced(&plane->js, stream, &message, publication->shown, trace->only, &traced);
+    js_publish_traced(&plane->js, stream, &message, trace->only, &traced);
     trace_stored(plane, trace, stream->name, text_bytes(&traced.subject), traced.no_interest,
                  text_shown(&traced.refusal));
     if (!trace->only) {

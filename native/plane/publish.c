@@ -121,10 +121,11 @@ static bool stream_takes(const publication_t *publication) {
     return false;
 }
 
-static bool deliver_control(plane_t *plane, const subscription_t *one, const publication_t *publication,
-                            const message_t *shown) {
+/* Control acts on what it is asked, so it is asked under the subject that was judged, whatever subscribers see. */
+static bool deliver_control(plane_t *plane, const subscription_t *one, const publication_t *publication) {
+    const message_t *message = &publication->message;
     bool template = one->target.kind == TARGET_TEMPLATE;
-    if ((one->flags & SUBSCRIPTION_DEAD) != 0 || (one->target.kind == TARGET_API && answered_here(shown->subject))
+    if ((one->flags & SUBSCRIPTION_DEAD) != 0 || (one->target.kind == TARGET_API && answered_here(message->subject))
         || (template && stream_takes(publication))) {
         return false;
     }
@@ -132,7 +133,7 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
     if (!pressure_room(plane, origin)) {
         return false;
     }
-    event_entry_t *entry = event_new(EVENT_MESSAGE, shown->subject, shown->reply, shown->header, shown->payload);
+    event_entry_t *entry = event_new(EVENT_MESSAGE, message->subject, message->reply, message->header, message->payload);
     if (entry != NULL) {
         entry->event.target = one->id;
         entry->event.account = publication->account->js.id;
@@ -185,10 +186,18 @@ static void leaf_hit(plane_t *plane, peer_t *peer, const bytes_t *queue, uint32_
     }
 }
 
+/* The next server judges the name anew. One that its sender may not publish to goes on only to a copy of ours or of
+ * theirs, which no client subscribes to. */
+static bytes_t link_name(const publication_t *publication) {
+    bytes_t subject = publication->message.subject;
+    bool copy = bytes_starts(subject, BYTES_LITERAL("$JS.M.")) || bytes_starts(subject, BYTES_LITERAL("$JS.S."));
+    return copy ? publication->copied : publication->shown;
+}
+
 static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publication) {
     const message_t *message = &publication->message;
     outq_t *out = &peer->conn.out;
-    status_t status = peer->protocol->emit(peer, NULL, message, publication->shown);
+    status_t status = peer->protocol->emit(peer, NULL, message, link_name(publication));
     if (status == STATUS_INVALID) {
         return; /* this link does not get it */
     }
@@ -272,7 +281,7 @@ TWICE bool offer_local(routing_t *routing, route_target_t *target, const bool tr
         if (traced && routing->publication->trace->only) {
             return true;
         }
-        return deliver_control(routing->plane, target->owner, routing->publication, &routing->shown);
+        return deliver_control(routing->plane, target->owner, routing->publication);
     case ORDER_CROSS: return offer_crossing(routing, target, NULL);
     case ORDER_INSIDE:
         if (routing->internals.count == INTERNAL_TARGETS_MAX) {
@@ -440,7 +449,7 @@ static __attribute__((noinline)) shared_t *share_body(routing_t *routing, const 
 
 static void publish_later(plane_t *plane, const publication_t *publication) {
     const message_t *message = &publication->message;
-    bytes_t slices[5] = {message->subject, message->reply, message->header, message->payload, publication->shown};
+    bytes_t slices[5] = {message->subject, message->reply, message->header, message->payload, publication->copied};
     uint32_t flags = (publication->flags & ~PUBLICATION_DEFER) | PUBLICATION_INSIDE;
     /* Without memory it is as if nobody had been there. */
     status_t status = held_deferred(&plane->deferred, publication->account->js.id, flags, slices);
@@ -455,9 +464,9 @@ void publish_deferred(plane_t *plane) {
         const uint8_t *at = entry->bytes;
         publication_t publication = {.account = account_find(plane, entry->account), .flags = entry->flags};
         bytes_t *slices[5] = {&publication.message.subject, &publication.message.reply, &publication.message.header,
-                              &publication.message.payload, &publication.shown};
+                              &publication.message.payload, &publication.copied};
         uint32_t sizes[5] = {entry->subject_size, entry->reply_size, entry->header_size, entry->payload_size,
-                             entry->shown_size};
+                             entry->copied_size};
         for (uint32_t i = 0; i < 5; i++) {
             *slices[i] = bytes_of(at, sizes[i]);
             at += sizes[i];
@@ -546,12 +555,14 @@ delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_
     if (look != DELIVERED) {
         return look;
     }
+    bytes_t stored = bytes_equal(delivery->to, delivery->subject) ? BYTES_NONE : delivery->subject;
     publication_t publication = {.account = account,
                                  .message = {.subject = delivery->to,
                                              .reply = delivery->reply,
                                              .header = delivery->header,
                                              .payload = delivery->payload},
-                                 .shown = bytes_equal(delivery->to, delivery->subject) ? BYTES_NONE : delivery->subject,
+                                 .shown = stored,
+                                 .copied = stored,
                                  .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED};
     return publish(plane, &publication) == 0 ? DELIVERED_NO_INTEREST : DELIVERED;
 }

@@ -45,6 +45,10 @@ bool subject_valid_literal(bytes_t subject) {
     return subject_is_valid(subject, false);
 }
 
+bool subject_storable(bytes_t subject) {
+    return subject_valid_literal(subject) && memchr(subject.at, 0, subject.size) == NULL;
+}
+
 bool subject_has_wildcard(bytes_t pattern) {
     token_walk_t walk = tokens_of(pattern);
     while (!walk.done) {

@@ -17,6 +17,8 @@
 bool subject_valid_pattern(bytes_t subject);
 /* Legal as a pedantic publish: as above, and no wildcard tokens. */
 bool subject_valid_literal(bytes_t subject);
+/* Legal for a message that a stream is to keep: as above, without NUL. */
+bool subject_storable(bytes_t subject);
 bool subject_has_wildcard(bytes_t pattern);
 /* Such a subject is legal to publish and matches nothing, not even '>'. The empty subject is one. */
 static inline bool subject_has_empty_token(bytes_t subject) {

@@ -191,20 +191,30 @@ static bool may_come_in(plane_t *plane, peer_t *peer, bytes_t subject) {
 }
 
 /* "<ack subject>@<stored subject>": names may hold '@', so the first one behind the 8th dot counts. */
-static void split_stored_subject(bytes_t reply, bytes_t *ack, bytes_t *stored) {
+static bytes_t split_stored_subject(bytes_t reply, bytes_t *ack) {
     *ack = reply;
-    *stored = BYTES_NONE;
     if (!bytes_starts(reply, BYTES_LITERAL("$JS.ACK."))) {
-        return;
+        return BYTES_NONE;
     }
     uint32_t dots = 0;
     for (uint32_t i = 0; i < reply.size; i++) {
         dots += reply.at[i] == '.';
         if (dots >= 8 && reply.at[i] == '@') {
             *ack = bytes_of(reply.at, i);
-            *stored = bytes_of(reply.at + i + 1, reply.size - i - 1);
-            return;
+            return bytes_of(reply.at + i + 1, reply.size - i - 1);
         }
+    }
+    return BYTES_NONE;
+}
+
+/* The peer chose this name, and nobody has looked at it yet. Subscribers see it if it is a subject and the peer may
+ * publish there. A copy stores it, because its owner asked the peer for it, and looks whether it is a subject. */
+static __attribute__((noinline)) void name_delivery(const peer_t *peer, bytes_t named, publication_t *publication) {
+    publication->copied = named;
+    if (subject_storable(named)
+        && (peer->permissions == NULL
+            || (permissions_leaf_in(peer->permissions, named) && permissions_leaf_to(peer->permissions, named)))) {
+        publication->shown = named;
     }
 }
 
@@ -237,7 +247,10 @@ static inline void leaf_take_in(plane_t *plane, peer_t *peer, account_t *account
                                  .queues = op->queues,
                                  .queue_count = op->queue_count,
                                  .flags = PUBLICATION_FROM_LEAF};
-    split_stored_subject(op->reply, &publication.message.reply, &publication.shown);
+    bytes_t named = split_stored_subject(op->reply, &publication.message.reply);
+    if (LEAF_UNLIKELY(named.size != 0)) {
+        name_delivery(peer, named, &publication);
+    }
     if (LEAF_UNLIKELY(op->header.size != 0) && trace_request_likely(op->header, account->trace.size != 0)) {
         take_in_traced(plane, peer, op, &publication);
         return;

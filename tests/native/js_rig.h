@@ -200,7 +200,7 @@ static inline bool js_rig_send(js_rig_t *rig, const char *subject, const char *r
     for (sink_t *sink = rig->sinks; sink != NULL; sink = sink->next) {
         if (bytes_equal(js_rig_subject(sink), message.subject)) {
             switch (sink->role) {
-            case JS_PUBLISH: js_publish(&rig->js, sink->object, &message, BYTES_NONE); break;
+            case JS_PUBLISH: js_publish(&rig->js, sink->object, &message); break;
             case JS_DIRECT: js_direct(&rig->js, sink->object, &message); break;
             case JS_NEXT: js_next(&rig->js, sink->object, &message); break;
             case JS_ACK: js_ack(&rig->js, sink->object, &message); break;

@@ -44,7 +44,7 @@ static void refused_at_once(void) {
     put_default(rig);
     bytes_t header = BYTES_LITERAL("NATS/1.0\r\nNats-Expected-Stream: T\r\nNats-Incr: 1\r\n\r\n");
     message_t message = {.subject = js_rig_text("s.a"), .reply = js_rig_text("_I.1"), .header = header};
-    js_publish(&rig->js, stream_find(&rig->js, 1), &message, BYTES_NONE);
+    js_publish(&rig->js, stream_find(&rig->js, 1), &message);
     JS_RIG_HEARD("_I.1 {\"error\":{\"code\":400,\"err_code\":10168,\"description\":\"message counters is disabled\"},"
                  "\"stream\":\"S\",\"seq\":0}\n",
                  rig);
@@ -311,7 +311,7 @@ static void publish_expecting(js_rig_t *rig, const char *subject, const char *re
                          .reply = js_rig_text(reply),
                          .header = header != NULL ? js_rig_text(header) : BYTES_NONE,
                          .payload = BYTES_LITERAL("p")};
-    js_publish(&rig->js, stream_find(&rig->js, 1), &message, BYTES_NONE);
+    js_publish(&rig->js, stream_find(&rig->js, 1), &message);
 }
 
 static uint64_t last_of(js_rig_t *rig) {
