@@ -123,8 +123,7 @@ typedef struct js_traced {
 } js_traced_t;
 /* The same, and says so. only: nothing is stored, and nobody is answered; what only the store knows (limits,
  * duplicates, expected sequences) is not looked at then. */
-void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, bool only,
-                       js_traced_t *out);
+void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, bool only, js_traced_t *out);
 void js_direct(js_t *js, stream_t *stream, const message_t *message);
 void js_next(js_t *js, consumer_seat_t *seat, const message_t *message);
 void js_ack(js_t *js, consumer_seat_t *seat, const message_t *message);

@@ -302,8 +302,7 @@ static void look_only(js_t *js, stream_t *stream, const message_t *message, js_t
     note_refusal(&out->refusal, refusal);
 }
 
-void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, bool only,
-                       js_traced_t *out) {
+void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, bool only, js_traced_t *out) {
     out->subject.size = 0;
     out->refusal.size = 0;
     bytes_t subject = js_stored_subject(js, stream, message->subject, &out->subject);
