@@ -35,11 +35,11 @@ typedef struct trace trace_t; /* trace.h */
 
 typedef struct publication {
     account_t *account;
-    message_t message;          /* subject = what is routed */
+    message_t message; /* subject = what is routed */
     /* Two more names that a consumer's delivery may have; empty = that of the message. Neither is routed, judged as
      * the message's own, or stored by a stream that listens to its subject: packaging/doc/promises.md. */
     bytes_t shown;              /* what subscribers see: the sender may publish there, too */
-    bytes_t copied;             /* in the stream that it is delivered from: for copies of that stream, and nobody else */
+    bytes_t copied;             /* in the stream that it is delivered from: for copies of that stream alone */
     bytes_t exported;           /* PUBLICATION_IMPORTED: its name where it came from */
     peer_t *origin;             /* NULL = inside */
     const account_t *requester; /* who asked first, when it came through service imports */

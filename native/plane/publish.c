@@ -133,7 +133,8 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
     if (!pressure_room(plane, origin)) {
         return false;
     }
-    event_entry_t *entry = event_new(EVENT_MESSAGE, message->subject, message->reply, message->header, message->payload);
+    event_entry_t *entry =
+        event_new(EVENT_MESSAGE, message->subject, message->reply, message->header, message->payload);
     if (entry != NULL) {
         entry->event.target = one->id;
         entry->event.account = publication->account->js.id;

@@ -148,62 +148,6 @@ static void over_a_link(void) {
     rig_close_and_remove(plane);
 }
 
-/* The link may publish to open.> alone, and names other subjects behind the acknowledgement's. */
-static void named_behind_the_ack(void) {
-    static const char *const lists[4] = {NULL, NULL, "open.>", NULL};
-    static const char *const names[] = {"s.forged", "$JS.API.STREAM.DELETE.S", "open.*", "open..b", ">", "", "open.ok"};
-    plane_t *plane = rig_open_fresh("hub");
-    put_stream(plane, stream_defaults, "s.>", false);
-    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = 2, .token = 902}, &stream_defaults,
-                 sizeof(stream_defaults), (const char *const[]){"O", "{}", "", "", "", "", "", "open.>"}, 8);
-    rig_strings_t strings = {.size = 0};
-    rig_pack(&strings, "open.api");
-    rig_pack(&strings, "");
-    rig_run(plane, (plane_command_t){.op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = 77}, &strings);
-    peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, 0, "l", lists);
-    rig_feed(plane, a, "SUB open.> 1\r\nSUB s.> 2\r\n");
-    (void)rig_heard(leaf);
-    plane_event_t event;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        char line[128], expected[128];
-        const char *shown = i + 1 == sizeof(names) / sizeof(names[0]) ? "open.ok" : "open.api";
-        snprintf(line, sizeof(line), "LMSG open.api $JS.ACK.a.b.1.2.3.4.5@%s 1\r\nx\r\n", names[i]);
-        snprintf(expected, sizeof(expected), "MSG %s 1 $JS.ACK.a.b.1.2.3.4.5 1\r\nx\r\n", shown);
-        rig_feed(plane, leaf, line);
-        RIG_HEARD(expected, a);
-        CHECK(rig_event(plane, EVENT_MESSAGE, &event));
-        CHECK_TEXT("open.api", event.subject, event.subject_size);
-        rig_settle(plane);
-    }
-    stream_state_t state;
-    store_stream_state(stream_find(&plane->js, 1)->store, &state);
-    CHECK_EQ_U64(0, state.messages);
-    store_stream_state(stream_find(&plane->js, 2)->store, &state);
-    CHECK_EQ_U64(sizeof(names) / sizeof(names[0]), state.messages);
-    CHECK_EQ_U64(1, state.subjects);
-    rig_close_and_remove(plane);
-}
-
-/* What a consumer delivers to a subject of another stream is stored there under that subject. */
-static void delivered_into_a_stream(void) {
-    plane_t *plane = rig_open_fresh("");
-    put_stream(plane, stream_defaults, "s.>", false);
-    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = 2, .token = 902}, &stream_defaults,
-                 sizeof(stream_defaults), (const char *const[]){"O", "{}", "", "", "", "", "", "open.>"}, 8);
-    put_consumer(plane);
-    peer_t *a = rig_client(plane);
-    rig_feed(plane, a, "SUB open.> 1\r\nPUB s.x 1\r\nx\r\n");
-    rig_settle(plane);
-    rig_feed(plane, a, "PUB $JS.API.CONSUMER.MSG.NEXT.S.C open.in 1\r\n1\r\n");
-    rig_settle(plane);
-    const char *heard = rig_heard(a);
-    CHECK(strstr(heard, "MSG s.x 1 $JS.ACK.S.C.1.1.1.") != NULL);
-    stored_message_t message;
-    CHECK_EQ_I64(STATUS_OK, store_read(stream_find(&plane->js, 2)->store, 1, &message));
-    CHECK(bytes_equal(rig_text("open.in"), message.subject));
-    rig_close_and_remove(plane);
-}
-
 static void again_after_disk(void) {
     static const char *const rewrites[4] = {"s.*", "t.$1", "t.*", "again.$1"};
     plane_t *plane = rig_open_fresh("");
@@ -616,11 +560,6 @@ int main(void) {
     RUN("a pulled message comes with its own subject; its double ack is answered; missing consumers are a 503",
         delivered_and_acked);
     RUN("a link is told domain, stream and ack subjects, and carries requests and deliveries", over_a_link);
-    RUN("the name behind an acknowledgement reaches no API and no stream, and subscribers if the link may publish "
-        "there",
-        named_behind_the_ack);
-    RUN("what a consumer delivers to a stream is stored under the subject that it was delivered to",
-        delivered_into_a_stream);
     RUN("what is published again leaves after the disk and before the ack, to clients and links", again_after_disk);
     RUN("a transform that does not compile changes nothing of the stream", a_transform_that_is_none);
     RUN("of a definition that cannot be carried out nothing is done, whether the stream is there or new",

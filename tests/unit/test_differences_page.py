@@ -97,7 +97,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/jetstream/test_templates.py::test_beyond_its_number_of_streams_the_publisher_is_told",
     ),
     "A message that a consumer delivers to a subject of another stream": (
-        "native/test_plane_jetstream.c: what a consumer delivers to a stream is stored under the subject that it was "
+        "native/test_plane_names.c: what a consumer delivers to a stream is stored under the subject that it was "
         "delivered to",
     ),
     "A republish into the server's own subjects": ("wire/jetstream/republish-errors.wire",),

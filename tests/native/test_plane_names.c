@@ -1,0 +1,78 @@
+/* test_plane_names.c: the second name that a message may have beside the subject on the wire: who sees it, and that it
+ * is acted on nowhere. packaging/doc/promises.md has the rule. */
+#include "stream_rig.h"
+
+static void put_stream(plane_t *plane, uint64_t id, const char *name, const char *subject) {
+    const stream_config_t config = {
+        .account = RIG_ACCOUNT, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = id, .token = 900 + id}, &config,
+                 sizeof(config), (const char *const[]){name, "{}", "", "", "", "", "", subject}, 8);
+    rig_settle(plane);
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_DONE, &event));
+    CHECK_EQ_I64(STATUS_OK, event.status);
+}
+
+/* The link may publish to open.> alone, and names other subjects behind the acknowledgement's. */
+static void named_behind_the_ack(void) {
+    static const char *const lists[4] = {NULL, NULL, "open.>", NULL};
+    static const char *const names[] = {"s.forged", "$JS.API.STREAM.DELETE.S", "open.*", "open..b", ">", "", "open.ok"};
+    plane_t *plane = rig_open_fresh("hub");
+    put_stream(plane, 1, "S", "s.>");
+    put_stream(plane, 2, "O", "open.>");
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "open.api");
+    rig_pack(&strings, "");
+    rig_run(plane, (plane_command_t){.op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = 77}, &strings);
+    peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, 0, "l", lists);
+    rig_feed(plane, a, "SUB open.> 1\r\nSUB s.> 2\r\n");
+    (void)rig_heard(leaf);
+    plane_event_t event;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char line[128], expected[128];
+        const char *shown = i + 1 == sizeof(names) / sizeof(names[0]) ? "open.ok" : "open.api";
+        snprintf(line, sizeof(line), "LMSG open.api $JS.ACK.a.b.1.2.3.4.5@%s 1\r\nx\r\n", names[i]);
+        snprintf(expected, sizeof(expected), "MSG %s 1 $JS.ACK.a.b.1.2.3.4.5 1\r\nx\r\n", shown);
+        rig_feed(plane, leaf, line);
+        RIG_HEARD(expected, a);
+        CHECK(rig_event(plane, EVENT_MESSAGE, &event));
+        CHECK_TEXT("open.api", event.subject, event.subject_size);
+        rig_settle(plane);
+    }
+    stream_state_t state;
+    store_stream_state(stream_find(&plane->js, 1)->store, &state);
+    CHECK_EQ_U64(0, state.messages);
+    store_stream_state(stream_find(&plane->js, 2)->store, &state);
+    CHECK_EQ_U64(sizeof(names) / sizeof(names[0]), state.messages);
+    CHECK_EQ_U64(1, state.subjects);
+    rig_close_and_remove(plane);
+}
+
+/* What a consumer delivers to a subject of another stream is stored there under that subject. */
+static void delivered_into_a_stream(void) {
+    plane_t *plane = rig_open_fresh("");
+    put_stream(plane, 1, "S", "s.>");
+    put_stream(plane, 2, "O", "open.>");
+    rig_put_consumer(plane, rig_consumer);
+    rig_settle(plane);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB open.> 1\r\nPUB s.x 1\r\nx\r\n");
+    rig_settle(plane);
+    rig_feed(plane, a, "PUB $JS.API.CONSUMER.MSG.NEXT.S.C open.in 1\r\n1\r\n");
+    rig_settle(plane);
+    const char *heard = rig_heard(a);
+    CHECK(strstr(heard, "MSG s.x 1 $JS.ACK.S.C.1.1.1.") != NULL);
+    stored_message_t message;
+    CHECK_EQ_I64(STATUS_OK, store_read(stream_find(&plane->js, 2)->store, 1, &message));
+    CHECK(bytes_equal(rig_text("open.in"), message.subject));
+    rig_close_and_remove(plane);
+}
+
+int main(void) {
+    RUN("the name behind an acknowledgement reaches no API and no stream, and subscribers if the link may publish "
+        "there",
+        named_behind_the_ack);
+    RUN("what a consumer delivers to a stream is stored under the subject that it was delivered to",
+        delivered_into_a_stream);
+    return TEST_RESULT();
+}
