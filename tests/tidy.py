@@ -61,7 +61,6 @@ C_OWNERS = {
 
 # Python: a room may import rooms of a lower rank, never of its own or a higher one (but itself).
 PYTHON_RANKS = {
-    "attributes": -1,
     "certificates": 0,
     "errors": 0,
     "fair": 0,
@@ -70,7 +69,6 @@ PYTHON_RANKS = {
     "gotime": 0,
     "guard": 0,
     "turns": 0,
-    "unused": 0,
     "web_head": 0,
     "quoting": 0,
     "records": -1,

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-import leafd.unused  # first: it imports dataclasses without what nobody uses
 from leafd.config.flags import HELP, Flags, parse_flags
 from leafd.errors import EXIT_FAILURE, LeafdError, UsageError, exit_code
 
@@ -73,7 +72,6 @@ def _run(words: Sequence[str]) -> int:
         for warning in warnings:
             print(f"{PROGRAM}: {warning}", file=sys.stderr)
         return _rehearsed(loaded, flags)
-    leafd.unused.import_library()
     from leafd.daemon.early import hold
     from leafd.daemon.garbage import begin_start
 

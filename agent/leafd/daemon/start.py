@@ -15,7 +15,6 @@ from leafd.daemon import descriptors, early
 from leafd.daemon.listeners import bind_all
 from leafd.daemon.log import Log, Target
 from leafd.errors import LeafdError, exit_code
-from leafd.unused import import_trio
 
 
 def start(loaded: Loaded, flags: Flags) -> int:
@@ -35,8 +34,6 @@ def start(loaded: Loaded, flags: Flags) -> int:
     try:
         early.judge()
         sockets = bind_all(config)
-        import_trio()
-        early.judge()
         from leafd.daemon.run import serve
 
         early.judge()
