@@ -66,7 +66,8 @@ import leafd  # in a checkout, what builds the extension is loaded by now
 builder = set(sys.modules)
 from leafd.__main__ import main
 enable, freeze, report, started = gc.enable, gc.freeze, {}, []
-sys.addaudithook(lambda event, _: started.append(event) if event in ("subprocess.Popen", "os.fork") else None)
+STARTS = ("subprocess.Popen", "os.fork")
+sys.addaudithook(lambda event, arguments: started.append(arguments[:1]) if event in STARTS else None)
 
 def at_ready():
     enable()
@@ -125,7 +126,8 @@ def use(ports: dict[str, int]) -> None:
 
 def test_what_is_needed_later_is_loaded_before_anybody_connects(tmp_path: Path) -> None:
     """A daemon that serves, fails logins, reports and reloads imports nothing more: no flood of connections can leave
-    it without the descriptor for that. Until then it loads only what this configuration needs and starts no process."""
+    it without the descriptor for that. Until then it loads only what this configuration needs, and the only process
+    that it starts is the one by which trio finds the C library."""
     ports = {name: servers.free_port() for name in ("port", "http_port", "leaf_port")}
     file = tmp_path / "box.conf"
     file.write_text(CONFIG.format(store=tmp_path / "store", **ports))
@@ -150,14 +152,10 @@ def test_what_is_needed_later_is_loaded_before_anybody_connects(tmp_path: Path) 
         process.wait(20)
     report = json.loads(said[-1])
     assert [] == report["later"]
-    assert [] == report["started"]
+    assert [["/sbin/ldconfig"]] == report["started"]
     assert report["frozen"] > 10_000
     assert report["garbage"] < 500, "what a start leaves is collected while it goes on"
     needless = {
-        "ssl",
-        "attr",
-        "logging",
-        "sortedcontainers",
         "pydantic",
         "nacl",
         "bcrypt",
@@ -186,8 +184,8 @@ def test_what_a_reload_makes_necessary_is_loaded_by_the_reload() -> None:
         assert "Unexpected" not in server.log
 
 
-PRIVATE_MB_MAX = 19
-"""15.7 MB, and 17.3 where a start has to compile the modules as well."""
+PRIVATE_MB_MAX = 24
+"""20.9 MB, and 22.6 where a start has to compile the modules as well."""
 LEAF = """
 port: {port}
 jetstream {{ store_dir: "{store}", domain: box }}
