@@ -141,7 +141,7 @@ class Hub:
 def http(port: int, target: bytes, method: bytes = b"GET") -> bytes:
     """The raw answer to one request."""
     with Wire(port) as wire:
-        wire.send(b"%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % (method, target))
+        wire.send(b"%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % (method, target))
         return wire.rest()
 
 

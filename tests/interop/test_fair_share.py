@@ -155,7 +155,7 @@ def test_half_sent_requests_do_not_delay_monitoring() -> None:
     with servers.running(servers.LEAFD, JETSTREAM) as server, contextlib.ExitStack() as held:
         for _ in range(100):
             half = held.enter_context(socket.create_connection(("127.0.0.1", server.ports["http_port"]), 5))
-            half.sendall(b"GET /varz HTTP/1.1\r\nHost: x")
+            half.sendall(b"GET /varz HTTP/1.1\r\nHost: localhost")
         for _ in range(5):
             start = time.monotonic()
             varz(server)
@@ -169,7 +169,7 @@ def test_readers_that_do_not_read_do_not_delay_monitoring() -> None:
             idle = socket.socket()
             idle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             idle.connect(("127.0.0.1", server.ports["http_port"]))
-            held.enter_context(idle).sendall(b"GET /varz HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
+            held.enter_context(idle).sendall(b"GET /varz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200)
         time.sleep(0.5)
         for _ in range(5):
             start = time.monotonic()
@@ -182,7 +182,7 @@ def test_body_of_thousands_of_chunks_holds_nobody() -> None:
     with servers.running(servers.LEAFD, JETSTREAM) as server:
         with socket.create_connection(("127.0.0.1", server.ports["http_port"]), 5) as asker:
             asker.settimeout(2)
-            head = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+            head = b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
             asker.sendall(head + b"1\r\nx\r\n" * 20_000 + b"0\r\n\r\n")
             assert asker.recv(100).startswith(b"HTTP/1.1 405")
         assert varz(server)["leafd"]["longest_turn_cpu_ms"] < 10

@@ -279,3 +279,43 @@ def test_what_of_websocket_takes_a_restart(kind: str, old: str, new: str) -> Non
         assert server.process is not None
         server.process.send_signal(signal.SIGHUP)
         wait_until(lambda: "Failed to reload server configuration" in server.log)
+
+
+REPORTS = ("/varz", "/connz", "/subsz", "/jsz", "/healthz", "/metrics", "/nothing", "/", "/events", "/page.js")
+NAMES = {"evil.example:8222": False, "evil": False, "localhost": True, "127.0.0.1": True}
+
+
+@pytest.mark.parametrize("listen", ["http: 127.0.0.1:{http_port}", "http_port: {http_port}"])
+def test_a_page_of_elsewhere_reads_no_report(listen: str) -> None:
+    """A name that leads here (DNS rebinding) is not known, and no answer lets another origin read it."""
+    with servers.running(servers.LEAFD, f"listen: 127.0.0.1:{{port}}\n{listen}\n") as server:
+        for path in REPORTS:
+            for name, known in (
+                ("evil.example:8222", False),
+                ("evil", False),
+                ("localhost", True),
+                ("127.0.0.1", True),
+            ):
+                status, head = http_head(server, path, name)
+                assert known == (status != 421), (path, name)
+                assert "access-control" not in head.lower(), (path, name)
+
+
+def test_nats_server_lets_every_page_read_its_reports() -> None:
+    """Under any name, and from any origin."""
+    with servers.running(servers.REFERENCE, "listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{http_port}\n") as server:
+        status, head = http_head(server, "/varz", "evil.example:8222")
+        assert (200, True) == (status, "access-control-allow-origin: *" in head.lower())
+
+
+def http_head(server: servers.Server, path: str, name: str) -> tuple[int, str]:
+    """Status and headers of an answer to who asks under that name, as a page of elsewhere does."""
+    with socket.create_connection(("127.0.0.1", server.ports["http_port"]), PATIENCE_S) as stream:
+        asked = f"GET {path} HTTP/1.1\r\nHost: {name}\r\nOrigin: http://{name}\r\nConnection: close\r\n\r\n"
+        stream.sendall(asked.encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            some = stream.recv(65536)
+            assert some, head
+            head += some
+    return int(head.split()[1]), head.partition(b"\r\n\r\n")[0].decode()

@@ -127,7 +127,11 @@ def logins(server: servers.Server) -> bytes:
         said(server.ports["leaf_port"], connect(version="2.15.1", user="leaf", **{"pass": WORDS["Stranger"]})),
         said(server.ports["web_port"], upgrade % (cookie, cookie, basic, b""), until=b"INFO"),
         said(server.ports["web_port"], upgrade % (cookie, cookie, basic, b"Origin: ://bad\r\n"), until=b"\r\n\r\n"),
-        said(server.ports["http_port"], b"GET /varz?pass=%s HTTP/1.1\r\nHost: x\r\n\r\n" % cookie, until=b"\r\n\r\n"),
+        said(
+            server.ports["http_port"],
+            b"GET /varz?pass=%s HTTP/1.1\r\nHost: [::1]\r\n\r\n" % cookie,
+            until=b"\r\n\r\n",
+        ),
     ]
     return b"".join(attempts)
 

@@ -186,6 +186,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Time is that of the loop's turns": ("interop/test_latency.py::test_what_is_told_of_each_request",),
     # ---- who operates the server
     "/ of the monitoring port": ("interop/test_page.py::test_beyond_loopback_it_is_for_users_of_the_system_account",),
+    "Over loopback the monitoring port answers": (
+        "unit/test_monitor_http.py::test_over_loopback_it_is_asked_under_names_of_its_own_only",
+        f"{NAMED}test_a_page_of_elsewhere_reads_no_report",
+    ),
     "Encryption at rest": (
         "interop/test_encryption.py::test_nothing_that_a_client_chose_is_on_the_disk_in_plain",
         "interop/test_encryption.py::test_without_its_key_nats_server_starts_and_has_no_streams",

@@ -13,9 +13,11 @@ from typing import Any, cast
 
 import trio
 import trio.testing
+from leafd.config.bind import load_text
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.tls import Tls
 from leafd.guard import Guard
+from leafd.monitor.hosts import is_known, is_loopback
 from leafd.monitor.http import Seats, _date, serve
 from leafd.monitor.page.routes import escaped
 
@@ -87,7 +89,7 @@ def test_https_takes_new_certificates(tmp_path: Path) -> None:
     async def ask(port: int) -> None:
         trusting = ssl.create_default_context(cafile=str(authority.certificate))
         stream = await trio.open_ssl_over_tcp_stream("localhost", port, ssl_context=trusting, https_compatible=True)
-        await stream.send_all(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+        await stream.send_all(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (await stream.receive_some(1000)).startswith(b"HTTP/1.1 404 ")
         shown.append(stream.getpeercert(binary_form=True))
         await stream.aclose()
@@ -108,7 +110,7 @@ def test_https_takes_new_certificates(tmp_path: Path) -> None:
             facts.config = config(second)
             await ask(port)
             async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
-                await plain.send_all(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+                await plain.send_all(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 with contextlib.suppress(trio.BrokenResourceError):
                     assert b"HTTP" not in await plain.receive_some(1000)
             nursery.cancel_scope.cancel()
@@ -116,3 +118,41 @@ def test_https_takes_new_certificates(tmp_path: Path) -> None:
         assert [first.der, second.der] == shown
 
     trio.run(main)
+
+
+OWN_NAMES = (
+    "127.0.0.1:8222",
+    "127.9.9.9",
+    "[::1]:8222",
+    "localhost:8222",
+    "LOCALHOST.",
+    "box.local",
+    "",
+    "192.0.2.7",
+    "box-17.example.org",
+    socket.gethostname(),
+)
+OTHER_NAMES = (
+    "evil.example:8222",
+    "evil",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example",
+    "box-17.example.org.evil.example",
+    "evil.example, 127.0.0.1",
+    "1.2.3.x",
+)
+
+
+def test_over_loopback_it_is_asked_under_names_of_its_own_only() -> None:
+    """A page of elsewhere whose name leads to this machine (DNS rebinding) has a name that is not known here."""
+    config = load_text('http: "Box.local:8222", http_hosts: [box-17.example.org]').server
+    assert [] == [name for name in OWN_NAMES if not is_known(config, name)]
+    assert [] == [name for name in OTHER_NAMES if is_known(config, name)]
+
+
+def test_only_programs_of_this_machine_come_over_loopback() -> None:
+    """Of whoever comes from elsewhere no name is asked, so that Prometheus finds a box by any name it has."""
+    own = ("127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1")
+    others = ("192.0.2.7", "::2", "fe80::1", "::ffff:192.0.2.7", "10.127.0.1", "")
+    assert [True] * len(own) == [is_loopback(address) for address in own]
+    assert [False] * len(others) == [is_loopback(address) for address in others]

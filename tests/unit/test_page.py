@@ -430,31 +430,6 @@ def test_on_loopback_nobody_has_to_log_in(host: str) -> None:
     trio.run(main)
 
 
-def test_on_loopback_it_is_shown_under_names_of_its_own_only() -> None:
-    """A page of elsewhere whose name leads to this machine (DNS rebinding) reads neither the page nor its events."""
-    facts = facts_with()
-    facts.config = load_text('http: "Box.local:8222", http_hosts: [box-17.example.org]').server
-    own = ["127.0.0.1:8222", "127.9.9.9", "[::1]:8222", "localhost:8222", "LOCALHOST.", "box.local", "", "192.0.2.7"]
-    own.append("box-17.example.org")
-    others = [
-        "evil.example:8222",
-        "127.0.0.1.evil.example",
-        "localhost.evil.example",
-        "evil.example, 127.0.0.1",
-        "1.2.3.x",
-    ]
-
-    async def main() -> None:
-        page = Page(facts, "", ())
-        for path in ("/page.js", EVENTS):
-            assert [421] * len(others) == [(await page.reply(path, True, host)).status for host in others]
-            assert [200] * len(own) == [(await page.reply(path, True, host)).status for host in own]
-        facts.monitor = ("0.0.0.0", 8222)  # who has to log in has told no other page the password
-        assert (await page.reply(PAGE, False, "evil.example")).status == 401
-
-    trio.run(main)
-
-
 def test_only_users_of_the_system_account_are_let_in() -> None:
     """By the password, in the configuration's form; users of other accounts and wrong passwords are not."""
     people = {name: Person(name, account, "secret") for name, account in (("admin", "SYS"), ("user", "A"))}

@@ -25,6 +25,7 @@ from leafd.monitor import reports
 from leafd.monitor.connections import connz
 from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts
+from leafd.monitor.hosts import MISDIRECTED, UNREAD, is_known, is_loopback
 from leafd.monitor.jetstream_report import healthz, jsz
 from leafd.monitor.page.routes import PATHS, Page, Reply
 from leafd.records import dataclass
@@ -37,9 +38,8 @@ IDLE_S: Final = 30.0
 SEND_S: Final = 10.0
 CROWDED_S: Final = 0.1
 METRICS: Final = "/metrics"
+PLAIN: Final = "text/plain; charset=utf-8"
 RAFT: Final = "/raftz"
-ANY_ORIGIN: Final = ("Access-Control-Allow-Origin", "*")
-"""As with the reference, for the reports; never for the page."""
 METRICS_ROW: Final = 16 * ITEM_WEIGHT
 """What the samples of a link, stream or consumer weigh."""
 REQUEST_MAX: Final = 8 << 10
@@ -191,6 +191,8 @@ async def _converse(stream: trio.abc.Stream, port: _Port, address: str) -> None:
 
 async def _reply(port: _Port, request: h11.Request, address: str) -> Reply | None:
     """None: he waited too long, or his seat was needed."""
+    if is_loopback(address) and not is_known(port.facts.config, _header(request, b"host").decode("latin-1")):
+        return Reply(421, PLAIN, MISDIRECTED.encode(), list(UNREAD))
     path, admitted = _page_path(port.base, request), True
     if path is not None:
         with port.seats.waiting(address, LOGIN_S) as judging:
@@ -205,12 +207,12 @@ async def _reply(port: _Port, request: h11.Request, address: str) -> Reply | Non
     try:
         if path is None:
             asked = *_line(request), _header(request, b"accept").decode("latin-1")
-            return Reply(*await answer(port.facts, port.base, *asked), headers=[ANY_ORIGIN])
+            return Reply(*await answer(port.facts, port.base, *asked), headers=list(UNREAD))
         _count(port.facts, path)
-        return await port.page.reply(path, admitted, _header(request, b"host").decode("latin-1"))
+        return await port.page.reply(path, admitted)
     except Exception as error:
         port.facts.guard.caught("a request over HTTP", error)
-        return Reply(500, "text/plain; charset=utf-8", b"500 unexpected error\n", [ANY_ORIGIN, ("Connection", "close")])
+        return Reply(500, PLAIN, b"500 unexpected error\n", [*UNREAD, ("Connection", "close")])
     finally:
         port.at_once.release()
 
@@ -269,7 +271,7 @@ async def _live(stream: trio.abc.Stream, connection: h11.Connection, port: _Port
             await stream.send_all(_head(connection, reply, ("Connection", "close")))
             await port.page.feed.follow(send)
             return
-    full = Reply(503, "text/plain; charset=utf-8", b"503 too many look at this page\n")
+    full = Reply(503, PLAIN, b"503 too many look at this page\n")
     await stream.send_all(_head(connection, full, ("Connection", "close"), ("Retry-After", "10")) + full.body)
 
 
@@ -298,12 +300,12 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
     try:
         parts = urlsplit(target)
     except ValueError as error:
-        return 400, "text/plain; charset=utf-8", f"error: {error}\n".encode()
+        return 400, PLAIN, f"error: {error}\n".encode()
     path = _behind(base, parts.path)
     if method not in ("GET", "HEAD"):
-        return 405, "text/plain; charset=utf-8", b"405 only GET\n"
+        return 405, PLAIN, b"405 only GET\n"
     if path is None:
-        return 404, "text/plain; charset=utf-8", b"404 page not found\n"
+        return 404, PLAIN, b"404 page not found\n"
     _count(facts, path)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     try:
@@ -313,14 +315,14 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
         if path == METRICS:
             return await _metrics(facts, accept)
         if path == RAFT:
-            return 404, "text/plain; charset=utf-8", b"No Raft nodes registered"
+            return 404, PLAIN, b"No Raft nodes registered"
         function = REPORTS.get(path)
         if function is None:
-            return 404, "text/plain; charset=utf-8", b"404 page not found\n"
+            return 404, PLAIN, b"404 page not found\n"
         await facts.plane.settled()  # who has logged in by now is in it
         report = await function(facts, options)
     except (ValueError, TypeError) as error:
-        return 400, "text/plain; charset=utf-8", str(error).encode()
+        return 400, PLAIN, str(error).encode()
     return 200, "application/json", await encode(report, indent=2)
 
 

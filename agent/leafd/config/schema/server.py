@@ -82,8 +82,9 @@ class ServerConfig(Section):
 
     http_hosts: Strings = option(
         (),
-        "Names by which browsers on this machine may ask for a status page that is on loopback, e.g. through a proxy,"
-        " beside addresses, localhost and the name in http: no page of elsewhere can read it under a name of its own.",
+        "Names by which who comes over loopback may ask for the status page and the reports, e.g. through a proxy,"
+        " beside addresses, localhost, this machine's name and the one in http: so no page of elsewhere that a browser"
+        " here has open can read them under a name of its own.",
         example='["box-17.example.org"]',
         takes=Takes.LIVE,
     )

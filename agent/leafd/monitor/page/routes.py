@@ -5,10 +5,8 @@
     /events        what the page shows, live, for the same people
     /page.css, /page.js    nobody's secret
 
-Where nobody has to log in, a page of elsewhere that a browser on this machine has open must not read it under a name of
-its own that leads here (DNS rebinding): there the name that is asked for has to be an address, localhost or configured.
-The endpoints of nats-server's form are open to whoever reaches the port, as there. What does not live here: HTTP
-(http.py), whether a password is right (daemon/page_logins.py), what is shown (view.py).
+What does not live here: HTTP, and under which names it may be asked for (http.py), whether a password is right
+(daemon/page_logins.py), what is shown (view.py).
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from leafd.monitor.facts import Facts
+from leafd.monitor.hosts import is_loopback
 from leafd.monitor.page.feed import Feed
 from leafd.monitor.page.history import History
 from leafd.monitor.page.view import glance
@@ -55,11 +54,6 @@ _CHALLENGE: Final = ("WWW-Authenticate", 'Basic realm="leafd: a user of the syst
 NOT_IN: Final = (
     "401 The status page is for users of the system account (system_account, with user and password; in operator mode "
     "the password is the bearer JWT of such a user). The reports beside it are open.\n"
-)
-
-MISDIRECTED: Final = (
-    "421 This server does not know the name that you ask for. Ask for the status page by an address (127.0.0.1) or as "
-    "localhost, or put the name into http_hosts of the configuration. The reports beside it are open.\n"
 )
 
 # html.escape() does this, too, and imports a table of 2,231 names for it.
@@ -96,20 +90,7 @@ class Page:
     def open(self) -> bool:
         """Whether only this machine's own programs reach the port, so that nobody has to log in."""
         host = self._facts.monitor[0] if self._facts.monitor is not None else ""
-        return host.startswith("127.") or host == "::1"
-
-    def known(self, host: str) -> bool:
-        """Whether it may be asked for under that name (the header Host, "" without one)."""
-        if not self.open or not host:
-            return True
-        name = host.strip().lower()
-        if name.startswith("["):
-            return True  # an address of IPv6: no name leads here by it
-        name = name.partition(":")[0].removesuffix(".")
-        config = self._facts.config
-        listen = config.monitor_address()
-        names = {"localhost", *config.http_hosts, *(listen[:1] if listen is not None else ())}
-        return is_ipv4(name) or name in {one.lower() for one in names}
+        return is_loopback(host)
 
     async def admits(self, path: str, authorization: bytes, address: str, wanted: Callable[[], bool]) -> bool:
         """Whether whoever asks may see that path. Passwords that are wrong again and again are answered late."""
@@ -120,10 +101,8 @@ class Page:
             return False
         return await self._facts.login(user, password, address, wanted)
 
-    async def reply(self, path: str, admitted: bool, host: str = "") -> Reply:
+    async def reply(self, path: str, admitted: bool) -> Reply:
         """The answer for a path of PATHS; for EVENTS only its head."""
-        if not self.known(host):
-            return Reply(421, "text/plain; charset=utf-8", MISDIRECTED.encode())
         if path in _FILES:
             return Reply(200, _FILES[path], _file(path[1:]))
         if path == HOME and not self.open:
@@ -165,12 +144,6 @@ def plain(found: Status) -> Iterable[tuple[str, object]]:
         yield f"Link to {one.role} {peer}", f"up, account {one.account}, {one.rtt}" if one.up else f"cut: {one.error}"
     for problem in found.problems[:100]:
         yield "Needs attention", problem
-
-
-def is_ipv4(name: str) -> bool:
-    """Four numbers: no top-level domain is one."""
-    parts = name.split(".")
-    return len(parts) == 4 and all(part.isascii() and part.isdigit() for part in parts)
 
 
 def credentials(authorization: bytes) -> tuple[str, str]:
