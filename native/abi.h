@@ -559,7 +559,8 @@ const uint8_t *plane_look_page(const store_look_t *look, uint32_t number);
  * status. */
 int64_t plane_look_records(store_look_t *look, uint8_t *out, uint64_t room, char *reason);
 #define LOOK_STATE 200
-/* Reads every page and entry. findings: a line for each damage, as many as find room. */
+/* Reads every page and entry. findings: a line for each damage, as many as find room; one that begins with "subject "
+ * is about a message that is sound, and whose subject is not valid. */
 int32_t plane_look_audit(store_look_t *look, store_audit_t *audit, char *findings, uint32_t room, char *reason);
 /* Makes data.mdb in the empty directory `to` of what can be read. all: 0: only of the records that a start depends
  * on. */

@@ -367,4 +367,5 @@ typedef struct store_audit {
     uint64_t messages;
     uint64_t damaged_pages;
     uint64_t damaged_entries;
+    uint64_t bad_subjects; /* messages under what is no subject; older versions stored them */
 } store_audit_t;

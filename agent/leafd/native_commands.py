@@ -450,7 +450,7 @@ class Commands(ABC):
         done = await self._request("STREAM_IMPORT", "storing messages", target=stream, body=entries)
         needed = int.from_bytes(done.payload[:8], "little")
         end = needed == abi.IMPORT_END
-        return t.Imported(done.arg, 0 if end else needed, end)
+        return t.Imported(done.arg, 0 if end else needed, end, int.from_bytes(done.payload[8:16], "little"))
 
     async def stream_pad(self, stream: int, last: int) -> None:
         """Takes every sequence up to the last one, without messages."""

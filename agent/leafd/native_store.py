@@ -23,6 +23,8 @@ Watch = Callable[[int], None]
 STATE: Final = int(lib.LOOK_STATE)
 """The kind of a stream's state among the records, beside those of native_types.Record."""
 _FINDINGS_SIZE: Final = 1 << 18
+_OF_SUBJECT: Final = "subject "
+"""What a finding begins with that is about a subject (plane_look_audit of abi.h)."""
 _LOOK_S: Final = 0.1
 _ROOM: Final = 1 << 20
 
@@ -71,6 +73,8 @@ class Audit:
     damaged_pages: int
     damaged_entries: int
     findings: tuple[str, ...]
+    subjects: tuple[str, ...]
+    """A line for each message whose subject is not valid; nothing else is wrong with it."""
     untold: int
 
     @property
@@ -148,14 +152,15 @@ class Look:
         cell, findings = ffi.new("store_audit_t *"), ffi.new("char[]", _FINDINGS_SIZE)
         status = _aside(lambda: call(cell, findings, _FINDINGS_SIZE, self._reason), lambda: watch(int(cell.done)))
         _check(status, self._reason)
-        lines = tuple(_text(findings).splitlines())
-        found = int(cell.damaged_pages) + int(cell.damaged_entries)
+        lines = _text(findings).splitlines()
+        found = int(cell.damaged_pages) + int(cell.damaged_entries) + int(cell.bad_subjects)
         return Audit(
             entries=int(cell.entries),
             messages=int(cell.messages),
             damaged_pages=int(cell.damaged_pages),
             damaged_entries=int(cell.damaged_entries),
-            findings=lines,
+            findings=tuple(line for line in lines if not line.startswith(_OF_SUBJECT)),
+            subjects=tuple(line for line in lines if line.startswith(_OF_SUBJECT)),
             untold=max(found - len(lines), 0),
         )
 

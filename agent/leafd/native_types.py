@@ -305,11 +305,13 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What STREAM_IMPORT made of a run: bytes taken, size of the entry behind them (0 = not known), end marker seen."""
+    """What STREAM_IMPORT made of a run: bytes taken, size of the entry behind them (0 = not known), end marker seen,
+    messages left out since their subject is not valid."""
 
     used: int
     needed: int
     end: bool
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,9 @@ typedef struct restore {
     js_t *js;
     stream_t *stream;
     uint64_t last_seq;
-    text_t reason; /* empty: nothing is wrong */
-    bool full;     /* the store has no room: later, or never */
+    text_t reason;     /* empty: nothing is wrong */
+    bool full;         /* the store has no room: later, or never */
+    uint64_t left_out; /* messages whose subject is not valid */
     uint8_t key[SOURCE_KEY_MAX];
 } restore_t;
 
@@ -160,7 +161,12 @@ static bool import_entry(restore_t *restore, const archive_entry_t *entry) {
     if (!subject_valid_pattern(entry->name)) {
         return refuse_entry(restore, "failed to store message sequence ", entry->seq, ": invalid subject");
     }
-    if (!restore_headers(restore, entry, &append)) {
+    if (!subject_storable(
+            entry
+                ->name)) { /* nats-server and older versions stored it: the rest of the archive is not refused for it */
+        append = (append_t){.skip = true, .force_seq = entry->seq, .force_ts = append.force_ts};
+        restore->left_out++;
+    } else if (!restore_headers(restore, entry, &append)) {
         return false;
     }
     appended_t appended = store_append(restore->stream->store, &append, *restore->js->now);
@@ -232,6 +238,7 @@ void stream_import(js_t *js, const plane_command_t *command, stream_t *stream) {
     } else if (restore.full && used == 0) {
         js_done(js, command, STATUS_NO_SPACE);
     } else {
-        js_done_durable(js, command, stream->which_store, used, bytes_of(&needed, sizeof(needed)));
+        const uint64_t told[2] = {needed, restore.left_out};
+        js_done_durable(js, command, stream->which_store, used, bytes_of(told, sizeof(told)));
     }
 }

@@ -32,7 +32,6 @@
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/headers.h"
-#include "text/subject.h"
 #include "text/text.h"
 #include "text/transform.h"
 #include "text/ttl.h"
@@ -209,6 +208,7 @@ static bool ingest_settle(js_t *js, ingest_t *ingest, appended_t appended, uint6
     case APPEND_SKIPPED:
     case APPEND_OUT_OF_ORDER: return true;
     case APPEND_DUPLICATE:
+    case APPEND_BAD_SUBJECT:
     case APPEND_TOO_LARGE:
     case APPEND_HEADER_TOO_LARGE: {
         /* It will never be stored: the progress moves without it. */
@@ -303,9 +303,7 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
             }
         }
     }
-    if (!subject_storable(append.subject)) {
-        append.subject = BYTES_NONE; /* as one that is too large: it would be found by nobody */
-    } else if (status == STATUS_FULL) {
+    if (status == STATUS_FULL) {
         append.subject = BYTES_NONE; /* no room for its header: that message is too large, the next one may not be */
     } else if (status != STATUS_OK) {
         ingest_fail(js, ingest, INGEST_REFUSED, status);

@@ -34,6 +34,7 @@
 
 static const refusal_t refused_sealed = {400, 10109, "invalid operation on sealed stream", {NULL, 0}, false};
 const refusal_t refused_size = {400, 10054, "message size exceeds maximum allowed", {NULL, 0}, false};
+static const refusal_t refused_subject = {400, 10003, "bad request: message subject is not valid", {NULL, 0}, false};
 const refusal_t refused_header = {400, 10097, "header size exceeds maximum allowed of 64k", {NULL, 0}, false};
 /* Never shown: js_publish gives the message to its batch, or to those that wait. */
 static const refusal_t refused_batched = {REFUSAL_BATCHED, 0, "", {NULL, 0}, false};
@@ -145,6 +146,7 @@ __attribute__((noinline)) void js_name_verdict(taken_t *taken) {
         taken->refusal = refused_last_msg_id;
         taken->refusal.detail = taken->appended.last_msg_id;
         return;
+    case APPEND_BAD_SUBJECT: refusal = &refused_subject; break;
     case APPEND_TOO_LARGE: refusal = &refused_size; break;
     case APPEND_HEADER_TOO_LARGE: refusal = &refused_header; break;
     case APPEND_MAX_MSGS: refusal = &refused_messages; break;

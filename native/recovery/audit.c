@@ -2,6 +2,7 @@
  *
  *     pages       their structure (pages.c), and that keys stand in their order: LMDB's search depends on it
  *     entries     the checksum, over key and value; with a sealer, that the value opens
+ *     subjects    messages whose subject is not valid: nothing is damaged, and the store takes no more such
  *     counters    of a store that was closed in order: what a stream's state says is there
  *
  * What does not live here: the journal. How a start would take it is found out by a start of a copy (plane_look_rescue,
@@ -13,9 +14,11 @@
 
 #include "base/array.h"
 #include "recovery/look.h"
+#include "text/subject.h"
 
 #define COUNTED_MIN 64
 #define DATABASE_MAX 64
+#define SUBJECT_SHOWN 64 /* bytes of a subject that is not valid */
 
 typedef struct counted {
     uint32_t stream;
@@ -74,6 +77,22 @@ static void audit_order(auditing_t *auditing, const char *database, bytes_t key)
     memcpy(auditing->last_key, key.at, auditing->last_size);
 }
 
+/* Escaped as in C, and cut: it may have any bytes. */
+static void name_bad_subject(auditing_t *auditing, const look_entry_t *entry, bytes_t subject) {
+    char shown[SUBJECT_SHOWN * 4 + 4] = "";
+    size_t size = 0;
+    for (uint32_t i = 0; i < subject.size && i < SUBJECT_SHOWN; i++) {
+        uint8_t c = subject.at[i];
+        bool plain = c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+        size += (size_t)snprintf(shown + size, sizeof shown - size, plain ? "%c" : "\\x%02x", c);
+    }
+    char what[128];
+    look_describe(entry, what, sizeof what);
+    auditing->audit->bad_subjects++;
+    findings_say(&auditing->findings, "subject \"%s%s\" of %s is not valid", shown,
+                 subject.size > SUBJECT_SHOWN ? "..." : "", what);
+}
+
 static status_t count_message(auditing_t *auditing, const look_entry_t *entry, const message_record_t *message) {
     counted_t *counted = counted_of(auditing, load_be32(entry->key.at));
     if (counted == NULL) {
@@ -84,6 +103,9 @@ static status_t count_message(auditing_t *auditing, const look_entry_t *entry, c
         auditing->audit->messages++;
         counted->messages++;
         counted->bytes += stream_message_bytes(&plain, message);
+        if (!subject_storable(message->subject)) {
+            name_bad_subject(auditing, entry, message->subject);
+        }
     }
     return STATUS_OK;
 }

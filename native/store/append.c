@@ -142,6 +142,10 @@ static inline append_verdict_t admit_form(const entry_t *entry) {
     if ((config->flags & STREAM_SEALED) != 0) {
         return APPEND_SEALED;
     }
+    /* The one gate of the store: what has passed it is a subject. Without one, sequences are skipped. */
+    if (!subject_storable(append->subject) && !(append->skip && append->subject.size == 0)) {
+        return APPEND_BAD_SUBJECT;
+    }
     if (size + append->subject.size > message_max(stream->store) || append->subject.size > UINT16_MAX) {
         return APPEND_TOO_LARGE;
     }

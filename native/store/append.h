@@ -16,6 +16,7 @@ typedef enum append_verdict {
     APPEND_SKIPPED,           /* a sequence was taken, nothing stored (interest without a consumer) */
     APPEND_WRONG_LAST_SEQ,    /* seq = the actual one                          10071 */
     APPEND_WRONG_LAST_MSG_ID, /* last_msg_id = the actual one                  10070 */
+    APPEND_BAD_SUBJECT,       /* no consumer could ask for it, no list show it 10003 */
     APPEND_TOO_LARGE,         /* max_msg_size                                  10054 */
     APPEND_HEADER_TOO_LARGE,  /*                                               10097 */
     APPEND_MAX_MSGS,          /* maximum messages exceeded                     10077 */

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "store/message.h"
 #include "store/overlay.h"
+#include "text/subject.h"
 
 #define HEADER_SIZE 128
 #define SECONDS_TEXT 32
@@ -67,7 +68,8 @@ static void seconds_text(int64_t seconds, char text[SECONDS_TEXT]) {
 
 static bool marker_is_wanted(store_stream_t *stream, const found_t *found) {
     head_t head;
-    if (stream->config.marker_ttl_ns < NS_PER_SECOND || !found->sound || (stream->config.flags & STREAM_SEALED) != 0) {
+    if (stream->config.marker_ttl_ns < NS_PER_SECOND || !found->sound || (stream->config.flags & STREAM_SEALED) != 0
+        || !subject_storable(found->message.subject)) {
         return false;
     }
     return head_look(stream, found->message.subject, &head) && head.count == 1 && !says_deleted(found->message.header);

@@ -45,8 +45,35 @@ bool subject_valid_literal(bytes_t subject) {
     return subject_is_valid(subject, false);
 }
 
+/* One walk, since every message that is stored is asked. */
 bool subject_storable(bytes_t subject) {
-    return subject_valid_literal(subject) && memchr(subject.at, 0, subject.size) == NULL;
+    const uint8_t *at = subject.at;
+    const uint8_t *end = subject.at + subject.size;
+    bool token_begins = true;
+    for (; at < end; at++) {
+        switch (*at) {
+        case 0:
+        case ' ':
+        case '\t':
+        case '\r':
+        case '\n': return false;
+        case '.':
+            if (token_begins) {
+                return false;
+            }
+            token_begins = true;
+            break;
+        case '*':
+        case '>':
+            if (token_begins && (at + 1 == end || at[1] == '.')) {
+                return false;
+            }
+            token_begins = false;
+            break;
+        default: token_begins = false;
+        }
+    }
+    return !token_begins;
 }
 
 bool subject_has_wildcard(bytes_t pattern) {

@@ -239,6 +239,25 @@ static void sequences_end(void) {
     rig_close(&rig);
 }
 
+/* One at a time, in a group, and as a mirror's; nothing of it is left. */
+static void subjects_only(void) {
+    static const char *const wrong[] = {"", "a.*", ">", "a..b", ".a", "a b"};
+    open_rig();
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a.b", "1").verdict);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        append_t append = {.subject = text(wrong[i]), .payload = text("1")};
+        append_group_t group = {0};
+        CHECK_EQ_U64(APPEND_BAD_SUBJECT, store_append(stream, &append, rig.now).verdict);
+        CHECK_EQ_U64(APPEND_BAD_SUBJECT, store_group_look(stream, &group, &append, 0, rig.now).verdict);
+        append.force_seq = 7;
+        CHECK_EQ_U64(APPEND_BAD_SUBJECT, store_append(stream, &append, rig.now).verdict);
+    }
+    CHECK_EQ_U64(1, rig_state(stream).messages);
+    CHECK_EQ_U64(1, rig_state(stream).last_seq);
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("an id counts for its window, over deletes, restarts and checkpoints", ids);
     RUN("ids behind their window are taken out, long ones too", old_ids_are_swept);
@@ -249,6 +268,7 @@ int main(void) {
     RUN("discard new replaces on a full subject when the new one is not larger", discard_new_replaces);
     RUN("rollup keeps the one message, of its subject or of the stream", rollups);
     RUN("purge moves first and last as nats-server does, beyond the end too", purges);
+    RUN("a message without a valid subject is refused however it comes", subjects_only);
     RUN("a stream whose sequences are used up takes no more, and none begins again", sequences_end);
     return TEST_RESULT();
 }

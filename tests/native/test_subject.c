@@ -100,6 +100,23 @@ static void validity_as_the_reference(void) {
     CHECK(!subject_valid_literal(text(">.foo")));
 }
 
+static void storable(void) {
+    static const char *const good[] = {"a", "a.b", "foo*.x", "foo.a>b", "a.**", "*a.>>", "f\303\244", "foo\001bar"};
+    static const char *const wrong[] = {"",    ".",     "a.",    ".a",  "a..b", "*",   ">",    "a.*",
+                                        "*.a", "a.*.b", "a.>.b", "a.>", "a b",  "a\t", "a\rb", "\na"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        if (!subject_storable(text(good[i]))) {
+            FAIL("\"%s\" is a subject", good[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        if (subject_storable(text(wrong[i]))) {
+            FAIL("\"%s\" is none", wrong[i]);
+        }
+    }
+    CHECK(!subject_storable(bytes_of((const uint8_t *)"a.b\0c", 5)));
+}
+
 static void tokens_by_number(void) {
     bytes_t subject = text("a.bc..d");
     CHECK_EQ_U64(4, subject_token_count(subject));
@@ -209,6 +226,7 @@ static void relations_mean_what_they_say(void) {
 }
 
 int main(void) {
+    RUN("what is stored has a subject without wildcards, blanks and NUL, and no empty token", storable);
     RUN("subjects are legal or not as nats-server has them", validity_as_the_reference);
     RUN("tokens are found by their number, and wildcards only as whole tokens", tokens_by_number);
     RUN("a published subject matches as nats-server matches it", matching_by_table);

@@ -96,6 +96,12 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_templates.py::test_who_never_uses_templates_finds_none",
         "unit/jetstream/test_templates.py::test_beyond_its_number_of_streams_the_publisher_is_told",
     ),
+    "A stream takes no message under": (
+        "wire/jetstream/publish-bad-subject.wire",
+        "native/test_plane_backup.c: messages whose subject is not valid are left out and counted, and the rest is "
+        "restored",
+        "unit/test_store_formats.py::test_a_message_without_a_valid_subject_is_named_by_the_check",
+    ),
     "A message that a consumer delivers to a subject of another stream": (
         "native/test_plane_names.c: what a consumer delivers to a stream is stored under the subject that it was "
         "delivered to",

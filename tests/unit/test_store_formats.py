@@ -1,4 +1,5 @@
-"""A store that a newer leafd has written, when an older one is started on it: one line, status 1, nothing changed.
+"""Stores of other versions: a newer one's is refused with one line, status 1, and nothing changed; what an older one
+stored and this one would not is named by `store check`.
 
 What the store itself checks is in tests/native/test_store_damage.c and test_journal.c.
 """
@@ -6,7 +7,11 @@ What the store itself checks is in tests/native/test_store_damage.c and test_jou
 from __future__ import annotations
 
 import hashlib
+import json
+import socket
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,3 +71,42 @@ def test_newer_format(tmp_path: Path, raise_format: Callable[[Path], None]) -> N
     assert str(store) in lines[0]
     assert "newer leafd" in lines[0]
     assert before == [hashlib.sha256((store / name).read_bytes()).digest() for name in ("journal", "data.mdb")]
+
+
+def forge_subject(store: Path, was: bytes, name: bytes) -> None:
+    """Gives the one message another subject of that size: crc 4 (over key and rest), then the rest with the subject."""
+    with lmdb.open(str(store), max_dbs=16) as environment, environment.begin(write=True) as transaction:
+        messages = environment.open_db(b"messages", transaction, create=False)
+        ((key, value),) = transaction.cursor(messages)
+        assert struct.unpack(">I", value[:4])[0] == crc32c(key + value[4:]), "not what this test takes it for"
+        assert value.count(was) == 1
+        forged = value[4:].replace(was, name)
+        transaction.put(key, struct.pack(">I", crc32c(key + forged)) + forged, db=messages)
+
+
+def test_a_message_without_a_valid_subject_is_named_by_the_check(tmp_path: Path) -> None:
+    """With its stream and sequence, and not as damage; attention is asked for by the exit code."""
+    with (
+        running(LEAFD, CONFIGURATION, store=tmp_path) as server,
+        socket.create_connection(("127.0.0.1", server.port), 10) as client,
+        client.makefile("rb") as heard,
+    ):
+        body = b'{"name":"S","subjects":["abc.>"]}'
+        client.sendall(b"CONNECT {}\r\nSUB in 1\r\nPUB $JS.API.STREAM.CREATE.S in %d\r\n%s\r\n" % (len(body), body))
+        while b"did_create" not in heard.readline():
+            pass
+        client.sendall(b"PUB abc.d in 1\r\nx\r\n")
+        while b'"seq":1' not in heard.readline():
+            pass
+    (journal,) = tmp_path.glob("**/journal")
+    forge_subject(journal.parent, b"abc.d", b"abc.*")
+    check = [sys.executable, "-m", "leafd", "store", "check", "--store", str(tmp_path)]
+
+    told = subprocess.run([*check, "--json"], capture_output=True, text=True, timeout=60)
+    shown = subprocess.run(check, capture_output=True, text=True, timeout=60)
+
+    found = json.loads(told.stdout)
+    assert (3, [], 0) == (told.returncode, found["damage"], found["untold"])
+    assert ['subject "abc.*" of message 1 of stream 1 is not valid'] == found["subjects"]
+    assert '! subject "abc.*" of message 1 of stream 1 is not valid' in shown.stdout.splitlines()
+    assert "sound: 1 messages" in shown.stdout

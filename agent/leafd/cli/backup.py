@@ -23,6 +23,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -117,7 +118,7 @@ def _looked_at(copy: Place, to: Path, progress: Progress) -> Checked:
     with look_at(copy, "") as look:
         found = checked(copy, look, lambda done: progress("looking at the copy", min(done, total), total))
     lines = tuple(one.replace(str(copy.directory), str(to)) for one in found.damage)
-    return Checked(str(to), found.encrypted, found.readable, found.entries, found.messages, lines, found.untold)
+    return replace(found, directory=str(to), damage=lines)
 
 
 # ---- copying

@@ -219,6 +219,8 @@ class Checked:
     entries: int
     messages: int
     damage: tuple[str, ...]
+    subjects: tuple[str, ...]
+    """Messages whose subject is not valid: older versions stored them. They can be read and deleted by sequence."""
     untold: int
     """So many more were found."""
 
@@ -246,6 +248,7 @@ def checked(place: Place, look: Look, watch: Watch) -> Checked:
         entries=audit.entries,
         messages=audit.messages,
         damage=(*audit.findings, *journal),
+        subjects=audit.subjects,
         untold=audit.untold,
     )
 

@@ -109,7 +109,8 @@ def _show_stat(found: Stat) -> None:
 
 @store.command("check")
 def _check(context: typer.Context, directory: Store = None, config: Configuration = None, json: Json = False) -> None:
-    """Reads all of a store that nobody has open, and names what is damaged; changes nothing."""
+    """Reads all of a store that nobody has open, and names what is damaged, and messages whose subject is not valid;
+    changes nothing."""
     from leafd.cli.progress import bar
     from leafd.cli.store import LMDB, check
     from leafd.cli.tables import as_json
@@ -121,7 +122,7 @@ def _check(context: typer.Context, directory: Store = None, config: Configuratio
         as_json(found)
     else:
         _show_checked(found)
-    _end(well=not found.damage)
+    _end(well=not found.damage and not found.subjects)
 
 
 def _size(path: Path) -> int:
@@ -131,13 +132,15 @@ def _size(path: Path) -> int:
 def _show_checked(found: Checked) -> None:
     from leafd.cli.tables import say
 
-    _list(found.damage, found.untold)
+    _list((*found.damage, *found.subjects), found.untold)
     if found.damage:
         say(f"{found.directory}: damaged; what can be read of it: leafd store salvage NEW-DIRECTORY")
     elif found.encrypted and not found.readable:
         say(f"{found.directory}: its structure is sound; it is encrypted: with its key (-c FILE) more is read")
     else:
         say(f"{found.directory}: sound: {found.messages:,} messages, {found.entries:,} entries")
+    if found.subjects:
+        say("No consumer can ask for a message whose subject is not valid. It can be read and deleted by its sequence.")
 
 
 def _list(lines: Sequence[str], untold: int) -> None:

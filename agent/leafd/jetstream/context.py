@@ -7,7 +7,7 @@ What does not live here: requests (registry.py), the daemon's entry (service.py)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, Settings, Stream
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from leafd.jetstream.templates import Templates
 
 
+class Log(Protocol):
+    """Where this room complains."""
+
+    def warning(self, text: str, **about: str) -> None: ...
+
+
 @dataclass(slots=True)
 class Context:
     """One JetStream. make_templates: of service.py, which has the one there is."""
@@ -30,6 +36,7 @@ class Context:
     neighbours: Neighbours
     settings: Settings
     advisories: Advisories
+    log: Log
     make_templates: Callable[[], Templates]
 
     @property

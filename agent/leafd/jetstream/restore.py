@@ -39,6 +39,7 @@ from leafd.jetstream.s2 import S2Error
 from leafd.jetstream.stream_rules import refuse_unsupported
 from leafd.jetstream.streams import check_overlap, judged, put, refused
 from leafd.jetstream.versioning import comparable, static_consumer
+from leafd.quoting import quoted
 from leafd.turns import Pause, aside
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ class Restoring:
         self._stream: Stream | None = None
         self._consumers: list[archive.ArchivedConsumer] = []
         self._consumer_bytes = 0
+        self._left_out = 0  # messages
         self._needed = 0  # size of the message that the data begins with, as far as known
         self._ended = False
 
@@ -408,6 +410,7 @@ class Restoring:
                 if error.status != t.Status.NO_SPACE or trio.current_time() > deadline:
                     raise
             else:
+                self._left_out += taken.left_out
                 if taken.used or taken.needed or taken.end or len(run) < _HEAD_MAX:
                     return taken
                 if trio.current_time() > deadline:
@@ -432,6 +435,13 @@ class Restoring:
         state = await put(context, stream)
         context.catalogue.add_stream(stream)
         context.neighbours.stream_changed(stream, state.last_seq)
+        if self._left_out:
+            context.log.warning(
+                f"stream {quoted(stream.name)} of account {quoted(stream.account.name)} was restored without "
+                f"{self._left_out} messages of its archive, whose subjects are not valid",
+                event="restored_in_part",
+                account=stream.account.name,
+            )
         if failure is not None:
             raise failure
         return state

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
 
@@ -49,7 +49,7 @@ from leafd.jetstream.catalogue import (
     read_stream,
     template_of,
 )
-from leafd.jetstream.context import Context
+from leafd.jetstream.context import Context, Log
 from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
 from leafd.quoting import printable, quoted
@@ -74,12 +74,6 @@ _Record = TypeVar("_Record")
 _State = TypeVar("_State")
 
 
-class Log(Protocol):
-    """Where this room complains."""
-
-    def warning(self, text: str, **about: str) -> None: ...
-
-
 class JetStream:
     """One server's JetStream: the facade that daemon/server.py holds."""
 
@@ -93,7 +87,13 @@ class JetStream:
     ) -> None:
         self.catalogue = Catalogue()
         self._context = Context(
-            self.catalogue, plane, neighbours or Alone(), settings, Advisories(plane, settings), self._make_templates
+            self.catalogue,
+            plane,
+            neighbours or Alone(),
+            settings,
+            Advisories(plane, settings),
+            log,
+            self._make_templates,
         )
         self._plane = plane
         self._log = log

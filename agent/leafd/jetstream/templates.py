@@ -41,7 +41,7 @@ from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.guard import Guard
-    from leafd.jetstream.service import Log
+    from leafd.jetstream.context import Log
 
 TEMPLATES_MAX: Final = 1024
 AT_WORK_MAX: Final = 16
