@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def test_newer_format(tmp_path: Path, raise_format: Callable[[Path], None]) -> N
 def forge_subject(store: Path, was: bytes, name: bytes) -> None:
     """Gives the one message another subject of that size: crc 4 (over key and rest), then the rest with the subject."""
     with lmdb.open(str(store), max_dbs=16) as environment, environment.begin(write=True) as transaction:
-        messages = environment.open_db(b"messages", transaction, create=False)
+        messages = environment.open_db(b"m00000001", transaction, create=False)
         ((key, value),) = transaction.cursor(messages)
         assert struct.unpack(">I", value[:4])[0] == crc32c(key + value[4:]), "not what this test takes it for"
         assert value.count(was) == 1
@@ -98,6 +99,10 @@ def test_a_message_without_a_valid_subject_is_named_by_the_check(tmp_path: Path)
         client.sendall(b"PUB abc.d in 1\r\nx\r\n")
         while b'"seq":1' not in heard.readline():
             pass
+        stat = [sys.executable, "-m", "leafd", "store", "stat", "--store", str(tmp_path), "--json"]
+        deadline = time.monotonic() + 60
+        while b'"messages": 1' not in subprocess.run(stat, capture_output=True, timeout=60).stdout:
+            assert time.monotonic() < deadline, "no checkpoint"
     (journal,) = tmp_path.glob("**/journal")
     forge_subject(journal.parent, b"abc.d", b"abc.*")
     check = [sys.executable, "-m", "leafd", "store", "check", "--store", str(tmp_path)]
