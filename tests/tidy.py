@@ -43,7 +43,7 @@ C_ROOMS: dict[str, set[str]] = {
     "arrow": {"base", "text"},
     "disk": {"base", "text"},
     "store": {"base", "text", "disk"},
-    "recovery": {"base", "disk", "store"},
+    "recovery": {"base", "text", "disk", "store"},
     "consume": {"base", "text", "store"},
     "exchange": {"base", "text"},
     "jetstream": {"base", "text", "wire", "store", "recovery", "consume", "exchange"},
