@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 28
+#define PLANE_ABI 29
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -237,6 +237,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * stands for; and where it is measured the subject for EVENT_LATENCY, and what the replies of measured requests end
  * with */
 #define COMMAND_IMPORTS 25
+/* account, body = allowed_t: what its streams may have from now on. Until this comes there is no limit */
+#define COMMAND_ALLOW 27
 /* account, extra = strings: where it is told what became of messages with traceparent ("" = nowhere); arg = percent of
  * them, 0 = all */
 #define COMMAND_TRACES 26
@@ -293,7 +295,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_STREAM_EXPORT 110
 /* body = entries of messages, the last one may be cut; completion's arg = bytes taken, payload = u64, size of the entry
  * behind them as far as it is known (0 = not known, IMPORT_END = what was taken ends with the end marker).
- * STATUS_INVALID: payload says why. Without a body: every sequence up to arg is taken, nothing stored */
+ * STATUS_INVALID: payload says why; STATUS_FULL: the account may not have so much. Without a body: every
+ * sequence up to arg is taken, nothing stored */
 #define COMMAND_STREAM_IMPORT 111
 /* arg = consumer, arg2 = stream sequence to go on behind; completion's payload = consumer_state_t, then
  * pending_entry_t[], arg = the last one's sequence when there are more (0 = that was all) */
@@ -409,6 +412,13 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* a client has answered a request that came over a link and that the server there measures; target = connection,
  * account, subject = the request's reply, arg = ns since the request came, arg2 = the client's round-trip time */
 #define EVENT_LATENCY_FAR 18
+
+/* what the streams of an account have has come to another level of what they may have: account, target = 0 file, 1
+ * memory, code = ALLOWANCE_LEVEL_*, arg = what they have, arg2 = what they may have, in bytes (2^64-1: no limit) */
+#define EVENT_ALLOWANCE 19
+#define ALLOWANCE_LEVEL_BELOW 0 /* again below 75 % */
+#define ALLOWANCE_LEVEL_NEAR 1  /* above 80 % */
+#define ALLOWANCE_LEVEL_FULL 2  /* a message was refused */
 
 #define TRACE_INGRESS 1        /* text 4 = why it went nowhere */
 #define TRACE_EGRESS 2         /* texts: subscription, queue, hop */

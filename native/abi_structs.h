@@ -81,6 +81,12 @@ typedef struct latency {
     uint32_t responder_size; /* 0: nobody answered */
 } latency_t;
 
+/* What an account's streams may have, in bytes; -1 = no limit. */
+typedef struct allowed {
+    int64_t file;
+    int64_t memory;
+} allowed_t;
+
 typedef struct stream_config {
     uint32_t account;
     uint32_t flags;    /* STREAM_* */

@@ -25,7 +25,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 FILE_LINES_MAX = 600
 HEADER_LINES_MAX = 250
-ROOM_LINES_MAX = 7000
 FUNCTION_LINES_MAX = 70
 C_COLUMNS_MAX = 120
 
@@ -77,6 +76,7 @@ PYTHON_RANKS = {
     "config": 1,
     "native": 0,
     "native_codes": 1,
+    "native_allowance": 1,
     "native_latency": 1,
     "native_traces": 1,
     "native_transports": 1,
@@ -309,16 +309,6 @@ def file_lengths(tree: list[Source]) -> Iterator[Complaint]:
             yield Complaint(source.path, allowed, f"{len(source.lines)} lines, {allowed} allowed: split it")
 
 
-def room_lengths(tree: list[Source]) -> Iterator[Complaint]:
-    """A C room has at most 7,000 lines."""
-    rooms: dict[str, int] = {}
-    for source in filter(c_room, tree):
-        rooms[c_room(source)] = rooms.get(c_room(source), 0) + len(source.lines)
-    for room, length in rooms.items():
-        if length > ROOM_LINES_MAX:
-            yield Complaint(f"native/{room}", 1, f"{length} lines, {ROOM_LINES_MAX} allowed: it is two rooms")
-
-
 def c_columns(tree: list[Source]) -> Iterator[Complaint]:
     """A line of C has at most 120 columns, comments too, which clang-format leaves alone."""
     for source in filter(is_c, tree):
@@ -465,7 +455,6 @@ RULES: list[Rule] = [
     private_headers,
     python_imports,
     file_lengths,
-    room_lengths,
     c_columns,
     function_lengths,
     c_static_names,

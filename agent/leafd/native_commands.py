@@ -214,6 +214,10 @@ class Commands(ABC):
         """Makes or changes an account."""
         self._submit("ACCOUNT", account=account, arg=int(flags), strings={"name": name, "domain": domain})
 
+    def allow(self, account: int, file: int, memory: int) -> None:
+        """How many bytes the account's streams may have from now on; -1: no limit."""
+        self._submit("ALLOW", account=account, body=encoded("allowed_t", {"file": file, "memory": memory}))
+
     def traces(self, account: int, destination: str, sampling: int) -> None:
         """Where the account is told what became of messages with traceparent; empty: nowhere."""
         self._submit("TRACES", account=account, arg=sampling, strings={"destination": destination})

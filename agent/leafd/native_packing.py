@@ -229,6 +229,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     "LATENCY": t.Latency,
     "LATENCY_FAR": t.FarLatency,
     "CONSUMER_GONE": t.ConsumerGone,
+    "ALLOWANCE": t.Allowance,
     "REFUSED": t.Refused,
 }
 SLICES: Final = ("subject", "reply", "header", "payload")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 
 from leafd.native import layout
+from leafd.native_allowance import Allowance as Allowance, AllowanceLevel as AllowanceLevel
 from leafd.native_codes import (
     STATE_LISTED_MAX as STATE_LISTED_MAX,
     STATUS_NAMES as STATUS_NAMES,
@@ -591,5 +592,5 @@ class ConsumerGone:
 
 Event = (
     Opened | Proxied | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo
-    | Trace | MessageTrace | Latency | FarLatency | ConsumerGone
+    | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance
 )  # fmt: skip

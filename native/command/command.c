@@ -238,6 +238,13 @@ void command_account(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, status);
 }
 
+void command_allow(plane_t *plane, const plane_command_t *command, account_t *account) {
+    allowed_t allowed;
+    memcpy(&allowed, command->body, sizeof(allowed));
+    js_allow(&plane->js, &account->js, &allowed);
+    command_done(plane, command, STATUS_OK);
+}
+
 void command_traces(plane_t *plane, const plane_command_t *command, account_t *account) {
     strings_t strings = strings_of(command);
     command_done(plane, command, account_trace(account, strings_next(&strings), (uint32_t)command->arg));

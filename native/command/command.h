@@ -41,6 +41,7 @@ void command_broadcast(plane_t *plane, const plane_command_t *command);
 void command_connections(plane_t *plane, const plane_command_t *command);
 void command_account(plane_t *plane, const plane_command_t *command);
 void command_traces(plane_t *plane, const plane_command_t *command, account_t *account);
+void command_allow(plane_t *plane, const plane_command_t *command, account_t *account);
 void command_mapping(plane_t *plane, const plane_command_t *command, account_t *account);
 void command_imports(plane_t *plane, const plane_command_t *command, account_t *account);
 void command_subscribe(plane_t *plane, const plane_command_t *command, account_t *account);

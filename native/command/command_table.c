@@ -69,6 +69,7 @@ static const command_row_t command_rows[] = {
     ACCOUNT(KNOW,           command_know,           BODY_OF(conn_verdict_t),      "connect after_pong " LISTS),
     PLANE(FORGET,           command_forget,         BODY_NONE,                    ""),
     ACCOUNT(TRACES,         command_traces,         BODY_NONE,                    "destination"),
+    ACCOUNT(ALLOW,          command_allow,          BODY_OF(allowed_t),           ""),
     ACCOUNT(SUBSCRIBE,      command_subscribe,      BODY_NONE,                    "subject queue"),
     PLANE(UNSUBSCRIBE,      command_unsubscribe,    BODY_NONE,                    ""),
     ACCOUNT(PUBLISH,        command_publish,        BODY_BYTES,                   "subject reply header"),
@@ -127,6 +128,7 @@ static const plane_event_row_t event_rows[] = {
                          " measured=payload:bytes"),
     EVENT(LATENCY_FAR,   "connection=target account=account reply=subject took_ns=arg round_trip_ns=arg2"),
     EVENT(CONSUMER_GONE, "stream=target consumer=arg"),
+    EVENT(ALLOWANCE,     "account=account storage=target level=code bytes=arg limit=arg2"),
     EVENT(REFUSED,       "connection=target code=code subject=subject queue=reply sid=payload:log size=arg"
                          " left_out=arg2"),
 };

@@ -298,6 +298,12 @@ static const refusal_t *atomic_message(js_t *js, stream_t *stream, const message
     }
     const refusal_t *refusal = NULL;
     atomic_batch_t *batch = (atomic_batch_t *)open_batch_find(js->atomic, stream, word.id);
+    if (store_stream_lacks(stream->store, message->subject, message->header, message->payload)) {
+        if (batch != NULL) {
+            atomic_abandon(js, batch, ABANDONED_INCOMPLETE);
+        }
+        return &refused_account;
+    }
     if (batch == NULL && word.seq != 1) {
         uint64_t most = messages_max(js);
         return word.seq != 0 && atomic_size(&word) > most ? too_large(room, most, false) : &refused_incomplete;

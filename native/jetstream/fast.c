@@ -324,8 +324,16 @@ void js_fast(js_t *js, stream_t *stream, const message_t *message, bytes_t said)
     if (refusal == NULL && (stream->config.flags & STREAM_ALLOW_BATCHED) == 0) {
         refusal = &refused_off;
     }
+    if (refusal == NULL && !fast_word_read(said, &word)) {
+        refusal = &refused_pattern;
+    }
+    /* Before its batch hears of it, which is where it was. */
+    if (refusal == NULL && word.operation < FAST_COMMIT_EOB
+        && store_stream_lacks(stream->store, message->subject, message->header, message->payload)) {
+        refusal = &refused_account;
+    }
     if (refusal == NULL) {
-        refusal = fast_word_read(said, &word) ? batch_for(js, stream, &word, &batch) : &refused_pattern;
+        refusal = batch_for(js, stream, &word, &batch);
     }
     if (refusal != NULL) {
         js_answer_refused(js, stream, message->reply, refusal);

@@ -17,6 +17,7 @@
 #include "consume/consume.h"
 #include "exchange/exchange.h"
 #include "exchange/held.h"
+#include "store/allowance.h"
 #include "text/hash8.h"
 
 /* What JetStream knows of an account. The host's own account begins with it. */
@@ -24,6 +25,7 @@ typedef struct js_account {
     uint32_t id;
     uint32_t job_count; /* jobs.c: of its streams, that wait for their next step */
     uint8_t hash8[HASH8_SIZE];
+    allowance_t stored[2]; /* by store: what its streams may have, and have */
 } js_account_t;
 
 /* What a message that comes to a target is for: which function of js.h the host calls. */

@@ -32,6 +32,7 @@ typedef struct restore {
     uint64_t last_seq;
     text_t reason;     /* empty: nothing is wrong */
     bool full;         /* the store has no room: later, or never */
+    bool lacks;        /* the account may not have so much */
     uint64_t left_out; /* messages whose subject is not valid */
     uint8_t key[SOURCE_KEY_MAX];
 } restore_t;
@@ -146,6 +147,7 @@ static bool restore_settle(restore_t *restore, const archive_entry_t *entry, app
     case APPEND_STORED:
     case APPEND_SKIPPED: restore->last_seq = entry->seq; return true;
     case APPEND_NO_SPACE: restore->full = true; return false;
+    case APPEND_NO_ALLOWANCE: restore->lacks = true; return false;
     case APPEND_OUT_OF_ORDER: return refuse_entry(restore, "message sequence ", entry->seq, " out of order");
     default: return refuse_entry(restore, "failed to store message sequence ", entry->seq, "");
     }
@@ -235,6 +237,8 @@ void stream_import(js_t *js, const plane_command_t *command, stream_t *stream) {
     }
     if (restore.reason.size != 0) {
         js_answer(js, command, STATUS_INVALID, 0, 0, text_shown(&restore.reason));
+    } else if (restore.lacks) {
+        js_done(js, command, STATUS_FULL);
     } else if (restore.full && used == 0) {
         js_done(js, command, STATUS_NO_SPACE);
     } else {

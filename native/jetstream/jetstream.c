@@ -187,6 +187,7 @@ void js_settle_stores(js_t *js) {
         }
         report_alarms(js, store);
     }
+    js_tell_allowances(js);
 }
 
 void js_settle_consumers(js_t *js, bool interest_changed, bool unblocked) {

@@ -105,6 +105,7 @@ bool js_batch_waits(const js_t *js);      /* a batch is open, and nothing but a 
 void js_chores(js_t *js);                 /* now and then */
 int64_t js_next_deadline(const js_t *js); /* of stores and consumers; INT64_MAX: none */
 void js_stats(js_t *js, plane_stats_t *stats);
+void js_allow(js_t *js, js_account_t *account, const allowed_t *allowed); /* stream.c */
 
 void js_done(js_t *js, const plane_command_t *command, status_t status);
 void js_answer(js_t *js, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2, bytes_t payload);
@@ -140,7 +141,8 @@ bool js_level_too_high(bytes_t header);
 
 consume_out_t js_consume_out(js_t *js); /* seat.c */
 
-void ingest_chores(js_t *js); /* silence */
+void js_tell_allowances(js_t *js); /* stream.c: those whose level changed */
+void ingest_chores(js_t *js);      /* silence */
 void ingest_stream_removed(js_t *js, const stream_t *stream);
 void ingest_free_all(js_t *js);
 

@@ -43,6 +43,7 @@ const refusal_t refused_no_rollup = {500, 10111, "rollup not permitted", {NULL, 
 static const refusal_t refused_last_seq = {400, 10071, "wrong last sequence: ", {NULL, 0}, false};
 static const refusal_t refused_last_msg_id = {400, 10070, "wrong last msg ID: ", {NULL, 0}, false};
 const refusal_t refused_space = {503, 10023, "insufficient resources", {NULL, 0}, false};
+const refusal_t refused_account = {400, 10002, "resource limits exceeded for account", {NULL, 0}, false};
 static const refusal_t refused_messages = {503, 10077, "maximum messages exceeded", {NULL, 0}, false};
 static const refusal_t refused_bytes = {503, 10077, "maximum bytes exceeded", {NULL, 0}, false};
 static const refusal_t refused_subject_full = {503, 10077, "maximum messages per subject exceeded", {NULL, 0}, false};
@@ -153,6 +154,7 @@ __attribute__((noinline)) void js_name_verdict(taken_t *taken) {
     case APPEND_MAX_BYTES: refusal = &refused_bytes; break;
     case APPEND_MAX_PER_SUBJECT: refusal = &refused_subject_full; break;
     case APPEND_SEALED: refusal = &refused_sealed; break;
+    case APPEND_NO_ALLOWANCE: refusal = &refused_account; break;
     case APPEND_NO_ROLLUP: refusal = &refused_no_rollup; break;
     case APPEND_LATER: refusal = &refused_later; break;
     case APPEND_NO_SPACE:

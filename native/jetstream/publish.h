@@ -57,6 +57,7 @@ void js_answer_refused(js_t *js, const stream_t *stream, bytes_t reply, const re
 void js_add_refusal(text_t *text, const refusal_t *refusal); /* "error":{...} */
 
 extern const refusal_t refused_ttl_off, refused_bad_ttl, refused_no_rollup, refused_size, refused_header, refused_space;
+extern const refusal_t refused_account;
 
 void js_publish_held(js_t *js, stream_t *stream, const message_t *message); /* one that has waited, see later.c */
 

@@ -29,6 +29,7 @@
 #define ENDS BYTES_LITERAL("purge")
 #define MESSAGE_MAX (UINT64_C(64) << 20)
 #define END_STEPS_MAX 16
+#define FULL_WAIT_NS (5 * NS_PER_SECOND) /* a single firing that its account has no room for is tried again */
 
 static const refusal_t refused_off = {400, 10188, "message schedules is disabled", {NULL, 0}, false};
 static const refusal_t refused_pattern = {400, 10189, "message schedules pattern is invalid", {NULL, 0}, false};
@@ -308,6 +309,11 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
     js_take(firing->js, firing->stream, &message, TAKER_SERVER, &taken);
     if (taken.refusal.code == 503 && taken.refusal.err_code == 10023) {
         return false;
+    }
+    if (taken.refusal.err_code == refused_account.err_code && !firing->repeats) {
+        /* Not false: what expires behind it may be what makes room for it. */
+        status_t status = store_schedule(firing->stream->store, firing->seq, now.wall_ns + FULL_WAIT_NS, now);
+        return status == STATUS_OK || status == STATUS_NOT_FOUND;
     }
     if (taken.refusal.code == 0 && taken.appended.rolling != 0) {
         js_roll(firing->js, firing->stream, &taken.appended, BYTES_NONE);

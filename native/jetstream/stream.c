@@ -242,6 +242,9 @@ static status_t put_stored(js_t *js, const plane_command_t *command, const defin
     if (listed) {
         status = store_stream_open(store, stream->id, &definition->config, *js->now, &stream->store);
     }
+    if (listed && status == STATUS_OK) {
+        store_stream_charge(stream->store, &stream->account->stored[stream->which_store]);
+    }
     if (status == STATUS_OK && kept) {
         uint8_t key[4];
         stream_key(stream->id, key);
@@ -356,6 +359,39 @@ void stream_bytes(js_t *js, const plane_command_t *command) {
         bytes += stream != NULL ? store_stream_bytes(stream->store) : 0;
     }
     js_answer(js, command, STATUS_OK, bytes, 0, BYTES_NONE);
+}
+
+/* ---- what accounts may store ------------------------------------------------------------------------------------- */
+
+void js_allow(js_t *js, js_account_t *account, const allowed_t *allowed) {
+    const int64_t limits[2] = {[STORE_FILE] = allowed->file, [STORE_MEMORY] = allowed->memory};
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t limit = limits[i] < 0 ? UINT64_MAX : (uint64_t)limits[i];
+        if (js->stores[i] != NULL) {
+            store_allow(js->stores[i], &account->stored[i], limit);
+        } else { /* the store of memory is opened when it is first used */
+            account->stored[i].limit = limit;
+            allowance_arm(&account->stored[i]);
+        }
+    }
+}
+
+void js_tell_allowances(js_t *js) {
+    for (uint32_t i = 0; i < 2; i++) {
+        allowance_t *allowance;
+        while (js->stores[i] != NULL && (allowance = store_allowance_next(js->stores[i])) != NULL) {
+            event_entry_t *entry = event_new(EVENT_ALLOWANCE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+            if (entry == NULL) {
+                continue; /* a report all the same shows what is stored and what may be */
+            }
+            entry->event.account = allowance->owner;
+            entry->event.code = allowance->level;
+            entry->event.target = i;
+            entry->event.arg = allowance->bytes;
+            entry->event.arg2 = allowance->limit;
+            event_post(js->exchange, entry);
+        }
+    }
 }
 
 /* ---- records of control ------------------------------------------------------------------------------------------ */

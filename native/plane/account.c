@@ -74,6 +74,8 @@ status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, 
         return STATUS_NO_MEMORY;
     }
     account->js.id = id;
+    allowance_begin(&account->js.stored[0], id);
+    allowance_begin(&account->js.stored[1], id);
     account->flags = flags;
     account->route = route_new();
     if (account->route == NULL || account_name(account, name, domain) != STATUS_OK

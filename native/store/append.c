@@ -6,6 +6,8 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "text/subject.h"
+#include "store/dedupe.h"
+#include "store/sums.h"
 #include "store/append.h"
 #include "store/follow.h"
 #include "store/message.h"
@@ -211,6 +213,17 @@ void append_measure_room(store_t *store) {
     store->room_end = number_least(batches->begin + number_least(open, store->holds / 7), batches->freed + used);
 }
 
+/* Is there no room for it in the owner's allowance? What a limit of the stream would take out for it is still there: as
+ * in the reference, that makes no room. */
+static inline bool lacks_allowance(const entry_t *entry, uint64_t bytes) {
+    store_stream_t *stream = entry->stream;
+    if (LEAF_LIKELY(!allowance_lacks(stream->allowance, bytes))) {
+        return false;
+    }
+    allowance_refuse(stream->store, stream->allowance);
+    return true;
+}
+
 /* In the ring, which disk (space.h) and memory may not be large enough to have filled. */
 static bool has_room(store_t *store, uint64_t need) {
     return batches_used(&store->batches) + store->batches.promised + need <= store->holds
@@ -315,10 +328,7 @@ static void store_it(entry_t *entry, int64_t age_now, int64_t wall_now) {
         stream->first_born = entry->message.born;
         stream->first_known = true;
     }
-    stream->messages++;
-    stream->bytes += entry->bytes;
-    stream->store->messages++;
-    stream->store->bytes += entry->bytes;
+    stream_gain(stream, 1, entry->bytes);
     if (entry->append->expires_ts > 0) {
         int64_t left = entry->append->expires_ts - wall_now;
         expiry_write(stream, age_now + (left > 0 ? left : 0), entry->seq);
@@ -420,6 +430,9 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
     if (append->source_key.size > KEY_RECORD_MAX - 4 || !append_admit(&entry, age_now, &out)) {
         return append->source_key.size > KEY_RECORD_MAX - 4 ? append_refused(APPEND_NO_SPACE) : out;
     }
+    if (lacks_allowance(&entry, entry.bytes)) {
+        return append_refused(APPEND_NO_ALLOWANCE);
+    }
     if (!space_for(&entry)) {
         return append_refused(APPEND_NO_SPACE);
     }
@@ -494,6 +507,9 @@ appended_t store_group_look(store_stream_t *stream, append_group_t *group, const
     }
     if (may_not_roll(stream, append)) {
         return append_refused(APPEND_NO_ROLLUP);
+    }
+    if (lacks_allowance(&entry, group->bytes + entry.bytes)) {
+        return append_refused(APPEND_NO_ALLOWANCE);
     }
     entry.head =
         head_fetch(stream, append->subject); /* it is in the cache from now on: appending has no need to load it */

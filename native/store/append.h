@@ -22,6 +22,7 @@ typedef enum append_verdict {
     APPEND_MAX_MSGS,          /* maximum messages exceeded                     10077 */
     APPEND_MAX_BYTES,
     APPEND_MAX_PER_SUBJECT,
+    APPEND_NO_ALLOWANCE, /* the account's limit                           10002 */
     APPEND_SEALED,       /*                                               10109 */
     APPEND_NO_SPACE,     /* store limit, disk or map full                 10023 */
     APPEND_NO_ROLLUP,    /* rollup not permitted                          10111 */

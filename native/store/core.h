@@ -17,6 +17,7 @@
 #include "disk/memtable.h"
 #include "disk/sealing.h"
 #include "disk/sizes.h"
+#include "store/allowance.h"
 #include "store/gather.h"
 #include "store/heads.h"
 #include "store/places.h"
@@ -59,6 +60,7 @@ struct store_stream {
     uint32_t id;
     stream_config_t config;
     void *owner;
+    allowance_t *allowance; /* whose bytes its bytes are; the store's own until store_stream_charge */
     uint64_t visible;
     commit_mark_t commit_oldest; /* these wait for the commit watermark */
     commit_mark_t commit_newest;
@@ -139,7 +141,9 @@ struct store {
     stream_list_t touched;
     stream_list_t flying;
     stream_list_t advanced;
-    uint64_t bytes; /* of all streams */
+    uint64_t bytes;      /* of all streams */
+    allowance_t unowned; /* of the streams that nobody is charged for */
+    allowance_t *news;   /* whose level changed: store_allowance_next */
     uint64_t messages;
     uint64_t ids_bytes; /* of memory, in the streams' filters of ids */
     /* pipeline */
@@ -219,14 +223,6 @@ uint64_t stream_message_bytes(const store_stream_t *stream, const message_record
 void commit_durable(store_stream_t *stream, uint64_t batch, uint64_t last);
 /* Shows what the watermark has reached since. */
 void commit_follow(store_t *store);
-
-/* ---- dedupe.c ---------------------------------------------------------------------------------------------------- */
-uint64_t dedupe_need(bytes_t id);
-bool dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq);
-void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born);
-void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
-int64_t dedupe_deadline(store_stream_t *stream);
-void dedupe_end(store_stream_t *stream);
 
 /* ---- subjects.c -------------------------------------------------------------------------------------------------- */
 /* The head as it is now; false: no message on that subject. */

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "store/dedupe.h"
 #include "store/idfilter.h"
 #include "store/overlay.h"
 

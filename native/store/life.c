@@ -15,6 +15,7 @@ store_t *store_new(const store_options_t *options) {
         return NULL;
     }
     store->options = *options;
+    allowance_begin(&store->unowned, 0);
     if (!options->memory) {
         store->sealing = (sealing_t){.keys = options->keys, .sealer = options->sealer};
     }

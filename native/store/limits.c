@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "text/subject.h"
+#include "store/sums.h"
 #include "store/follow.h"
 #include "store/message.h"
 #include "store/overlay.h"
@@ -200,11 +201,7 @@ bool message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
     if (found->sound && (found->message.flags & MESSAGE_SCHEDULE) != 0) {
         schedule_forget(stream, found->seq);
     }
-    stream->messages--;
-    store->messages--;
-    bytes = bytes > stream->bytes || stream->messages == 0 ? stream->bytes : bytes;
-    stream->bytes -= bytes;
-    store->bytes -= bytes;
+    stream_lose(stream, 1, bytes > stream->bytes || stream->messages == 1 ? stream->bytes : bytes);
     if (found->seq == stream->first_seq || stream->messages == 0) {
         stream->removal_steps += advance_first(stream, found->seq);
     } else {
@@ -341,9 +338,7 @@ static bool remove_first(store_stream_t *stream, uint32_t *steps) {
     if (status == STATUS_NOT_FOUND) {
         /* The counters promise a message that is not there (a record lost to damage): believe the messages. */
         stream_touch(stream);
-        stream->store->messages -= stream->messages;
-        stream->store->bytes -= stream->bytes;
-        stream->messages = stream->bytes = 0;
+        stream_lose(stream, stream->messages, stream->bytes);
         (void)advance_first(stream, stream->last_seq);
         return true;
     }

@@ -4,8 +4,10 @@
  *
  *     Nats-Marker-Reason: MaxAge        Nats-TTL: the marker's own time to live        Nats-Rollup: sub
  *
- * A message that itself says that something was deleted (a marker, a purged key) leaves none behind. Nor do deletions
- * and purges that somebody asked for. Marker and removal are in one batch.
+ * Where the owner's allowance (or the store) has no room for what the marker is larger than the message, the message
+ * goes without one: it must not stay for ever because the account is full, nor make it fuller. A message that itself
+ * says that something was deleted (a marker, a purged key) leaves none behind. Nor do deletions and purges that
+ * somebody asked for. Marker and removal are in one batch.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,6 +77,14 @@ static bool marker_is_wanted(store_stream_t *stream, const found_t *found) {
     return head_look(stream, found->message.subject, &head) && head.count == 1 && !says_deleted(found->message.header);
 }
 
+/* More than the message has, at most as much as there is room for? */
+static bool marker_is_allowed(const store_stream_t *stream, const found_t *found, bytes_t header) {
+    message_record_t marker = {.subject = found->message.subject, .header = header};
+    uint64_t more = number_less(stream_message_bytes(stream, &marker), stream_message_bytes(stream, &found->message));
+    uint64_t most = stream->store->options.max_bytes;
+    return !allowance_lacks(stream->allowance, more) && (most == 0 || more <= number_less(most, stream->store->bytes));
+}
+
 bool marker_or_remove(store_stream_t *stream, const found_t *found) {
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return false;
@@ -89,5 +99,8 @@ bool marker_or_remove(store_stream_t *stream, const found_t *found) {
     int size = snprintf(header, HEADER_SIZE,
                         "NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %s\r\nNats-Rollup: sub\r\n\r\n", life);
     check(size > 0 && size < HEADER_SIZE);
+    if (!marker_is_allowed(stream, found, bytes_of(header, (uint32_t)size))) {
+        return message_remove(stream, found, false);
+    }
     return append_instead(stream, found, bytes_of(header, (uint32_t)size), seconds * NS_PER_SECOND);
 }

@@ -4,6 +4,7 @@
  *
  * What does not live here: how a store begins and ends (life.c), its start over files (native/recovery).
  */
+#include "store/dedupe.h"
 #include "store/message.h"
 #include "store/overlay.h"
 

@@ -33,6 +33,7 @@
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "base/status.h"
+#include "store/allowance.h"
 #include "text/filters.h"
 
 typedef struct store store_t;
@@ -110,6 +111,17 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
 /* Everything of the stream goes: messages, heads, dedupe ids, records with its id as prefix. The handle is dead after
  * it. */
 LEAF_MUST_USE status_t store_stream_remove(store_stream_t *stream);
+/* From now on the stream's bytes are the allowance's: right behind store_stream_open. The allowance lives as long as
+ * the store. */
+void store_stream_charge(store_stream_t *stream, allowance_t *allowance);
+/* Another limit, UINT64_MAX = none. Nothing goes because of it: what is above it refuses what comes. */
+void store_allow(store_t *store, allowance_t *allowance, uint64_t limit);
+/* An allowance whose level is another one since it was last told; NULL when there are no more. */
+allowance_t *store_allowance_next(store_t *store);
+/* Is a message of such parts refused for lack of allowance? */
+bool store_stream_lacks(store_stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload);
+/* For tests, at any time: do all sums hold, by going over every stream? */
+bool store_sums_hold(store_t *store);
 uint32_t store_stream_id(const store_stream_t *stream);
 store_t *store_stream_store(const store_stream_t *stream);
 const stream_config_t *store_stream_config(const store_stream_t *stream);

@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "base/crc.h"
+#include "store/dedupe.h"
+#include "store/sums.h"
 #include "store/follow.h"
 #include "store/message.h"
 #include "store/overlay.h"
@@ -151,7 +153,12 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     if (stream == NULL) {
         return STATUS_NO_MEMORY;
     }
-    *stream = (store_stream_t){.store = store, .id = id, .config = *config, .first_seq = 1, .last_born = INT64_MIN};
+    *stream = (store_stream_t){.store = store,
+                               .id = id,
+                               .config = *config,
+                               .allowance = &store->unowned,
+                               .first_seq = 1,
+                               .last_born = INT64_MIN};
     bool stored = false;
     status_t status = stream_load(stream, &stored);
     if (status == STATUS_OK && !stored && !overlay_fits(store, STREAM_PROMISE)) {
@@ -183,6 +190,7 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     stream->visible = stream->last_seq;
     store->bytes += stream->bytes;
     store->messages += stream->messages;
+    stream->allowance->bytes += stream->bytes;
     if (stored) {
         uint32_t steps = STORE_STEP;
         /* it may have been looked for when the store was closed */
@@ -245,8 +253,7 @@ status_t store_stream_remove(store_stream_t *stream) {
     if (store->cursor_stream == stream->id) {
         store->cursor_seq = 0;
     }
-    store->bytes -= stream->bytes;
-    store->messages -= stream->messages;
+    stream_lose(stream, stream->messages, stream->bytes);
     stream_free(stream);
     return STATUS_OK;
 }

@@ -148,7 +148,11 @@ static inline js_rig_t *js_rig_open(void) {
     rig->limits =
         (plane_limits_t){.max_file_store = 64 << 20, .max_pending = 1 << 20, .max_payload = 64 << 10, .jetstream = 1};
     rig->listens_left = UINT32_MAX;
-    for (uint32_t i = 0; i < JS_RIG_ACCOUNTS; i++) rig->accounts[i].id = i + 1;
+    for (uint32_t i = 0; i < JS_RIG_ACCOUNTS; i++) {
+        rig->accounts[i].id = i + 1;
+        allowance_begin(&rig->accounts[i].stored[0], i + 1);
+        allowance_begin(&rig->accounts[i].stored[1], i + 1);
+    }
     rig->js = (js_t){.host = &js_rig_host,
                      .plane = (plane_t *)(void *)rig,
                      .exchange = &rig->exchange,
@@ -178,6 +182,7 @@ static inline void js_rig_close(js_rig_t *rig) {
 
 static inline void js_rig_turn(js_rig_t *rig) {
     js_settle_stores(&rig->js);
+    for (uint32_t i = 0; i < 2; i++) CHECK(rig->js.stores[i] == NULL || store_sums_hold(rig->js.stores[i]));
     js_settle_consumers(&rig->js, false, false);
 }
 

@@ -102,6 +102,12 @@ static inline peer_t *rig_peer(plane_t *plane, uint32_t kind, const char *addres
     return peer;
 }
 
+/* A turn ends, and what must hold then holds. */
+static inline void rig_turn(plane_t *plane) {
+    core_settle(plane);
+    for (uint32_t i = 0; i < 2; i++) CHECK(plane->js.stores[i] == NULL || store_sums_hold(plane->js.stores[i]));
+}
+
 /* The driver's part: reads until the transport has nothing left. */
 static inline void rig_receive(plane_t *plane, peer_t *peer, const char *text) {
     memory_transport_t *memory = peer->conn.transport_state;
@@ -129,7 +135,7 @@ static inline void rig_say(plane_t *plane, peer_t *peer, const char *text) {
 
 static inline void rig_feed(plane_t *plane, peer_t *peer, const char *text) {
     rig_say(plane, peer, text);
-    core_settle(plane);
+    rig_turn(plane);
 }
 
 static inline size_t rig_take_queue(outq_t *out) {
@@ -189,7 +195,7 @@ static inline peer_t *rig_admit(plane_t *plane, uint32_t op, uint32_t kind, conn
                               .body_size = sizeof(verdict)},
             strings);
     CHECK(peer->state == PEER_ADMITTED);
-    core_settle(plane);
+    rig_turn(plane);
     return peer;
 }
 

@@ -47,7 +47,7 @@ static inline void rig_close_and_remove(plane_t *plane) {
 /* Until no work is left, and everything that was promised is on disk. */
 static inline void rig_settle(plane_t *plane) {
     for (int64_t until = 0; patient(&until);) {
-        core_settle(plane);
+        rig_turn(plane);
         const store_t *store = plane->js.stores[STORE_FILE];
         if (plane->js.job_count == 0 && plane->js.held[STORE_FILE].count == 0 && store_batch_empty(store)
             && store_durable(store) + 1 == store_batch(store))

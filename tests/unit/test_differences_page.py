@@ -36,6 +36,14 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_stored_smaller.py::"
         "test_a_damaged_dictionary_is_named_and_costs_what_needs_it_only_if_both_copies_are",
     ),
+    "An atomic batch that its account has no room for": (
+        "interop/test_account_storage.py::test_an_atomic_batch_is_whole_or_not_there",
+    ),
+    "An expired message of a full account": ("interop/test_account_storage.py::test_a_marker_does_not_exceed_it",),
+    "A schedule for one moment": ("interop/test_account_storage.py::test_a_schedule_fires_when_there_is_room",),
+    "max_file_store and max_memory_store": (
+        "interop/test_account_storage.py::test_the_servers_own_limits_are_held",
+    ),
     "A step of the wall clock": (
         "native/test_store.c: max_age counts elapsed time, whatever the wall clock does",
         "native/test_consume_ack.c: steps of the wall clock neither hurry nor delay a redelivery",

@@ -103,14 +103,6 @@ def test_long_header_is_found(path: str, most: int) -> None:
     assert 1 == len(complaints(tidy.file_lengths, path, "x\n" * (most + 1)))
 
 
-def test_large_room_is_found() -> None:
-    """A room's files, headers too, have at most 7,000 lines together; no other room's count."""
-    full = [Source("native/base/a.c", "x\n" * 6999), Source("native/base/a.h", "x\n"), Source("native/net/a.c", "x\n")]
-
-    assert [] == list(tidy.room_lengths(full))
-    assert 1 == len(list(tidy.room_lengths([*full, Source("native/base/b.h", "x\n")])))
-
-
 def test_static_function_of_two_files_is_found() -> None:
     """Two files of C rooms may not both have a static function of one name; calls and tests do not count."""
     function = f"{GOOD_C}static int take(void) {{\n    return 1;\n}}\n"

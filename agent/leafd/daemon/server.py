@@ -384,6 +384,8 @@ class Server:
                 self.jetstream.advisory(event)
             case t.Alarm():
                 self._tell_alarm(event)
+            case t.Allowance() if self.jetstream is not None:
+                self.jetstream.allowance(event)
             case t.MessageTrace():
                 self._tell_trace(event)
             case t.Latency() if self.latencies is not None:

@@ -1,7 +1,7 @@
 """Whether an account, and the server, have room for a stream.
 
-Streams with max_bytes reserve them; streams without count for one byte when they are made. Usage on publish is the
-plane's business.
+Streams with max_bytes reserve them; streams without count for one byte when they are made. What is stored counts when
+it is stored: native/store/allowance.h, for which daemon/tenants.py tells the plane the limits.
 """
 
 from __future__ import annotations
@@ -27,11 +27,15 @@ def check_room(
     memory = config.storage == MEMORY
     most = limits.max_memory if memory else limits.max_store
     server_most = settings.max_memory if memory else settings.max_store
-    error = errors.MEMORY_RESOURCES_EXCEEDED if memory else errors.STORAGE_RESOURCES_EXCEEDED
     if most >= 0 and add_bytes > most - account_reserved:
-        raise error.error()
+        raise no_room(config).error()
     if add_bytes > server_most - all_reserved:
-        raise error.error()
+        raise no_room(config).error()
+
+
+def no_room(config: StreamConfig) -> errors.Row:
+    """What is said where there is none for a stream of that storage."""
+    return errors.MEMORY_RESOURCES_EXCEEDED if config.storage == MEMORY else errors.STORAGE_RESOURCES_EXCEEDED
 
 
 def check_new_stream(account: JetStreamAccount, catalogue: Catalogue, settings: Settings, config: StreamConfig) -> None:

@@ -19,6 +19,7 @@ from leafd.jetstream.ports import JetStreamPlane
 _ADVISORY: Final = "$JS.EVENT.ADVISORY"
 _METRIC: Final = "$JS.EVENT.METRIC"
 _TYPE: Final = "io.nats.jetstream."
+_INT64_MAX: Final = (1 << 63) - 1
 AUDIT_SIZE_MAX: Final = 256 * 1024
 
 # Last tokens of the subject, of the type, and which numbers go along.
@@ -127,6 +128,18 @@ class Advisories:
         self._publish(
             stream.account, f"{_ADVISORY}.STREAM.DAMAGED.{stream.name}", "advisory.v1.stream_damaged", members
         )
+
+    def usage(self, account: JetStreamAccount, storage: str, event: t.Allowance) -> None:
+        """What an account's streams have has come to another level of what they may have."""
+        members: dict[str, Any] = {
+            "account": account.name,
+            "storage": storage,
+            "level": t.AllowanceLevel(event.level).name.lower(),
+            "bytes": event.bytes,
+        }
+        if event.limit <= _INT64_MAX:
+            members["max_bytes"] = event.limit
+        self._publish(account, f"{_ADVISORY}.ACCOUNT.USAGE.{storage}", "advisory.v1.account_usage", members)
 
     def plane_event(self, stream: Stream, consumer: Consumer, event: t.Advisory) -> None:
         """Something happened to a message of a consumer, as the plane says."""

@@ -24,7 +24,7 @@ from leafd import native_types as t
 from leafd.gojson import dump, loose
 from leafd.gotime import format_time, now_ns
 from leafd.jetstream import archive, consumer_rules as rules, errors, s2
-from leafd.jetstream.account_limits import check_new_stream
+from leafd.jetstream.account_limits import check_new_stream, no_room
 from leafd.jetstream.advisories import unique
 from leafd.jetstream.archive import TAR_HEAD, ArchiveError, is_tar
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream, consumer_definition, stream_definition
@@ -219,6 +219,7 @@ class Restoring:
         self._left_out = 0  # messages
         self._needed = 0  # size of the message that the data begins with, as far as known
         self._ended = False
+        self._too_much = False  # for what the account may store
 
     # ---- in
 
@@ -252,8 +253,12 @@ class Restoring:
         return "unexpected EOF" if self._data else "EOF"
 
     async def give_up(self) -> None:
-        """Nothing more comes: what is there becomes a stream. Quiet: the failure that led here has been told."""
+        """Nothing more comes: what is there becomes a stream, unless the account may not have it. Quiet: the failure
+        that led here has been told."""
         if self._stream is None or self._stream.name in self._account.streams:
+            return
+        if self._too_much:
+            await self._forget(self._stream)
             return
         try:
             await self._activate()
@@ -407,6 +412,9 @@ class Restoring:
             except t.PlaneError as error:
                 if error.status == t.Status.INVALID:
                     raise ArchiveError(str(error)) from None
+                if error.status == t.Status.FULL:
+                    self._too_much = True
+                    raise no_room(self.config).error() from None
                 if error.status != t.Status.NO_SPACE or trio.current_time() > deadline:
                     raise
             else:

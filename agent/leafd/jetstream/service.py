@@ -3,7 +3,8 @@ go in, replies and advisories come out.
 
     read_records()   between the plane's open and start: the stored definitions
     load()           after its start, before anybody may connect: the plane opens the streams and consumers
-    run()            serves until cancelled; message(), advisory(), alarm() and consumer_gone() feed it from the pump
+    run()            serves until cancelled; message(), advisory(), alarm(), allowance() and consumer_gone() feed it
+                     from the pump
 
 Requests run side by side, each in a task of its own, so a create that waits for the disk delays no other; the locks
 of the registry keep changes of one stream, or of one account's streams, in order. What does not live here: what any
@@ -50,6 +51,7 @@ from leafd.jetstream.catalogue import (
     template_of,
 )
 from leafd.jetstream.context import Context, Log
+from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
 from leafd.quoting import printable, quoted
@@ -496,6 +498,27 @@ class JetStream:
         stream = self.catalogue.stream(event.stream)
         if event.code == t.AlarmCode.CORRUPT and stream is not None:
             self._context.advisories.damage(stream, event)
+
+    def allowance(self, event: t.Allowance) -> None:
+        """An account's streams have come nearer to what they may have, or away from it: once for each crossing."""
+        account = self.catalogue.accounts.get(event.account)
+        if account is None:
+            return
+        kind, key = (FILE, "max_file") if event.storage == 0 else (MEMORY, "max_mem")
+        self._context.advisories.usage(account, kind, event)
+        about = {"event": "account_storage", "account": account.name}
+        if event.level == t.AllowanceLevel.NEAR:
+            self._log.warning(
+                f"account {account.name} has {event.bytes} of the {event.limit} bytes that its {kind} streams may "
+                f"have: beyond them what it publishes is refused; remove messages, or raise its {key}",
+                **about,
+            )
+        elif event.level == t.AllowanceLevel.FULL:
+            self._log.warning(
+                f"account {account.name} has {event.bytes} of the {event.limit} bytes that its {kind} streams may "
+                f"have: what does not fit is refused (10002); remove messages, or raise its {key}",
+                **about,
+            )
 
     def advisory(self, event: t.Advisory) -> None:
         """The plane tells of a message of a consumer, or of a batch of a stream."""

@@ -1,0 +1,93 @@
+/* allowance.c: see allowance.h: limits that change, streams that are charged, levels that somebody is told of.
+ */
+#include "store/sums.h"
+#include "store/allowance.h"
+
+#include "store/core.h"
+#include "store/message.h"
+
+static void allowance_note(store_t *store, allowance_t *allowance, uint32_t level) {
+    allowance->level = (uint8_t)level;
+    allowance_arm(allowance);
+    if (!allowance->noted) {
+        allowance->noted = true;
+        allowance->next = store->news;
+        store->news = allowance;
+    }
+}
+
+void allowance_rise(store_t *store, allowance_t *allowance) {
+    allowance_note(store, allowance, ALLOWANCE_LEVEL_NEAR);
+}
+
+void allowance_fall(store_t *store, allowance_t *allowance) {
+    allowance_note(store, allowance, ALLOWANCE_LEVEL_BELOW);
+}
+
+void allowance_refuse(store_t *store, allowance_t *allowance) {
+    if (allowance->level != ALLOWANCE_LEVEL_FULL) {
+        allowance_note(store, allowance, ALLOWANCE_LEVEL_FULL);
+    }
+}
+
+void store_stream_charge(store_stream_t *stream, allowance_t *allowance) {
+    stream->allowance->bytes -= stream->bytes;
+    stream->allowance = allowance;
+    allowance->bytes += stream->bytes;
+    if (allowance->bytes > allowance->near) {
+        allowance_rise(stream->store, allowance);
+    }
+}
+
+void store_allow(store_t *store, allowance_t *allowance, uint64_t limit) {
+    if (allowance->limit == limit) {
+        return;
+    }
+    allowance->limit = limit;
+    allowance_arm(allowance);
+    if (allowance->bytes > allowance->near) {
+        allowance_rise(store, allowance);
+    } else if (allowance->bytes < allowance->clear) {
+        allowance_fall(store, allowance);
+    }
+}
+
+allowance_t *store_allowance_next(store_t *store) {
+    allowance_t *allowance = store->news;
+    if (allowance != NULL) {
+        store->news = allowance->next;
+        allowance->noted = false;
+    }
+    return allowance;
+}
+
+bool store_stream_lacks(store_stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload) {
+    message_record_t message = {.subject = subject, .header = header, .payload = payload};
+    if (!allowance_lacks(stream->allowance, stream_message_bytes(stream, &message))) {
+        return false;
+    }
+    allowance_refuse(stream->store, stream->allowance);
+    return true;
+}
+
+/* One pass that takes each stream's bytes off, and one that gives them back: what is left between the two is what no
+ * stream accounts for. */
+bool store_sums_hold(store_t *store) {
+    uint64_t bytes = store->bytes;
+    uint64_t messages = store->messages;
+    bool good = true;
+    for (uint32_t i = 0; i < store->streams.count; i++) {
+        store_stream_t *stream = store->streams.at[i];
+        bytes -= stream->bytes;
+        messages -= stream->messages;
+        stream->allowance->bytes -= stream->bytes;
+        good = good && (stream->messages > 0 || stream->bytes == 0);
+    }
+    for (uint32_t i = 0; i < store->streams.count; i++) {
+        good = good && store->streams.at[i]->allowance->bytes == 0;
+    }
+    for (uint32_t i = 0; i < store->streams.count; i++) {
+        store->streams.at[i]->allowance->bytes += store->streams.at[i]->bytes;
+    }
+    return good && bytes == 0 && messages == 0;
+}

@@ -1,0 +1,15 @@
+/* dedupe.h: the ids of a stream's messages within its duplicate window: see dedupe.c.
+ */
+#ifndef LEAFD_STORE_DEDUPE_H
+#define LEAFD_STORE_DEDUPE_H
+
+#include "store/core.h"
+
+uint64_t dedupe_need(bytes_t id);
+bool dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq);
+void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born);
+void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
+int64_t dedupe_deadline(store_stream_t *stream);
+void dedupe_end(store_stream_t *stream);
+
+#endif
