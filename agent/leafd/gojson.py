@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields
 from typing import Any, ClassVar, Final, TypeVar
 
-from leafd.gosyntax import syntax_error
+from leafd.gosyntax import syntax_error, whole_error
 from leafd.gotime import TimeError, format_time, parse_time
 from leafd.records import dataclass
 from leafd.turns import WEIGHT_MAX, aside
@@ -466,6 +466,18 @@ def _values(body: bytes, size_max: int = SIZE_MAX) -> list[Any]:
 def decode(struct: type[_Record], body: bytes, *, strict: bool = True, size_max: int = SIZE_MAX) -> _Record:
     """Reads a request. An empty body is the struct with its defaults, as the reference has it."""
     return struct(**_read(struct, _values(body, size_max), strict))
+
+
+def decode_whole(struct: type[_Record], body: bytes) -> _Record:
+    """Reads a request that is one value, as few of the reference's are; unknown members are ignored."""
+    try:
+        values = _values(body)
+    except JsonError as error:
+        # A text that is too large or too deep for us may be one value all the same.
+        raise JsonError(whole_error(body.decode("utf-8", "replace")) or str(error)) from None
+    if len(values) != 1:
+        raise JsonError(whole_error(body.decode("utf-8", "replace")))
+    return struct(**_read(struct, values, strict=False))
 
 
 def present(struct: type[Struct], body: bytes, *, size_max: int = SIZE_MAX) -> dict[str, Any]:

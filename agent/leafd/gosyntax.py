@@ -38,6 +38,17 @@ def syntax_error(text: str, before: int) -> str:
     return "unexpected EOF"
 
 
+def whole_error(text: str) -> str:
+    """The same where Go takes the text as one value and no stream of them; "" where it is one."""
+    try:
+        end = _skip(text, _value(text, _skip(text, 0), 0))
+    except _Wrong as wrong:
+        return f"invalid character {_quoted(text[wrong.at])} {wrong.why}"
+    except (_Ended, RecursionError):
+        return "unexpected end of JSON input"
+    return f"invalid character {_quoted(text[end])} after top-level value" if end < len(text) else ""
+
+
 def _quoted(character: str) -> str:
     if character == "'":
         return "'\\''"

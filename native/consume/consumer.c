@@ -457,9 +457,14 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
+/* A consumer is there for whoever has made it and asks for it at once, however short its threshold: in the reference,
+ * which looks some time after it, it is for a quarter of a second and more. */
+#define INACTIVE_MIN_NS 250000000
+
 /* When to look at the inactivity again; NEVER: not now. */
 static int64_t inactive_due(const consumer_t *consumer) {
     int64_t threshold = consumer->setup.config.inactive_threshold_ns;
+    if (threshold > 0 && threshold < INACTIVE_MIN_NS) threshold = INACTIVE_MIN_NS;
     if (consumer->awaited) return NEVER;
     if (threshold <= 0 || (consumer_is_push(consumer) && consumer->push.active)) return NEVER;
     return time_after(consumer->active_ns, threshold);

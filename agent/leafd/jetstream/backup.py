@@ -27,7 +27,7 @@ from leafd.jetstream.catalogue import Stream
 from leafd.jetstream.context import Context
 from leafd.jetstream.infos import stream_state
 from leafd.jetstream.models.requests import SnapshotRequest
-from leafd.jetstream.registry import Body, Call, endpoint
+from leafd.jetstream.registry import Body, Call, Check, endpoint
 from leafd.jetstream.subjects import literal
 from leafd.turns import ITEM_WEIGHT, aside
 
@@ -55,7 +55,13 @@ def _failed(text: str) -> SnapshotError:
     return SnapshotError(500, " ".join(text.split()), text)
 
 
-@endpoint("STREAM.SNAPSHOT.*", "stream_snapshot_response", SnapshotRequest, body=Body.REQUIRED)
+@endpoint(
+    "STREAM.SNAPSHOT.*",
+    "stream_snapshot_response",
+    SnapshotRequest,
+    body=Body.REQUIRED,
+    checks=(Check.LEVEL, Check.ACCOUNT, Check.EMPTY, Check.STREAM, Check.BODY),
+)
 async def snapshot(call: Call, request: SnapshotRequest) -> dict[str, Any]:
     """Tells what the stream is, then sends its content."""
     context, stream = call.context, call.stream(call.name(2))

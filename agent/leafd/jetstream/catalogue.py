@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, insort
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import field, fields
 from typing import Final
 
@@ -121,6 +122,8 @@ class Stream:
     aside: dict[str, Aside] = field(default_factory=dict)
     lock: trio.Lock = field(default_factory=trio.Lock)
     by_id: dict[int, Consumer] = field(default_factory=dict)
+    _coming: dict[int, bool] = field(default_factory=dict)
+    """Consumers that the plane is being told of, and whether it has removed them again since."""
     template: str = ""
     """The stream template that made it."""
     names: list[str] = field(default_factory=list)
@@ -147,8 +150,27 @@ class Stream:
         """How many consumers clients may see."""
         return len(self.names)
 
-    def add_consumer(self, consumer: Consumer) -> None:
-        """The consumer exists from here on."""
+    @contextmanager
+    def coming(self, consumer: Consumer) -> Iterator[None]:
+        """While the plane is told of a consumer, which add_consumer() adds then. A plane that removes it at once, since
+        nobody uses it, says so before the one who asked goes on."""
+        if consumer.id not in self.by_id:
+            self._coming[consumer.id] = False
+        try:
+            yield
+        except BaseException:
+            self._coming.pop(consumer.id, None)
+            raise
+
+    def gone_early(self, consumer_id: int) -> None:
+        """The plane has removed a consumer that is not served yet, if it is one that comes."""
+        if consumer_id in self._coming:
+            self._coming[consumer_id] = True
+
+    def add_consumer(self, consumer: Consumer) -> bool:
+        """The consumer exists from here on. False: it is gone already."""
+        if self._coming.pop(consumer.id, False):
+            return False
         before = self.consumers.get(consumer.name)
         if before is not None:
             self.remove_consumer(before)
@@ -161,6 +183,7 @@ class Stream:
             if self.filters is None:
                 self.filters = SubjectIndex()
             self.filters.put(consumer.name, consumer.config.filters)
+        return True
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """The consumer is gone. One of the same name that came after it stays."""

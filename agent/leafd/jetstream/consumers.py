@@ -5,6 +5,8 @@ What does not live here: what a configuration may be (consumer_rules.py), pull r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from secrets import choice
@@ -36,7 +38,7 @@ from leafd.jetstream.models.requests import (
     UnpinRequest,
 )
 from leafd.jetstream.models.stream import WORKQUEUE
-from leafd.jetstream.registry import Body, Call, Counted, Lock, endpoint
+from leafd.jetstream.registry import BODY_FIRST, Body, Call, Check, Counted, Lock, endpoint
 from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, page_of, refused
 from leafd.jetstream.subjects import SubjectSet
 from leafd.jetstream.versioning import (
@@ -62,29 +64,31 @@ async def put(context: Context, stream: Stream, consumer: Consumer, *, stored: b
     """Makes the plane hold the consumer as it is described; the state is from before any delivery. stored: its
     definition, at start."""
     config = consumer.config
-    return await context.plane.consumer_put(
-        stream.id,
-        consumer.id,
-        flat_consumer(stream.account.id, config),
-        name=consumer.name,
-        definition=stored or await aside(consumer.weight, consumer_definition, consumer),
-        deliver_subject=config.deliver_subject,
-        deliver_group=config.deliver_group,
-        backoff_ns=config.backoff,
-        priority_groups=config.priority_groups,
-        filters=config.filters,
-        loading=bool(stored),
-    )
+    definition = stored or await aside(consumer.weight, consumer_definition, consumer)
+    with stream.coming(consumer):
+        return await context.plane.consumer_put(
+            stream.id,
+            consumer.id,
+            flat_consumer(stream.account.id, config),
+            name=consumer.name,
+            definition=definition,
+            deliver_subject=config.deliver_subject,
+            deliver_group=config.deliver_group,
+            backoff_ns=config.backoff,
+            priority_groups=config.priority_groups,
+            filters=config.filters,
+            loading=bool(stored),
+        )
 
 
 _CREATE: Final = "consumer_create_response"
 
 
 @endpoint(
-    "CONSUMER.DURABLE.CREATE.*.*", _CREATE, ConsumerCreateRequest, body=Body.PARSED, early_body=True, lock=Lock.STREAM
+    "CONSUMER.DURABLE.CREATE.*.*", _CREATE, ConsumerCreateRequest, body=Body.PARSED, checks=BODY_FIRST, lock=Lock.STREAM
 )
-@endpoint("CONSUMER.CREATE.*", _CREATE, ConsumerCreateRequest, body=Body.PARSED, early_body=True, lock=Lock.STREAM)
-@endpoint("CONSUMER.CREATE.*.>", _CREATE, ConsumerCreateRequest, body=Body.PARSED, early_body=True, lock=Lock.STREAM)
+@endpoint("CONSUMER.CREATE.*", _CREATE, ConsumerCreateRequest, body=Body.PARSED, checks=BODY_FIRST, lock=Lock.STREAM)
+@endpoint("CONSUMER.CREATE.*.>", _CREATE, ConsumerCreateRequest, body=Body.PARSED, checks=BODY_FIRST, lock=Lock.STREAM)
 async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
     """Makes a consumer, or updates the one of that name."""
     wanted = wanted_consumer(call.tokens, request)
@@ -156,9 +160,10 @@ async def _state(context: Context, stream: Stream, consumer: Consumer) -> t.Cons
 
 
 def removed(context: Context, stream: Stream, consumer: Consumer) -> None:
-    """The plane removed an ephemeral that nobody used."""
+    """The plane has removed it: by order, or as an ephemeral that nobody used. Told once, whoever notices first."""
+    known = stream.by_id.get(consumer.id) is not None
     stream.remove_consumer(consumer)
-    if not consumer.hidden:
+    if known and not consumer.hidden:
         context.advisories.consumer(stream, consumer, "DELETED", "delete")
 
 
@@ -221,12 +226,26 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
         state = await put(context, stream, consumer)
     except t.PlaneError as error:
         raise refused(error, errors.CONSUMER_STORE_FAILED) from None
-    stream.add_consumer(consumer)
+    served = stream.add_consumer(consumer)
     context.advisories.consumer(stream, consumer, "CREATED", "create")
+    if not served:
+        context.advisories.consumer(stream, consumer, "DELETED", "delete")
     if config.pause_until is not None and config.pause_until > now_ns():
         context.advisories.pause(stream, consumer)
     call.weight = consumer.weight
     return await aside(consumer.weight, consumer_info, stream, consumer, state)
+
+
+@contextmanager
+def _asking(call: Call, stream: Stream, consumer: Consumer, failed: errors.Row) -> Iterator[None]:
+    """While the plane is asked for a consumer: its inactivity may have removed it in this very moment."""
+    try:
+        yield
+    except t.PlaneError as error:
+        if error.status != t.Status.NOT_FOUND:
+            raise refused(error, failed) from None
+        removed(call.context, stream, consumer)
+        raise errors.CONSUMER_NOT_FOUND.error() from None
 
 
 def _found(call: Call) -> tuple[Stream, Consumer]:
@@ -234,7 +253,7 @@ def _found(call: Call) -> tuple[Stream, Consumer]:
     return stream, call.consumer(stream, call.name(3))
 
 
-@endpoint("CONSUMER.INFO.*.*", "consumer_info_response", body=Body.EMPTY, early_body=True)
+@endpoint("CONSUMER.INFO.*.*", "consumer_info_response", body=Body.EMPTY, checks=BODY_FIRST)
 async def info(call: Call, _request: None) -> dict[str, Any]:
     """A consumer's configuration and positions."""
     stream, consumer = _found(call)
@@ -291,9 +310,9 @@ async def delete(call: Call, _request: None) -> dict[str, Any]:
     try:
         await call.context.plane.consumer_remove(stream.id, consumer.id)
     except t.PlaneError as error:
-        raise refused(error, errors.STREAM_GENERAL) from None
-    stream.remove_consumer(consumer)
-    call.context.advisories.consumer(stream, consumer, "DELETED", "delete")
+        if error.status != t.Status.NOT_FOUND:  # else its inactivity was quicker: it is gone, as was asked
+            raise refused(error, errors.STREAM_GENERAL) from None
+    removed(call.context, stream, consumer)
     return {"success": True}
 
 
@@ -315,7 +334,7 @@ async def _delete_aside(call: Call, stream: Stream, name: str) -> dict[str, Any]
     "consumer_pause_response",
     PauseRequest,
     body=Body.IF_JSON,
-    early_body=True,
+    checks=BODY_FIRST,
     lock=Lock.STREAM,
     failed={"paused": False, "pause_until": format_time(ZERO_TIME)},
 )
@@ -326,12 +345,11 @@ async def pause(call: Call, request: PauseRequest) -> dict[str, Any]:
     config = replace(consumer.config, pause_until=None if until == ZERO_TIME else until)
     changed = replace(consumer, config=static_consumer(config))
     before = consumer.config.pause_until
-    try:
+    with _asking(call, stream, consumer, errors.CONSUMER_STORE_FAILED):
+        await call.context.plane.consumer_state(stream.id, consumer.id)
         # The definition keeps it for the next start; the running consumer keeps its pause over a changed definition.
         await put(call.context, stream, changed)
         await call.context.plane.consumer_pause(stream.id, consumer.id, 0 if until == ZERO_TIME else plane_time(until))
-    except t.PlaneError as error:
-        raise refused(error, errors.CONSUMER_STORE_FAILED) from None
     stream.change_consumer(consumer, changed.config)
     if before != consumer.config.pause_until:
         call.context.advisories.pause(stream, consumer)
@@ -345,21 +363,25 @@ async def pause(call: Call, request: PauseRequest) -> dict[str, Any]:
     "consumer_reset_response",
     ResetRequest,
     body=Body.PARSED,
-    lenient=True,
+    checks=(Check.THERE, Check.LEVEL, Check.ACCOUNT, Check.BODY),
+    whole=True,
     counted=Counted.NONE,
     lock=Lock.STREAM,
     failed={"reset_seq": 0},
 )
 async def reset(call: Call, request: ResetRequest) -> dict[str, Any] | None:
     """Moves a consumer back: to a sequence, or to its ack floor. A missing consumer does not answer at all."""
-    stream = call.account.streams.get(call.name(2))
-    consumer = stream.consumers.get(call.name(3)) if stream else None
-    if stream is None or consumer is None:
-        return None
+    stream, consumer = _found(call)
     if has_header(call.header, IDENTITY_HEADER):
         call.reply_header = identity_header(stream)
     await _check_reset(call.context, stream, consumer.config, request.sequence)
-    reached, state = await call.context.plane.consumer_reset(stream.id, consumer.id, request.sequence)
+    try:
+        with _asking(call, stream, consumer, errors.STREAM_GENERAL):
+            reached, state = await call.context.plane.consumer_reset(stream.id, consumer.id, request.sequence)
+    except errors.ApiError:
+        if stream.consumers.get(consumer.name) is None:
+            return None
+        raise
     return consumer_info(stream, consumer, state) | {"reset_seq": reached}
 
 
@@ -381,7 +403,12 @@ async def _check_reset(context: Context, stream: Stream, config: ConsumerConfig,
 
 
 @endpoint(
-    "CONSUMER.UNPIN.*.*", "consumer_unpin_response", UnpinRequest, body=Body.PARSED, early_body=True, lenient=True
+    "CONSUMER.UNPIN.*.*",
+    "consumer_unpin_response",
+    UnpinRequest,
+    body=Body.PARSED,
+    checks=(Check.LEVEL, Check.BODY),
+    whole=True,
 )
 async def unpin(call: Call, request: UnpinRequest) -> dict[str, Any]:
     """Releases the pinned client; whoever pulls next is pinned."""
@@ -389,9 +416,11 @@ async def unpin(call: Call, request: UnpinRequest) -> dict[str, Any]:
         why = "consumer group not specified" if call.body else "unexpected end of JSON input"
         raise errors.INVALID_JSON.error(err=why)
     rules.check_group_name(request.group)
+    call.check_enabled()
     stream, consumer = _found(call)
     if request.group not in consumer.config.priority_groups:
         raise errors.CONSUMER_INVALID_PRIORITY_GROUP.error()
-    await call.context.plane.consumer_unpin(stream.id, consumer.id)
+    with _asking(call, stream, consumer, errors.STREAM_GENERAL):
+        await call.context.plane.consumer_unpin(stream.id, consumer.id)
     call.context.advisories.unpinned(stream, consumer, request.group, "admin")
     return {}

@@ -2,6 +2,8 @@
 
     subject --> Endpoint --> level, account, body --> locks --> function --> reply JSON, counters, audit advisory
 
+What is looked at first differs from endpoint to endpoint, and who asks for what is wrong twice notices: Check.
+
 An endpoint is one function under @endpoint(...) in a module named after its noun; importing the module (service.py
 does) makes it known. Subjects that no endpoint has are not answered at all, as the reference leaves them. What does
 not live here: what any endpoint does.
@@ -14,7 +16,7 @@ from contextlib import AsyncExitStack
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from leafd.gojson import JsonError, Struct, decode
+from leafd.gojson import JsonError, Struct, decode, decode_whole
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream
 from leafd.jetstream.errors import ApiError
@@ -37,6 +39,21 @@ class Body(Enum):
     IF_JSON = "if JSON"  # only looked at when it starts like an object or array
     REQUIRED = "required"  # empty is a bad request
     EMPTY = "empty"  # anything else is refused
+
+
+class Check(Enum):
+    """What is looked at before an endpoint's function runs; its `checks` are in the reference's order."""
+
+    LEVEL = "level"
+    ACCOUNT = "account"
+    EMPTY = "empty"  # whether the body may be, or has to be, empty
+    STREAM = "stream"
+    THERE = "there"  # the consumer: without one there is no answer at all
+    BODY = "body"
+
+
+IN_ORDER: Final = (Check.LEVEL, Check.ACCOUNT, Check.EMPTY, Check.BODY)
+BODY_FIRST: Final = (Check.EMPTY, Check.BODY, Check.LEVEL, Check.ACCOUNT)
 
 
 class Lock(Enum):
@@ -75,6 +92,11 @@ class Call:
         """A token of the subject, counted behind $JS.API."""
         return self.tokens[index]
 
+    def check_enabled(self) -> None:
+        """10039 where the account has no JetStream."""
+        if not self.account.enabled:
+            raise errors.NOT_ENABLED_FOR_ACCOUNT.error()
+
     def stream(self, name: str) -> Stream:
         """The stream of that name, or 10059; 10194 when it could not be taken up at start."""
         found = self.account.streams.get(name)
@@ -107,9 +129,9 @@ class Endpoint:
     body: Body
     lock: Lock
     failed: dict[str, Any]
-    early_body: bool
+    checks: tuple[Check, ...]
     counted: Counted
-    lenient: bool
+    whole: bool
     function: Function
 
     def matches(self, tokens: list[str]) -> bool:
@@ -133,21 +155,19 @@ def endpoint(
     body: Body = Body.IGNORED,
     lock: Lock = Lock.NONE,
     failed: dict[str, Any] | None = None,
-    early_body: bool = False,
+    checks: tuple[Check, ...] = IN_ORDER,
     counted: Counted = Counted.ALL,
-    lenient: bool = False,
+    whole: bool = False,
 ) -> Callable[[Function], Function]:
     """Registers a function for subjects $JS.API.<pattern>.
 
-    failed: members of an error's reply that are not omitted when empty. early_body: the body is judged before level and
-    account. lenient: unknown members of the body are ignored.
+    failed: members of an error's reply that are not omitted when empty. whole: the body is one JSON value, and unknown
+    members of it are ignored.
     """
 
     def register(function: Function) -> Function:
         tokens = tuple(pattern.split("."))
-        line = Endpoint(
-            tokens, TYPE + type_name, request, body, lock, failed or {}, early_body, counted, lenient, function
-        )
+        line = Endpoint(tokens, TYPE + type_name, request, body, lock, failed or {}, checks, counted, whole, function)
         _ENDPOINTS.setdefault(tokens[0], []).append(line)
         return function
 
@@ -197,20 +217,40 @@ def refusal(line: Endpoint, error: ApiError) -> Answer:
 
 
 async def _run(line: Endpoint, call: Call) -> dict[str, Any] | None:
-    large = len(call.body) > WEIGHT_MAX
+    request: Struct | None = None
     async with AsyncExitStack() as held:
-        if large:
-            # Its body is read elsewhere, and the requests behind it are begun meanwhile: they are to find it locked.
+        # A large body is read elsewhere, and the requests behind it are begun meanwhile: they are to find it locked.
+        taken = len(call.body) > WEIGHT_MAX
+        if taken:
             await _take(line, call, held)
-        request = await aside(len(call.body), _body, line, call) if line.early_body else None
-        check_level(call.header)
-        if not call.account.enabled:
-            raise errors.NOT_ENABLED_FOR_ACCOUNT.error()
-        if not line.early_body:
-            request = await aside(len(call.body), _body, line, call)
-        if not large:
+        for check in line.checks:
+            if check in (Check.STREAM, Check.THERE) and not taken:
+                taken = True
+                await _take(line, call, held)
+            if check is Check.BODY:
+                request = await aside(len(call.body), _body, line, call)
+            elif not _passes(check, line, call):
+                return None
+        if not taken:
             await _take(line, call, held)
         return await line.function(call, request)
+
+
+def _passes(check: Check, line: Endpoint, call: Call) -> bool:
+    """Raises what is to be answered. False: nothing is."""
+    if check is Check.LEVEL:
+        check_level(call.header)
+    elif check is Check.ACCOUNT:
+        call.check_enabled()
+    elif check is Check.EMPTY:
+        _check_empty(line, call.body)
+    elif check is Check.STREAM:
+        call.stream(call.name(line.pattern.index("*")))
+    elif check is Check.THERE:
+        at = line.pattern.index("*")
+        stream = call.account.streams.get(call.name(at))
+        return stream is not None and call.name(at + 1) in stream.consumers
+    return True
 
 
 async def _take(line: Endpoint, call: Call, held: AsyncExitStack) -> None:
@@ -240,18 +280,23 @@ async def _take_stream(line: Endpoint, call: Call, held: AsyncExitStack) -> None
             pass
 
 
-def _body(line: Endpoint, call: Call) -> Struct | None:
-    body = call.body
+def _check_empty(line: Endpoint, body: bytes) -> None:
     if line.body is Body.EMPTY and not is_empty(body):
         raise errors.NOT_EMPTY_REQUEST.error()
     if line.body is Body.REQUIRED and is_empty(body):
         raise errors.BAD_REQUEST.error()
+
+
+def _body(line: Endpoint, call: Call) -> Struct | None:
+    body = call.body
     if line.request is None:
         return None
     if line.body is Body.IF_JSON and body.lstrip(b" \t\r\n")[:1] not in (b"{", b"["):
         return line.request()
     try:
-        return decode(line.request, body, strict=call.context.settings.strict and not line.lenient)
+        if line.whole:
+            return decode_whole(line.request, body) if body else line.request()
+        return decode(line.request, body, strict=call.context.settings.strict)
     except JsonError as error:
         raise errors.INVALID_JSON.error(err=error) from None
 

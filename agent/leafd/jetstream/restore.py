@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from leafd import native_types as t
-from leafd.gojson import dump, loose
+from leafd.gojson import JsonError, dump, loose
 from leafd.gotime import format_time, now_ns
 from leafd.jetstream import archive, consumer_rules as rules, errors, s2
 from leafd.jetstream.account_limits import check_new_stream, no_room
@@ -80,16 +80,26 @@ async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
     if config.num_replicas > 1:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     config = replace(config, metadata=comparable(config.metadata, config.metadata))
+    told = await aside(len(call.body), _told, call.body)
+    # From here on nothing waits until the restore is counted.
     check_new_stream(account, context.catalogue, context.settings, config)
     if name in account.streams or name in account.restoring or name in account.aside:
         raise errors.STREAM_NAME_EXIST_RESTORE_FAILED.error()
     refuse_unsupported(config)
     if len(account.restoring) >= RESTORES_MAX:
         raise errors.INSUFFICIENT_RESOURCES.error()
-    given = await aside(len(call.body), loose, call.body)
-    receiving = Receiving(context, account, config, call.client(), dump({"state": given.get("state")}))
+    receiving = Receiving(context, account, config, call.client(), told)
     call.after = receiving.run
     return {"deliver_subject": receiving.subject}
+
+
+def _told(body: bytes) -> bytes:
+    """What the request tells of the stream's state; nothing where it is not one object, which is taken, too."""
+    try:
+        given = loose(body)
+    except JsonError:
+        given = {}
+    return dump({"state": given.get("state")})
 
 
 class Receiving:

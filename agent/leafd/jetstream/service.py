@@ -54,6 +54,7 @@ from leafd.jetstream.context import Context, Log
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
+from leafd.jetstream.versioning import fits_level
 from leafd.quoting import printable, quoted
 
 if TYPE_CHECKING:
@@ -446,6 +447,8 @@ class JetStream:
         """The answer to one request. None: no answer at all. client: who asks."""
         tokens = subject.removeprefix(API).split(".")
         line = find(tokens) if self._has_endpoint(account, tokens) else None
+        if account.system and _unheard(tokens, header):
+            return None
         if account.system and tokens[:2] == ["ACCOUNT", "PURGE"] and len(tokens) == 3:
             return await self._purge(tokens[2])
         if account.system and tokens != ["INFO"]:
@@ -484,9 +487,11 @@ class JetStream:
 
     def consumer_gone(self, event: t.ConsumerGone) -> None:
         """The plane removed an ephemeral that nobody used."""
-        found = self.catalogue.consumer(event.stream, event.consumer)
+        found, stream = self.catalogue.consumer(event.stream, event.consumer), self.catalogue.stream(event.stream)
         if found is not None:
             consumers.removed(self._context, *found)
+        elif stream is not None:
+            stream.gone_early(event.consumer)
 
     def named(self, stream: int) -> dict[str, str]:
         """The names of a stream and of its account, for the log; empty: it is not known."""
@@ -551,6 +556,19 @@ async def _together(orders: list[Callable[[], Awaitable[_State]]]) -> list[_Stat
         for index in range(len(orders)):
             nursery.start_soon(one, index)
     return [found[index] for index in range(len(orders))]
+
+
+_ORDERS: Final = (["META", "LEADER", "STEPDOWN"], ["SERVER", "REMOVE"])
+"""Of the system account to a cluster: a lone server is not meant."""
+
+
+def _unheard(tokens: list[str], header: bytes) -> bool:
+    """Whether the system account hears nothing of what it asks, as from the reference."""
+    moves = tokens[:3] in (["ACCOUNT", "STREAM", "MOVE"], ["ACCOUNT", "STREAM", "CANCEL_MOVE"]) and len(tokens) == 5
+    if moves or tokens in _ORDERS:
+        return True
+    answered = tokens == ["INFO"] or (tokens[:2] == ["ACCOUNT", "PURGE"] and len(tokens) == 3)
+    return answered and not fits_level(header)
 
 
 def _asker(message: t.Message) -> tuple[int, int]:

@@ -53,10 +53,15 @@ def has_header(header: bytes, name: bytes) -> bool:
     return any(line.startswith(name + b":") for line in header.split(b"\r\n")[1:])
 
 
-def check_level(header: bytes) -> None:
-    """Refuses a request that needs more than this server can do."""
+def fits_level(header: bytes) -> bool:
+    """Whether the request needs no more than this server can do."""
     wanted = header_value(header, REQUIRED_LEVEL_HEADER) if header else b""
-    if wanted and not (_LEVEL.fullmatch(wanted) and int(wanted) <= API_LEVEL):
+    return not wanted or (_LEVEL.fullmatch(wanted) is not None and int(wanted) <= API_LEVEL)
+
+
+def check_level(header: bytes) -> None:
+    """Refuses a request that needs more."""
+    if not fits_level(header):
         raise REQUIRED_API_LEVEL.error()
 
 

@@ -89,6 +89,22 @@ def test_an_ephemeral_that_the_plane_removed_is_gone(bench: Bench) -> None:
     assert "$JS.EVENT.ADVISORY.CONSUMER.DELETED.S.c" == bench.plane.published[-1][1]
 
 
+def test_an_ephemeral_that_is_gone_before_its_creation_is_answered_is_not_kept(bench: Bench) -> None:
+    """The plane's word that it is gone may be read before that it is there; it is told as made and as gone."""
+    bench.stream("S")
+    there = bench.plane.consumer_put
+
+    async def there_and_gone(stream: int, consumer: int, *args: Any, **more: Any) -> t.ConsumerState:
+        state = await there(stream, consumer, *args, **more)
+        bench.service.consumer_gone(t.ConsumerGone(stream, consumer))
+        return state
+
+    bench.plane.consumer_put = there_and_gone  # type: ignore[method-assign]
+    bench.consumer("S", "c")
+    assert 10014 == bench.code("CONSUMER.INFO.S.c")
+    assert "$JS.EVENT.ADVISORY.CONSUMER.DELETED.S.c" in [subject for _, subject, *_ in bench.plane.published]
+
+
 def test_damage_in_a_stream_is_told_as_an_advisory(bench: Bench) -> None:
     """Who listens hears which message of which stream is damaged; other alarms are the log's."""
     bench.stream("S")

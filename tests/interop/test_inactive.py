@@ -1,0 +1,39 @@
+"""Consumers that nobody uses: with the shortest threshold one is there for who has made it, and then gone."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.hostile.wires import Asker
+from tests.servers import KINDS, running
+
+CONFIGURATION = 'listen: 127.0.0.1:{port}\njetstream { store_dir: "{store}" }\n'
+GONE_S = 10.0
+NOT_FOUND = 10014
+ORDERS = {"DELETE": 0, "INFO": 0, "PAUSE": 0, "RESET": 0, "UNPIN": 10160}
+TIMES = 10
+
+
+def body(name: str) -> dict[str, object]:
+    """A consumer that is inactive after a nanosecond."""
+    return {"stream_name": "S", "config": {"name": name, "ack_policy": "explicit", "inactive_threshold": 1}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("order", ORDERS)
+def test_it_is_there_for_who_has_just_made_it(kind: str, order: str) -> None:
+    """Each order to it right after the answer to its creation is obeyed, and it is not listed for ever."""
+    with running(kind, CONFIGURATION) as server, Asker(server.port) as asker:
+        asker.asked("$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+        for number in range(TIMES):
+            name = f"c{number}"
+            assert 0 == asker.err_code(f"$JS.API.CONSUMER.CREATE.S.{name}", body(name))
+            asked = {"group": "g"} if order == "UNPIN" else b""
+            assert ORDERS[order] == asker.err_code(f"$JS.API.CONSUMER.{order}.S.{name}", asked)
+        deadline = time.monotonic() + GONE_S
+        while asker.asked("$JS.API.CONSUMER.NAMES.S")["consumers"]:
+            assert time.monotonic() < deadline, "consumers that nobody uses stay"
+            time.sleep(0.1)
+        assert NOT_FOUND == asker.err_code("$JS.API.CONSUMER.DELETE.S.c0")
