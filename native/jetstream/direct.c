@@ -123,7 +123,7 @@ typedef struct batch_place {
 /* The stored headers, then ours. place: the two further fields of a batch, or NULL. */
 static bool answer_message(const direct_t *direct, const stored_message_t *message, const batch_place_t *place) {
     js_t *js = direct->js;
-    if (direct->asked.no_header) {
+    if (direct->asked.no_header && direct->multi == NULL) { /* as in the reference, which sends these with headers */
         direct_say(direct, BYTES_NONE, message->payload);
         return true;
     }
@@ -186,7 +186,8 @@ static bool step_single(direct_t *direct) {
 
 static uint64_t bytes_bound(const direct_t *direct) {
     uint64_t most = direct->js->limits->max_pending / 2;
-    return direct->asked.max_bytes != 0 && direct->asked.max_bytes < most ? direct->asked.max_bytes : most;
+    int64_t asked = direct->asked.max_bytes;
+    return asked < 0 ? 1 : asked != 0 && (uint64_t)asked < most ? (uint64_t)asked : most;
 }
 
 static uint64_t size_of(const stored_message_t *message) {
@@ -194,8 +195,8 @@ static uint64_t size_of(const stored_message_t *message) {
 }
 
 static bool step_first(direct_t *direct) {
-    stored_message_t message;
-    status_t status = search_step(direct->stream, &direct->search, &message);
+    stored_message_t message = {.seq = direct->search.from};
+    status_t status = direct->asked.batch < 0 ? STATUS_OK : search_step(direct->stream, &direct->search, &message);
     if (status == STATUS_AGAIN) {
         return false;
     }
@@ -228,7 +229,7 @@ static bool step_send(direct_t *direct) {
     uint64_t stop = direct->bytes + SEND_BYTES;
     for (uint32_t i = 0; i < SEND_MESSAGES && direct->bytes < stop; i++) {
         stored_message_t message;
-        if (direct->sent == direct->asked.batch || direct->bytes >= bound) {
+        if ((int64_t)direct->sent >= direct->asked.batch || direct->bytes >= bound) {
             return end_batch(direct);
         }
         status_t status = search_step(direct->stream, &direct->search, &message);
@@ -239,7 +240,7 @@ static bool step_send(direct_t *direct) {
             return end_batch(direct);
         }
         uint64_t seq = message.seq;
-        direct->pending -= direct->pending != 0;
+        direct->pending -= direct->pending != 0 && !direct->asked.no_header; /* likewise: the end tells of all then */
         direct->bytes += size_of(&message);
         batch_place_t place = {direct->pending, direct->last_seq};
         if (!answer_message(direct, &message, &place)) {
@@ -395,7 +396,7 @@ static bool step_send_multi(direct_t *direct) {
     uint64_t stop = direct->bytes + SEND_BYTES;
     while (direct->bytes < stop) {
         if (all->next == all->found.count || direct->bytes >= bound || direct_crowded(direct)
-            || (direct->asked.batch != 0 && all->next - all->first == direct->asked.batch)) {
+            || (direct->asked.batch > 0 && all->next - all->first == direct->asked.batch)) {
             return end_batch(direct);
         }
         uint64_t seq = all->found.seqs[all->next++];

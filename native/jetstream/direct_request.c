@@ -3,7 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/hex.h"
-#include "jetstream/direct_request.h"
+#include "text/decimal.h"
 #include "text/json.h"
 #include "text/time_text.h"
 
@@ -103,16 +103,13 @@ bool direct_request_filter(direct_request_t *request, bytes_t multi, uint32_t *a
     return false;
 }
 
+/* Digits alone: to the reference even -0 is none of these. */
 static bool read_unsigned(const json_field_t *field, uint64_t *out) {
-    int64_t value;
-    if (field->kind == JSON_NULL) {
-        return true;
-    }
-    if (field->kind != JSON_NUMBER || !json_integer(field->value, &value) || value < 0) {
-        return false;
-    }
-    *out = (uint64_t)value;
-    return true;
+    return field->kind == JSON_NULL || (field->kind == JSON_NUMBER && decimal_parse(field->value, out));
+}
+
+static bool read_signed(const json_field_t *field, int64_t *out) {
+    return field->kind == JSON_NULL || (field->kind == JSON_NUMBER && json_integer(field->value, out));
 }
 
 static bool read_time(const json_field_t *field, int64_t *out, bool *has) {
@@ -132,10 +129,10 @@ static bool request_field(direct_request_t *request, const json_field_t *field) 
         return read_unsigned(field, &request->seq);
     }
     if (json_named(field, "batch")) {
-        return read_unsigned(field, &request->batch);
+        return read_signed(field, &request->batch);
     }
     if (json_named(field, "max_bytes")) {
-        return read_unsigned(field, &request->max_bytes);
+        return read_signed(field, &request->max_bytes);
     }
     if (json_named(field, "up_to_seq")) {
         return read_unsigned(field, &request->up_to_seq);
@@ -173,7 +170,7 @@ bool direct_request_read(direct_request_t *request, bytes_t body) {
         start++;
     }
     if (start == body.size || body.at[start] != '{') {
-        return false;
+        return start < body.size && body.at[start] == 'n'; /* null */
     }
     uint32_t at = 0;
     json_field_t field;
@@ -188,8 +185,8 @@ bool direct_request_read(direct_request_t *request, bytes_t body) {
 bool direct_request_conflicts(const direct_request_t *request) {
     bool last = request->last_by.size != 0;
     return (request->seq != 0 && last) || (request->seq != 0 && request->has_time) || (request->has_time && last)
-           || (last && request->next_by.size != 0) || (last && request->batch != 0)
-           || (last && request->multi.size != 0) || (request->next_by.size != 0 && request->multi.size != 0)
+           || (last && request->next_by.size != 0) || (last && request->batch > 0) || (last && request->multi.size != 0)
+           || (request->next_by.size != 0 && request->multi.size != 0)
            || (request->up_to_seq != 0 && request->has_up_to_time);
 }
 

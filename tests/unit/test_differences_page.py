@@ -99,6 +99,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "A backup of a stream with replicas": ("wire/jetstream/restore-replicas.wire",),
     "A restored stream knows the ids": ("interop/test_backup.py::test_a_backup_is_the_same_stream_elsewhere",),
+    "A direct get of the last of many subjects": ("wire/jetstream/direct-get-up-to-later.wire",),
     "Stream templates are there": (
         "interop/test_templates.py::test_streams_come_with_traffic_and_go_with_the_template",
         "interop/test_templates.py::test_who_never_uses_templates_finds_none",
