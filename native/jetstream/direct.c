@@ -186,8 +186,7 @@ static bool step_single(direct_t *direct) {
 
 static uint64_t bytes_bound(const direct_t *direct) {
     uint64_t most = direct->js->limits->max_pending / 2;
-    int64_t asked = direct->asked.max_bytes;
-    return asked < 0 ? 1 : asked != 0 && (uint64_t)asked < most ? (uint64_t)asked : most;
+    return direct->asked.max_bytes != 0 && direct->asked.max_bytes < most ? direct->asked.max_bytes : most;
 }
 
 static uint64_t size_of(const stored_message_t *message) {

@@ -132,7 +132,10 @@ static bool request_field(direct_request_t *request, const json_field_t *field) 
         return read_signed(field, &request->batch);
     }
     if (json_named(field, "max_bytes")) {
-        return read_signed(field, &request->max_bytes);
+        int64_t most = (int64_t)request->max_bytes;
+        bool read = read_signed(field, &most);
+        request->max_bytes = most < 0 ? 1 : (uint64_t)most; /* below 0: no more than the first message has */
+        return read;
     }
     if (json_named(field, "up_to_seq")) {
         return read_unsigned(field, &request->up_to_seq);

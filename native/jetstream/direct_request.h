@@ -19,8 +19,8 @@ typedef struct direct_request {
     bool no_header;
     uint64_t seq;
     int64_t start_ts;
-    int64_t batch;     /* below 0: none, but the end is told */
-    int64_t max_bytes; /* below 0: no more than one message has */
+    int64_t batch; /* below 0: none, but the end is told */
+    uint64_t max_bytes;
     uint64_t up_to_seq;
     int64_t up_to_ts;
     uint32_t text_size; /* unescaped strings of the request */
