@@ -1,0 +1,239 @@
+"""Every limit that the configuration, a JWT or promises.md knows: what is refused beyond it, what remains, and which
+test exceeds it.
+
+    python -m tests.limits_table        the table, as promises.md has to have it
+
+A row without proofs is played on both servers by tests/interop/test_limits.py: limit_attacks.py has a function of its
+name, whose words are the row's. One with proofs rests on these tests. What does not live here: whether a limit has a
+row (tests/unit/test_limits_table.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+PAYLOAD: Final = ("-ERR 'Maximum Payload Violation', closed", "others publish")
+SUBSCRIPTIONS: Final = ("-ERR 'maximum subscriptions exceeded'", "the connection and its others")
+CONNECTIONS: Final = (
+    "-ERR 'maximum account active connections exceeded', closed",
+    "the others; its place, when one ends",
+)
+LOGIN: Final = ("-ERR 'Authorization Violation', closed", "who has it otherwise")
+NOT_HELD: Final = ("nothing", "all")
+STORED: Final = ("400 10002 resource limits exceeded for account", "10 messages")
+STREAMS: Final = ("400 10027 maximum number of streams reached", "streams S, T")
+CONSUMERS: Final = ("400 10026 maximum consumers limit reached", "consumers C, D")
+PENDING: Final = ("400 10121 consumer max ack pending exceeds system limit of 10", "10 where none is asked for")
+LARGE: Final = ("400 10122 stream max bytes exceeds account limit max stream bytes", "streams S")
+BOUNDLESS: Final = ("400 10113 account requires a stream config to have max bytes set", "streams S")
+STORAGE: Final = "interop/test_account_storage.py::"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One limit. theirs: nats-server has it, too, and does the same."""
+
+    name: str
+    refused: str
+    remains: str
+    theirs: bool = True
+    proofs: tuple[str, ...] = ()
+
+
+def of_shares(prefix: str, file: str, memory: str, streams: str, consumers: str) -> tuple[Row, ...]:
+    """What an account may have of JetStream, as the configuration or a JWT names it."""
+    return (
+        Row(f"{prefix}.{file}", *STORED),
+        Row(f"{prefix}.{memory}", *STORED),
+        Row(f"{prefix}.{streams}", *STREAMS),
+        Row(f"{prefix}.{consumers}", *CONSUMERS),
+        Row(f"{prefix}.max_ack_pending", *PENDING),
+        Row(f"{prefix}.disk_max_stream_bytes", *LARGE),
+        Row(f"{prefix}.mem_max_stream_bytes", *LARGE),
+        Row(f"{prefix}.max_bytes_required", *BOUNDLESS),
+    )
+
+
+CLAIMED: Final = ("disk_storage", "mem_storage", "streams", "consumer")
+ROWS: Final[tuple[Row, ...]] = (
+    # ---- the configuration: the server
+    Row("max_payload", *PAYLOAD),
+    Row("max_connections", "-ERR 'maximum connections exceeded', closed", CONNECTIONS[1]),
+    Row("max_subscriptions", *SUBSCRIPTIONS),
+    Row("max_control_line", "-ERR 'maximum control line exceeded', closed", "others"),
+    Row(
+        "max_pending", "the connection, as a slow consumer", "others, who get everything",
+        proofs=("interop/test_slow_consumer.py::test_client_that_does_not_read_is_cut_off",),
+    ),
+    Row(
+        "memory_limit", "what needs more, see Memory", "all else", theirs=False,
+        proofs=("interop/test_memory_attacks.py::test_messages_that_are_never_finished",),
+    ),
+    Row("max_closed_clients", "the oldest are forgotten", "the last 3"),
+    Row(
+        "max_traced_msg_len", "the rest of the message, in the log", "its beginning",
+        proofs=("interop/test_keys.py::test_messages_are_traced",),
+    ),
+    Row(
+        "log_size_limit", "the file is set aside", "a new one",
+        proofs=("interop/test_logging.py::test_a_large_log_is_set_aside",),
+    ),
+    Row(
+        "log_max_num", "the oldest file goes", "as many as that",
+        proofs=("interop/test_logging.py::test_a_large_log_is_set_aside",),
+    ),
+    Row(
+        "tls.connection_rate_limit", "the handshake, closed", "those of the next second",
+        proofs=("interop/test_tls.py::test_more_handshakes_than_allowed_in_a_second_are_told_so",),
+    ),
+    Row(
+        "resolver.limit", "the JWT, which is not kept", "those that are there", theirs=False,
+        proofs=("unit/auth/test_resolver_directory.py::test_limits",),
+    ),
+    Row(
+        "jetstream.max_file_store", "503 10023 insufficient resources", "what is stored; removals make room",
+        proofs=(f"{STORAGE}test_the_servers_own_limits_are_held", "crash/test_full_disk.py"),
+    ),
+    Row(
+        "jetstream.max_memory_store", "503 10023 insufficient resources", "what is stored; removals make room",
+        proofs=(f"{STORAGE}test_the_servers_own_limits_are_held",),
+    ),
+    Row("jetstream.limits.max_ack_pending", *PENDING),
+    Row(
+        "jetstream.limits.max_request_batch", "400 10125 consumer max request batch exceeds server limit of 10",
+        "10 where none is asked for",
+    ),
+    Row(
+        "jetstream.limits.duplicate_window", "500 10052 duplicates window can not be larger then server limit of 10s",
+        "10 s where none is asked for",
+    ),
+    Row("jetstream.limits.default_max_consumers", CONSUMERS[0], "C"),
+    Row(
+        "jetstream.limits.batch.max_inflight_per_stream", "429 10210 atomic publish too many inflight",
+        "the batch that was open: 2 messages",
+    ),
+    Row(
+        "jetstream.limits.batch.max_inflight_total", "429 10210 atomic publish too many inflight",
+        "the batch that was open: 2 messages",
+    ),
+    Row("jetstream.limits.batch.max_msgs", "400 10199 atomic publish batch is too large: 2", "0 messages"),
+    Row("jetstream.limits.batch.timeout", "400 10176 atomic publish batch is incomplete", "0 messages"),
+    # ---- the configuration: a user, an account
+    Row("permissions.allow_responses.max", "-ERR 'Permissions Violation for Publish to \"inbox\"'", "2 replies"),
+    Row("accounts.limits.max_payload", *PAYLOAD),
+    Row("accounts.limits.max_connections", *CONNECTIONS),
+    Row("accounts.limits.max_subscriptions", *SUBSCRIPTIONS),
+    Row(
+        "accounts.limits.max_leafnodes", "-ERR 'maximum account active leafnodes exceeded', closed", "the others",
+        proofs=("interop/test_operator_leafs.py::test_an_account_has_so_many_leafs",),
+    ),
+    *of_shares("accounts.jetstream", "max_store", "max_memory", "max_streams", "max_consumers"),
+    # ---- an account's JWT
+    Row("jwt.account.payload", *PAYLOAD),
+    Row("jwt.account.conn", *CONNECTIONS),
+    Row("jwt.account.subs", *SUBSCRIPTIONS),
+    Row(
+        "jwt.account.leaf", "-ERR 'maximum account active leafnodes exceeded', closed", "the others",
+        proofs=("interop/test_operator_leafs.py::test_an_account_has_so_many_leafs",),
+    ),
+    Row("jwt.account.data", *NOT_HELD),
+    Row("jwt.account.imports", LOGIN[0], "nobody of it comes in"),
+    Row("jwt.account.exports", LOGIN[0], "nobody of it comes in"),
+    Row("jwt.account.wildcards", *NOT_HELD),
+    Row("jwt.account.disallow_bearer", *LOGIN),
+    *of_shares("jwt.account", *CLAIMED),
+    *of_shares("jwt.account.tiered_limits.R1", *CLAIMED),
+    # ---- a user's JWT, or the template of its signing key
+    Row("jwt.user.payload", *PAYLOAD),
+    Row("jwt.user.subs", *SUBSCRIPTIONS),
+    Row("jwt.user.data", *NOT_HELD),
+    Row("jwt.user.src", *LOGIN),
+    Row("jwt.user.times", *LOGIN),
+    Row("jwt.user.locale", *LOGIN),
+    Row("jwt.user.allowed_connection_types", *LOGIN),
+    Row("jwt.user.bearer_token", *LOGIN),
+    Row("jwt.user.proxy_required", *LOGIN),
+    # ---- bounds of the requests that users and strangers send
+    Row("promises.subjects", "500 10052 more than 32768 subjects", "streams S", theirs=False),
+    Row(
+        "promises.subject", "500 10052 subjects of more than 4096 characters or 256 tokens", "streams S", theirs=False
+    ),
+    Row("promises.tokens", "500 10052 subjects of more than 4096 characters or 256 tokens", "streams S", theirs=False),
+    Row("promises.all_tokens", "500 10052 subjects have more than 200000 tokens", "streams S", theirs=False),
+    Row("promises.json_elements", "400 10025 invalid JSON: more than 400000 elements", "streams S", theirs=False),
+    Row("promises.json_depth", "400 10025 invalid JSON: exceeded max depth at offset 150", "streams S", theirs=False),
+    Row("promises.http_head", "closed", "others", theirs=False),
+)  # fmt: skip
+
+PLAYED: Final = tuple(row for row in ROWS if not row.proofs)
+
+
+def of_pressure(promise: str) -> str:
+    return f"native/test_plane_pressure.c: {promise}"
+
+
+PROMISED: Final[dict[str, tuple[str, ...]]] = {
+    "may send one line": (
+        "wire/client/max-control-line.wire",
+        "interop/test_tls_attacks.py::test_a_stranger_s_line_is_bounded_behind_tls_too",
+    ),
+    "cannot end the daemon": ("hostile/test_draw.py::test_quick_draw", "unit/test_guard.py"),
+    "has its login judged by a service": ("interop/test_callout.py::test_flood",),
+    "cannot block monitoring": (
+        "unit/test_monitor_http.py::test_patience_ends",
+        "unit/test_monitor_http.py::test_when_all_seats_are_taken_the_longest_awaited_of_the_most_frequent_address_goes",
+    ),
+    "may send 16 KiB of an HTTP head": ("interop/test_limits.py::test_beyond_the_limit",),
+    "costs nothing but its connection before": ("interop/test_tls_strangers.py",),
+    "cannot use up the file descriptors": (
+        "interop/test_fair_share.py::test_with_few_descriptors_everybody_who_is_in_goes_on",
+    ),
+    "cannot forge a line of the log": ("unit/test_daemon_log.py::test_a_flood_of_refusals_does_not_fill_the_disk",),
+    "may do what its permissions say": ("interop/test_denials.py",),
+    "that asks the API": (
+        of_pressure("a connection that owes its credit is not read until half of it is paid, and loses nothing"),
+        of_pressure("an account owes no more than all others leave free, so a newcomer finds room"),
+    ),
+    "is shown the first 100,000": ("hostile/test_causes.py::test_more_deleted_sequences_than_are_listed",),
+    "may have at most 16 restores": ("hostile/test_bombs.py::test_restores_at_a_time",),
+    "may send lists of at most": ("interop/test_limits.py::test_beyond_the_limit",),
+    "counted as streams report it": ("native/test_store_allowance.c",),
+    "The message that does not fit": (f"{STORAGE}test_nothing_but_a_removal_makes_room",),
+    "An atomic batch that does not fit": (
+        f"{STORAGE}test_an_atomic_batch_is_whole_or_not_there",
+        f"{STORAGE}test_a_copy_waits_for_room_and_has_everything_once",
+    ),
+    "At 80 % the log has a warning": (f"{STORAGE}test_80_percent_is_told_once",),
+    "that asks more than is answered": (
+        of_pressure("a link that floods for seconds is read again, and what exceeds its credit is refused"),
+    ),
+    "that floods with -ERR": (
+        "native/test_plane_leaf.c: errors of a link are told some times a second, and counted otherwise",
+    ),
+    "is sent at most 256 queue groups": ("hostile/test_storms.py::test_queue_groups_without_end",),
+    "reads and checks the new configuration": ("unit/config/test_language.py::test_includes_that_multiply",),
+    "is taken over in slices": ("interop/test_reload_attacks.py::test_two_thousand_accounts_hold_nobody_up",),
+    "refuses publishers with the documented error": (
+        "crash/test_full_disk.py::test_a_full_disk_refuses_publishers_and_nothing_else",
+    ),
+    "counts against max_file_store": ("crash/test_full_disk.py",),
+    "makes mirrors and sources wait": (f"{STORAGE}test_a_copy_waits_for_room_and_has_everything_once",),
+}  # fmt: skip
+"""How each line of promises.md that has a number begins, up to what is promised of a full disk, and what proves it. (Of
+memory: native/plane/memory.c and its tests.)"""
+
+
+def table() -> str:
+    """The rows, as Markdown."""
+    lines = ["| limit | beyond it is refused | what remains | nats-server | test |", "|---|---|---|---|---|"]
+    for row in ROWS:
+        proofs = ", ".join(f"`{proof.split('::')[0]}`" for proof in row.proofs) or "`interop/test_limits.py`"
+        lines.append(
+            f"| `{row.name}` | {row.refused} | {row.remains} | {'the same' if row.theirs else ''} | {proofs} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(table(), end="")
