@@ -231,8 +231,9 @@ void consumer_await(consumer_t *consumer) {
     consumer->awaited = true;
 }
 
+/* Where reading fails, or memory is short, no step gets any further: it ends all the same. */
 uint64_t consumer_left(consumer_t *consumer) {
-    while (!count_step(consumer, UINT32_MAX)) {
+    for (uint32_t steps = 0; steps < LEFT_STEPS_MAX && !count_step(consumer, UINT32_MAX); steps++) {
     }
     return consumer->left;
 }

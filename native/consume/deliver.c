@@ -113,7 +113,9 @@ static found_t at_end(consumer_t *consumer, uint64_t visible) {
         store_stream_state(consumer->stream, &state);
         if (state.last_seq <= visible) consumer->left = 0;
     }
-    return consumer_left(consumer) > 0 ? FOUND_LATER : FOUND_END;
+    uint64_t left = consumer_left(consumer);
+    if (!consumer->left_known) return FOUND_UNREADABLE;
+    return left > 0 ? FOUND_LATER : FOUND_END;
 }
 
 /* All delivered: the list of sequences, a million for a million keys, can be released. */

@@ -29,13 +29,14 @@
 
 #define NEVER INT64_MAX
 
-#define QUANTUM_MESSAGES 1024             /* messages in one consumer's turn */
-#define QUANTUM_BYTES (1 << 20)           /* likewise */
-#define TICK_MESSAGES 8192                /* of all consumers together; then the plane serves its sockets */
-#define TICK_TIMERS 4096                  /* timers fired in one tick */
-#define SCAN_BUDGET 4096                  /* messages that a filter may pass over in one turn */
-#define COUNT_BUDGET 8192                 /* messages looked at to count what is left, in one turn */
-#define SWEEP_BUDGET 512                  /* messages looked at for retention in one tick and stream */
+#define QUANTUM_MESSAGES 1024   /* messages in one consumer's turn */
+#define QUANTUM_BYTES (1 << 20) /* likewise */
+#define TICK_MESSAGES 8192      /* of all consumers together; then the plane serves its sockets */
+#define TICK_TIMERS 4096        /* timers fired in one tick */
+#define SCAN_BUDGET 4096        /* messages that a filter may pass over in one turn */
+#define COUNT_BUDGET 8192       /* messages looked at to count what is left, in one turn */
+#define LEFT_STEPS_MAX 131072   /* each counts as far as it can: more are only taken where nothing gets any further */
+#define SWEEP_BUDGET 512        /* messages looked at for retention in one tick and stream */
 #define SETTLE_NS (1 * NS_PER_SECOND)     /* deliveries and progress of ack none are stored this late */
 #define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* between the last loaded consumer and the start of an old sweep */
 #define RETRY_NS (100 * NS_PER_MS)        /* until what memory or the store refused is tried again */
@@ -184,7 +185,7 @@ static inline bool consumer_counts(const consumer_t *consumer) { /* as interest 
 bool consumer_matches(const consumer_t *consumer, bytes_t subject);
 bool consumer_selects(const consumer_t *consumer, uint64_t seq);           /* last per subject, not delivered yet */
 void consumer_purged(consumer_t *consumer, bytes_t filter, uint64_t left); /* store_hooks_t.purged */
-uint64_t consumer_left(consumer_t *consumer);                              /* counts to the end if that was not done */
+uint64_t consumer_left(consumer_t *consumer); /* counts to the end, if it can: left_known */
 void consumer_recount(consumer_t *consumer);
 void consumer_appended(consumer_t *consumer, uint64_t seq); /* that its filters match */
 void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject);

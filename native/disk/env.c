@@ -36,6 +36,23 @@ static inline store_db_t db_of_index(uint32_t index) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
+/* What a read of LMDB says: STATUS_OK, STATUS_NOT_FOUND, or that it is not known. A page that LMDB itself finds damaged
+ * is no entry whose checksum fails (STATUS_CORRUPT, by who looks at it): what lies on it is not known either. */
+static inline status_t read_status(env_t *env, int code) {
+    if (LEAF_LIKELY(code == 0)) {
+        return STATUS_OK;
+    }
+    if (LEAF_LIKELY(code == MDB_NOTFOUND)) {
+        return STATUS_NOT_FOUND;
+    }
+    env->unread++;
+    return code == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO;
+}
+
+uint64_t env_unread(const env_t *env) {
+    return env->unread;
+}
+
 /* A new transaction and not the old one renewed: the old snapshot stays when LMDB gives none. */
 status_t env_renew(env_t *env) {
     uint32_t published = atomic_load_explicit(&env->published, memory_order_acquire);
@@ -47,7 +64,7 @@ status_t env_renew(env_t *env) {
         env->renewals++;
         slots_catch_up(&env->read_slots, env->slots, published);
     }
-    return env_translate(code);
+    return read_status(env, code);
 }
 
 void env_forget(env_t *env) {
@@ -74,7 +91,7 @@ status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
             *value = env_unpack_read(env, key, *value);
         }
     }
-    return env_translate(code);
+    return read_status(env, code);
 }
 
 bytes_t env_stored_key(const env_t *env, store_db_t db, bytes_t key, store_key_t *room) {
@@ -98,7 +115,7 @@ static status_t reader_renew(env_t *env, uint32_t index) {
     if (code == 0) {
         env->reader_renewals[index] = env->renewals;
     }
-    return env_translate(code);
+    return read_status(env, code);
 }
 
 static void cursor_open_entry(env_t *env, uint32_t index, bytes_t *found, bytes_t *value) {
@@ -129,7 +146,7 @@ static inline __attribute__((always_inline)) status_t cursor_get(env_t *env, uin
             *value = env_unpack_read(env, *found, *value);
         }
     }
-    return env_translate(code);
+    return read_status(env, code);
 }
 
 status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {

@@ -47,6 +47,8 @@ LEAF_MUST_USE status_t env_reopen(env_t *env);
 LEAF_MUST_USE status_t env_renew(env_t *env);
 /* Nobody needs the values any more that were read so far. With a sealer they take memory until then. */
 void env_forget(env_t *env);
+/* Every read has three outcomes: STATUS_OK, STATUS_NOT_FOUND, and any other status when it is not known what is there.
+ */
 LEAF_MUST_USE status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The first entry at or after key / the next one behind the cursor of key's database / the last one at or before key.
  * One cursor for each database, kept between calls. Messages: only those of the stream that key begins with are sure to
@@ -55,6 +57,8 @@ LEAF_MUST_USE status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *
 LEAF_MUST_USE status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 LEAF_MUST_USE status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 LEAF_MUST_USE status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
+
+uint64_t env_unread(const env_t *env); /* reads so far of which it was not known */
 
 /* A key as LMDB orders it; in room, or the key itself. */
 bytes_t env_stored_key(const env_t *env, store_db_t db, bytes_t key, store_key_t *room);

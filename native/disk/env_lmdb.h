@@ -49,6 +49,7 @@ struct env {
     MDB_cursor *readers[DBS_MAX];
     uint64_t reader_renewals[DBS_MAX];
     uint64_t renewals;
+    uint64_t unread;
     slots_t read_slots;
     unsealed_t read_values;
     dictionaries_t read_dictionaries; /* of this renewal */

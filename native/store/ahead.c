@@ -135,14 +135,18 @@ static __attribute__((noinline)) status_t ahead_along(store_stream_t *stream, st
         }
     }
     head_t head;
-    if (!head_look(stream, filters.patterns[0], &head) || head.last < *from) {
+    status_t status = head_look(stream, filters.patterns[0], &head);
+    if (status_unknown(status)) {
+        return status;
+    }
+    if (status != STATUS_OK || head.last < *from) {
         store_ahead_end(ahead);
         return STATUS_NOT_FOUND;
     }
     if (*from > upto) {
         return STATUS_NOT_FOUND;
     }
-    status_t status = STATUS_NOT_FOUND;
+    status = STATUS_NOT_FOUND;
     if ((ahead->list != NULL && ahead->list->at != 0) || ahead_begin(ahead, &head, *from)) {
         status = ahead_go_back(stream, ahead->list, &head, budget);
     }

@@ -39,8 +39,7 @@ static status_t newest_expected(store_stream_t *stream, const append_t *append, 
     bytes_t subject = append->expected_subject.size > 0 ? append->expected_subject : append->subject;
     bool at_once = group == NULL && !append->waits;
     if (stream->messages == 0 || at_once || !subject_has_wildcard(subject)) {
-        *actual = stream->messages > 0 ? subjects_last(stream, subject) : 0;
-        return STATUS_OK;
+        return subjects_last(stream, subject, actual);
     }
     uint32_t searches = group == NULL ? 1 : (uint32_t)number_less(GROUP_SEARCHES, group->searched);
     uint32_t left = searches;
@@ -111,11 +110,12 @@ static append_verdict_t discard_new(const entry_t *entry) {
     }
     if (config->max_bytes > 0 && stream->bytes + entry->bytes > (uint64_t)config->max_bytes) {
         found_t oldest;
+        status_t status = STATUS_NOT_FOUND;
         head_t head = entry->head->head;
         uint32_t steps = STORE_STEP;
         if (!subject_full
-            || subject_oldest(entry->stream, &head, entry->append->subject, &steps, &oldest) != STATUS_OK) {
-            return APPEND_MAX_BYTES;
+            || (status = subject_oldest(entry->stream, &head, entry->append->subject, &steps, &oldest)) != STATUS_OK) {
+            return status == STATUS_IO || status == STATUS_NO_MEMORY ? APPEND_NO_SPACE : APPEND_MAX_BYTES;
         }
         if (stream_message_bytes(stream, &oldest.message) < entry->bytes) {
             return APPEND_MAX_BYTES;
@@ -163,9 +163,17 @@ static inline append_verdict_t admit_form(const entry_t *entry) {
     return in_range(entry->seq) ? APPEND_STORED : APPEND_NO_SPACE;
 }
 
-static inline bool is_duplicate(store_stream_t *stream, const append_t *append, int64_t age_now, uint64_t *seq) {
-    return append->msg_id.size > 0 && stream->config.duplicate_window_ns > 0
-           && dedupe_find(stream, append->msg_id, age_now, seq);
+/* Or is it not known? Then nothing is decided. */
+static inline bool is_duplicate(store_stream_t *stream, const append_t *append, int64_t age_now, appended_t *out) {
+    if (append->msg_id.size == 0 || stream->config.duplicate_window_ns <= 0) {
+        return false;
+    }
+    status_t status = dedupe_find(stream, append->msg_id, age_now, &out->seq);
+    if (LEAF_LIKELY(status == STATUS_NOT_FOUND)) {
+        return false;
+    }
+    out->verdict = status == STATUS_OK ? APPEND_DUPLICATE : APPEND_NO_SPACE;
+    return true;
 }
 
 static inline bool may_not_roll(const store_stream_t *stream, const append_t *append) {
@@ -181,8 +189,7 @@ static bool append_admit(entry_t *entry, int64_t age_now, appended_t *out) {
     if (out->verdict != APPEND_STORED || !expectation_holds(stream, append, stream->last_seq, NULL, out)) {
         return false;
     }
-    if (is_duplicate(stream, append, age_now, &out->seq)) {
-        out->verdict = APPEND_DUPLICATE;
+    if (is_duplicate(stream, append, age_now, out)) {
         return false;
     }
     if (append->has_expected_msg_id && !bytes_equal(kept_id(append->expected_msg_id), last_id(stream))) {
@@ -375,7 +382,7 @@ static bool append_roll(const entry_t *entry) {
     return status == STATUS_OK && !more;
 }
 
-bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns) {
+status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns) {
     const clockwork_t *clock = &stream->store->clock;
     append_t append = {.subject = found->message.subject, .header = header, .expires_ts = clock->wall + ttl_ns};
     entry_t entry = {.stream = stream, .append = &append, .seq = stream->last_seq + 1};
@@ -383,16 +390,20 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
     entry.message.ts = clock->wall < stream->last_ts ? stream->last_ts : clock->wall;
     entry.message.born = clock->age < stream->last_born ? stream->last_born : clock->age;
     entry.bytes = stream_message_bytes(stream, &entry.message);
-    entry.head = places_reserve(&stream->places, 1) == STATUS_OK ? head_fetch(stream, append.subject) : NULL;
-    if (entry.head == NULL || !in_range(entry.seq) || !overlay_fits(stream->store, need_of(&entry))) {
-        return false;
+    status_t status = places_reserve(&stream->places, 1);
+    status = status == STATUS_OK ? head_fetch(stream, append.subject, &entry.head) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (!in_range(entry.seq) || !overlay_fits(stream->store, need_of(&entry))) {
+        return STATUS_FULL;
     }
     store_it(&entry, clock->age, clock->wall);
     append_tell(&entry);
-    bool gone = message_remove(stream, found, true);
-    check(gone); /* it is not the last of its subject any more */
+    status = message_remove(stream, found, true);
+    check(status == STATUS_OK); /* it is not the last of its subject any more, whose head is in the cache */
     limits_appended(stream, LIMIT_OWN_REST);
-    return true;
+    return STATUS_OK;
 }
 
 static inline void entry_begin(entry_t *entry, int64_t age_now, int64_t wall_now) {
@@ -441,11 +452,11 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
         append_skip(&entry);
         return out;
     }
-    entry.head = head_fetch(stream, append->subject);
-    if (LEAF_UNLIKELY(entry.head != NULL && is_over_reach(&entry))) {
+    status_t status = head_fetch(stream, append->subject, &entry.head);
+    if (LEAF_UNLIKELY(status == STATUS_OK && is_over_reach(&entry))) {
         return append_refused(APPEND_LATER);
     }
-    out.verdict = entry.head == NULL            ? APPEND_NO_SPACE
+    out.verdict = status != STATUS_OK           ? APPEND_NO_SPACE
                   : stream->config.discard == 1 ? discard_new(&entry)
                                                 : APPEND_STORED;
     if (out.verdict != APPEND_STORED) {
@@ -498,8 +509,7 @@ appended_t store_group_look(store_stream_t *stream, append_group_t *group, const
     if (out.verdict != APPEND_STORED) {
         return out;
     }
-    if (is_duplicate(stream, append, age_now, &out.seq)) {
-        out.verdict = APPEND_DUPLICATE;
+    if (is_duplicate(stream, append, age_now, &out)) {
         return out;
     }
     if (!expectation_holds(stream, append, last_seq, group, &out)) {
@@ -511,9 +521,9 @@ appended_t store_group_look(store_stream_t *stream, append_group_t *group, const
     if (lacks_allowance(&entry, group->bytes + entry.bytes)) {
         return append_refused(APPEND_NO_ALLOWANCE);
     }
-    entry.head =
-        head_fetch(stream, append->subject); /* it is in the cache from now on: appending has no need to load it */
-    out.verdict = entry.head == NULL            ? APPEND_NO_SPACE
+    /* it is in the cache from now on: appending has no need to load it */
+    status_t status = head_fetch(stream, append->subject, &entry.head);
+    out.verdict = status != STATUS_OK           ? APPEND_NO_SPACE
                   : stream->config.discard == 1 ? discard_group(&entry, group, on_subject)
                                                 : APPEND_STORED;
     if (out.verdict == APPEND_STORED) {
@@ -558,8 +568,8 @@ appended_t store_group_append(store_stream_t *stream, const append_t *append, mo
         append_skip(&entry);
         return out;
     }
-    entry.head = head_fetch(stream, append->subject);
-    check(entry.head != NULL); /* without memory the process ends, and with it all of the group */
+    status_t status = head_fetch(stream, append->subject, &entry.head);
+    check(status == STATUS_OK); /* without memory the process ends, and with it all of the group */
     store_it(&entry, age_now, now.wall_ns);
     append_tell(&entry);
     out.verdict = APPEND_STORED;
@@ -570,7 +580,11 @@ bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t
     entry_t entry = {.stream = stream, .append = append, .seq = seq};
     head_t head = {0};
     /* A group may have as many rollups as messages: each takes little of this tick. */
-    bool short_one = append->rollup != 1 || !head_look(stream, append->subject, &head) || head.count <= GROUP_ROLL;
+    bool short_one = append->rollup != 1;
+    if (!short_one) {
+        status_t status = head_look(stream, append->subject, &head);
+        short_one = status == STATUS_NOT_FOUND || (status == STATUS_OK && head.count <= GROUP_ROLL);
+    }
     bool rolled = append->rollup == 0 || (short_one && append_roll(&entry));
     if (stream->config.max_msgs_per_subject > 0) {
         limits_subject(stream, append->subject, LIMIT_OWN_GROUP);

@@ -177,6 +177,9 @@ struct store {
     bool space_trouble;
     bool io_trouble;
     bool unreadable; /* LMDB was closed and could not be opened again */
+    bool unread;     /* a read of LMDB failed lately, at unread_at, and an alarm says so */
+    int64_t unread_at;
+    uint64_t unread_seen;
     store_alarm_t alarms[STORE_ALARMS_MAX];
     uint32_t alarm_begin;
     uint32_t alarm_count;
@@ -197,8 +200,7 @@ status_t lists_reserve(store_t *store, uint32_t count);
 void list_remove(stream_list_t *list, const store_stream_t *stream);
 
 /* ---- adopt.c ----------------------------------------------------------------------------------------------------- */
-/* Makes the batches in [from, to), which lie in the ring, part of the overlay: LMDB had no room for them when the
- * store was opened. */
+/* Makes the batches in [from, to) of the ring part of the overlay: LMDB had no room for them when it was opened. */
 LEAF_MUST_USE status_t adopt_batches(store_t *store, uint64_t from, uint64_t to);
 /* A stream's own part of that, when it is opened. */
 LEAF_MUST_USE status_t adopt_stream(store_stream_t *stream);
@@ -225,17 +227,15 @@ void commit_durable(store_stream_t *stream, uint64_t batch, uint64_t last);
 void commit_follow(store_t *store);
 
 /* ---- subjects.c -------------------------------------------------------------------------------------------------- */
-/* The head as it is now; false: no message on that subject. */
-bool head_look(store_stream_t *stream, bytes_t subject, head_t *head);
-/* The same for who goes through many: what is not in the cache does not come into it. */
-bool head_peek(store_stream_t *stream, bytes_t subject, head_t *head);
-/* The cache's entry, for a change: a zero head when there is none yet. NULL: no memory. Valid until the next call of
- * these. */
-head_entry_t *head_fetch(store_stream_t *stream, bytes_t subject);
+/* STATUS_NOT_FOUND: no message on that subject. peek, for who goes through many: does not change the cache. */
+LEAF_MUST_USE status_t head_look(store_stream_t *stream, bytes_t subject, head_t *head);
+LEAF_MUST_USE status_t head_peek(store_stream_t *stream, bytes_t subject, head_t *head);
+/* The cache's entry, for a change: a zero head when there is none yet. Valid until the next call of these. */
+LEAF_MUST_USE status_t head_fetch(store_stream_t *stream, bytes_t subject, head_entry_t **entry);
 void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing entry->head */
 void heads_settle(store_t *store);                             /* changed heads into the batch */
-/* Newest of the subjects that match: the highest sequence, 0 = none. */
-uint64_t subjects_last(store_stream_t *stream, bytes_t pattern);
+/* Newest of the subjects that match, 0 = none. */
+LEAF_MUST_USE status_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq);
 
 /* ---- store.c ----------------------------------------------------------------------------------------------------- */
 void store_clock(store_t *store, moment_t now);

@@ -53,24 +53,25 @@ static id_filter_t *filter_of(store_stream_t *stream) {
     return stream->ids;
 }
 
-bool dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq) {
+status_t dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq) {
     const id_filter_t *filter = filter_of(stream);
     if (LEAF_LIKELY(filter != NULL && idfilter_absent(filter, hash_bytes(id.at, id.size), age_now))) {
-        return false;
+        return STATUS_NOT_FOUND;
     }
     store_key_t key;
     bytes_t value = BYTES_NONE;
     bytes_t text = BYTES_NONE;
     int64_t born = 0;
     key_text(&key, stream->id, id);
-    if (overlay_get(stream->store, DB_IDS, key_bytes(&key), &value) != STATUS_OK) {
-        return false;
+    status_t status = overlay_get(stream->store, DB_IDS, key_bytes(&key), &value);
+    if (status != STATUS_OK) {
+        return status_unknown(status) ? status : STATUS_NOT_FOUND;
     }
     bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);
     if (!id_read(key_bytes(&key), whole, &text, seq, &born) || !bytes_equal(text, id)) {
-        return false;
+        return STATUS_NOT_FOUND;
     }
-    return age_now - born < stream->config.duplicate_window_ns;
+    return age_now - born < stream->config.duplicate_window_ns ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
 void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) {
@@ -117,20 +118,23 @@ static status_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *bo
     return STATUS_OK;
 }
 
-static void dedupe_forget(store_stream_t *stream, bytes_t id, uint64_t seq) {
+/* false: it is not known which message the id belongs to. */
+static bool dedupe_forget(store_stream_t *stream, bytes_t id, uint64_t seq) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     bytes_t text = BYTES_NONE;
     uint64_t newest = 0;
     int64_t born = 0;
     key_text(&key, stream->id, id);
-    if (id.size == 0 || overlay_get(stream->store, DB_IDS, key_bytes(&key), &value) != STATUS_OK) {
-        return;
+    status_t status = id.size == 0 ? STATUS_NOT_FOUND : overlay_get(stream->store, DB_IDS, key_bytes(&key), &value);
+    if (status != STATUS_OK) {
+        return !status_unknown(status);
     }
     bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);
     if (id_read(key_bytes(&key), whole, &text, &newest, &born) && newest == seq) {
         overlay_delete(stream->store, DB_IDS, key_bytes(&key), false);
     }
+    return true;
 }
 
 void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
@@ -145,14 +149,15 @@ void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
         uint64_t seq = 0;
         int64_t born = 0;
         bytes_t id = BYTES_NONE;
-        if (dedupe_oldest(stream, &seq, &born, &id) != STATUS_OK) {
+        status_t status = dedupe_oldest(stream, &seq, &born, &id);
+        if (status != STATUS_OK) {
+            stream->ids_next = status == STATUS_NOT_FOUND ? INT64_MAX : age_now;
             break;
         }
         stream->ids_next = born + stream->config.duplicate_window_ns;
-        if (stream->ids_next > age_now || !overlay_fits(store, 4 * KEY_MAX)) {
+        if (stream->ids_next > age_now || !overlay_fits(store, 4 * KEY_MAX) || !dedupe_forget(stream, id, seq)) {
             break;
         }
-        dedupe_forget(stream, id, seq);
         stream->ids_done = seq + 1;
     }
     if (stream->ids_done > before) {

@@ -34,7 +34,7 @@ store_t *store_new(const store_options_t *options) {
     return store;
 }
 
-static void load_clock(store_t *store) {
+static status_t load_clock(store_t *store) {
     uint8_t boot[BOOT_ID_SIZE];
     clockwork_boot(boot);
     clockwork_open(&store->clock, boot);
@@ -42,10 +42,13 @@ static void load_clock(store_t *store) {
     bytes_t value = BYTES_NONE;
     if (overlay_find(store, DB_META, key, &value) == STATUS_OK && value.size == CLOCK_RECORD_SIZE) {
         clockwork_load(&store->clock, value.at);
-    } else if (env_get(store->env, DB_META, key, &value) == STATUS_OK
-               && value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE && value_sound(key, value)) {
+        return STATUS_OK;
+    }
+    status_t status = env_get(store->env, DB_META, key, &value);
+    if (status == STATUS_OK && value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE && value_sound(key, value)) {
         clockwork_load(&store->clock, value.at + VALUE_CRC_SIZE);
     }
+    return status_unknown(status) ? status : STATUS_OK;
 }
 
 status_t store_load(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) {
@@ -63,7 +66,7 @@ status_t store_load(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end)
         status = env_renew(store->env);
     }
     if (status == STATUS_OK) {
-        load_clock(store);
+        status = load_clock(store);
     }
     return status;
 }

@@ -1,6 +1,5 @@
 /* limits.c: messages out. One message's removal with all that hangs on it; the limits of a stream (per subject,
- * messages, bytes) after an append or an edit; max_age and per-message expiry on the age clock. Work that could be long
- * goes in steps of a tick.
+ * messages, bytes) after an append or an edit. Work that could be long goes in steps of a tick. By time: expire.c.
  */
 #include "base/check.h"
 #include "base/number.h"
@@ -27,7 +26,7 @@ status_t first_seek(store_stream_t *stream, uint32_t *steps) {
     if (stream->first_open && (status == STATUS_OK || status == STATUS_AGAIN)) {
         stream->first_seq = status == STATUS_OK ? found.seq : from;
     }
-    stream->first_open = stream->first_open && status == STATUS_AGAIN;
+    stream->first_open = stream->first_open && status_unknown(status);
     stream->first_known = status == STATUS_OK && found.sound;
     if (stream->first_known) {
         stream->first_ts = found.message.ts;
@@ -51,17 +50,33 @@ bool store_first_settled(const store_stream_t *stream) {
     return !stream->first_open;
 }
 
+/* The counters promise a message that is not there (a record lost to damage): believe the messages. Only who has looked
+ * at all of the stream and heard STATUS_NOT_FOUND may say so. */
+static void believe_empty(store_stream_t *stream) {
+    store_t *store = stream->store;
+    stream_touch(stream);
+    if (stream->messages > 0) {
+        store_alarm(store, ALARM_CORRUPT, stream->id, stream->last_seq,
+                    "stream %u has lost %llu messages: they are counted and not there", stream->id,
+                    (unsigned long long)stream->messages);
+    }
+    stream_lose(stream, stream->messages, stream->bytes);
+    stream->first_known = stream->first_open = false;
+    stream->first_seq = stream->last_seq + 1;
+}
+
 /* The first message is gone: the next one that lives is first now. Returns the steps over deleted ones. */
 static uint32_t advance_first(store_stream_t *stream, uint64_t gone) {
     uint32_t steps = FIRST_STEPS;
     stream->first_known = false;
     stream->first_open = stream->messages > 0;
     stream->first_seq = gone + 1;
-    status_t status = stream->first_open ? first_seek(stream, &steps) : STATUS_NOT_FOUND;
-    if (status != STATUS_OK && status != STATUS_AGAIN) {
+    if (!stream->first_open) {
         stream->first_seq = stream->last_seq + 1;
+    } else if (first_seek(stream, &steps) == STATUS_NOT_FOUND) {
+        believe_empty(stream);
     }
-    if (stream->first_open) {
+    if (stream->first_open) { /* very many deleted ones, or it is not known: first_seq is a lower bound until then */
         stream->store->background_at = stream->store->now_mono;
     }
     return (uint32_t)number_less(FIRST_STEPS - steps, 1);
@@ -129,8 +144,8 @@ static status_t newest_by_search(store_stream_t *stream, const found_t *found, u
         stream->seek_at = before.seq - 1;
     }
     stream->removal_steps += SEEK_STEPS - steps;
-    if (status == STATUS_AGAIN) {
-        return STATUS_AGAIN;
+    if (status_unknown(status)) {
+        return status;
     }
     stream->seek_of = 0;
     return STATUS_OK;
@@ -148,45 +163,47 @@ static status_t newest_below(store_stream_t *stream, const found_t *found, head_
         write_link(stream, &nearest, before.message.previous);
         return STATUS_AGAIN;
     }
-    if (status != STATUS_OK) {
+    if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT) {
         return newest_by_search(stream, found, head.first, seq);
     }
     *seq = before.seq;
-    return STATUS_OK;
+    return status;
 }
 
-/* Takes the message off its subject's head. *link: one must stay in its place. STATUS_AGAIN: nothing was done. */
+/* Takes the message off its subject's head. *link: one must stay in its place. But for STATUS_OK nothing was done. */
 static status_t leave_head(store_stream_t *stream, const found_t *found, bool oldest, bool *link) {
     *link = false;
     if (!found->sound) {
         return STATUS_OK; /* whose it was cannot be known; its head keeps a count too many */
     }
-    head_entry_t *entry = head_fetch(stream, found->message.subject);
-    if (entry == NULL || entry->head.count == 0) {
-        return STATUS_OK;
+    head_entry_t *entry;
+    status_t status = head_fetch(stream, found->message.subject, &entry);
+    if (status != STATUS_OK || entry->head.count == 0) {
+        return status;
     }
     head_t head = entry->head;
     head.count--;
-    if (head.count == 0) {
-        stream->subjects -= stream->subjects > 0;
-    } else if (found->seq == head.last) {
-        if (newest_below(stream, found, head, &head.last) == STATUS_AGAIN) {
-            return STATUS_AGAIN;
+    if (head.count > 0 && found->seq == head.last) {
+        status = newest_below(stream, found, head, &head.last);
+        if (status == STATUS_OK) {
+            status = head_fetch(stream, found->message.subject, &entry); /* looking may have put it out of the cache */
         }
+        if (status != STATUS_OK) {
+            return status;
+        }
+    } else if (head.count == 0) {
+        stream->subjects -= stream->subjects > 0;
     } else if (oldest || found->seq <= head.first || found->seq == stream->first_seq) {
         head.first = found->seq + 1;
     } else {
         *link = true;
     }
-    entry = head_fetch(stream, found->message.subject);
-    if (entry != NULL) {
-        entry->head = head;
-        head_change(stream, entry);
-    }
+    entry->head = head;
+    head_change(stream, entry);
     return STATUS_OK;
 }
 
-bool message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
+status_t message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
     store_t *store = stream->store;
     uint64_t bytes = found->sound ? stream_message_bytes(stream, &found->message) : 0;
     bool link;
@@ -194,8 +211,8 @@ bool message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
     stream->removal_steps = 0;
     status_t left = leave_head(stream, found, oldest, &link);
     stream->removal_steps += LOAD_STEPS * (uint32_t)(store->heads.added - loads);
-    if (left == STATUS_AGAIN) {
-        return false;
+    if (left != STATUS_OK) {
+        return left;
     }
     stream_touch(stream);
     if (found->sound && (found->message.flags & MESSAGE_SCHEDULE) != 0) {
@@ -217,14 +234,14 @@ bool message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
         bytes_t subject = found->sound ? found->message.subject : BYTES_NONE;
         store->hooks.removed(store->hooks.context, stream, found->seq, subject);
     }
-    return true;
+    return STATUS_OK;
 }
 
-/* Of the steps that a look at what is due may make; those over deleted messages count, too. false: as above */
-static bool remove_counted(store_stream_t *stream, const found_t *found, uint32_t *steps) {
-    bool gone = message_remove(stream, found, true);
+/* Of the steps that a look at what is due may make; those over deleted messages count, too. */
+static LEAF_MUST_USE status_t remove_counted(store_stream_t *stream, const found_t *found, uint32_t *steps) {
+    status_t status = message_remove(stream, found, true);
     *steps = (uint32_t)number_less(*steps, stream->removal_steps);
-    return gone;
+    return status;
 }
 
 /* ---- what a new message may take out ----------------------------------------------------------------------------- */
@@ -288,19 +305,23 @@ bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry) {
 void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
     head_t head;
     uint32_t steps = steps_begin(stream->store, own);
-    status_t status = STATUS_OK;
-    while (status == STATUS_OK && head_look(stream, subject, &head)
-           && head.count > (uint64_t)stream->config.max_msgs_per_subject) {
+    uint64_t from = stream->first_seq;
+    status_t status = head_look(stream, subject, &head);
+    while (status == STATUS_OK && head.count > (uint64_t)stream->config.max_msgs_per_subject) {
         found_t found;
         status = overlay_fits(stream->store, REMOVAL_NEED) ? subject_oldest(stream, &head, subject, &steps, &found)
                                                            : STATUS_AGAIN;
-        if (status == STATUS_OK && !remove_counted(stream, &found, &steps)) {
-            status = STATUS_AGAIN;
+        from = head.first;
+        if (status == STATUS_OK) {
+            status = remove_counted(stream, &found, &steps);
+        }
+        if (status == STATUS_OK) {
+            status = head_look(stream, subject, &head);
         }
     }
     steps_end(stream->store, own, steps);
-    if (status == STATUS_AGAIN) {
-        limits_thin(stream, head.first);
+    if (status_unknown(status)) {
+        limits_thin(stream, from);
     }
 }
 
@@ -333,16 +354,12 @@ static bool remove_first(store_stream_t *stream, uint32_t *steps) {
     }
     status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
     if (status == STATUS_OK) {
-        return remove_counted(stream, &found, steps);
+        return remove_counted(stream, &found, steps) == STATUS_OK;
     }
     if (status == STATUS_NOT_FOUND) {
-        /* The counters promise a message that is not there (a record lost to damage): believe the messages. */
-        stream_touch(stream);
-        stream_lose(stream, stream->messages, stream->bytes);
-        (void)advance_first(stream, stream->last_seq);
-        return true;
+        believe_empty(stream);
     }
-    return false;
+    return status == STATUS_NOT_FOUND;
 }
 
 static void thin_key(const store_stream_t *stream, store_key_t *key) {
@@ -386,7 +403,8 @@ void limits_thin_load(store_stream_t *stream) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     thin_key(stream, &key);
-    stream->thin_noted = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) == STATUS_OK;
+    /* Where it is not known there may be one: going over the stream in vain does no harm. */
+    stream->thin_noted = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_NOT_FOUND;
     if (stream->thin_noted) {
         limits_thin(stream, stream->first_seq);
     }
@@ -404,17 +422,20 @@ static bool thin(store_stream_t *stream, uint32_t *steps) {
         }
         uint64_t from = number_most(stream->thin_at, stream->first_seq);
         status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
-        if (status == STATUS_AGAIN) {
+        if (status == STATUS_NOT_FOUND) {
+            break;
+        }
+        if (status != STATUS_OK) { /* all up to there is gone */
             stream->thin_at = from;
             return false;
         }
-        if (status != STATUS_OK) {
-            break;
-        }
         uint64_t loads = stream->store->heads.added;
-        bool over = found.sound && head_look(stream, found.message.subject, &head) && head.count > most;
+        status = found.sound ? head_look(stream, found.message.subject, &head) : STATUS_NOT_FOUND;
         *steps = (uint32_t)number_less(*steps, LOAD_STEPS * (stream->store->heads.added - loads));
-        if (over && !remove_counted(stream, &found, steps)) {
+        if (status == STATUS_OK && head.count > most) {
+            status = remove_counted(stream, &found, steps);
+        }
+        if (status_unknown(status)) {
             return false;
         }
         stream->thin_at = found.seq + 1;
@@ -434,153 +455,4 @@ void limits_enforce(store_stream_t *stream, uint32_t *steps) {
     if (LEAF_UNLIKELY(stream->thin_at != 0 || stream->thin_noted) && !thin(stream, steps)) {
         stream->over_limit = true;
     }
-}
-
-/* ---- age and expiry ---------------------------------------------------------------------------------------------- */
-
-/* Walks from the oldest message on. Stamps ascend, so the first one that is young enough ends it; exempt ones are
- * stepped over once. */
-static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
-    int64_t limit = age_now - stream->config.max_age_ns;
-    if (first_load(stream) && stream->aged <= stream->first_seq && stream->first_born > limit) {
-        return true;
-    }
-    while (*steps > 0) {
-        found_t found;
-        uint64_t from = stream->aged > stream->first_seq ? stream->aged : stream->first_seq;
-        status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
-        if (status == STATUS_AGAIN) {
-            stream->aged = from; /* all of these are gone */
-        }
-        if (status != STATUS_OK) {
-            return true;
-        }
-        bool exempt = found.sound && (found.message.flags & MESSAGE_NEVER) != 0;
-        if (found.sound && !exempt && found.message.born > limit) {
-            return true;
-        }
-        if (!exempt) {
-            if (!marker_or_remove(stream, &found)) {
-                return false;
-            }
-            *steps = (uint32_t)number_less(*steps, stream->removal_steps);
-        }
-        stream->aged = found.seq + 1;
-    }
-    return true;
-}
-
-/* LMDB's first expiry entry behind what is done. */
-static status_t lmdb_expiry(store_stream_t *stream, int64_t *expires, uint64_t *seq) {
-    store_key_t from;
-    bytes_t key = BYTES_NONE;
-    bytes_t value = BYTES_NONE;
-    if (stream->lmdb_hidden_until != 0) {
-        return STATUS_NOT_FOUND;
-    }
-    key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq + 1);
-    status_t status = env_seek(stream->store->env, DB_EXPIRY, key_bytes(&from), &key, &value);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    if (key.size != EXPIRY_KEY_SIZE || load_be32(key.at) != stream->id) {
-        return STATUS_NOT_FOUND;
-    }
-    *expires = (int64_t)load_be64(key.at + 4);
-    *seq = load_be64(key.at + 12);
-    return STATUS_OK;
-}
-
-static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq) {
-    found_t found;
-    stream->removal_steps = 0;
-    if ((seq & EXPIRY_SCHEDULE) != 0) {
-        return schedule_due(stream, seq & ~EXPIRY_SCHEDULE, expires);
-    }
-    if (message_find(stream, seq, false, &found) != STATUS_OK || (found.message.flags & MESSAGE_GONE) != 0) {
-        return true;
-    }
-    return marker_or_remove(stream, &found);
-}
-
-/* Firing a schedule is a message put together and stored, and a look at its pattern. A marker is stored, too. */
-static void steps_spend(const store_stream_t *stream, uint32_t *steps, uint64_t seq) {
-    uint32_t cost = (seq & EXPIRY_SCHEDULE) != 0 ? LOOK_STEPS_SCHEDULE : stream->config.marker_ttl_ns > 0 ? 4 : 1;
-    *steps = (uint32_t)number_less(*steps, cost + stream->removal_steps);
-}
-
-static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
-    int64_t expires = INT64_MAX;
-    uint64_t seq = 0;
-    bool any = false;
-    bool room = true;
-    store_key_t from;
-    key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq);
-    for (; *steps > 0; steps_spend(stream, steps, seq)) {
-        if (lmdb_expiry(stream, &expires, &seq) != STATUS_OK) {
-            expires = INT64_MAX;
-            break;
-        }
-        if (expires > age_now) {
-            break;
-        }
-        room = overlay_fits(stream->store, REMOVAL_NEED) && expire_one(stream, expires, seq);
-        if (!room) {
-            break;
-        }
-        stream->expiry_done = expires;
-        stream->expiry_done_seq = seq;
-        any = true;
-    }
-    stream->expiry_next = expires;
-    if (any) {
-        store_key_t to;
-        key_expiry(&to, stream->id, stream->expiry_done, stream->expiry_done_seq + 1);
-        overlay_delete_range(stream->store, DB_EXPIRY, key_bytes(&from), key_bytes(&to));
-    }
-    return room;
-}
-
-bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
-    bool room = stream->config.max_age_ns <= 0 || stream->messages == 0 || expire_aged(stream, age_now, steps);
-    while (*steps > 0 && stream->expiries.count > 0 && stream->expiries.at[0].expires <= age_now) {
-        /* A marker's own expiry and a schedule's next time go into this heap meanwhile, always below the root: they are
-         * still to come. */
-        expiry_t first = stream->expiries.at[0];
-        if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, first.expires, first.seq)) {
-            return false;
-        }
-        expiries_pop(&stream->expiries);
-        steps_spend(stream, steps, first.seq);
-    }
-    if (*steps > 0 && stream->expiry_next <= age_now) {
-        return expire_in_lmdb(stream, age_now, steps) && room;
-    }
-    return room;
-}
-
-/* The next message that max_age will take, as far as it is known without looking: where the walk stands. */
-static int64_t aged_deadline(store_stream_t *stream) {
-    found_t found;
-    if (stream->config.max_age_ns <= 0 || stream->messages == 0) {
-        return INT64_MAX;
-    }
-    if (stream->aged <= stream->first_seq && first_load(stream)) {
-        return stream->first_born + stream->config.max_age_ns;
-    }
-    uint32_t steps = FIRST_STEPS;
-    uint64_t from = stream->aged;
-    status_t status = message_next_some(stream, &from, stream->last_seq, false, &steps, &found);
-    if (status != STATUS_OK) {
-        return status == STATUS_AGAIN ? 0 : INT64_MAX; /* not known yet: the next look goes on */
-    }
-    return found.sound ? found.message.born + stream->config.max_age_ns : 0;
-}
-
-int64_t limits_deadline(store_stream_t *stream) {
-    int64_t deadline = aged_deadline(stream);
-    if (stream->expiries.count > 0 && stream->expiries.at[0].expires < deadline) {
-        deadline = stream->expiries.at[0].expires;
-    }
-    return stream->expiry_next < deadline ? stream->expiry_next : deadline;
 }

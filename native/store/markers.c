@@ -68,13 +68,18 @@ static void seconds_text(int64_t seconds, char text[SECONDS_TEXT]) {
     check(size > 0 && size < SECONDS_TEXT);
 }
 
-static bool marker_is_wanted(store_stream_t *stream, const found_t *found) {
+/* STATUS_NOT_FOUND: none is. */
+static status_t marker_is_wanted(store_stream_t *stream, const found_t *found) {
     head_t head;
     if (stream->config.marker_ttl_ns < NS_PER_SECOND || !found->sound || (stream->config.flags & STREAM_SEALED) != 0
         || !subject_storable(found->message.subject)) {
-        return false;
+        return STATUS_NOT_FOUND;
     }
-    return head_look(stream, found->message.subject, &head) && head.count == 1 && !says_deleted(found->message.header);
+    status_t status = head_look(stream, found->message.subject, &head);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return head.count == 1 && !says_deleted(found->message.header) ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
 /* More than the message has, at most as much as there is room for? */
@@ -85,12 +90,16 @@ static bool marker_is_allowed(const store_stream_t *stream, const found_t *found
     return !allowance_lacks(stream->allowance, more) && (most == 0 || more <= number_less(most, stream->store->bytes));
 }
 
-bool marker_or_remove(store_stream_t *stream, const found_t *found) {
+status_t marker_or_remove(store_stream_t *stream, const found_t *found) {
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
-        return false;
+        return STATUS_FULL;
     }
-    if (!marker_is_wanted(stream, found)) {
+    status_t status = marker_is_wanted(stream, found);
+    if (status == STATUS_NOT_FOUND) {
         return message_remove(stream, found, false); /* an exempt one of its subject may be older */
+    }
+    if (status != STATUS_OK) {
+        return status;
     }
     int64_t seconds = stream->config.marker_ttl_ns / NS_PER_SECOND;
     char life[SECONDS_TEXT];

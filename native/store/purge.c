@@ -22,7 +22,7 @@ status_t store_delete(store_stream_t *stream, uint64_t seq) {
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return STATUS_FULL;
     }
-    return message_remove(stream, &found, false) ? STATUS_OK : STATUS_AGAIN;
+    return message_remove(stream, &found, false);
 }
 
 static bool takes_all(const store_purge_t *purge) {
@@ -37,7 +37,7 @@ static status_t purge_begin(store_stream_t *stream, store_purge_t *purge) {
     if (purge->below_seq != 0 && purge->below_seq - 1 < purge->upto) {
         purge->upto = purge->below_seq - 1;
     }
-    if (!all && !subject_has_wildcard(purge->filter) && head_look(stream, purge->filter, &head)) {
+    if (!all && !subject_has_wildcard(purge->filter) && head_look(stream, purge->filter, &head) == STATUS_OK) {
         purge->at = head.first > purge->at ? head.first : purge->at;
     }
     if (purge->keep > 0) {
@@ -51,13 +51,14 @@ static status_t purge_begin(store_stream_t *stream, store_purge_t *purge) {
 }
 
 /* May another one go? Only a `keep` needs the number of those that match; one subject is through when its head says
- * so. */
-static bool goes_on(store_stream_t *stream, const store_purge_t *purge, bool literal) {
+ * so. STATUS_NOT_FOUND: none may. */
+static status_t goes_on(store_stream_t *stream, const store_purge_t *purge, bool literal) {
     head_t head;
     if (purge->keep > 0 && store_tally_now(purge->tally) <= purge->keep) {
-        return false;
+        return STATUS_NOT_FOUND;
     }
-    return !literal || (head_look(stream, purge->filter, &head) && head.first <= purge->upto);
+    status_t status = literal ? head_look(stream, purge->filter, &head) : STATUS_OK;
+    return status == STATUS_OK && literal && head.first > purge->upto ? STATUS_NOT_FOUND : status;
 }
 
 static status_t next_taken(store_stream_t *stream, store_purge_t *purge, uint32_t *budget, found_t *found) {
@@ -75,14 +76,14 @@ static status_t next_taken(store_stream_t *stream, store_purge_t *purge, uint32_
     return STATUS_AGAIN;
 }
 
-/* One subject with few messages, wide apart: its chain knows them all. STATUS_AGAIN: no room in the batch;
- * STATUS_NOT_FOUND: not such a subject, or its chain is broken. */
+/* One subject with few messages, wide apart: its chain knows them all. STATUS_NOT_FOUND: not such a subject, or its
+ * chain is broken; any other but STATUS_OK: not all of them went, in a later turn the rest. */
 static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
     uint64_t seqs[CHAIN_MAX];
     uint32_t count = 0;
     head_t head;
     found_t found;
-    if (!head_look(stream, purge->filter, &head) || head.count > CHAIN_MAX
+    if (head_look(stream, purge->filter, &head) != STATUS_OK || head.count > CHAIN_MAX
         || head.last - head.first < head.count * CHAIN_COST) {
         return STATUS_NOT_FOUND;
     }
@@ -96,18 +97,21 @@ static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_
         count += found.seq <= purge->upto;
         status = message_chain(stream, &found.message, head.first, &steps, &found);
     }
-    while (count > 0 && goes_on(stream, purge, true)) {
+    while (count > 0 && (status = goes_on(stream, purge, true)) == STATUS_OK) {
         if (!overlay_fits(stream->store, REMOVAL_NEED)) {
             return STATUS_AGAIN;
         }
-        if (message_find(stream, seqs[--count], false, &found) == STATUS_OK) {
-            *purged += message_remove(stream, &found, true);
+        status = message_find(stream, seqs[--count], false, &found);
+        status = status == STATUS_OK ? message_remove(stream, &found, true) : status;
+        *purged += status == STATUS_OK;
+        if (status_unknown(status)) {
+            return status;
         }
     }
-    return STATUS_OK;
+    return count > 0 && status_unknown(status) ? status : STATUS_OK;
 }
 
-/* false: the budget or the room in the batch did not suffice. */
+/* false: the budget or the room in the batch did not suffice, or it is not known which goes next. */
 static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
     bool literal = !takes_all(purge) && !subject_has_wildcard(purge->filter);
     uint32_t budget = PURGE_STEP;
@@ -115,23 +119,24 @@ static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t
     if (chained != STATUS_NOT_FOUND) {
         return chained == STATUS_OK;
     }
-    while (goes_on(stream, purge, literal)) {
+    status_t status;
+    while ((status = goes_on(stream, purge, literal)) == STATUS_OK) {
         found_t found;
         if (!overlay_fits(stream->store, REMOVAL_NEED)) {
             return false;
         }
-        status_t status = next_taken(stream, purge, &budget, &found);
+        status = next_taken(stream, purge, &budget, &found);
         if (status != STATUS_OK) {
-            return status != STATUS_AGAIN;
+            return status == STATUS_NOT_FOUND;
         }
-        if (!message_remove(stream, &found, true)) {
+        if (message_remove(stream, &found, true) != STATUS_OK) {
             purge->at = found.seq;
             return false;
         }
         budget = (uint32_t)number_less(budget, stream->removal_steps);
         ++*purged;
     }
-    return true;
+    return status == STATUS_NOT_FOUND;
 }
 
 /* Where what matches and stays begins. false: that takes further steps. */
@@ -148,10 +153,10 @@ static bool look_for_left(store_stream_t *stream, store_purge_t *purge) {
     uint32_t budget = PURGE_STEP;
     purge->upto = purge->last;
     status_t status = next_taken(stream, purge, &budget, &found);
-    if (status != STATUS_AGAIN) {
+    if (status == STATUS_OK || status == STATUS_NOT_FOUND) {
         purge->left = status == STATUS_OK ? found.seq : purge->last + 1;
     }
-    return status != STATUS_AGAIN;
+    return purge->left != 0;
 }
 
 void store_purge_end(store_purge_t *purge) {

@@ -366,7 +366,11 @@ static bool filters_narrow(store_stream_t *stream, filters_t filters, uint64_t *
         if (subject_has_wildcard(filters.patterns[i])) {
             return true;
         }
-        if (head_look(stream, filters.patterns[i], &head)) {
+        status_t status = head_look(stream, filters.patterns[i], &head);
+        if (status_unknown(status)) {
+            return true;
+        }
+        if (status == STATUS_OK) {
             lowest = head.first < lowest ? head.first : lowest;
             highest = head.last > highest ? head.last : highest;
         }
@@ -444,7 +448,11 @@ status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, 
     while (*seq < high) {
         uint64_t middle = *seq + (high - *seq) / 2;
         found_t found;
-        if (stamp_from(stream, middle, high - 1, &found) == STATUS_OK && found.message.ts < ts) {
+        status_t status = stamp_from(stream, middle, high - 1, &found);
+        if (status_unknown(status)) {
+            return status;
+        }
+        if (status == STATUS_OK && found.message.ts < ts) {
             *seq = found.seq + 1;
         } else {
             high = middle;
@@ -474,6 +482,9 @@ status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, ui
         found_t found;
         uint64_t at = *from;
         status_t status = message_next_some(stream, &at, upto, false, &looks, &found);
+        if (status_unknown(status) && status != STATUS_AGAIN) {
+            return status;
+        }
         uint64_t alive = status == STATUS_OK ? found.seq : status == STATUS_AGAIN ? at : upto + 1;
         for (; *from < alive; ++*from) {
             if (budget-- == 0) {

@@ -86,8 +86,8 @@ typedef struct merge {
     uint64_t recent_count;
     uint64_t recent_room;
     uint64_t recent_at;
-    bool hidden; /* LMDB's keys are among the overlay's */
-    bool lmdb_open;
+    bool hidden;          /* LMDB's keys are among the overlay's */
+    status_t lmdb_status; /* STATUS_OK: `lmdb` is the next one; STATUS_NOT_FOUND: there is none */
     bytes_t lmdb;
 } merge_t;
 
@@ -139,7 +139,7 @@ static status_t merge_gather(merge_t *merge) {
 }
 
 static void merge_lmdb_take(merge_t *merge, status_t status, bytes_t key) {
-    merge->lmdb_open = status == STATUS_OK && bytes_starts(key, merge->prefix);
+    merge->lmdb_status = status == STATUS_OK && !bytes_starts(key, merge->prefix) ? STATUS_NOT_FOUND : status;
     merge->lmdb = key;
 }
 
@@ -154,22 +154,25 @@ static void lmdb_begin(merge_t *merge) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     if (merge->hidden) {
+        merge->lmdb_status = STATUS_NOT_FOUND;
         return;
     }
     bytes_t from = bytes_compare(merge->after, merge->prefix) > 0 ? merge->after : merge->prefix;
     status_t status = env_seek(merge->store->env, DB_RECORDS, from, &key, &value);
     merge_lmdb_take(merge, status, key);
-    if (merge->lmdb_open && bytes_compare(key, merge->after) <= 0) {
+    if (merge->lmdb_status == STATUS_OK && bytes_compare(key, merge->after) <= 0) {
         merge_lmdb_step(merge);
     }
 }
 
-static bool merge_next(merge_t *merge, bytes_t *key) {
+/* STATUS_NOT_FOUND: there is none. */
+static status_t merge_next(merge_t *merge, bytes_t *key) {
     bool recent = merge->recent_at < merge->recent_count;
-    if (!recent && !merge->lmdb_open) {
-        return false;
+    bool stored = merge->lmdb_status == STATUS_OK;
+    if (status_unknown(merge->lmdb_status) || (!recent && !stored)) {
+        return merge->lmdb_status;
     }
-    int order = !recent ? 1 : !merge->lmdb_open ? -1 : bytes_compare(merge->recent[merge->recent_at], merge->lmdb);
+    int order = !recent ? 1 : !stored ? -1 : bytes_compare(merge->recent[merge->recent_at], merge->lmdb);
     *key = order <= 0 ? merge->recent[merge->recent_at] : merge->lmdb;
     while (merge->recent_at < merge->recent_count && bytes_equal(merge->recent[merge->recent_at], *key)) {
         merge->recent_at++;
@@ -177,7 +180,7 @@ static bool merge_next(merge_t *merge, bytes_t *key) {
     if (order >= 0) {
         merge_lmdb_step(merge);
     }
-    return true;
+    return STATUS_OK;
 }
 
 status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
@@ -200,14 +203,17 @@ status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_
     }
     lmdb_begin(&merge);
     bytes_t key;
-    while (merge_next(&merge, &key)) {
+    while ((status = merge_next(&merge, &key)) == STATUS_OK) {
         bytes_t value = BYTES_NONE;
-        status_t got = overlay_get(store, DB_RECORDS, key, &value);
-        if (got == STATUS_OK && !visit(context, bytes_of(key.at + 1, key.size - 1), value)) {
+        status = overlay_get(store, DB_RECORDS, key, &value);
+        if (status == STATUS_OK && !visit(context, bytes_of(key.at + 1, key.size - 1), value)) {
+            break;
+        }
+        if (status_unknown(status)) {
             break;
         }
         /* One that fails its checksum is alarmed and left out; the others are served. */
     }
     free(merge.recent);
-    return STATUS_OK;
+    return status_unknown(status) ? status : STATUS_OK;
 }

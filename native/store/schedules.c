@@ -24,17 +24,29 @@ static void record_key(store_key_t *key, const store_stream_t *stream, uint64_t 
     key_record(key, RECORD_SCHEDULE, bytes_of(at, sizeof at));
 }
 
-static bool record_read(store_stream_t *stream, uint64_t seq, int64_t *due, int64_t *due_ts) {
+static status_t record_read(store_stream_t *stream, uint64_t seq, int64_t *due, int64_t *due_ts) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     record_key(&key, stream, seq);
-    if (overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_OK
-        || value.size != RECORD_SIZE - VALUE_CRC_SIZE) {
-        return false;
+    status_t status = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (value.size != RECORD_SIZE - VALUE_CRC_SIZE) {
+        return STATUS_CORRUPT;
     }
     *due = (int64_t)load_be64(value.at);
     *due_ts = (int64_t)load_be64(value.at + 8);
-    return true;
+    return STATUS_OK;
+}
+
+/* Has the open batch another word on it than was just read? */
+static bool record_changed(store_stream_t *stream, uint64_t seq, int64_t due) {
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    record_key(&key, stream, seq);
+    status_t status = overlay_find(stream->store, DB_RECORDS, key_bytes(&key), &value);
+    return status == STATUS_NOT_FOUND || (status == STATUS_OK && (int64_t)load_be64(value.at) != due);
 }
 
 static void write_at(store_stream_t *stream, uint64_t seq, int64_t due, int64_t due_ts) {
@@ -60,11 +72,15 @@ void schedule_forget(store_stream_t *stream, uint64_t seq) {
     int64_t due;
     int64_t due_ts;
     store_key_t key;
-    if (!record_read(stream, seq, &due, &due_ts)) {
+    status_t status = record_read(stream, seq, &due, &due_ts);
+    if (status == STATUS_NOT_FOUND) {
         return;
     }
     record_key(&key, stream, seq);
     overlay_delete(stream->store, DB_RECORDS, key_bytes(&key), true);
+    if (status != STATUS_OK) {
+        return; /* without its record the entry is not in force */
+    }
     key_expiry(&key, stream->id, due, seq | EXPIRY_SCHEDULE);
     overlay_delete(stream->store, DB_EXPIRY, key_bytes(&key), false);
 }
@@ -90,7 +106,11 @@ bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
     const store_hooks_t *hooks = &stream->store->hooks;
     int64_t set;
     int64_t due_ts;
-    if (!record_read(stream, seq, &set, &due_ts) || set != due) {
+    status_t status = record_read(stream, seq, &set, &due_ts);
+    if (status_unknown(status)) {
+        return false;
+    }
+    if (status != STATUS_OK || set != due) {
         return true;
     }
     if (hooks->due == NULL || !overlay_fits(stream->store, 2 * SCHEDULE_NEED)) {
@@ -101,12 +121,11 @@ bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
     bool done = hooks->due(hooks->due_context, stream, seq, due_ts);
     stream->store->batches.promised -= 2 * SCHEDULE_NEED;
     check(memtable_reserve(&stream->store->memtable, 4) == STATUS_OK);
-    int64_t meant_ts = due_ts;
-    if (record_read(stream, seq, &set, &due_ts) && set == due) {
+    if (!record_changed(stream, seq, due)) {
         schedule_forget(stream, seq); /* that was all */
         if (!done) {
             /* Later; whatever expires behind it, and makes room, does not wait for it. */
-            write_at(stream, seq, stream->store->clock.age + RETRY_NS, meant_ts);
+            write_at(stream, seq, stream->store->clock.age + RETRY_NS, due_ts);
         }
     }
     return true;

@@ -27,6 +27,7 @@
 #define TRIM_BYTES (UINT64_C(1) << 20)
 #define REST_NS (250 * NS_PER_MS)       /* without a batch: then memory that is worth it goes back */
 #define BACKGROUND_NS (100 * NS_PER_MS) /* how soon after appends deadlines are looked at */
+#define UNREAD_NS (10 * NS_PER_SECOND)  /* without a read that failed, until that is called over */
 #define POLL_NS (50 * NS_PER_MS)        /* a memory store's keeper is asked so often */
 
 void store_clock(store_t *store, moment_t now) {
@@ -281,6 +282,26 @@ static void take_trouble(store_t *store) {
     append_measure_room(store);
 }
 
+/* What was asked when LMDB could not be read waits or was refused. */
+static void take_unread(store_t *store) {
+    uint64_t unread = env_unread(store->env);
+    if (LEAF_LIKELY(unread == store->unread_seen && !store->unread)) {
+        return;
+    }
+    if (unread != store->unread_seen) {
+        store->unread_seen = unread;
+        store->unread_at = store->now_mono;
+    }
+    bool now = store->now_mono - store->unread_at < UNREAD_NS;
+    if (now != store->unread) {
+        store->unread = now;
+        store_alarm(store, now ? ALARM_IO : ALARM_DISK_OK, 0, 0,
+                    now ? "reading %s fails: what needs what cannot be read waits or is refused, it is tried again"
+                        : "reading %s works again",
+                    store->directory);
+    }
+}
+
 /* ---- background -------------------------------------------------------------------------------------------------- */
 
 /* However much is due, and in however many streams: so much of it, and then everybody else's messages before more. */
@@ -288,6 +309,7 @@ static void store_background(store_t *store) {
     int64_t age_now = store->clock.age;
     int64_t next = INT64_MAX;
     bool room = store_room(store);
+    uint64_t unread = env_unread(store->env);
     uint32_t steps = LOOK_STEPS;
     for (uint32_t left = store->streams.count; left > 0; left--) {
         if (steps == 0) {
@@ -314,6 +336,7 @@ static void store_background(store_t *store) {
     next = clockwork_mono_at(&store->clock, next);
     /* What is due and found no room is tried again soon, not at once: the plane would go round at full speed until
      * there is some. */
+    room = room && unread == env_unread(store->env);
     int64_t soonest = room ? store->now_mono : store->now_mono + BACKGROUND_NS;
     store->background_at = next > soonest ? next : soonest;
 }
@@ -363,6 +386,7 @@ static void take_news(store_t *store) {
     take_pieces(store);
     take_checkpoint(store);
     take_trouble(store);
+    take_unread(store);
 }
 
 void store_tick(store_t *store, moment_t now) {

@@ -17,25 +17,32 @@ static uint64_t head_promise(bytes_t subject) {
 }
 
 /* From the overlay or LMDB. A head that fails its checksum is alarmed and taken as absent. */
-static bool head_load(store_stream_t *stream, bytes_t subject, head_t *head) {
+static status_t head_load(store_stream_t *stream, bytes_t subject, head_t *head) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     key_text(&key, stream->id, subject);
-    if (overlay_get(stream->store, DB_HEADS, key_bytes(&key), &value) != STATUS_OK) {
-        return false;
+    status_t status = overlay_get(stream->store, DB_HEADS, key_bytes(&key), &value);
+    if (status != STATUS_OK) {
+        return status_unknown(status) ? status : STATUS_NOT_FOUND;
     }
     bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);
     bytes_t text = BYTES_NONE;
-    return head_read(key_bytes(&key), whole, &text, head) && bytes_equal(text, subject);
+    bool its_own = head_read(key_bytes(&key), whole, &text, head) && bytes_equal(text, subject);
+    return its_own ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
-bool head_look(store_stream_t *stream, bytes_t subject, head_t *head) {
+static status_t head_lives(const head_t *head) {
+    return head->count > 0 ? STATUS_OK : STATUS_NOT_FOUND;
+}
+
+status_t head_look(store_stream_t *stream, bytes_t subject, head_t *head) {
     heads_t *heads = &stream->store->heads;
     uint64_t hash = heads_hash(stream->id, subject);
     head_entry_t *entry = heads_find(heads, stream->id, subject, hash);
     if (entry == NULL) {
-        if (!head_load(stream, subject, head)) {
-            return false;
+        status_t status = head_load(stream, subject, head);
+        if (status != STATUS_OK) {
+            return status;
         }
         entry = heads_add(heads, stream->id, subject, hash);
         if (entry != NULL) {
@@ -44,33 +51,37 @@ bool head_look(store_stream_t *stream, bytes_t subject, head_t *head) {
     } else {
         *head = entry->head;
     }
-    return head->count > 0;
+    return head_lives(head);
 }
 
-bool head_peek(store_stream_t *stream, bytes_t subject, head_t *head) {
+status_t head_peek(store_stream_t *stream, bytes_t subject, head_t *head) {
     const head_entry_t *entry = heads_find(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject));
+    status_t status = STATUS_OK;
     if (entry != NULL) {
         *head = entry->head;
-    } else if (!head_load(stream, subject, head)) {
-        return false;
+    } else {
+        status = head_load(stream, subject, head);
     }
-    return head->count > 0;
+    return status == STATUS_OK ? head_lives(head) : status;
 }
 
-head_entry_t *head_fetch(store_stream_t *stream, bytes_t subject) {
+status_t head_fetch(store_stream_t *stream, bytes_t subject, head_entry_t **entry) {
     heads_t *heads = &stream->store->heads;
     uint64_t hash = heads_hash(stream->id, subject);
-    head_entry_t *entry = heads_find(heads, stream->id, subject, hash);
-    if (entry != NULL) {
-        return entry;
+    *entry = heads_find(heads, stream->id, subject, hash);
+    if (LEAF_LIKELY(*entry != NULL)) {
+        return STATUS_OK;
     }
     head_t head = {0};
-    bool known = head_load(stream, subject, &head);
-    entry = heads_add(heads, stream->id, subject, hash);
-    if (entry != NULL && known) {
-        entry->head = head;
+    status_t status = head_load(stream, subject, &head);
+    if (status_unknown(status)) {
+        return status;
     }
-    return entry;
+    *entry = heads_add(heads, stream->id, subject, hash);
+    if (*entry != NULL && status == STATUS_OK) {
+        (*entry)->head = head;
+    }
+    return *entry != NULL ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 /* Writes the one that was changed first. */
@@ -119,8 +130,9 @@ static bool matches_all(bytes_t pattern) {
  * subject's newest: then from the head again. */
 status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget, uint64_t *at) {
     head_t head;
-    if (!head_look(stream, subject, &head)) {
-        return STATUS_NOT_FOUND;
+    status_t looked = head_look(stream, subject, &head);
+    if (looked != STATUS_OK) {
+        return looked;
     }
     *at = *at == 0 || *at > head.last ? head.last : *at;
     for (bool first = true; *budget > 0; first = false) {
@@ -170,22 +182,22 @@ static bool visit_newest(void *context, bytes_t subject, uint64_t count, uint64_
     return !newest->failed;
 }
 
-/* Behind `upto` lies what is not on disk yet: if the disk lags, very much, on one subject perhaps. false: there is
- * more. */
-static bool newest_behind(store_stream_t *stream, store_newest_t *search, uint64_t upto, uint32_t *budget) {
+/* Behind `upto` lies what is not on disk yet: if the disk lags, very much, on one subject perhaps. STATUS_AGAIN: there
+ * is more. */
+static status_t newest_behind(store_stream_t *stream, store_newest_t *search, uint64_t upto, uint32_t *budget) {
     while (search->names_at < search->names.size) {
         const uint8_t *at = search->names.at + search->names_at;
         bytes_t subject = bytes_of(at + 4, load_be32(at));
         status_t status = store_newest_of(stream, subject, upto, budget, &search->chain_at);
-        if (status == STATUS_AGAIN) {
-            return false;
+        if (status_unknown(status)) {
+            return status;
         }
         search->seq = status == STATUS_OK ? number_most(search->seq, search->chain_at) : search->seq;
         search->chain_at = 0;
         search->names_at += 4 + (uint64_t)subject.size;
     }
     search->names.size = search->names_at = 0;
-    return true;
+    return STATUS_OK;
 }
 
 /* Among the last few messages of the stream? STATUS_AGAIN: not there. */
@@ -196,7 +208,7 @@ static status_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t up
         found_t found;
         status_t status = at == 0 ? STATUS_NOT_FOUND : message_back_some(stream, &at, &steps, &found);
         if (status != STATUS_OK) {
-            return status == STATUS_AGAIN ? STATUS_AGAIN : STATUS_NOT_FOUND;
+            return status;
         }
         if (found.sound && (matches_all(pattern) || subject_matches(found.message.subject, pattern))) {
             *seq = found.seq;
@@ -225,10 +237,14 @@ status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pa
         return newest->walk == NULL ? STATUS_NO_MEMORY : STATUS_AGAIN;
     }
     newest_t found = {.search = newest, .upto = upto};
-    if (newest_behind(stream, newest, upto, &budget) && budget > 0) {
-        status = store_walk_step(newest->walk, budget, visit_newest, &found);
+    status = newest_behind(stream, newest, upto, &budget);
+    if (status == STATUS_OK) {
+        status = budget > 0 ? store_walk_step(newest->walk, budget, visit_newest, &found) : STATUS_AGAIN;
     }
     *seq = newest->seq;
+    if (status_unknown(status) && status != STATUS_AGAIN) {
+        return status;
+    }
     if (found.failed) {
         return STATUS_NO_MEMORY;
     }
@@ -244,22 +260,27 @@ void store_newest_end(store_newest_t *newest) {
     *newest = (store_newest_t){0};
 }
 
-static uint64_t newest_matching(store_stream_t *stream, bytes_t pattern, uint64_t upto) {
+static status_t newest_matching(store_stream_t *stream, bytes_t pattern, uint64_t upto, uint64_t *seq) {
     store_newest_t newest = {0};
-    uint64_t seq = 0;
     status_t status;
     do {
-        status = store_newest(stream, &newest, pattern, upto, UINT32_MAX, &seq);
+        status = store_newest(stream, &newest, pattern, upto, UINT32_MAX, seq);
     } while (status == STATUS_AGAIN);
     store_newest_end(&newest);
-    return status == STATUS_OK ? seq : 0;
+    return status;
 }
 
-uint64_t subjects_last(store_stream_t *stream, bytes_t pattern) {
-    return newest_matching(stream, pattern, UINT64_MAX);
+status_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq) {
+    status_t status = stream->messages == 0 ? STATUS_NOT_FOUND : newest_matching(stream, pattern, UINT64_MAX, seq);
+    if (status == STATUS_OK) {
+        return STATUS_OK;
+    }
+    *seq = 0;
+    return status_unknown(status) ? status : STATUS_OK;
 }
 
 status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
-    uint64_t seq = stream->messages == 0 ? 0 : newest_matching(stream, pattern, upto);
-    return seq == 0 ? STATUS_NOT_FOUND : store_read(stream, seq, out);
+    uint64_t seq = 0;
+    status_t status = stream->messages == 0 ? STATUS_NOT_FOUND : newest_matching(stream, pattern, upto, &seq);
+    return status == STATUS_OK ? store_read(stream, seq, out) : status;
 }

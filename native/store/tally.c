@@ -155,7 +155,11 @@ static bool choose_chain(store_tally_t *tally) {
     if (tally->filters.count != 1 || subject_has_wildcard(tally->filters.patterns[0])) {
         return false;
     }
-    if (!head_look(tally->stream, tally->filters.patterns[0], &head) || head.last < tally->from) {
+    status_t status = head_look(tally->stream, tally->filters.patterns[0], &head);
+    if (status_unknown(status)) {
+        return false;
+    }
+    if (status != STATUS_OK || head.last < tally->from) {
         tally_settle(tally, 0);
     } else if (head.first >= tally->from) {
         tally_settle(tally, head.count);
@@ -193,8 +197,12 @@ static bool step_chain(store_tally_t *tally, uint32_t budget) {
     store_stream_t *stream = tally->stream;
     for (uint32_t step = 0; step < budget / CHAIN_COST + 1; step++) {
         found_t found;
-        if (tally->at < tally->from || tally->at < stream->first_seq
-            || message_find(stream, tally->at, false, &found) != STATUS_OK) {
+        bool over = tally->at < tally->from || tally->at < stream->first_seq;
+        status_t status = over ? STATUS_NOT_FOUND : message_find(stream, tally->at, false, &found);
+        if (status_unknown(status)) {
+            return false; /* it is tried again */
+        }
+        if (status != STATUS_OK) {
             tally_settle(tally, tally->counted);
             return true;
         }
@@ -255,7 +263,7 @@ static bool tally_walk(store_tally_t *tally, uint32_t budget) {
             tally->walk = open_walk(tally);
         }
         if (tally->walk == NULL || store_walk_step(tally->walk, looks, visit_head, tally) != STATUS_OK) {
-            return false; /* without memory it is tried again */
+            return false; /* without memory, or what is not known: it is tried again */
         }
         store_walk_close(tally->walk);
         tally->walk = NULL;
@@ -273,7 +281,7 @@ static bool step_scan(store_tally_t *tally, uint32_t budget) {
     found_t found;
     while (tally->at <= tally->upto && budget > 0) {
         status_t status = message_next_some(tally->stream, &tally->at, tally->upto, false, &budget, &found);
-        if (status == STATUS_AGAIN) {
+        if (status_unknown(status)) {
             return false;
         }
         if (status != STATUS_OK) {

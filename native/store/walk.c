@@ -50,7 +50,7 @@ struct store_walk {
     branch_t *branches; /* a binary heap by rank */
     uint32_t branch_count;
     uint32_t branch_capacity;
-    bool lmdb_open; /* the cursor stands on `lmdb_key` */
+    status_t lmdb; /* STATUS_OK: the cursor stands on `lmdb_key`; STATUS_NOT_FOUND: it is at its end */
     bytes_t lmdb_key;
     bytes_t lmdb_value;
     rank_t lmdb_rank;
@@ -262,18 +262,18 @@ static status_t open_branches(store_walk_t *walk) {
 
 /* Takes in what the cursor stands on; what cannot be read as a head is stepped over. */
 static void walk_lmdb_take(store_walk_t *walk, status_t status, bytes_t key, bytes_t value) {
-    walk->lmdb_open = false;
     while (status == STATUS_OK && key.size >= 4 && load_be32(key.at) == walk->stream->id) {
         bytes_t subject;
         if (head_read(key, value, &subject, &walk->lmdb_head)) {
             walk->lmdb_rank = rank_of(walk->stream, subject);
-            walk->lmdb_open = bytes_starts(subject, walk->prefix);
+            walk->lmdb = bytes_starts(subject, walk->prefix) ? STATUS_OK : STATUS_NOT_FOUND;
             walk->lmdb_key = key;
             walk->lmdb_value = value;
             return;
         }
         status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
     }
+    walk->lmdb = status == STATUS_OK ? STATUS_NOT_FOUND : status;
 }
 
 static void lmdb_next(store_walk_t *walk) {
@@ -284,7 +284,7 @@ static void lmdb_next(store_walk_t *walk) {
 }
 
 static void lmdb_open(store_walk_t *walk) {
-    walk->lmdb_open = false;
+    walk->lmdb = STATUS_NOT_FOUND;
     if (walk->stream->lmdb_hidden_until != 0) {
         return;
     }
@@ -298,46 +298,52 @@ static void lmdb_open(store_walk_t *walk) {
     bytes_t value = BYTES_NONE;
     status_t status = env_seek(walk->stream->store->env, DB_HEADS, key_bytes(&wanted), &key, &value);
     walk_lmdb_take(walk, status, key, value);
-    while (walk->lmdb_open && !lies_ahead(walk, &walk->lmdb_rank)) {
+    while (walk->lmdb == STATUS_OK && !lies_ahead(walk, &walk->lmdb_rank)) {
         lmdb_next(walk);
     }
 }
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
-static bool walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool from_lmdb, head_t *head) {
+static status_t walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool from_lmdb, head_t *head) {
     store_stream_t *stream = walk->stream;
     bytes_t value = BYTES_NONE;
     const head_entry_t *entry = heads_find(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject));
     if (entry != NULL) {
         *head = entry->head;
-        return head->count > 0;
+        return head->count > 0 ? STATUS_OK : STATUS_NOT_FOUND;
     }
     if (from_lmdb && overlay_find(stream->store, DB_HEADS, walk->lmdb_key, &value) == STATUS_AGAIN
         && value_sound(walk->lmdb_key, walk->lmdb_value)) {
         *head = walk->lmdb_head;
-        return head->count > 0;
+        return head->count > 0 ? STATUS_OK : STATUS_NOT_FOUND;
     }
     return head_peek(stream, subject, head);
 }
 
-/* The next one in the order, off the heap and the cursor. false: there is none. */
-static bool walk_examine(store_walk_t *walk, rank_t *rank, bool *alive, head_t *head) {
+/* The next one in the order, off the heap and the cursor. STATUS_NOT_FOUND: there is none. */
+static status_t walk_examine(store_walk_t *walk, rank_t *rank, bool *alive, head_t *head) {
     bool in_overlay = walk->branch_count > 0;
-    if (!in_overlay && !walk->lmdb_open) {
-        return false;
+    bool in_lmdb = walk->lmdb == STATUS_OK;
+    if (status_unknown(walk->lmdb) || (!in_overlay && !in_lmdb)) {
+        return walk->lmdb;
     }
-    int order = !in_overlay ? 1 : !walk->lmdb_open ? -1 : rank_compare(&walk->branches[0].rank, &walk->lmdb_rank);
-    *rank = order <= 0 ? walk->branches[0].rank : walk->lmdb_rank;
-    bool wanted = walk->all || subject_matches(rank->subject, walk->pattern);
-    *alive = wanted && walk_subject_lives(walk, rank->subject, order >= 0, head);
+    int order = !in_overlay ? 1 : !in_lmdb ? -1 : rank_compare(&walk->branches[0].rank, &walk->lmdb_rank);
+    rank_t next = order <= 0 ? walk->branches[0].rank : walk->lmdb_rank;
+    bool wanted = walk->all || subject_matches(next.subject, walk->pattern);
+    status_t lives = wanted ? walk_subject_lives(walk, next.subject, order >= 0, head) : STATUS_NOT_FOUND;
+    if (status_unknown(lives)) {
+        return lives;
+    }
+    *rank = next;
+    *alive = lives == STATUS_OK;
     while (walk->branch_count > 0 && bytes_equal(walk->branches[0].rank.subject, rank->subject)) {
         branch_next(walk);
     }
     if (order >= 0) {
         lmdb_next(walk);
     }
-    return true;
+    return STATUS_OK;
 }
 
 status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context) {
@@ -346,11 +352,12 @@ status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t vi
         return STATUS_OK;
     }
     if (walk->literal || walk->stream->messages == 0) {
-        walk->over = true;
-        if (walk->literal && head_look(walk->stream, walk->pattern, &head)) {
+        status_t status = walk->literal ? head_look(walk->stream, walk->pattern, &head) : STATUS_NOT_FOUND;
+        walk->over = !status_unknown(status);
+        if (status == STATUS_OK) {
             visit(context, walk->pattern, head.count, head.last);
         }
-        return STATUS_OK;
+        return walk->over ? STATUS_OK : status;
     }
     if (!sort_runs(walk->stream)) {
         return STATUS_AGAIN;
@@ -362,17 +369,22 @@ status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t vi
     lmdb_open(walk);
     rank_t rank = {0};
     bool alive;
-    for (uint32_t examined = 0; examined < budget; examined++) {
-        if (!walk_examine(walk, &rank, &alive, &head)
-            || (alive && !visit(context, rank.subject, head.count, head.last))) {
-            walk->over = true;
-            return STATUS_OK;
+    uint32_t examined = 0;
+    while (examined < budget && (status = walk_examine(walk, &rank, &alive, &head)) == STATUS_OK) {
+        examined++;
+        if (alive && !visit(context, rank.subject, head.count, head.last)) {
+            status = STATUS_NOT_FOUND;
+            break;
         }
     }
-    if (budget > 0) {
+    if (status == STATUS_NOT_FOUND) {
+        walk->over = true;
+        return STATUS_OK;
+    }
+    if (examined > 0) {
         walk_remember(walk, &rank);
     }
-    return STATUS_AGAIN;
+    return status == STATUS_OK ? STATUS_AGAIN : status;
 }
 
 store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern) {

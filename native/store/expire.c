@@ -1,0 +1,159 @@
+/* expire.c: messages out by time: max_age and a message's own time to live, on the age clock, in steps of a tick. How
+ * one message goes, and what else limits a stream: limits.c. What is not known to be due waits.
+ */
+#include "base/number.h"
+#include "store/message.h"
+#include "store/overlay.h"
+
+#define DEADLINE_STEPS 64 /* over deleted ones, for the next one that max_age takes: the rest in later turns */
+
+/* Walks from the oldest message on. Stamps ascend, so the first one that is young enough ends it; exempt ones are
+ * stepped over once. */
+static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
+    int64_t limit = age_now - stream->config.max_age_ns;
+    if (first_load(stream) && stream->aged <= stream->first_seq && stream->first_born > limit) {
+        return true;
+    }
+    while (*steps > 0) {
+        found_t found;
+        uint64_t from = stream->aged > stream->first_seq ? stream->aged : stream->first_seq;
+        status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
+        if (status == STATUS_AGAIN) {
+            stream->aged = from; /* all of these are gone */
+        }
+        if (status != STATUS_OK) {
+            return status == STATUS_AGAIN || status == STATUS_NOT_FOUND;
+        }
+        bool exempt = found.sound && (found.message.flags & MESSAGE_NEVER) != 0;
+        if (found.sound && !exempt && found.message.born > limit) {
+            return true;
+        }
+        if (!exempt) {
+            if (marker_or_remove(stream, &found) != STATUS_OK) {
+                return false;
+            }
+            *steps = (uint32_t)number_less(*steps, stream->removal_steps);
+        }
+        stream->aged = found.seq + 1;
+    }
+    return true;
+}
+
+/* LMDB's first expiry entry behind what is done. */
+static status_t lmdb_expiry(store_stream_t *stream, int64_t *expires, uint64_t *seq) {
+    store_key_t from;
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    if (stream->lmdb_hidden_until != 0) {
+        return STATUS_NOT_FOUND;
+    }
+    key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq + 1);
+    status_t status = env_seek(stream->store->env, DB_EXPIRY, key_bytes(&from), &key, &value);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (key.size != EXPIRY_KEY_SIZE || load_be32(key.at) != stream->id) {
+        return STATUS_NOT_FOUND;
+    }
+    *expires = (int64_t)load_be64(key.at + 4);
+    *seq = load_be64(key.at + 12);
+    return STATUS_OK;
+}
+
+/* false: not now, and it stays due. */
+static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq) {
+    found_t found;
+    stream->removal_steps = 0;
+    if ((seq & EXPIRY_SCHEDULE) != 0) {
+        return schedule_due(stream, seq & ~EXPIRY_SCHEDULE, expires);
+    }
+    status_t status = message_find(stream, seq, false, &found);
+    if (status != STATUS_OK) {
+        return !status_unknown(status);
+    }
+    return (found.message.flags & MESSAGE_GONE) != 0 || marker_or_remove(stream, &found) == STATUS_OK;
+}
+
+/* Firing a schedule is a message put together and stored, and a look at its pattern. A marker is stored, too. */
+static void steps_spend(const store_stream_t *stream, uint32_t *steps, uint64_t seq) {
+    uint32_t cost = (seq & EXPIRY_SCHEDULE) != 0 ? LOOK_STEPS_SCHEDULE : stream->config.marker_ttl_ns > 0 ? 4 : 1;
+    *steps = (uint32_t)number_less(*steps, cost + stream->removal_steps);
+}
+
+static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
+    int64_t expires = INT64_MAX;
+    uint64_t seq = 0;
+    bool any = false;
+    bool room = true;
+    store_key_t from;
+    key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq);
+    for (; *steps > 0; steps_spend(stream, steps, seq)) {
+        status_t status = lmdb_expiry(stream, &expires, &seq);
+        if (status != STATUS_OK) {
+            room = status == STATUS_NOT_FOUND;
+            expires = room ? INT64_MAX : 0; /* not known: the next look asks again */
+            break;
+        }
+        if (expires > age_now) {
+            break;
+        }
+        room = overlay_fits(stream->store, REMOVAL_NEED) && expire_one(stream, expires, seq);
+        if (!room) {
+            break;
+        }
+        stream->expiry_done = expires;
+        stream->expiry_done_seq = seq;
+        any = true;
+    }
+    stream->expiry_next = expires;
+    if (any) {
+        store_key_t to;
+        key_expiry(&to, stream->id, stream->expiry_done, stream->expiry_done_seq + 1);
+        overlay_delete_range(stream->store, DB_EXPIRY, key_bytes(&from), key_bytes(&to));
+    }
+    return room;
+}
+
+bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
+    bool room = stream->config.max_age_ns <= 0 || stream->messages == 0 || expire_aged(stream, age_now, steps);
+    while (*steps > 0 && stream->expiries.count > 0 && stream->expiries.at[0].expires <= age_now) {
+        /* A marker's own expiry and a schedule's next time go into this heap meanwhile, always below the root: they are
+         * still to come. */
+        expiry_t first = stream->expiries.at[0];
+        if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, first.expires, first.seq)) {
+            return false;
+        }
+        expiries_pop(&stream->expiries);
+        steps_spend(stream, steps, first.seq);
+    }
+    if (*steps > 0 && stream->expiry_next <= age_now) {
+        return expire_in_lmdb(stream, age_now, steps) && room;
+    }
+    return room;
+}
+
+/* The next message that max_age will take, as far as it is known without looking: where the walk stands. */
+static int64_t aged_deadline(store_stream_t *stream) {
+    found_t found;
+    if (stream->config.max_age_ns <= 0 || stream->messages == 0) {
+        return INT64_MAX;
+    }
+    if (stream->aged <= stream->first_seq && first_load(stream)) {
+        return stream->first_born + stream->config.max_age_ns;
+    }
+    uint32_t steps = DEADLINE_STEPS;
+    uint64_t from = stream->aged;
+    status_t status = message_next_some(stream, &from, stream->last_seq, false, &steps, &found);
+    if (status != STATUS_OK) {
+        return status == STATUS_NOT_FOUND ? INT64_MAX : 0; /* not known yet: the next look goes on */
+    }
+    return found.sound ? found.message.born + stream->config.max_age_ns : 0;
+}
+
+int64_t limits_deadline(store_stream_t *stream) {
+    int64_t deadline = aged_deadline(stream);
+    if (stream->expiries.count > 0 && stream->expiries.at[0].expires < deadline) {
+        deadline = stream->expiries.at[0].expires;
+    }
+    return stream->expiry_next < deadline ? stream->expiry_next : deadline;
+}

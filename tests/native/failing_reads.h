@@ -1,0 +1,58 @@
+/* failing_reads.h: LMDB's reads, of which a test makes one or some fail. Stands between the program and liblmdb, and
+ * counts the calls of the thread that asks for it alone: with the store's own threads at work beside it, the n-th call
+ * is the same one in each run.
+ *
+ *     failing_reads((failing_reads_t){.from = 3, .times = 1, .error = EIO})    the third read from now on fails
+ *     failing_reads((failing_reads_t){0})                                      they work again
+ *
+ * failing_reads_count() says how many there were since: a test goes on until its n-th was not reached.
+ */
+#ifndef LEAFD_TESTS_FAILING_READS_H
+#define LEAFD_TESTS_FAILING_READS_H
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <lmdb.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct failing_reads {
+    unsigned from; /* 0: none fails */
+    unsigned times;
+    int error;
+} failing_reads_t;
+
+static _Thread_local failing_reads_t failing_reads_now;
+static _Thread_local unsigned failing_reads_counted;
+
+static inline void failing_reads(failing_reads_t now) {
+    failing_reads_now = now;
+    failing_reads_counted = 0;
+}
+
+static inline unsigned failing_reads_count(void) {
+    return failing_reads_counted;
+}
+
+static inline bool failing_read(void) {
+    const failing_reads_t *now = &failing_reads_now;
+    failing_reads_counted++;
+    return now->from != 0 && failing_reads_counted >= now->from && failing_reads_counted - now->from < now->times;
+}
+
+#define FAILING_LMDB(name, parameters, ...)                                                                            \
+    int name parameters {                                                                                              \
+        if (failing_read()) {                                                                                          \
+            return failing_reads_now.error;                                                                            \
+        }                                                                                                              \
+        return ((int(*) parameters)(uintptr_t)dlsym(RTLD_NEXT, #name))(__VA_ARGS__);                                   \
+    }
+
+FAILING_LMDB(mdb_get, (MDB_txn * txn, MDB_dbi dbi, MDB_val *key, MDB_val *value), txn, dbi, key, value)
+FAILING_LMDB(mdb_cursor_open, (MDB_txn * txn, MDB_dbi dbi, MDB_cursor **cursor), txn, dbi, cursor)
+FAILING_LMDB(mdb_cursor_renew, (MDB_txn * txn, MDB_cursor *cursor), txn, cursor)
+FAILING_LMDB(mdb_cursor_get, (MDB_cursor * cursor, MDB_val *key, MDB_val *value, MDB_cursor_op op), cursor, key, value,
+             op)
+FAILING_LMDB(mdb_txn_begin, (MDB_env * env, MDB_txn *parent, unsigned flags, MDB_txn **txn), env, parent, flags, txn)
+
+#endif
