@@ -14,6 +14,8 @@ from leafd.records import dataclass
 
 Page = Mapping[str, Any]
 STREAMS_PAGE: Final = "/jsz?accounts=1&streams=1&consumers=1&config=1"
+TOLD_FROM: Final = 0.8
+"""An account that has stored so much of what it may needs attention: as the daemon's log."""
 SILENT_S: Final = 60.0
 """A mirror or source that is behind and has heard nothing of its origin for so long has lost it."""
 
@@ -135,8 +137,22 @@ def status(varz: Page, leafz: Page, jsz: Page) -> Status:
         disk_free=store.get("disk_free", 0),
         links=found_links,
         copies=found_copies,
-        problems=tuple(_problems(varz, found_links, found_copies)),
+        problems=(*_problems(varz, found_links, found_copies), *tight_accounts(jsz)),
     )
+
+
+def tight_accounts(jsz: Page) -> Iterator[str]:
+    """Accounts that have stored nearly all that they may, or all of it. The page has a limit as a number without a
+    sign, beyond 2^63 there is none."""
+    for account in jsz.get("account_details", ()):
+        for member, kind, key in (("storage", "file", "max_file"), ("memory", "memory", "max_mem")):
+            used, most = account.get(member, 0), account.get(f"reserved_{member}", 0)
+            if 0 < most < 1 << 63 and used > TOLD_FROM * most:
+                name = account.get("name", "")
+                yield (
+                    f"account {name} has stored {100 * used // most} % of what its {kind} streams may have: beyond "
+                    f"that it is refused; remove messages, or raise its {key}"
+                )
 
 
 def links(varz: Page, leafz: Page) -> Iterator[Link]:

@@ -12,8 +12,12 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
@@ -482,4 +486,38 @@ def test_the_servers_own_limits_are_held(kind: str, storage: str) -> None:
             assert "error" not in await a.ask("s.a", b"x" * 9_000)
 
     with running(kind, small) as server:
+        asyncio.run(talk(server))
+
+
+def test_who_looks_at_the_box_sees_who_is_nearly_full() -> None:
+    """Of leafd: `leafd status` and the live page name the account, the metrics have both numbers, and all is well again
+    when something was removed."""
+
+    async def talk(server: Server) -> None:
+        web = f"http://127.0.0.1:{server.ports['web_port']}"
+
+        def page() -> str:
+            with urllib.request.urlopen(f"{web}/events", timeout=10) as events:
+                return "".join(events.readline().decode() for _ in range(4))
+
+        def status() -> str:
+            ran = subprocess.run(
+                [sys.executable, "-m", "leafd", "status", "--url", web], capture_output=True, text=True
+            )
+            return ran.stdout + ran.stderr
+
+        async with user(server) as a:
+            await a.stream("S")
+            await a.fill("s.a", 10_000)
+            for look in (page, status):
+                assert "account A has stored 99 %" in " ".join((await asyncio.to_thread(look)).split())
+            with urllib.request.urlopen(f"{web}/metrics", timeout=10) as answer:
+                metrics = answer.read().decode()
+            assert re.search(rf'jetstream_account_max_storage{{[^}}]*account="A"[^}}]*}} {LIMIT}\n', metrics)
+            await a.api("STREAM.PURGE.S")
+            await asyncio.sleep(1.5)
+            for look in (page, status):
+                assert "account A has stored" not in " ".join((await asyncio.to_thread(look)).split())
+
+    with running(LEAFD, 'http: "127.0.0.1:{web_port}"\n' + CONFIGURATION) as server:
         asyncio.run(talk(server))

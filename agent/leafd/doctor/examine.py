@@ -218,6 +218,7 @@ class _Examination:
             machine.memory(self.varz, self.report)
         if self.jetstream:
             machine.room(self.varz, self.jsz, self.report)
+            machine.accounts(self.jsz, self.report)
         self.streams = streams_here(self.jsz)
         self.report_all(streams.limits(self.streams, here=True))
 

@@ -27,6 +27,7 @@ from leafd.doctor.findings import Check, Finding, fault, unproven, warning, well
 from leafd.doctor.hub import Hub
 from leafd.doctor.rows import seconds
 from leafd.errors import ConfigError
+from leafd.status import tight_accounts
 
 DAY_S: Final = 86_400
 SOON_S: Final = 30 * DAY_S
@@ -130,6 +131,13 @@ def room(varz: Page, jsz: Page, report: Report) -> None:
     elif not store.get("refusing"):
         more = f"; {_mb(free)} free on its disk" if isinstance(free, int) else ""
         report(well(Check.DISK_ROOM, about, f"{_mb(used)} of {_mb(top)} in use or kept back{more}"))
+
+
+def accounts(jsz: Page, report: Report) -> None:
+    """Who has stored nearly all that it may."""
+    for text in tight_accounts(jsz):
+        remedy = "bound its streams (max_bytes, max_age), remove messages, or give it more"
+        report(warning(Check.DISK_ROOM, "accounts", text, owner=remedy))
 
 
 def _mb(count: float) -> str:

@@ -89,6 +89,8 @@ class JetStream:
         guard: Guard | None = None,
     ) -> None:
         self.catalogue = Catalogue()
+        self.tight: dict[tuple[str, str], int] = {}
+        """Accounts, with the storage, whose streams have nearly all that they may, and how much that is."""
         self._context = Context(
             self.catalogue,
             plane,
@@ -511,6 +513,10 @@ class JetStream:
             return
         kind, key = (FILE, "max_file") if event.storage == 0 else (MEMORY, "max_mem")
         self._context.advisories.usage(account, kind, event)
+        if event.level == t.AllowanceLevel.BELOW:
+            self.tight.pop((account.name, kind), None)
+        else:
+            self.tight[account.name, kind] = event.limit
         about = {"event": "account_storage", "account": account.name}
         if event.level == t.AllowanceLevel.NEAR:
             self._log.warning(

@@ -44,6 +44,18 @@ def test_a_mirror_that_lost_its_origin_is_a_problem_and_one_that_is_behind_is_no
     assert list(status({}, {}, page).problems) == problems
 
 
+def test_an_account_that_has_stored_nearly_all_that_it_may_is_a_problem() -> None:
+    """From 80 % on; no limit is a number beyond all others, and a daemon that tells none is well."""
+    accounts = [
+        {"name": "A", "storage": 801, "reserved_storage": 1000, "memory": 5, "reserved_memory": (1 << 64) - 1},
+        {"name": "B", "storage": 800, "reserved_storage": 1000, "memory": 10, "reserved_memory": 10},
+        {"name": "C"},
+    ]
+    found = status({}, {}, {"account_details": accounts}).problems
+    assert ["account A has stored 80 %", "account B has stored 100 %"] == [one.split(" of ")[0] for one in found]
+    assert ["max_file", "max_mem"] == [one.split()[-1] for one in found]
+
+
 def test_names_of_clients_are_text_and_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
     """Neither the table's own markup nor a terminal's control characters come through."""
     show("", ("stream", ">messages"), [("[red]a[/red]", 12_345), ("b\x1b[2J", 0)])
