@@ -27,7 +27,9 @@
 #define LOOK_MS 1000         /* others fill disks too: so often is it looked how much is free .. */
 #define LOOK_IDLE_MS 10000   /* .. and while the store is at rest */
 
-/* One write for any number of news: the plane reads the eventfd, clears the mark, then looks (keeper_heard). */
+/* One write for any number of news: the plane reads the eventfd, clears the mark, then looks (keeper_heard). When the
+ * mark is there and the write is not yet, the mark stays until the write is there: cleared before, what is written then
+ * would never be read, and a poll on it would return at once, for ever. */
 void keeper_wake_plane(keeper_t *keeper) {
     if (!atomic_exchange(&keeper->signalled, true)) {
         thread_wake(keeper->plane_fd);
@@ -39,7 +41,9 @@ void keeper_heard(keeper_t *keeper) {
         uint64_t count;
         ssize_t got = read(keeper->plane_fd, &count, sizeof count);
         check(got == (ssize_t)sizeof count || errno == EAGAIN || errno == EINTR);
-        atomic_store(&keeper->signalled, false);
+        if (got == (ssize_t)sizeof count) {
+            atomic_store(&keeper->signalled, false);
+        }
     }
 }
 
