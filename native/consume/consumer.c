@@ -414,8 +414,12 @@ static bool reset_allowed(consumer_t *consumer, uint64_t seq) {
     case DELIVER_BY_START_TIME:
         /* Nothing is that new, or much is deleted before it: whoever asks has seen that it is not below the next
          * message. */
-        return store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, RESET_STEP, &start) != STATUS_OK
-               || seq >= start;
+        switch (store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, RESET_STEP, &start)) {
+        case STATUS_OK: return seq >= start;
+        case STATUS_NOT_FOUND:
+        case STATUS_AGAIN: return true;
+        default: return false;
+        }
     default: return false;
     }
 }

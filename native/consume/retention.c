@@ -29,32 +29,34 @@ static bool consumer_needs(const consumer_t *consumer, uint64_t seq) {
            || pending_find(&consumer->pending, seq) != PENDING_NONE;
 }
 
-/* subject: empty = not read yet; read only when a filter has to be asked. */
-static bool wanted_by_others(consumer_t *consumer, uint64_t seq) {
+/* subject: empty = not read yet; read only when a filter has to be asked. STATUS_NOT_FOUND: nobody wants it. */
+static status_t wanted_by_others(consumer_t *consumer, uint64_t seq) {
     group_t *group = consumer->group;
     stored_message_t message = {0};
     for (uint32_t i = 0; i < group->count; i++) {
         consumer_t *other = group->consumers[i];
         if (other == consumer || !consumer_counts(other) || !consumer_needs(other, seq)) continue;
-        if (other->filter_all) return true;
-        if (message.seq == 0 && store_read(group->stream, seq, &message) != STATUS_OK) return false;
-        if (consumer_matches(other, message.subject)) return true;
+        if (other->filter_all) return STATUS_OK;
+        status_t status = message.seq == 0 ? store_read(group->stream, seq, &message) : STATUS_OK;
+        if (status != STATUS_OK) return status_unknown(status) ? status : STATUS_NOT_FOUND;
+        if (consumer_matches(other, message.subject)) return STATUS_OK;
     }
-    return false;
+    return STATUS_NOT_FOUND;
 }
 
-/* false: the store has no room for it, or it takes further turns. A message that is not there was taken by a limit. */
+/* false: the store has no room for it, cannot read what it needs, or it takes further turns. A message that is not
+ * there was taken by a limit. */
 static bool message_let_go(group_t *group, uint64_t seq) {
-    status_t status = store_delete(group->stream, seq);
-    return status != STATUS_FULL && status != STATUS_AGAIN;
+    return !status_unknown(store_delete(group->stream, seq));
 }
 
 void retention_release(consumer_t *consumer, uint64_t seq) {
     uint8_t retention = retention_of(consumer->group);
     if (retention == RETENTION_LIMITS || !consumer_counts(consumer)) return;
-    if (retention == RETENTION_INTEREST && wanted_by_others(consumer, seq)) return;
+    status_t wanted = retention == RETENTION_INTEREST ? wanted_by_others(consumer, seq) : STATUS_NOT_FOUND;
+    if (wanted == STATUS_OK) return;
     state_dirty(consumer);
-    if (LEAF_UNLIKELY(!message_let_go(consumer->group, seq))) {
+    if (LEAF_UNLIKELY(status_unknown(wanted) || !message_let_go(consumer->group, seq))) {
         retention_sweep(consumer->group, seq, seq, time_after(consumer->consume->now.mono_ns, RETRY_NS));
     }
 }
@@ -107,7 +109,11 @@ static bool sweep_step(group_t *group) {
         status_t status =
             store_next(group->stream, (filters_t){0}, &group->sweep_from, group->sweep_upto, SWEEP_BUDGET, &message);
         if (status == STATUS_AGAIN) return false;
-        if (status != STATUS_OK) return true;
+        if (status == STATUS_NOT_FOUND) return true;
+        if (status != STATUS_OK) {
+            group->sweep_after_ns = time_after(group->consume->now.mono_ns, RETRY_NS);
+            return false;
+        }
         if (!message_is_wanted(group, message.seq, message.subject) && !message_let_go(group, message.seq)) {
             group->sweep_after_ns = time_after(group->consume->now.mono_ns, RETRY_NS);
             return false;
@@ -148,7 +154,15 @@ int64_t retention_deadline(const consume_t *consume) {
 
 void retention_load(group_t *group) {
     uint64_t from, upto;
-    if (!sweep_read(group, &from, &upto)) return;
+    status_t status = sweep_read(group, &from, &upto);
+    if (status == STATUS_NOT_FOUND) return;
+    if (status != STATUS_OK) { /* where one stood is not known: over all that is there, which takes only what may go */
+        stream_state_t state;
+        store_stream_state(group->stream, &state);
+        from = state.first_seq;
+        upto = state.last_seq;
+        if (upto == 0) return;
+    }
     /* Consumers that are still to be loaded may need what it would remove. */
     retention_sweep(group, from, upto, time_after(group->consume->now.mono_ns, SWEEP_HOLD_NS));
 }

@@ -97,7 +97,7 @@ static bool step_from_time(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     stored_message_t message;
     status_t status = store_next(consumer->stream, (filters_t){0}, &survey->found, UINT64_MAX, SURVEY_STEP, &message);
-    if (status == STATUS_AGAIN) return false;
+    if (status_unknown(status)) return false; /* the next step goes on */
     if (status != STATUS_OK) {
         stream_state_t state;
         store_stream_state(consumer->stream, &state);
@@ -113,7 +113,7 @@ static bool step_last(consumer_t *consumer) {
     uint64_t seq = 0;
     status_t status = store_newest(consumer->stream, &survey->newest, filter_at(consumer, survey->filter), UINT64_MAX,
                                    SURVEY_STEP, &seq);
-    if (status == STATUS_AGAIN || status == STATUS_NO_MEMORY) return false;
+    if (status_unknown(status)) return false;
     if (status == STATUS_OK && seq > survey->found) survey->found = seq;
     store_newest_end(&survey->newest);
     return ++survey->filter == filters_of(consumer);
@@ -145,7 +145,7 @@ static bool step_subjects(consumer_t *consumer) {
     if (!survey->walk) survey->walk = store_walk_open(consumer->stream, filter_at(consumer, survey->filter));
     status_t status =
         survey->walk ? store_walk_step(survey->walk, SURVEY_STEP, select_subject, consumer) : STATUS_NO_MEMORY;
-    if (status == STATUS_AGAIN) return false;
+    if (status_unknown(status) && survey->walk) return false;
     if (status != STATUS_OK) survey->failed = true;
     store_walk_close(survey->walk);
     survey->walk = NULL;
@@ -298,7 +298,7 @@ void consumer_start(consumer_t *consumer) {
     case DELIVER_BY_START_SEQUENCE: start = config->opt_start_seq > first ? config->opt_start_seq : first; break;
     case DELIVER_BY_START_TIME:
         timed = store_seq_at_time(consumer->stream, config->opt_start_ts, SURVEY_STEP, &start);
-        if (timed != STATUS_OK && timed != STATUS_AGAIN) start = state.last_seq + 1;
+        if (timed == STATUS_NOT_FOUND) start = state.last_seq + 1;
         if (start < first) start = first;
         break;
     default: break;

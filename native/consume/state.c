@@ -260,17 +260,18 @@ static void sweep_key(uint8_t key[8], const group_t *group) {
     store_be32(key + 4, SWEEP_ID);
 }
 
-bool sweep_read(group_t *group, uint64_t *from, uint64_t *upto) {
+status_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto) {
     uint8_t key[8];
     bytes_t value;
     sweep_key(key, group);
     status_t status =
         store_record_get(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value);
-    if (status != STATUS_OK || value.size != SWEEP_SIZE) return false;
+    if (status != STATUS_OK) return status;
+    if (value.size != SWEEP_SIZE) return STATUS_CORRUPT;
     *from = load_be64(value.at);
     *upto = load_be64(value.at + 8);
     group->sweep_stored = true;
-    return true;
+    return STATUS_OK;
 }
 
 void sweep_write(group_t *group) {

@@ -37,7 +37,7 @@
 #define SWEEP_ID UINT32_MAX
 #define SWEEP_SIZE 16
 
-bool sweep_read(group_t *group, uint64_t *from, uint64_t *upto);
+LEAF_MUST_USE status_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto);
 void sweep_write(group_t *group);
 void sweep_delete(group_t *group);
 

@@ -75,8 +75,10 @@ status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, co
         stored_message_t message;
         if (rows[i].stream_seq <= last || rows[i].stream_seq > state->delivered_stream) return STATUS_INVALID;
         last = rows[i].stream_seq;
-        if (store_read(consumer->stream, last, &message) != STATUS_OK) continue;
-        status_t status = import_row(consumer, &rows[i], now);
+        status_t status = store_read(consumer->stream, last, &message);
+        if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT) continue;
+        if (status != STATUS_OK) return status;
+        status = import_row(consumer, &rows[i], now);
         if (status != STATUS_OK) return status;
     }
     if (consumer->pending.count == 0) { /* no pending message holds the floor */
