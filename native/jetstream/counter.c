@@ -86,8 +86,13 @@ bytes_t counter_value(bytes_t payload) {
     return read_value_text(payload, &value) ? value : BYTES_NONE;
 }
 
-static bool last_counter(stream_t *stream, bytes_t subject, stored_message_t *last) {
-    return store_last_by_subject(stream->store, subject, UINT64_MAX, last) == STATUS_OK;
+/* What is added to a value that is not known would be a wrong sum: then nothing is added, and the publisher is refused.
+ * *there: NULL, or last. */
+static status_t last_counter(stream_t *stream, bytes_t subject, stored_message_t *last,
+                             const stored_message_t **there) {
+    status_t status = store_last_by_subject(stream->store, subject, UINT64_MAX, last);
+    *there = status == STATUS_OK ? last : NULL;
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
 /* As the reference says it: the counter stays below what a message may be. */
@@ -128,7 +133,11 @@ const refusal_t *counter_add(js_t *js, const stream_t *stream, const stored_mess
 
 const refusal_t *counter_apply(js_t *js, stream_t *stream, bytes_t subject, bytes_t increment, append_t *append) {
     stored_message_t last;
-    return counter_add(js, stream, last_counter(stream, subject, &last) ? &last : NULL, increment, append);
+    const stored_message_t *there;
+    if (last_counter(stream, subject, &last, &there) != STATUS_OK) {
+        return &refused_space;
+    }
+    return counter_add(js, stream, there, increment, append);
 }
 
 /* ---- what sources add -------------------------------------------------------------------------------------------- */
@@ -250,7 +259,7 @@ static bool drop_counted(bytes_t name) {
            || bytes_equal(name, BYTES_LITERAL("Nats-Stream-Source"));
 }
 
-bool counter_source(js_t *js, stream_t *stream, append_t *append) {
+status_t counter_source(js_t *js, stream_t *stream, append_t *append) {
     bytes_t increment;
     bytes_t value;
     bytes_t source;
@@ -264,12 +273,16 @@ bool counter_source(js_t *js, stream_t *stream, append_t *append) {
         || !read_value_text(append->payload, &value)
         || !headers_find(append->header, BYTES_LITERAL("Nats-Stream-Source"), &source)
         || !read_origin(source, &origin, &subject)) {
-        return false;
+        return STATUS_INVALID;
     }
     value = integer_parse(value, &number) ? value : BYTES_LITERAL("0");
-    bool there = last_counter(stream, append->subject, &last);
-    if (!count_source(&js->counted, there ? &last : NULL, origin, text_bytes(&subject), value, &parts)) {
-        return false;
+    const stored_message_t *there;
+    status_t status = last_counter(stream, append->subject, &last, &there);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (!count_source(&js->counted, there, origin, text_bytes(&subject), value, &parts)) {
+        return STATUS_INVALID;
     }
     buffer_t *header = &js->sourced;
     header->size = 0;
@@ -277,9 +290,10 @@ bool counter_source(js_t *js, stream_t *stream, append_t *append) {
         || headers_append(header, 0, BYTES_LITERAL("Nats-Incr"), parts.difference) != STATUS_OK
         || headers_append(header, 0, BYTES_LITERAL("Nats-Stream-Source"), source) != STATUS_OK
         || headers_append(header, 0, SOURCES, parts.sources) != STATUS_OK) {
-        return false;
+        return STATUS_INVALID;
     }
     append->header = bytes_of(header->at, (uint32_t)header->size);
     append->payload = parts.payload;
-    return !is_too_large(js, stream, (uint64_t)append->header.size + append->payload.size);
+    bool fits = !is_too_large(js, stream, (uint64_t)append->header.size + append->payload.size);
+    return fits ? STATUS_OK : STATUS_INVALID;
 }

@@ -26,6 +26,6 @@ bytes_t counter_value(bytes_t payload);
 /* A source's message, `append`: what it adds is what its counter has more than it had when this source's last message
  * came, which Nats-Counter-Sources tells of each. Changes header and payload, which are then in js->counted and
  * js->sourced. append->subject: as it is stored. false: it is no counter, or too large. */
-bool counter_source(js_t *js, stream_t *stream, append_t *append);
+LEAF_MUST_USE status_t counter_source(js_t *js, stream_t *stream, append_t *append);
 
 #endif

@@ -181,7 +181,8 @@ static bool step_single(direct_t *direct) {
     }
     bool crowded = direct_crowded(direct);
     bool answered = status == STATUS_OK && !crowded && answer_message(direct, &message, NULL);
-    return direct_is_over(direct, answered ? NULL : crowded ? DIRECT_BUSY : "404 Message Not Found");
+    bool busy = crowded || status_unknown(status); /* "not found" is only what is known not to be there */
+    return direct_is_over(direct, answered ? NULL : busy ? DIRECT_BUSY : "404 Message Not Found");
 }
 
 static uint64_t bytes_bound(const direct_t *direct) {
@@ -202,7 +203,8 @@ static bool step_first(direct_t *direct) {
     filters_t filters = {.patterns = &direct->asked.next_by, .count = direct->asked.next_by.size != 0 ? 1 : 0};
     direct->tally = status == STATUS_OK ? store_tally_open(direct->stream->store, filters, message.seq) : NULL;
     if (direct->tally == NULL) {
-        return direct_is_over(direct, "404 Message Not Found");
+        bool busy = status == STATUS_OK || status_unknown(status);
+        return direct_is_over(direct, busy ? DIRECT_BUSY : "404 Message Not Found");
     }
     direct->stage = DIRECT_COUNT;
     return false;
@@ -401,7 +403,13 @@ static bool step_send_multi(direct_t *direct) {
         uint64_t seq = all->found.seqs[all->next++];
         stored_message_t message;
         direct->pending--;
-        if (store_read(direct->stream->store, seq, &message) != STATUS_OK) {
+        status_t status = store_read(direct->stream->store, seq, &message);
+        if (status_unknown(status)) { /* the next step tries it again */
+            all->next--;
+            direct->pending++;
+            return false;
+        }
+        if (status != STATUS_OK) {
             continue;
         }
         direct->bytes += size_of(&message);

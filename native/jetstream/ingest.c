@@ -309,10 +309,12 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
         ingest_fail(js, ingest, INGEST_REFUSED, status);
         return;
     }
-    if ((ingest->stream->config.flags & STREAM_COUNTER) != 0 && !ingest->mirror && append.subject.size != 0
-        && !counter_source(js, ingest->stream, &append)) {
-        ingest_fail(js, ingest, INGEST_REFUSED, STATUS_INVALID);
-        return;
+    if ((ingest->stream->config.flags & STREAM_COUNTER) != 0 && !ingest->mirror && append.subject.size != 0) {
+        status = counter_source(js, ingest->stream, &append);
+        if (status != STATUS_OK) {
+            ingest_fail(js, ingest, INGEST_REFUSED, status);
+            return;
+        }
     }
     bool orders = headers_has_prefix(message->header, BYTES_LITERAL("Nats-"));
     if (orders) {
@@ -407,7 +409,8 @@ void ingest_free_all(js_t *js) {
     }
 }
 
-static uint64_t stored_progress(js_t *js, const stream_t *stream, bytes_t key) {
+/* Without it everything would be taken once more: a source whose progress is not known does not begin. */
+static status_t stored_progress(js_t *js, const stream_t *stream, bytes_t key, uint64_t *seq) {
     uint8_t full[INGEST_KEY_MAX + 4];
     bytes_t value;
     store_be32(full, stream->id);
@@ -416,7 +419,8 @@ static uint64_t stored_progress(js_t *js, const stream_t *stream, bytes_t key) {
     }
     status_t status =
         store_record_get(js->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size), &value);
-    return status == STATUS_OK && value.size >= 8 ? load_be64(value.at) : 0;
+    *seq = status == STATUS_OK && value.size >= 8 ? load_be64(value.at) : 0;
+    return status_unknown(status) ? status : STATUS_OK;
 }
 
 /* The header's constant parts, put together once. parts: name, filter, destination, identity, key. */
@@ -500,16 +504,19 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     ingest->running = true;
     ingest->silence_ns = config.silence_ns;
     ingest->started_ns = js->now->mono_ns;
-    uint64_t stored;
+    uint64_t stored = 0;
+    status_t status = STATUS_OK;
     if (ingest->mirror) {
         stream_state_t state;
         store_stream_state(stream->store, &state);
         stored = state.last_seq;
     } else {
-        stored = stored_progress(js, stream, ingest->key);
+        status = stored_progress(js, stream, ingest->key, &stored);
     }
     ingest->last_seq = stored > config.last_sequence ? stored : config.last_sequence;
-    status_t status = ingest_transforms(ingest, &strings);
+    if (status == STATUS_OK) {
+        status = ingest_transforms(ingest, &strings);
+    }
     if (status == STATUS_OK) {
         status = js->host->listen(js->plane, stream->account, JS_INGEST, deliver, ingest, &ingest->sink);
     }

@@ -129,8 +129,11 @@ static const refusal_t *check_end(const stream_t *stream, bytes_t subject, bytes
         return &refused_off;
     }
     /* A schedule that no longer exists has ended already. */
-    if (store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last) == STATUS_OK
-        && schedule_field(last.header, NAME("Schedule")).size == 0) {
+    status_t status = store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last);
+    if (status_unknown(status)) {
+        return &refused_space;
+    }
+    if (status == STATUS_OK && schedule_field(last.header, NAME("Schedule")).size == 0) {
         return &refused_scheduler;
     }
     *ends = scheduler;
@@ -187,11 +190,14 @@ status_t js_schedule_resume(js_t *js, stream_t *stream, bytes_t header) {
     bytes_t scheduler = schedule_field(header, NAME("Scheduler"));
     int64_t next_ts;
     stored_message_t last;
-    if (scheduler.size == 0 || !time_parse(schedule_field(header, NAME("Schedule-Next")), &next_ts)
-        || store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last) != STATUS_OK) {
+    if (scheduler.size == 0 || !time_parse(schedule_field(header, NAME("Schedule-Next")), &next_ts)) {
         return STATUS_OK;
     }
-    status_t status = store_schedule_again(stream->store, last.seq, next_ts, *js->now);
+    status_t status = store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last);
+    if (status != STATUS_OK) {
+        return status_unknown(status) ? status : STATUS_OK;
+    }
+    status = store_schedule_again(stream->store, last.seq, next_ts, *js->now);
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
@@ -264,13 +270,15 @@ static status_t firing_headers(firing_t *firing, bytes_t original, bytes_t *head
     return status;
 }
 
-/* A later message on the subject ends a schedule, unless a schedule made it. */
-static bool in_force(const firing_t *firing, bytes_t subject) {
+/* A later message on the subject ends a schedule, unless a schedule made it. STATUS_NOT_FOUND: it is not in force. */
+static status_t in_force(const firing_t *firing, bytes_t subject) {
     stored_message_t last;
-    if (store_last_by_subject(firing->stream->store, subject, UINT64_MAX, &last) != STATUS_OK) {
-        return false;
+    status_t status = store_last_by_subject(firing->stream->store, subject, UINT64_MAX, &last);
+    if (status != STATUS_OK) {
+        return status;
     }
-    return last.seq == firing->seq || schedule_field(last.header, NAME("Scheduler")).size != 0;
+    bool goes_on = last.seq == firing->seq || schedule_field(last.header, NAME("Scheduler")).size != 0;
+    return goes_on ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
 /* Room for all copies at once, so that no slice into it moves. */
@@ -278,8 +286,12 @@ static status_t firing_gather(firing_t *firing, stored_message_t *schedule, mess
     stored_message_t source = *schedule;
     bytes_t from = schedule_field(schedule->header, NAME("Schedule-Source"));
     uint8_t *unused;
-    if (from.size != 0 && store_last_by_subject(firing->stream->store, from, UINT64_MAX, &source) != STATUS_OK) {
-        source = *schedule; /* nothing there yet: its own content */
+    if (from.size != 0) {
+        status_t found = store_last_by_subject(firing->stream->store, from, UINT64_MAX, &source);
+        if (status_unknown(found)) {
+            return found;
+        }
+        source = found == STATUS_OK ? source : *schedule; /* nothing there yet: its own content */
     }
     uint64_t size = 2 * ((uint64_t)schedule->subject.size + schedule->header.size + source.header.size)
                     + source.payload.size + 1024;
@@ -298,7 +310,7 @@ static status_t firing_gather(firing_t *firing, stored_message_t *schedule, mess
     return status;
 }
 
-/* false: no room now. */
+/* false: no room now, or what it is made of is not known. */
 static bool firing_run(firing_t *firing, stored_message_t *schedule) {
     message_t message = {0};
     taken_t taken;
@@ -338,10 +350,13 @@ bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_
     if (firing.stream->config.retention == 1 && now.mono_ns < firing.stream->quiet_until_ns) {
         return false;
     }
-    bool over = (firing.stream->config.flags & STREAM_SEALED) != 0 || store_read(stored, seq, &schedule) != STATUS_OK
-                || !in_force(&firing, schedule.subject);
-    if (over) {
-        return true;
+    bool sealed = (firing.stream->config.flags & STREAM_SEALED) != 0;
+    status_t status = sealed ? STATUS_NOT_FOUND : store_read(stored, seq, &schedule);
+    if (status == STATUS_OK) {
+        status = in_force(&firing, schedule.subject);
+    }
+    if (status != STATUS_OK) {
+        return !status_unknown(status);
     }
     const refusal_t *refusal = next_time(schedule.header, due_ts, now.wall_ns, &zone, &firing.next_ts, &firing.repeats);
     bool done = true;
