@@ -1,5 +1,4 @@
-/* direct.c: direct gets: $JS.API.DIRECT.GET.<stream>[.<subject>], answered with raw messages and header-only
- * statuses.
+/* direct.c: direct gets: $JS.API.DIRECT.GET.<stream>[.<subject>], answered with raw messages and bare statuses.
  *
  *     single      seq | last_by_subj | next_by_subj[+seq] | start_time, or the subject behind the stream's name
  *     batch       up to `batch` messages from seq | start_time, next_by_subj as filter; ends with 204 EOB
@@ -41,6 +40,7 @@
 #define NAMES_BYTES_MAX (64u << 20)
 #define MULTI_LITERALS 512u /* subjects without wildcards, in one step */
 #define DIRECT_BUSY "503 Insufficient Resources"
+#define DIRECT_NONE "404 Message Not Found" /* which is known not to be there */
 typedef enum direct_stage {
     DIRECT_SINGLE = 0,
     DIRECT_FIRST, /* a batch's first message */
@@ -181,17 +181,12 @@ static bool step_single(direct_t *direct) {
     }
     bool crowded = direct_crowded(direct);
     bool answered = status == STATUS_OK && !crowded && answer_message(direct, &message, NULL);
-    bool busy = crowded || status_unknown(status); /* "not found" is only what is known not to be there */
-    return direct_is_over(direct, answered ? NULL : busy ? DIRECT_BUSY : "404 Message Not Found");
+    return direct_is_over(direct, answered ? NULL : crowded || status_unknown(status) ? DIRECT_BUSY : DIRECT_NONE);
 }
 
 static uint64_t bytes_bound(const direct_t *direct) {
     uint64_t most = direct->js->limits->max_pending / 2;
     return direct->asked.max_bytes != 0 && direct->asked.max_bytes < most ? direct->asked.max_bytes : most;
-}
-
-static uint64_t size_of(const stored_message_t *message) {
-    return (uint64_t)message->subject.size + message->header.size + message->payload.size;
 }
 
 static bool step_first(direct_t *direct) {
@@ -203,8 +198,7 @@ static bool step_first(direct_t *direct) {
     filters_t filters = {.patterns = &direct->asked.next_by, .count = direct->asked.next_by.size != 0 ? 1 : 0};
     direct->tally = status == STATUS_OK ? store_tally_open(direct->stream->store, filters, message.seq) : NULL;
     if (direct->tally == NULL) {
-        bool busy = status == STATUS_OK || status_unknown(status);
-        return direct_is_over(direct, busy ? DIRECT_BUSY : "404 Message Not Found");
+        return direct_is_over(direct, status == STATUS_OK || status_unknown(status) ? DIRECT_BUSY : DIRECT_NONE);
     }
     direct->stage = DIRECT_COUNT;
     return false;
@@ -242,7 +236,7 @@ static bool step_send(direct_t *direct) {
         }
         uint64_t seq = message.seq;
         direct->pending -= direct->pending != 0 && !direct->asked.no_header; /* likewise: the end tells of all then */
-        direct->bytes += size_of(&message);
+        direct->bytes += stored_size(&message);
         batch_place_t place = {direct->pending, direct->last_seq};
         if (!answer_message(direct, &message, &place)) {
             return end_batch(direct);
@@ -400,24 +394,22 @@ static bool step_send_multi(direct_t *direct) {
             || (direct->asked.batch > 0 && all->next - all->first == direct->asked.batch)) {
             return end_batch(direct);
         }
-        uint64_t seq = all->found.seqs[all->next++];
         stored_message_t message;
-        direct->pending--;
-        status_t status = store_read(direct->stream->store, seq, &message);
-        if (status_unknown(status)) { /* the next step tries it again */
-            all->next--;
-            direct->pending++;
-            return false;
+        status_t status = store_read(direct->stream->store, all->found.seqs[all->next], &message);
+        if (status_unknown(status)) {
+            return false; /* the next step tries it again */
         }
+        all->next++;
+        direct->pending--;
         if (status != STATUS_OK) {
             continue;
         }
-        direct->bytes += size_of(&message);
+        direct->bytes += stored_size(&message);
         batch_place_t place = {direct->pending, direct->last_seq};
         if (!answer_message(direct, &message, &place)) {
             return end_batch(direct);
         }
-        direct->last_seq = seq;
+        direct->last_seq = message.seq;
     }
     return false;
 }

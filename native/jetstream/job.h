@@ -63,4 +63,8 @@ typedef struct search {
 LEAF_MUST_USE status_t search_step(const stream_t *stream, search_t *search, stored_message_t *out);
 void search_end(search_t *search);
 
+static inline uint64_t stored_size(const stored_message_t *message) {
+    return (uint64_t)message->subject.size + message->header.size + message->payload.size;
+}
+
 #endif
