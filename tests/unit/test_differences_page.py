@@ -218,6 +218,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "streams, consumers, kv and objects": ("interop/test_declared.py::test_the_plan_is_shown_beforehand",),
     "A configuration has at most 16 MiB": (
         "unit/config/test_language.py::test_includes_that_multiply",
+        "hostile/test_named_files.py::test_a_configuration_that_comes_to_too_much_is_refused",
+        "hostile/test_named_files.py::test_a_pipe_that_a_configuration_names_is_refused",
         "unit/config/test_credentials.py::test_a_credential_is_taken_as_it_is",
     ),
     "connz and subsz list at most": ("interop/test_report_options.py::test_the_same_connections_are_listed",),

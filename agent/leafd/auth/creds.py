@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from leafd.auth.nkeys import decode, sign
 from leafd.errors import ConfigError
+from leafd.files import read_file
 
 _FILE_MAX: Final = 256 << 10
 _SECTION: Final = re.compile(r"-{3,}BEGIN ([^-\n]+)-{3,}\s*([\w.+/=-]+)\s*-{3,}END [^-\n]+-{3,}")
@@ -35,8 +35,7 @@ def signer_from_credentials(path: str) -> Callable[[str], dict[str, str]]:
 def _read_credentials(path: str) -> tuple[str, str]:
     """The JWT and the seed of a .creds file. Raises ConfigError."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(_FILE_MAX)
+        text = read_file(path, _FILE_MAX).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"credentials file {path} cannot be read: {error}") from error
     parts = {name.strip(): value for name, value in _SECTION.findall(text)}
@@ -53,7 +52,7 @@ def signer_from_seed(text: str) -> Callable[[str], dict[str, str]]:
     seed = text.strip()
     if not seed.startswith("S") or "/" in seed:
         try:
-            words = re.findall(r"\bS[A-Z2-7]{57}\b", Path(text).read_text(encoding="utf-8"))
+            words = re.findall(r"\bS[A-Z2-7]{57}\b", read_file(text, _FILE_MAX).decode())
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"nkey {text!r} is neither a seed nor a readable file: {error}") from error
         if not words:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import time
-from pathlib import Path
 from typing import Final
 
 from leafd.auth.jwt import TOKEN_MAX, JwtError, read
@@ -19,6 +18,7 @@ from leafd.auth.jwt_rules import problem
 from leafd.auth.nkeys import PREFIX_OPERATOR, is_public_key
 from leafd.auth.trust import Denied, TrustedAccount, check_times, trusted_account
 from leafd.errors import ConfigError
+from leafd.files import read_file
 from leafd.records import dataclass
 
 _TOKEN: Final = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+")
@@ -66,10 +66,10 @@ def _token(text: str) -> str:
     if text.startswith("eyJ"):
         return text
     try:
-        path = Path(text)
-        if path.stat().st_size > 2 * TOKEN_MAX:
+        data = read_file(text, 2 * TOKEN_MAX + 1)
+        if len(data) > 2 * TOKEN_MAX:
             raise ConfigError(f"operator: {text} is too large for a JWT")
-        found = _TOKEN.search(path.read_text(encoding="utf-8"))
+        found = _TOKEN.search(data.decode())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"operator: {text} cannot be read ({reason}): name the file of the operator's JWT") from error

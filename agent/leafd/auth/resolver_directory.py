@@ -20,6 +20,7 @@ from leafd.auth.jwt_claims import AccountClaims
 from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
 from leafd.auth.resolver import DIGEST_SIZE, ResolverError
 from leafd.config.schema.operator import LIMIT_DEFAULT
+from leafd.files import read_file
 from leafd.records import dataclass
 
 _SUFFIX: Final = ".jwt"
@@ -79,8 +80,7 @@ class Directory:
 
     def _read(self, name: str) -> str:
         try:
-            with self._file(name).open("rb") as file:
-                raw = file.read(TOKEN_MAX + 1)
+            raw = read_file(self._file(name), TOKEN_MAX + 1)
         except FileNotFoundError:
             return ""
         except OSError as error:
@@ -121,7 +121,7 @@ class Directory:
     def _write(self, file: Path, token: str) -> None:
         temporary = file.with_name(f".{file.name}.new")
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
             with open(handle, "wb") as writer:
                 writer.write(token.encode("ascii"))
                 writer.flush()

@@ -44,6 +44,7 @@ from leafd.cli.store import (
     missing,
     sync_directory,
 )
+from leafd.files import open_file, read_file
 from leafd.native_store import Look
 from leafd.records import dataclass
 
@@ -132,7 +133,7 @@ def _copied(place: Place, look: Look, made: Path, progress: Progress) -> list[di
             _put(written, journal)
         files.append(_row(JOURNAL, len(journal), hashlib.sha256(journal)))
     facts = look.facts
-    with (place.directory / LMDB).open("rb") as read, _new(made / LMDB) as written:
+    with open_file(place.directory / LMDB) as read, _new(made / LMDB) as written:
         total = min(facts.pages * facts.page_size, os.fstat(read.fileno()).st_size)
         digest, first = hashlib.sha256(), look.first_pages()
         digest.update(first)
@@ -151,7 +152,8 @@ def _copied(place: Place, look: Look, made: Path, progress: Progress) -> list[di
     if place.jwt is not None and place.jwt.is_dir():
         (made / JWT).mkdir(mode=0o700)
         for path in sorted(one for one in place.jwt.iterdir() if one.is_file() and ".jwt" in one.suffixes):
-            text = path.read_bytes()
+            with open_file(path) as read_jwt:
+                text = read_jwt.read()
             with _new(made / JWT / path.name) as written:
                 written.write(text)
             files.append(_row(f"{JWT}/{path.name}", len(text), hashlib.sha256(text)))
@@ -170,7 +172,7 @@ def _journal(directory: Path, look: Look) -> bytes | None:
     that is not looks like a write that power cut short, and never like damage. The checkpoint's own place is read last,
     and what is written over first: while the next lap has not come there, it has not come to what lies behind."""
     try:
-        with (directory / JOURNAL).open("rb") as read:
+        with open_file(directory / JOURNAL) as read:
             for _ in range(_TRIES):
                 whole = _against_the_order(read, look.facts.position)
                 if not _overwritten(whole, look.facts.position):
@@ -255,8 +257,7 @@ def manifest_of(source: Path) -> dict[str, Any]:
     of ours has."""
     path = source / MANIFEST
     try:
-        with path.open("rb") as read:
-            found = json.loads(read.read(_MANIFEST_MAX))
+        found = json.loads(read_file(path, _MANIFEST_MAX))
     except FileNotFoundError as error:
         raise StoreError(f"{path} is not there: this is no backup, or one that did not come to its end") from error
     except OSError as error:
@@ -348,7 +349,7 @@ def _take(source: Path, to: Path, row: Mapping[str, Any], progress: Callable[[in
     """Copies a file that has to be what the manifest says; how much it is. Raises StoreError, OSError."""
     digest, done = hashlib.sha256(), 0
     try:
-        read = source.open("rb")
+        read = open_file(source)
     except OSError as error:
         raise StoreError(f"{source}: {error.strerror}: the backup is not whole, and nothing was restored") from error
     with read, _new(to) as written:

@@ -79,7 +79,7 @@ def write(made: Made, *, overwrite: bool) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(f".{path.name}.new")
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
             with open(descriptor, "w", encoding="utf-8") as file:
                 if mode == SECRET and group is not None:
                     os.fchown(descriptor, -1, group)

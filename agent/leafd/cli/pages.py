@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from leafd import cli
 from leafd.errors import ConfigError, LeafdError
+from leafd.files import check_file
 from leafd.records import dataclass
 
 CONFIGURATION: Final = Path(cli.CONFIGURATION)
@@ -74,6 +75,8 @@ class Monitor:
         import ssl
 
         try:
+            if self.authority is not None:
+                check_file(self.authority)  # OpenSSL would wait for a pipe
             context = ssl.create_default_context(cafile=self.authority)
         except (OSError, ssl.SSLError) as error:
             raise LeafdError(f"{self.authority}: {_reason(error)}") from error

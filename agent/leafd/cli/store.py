@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from leafd.errors import LeafdError
+from leafd.files import check_file, open_file
 from leafd.native import abi
 from leafd.native_packing import StoreKeys
 from leafd.native_store import Audit, Facts, Look, StreamState, Watch, settle, stream_state
@@ -93,8 +94,13 @@ def locked(directory: Path) -> Iterator[str]:
         raise StoreError(f"{directory}: there is no such directory: is this the store_dir?")
     if not (directory / LMDB).exists() and not (directory / JOURNAL).exists():
         raise StoreError(f"{directory}: there is no store: neither {LMDB} nor {JOURNAL}")
+    for name in (LMDB, JOURNAL, LOCK):  # C opens the first two
+        try:
+            check_file(directory / name)
+        except OSError as error:
+            raise StoreError(f"{directory / name}: {error.strerror}: this is no store") from error
     try:
-        handle = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(directory / LOCK, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         yield ""  # a copy that nobody has opened yet
         return
@@ -275,7 +281,7 @@ def _rehearsed(place: Place, look: Look, facts: Facts) -> Sequence[str]:
 def copy_journal(source: Path, target: Path) -> None:
     """The file as it is, if there is one; with holes where it has zeros. Raises OSError."""
     try:
-        with (source / JOURNAL).open("rb") as read, (target / JOURNAL).open("wb") as written:
+        with open_file(source / JOURNAL) as read, (target / JOURNAL).open("wb") as written:
             os.fchmod(written.fileno(), 0o600)
             size = 0
             while piece := read.read(1 << 20):

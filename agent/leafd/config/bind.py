@@ -132,6 +132,9 @@ def inner_models(annotation: object) -> tuple[type[Section] | None, str]:
     return None, ""
 
 
+ERRORS_MAX: Final = 100
+
+
 class _Binder:
     """Walks tree and models side by side; collects errors so that all of them are told at once."""
 
@@ -140,6 +143,14 @@ class _Binder:
         self.warnings = warnings
         self.places: dict[tuple[str | int, ...], Where] = {}
         self.constants: set[tuple[str | int, ...]] = set()
+
+    def _wrong(self, text: str) -> None:
+        """Each mistake is told, but of a file that is none not thousands."""
+        self.errors.append(text)
+        if len(self.errors) == ERRORS_MAX:
+            raise ConfigError(
+                "\n".join([*self.errors, f"{ERRORS_MAX} mistakes, and perhaps more: is it the right file?"])
+            )
 
     def section(self, model: type[Section], members: dict[str, Node], path: tuple[str | int, ...]) -> dict[str, Any]:
         known, annotations = model.spellings, hints(model)
@@ -168,14 +179,14 @@ class _Binder:
         hint = f": did you mean {near[0]!r}?" if near else ": remove it, or check the spelling"
         if "{" in key:
             hint = ": put a blank before the {"
-        self.errors.append(f"{node.where}: unknown field {key!r}{hint}")
+        self._wrong(f"{node.where}: unknown field {key!r}{hint}")
 
     def _support(self, key: str, node: Node, known: Option) -> None:
         nothing = (*known.harmless, "disabled", "off", {})
         if known.support == Support.FULL or node.value is False or any(node.value == one for one in nothing):
             return
         if known.support == Support.REFUSED:
-            self.errors.append(f"{node.where}: {key}: {known.why}")
+            self._wrong(f"{node.where}: {key}: {known.why}")
         elif known.support == Support.IGNORED:
             self.warnings.append(f"{node.where}: {key} is ignored: {known.why}")
 
@@ -213,7 +224,7 @@ class _Binder:
     def _element(self, model: type[Section], element: Node, path: tuple[str | int, ...], key: str) -> Any:
         self.places[path] = element.where
         if not isinstance(element.value, dict):
-            self.errors.append(f"{element.where}: {key}: a map in braces is expected here, not {kind(plain(element))}")
+            self._wrong(f"{element.where}: {key}: a map in braces is expected here, not {kind(plain(element))}")
             return {}
         return self.section(model, element.value, path)
 

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from leafd.files import read_file
+
 DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 _SERVICES: Final = Path("/run/credentials")
 TEXT_MAX: Final = 1 << 20
@@ -25,8 +27,7 @@ def credential_text(name: str, environment: Mapping[str, str]) -> str | None:
     path = _path(name, environment)
     if path is None:
         return None
-    with path.open("rb") as file:
-        return file.read(TEXT_MAX).rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+    return read_file(path, TEXT_MAX).rstrip(b"\r\n").decode("utf-8", "surrogateescape")
 
 
 def credential_file(value: object) -> object:

@@ -15,6 +15,7 @@ from typing import Final
 
 from leafd.certificates import Certificate, key_fits, name_text, pem_blocks, read_certificate
 from leafd.config.schema.section import Invalid, Path, Problem
+from leafd.files import read_file
 from leafd.records import dataclass
 
 SIZE_MAX: Final = 4 << 20
@@ -117,8 +118,7 @@ def read_material(pairs: Iterable[tuple[Path, str, Path, str]], ca: tuple[Path, 
 
 def _read(file: str) -> bytes:
     try:
-        with open(file, "rb") as opened:
-            data = opened.read(SIZE_MAX + 1)
+        data = read_file(file, SIZE_MAX + 1)
     except (OSError, ValueError) as error:
         raise ValueError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > SIZE_MAX:

@@ -20,6 +20,7 @@ from typing import Final
 from leafd.config.credentials import credential_text
 from leafd.config.lexer import NEW_LINES, SEPARATORS, Scanner, Variable, Where
 from leafd.errors import ConfigError
+from leafd.files import read_file
 from leafd.records import dataclass
 
 INCLUDE_DEPTH_MAX: Final = 32
@@ -27,6 +28,10 @@ FILES_MAX: Final = 1000
 NESTING_MAX: Final = 64
 SIZE_MAX: Final = 16 << 20
 """Bytes of all files together: in memory they are forty times as much while they are read."""
+VALUES_MAX: Final = 500_000
+"""Values of all files, each as often as a variable repeats it: to read and judge so many takes some seconds. An account
+with a user has six, so this is room for 80,000."""
+WARNINGS_MAX: Final = 1000
 
 
 Value = str | int | float | bool | datetime | list["Node"] | dict[str, "Node"]
@@ -40,6 +45,8 @@ class Node:
     where: Where
     key: str = ""
     used_as_variable: bool = False
+    values: int = 1
+    """How many there are in it, with itself."""
 
 
 @dataclass(slots=True)
@@ -49,6 +56,7 @@ class Document:
     root: dict[str, Node]
     files: list[str] = field(default_factory=list)
     size: int = 0
+    values: int = 0
     warnings: list[str] = field(default_factory=list)
 
 
@@ -83,8 +91,7 @@ def _parse_path(path: Path, shown: str, document: Document, env: Mapping[str, st
     if len(document.files) == FILES_MAX:
         raise ConfigError(f"{shown}: more than {FILES_MAX} files are included: does one include another many times?")
     try:
-        with path.open("rb") as file:
-            data = file.read(SIZE_MAX + 1)  # not what stat() says: a device has no size
+        data = read_file(path, SIZE_MAX + 1)
     except OSError as error:
         raise ConfigError(f"{shown}: cannot be read ({error.strerror}): check the name and its permissions") from error
     document.size += len(data)
@@ -195,7 +202,7 @@ class _Parser:
 
     def _put(self, members: dict[str, Node], key: str, node: Node) -> None:
         before = members.get(key)
-        if before is not None and before is not node:
+        if before is not None and before is not node and len(self.document.warnings) < WARNINGS_MAX:
             self.document.warnings.append(f"{node.where}: {key} was set before at {before.where}; the later one holds")
         members[key] = node
 
@@ -225,15 +232,27 @@ class _Parser:
         if char == "{":
             here = scan.where()
             scan.take()
-            return Node(self._map(here), where)
+            members = self._map(here)
+            return Node(members, where, values=self._counted(1, where) + sum(one.values for one in members.values()))
         if char == "[":
             here = scan.where()
             scan.take()
-            return Node(self._array(here), where)
+            elements = self._array(here)
+            return Node(elements, where, values=self._counted(1, where) + sum(one.values for one in elements))
         scalar = scan.read_scalar()
         if isinstance(scalar, Variable):
-            return Node(self._look_up(scalar.name, where), where)
-        return Node(scalar, where)
+            value, values = self._look_up(scalar.name, where)
+            return Node(value, where, values=self._counted(values, where))
+        return Node(scalar, where, values=self._counted(1, where))
+
+    def _counted(self, values: int, where: Where) -> int:
+        self.document.values += values
+        if self.document.values > VALUES_MAX:
+            raise ConfigError(
+                f"{where}: with this the configuration has more than {VALUES_MAX:,} values, each counted as often as a "
+                "variable repeats it: is it the right file? Take out what is repeated"
+            )
+        return values
 
     def _array(self, opening: Where) -> list[Node]:
         scan = self.scan
@@ -278,23 +297,24 @@ class _Parser:
 
     # ---- variables and files
 
-    def _look_up(self, name: str, where: Where) -> Value:
+    def _look_up(self, name: str, where: Where) -> tuple[Value, int]:
+        """A variable's value, and how many there are in it."""
         for scope in reversed(self.scopes):
             node = scope.get(name)
             if node is not None:
                 node.used_as_variable = True
-                return node.value
+                return node.value, node.values
         if name in self.env_in_use:
             raise ConfigError(f"{where}: the environment variable {name} refers to itself: give it a plain value")
         text = self.env.get(name)
         if text is None:
-            return self._credential(name, where)
+            return self._credential(name, where), 1
         parser = _Parser(Scanner(f"pk={text}", f"${name}"), self.directory, self.document, self.env, self.depth)
         parser.env_in_use = self.env_in_use | {name}
         found = parser.parse().get("pk")
         if found is None:
             raise ConfigError(f"{where}: the environment variable {name} holds no value")
-        return found.value
+        return found.value, found.values
 
     def _credential(self, name: str, where: Where) -> str:
         """The text of a credential as it is: in a password nothing is a comment, a number or another variable."""

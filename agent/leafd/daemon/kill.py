@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from leafd.errors import LeafdError, UsageError
+from leafd.files import read_file
 
+_PID_MAX: Final = 64
 _SIGNALS: Final = {
     "stop": signal.SIGKILL,
     "quit": signal.SIGINT,
@@ -38,7 +40,7 @@ def _pid(target: str) -> int:
     if target.isdigit():
         return int(target)
     try:
-        text = Path(target).read_text(encoding="ascii").strip()
+        text = read_file(target, _PID_MAX).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise LeafdError(f"{target} is neither a process id nor a readable pid file: {error}") from error
     if not text.isdigit():

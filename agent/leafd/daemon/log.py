@@ -24,6 +24,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from leafd.errors import StartError
+from leafd.files import open_end
 from leafd.quoting import printable, quoted
 from leafd.records import dataclass
 
@@ -112,7 +113,7 @@ class Log:
         if not path:
             return
         try:
-            stream = open(path, "a", encoding="utf-8", errors="replace", buffering=1)  # noqa: SIM115
+            stream = open(open_end(path), "a", encoding="utf-8", errors="replace", buffering=1)  # noqa: SIM115
         except OSError as error:
             raise StartError(f"log file {path} cannot be written ({error.strerror}): check log_file") from error
         self._leave_file()

@@ -16,6 +16,7 @@ from leafd.config.schema.server import ServerConfig
 from leafd.daemon.descriptors import connections_for
 from leafd.daemon.memory import machine_bytes, memory_limit
 from leafd.errors import StartError
+from leafd.files import check_file, read_file
 from leafd.native_codes import Cipher
 from leafd.native_packing import StoreKeys
 from leafd.native_types import Limits, PlaneError, Status
@@ -43,12 +44,14 @@ def make_directory(path: Path) -> None:
         probe = path / f".writable-{os.getpid()}"
         probe.touch()
         probe.unlink()
+        for name in ("data.mdb", "journal", "lock"):
+            check_file(path / name)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT) and path.is_dir():
             return  # a full disk is no reason not to start: the store refuses publishers until there is room
         reason = error.strerror or str(error)
         raise StartError(
-            f"store directory {path} cannot be written ({reason}): change store_dir or its permissions"
+            f"store directory {error.filename or path} cannot be used ({reason}): change store_dir or its permissions"
         ) from error
 
 
@@ -161,17 +164,22 @@ def store_keys(server: ServerConfig) -> StoreKeys | None:
     return StoreKeys(_key(jetstream.key, jetstream.key_file), cipher, _key(jetstream.prev_key, jetstream.prev_key_file))
 
 
+KEY_MAX: Final = 64 << 10
+
+
 def _key(text: str, file: str) -> bytes:
     """The key itself, or what a file says."""
     if not file:
         return text.encode("utf-8", "surrogateescape")
     path = Path(file)
     try:
-        key = path.read_bytes().rstrip(b"\r\n")
+        key = read_file(path, KEY_MAX + 1).rstrip(b"\r\n")
     except OSError as error:
         raise StartError(f"the store's key cannot be read from {path}: {error.strerror or error}") from error
     if not key:
         raise StartError(f"the store's key in {path} is empty")
+    if len(key) > KEY_MAX:
+        raise StartError(f"the store's key in {path} has more than {KEY_MAX} bytes: is it the right file?")
     return key
 
 
