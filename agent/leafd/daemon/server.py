@@ -35,6 +35,7 @@ from leafd.daemon.listeners import Sockets, address_of, reachable
 from leafd.daemon.log import Log, traced, traced_message
 from leafd.daemon.store import (
     MemoryDirectory,
+    check_members,
     explain,
     make_directory,
     plane_limits,
@@ -146,6 +147,7 @@ class Server:
             keys = store_keys(self.config)
             self.store, temporary = store_directory(self.config)
             make_directory(self.store)
+            check_members(self.store)
             self._memory = MemoryDirectory()
         self.limits = plane_limits(self.config, self.store)
         if text := memory.warning(self.limits):

@@ -44,15 +44,22 @@ def make_directory(path: Path) -> None:
         probe = path / f".writable-{os.getpid()}"
         probe.touch()
         probe.unlink()
-        for name in ("data.mdb", "journal", "lock"):
-            check_file(path / name)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT) and path.is_dir():
             return  # a full disk is no reason not to start: the store refuses publishers until there is room
         reason = error.strerror or str(error)
         raise StartError(
-            f"store directory {error.filename or path} cannot be used ({reason}): change store_dir or its permissions"
+            f"store directory {path} cannot be written ({reason}): change store_dir or its permissions"
         ) from error
+
+
+def check_members(directory: Path) -> None:
+    """What C opens by itself has to be files."""
+    for name in ("data.mdb", "journal", "lock"):
+        try:
+            check_file(directory / name)
+        except OSError as error:
+            raise StartError(f"{directory / name}: {error.strerror}: is {directory} the right store_dir?") from error
 
 
 class MemoryDirectory:

@@ -150,5 +150,5 @@ def test_includes_that_multiply(tmp_path: Path) -> None:
 
 def test_file_without_end() -> None:
     """A device that gives bytes for ever is not read for ever."""
-    with pytest.raises(ConfigError, match="larger than 16 MiB"):
+    with pytest.raises(ConfigError, match="it is a device and no file"):
         parse_file(Path("/dev/zero"), {})
