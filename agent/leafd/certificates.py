@@ -36,6 +36,12 @@ _ALTERNATIVE_NAMES: Final = "2.5.29.17"
 _RSA: Final = "1.2.840.113549.1.1.1"
 _ED25519: Final = "1.3.101.112"
 _DOMAIN_COMPONENT: Final = "0.9.2342.19200300.100.1.25"
+_WEAK_DIGESTS: Final = {
+    bytes.fromhex("06092a864886f70d010105"): "SHA-1",
+    bytes.fromhex("06092a864886f70d010104"): "MD5",
+    bytes.fromhex("06072a8648ce3d0401"): "SHA-1",
+}
+"""By the beginning of an AlgorithmIdentifier: RSA with either, ECDSA with SHA-1."""
 _PEM: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\s(.*?)-----END \1-----", re.DOTALL)
 # Types of a name that have a short form, in the order in which Go's library writes them from the last to the first.
 _SHORT: Final = {
@@ -67,6 +73,8 @@ class Certificate:
     not_after_s: int
     public_key: bytes
     """The DER of SubjectPublicKeyInfo, which pins are made of."""
+    weak_digest: str = ""
+    """With which it was signed, if OpenSSL takes that no more; of one that signed itself it does not count."""
 
 
 # ---- DER
@@ -196,7 +204,12 @@ def read_certificate(der: bytes) -> Certificate:
         not_before_s=times[0],
         not_after_s=times[1],
         public_key=fields[5][2],
+        weak_digest="" if fields[2][2] == fields[4][2] else _weak_digest(fields[1][1]),
     )
+
+
+def _weak_digest(algorithm: bytes) -> str:
+    return next((name for start, name in _WEAK_DIGESTS.items() if algorithm.startswith(start)), "")
 
 
 # ---- PEM files

@@ -13,6 +13,7 @@ import signal
 import socket
 import ssl
 import struct
+import subprocess
 import time
 import urllib.request
 import zlib
@@ -23,7 +24,7 @@ from typing import Any
 import pytest
 
 from tests import servers
-from tests.certificates import Authority, Issued
+from tests.certificates import Authority, Issued, openssl
 from tests.interop.test_websocket_told import Browser
 
 PATIENCE_S = 30.0
@@ -319,3 +320,33 @@ def http_head(server: servers.Server, path: str, name: str) -> tuple[int, str]:
             assert some, head
             head += some
     return int(head.split()[1]), head.partition(b"\r\n\r\n")[0].decode()
+
+
+def test_a_certificate_that_is_signed_with_sha_1_is_refused_in_one_line(tmp_path: Path) -> None:
+    """By the check and by the start, with what to do; nats-server starts with it."""
+    issued = sha_1_issued(tmp_path)
+    text = f'listen: 127.0.0.1:{{port}}\ntls {{ cert_file: "{issued.certificate}", key_file: "{issued.key}" }}\n'
+    with servers.running(servers.REFERENCE, text):
+        pass
+    file = tmp_path / "leafd.conf"
+    file.write_text(text.replace("{port}", "-1"))
+    for command in (["check", str(file)], ["-c", str(file)]):
+        call = [*servers.command(servers.LEAFD), *command]
+        done = subprocess.run(call, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        said = [line for line in (done.stdout + done.stderr).splitlines() if "SHA-1" in line]
+        assert done.returncode != 0
+        assert 1 == len(said)
+        assert f"{file}:2:7: cert_file: {issued.certificate}" in said[0]
+        assert "SHA-256" in said[0]
+
+
+def sha_1_issued(folder: Path) -> Issued:
+    """A certificate as old authorities signed them."""
+    paths = {name: str(folder / name) for name in ("ca.pem", "ca.key", "old.csr", "old.pem", "old.key")}
+    ca, ca_key, request, certificate, key = paths.values()
+    made = ["-newkey", "rsa:2048", "-nodes"]
+    openssl("req", "-x509", *made, "-keyout", ca_key, "-out", ca, "-subj", "/CN=old authority", "-days", "100")
+    openssl("req", *made, "-keyout", key, "-out", request, "-subj", "/CN=localhost")
+    signed = ["-in", request, "-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-sha1", "-days", "90"]
+    openssl("x509", "-req", *signed, "-out", certificate)
+    return Issued(Path(certificate), Path(key))

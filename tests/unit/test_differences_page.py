@@ -172,6 +172,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A remote of whose TLS the configuration": (f"{NAMED}test_a_remote_trusts_whom_the_machine_trusts",),
     "A CONNECT that has come twice": ("interop/test_known_logins.py::test_reports_know_each_login_at_once",),
     "The private key of a certificate": ("interop/test_secrets.py::test_a_core_dump_has_no_key",),
+    "A server's certificate, or one of its chain": (
+        f"{NAMED}test_a_certificate_that_is_signed_with_sha_1_is_refused_in_one_line",
+    ),
     "A certificate that has expired": (
         "unit/config/test_tls.py::test_who_expires_within_30_days_is_named",
         "unit/test_daemon_parts.py::test_expiring_certificates_are_named_once_a_day",

@@ -96,6 +96,7 @@ def read_material(pairs: Iterable[tuple[Path, str, Path, str]], ca: tuple[Path, 
     for certificate_path, certificate_file, key_path, key_file in pairs:
         try:
             chain, certificate = _certificates(certificate_file)
+            _judge_digests(chain)
         except ValueError as error:
             problems.append(Problem(certificate_path, f"{certificate_file} {error}"))
             continue
@@ -136,6 +137,17 @@ def _certificates(file: str) -> tuple[bytes, Certificate]:
     if first is None:
         raise ValueError(_NO_CERTIFICATE)
     return data, first
+
+
+def _judge_digests(chain: bytes) -> None:
+    """OpenSSL shows nobody a certificate whose signature can be forged, nor one of its chain."""
+    for label, der in pem_blocks(chain):
+        digest = read_certificate(der).weak_digest if label == "CERTIFICATE" else ""
+        if digest:
+            raise ValueError(
+                f"has a certificate that is signed with {digest}, which OpenSSL refuses (ca md too weak): have its "
+                "authority sign it anew with SHA-256"
+            )
 
 
 def _private_key(file: str, certificate: Certificate, certificate_file: str) -> Secret:
