@@ -3,11 +3,16 @@ there afterwards. The rows are tests/limits_table.py's, the attacks limit_attack
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from tests.interop.limit_attacks import ATTACKS
-from tests.limits_table import PLAYED, Row
-from tests.servers import LEAFD, REFERENCE
+from tests.interop.jwt_peer import Peer, close_all
+from tests.interop.limit_attacks import ATTACKS, STORE, Client, error
+from tests.interop.test_resolver import full, push
+from tests.jwts import Operator
+from tests.limits_table import PLAYED, STORED, Row
+from tests.servers import KINDS, LEAFD, REFERENCE, running
 
 CASES = [(row, kind) for row in PLAYED for kind in (LEAFD, REFERENCE) if kind == LEAFD or row.theirs]
 
@@ -21,3 +26,42 @@ def test_beyond_the_limit(row: Row, kind: str) -> None:
 def test_no_attack_is_left_over() -> None:
     """An attack without a row would never be played."""
     assert sorted(row.name for row in PLAYED) == sorted(ATTACKS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_new_jwt_grants_counts_at_once_and_after_a_restart(kind: str) -> None:
+    """More is taken at once; less than is stored takes nothing away and adds nothing; a restart counts the same."""
+    operator = Operator()
+    account = operator.account("A", disk_storage=10 * 1033, mem_storage=0, streams=-1, consumer=-1)
+    user = account.user("u")
+    with running(kind, full(operator) + STORE.format("")) as server:
+        system = Peer(server, operator.system.user("s"))
+
+        def grant(most: int) -> None:
+            time.sleep(1.1)  # a JWT of the same second is not newer
+            account.limits["disk_storage"] = most
+            assert "jwt updated" == push(system, account)["message"]
+
+        def taken() -> int:
+            """How many messages of 1,033 bytes it takes."""
+            client = Client(server, user)
+            count = 0
+            while "taken" == (said := error(client.publish("s.a", "x" * 1000))):
+                count += 1
+            assert STORED[0] == said
+            return count
+
+        assert 200 == push(system, account)["code"]
+        assert "taken" == error(Client(server, user).stream())
+        assert 10 == taken()
+        grant(15 * 1033)
+        assert 5 == taken()
+        grant(5000)
+        assert 0 == taken()
+        assert 15 == Client(server, user).api("STREAM.INFO.S")["state"]["messages"]
+        grant(17 * 1033)
+        close_all()
+        server.stop()
+        server.start()
+        assert 2 == taken()
+        close_all()
