@@ -116,8 +116,9 @@ typedef struct stream_config {
 #define STREAM_REPUBLISH_HEADERS 1024 /* what is published again goes without its payload */
 #define STREAM_ALLOW_SCHEDULES 2048
 #define STREAM_ALLOW_ATOMIC 4096
-#define STREAM_COMPRESS 8192 /* on the disk, where it makes a message smaller */
-#define STREAM_COUNTER 16384 /* its messages are counters: Nats-Incr */
+#define STREAM_COMPRESS 8192          /* on the disk, where it makes a message smaller */
+#define STREAM_GRANTS_SCHEDULES 32768 /* who may publish a schedule may name all subjects of the stream in it */
+#define STREAM_COUNTER 16384          /* its messages are counters: Nats-Incr */
 
 typedef struct stream_state {
     uint64_t messages;

@@ -131,6 +131,18 @@ void js_ack(js_t *js, consumer_seat_t *seat, const message_t *message);
 void js_flow(js_t *js, consumer_seat_t *seat, const message_t *message);
 /* false: it does not run. */
 bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store);
+/* The subjects, beside its own, that a message with a schedule names; empty where it names none. */
+typedef struct js_schedule_names {
+    bytes_t target; /* is stored there, later */
+    bytes_t source; /* what is there is stored under the target */
+    bytes_t ended;  /* the schedule of this subject ends */
+} js_schedule_names_t;
+typedef enum js_schedule_name { SCHEDULE_TARGET, SCHEDULE_SOURCE, SCHEDULE_ENDED } js_schedule_name_t;
+/* false: nobody has to be asked: there are none, the stream takes no schedules, or it grants all of its subjects. */
+bool js_schedule_names(const stream_t *stream, bytes_t header, js_schedule_names_t *names);
+/* Answers a publish whose sender may not name that subject. */
+void js_schedule_refuse(js_t *js, const stream_t *stream, bytes_t reply, js_schedule_name_t which);
+
 /* copied: the message's subject in the stream that it is copied from; empty = that of the message. */
 void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t copied);
 

@@ -164,10 +164,33 @@ const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const messag
     return refusal;
 }
 
+bool js_schedule_names(const stream_t *stream, bytes_t header, js_schedule_names_t *names) {
+    uint32_t flags = stream->config.flags;
+    if ((flags & STREAM_ALLOW_SCHEDULES) == 0 || (flags & STREAM_GRANTS_SCHEDULES) != 0
+        || !headers_has_prefix(header, NAME("Schedule"))) {
+        return false;
+    }
+    *names = (js_schedule_names_t){.target = schedule_field(header, NAME("Schedule-Target")),
+                                   .source = schedule_field(header, NAME("Schedule-Source")),
+                                   .ended = schedule_field(header, NAME("Scheduler"))};
+    return true;
+}
+
+void js_schedule_refuse(js_t *js, const stream_t *stream, bytes_t reply, js_schedule_name_t which) {
+    js_answer_refused(js, stream, reply,
+                      which == SCHEDULE_TARGET   ? &refused_target
+                      : which == SCHEDULE_SOURCE ? &refused_source
+                                                 : &refused_scheduler);
+}
+
 void js_schedule_end(stream_t *stream, bytes_t subject) {
     store_purge_t purge = {.filter = subject};
     uint64_t purged;
-    bool more = true;
+    stored_message_t last;
+    /* A copy's origin may name anything. */
+    bool more = subject_storable(subject)
+                && store_last_by_subject(stream->store, subject, UINT64_MAX, &last) == STATUS_OK
+                && schedule_field(last.header, NAME("Schedule")).size != 0;
     /* there is one message: a schedule replaces what its subject had */
     for (uint32_t step = 0; more && step < END_STEPS_MAX; step++) {
         more = store_purge(stream->store, &purge, &purged, &more) == STATUS_OK && more;

@@ -282,7 +282,7 @@ static uint32_t cross_stream(plane_t *plane, const import_t *import, const publi
     crossing.exported = publication->message.subject;
     crossing.message.subject = text_bytes(&subject);
     if (!bytes_equal(crossing.message.subject, crossing.exported)) {
-        crossing.shown = BYTES_NONE; /* the importer's name for it is what its subscribers see */
+        crossing.shown.name = BYTES_NONE; /* the importer's name for it is what its subscribers see */
     }
     crossing.queue_count = import->queue_count;
     crossing.queues = queues;

@@ -8,6 +8,7 @@
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
 #include "plane/far.h"
+#include "plane/judge.h"
 #include "plane/plane.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
@@ -24,6 +25,9 @@ static void note_producer(plane_t *plane, const publication_t *publication, uint
 
 void inside_stream(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     uint32_t which_store = ((const stream_t *)sink->object)->which_store;
+    if (LEAF_UNLIKELY(publication->message.header.size != 0) && !judge_schedule(plane, sink->object, publication)) {
+        return;
+    }
     js_publish(&plane->js, sink->object, &publication->message);
     note_producer(plane, publication, which_store);
 }
@@ -77,6 +81,9 @@ void inside_traced(plane_t *plane, const sink_t *sink, const publication_t *publ
         return; /* one before it may have ended it */
     }
     if (sink->target.kind == TARGET_STREAM) {
+        if (!publication->trace->only && !judge_schedule(plane, sink->object, publication)) {
+            return;
+        }
         stream_traced(plane, sink->object, publication);
     } else if (!publication->trace->only) {
         traits_of(&sink->target)->take(plane, sink, publication);

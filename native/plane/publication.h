@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "consume/consume.h"
 #include "plane/account.h"
+#include "plane/judge.h"
 #include "wire/emit.h"
 
 typedef struct peer peer_t;
@@ -38,7 +39,7 @@ typedef struct publication {
     message_t message; /* subject = what is routed */
     /* Two more names that a consumer's delivery may have; empty = that of the message. Neither is routed, judged as
      * the message's own, or stored by a stream that listens to its subject: packaging/doc/promises.md. */
-    bytes_t shown;              /* what subscribers see: the sender may publish there, too */
+    judged_t shown;             /* what subscribers see: the sender may publish there, too */
     bytes_t copied;             /* in the stream that it is delivered from: for copies of that stream alone */
     bytes_t exported;           /* PUBLICATION_IMPORTED: its name where it came from */
     peer_t *origin;             /* NULL = inside */

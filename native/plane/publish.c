@@ -192,7 +192,7 @@ static void leaf_hit(plane_t *plane, peer_t *peer, const bytes_t *queue, uint32_
 static bytes_t link_name(const publication_t *publication) {
     bytes_t subject = publication->message.subject;
     bool copy = bytes_starts(subject, BYTES_LITERAL("$JS.M.")) || bytes_starts(subject, BYTES_LITERAL("$JS.S."));
-    return copy ? publication->copied : publication->shown;
+    return copy ? publication->copied : publication->shown.name;
 }
 
 static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publication) {
@@ -489,8 +489,8 @@ static inline void routing_begin(routing_t *routing, plane_t *plane, publication
     routing->crossings.any = false;
     routing->taken = 0;
     routing->leafs = 0;
-    if (publication->shown.size != 0) {
-        routing->shown.subject = publication->shown;
+    if (publication->shown.name.size != 0) {
+        routing->shown.subject = publication->shown.name;
     }
 }
 
@@ -562,7 +562,7 @@ delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_
                                              .reply = delivery->reply,
                                              .header = delivery->header,
                                              .payload = delivery->payload},
-                                 .shown = stored,
+                                 .shown = judged_stored(stored),
                                  .copied = stored,
                                  .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED};
     return publish(plane, &publication) == 0 ? DELIVERED_NO_INTEREST : DELIVERED;

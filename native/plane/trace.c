@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "exchange/exchange.h"
 #include "plane/import.h"
+#include "plane/judge.h"
 #include "plane/peer.h"
-#include "route/permissions.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/protocol.h"
@@ -139,19 +139,6 @@ void trace_free(plane_t *plane) {
     }
 }
 
-static bool may_be_told_there(plane_t *plane, peer_t *peer, bytes_t destination) {
-    if (bytes_starts(destination, BYTES_LITERAL("_GR_.")) || bytes_starts(destination, BYTES_LITERAL("$GR."))
-        || bytes_starts(destination, BYTES_LITERAL("$NRG."))) {
-        return false;
-    }
-    if (peer->permissions == NULL) {
-        return true;
-    }
-    return peer->protocol->link
-               ? permissions_leaf_in(peer->permissions, destination) || bytes_starts(destination, BYTES_LITERAL("_R_."))
-               : permissions_publish(peer->permissions, destination, plane->now.mono_ns);
-}
-
 static bool is_drawn(plane_t *plane, const account_t *account) {
     return account->trace_sampling == 0 || account->trace_sampling >= ALL_OF_THEM
            || random_below(&plane->random, ALL_OF_THEM) < account->trace_sampling;
@@ -192,7 +179,7 @@ trace_verdict_t trace_begin(plane_t *plane, peer_t *peer, const op_t *op, trace_
     trace->told_destination = (text_t){0};
     text_add(&trace->told_destination, destination);
     trace->destination = text_bytes(&trace->told_destination);
-    if (!may_be_told_there(plane, peer, destination)) {
+    if (judge_publish(plane, peer, destination).name.size == 0) {
         *out = trace;
         return TRACE_DENIED;
     }

@@ -207,15 +207,12 @@ static bytes_t split_stored_subject(bytes_t reply, bytes_t *ack) {
     return BYTES_NONE;
 }
 
-/* The peer chose this name, and nobody has looked at it yet. Subscribers see it if it is a subject and the peer may
- * publish there. A copy stores it, because its owner asked the peer for it, and looks whether it is a subject. */
-static __attribute__((noinline)) void name_delivery(const peer_t *peer, bytes_t named, publication_t *publication) {
+/* The peer chose this name. A copy stores it, because its owner asked the peer for it, and the store looks whether it
+ * is a subject. */
+static __attribute__((noinline)) void name_delivery(plane_t *plane, const peer_t *peer, bytes_t named,
+                                                    publication_t *publication) {
     publication->copied = named;
-    if (subject_storable(named)
-        && (peer->permissions == NULL
-            || (permissions_leaf_in(peer->permissions, named) && permissions_leaf_to(peer->permissions, named)))) {
-        publication->shown = named;
-    }
+    publication->shown = judge_shown(plane, peer, named);
 }
 
 /* A message whose header may ask for a trace. One with a destination that the link may not send to is dropped. */
@@ -249,7 +246,7 @@ static inline void leaf_take_in(plane_t *plane, peer_t *peer, account_t *account
                                  .flags = PUBLICATION_FROM_LEAF};
     bytes_t named = split_stored_subject(op->reply, &publication.message.reply);
     if (LEAF_UNLIKELY(named.size != 0)) {
-        name_delivery(peer, named, &publication);
+        name_delivery(plane, peer, named, &publication);
     }
     if (LEAF_UNLIKELY(op->header.size != 0) && trace_request_likely(op->header, account->trace.size != 0)) {
         take_in_traced(plane, peer, op, &publication);

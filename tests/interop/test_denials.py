@@ -67,6 +67,10 @@ DIFFERENCES = (
     ),
     Difference("remote*", "*", ("$SYS user*",), "a leaf tells no user of its hub who it is"),
     Difference("jwt", "payload of one byte", ("trace*",), "a message above max_payload is not traced"),
+    Difference(
+        "*", "*", ("schedule", "schedule, source"),
+        "who sends a schedule may publish to its target, and read its source",
+    ),
     Difference("empty list", "*", ("publish",), "an allow list that is empty allows nothing"),
     Difference(
         "remote*", "exports denied*|subscribe denied*", ("stream, exported name",),

@@ -2,15 +2,23 @@
  * is acted on nowhere. packaging/doc/promises.md has the rule. */
 #include "stream_rig.h"
 
-static void put_stream(plane_t *plane, uint64_t id, const char *name, const char *subject) {
-    const stream_config_t config = {
-        .account = RIG_ACCOUNT, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
+static void put_flagged(plane_t *plane, uint64_t id, const char *name, const char *subject, uint32_t flags) {
+    const stream_config_t config = {.account = RIG_ACCOUNT,
+                                    .flags = flags,
+                                    .max_msg_size = -1,
+                                    .max_msgs = -1,
+                                    .max_bytes = -1,
+                                    .max_msgs_per_subject = -1};
     rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = id, .token = 900 + id}, &config,
                  sizeof(config), (const char *const[]){name, "{}", "", "", "", "", "", subject}, 8);
     rig_settle(plane);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_EQ_I64(STATUS_OK, event.status);
+}
+
+static void put_stream(plane_t *plane, uint64_t id, const char *name, const char *subject) {
+    put_flagged(plane, id, name, subject, 0);
 }
 
 /* The link may publish to open.> alone, and names other subjects behind the acknowledgement's. */
@@ -68,11 +76,60 @@ static void delivered_into_a_stream(void) {
     rig_close_and_remove(plane);
 }
 
+static void schedule(plane_t *plane, peer_t *peer, const char *subject, const char *names) {
+    char header[256], line[512];
+    int size = snprintf(header, sizeof(header), "NATS/1.0\r\nNats-Schedule: @every 1h\r\n%s\r\n\r\n", names);
+    bool link = peer->protocol->link;
+    snprintf(line, sizeof(line), "%s %s _I.r %d %d\r\n%sx\r\n", link ? "LMSG" : "HPUB", subject, size, size + 1,
+             header);
+    rig_feed(plane, peer, line);
+    rig_settle(plane);
+}
+
+static uint64_t messages_of(plane_t *plane, uint64_t id) {
+    stream_state_t state;
+    store_stream_state(stream_find(&plane->js, id)->store, &state);
+    return state.messages;
+}
+
+/* A user who publishes to open.> and may not read s.>. */
+static void names_of_schedules(void) {
+    static const char *const lists[4] = {"open.>", "open.private", NULL, "s.>"};
+    static const char *const denied[][3] = {
+        {"Nats-Schedule-Target: s.forged", "Publish to \"s.forged\"", "10190"},
+        {"Nats-Schedule-Target: open.t\r\nNats-Schedule-Source: s.secret", "Subscription to \"s.secret\"", "10203"},
+        {"Nats-Schedule-Next: purge\r\nNats-Scheduler: s.job", "Publish to \"s.job\"", "10212"}};
+    plane_t *plane = rig_open_fresh("hub");
+    put_flagged(plane, 1, "S", "s.>", STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ROLLUP);
+    put_flagged(plane, 2, "O", "open.>", STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ROLLUP);
+    peer_t *all = rig_client(plane), *user = rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS}, lists);
+    rig_feed(plane, user, "SUB _I.> 1\r\n");
+    for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++) {
+        schedule(plane, user, "open.x", denied[i][0]);
+        const char *heard = rig_heard(user);
+        CHECK(strstr(heard, denied[i][1]) != NULL);
+        CHECK(strstr(heard, denied[i][2]) != NULL);
+        CHECK_EQ_U64(0, messages_of(plane, 2));
+    }
+    schedule(plane, user, "open.x", "Nats-Schedule-Target: open.t");
+    CHECK(strstr(rig_heard(user), "\"seq\":1}") != NULL);
+    schedule(plane, all, "s.job", "Nats-Schedule-Target: s.t");
+    CHECK_EQ_U64(1, messages_of(plane, 1));
+    schedule(plane, user, "open.y", "Nats-Schedule-Target: open.private");
+    CHECK(strstr(rig_heard(user), "10190") != NULL);
+    put_flagged(plane, 2, "O", "open.>", STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ROLLUP | STREAM_GRANTS_SCHEDULES);
+    schedule(plane, user, "open.y", "Nats-Schedule-Target: open.private");
+    CHECK(strstr(rig_heard(user), "\"seq\":2}") != NULL);
+    rig_close_and_remove(plane);
+}
+
 int main(void) {
     RUN("the name behind an acknowledgement reaches no API and no stream, and subscribers if the link may publish "
         "there",
         named_behind_the_ack);
     RUN("what a consumer delivers to a stream is stored under the subject that it was delivered to",
         delivered_into_a_stream);
+    RUN("a schedule names as target, as source, or as the schedule that ends, what its sender may publish or read",
+        names_of_schedules);
     return TEST_RESULT();
 }

@@ -40,10 +40,17 @@ _CONSUMER_FLAGS: Final = {
 }
 
 
+SCHEDULES: Final = "leafd.schedules"
+"""The key of a stream's metadata by which its owner grants that who may publish a schedule may name any subject of the
+stream in it, whatever its permissions say of that subject."""
+ANY_SUBJECT: Final = "any"
+
+
 def flat_stream(account: int, config: StreamConfig) -> t.FlatStream:
     """stream_config_t of a checked configuration."""
     flags = sum(int(flag) for name, flag in _STREAM_FLAGS.items() if getattr(config, name))
     flags |= t.StreamFlag.COMPRESS if config.compression != NO_COMPRESSION and config.storage == FILE else 0
+    flags |= t.StreamFlag.GRANTS_SCHEDULES if (config.metadata or {}).get(SCHEDULES) == ANY_SUBJECT else 0
     flags |= t.StreamFlag.MIRROR if config.mirror is not None else 0
     flags |= t.StreamFlag.REPUBLISH_HEADERS if config.republish is not None and config.republish.headers_only else 0
     return t.FlatStream(

@@ -200,6 +200,14 @@ def test_features_that_are_missing_are_refused(bench: Bench, config: dict[str, A
     assert 0 == len(bench.plane.streams)
 
 
+def test_the_owner_of_a_stream_grants_its_subjects_to_schedules(bench: Bench) -> None:
+    """By a word in the metadata, which an update takes back."""
+    bench.stream("S", metadata={"leafd.schedules": "any"})
+    assert t.StreamFlag.GRANTS_SCHEDULES & bench.plane.streams[1].config.flags
+    assert 0 == bench.code("STREAM.UPDATE.S", {"name": "S", "metadata": {"leafd.schedules": "some"}})
+    assert not t.StreamFlag.GRANTS_SCHEDULES & bench.plane.streams[1].config.flags
+
+
 def test_the_plane_is_told_of_transform_and_republish(bench: Bench) -> None:
     """Both go along with every change, as they were checked: without a source it is everything."""
     republish = {"dest": "again.>", "headers_only": True}

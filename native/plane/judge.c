@@ -1,0 +1,104 @@
+/* judge.c: judges by the permissions of who sent a message the further names that it carries.
+ */
+#include "plane/judge.h"
+
+#include "jetstream/js.h"
+#include "jetstream/stream.h"
+#include "plane/output.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/protocol.h"
+#include "plane/publication.h"
+#include "plane/refused.h"
+#include "route/permissions.h"
+#include "text/headers.h"
+#include "text/subject.h"
+#include "text/text.h"
+
+static bool reserved(bytes_t subject) {
+    return bytes_starts(subject, BYTES_LITERAL("_GR_.")) || bytes_starts(subject, BYTES_LITERAL("$GR."))
+           || bytes_starts(subject, BYTES_LITERAL("$NRG."));
+}
+
+/* Answers need nobody's leave over a link, as on the wire. */
+static bool link_may_publish(const permissions_t *permissions, bytes_t subject) {
+    return (permissions_leaf_in(permissions, subject) || bytes_starts(subject, BYTES_LITERAL("_R_.")))
+           && permissions_leaf_to(permissions, subject);
+}
+
+static bool may_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
+    if (!subject_storable(subject) || reserved(subject)) {
+        return false;
+    }
+    return peer->permissions == NULL
+           || (peer->protocol->link ? link_may_publish(peer->permissions, subject)
+                                    : permissions_publish(peer->permissions, subject, plane->now.mono_ns));
+}
+
+static bool may_read(const peer_t *peer, bytes_t subject) {
+    bool filtered;
+    return peer->permissions == NULL
+           || (peer->protocol->link ? permissions_leaf_out(peer->permissions, subject)
+                                    : permissions_subscribe(peer->permissions, subject, BYTES_NONE, &filtered));
+}
+
+judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
+    return (judged_t){may_publish(plane, peer, subject) ? subject : BYTES_NONE};
+}
+
+judged_t judge_shown(plane_t *plane, const peer_t *peer, bytes_t named) {
+    return judge_publish(plane, peer, named);
+}
+
+judged_t judged_stored(bytes_t stored) {
+    return (judged_t){stored};
+}
+
+/* ---- schedules --------------------------------------------------------------------------------------------------- */
+
+static void tell_refused(plane_t *plane, peer_t *peer, bytes_t subject, bool reads) {
+    if (peer->protocol->link) {
+        return; /* a link ends by an error; the answer to the publish says it */
+    }
+    peer_refused(plane, peer, &(violation_t){.code = reads ? REFUSED_SUBSCRIBE : REFUSED_PUBLISH, .subject = subject});
+    text_t text;
+    text.size = 0;
+    text_add_literal(&text, "Permissions Violation for ");
+    text_add_literal(&text, reads ? "Subscription to" : "Publish to");
+    text_add_literal(&text, " \"");
+    text_add_shown(&text, subject);
+    text_add_literal(&text, "\"");
+    peer_error(plane, peer, text_shown(&text));
+}
+
+/* What comes over an import, or from inside (a consumer's delivery, a republished message), has nobody in this account
+ * whose rights could be looked at: the stream's configuration has to grant it. */
+bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publication) {
+    js_schedule_names_t names;
+    if (!js_schedule_names(stream, publication->message.header, &names)) {
+        return true;
+    }
+    peer_t *peer = publication->origin;
+    bool known = peer != NULL && peer->account == publication->account;
+    const struct {
+        bytes_t name;
+        js_schedule_name_t which;
+        bool reads;
+    } rows[] = {{names.target, SCHEDULE_TARGET, false},
+                {names.source, SCHEDULE_SOURCE, true},
+                {names.ended, SCHEDULE_ENDED, false}};
+    for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        bytes_t name = rows[i].name;
+        /* What is not a subject is refused by the stream, in the reference's words. */
+        if (name.size == 0 || !subject_storable(name)
+            || (known && (rows[i].reads ? may_read(peer, name) : may_publish(plane, peer, name)))) {
+            continue;
+        }
+        if (known) {
+            tell_refused(plane, peer, name, rows[i].reads);
+        }
+        js_schedule_refuse(&plane->js, stream, publication->message.reply, rows[i].which);
+        return false;
+    }
+    return true;
+}

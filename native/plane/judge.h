@@ -1,0 +1,37 @@
+/* judge.h: the names that a message carries beside its subject on the wire, and what its sender may do by them.
+ *
+ *     name behind an acknowledgement's subject     judge_shown       subscribers see it
+ *     destination of a trace                       judge_publish     the trace is published there
+ *     target, source, end of a schedule            judge_schedule    a stream acts on them later
+ *
+ * packaging/doc/promises.md has the table of all such names. What does not live here: the subject on the wire
+ * (verbs/), and the gate that keeps what is not a subject out of the store (store/append.c).
+ */
+#ifndef LEAFD_PLANE_JUDGE_H
+#define LEAFD_PLANE_JUDGE_H
+
+#include <stdbool.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+
+typedef struct peer peer_t;
+typedef struct publication publication_t;
+typedef struct stream stream_t; /* jetstream/ */
+
+/* A name that was judged: it is a subject, and its sender may publish there. Empty: there is none, or the sender may
+ * not. Only judge.c makes one that is not empty. */
+typedef struct judged {
+    bytes_t name;
+} judged_t;
+
+judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject);
+/* Of a delivery that comes over a link. */
+judged_t judge_shown(plane_t *plane, const peer_t *peer, bytes_t named);
+/* Of a delivery of one of our consumers: the stored subject, which was judged when it was stored. */
+judged_t judged_stored(bytes_t stored);
+/* May the sender act, later and in this stream, on the subjects that the message's Nats-Schedule- headers name? false:
+ * it has been told. */
+bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publication);
+
+#endif

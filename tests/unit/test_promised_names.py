@@ -1,0 +1,72 @@
+"""Each row of "Names beside the subject" of promises.md rests on tests that are named here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.unit import proofs
+
+PAGE: Final = Path(__file__).resolve().parents[2] / "packaging" / "doc" / "promises.md"
+SCHEDULE: Final = (
+    "native/test_plane_names.c: a schedule names as target, as source, or as the schedule that ends, what its sender "
+    "may publish or read"
+)
+DENIALS: Final = "interop/test_denials.py::test_every_path_meets_every_denial"
+NO_API: Final = (
+    "native/test_plane_jetstream.c: what JetStream publishes to a subject of somebody's choice never asks its API; "
+    "clients and control do"
+)
+GATE: Final = "native/test_store_rules.c: a message without a valid subject is refused however it comes"
+PROOFS: Final[dict[str, tuple[str, ...]]] = {
+    "$JS.ACK.…@subject, a reply": (
+        "native/test_plane_names.c: the name behind an acknowledgement reaches no API and no stream, and subscribers "
+        "if the link may publish there",
+    ),
+    "Nats-Trace-Dest": (DENIALS,),
+    "Nats-Schedule-Target": (SCHEDULE, DENIALS),
+    "Nats-Schedule-Source": (SCHEDULE, DENIALS),
+    "Nats-Scheduler": (SCHEDULE,),
+    "Nats-Stream-Source": (
+        "native/test_plane_backup.c: message ids, lifetimes and how far a source had come are made anew from headers",
+    ),
+    "Nats-Request-Info": ("interop/test_request_info.py::test_who_asks", "wire/client/import-service.wire"),
+    "reply of a publish, request or pull": (NO_API, DENIALS),
+    "deliver subject of a consumer": (
+        NO_API,
+        "native/test_plane_names.c: what a consumer delivers to a stream is stored under the subject that it was "
+        "delivered to",
+    ),
+    "destination of a republish": ("wire/jetstream/republish-errors.wire",),
+    "destination of a transform": (GATE,),
+    "destination of a mapping": (DENIALS,),
+    "external.api, external.deliver": (NO_API,),
+}
+
+
+def rows() -> list[str]:
+    """The first column, without markup."""
+    part = PAGE.read_text().partition("## Names beside the subject")[2].partition("\n## ")[0]
+    return [re.sub(r"`", "", line.split("|")[1]).strip() for line in part.splitlines() if line.startswith("|")][2:]
+
+
+def test_each_name_has_its_proof() -> None:
+    """A new row needs one in the table above, and the other way round."""
+    assert sorted(PROOFS) == sorted(rows())
+
+
+@pytest.mark.parametrize("proof", sorted({proof for proofs_of_one in PROOFS.values() for proof in proofs_of_one}))
+def test_the_proof_is_there(proof: str) -> None:
+    """A test that was renamed or removed leaves the table, too."""
+    assert proofs.holds(proof)
+
+
+def test_only_the_judge_makes_a_judged_name() -> None:
+    """judged_t of judge.h: elsewhere one is passed on, or emptied."""
+    made = re.compile(r"\(judged_t\)|judged_t \w+ = \{|\bshown\.name = (?!BYTES_NONE)")
+    native = PAGE.parents[2] / "native"
+    files = {file for file in native.rglob("*.[ch]") if made.search(file.read_text())}
+    assert {native / "plane" / "judge.c"} == files
