@@ -46,6 +46,10 @@ class Api:
         self._file.close()
         self._socket.close()
 
+    def publish(self, subject: str, payload: bytes) -> None:
+        """A message of which nothing is heard."""
+        self._socket.sendall(f"PUB {subject} {len(payload)}\r\n".encode() + payload + b"\r\n")
+
     def request(self, subject: str, body: object = None) -> dict[str, Any]:
         """The JSON that answers, or {"error": ...} when nobody does."""
         payload = b"" if body is None else json.dumps(body).encode()

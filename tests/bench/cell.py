@@ -1,0 +1,168 @@
+"""A backlog over a cell modem: two servers in places of their own, joined by nothing but a bad line (tests/cell.py).
+
+    python -m tests.bench.cell HUB LEAF [--rate 50000] [--trip 2] [--loss 0.05] [--up 60 --down 30] [--messages 5000]
+
+HUB and LEAF: leafd or nats-server. Prints what is stored at the hub while it drains, the bytes on the wire for each
+byte of payload, how long a command down and an event up take meanwhile, and whether each message is stored once. It
+takes minutes, and so is no row of tests/bench/run; packaging/doc/figures.md has what it showed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import json
+import random
+import socket
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests import servers
+from tests.bench.process import Api, Process
+from tests.cell import HUB, HUB_ADDRESS, LEAF, Cell, Link, joined
+
+SIZE = 200
+STEP_SECONDS = 5.0
+LINK_SECONDS_MAX = 120.0
+
+HUB_TEXT = """
+server_name: hub
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{monitor_port}"
+jetstream { store_dir: "{store}", domain: hub, max_mem: 64MB, max_file: 1GB }
+leafnodes { listen: "0.0.0.0:{leaf_port}" MORE }
+"""
+LEAF_TEXT = f"""
+server_name: leaf
+listen: "127.0.0.1:{{port}}"
+http: "127.0.0.1:{{monitor_port}}"
+jetstream {{ store_dir: "{{store}}", domain: leaf, max_mem: 64MB, max_file: 1GB }}
+leafnodes {{ reconnect: 1s, MORE remotes: [ {{ url: "nats-leaf://{HUB_ADDRESS}:{{hub_leaf_port}}" LESS }} ] }}
+"""
+# nats-server has to be told to be patient, or no link comes up at all.
+HUB_PATIENCE = {servers.LEAFD: "", servers.REFERENCE: "\n authorization { timeout: 60 }"}
+LEAF_PATIENCE = {servers.LEAFD: ("", ""), servers.REFERENCE: ('dial_timeout: "30s",', ', first_info_timeout: "60s"')}
+COPY = {"name": "COPY", "storage": "file", "sources": [{"name": "T", "external": {"api": "$JS.leaf.API"}}]}
+
+
+class Listener:
+    """A client that remembers when each numbered message came."""
+
+    def __init__(self, port: int, subject: str) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), 5)
+        self._socket.settimeout(None)
+        self._socket.sendall(f'CONNECT {{"verbose":false}}\r\nSUB {subject} 1\r\n'.encode())
+        self.came: dict[int, float] = {}
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def publish(self, subject: str, number: int) -> None:
+        self._socket.sendall(f"PUB {subject} 100\r\n{number:0100d}\r\n".encode())
+
+    def _listen(self) -> None:
+        file = self._socket.makefile("rb")
+        for line in file:
+            words = line.split()
+            if words[:1] == [b"PING"]:
+                self._socket.sendall(b"PONG\r\n")
+            elif words[:1] == [b"MSG"]:
+                self.came[int(file.read(int(words[-1]) + 2))] = time.monotonic()
+
+
+@contextlib.contextmanager
+def pair(cell: Cell, hub_kind: str, leaf_kind: str) -> Iterator[tuple[Process, Process]]:
+    """Both, linked."""
+    with tempfile.TemporaryDirectory(prefix="leafd-cell-") as directory, contextlib.ExitStack() as ends:
+        base = Path(directory)
+        (base / "hub").mkdir()
+        (base / "leaf").mkdir()
+        hub = Process(servers.make(hub_kind, HUB_TEXT.replace("MORE", HUB_PATIENCE[hub_kind]), base / "hub"))
+        with cell.at(HUB):
+            hub.start()
+        ends.callback(hub.server.stop)
+        more, less = LEAF_PATIENCE[leaf_kind]
+        text = LEAF_TEXT.replace("MORE", more).replace("LESS", less)
+        leaf = Process(servers.make(leaf_kind, text, base / "leaf", hub_leaf_port=hub.server.ports["leaf_port"]))
+        with cell.at(LEAF):
+            leaf.start()
+        ends.callback(leaf.server.stop)
+        began = time.monotonic()
+        while not (links(cell, HUB, hub) and links(cell, LEAF, leaf)):
+            if time.monotonic() - began > LINK_SECONDS_MAX:
+                raise RuntimeError(f"no link within {LINK_SECONDS_MAX} s")
+            time.sleep(0.05)
+        print(f"link up after {time.monotonic() - began:.1f} s", flush=True)
+        yield hub, leaf
+
+
+def links(cell: Cell, place: int, process: Process) -> int:
+    with cell.at(place):
+        return process.leaf_links()
+
+
+def fill(api: Api, messages: int) -> None:
+    """JSON that compresses as telemetry does: half of it is the same each time."""
+    api.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
+    for number in range(messages):
+        pad = base64.b64encode(random.randbytes(SIZE)).decode()
+        body = json.dumps({"box": "box-0001", "n": number, "t": 1_732_370_000 + number, "v": random.random(), "p": pad})
+        api.publish("t.a", body[:SIZE].encode())
+    while api.messages_in("T") < messages:
+        time.sleep(0.1)
+
+
+def delays(name: str, sent: dict[int, float], came: dict[int, float]) -> None:
+    took = [came[number] - at for number, at in sent.items() if number in came]
+    if took:
+        print(f"{name}: {len(took)} of {len(sent)}, median {statistics.median(took):.2f} s, longest {max(took):.2f} s")
+
+
+def drain(options: argparse.Namespace) -> None:
+    """One run."""
+    calm = Link(rate=2e6, delay=options.trip / 2)
+    line = Link(options.rate, options.trip / 2, options.loss, schedule=(options.up, options.down))
+    with joined(calm) as cell, pair(cell, options.hub, options.leaf) as (hub, leaf):
+        with cell.at(LEAF):
+            at_leaf, below = Api(leaf.port), Listener(leaf.port, "command.>")
+        with cell.at(HUB):
+            at_hub, above = Api(hub.port), Listener(hub.port, "event.>")
+        fill(at_leaf, options.messages)
+        time.sleep(1 + 3 * options.trip)
+        cell.change(line)
+        cell.carried[:] = [0, 0]
+        began = time.monotonic()
+        at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
+        sent: dict[int, float] = {}
+        stored = 0
+        while stored < options.messages and time.monotonic() - began < options.seconds:
+            sent[len(sent)] = time.monotonic()
+            above.publish("command.x", len(sent) - 1)
+            below.publish("event.x", len(sent) - 1)
+            time.sleep(STEP_SECONDS)
+            stored = at_hub.messages_in("COPY")
+            wire = cell.carried[HUB] / max(stored * SIZE, 1)
+            print(f"{time.monotonic() - began:6.1f} s  stored {stored}  wire/payload {wire:.2f}", flush=True)
+        print(f"up {cell.carried[HUB]} bytes, down {cell.carried[LEAF]}; packets lost {cell.lost}")
+        delays("command down", sent, below.came)
+        delays("event up", sent, above.came)
+        found = at_hub.must("$JS.API.STREAM.INFO.COPY")["state"]
+        print(f"stored {found['messages']}, last sequence {found['last_seq']}, of {options.messages}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("hub", choices=servers.KINDS)
+    parser.add_argument("leaf", choices=servers.KINDS)
+    for name, default in (("rate", 50_000), ("trip", 2.0), ("loss", 0.05), ("up", 60.0), ("down", 30.0)):
+        parser.add_argument(f"--{name}", type=float, default=default)
+    parser.add_argument("--messages", type=int, default=5_000)
+    parser.add_argument("--seconds", type=float, default=900.0)
+    drain(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Two places of this machine that are joined by nothing but a link as bad as it is described.
+
+    with joined(Link(rate=50_000, delay=1.0, loss=0.05, queue=64 << 10, schedule=(60, 30))) as cell:
+        with cell.at(HUB):  ...start a server, connect to one...
+        with cell.at(LEAF): ...dial HUB_ADDRESS...
+        cell.change(Link(...)); cell.carried
+
+Each place is a network namespace with a loopback of its own and one end of a TUN device; packets between the ends are
+read here and handed over late, seldom or not at all. So it is the kernels' real TCP that suffers. It needs the right to
+make namespaces (missing() says what is in the way). What does not live here: servers and what they say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import heapq
+import os
+import random
+import select
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+HUB: Final = 0
+LEAF: Final = 1
+ADDRESSES: Final = ("10.203.7.1", "10.203.7.2")
+HUB_ADDRESS: Final = ADDRESSES[HUB]
+MTU: Final = 1500
+
+_CLONE_NEWNET: Final = 0x40000000
+_TUNSETIFF: Final = 0x400454CA
+_IFF_TUN_NO_PI: Final = 0x1001
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One kind of link, the same in both directions."""
+
+    rate: float = 0.0
+    """Bits a second; 0: as fast as they come."""
+    delay: float = 0.0
+    """Seconds, one way."""
+    loss: float = 0.0
+    jitter: float = 0.0
+    """Seconds that a packet may take more; none overtakes another."""
+    queue: int = 64 << 10
+    """Bytes that wait for their turn; what comes then is lost."""
+    schedule: tuple[float, float] = (0.0, 0.0)
+    """So many seconds it is there, and then for so many it is silent; from the moment it is set."""
+
+
+@dataclass
+class _Way:
+    """One direction."""
+
+    free_at: float = 0.0
+    """When the last packet will have been sent."""
+    last_at: float = 0.0
+    underway: list[tuple[float, int, bytes]] = field(default_factory=list)
+
+
+class Cell:
+    """The two places, and what is carried between them until close()."""
+
+    def __init__(self, link: Link, seed: int = 1) -> None:
+        self._link = link
+        self._since = time.monotonic()
+        self._random = random.Random(seed)
+        self._home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        self._places = [-1, -1]
+        self._ends = [-1, -1]
+        self.carried = [0, 0]
+        """Bytes that came to HUB and to LEAF, with the headers of IP."""
+        self.lost = [0, 0]
+        self._ended = threading.Event()
+        for place in (HUB, LEAF):
+            try:
+                self._make(place)
+            finally:
+                _enter(self._home)
+        self._thread = threading.Thread(target=self._carry, daemon=True)
+        self._thread.start()
+
+    def _make(self, place: int) -> None:
+        if _libc.unshare(_CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "unshare")
+        self._places[place] = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        self._ends[place] = end = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        fcntl.ioctl(end, _TUNSETIFF, struct.pack("16sH22x", b"cell", _IFF_TUN_NO_PI))
+        for line in (
+            "link set lo up",
+            f"addr add {ADDRESSES[place]} peer {ADDRESSES[1 - place]} dev cell",
+            f"link set cell mtu {MTU} txqueuelen 1000 up",
+        ):
+            subprocess.run(["ip", *line.split()], check=True)
+
+    @contextlib.contextmanager
+    def at(self, place: int) -> Iterator[None]:
+        """This thread, and processes and sockets that it makes meanwhile, are in that place."""
+        _enter(self._places[place])
+        try:
+            yield
+        finally:
+            _enter(self._home)
+
+    def change(self, link: Link) -> None:
+        """From now on it is another link; what is under way arrives. Its schedule begins now."""
+        self._link, self._since = link, time.monotonic()
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join()
+        for one in (*self._ends, *self._places, self._home):
+            os.close(one)
+
+    def up(self, now: float) -> bool:
+        """Does anything pass at that moment?"""
+        there, away = self._link.schedule
+        return away <= 0 or (now - self._since) % (there + away) < there
+
+    def _take(self, way: _Way, to: int, packet: bytes, now: float) -> None:
+        link = self._link
+        waits = max(way.free_at - now, 0.0) * link.rate / 8
+        if not self.up(now) or self._random.random() < link.loss or (link.rate and waits + len(packet) > link.queue):
+            self.lost[to] += 1
+            return
+        way.free_at = max(way.free_at, now) + (len(packet) * 8 / link.rate if link.rate else 0.0)
+        way.last_at = max(way.last_at, way.free_at + link.delay + self._random.random() * link.jitter)
+        heapq.heappush(way.underway, (way.last_at, self._random.getrandbits(30), packet))
+
+    def _carry(self) -> None:
+        ways = [_Way(), _Way()]
+        while not self._ended.is_set():
+            now = time.monotonic()
+            due = now + 0.2
+            for to, way in enumerate(ways):
+                while way.underway and way.underway[0][0] <= now:
+                    packet = heapq.heappop(way.underway)[2]
+                    if self.up(now):
+                        self.carried[to] += len(packet)
+                        with contextlib.suppress(OSError):
+                            os.write(self._ends[to], packet)
+                if way.underway:
+                    due = min(due, way.underway[0][0])
+            readable = select.select(self._ends, [], [], max(due - time.monotonic(), 0.0))[0]
+            for end in readable:
+                to = 1 - self._ends.index(end)
+                with contextlib.suppress(BlockingIOError):
+                    for _ in range(64):
+                        self._take(ways[to], to, os.read(end, 65536), time.monotonic())
+
+
+def _enter(place: int) -> None:
+    if _libc.setns(place, _CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+def missing() -> str:
+    """What this machine lacks for it; "": nothing."""
+    try:
+        Cell(Link()).close()
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"no namespaces with a TUN device: {error}"
+    return ""
+
+
+@contextlib.contextmanager
+def joined(link: Link) -> Iterator[Cell]:
+    """Both places, joined by that link."""
+    cell = Cell(link)
+    try:
+        yield cell
+    finally:
+        cell.close()
