@@ -44,6 +44,7 @@
 #include "plane/throttle.h"
 #include "plane/trace.h"
 #include "plane/web.h"
+#include "plane/window.h"
 #include "verbs/verbs.h"
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -200,6 +201,7 @@ static void tick_chores(plane_t *plane) {
 
 static void sweep_and_flush(plane_t *plane) {
     peer_sweep_begin(plane);
+    window_turn(plane);
     output_turn(plane);
     do {
         subscription_sweep(plane);
@@ -239,6 +241,9 @@ int64_t core_sleep_ns(const plane_t *plane) {
     }
     int64_t deadline = js_next_deadline(&plane->js), wait_ends = secure_deadline(plane);
     int64_t told = event_deadline(&plane->exchange);
+    if (plane->narrows != NULL && plane->narrows_due_ns < next) {
+        next = plane->narrows_due_ns;
+    }
     next = deadline < next ? deadline : next;
     next = wait_ends < next ? wait_ends : next;
     next = told < next ? told : next;

@@ -101,6 +101,15 @@ static bool flush_some(plane_t *plane, peer_t *peer, uint64_t room) {
     if (!plane->threaded || peer->conn.fd < 0) {
         return false;
     }
+    bool narrow = peer->window.narrow;
+    if (LEAF_UNLIKELY(narrow)) {
+        uint64_t most = window_room(plane, peer);
+        if (most == 0) {
+            window_wait(plane, peer);
+            return false;
+        }
+        room = most < room ? most : room;
+    }
     status_t status = conn_flush(&peer->conn, &plane->loop, room, plane->now.mono_ns);
     if (LEAF_UNLIKELY(peer->secure_until_ns != 0)) {
         secure_look(plane, peer);
@@ -113,12 +122,18 @@ static bool flush_some(plane_t *plane, peer_t *peer, uint64_t room) {
         plane->pace_over = true;
         plane->more = true;
     }
-    if (peer->full && waiting < DELIVERY_LOW_WATER) {
+    uint64_t low = narrow ? window_most(&peer->window) / 2 : DELIVERY_LOW_WATER;
+    if (peer->full && waiting < low) {
         peer->full = false;
         plane->drained = true;
         plane->more = true;
     }
-    return status == STATUS_AGAIN && waiting != 0 && !peer->conn.writing;
+    bool more = status == STATUS_AGAIN && waiting != 0 && !peer->conn.writing;
+    if (LEAF_UNLIKELY(narrow) && more) {
+        window_wait(plane, peer);
+        return false;
+    }
+    return more;
 }
 
 void peer_flush(plane_t *plane, peer_t *peer) {
@@ -221,6 +236,7 @@ void output_ready(plane_t *plane, peer_t *peer) {
 }
 
 void output_forget(plane_t *plane, peer_t *peer) {
+    window_forget(plane, peer);
     output_t *output = &plane->output;
     for (peer_t **at = &plane->dirty; peer->dirty && *at != NULL; at = &(*at)->next_dirty) {
         if (*at == peer) {

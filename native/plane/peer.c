@@ -232,6 +232,7 @@ void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_ver
         compress_admitted(peer->compress);
     }
     peer->state = PEER_ADMITTED;
+    window_admitted(plane, peer);
     if (peer->rtt_ns == 0 && !peer->protocol->link) {
         /* Until a PONG tells better, as in the reference: the time that the handshake took. */
         int64_t took = plane->now.wall_ns - peer->start_wall_ns;
@@ -417,7 +418,9 @@ void peer_chores(plane_t *plane, peer_t *peer) {
     if (peer->secure_until_ns != 0) {
         secure_chores(plane, peer);
     }
-    if (outq_stalled(&peer->conn.out, plane->now.mono_ns, plane->limits.write_deadline_ns)) {
+    if (peer->window.measured) {
+        window_chores(plane, peer);
+    } else if (outq_stalled(&peer->conn.out, plane->now.mono_ns, plane->limits.write_deadline_ns)) {
         peer_emit_failed(plane, peer, STATUS_FULL);
         return;
     }

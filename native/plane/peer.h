@@ -20,6 +20,7 @@
 #include "plane/plane.h"
 #include "plane/refused.h"
 #include "plane/subscription.h"
+#include "plane/window.h"
 #include "text/request_info.h"
 #include "wire/parse.h"
 
@@ -139,6 +140,8 @@ struct peer {
     int64_t errors_ns;
     uint32_t errors_told;
     uint32_t errors_untold;
+    window_t window; /* leafs: how much may be under way to it */
+    peer_t *next_narrow;
     peer_t *next_stalled;
     peer_t *next_dirty;
     uint64_t line_round; /* output.c: in the line for that round, until so many bytes are written to it, ever */

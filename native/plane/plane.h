@@ -86,6 +86,8 @@ struct plane {
     uint32_t input_work; /* of one connection in this turn; 0 = INPUT_WORK_MAX */
     uint64_t told;       /* lines of interest that links got, ever: work, too */
     peer_t *stalled;
+    peer_t *narrows; /* window.c: links that were given all they may have, and more waits for them */
+    int64_t narrows_due_ns;
     uint64_t held_count; /* pressure.c: peers that are held back; what no peer owes for */
     owed_t inside;
     bool waiting_commands; /* in the ring, after a tick took its share */

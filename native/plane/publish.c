@@ -540,7 +540,8 @@ uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, byt
 /* ---- deliveries of consumers ------------------------------------------------------------------------------------- */
 
 bool peer_is_full(const plane_t *plane, peer_t *peer) {
-    if (outq_pending(&peer->conn.out) <= plane->behind_bytes) {
+    uint64_t most = LEAF_UNLIKELY(peer->window.narrow) ? window_most(&peer->window) : plane->behind_bytes;
+    if (outq_pending(&peer->conn.out) <= most) {
         return false;
     }
     peer->full = true;

@@ -1,0 +1,59 @@
+/* tcp.c: see tcp.h. */
+#include "net/tcp.h"
+
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+
+#define PROBES 3
+#define RTO_MAX_MS 44 /* TCP_RTO_MAX_MS, which older headers lack */
+
+uint64_t tcp_held(int fd) {
+    int size = 0;
+    return ioctl(fd, SIOCOUTQ, &size) == 0 && size > 0 ? (uint64_t)size : 0;
+}
+
+bool tcp_look(int fd, tcp_look_t *out) {
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    memset(&info, 0, sizeof info);
+    if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0
+        || size < offsetof(struct tcp_info, tcpi_min_rtt) + sizeof info.tcpi_min_rtt) {
+        return false;
+    }
+    *out = (tcp_look_t){.acked = info.tcpi_bytes_acked,
+                        .held = tcp_held(fd),
+                        .round_trip_ns = (int64_t)info.tcpi_rtt * 1000,
+                        .round_trip_min_ns = (int64_t)info.tcpi_min_rtt * 1000};
+    if (info.tcpi_min_rtt == 0 || info.tcpi_min_rtt == UINT32_MAX) {
+        out->round_trip_min_ns = out->round_trip_ns;
+    }
+    return true;
+}
+
+void tcp_expect_life(int fd, int64_t patience_ns) {
+    int on = 1, idle = (int)(patience_ns / NS_PER_SECOND / 2), each = idle / PROBES > 0 ? idle / PROBES : 1;
+    int probes = PROBES;
+    unsigned int patience_ms = (unsigned int)(patience_ns / NS_PER_MS);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &each, sizeof each);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
+}
+
+void tcp_expect_outages(int fd, int64_t at_least_each_ns) {
+    unsigned int each_ms = (unsigned int)(at_least_each_ns / NS_PER_MS);
+    (void)setsockopt(fd, IPPROTO_TCP, RTO_MAX_MS, &each_ms, sizeof each_ms);
+}
+
+void tcp_expect_loss(int fd) {
+    static const char name[] = "bbr";
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1);
+}

@@ -1,0 +1,29 @@
+/* tcp.h: what the kernel knows of a TCP connection, and what it is told for one that is to live on a bad link. What
+ * does not live here: what follows from it (plane/window.c). */
+#ifndef LEAFD_NET_TCP_H
+#define LEAFD_NET_TCP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tcp_look {
+    uint64_t acked; /* bytes that the peer's kernel has acknowledged, ever */
+    uint64_t held;  /* bytes that were sent or wait to be, and are not acknowledged */
+    int64_t round_trip_ns;
+    int64_t round_trip_min_ns; /* the least of the last minutes: without queues */
+} tcp_look_t;
+
+/* false: it is not a TCP connection. */
+bool tcp_look(int fd, tcp_look_t *out);
+/* tcp_look_t.held alone, which costs less. */
+uint64_t tcp_held(int fd);
+/* A connection over which nothing is heard is ended after that time at most, whether something was sent or not; costs
+ * two packets for each half of that time in which nothing is sent. */
+void tcp_expect_life(int fd, int64_t patience_ns);
+/* A lost packet is sent again at least so often, where the kernel can be told so (Linux 6.15): when a link returns, the
+ * kernel would otherwise wait as long again as it was away. */
+void tcp_expect_outages(int fd, int64_t at_least_each_ns);
+/* Random loss is not taken for congestion, where the system has and permits what is needed for that (BBR). */
+void tcp_expect_loss(int fd);
+
+#endif

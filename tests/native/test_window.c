@@ -1,0 +1,122 @@
+/* test_window.c: what a link is given, by what was seen of it; with looks and time handed in. */
+#include "plane/window.h"
+
+#include "test.h"
+
+typedef struct line {
+    window_t window;
+    double rate; /* bytes a second that it carries */
+    int64_t round_trip_ns;
+    int64_t now;
+    tcp_look_t look;
+} line_t;
+
+static line_t line_of(double rate, int64_t round_trip_ns) {
+    line_t line = {.rate = rate, .round_trip_ns = round_trip_ns, .now = NS_PER_SECOND};
+    line.look = (tcp_look_t){.round_trip_ns = round_trip_ns, .round_trip_min_ns = round_trip_ns};
+    window_begin(&line.window, &line.look, line.now);
+    return line;
+}
+
+/* Time in which a sender that always has more is given all that the window allows. */
+static void loaded(line_t *line, int64_t ns) {
+    const int64_t step = 20 * NS_PER_MS;
+    for (int64_t end = line->now + ns; line->now < end;) {
+        line->now += step;
+        double trip = (double)line->round_trip_ns / (double)NS_PER_SECOND;
+        double held = line->window.narrow ? (double)line->window.bytes : 4e6;
+        double rate = trip > 0 && held / trip < line->rate ? held / trip : line->rate;
+        line->look.acked += (uint64_t)(rate * (double)step / (double)NS_PER_SECOND);
+        line->look.held = (uint64_t)held;
+        window_learn(&line->window, &line->look, true, line->now);
+    }
+}
+
+static void begins_small(void) {
+    line_t far = line_of(6250, 2 * NS_PER_SECOND);
+    CHECK(far.window.narrow);
+    CHECK_EQ_U64(16 * 1024, far.window.bytes);
+    line_t near = line_of(1e9, NS_PER_MS / 10);
+    CHECK(!near.window.narrow);
+}
+
+static void follows_what_was_carried(void) {
+    const struct {
+        double rate;
+        int64_t round_trip_ns;
+    } lines[] = {{6250, 2 * NS_PER_SECOND}, {125e3, 200 * NS_PER_MS}, {20e3, NS_PER_SECOND}};
+    for (int i = 0; i < 3; i++) {
+        line_t line = line_of(lines[i].rate, lines[i].round_trip_ns);
+        loaded(&line, 120 * NS_PER_SECOND);
+        double twice = 2 * lines[i].rate * (double)lines[i].round_trip_ns / (double)NS_PER_SECOND;
+        CHECK(line.window.narrow);
+        CHECK((double)line.window.bytes > 0.9 * twice && (double)line.window.bytes < 1.1 * twice);
+    }
+}
+
+static void wide_ones_have_none(void) {
+    line_t fat = line_of(50e6, 100 * NS_PER_MS);
+    CHECK(fat.window.narrow);
+    loaded(&fat, 3 * NS_PER_SECOND);
+    CHECK(!fat.window.narrow);
+    line_t near = line_of(1e9, NS_PER_MS / 10);
+    loaded(&near, 10 * NS_PER_SECOND);
+    CHECK(!near.window.narrow);
+    line_t serial = line_of(6250, NS_PER_MS);
+    loaded(&serial, 10 * NS_PER_SECOND);
+    CHECK(serial.window.narrow);
+}
+
+static void idle_time_proves_nothing(void) {
+    line_t line = line_of(20e3, NS_PER_SECOND);
+    loaded(&line, 60 * NS_PER_SECOND);
+    uint64_t before = line.window.bytes;
+    line.look.held = 0;
+    for (int i = 0; i < 100; i++) {
+        line.now += NS_PER_SECOND;
+        window_learn(&line.window, &line.look, false, line.now);
+    }
+    CHECK_EQ_U64(before, line.window.bytes);
+    CHECK(!window_dead(&line.window, 10 * NS_PER_SECOND, line.now));
+}
+
+static void a_stall_is_no_proof_of_speed(void) {
+    line_t line = line_of(6250, 2 * NS_PER_SECOND);
+    loaded(&line, 120 * NS_PER_SECOND);
+    uint64_t before = line.window.bytes;
+    line.now += 8 * NS_PER_SECOND; /* a retransmission, and then all of it at once */
+    window_learn(&line.window, &line.look, true, line.now);
+    line.now += 2 * NS_PER_SECOND;
+    line.look.acked += 62500;
+    window_learn(&line.window, &line.look, true, line.now);
+    CHECK(line.window.bytes < 4 * before);
+    loaded(&line, 40 * NS_PER_SECOND);
+    CHECK(line.window.bytes < before + before / 5);
+}
+
+static void slow_is_not_dead(void) {
+    line_t line = line_of(100, 2 * NS_PER_SECOND);
+    for (int i = 0; i < 3600; i++) {
+        line.now += NS_PER_SECOND;
+        line.look.held = 1 << 20;
+        line.look.acked += i % 40 == 0 ? 100 : 0;
+        window_learn(&line.window, &line.look, true, line.now);
+        CHECK(!window_dead(&line.window, 10 * NS_PER_SECOND, line.now));
+    }
+    for (int i = 0; i < 60; i++) {
+        line.now += NS_PER_SECOND;
+        window_learn(&line.window, &line.look, true, line.now);
+    }
+    CHECK(window_dead(&line.window, 10 * NS_PER_SECOND, line.now));
+    CHECK(!window_dead(&line.window, 100 * NS_PER_SECOND, line.now));
+}
+
+int main(void) {
+    RUN("a far link begins with 16 KB, a near one has no window", begins_small);
+    RUN("the window is about twice what the link has under way", follows_what_was_carried);
+    RUN("a link that carries much has no window, a near one that is slow gets one", wide_ones_have_none);
+    RUN("time without load changes nothing", idle_time_proves_nothing);
+    RUN("what comes in a heap after a stall does not make a link fast", a_stall_is_no_proof_of_speed);
+    RUN("a link is dead when nothing is acknowledged, however slow it is", slow_is_not_dead);
+    return TEST_RESULT();
+}
