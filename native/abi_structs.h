@@ -224,6 +224,7 @@ typedef struct ingest_config {
     uint64_t last_sequence;      /* origin sequence stored last; the next one must be higher */
     int64_t silence_ns;          /* EVENT_INGEST INGEST_SILENT after so long without any frame */
     uint64_t delivered_sequence; /* durable: origin sequence that its consumer is behind, as it was set back */
+    uint64_t link;               /* the connection that its frames come by; 0: not known, or none */
 } ingest_config_t;
 
 typedef struct ingest_state {

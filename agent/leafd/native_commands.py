@@ -524,10 +524,11 @@ class Commands(ABC):
         consumer: str,
         source: t.IngestSource,
         transforms: Iterable[tuple[str, str]] = (),
+        link: int = 0,
     ) -> None:
         """Takes up what arrives on deliver_subject. durable_behind: the origin sequence that a durable consumer is
         behind; None when the consumer was made for this start. transforms: source and destination of each; the first
-        one that is for a message's subject renames it."""
+        one that is for a message's subject renames it. link: the connection that its messages come by, if known."""
         config = encoded(
             "ingest_config_t",
             {
@@ -536,6 +537,7 @@ class Commands(ABC):
                 "last_sequence": last_sequence,
                 "silence_ns": silence_ns,
                 "delivered_sequence": durable_behind or 0,
+                "link": link,
             },
         )
         strings: Strings = {

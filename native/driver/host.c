@@ -14,10 +14,12 @@
 #include "jetstream/host.h"
 #include "net/loop.h"
 #include "plane/account.h"
+#include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
+#include "plane/window.h"
 #include "wire/emit.h"
 
 /* An account_t begins with its js_account_t. */
@@ -87,6 +89,15 @@ static void host_release(plane_t *plane, const held_entry_t *entry) {
     (void)publish(plane, &publication);
 }
 
+/* A link is an orderly stream: while nothing at all comes by it, something of everybody's may be under way. */
+static int64_t host_heard_until(plane_t *plane, uint64_t link) {
+    const peer_t *peer = link != 0 ? peer_find(plane, link) : NULL;
+    if (peer == NULL) {
+        return plane->now.mono_ns;
+    }
+    return peer->last_input_ns - WINDOW_HEARD_TRIPS * peer->window.round_trip_ns;
+}
+
 static bool host_advisory_room(plane_t *plane) {
     return pressure_room(plane, NULL);
 }
@@ -110,6 +121,7 @@ const js_host_t plane_host = {
     .interest = host_interest,
     .exact_interest = host_exact_interest,
     .release = host_release,
+    .heard_until = host_heard_until,
     .advisory_room = host_advisory_room,
     .advise = host_advise,
     .watch = host_watch,

@@ -56,6 +56,9 @@ typedef struct js_host {
     bool (*exact_interest)(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group);
     /* A held message whose batch is on disk. This one may lead to js_publish: its subject may be a stream's. */
     void (*release)(plane_t *plane, const held_entry_t *entry);
+    /* Up to which moment (mono) everything that was sent by that link has been heard of; now, where there is no such
+     * link. */
+    int64_t (*heard_until)(plane_t *plane, uint64_t link);
     /* An advisory for control: is there room, asked before it is made; the advisory, gone either way. */
     bool (*advisory_room)(plane_t *plane);
     void (*advise)(plane_t *plane, event_entry_t *entry);

@@ -67,6 +67,7 @@ struct ingest {
     int64_t last_frame_ns; /* mono; 0 = none yet */
     int64_t started_ns;
     int64_t silence_ns;
+    uint64_t link; /* that its frames come by; 0: not known */
 };
 
 static ingest_t **ingest_place(js_t *js, const stream_t *stream, uint64_t slot) {
@@ -383,7 +384,9 @@ bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store) {
 void ingest_chores(js_t *js) {
     for (ingest_t *ingest = js->ingests; ingest != NULL; ingest = ingest->next) {
         int64_t since = ingest->last_frame_ns != 0 ? ingest->last_frame_ns : ingest->started_ns;
-        if (ingest->running && js->now->mono_ns - since > ingest->silence_ns) {
+        /* Judged by what the link could have carried: as long as that brings nothing, its frames may be under way. */
+        if (ingest->running && js->now->mono_ns - since > ingest->silence_ns
+            && js->host->heard_until(js->plane, ingest->link) - since > ingest->silence_ns) {
             ingest_fail(js, ingest, INGEST_SILENT, STATUS_OK);
         }
         if (ingest->untold != 0 && ingest_tell(js, ingest, ingest->untold, ingest->untold_status)) {
@@ -503,6 +506,7 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     ingest->taken_seq = config.delivered_sequence;
     ingest->running = true;
     ingest->silence_ns = config.silence_ns;
+    ingest->link = config.link;
     ingest->started_ns = js->now->mono_ns;
     uint64_t stored = 0;
     status_t status = STATUS_OK;

@@ -34,6 +34,7 @@ typedef struct js_rig {
     uint32_t listens_left; /* then there is no memory */
     char heard[1 << 16];   /* "<subject> <header><payload>\n" of each message */
     size_t heard_size;
+    int64_t heard_until_ns; /* of any link */
     char directory[64];
 } js_rig_t;
 
@@ -126,6 +127,11 @@ static inline status_t js_rig_watch(plane_t *plane, uint32_t which_store, int fd
     return STATUS_OK;
 }
 
+static inline int64_t js_rig_heard_until(plane_t *plane, uint64_t link) {
+    const js_rig_t *rig = js_rig_of(plane);
+    return link != 0 ? rig->heard_until_ns : rig->now.mono_ns;
+}
+
 static const js_host_t js_rig_host = {
     .account = js_rig_account,
     .listen = js_rig_listen,
@@ -136,6 +142,7 @@ static const js_host_t js_rig_host = {
     .interest = js_rig_interest,
     .exact_interest = js_rig_interest,
     .release = js_rig_release,
+    .heard_until = js_rig_heard_until,
     .advisory_room = js_rig_advisory_room,
     .advise = js_rig_advise,
     .watch = js_rig_watch,

@@ -107,12 +107,15 @@ static void delivered_and_acknowledged(void) {
 
 /* ---- what a mirror or source takes in ---------------------------------------------------------------------------- */
 
-/* Of the consumer C, which is a durable one or one made for this start, of a stream of which 2 messages are stored. */
-static js_rig_t *taking(bool durable) {
+/* By that link, and silent when nothing comes for so long. */
+static js_rig_t *taking_by(bool durable, uint64_t link, int64_t silence_ns) {
     js_rig_t *rig = js_rig_open();
     put_default(rig);
-    ingest_config_t config = {
-        .durable = durable, .last_sequence = 2, .silence_ns = INT64_MAX, .delivered_sequence = durable ? 1 : 0};
+    ingest_config_t config = {.durable = durable,
+                              .last_sequence = 2,
+                              .silence_ns = silence_ns,
+                              .delivered_sequence = durable ? 1 : 0,
+                              .link = link};
     const char *parts[] = {"d", "C", "O", ">", ">", "", "O > >"};
     uint8_t strings[64];
     plane_command_t command = {.op = COMMAND_INGEST_START,
@@ -134,6 +137,11 @@ static js_rig_t *taking(bool durable) {
     CHECK_EQ_I64(STATUS_OK, (status_t)event.status);
     exchange_release(&rig->exchange, 1);
     return rig;
+}
+
+/* Of the consumer C, which is a durable one or one made for this start, of a stream of which 2 messages are stored. */
+static js_rig_t *taking(bool durable) {
+    return taking_by(durable, 0, INT64_MAX);
 }
 
 /* A message, by its sequences at the consumer and at the origin. */
@@ -165,6 +173,31 @@ static bool told_of_a_gap(js_rig_t *rig) {
     }
     js_rig_close(rig);
     return gap;
+}
+
+static bool is_silent(js_rig_t *rig, int64_t after_ns, int64_t heard_after_ns) {
+    int64_t since = rig->now.mono_ns;
+    rig->heard_until_ns = since + heard_after_ns;
+    rig->now.mono_ns += after_ns;
+    ingest_chores(&rig->js);
+    bool silent = false;
+    plane_event_t event;
+    while (exchange_poll(&rig->exchange, &event, 1) == 1) {
+        silent = silent || event.code == INGEST_SILENT;
+        exchange_release(&rig->exchange, 1);
+    }
+    js_rig_close(rig);
+    return silent;
+}
+
+static void silence_is_the_links(void) {
+    const int64_t s = NS_PER_SECOND;
+    CHECK(is_silent(taking_by(false, 0, 5 * s), 6 * s, 0));
+    CHECK(!is_silent(taking_by(false, 9, 5 * s), 60 * s, 4 * s));
+    CHECK(is_silent(taking_by(false, 9, 5 * s), 60 * s, 6 * s));
+    js_rig_t *rig = taking_by(true, 9, 5 * s);
+    taken(rig, 1, 3);
+    CHECK(!is_silent(rig, 30 * s, 5 * s));
 }
 
 static void set_back_to_what_is_new(void) {
@@ -394,6 +427,7 @@ int main(void) {
     RUN("a stream listens to all of its subjects or is not changed", whole_or_not_at_all);
     RUN("a pull is answered out of the stream, and a double ack when its effect is on disk",
         delivered_and_acknowledged);
+    RUN("while a link brings nothing at all, none of its copies is silent", silence_is_the_links);
     RUN("a consumer that was set back to what is new here is made anew, so that nothing of it is missed",
         set_back_to_what_is_new);
     RUN("what is stored already goes by, but what a durable consumer counts anew may be another stream's",

@@ -198,12 +198,14 @@ class Replica:
         if now_s < self.deadline_s or self.state is State.RUNNING:
             return []
         if self.state is State.ASKING:
+            # Asked again for the same: over a slow link the first answer may be under way, and it is as good.
             self.error = {"code": 408, "err_code": 10029, "description": "no answer from the origin"}
             self._failures += 1
+        else:
+            self._number += 1
+            origin = self.slot.origin
+            self._deliver = origin.durable_deliver or origin.deliver_subject(self.slot.mirror)
         self.state = State.ASKING
-        self._number += 1
-        origin = self.slot.origin
-        self._deliver = origin.durable_deliver or origin.deliver_subject(self.slot.mirror)
         self._deadline_s = now_s + min(ANSWER_TIMEOUT_S * (1 + self._failures), ANSWER_TIMEOUT_MAX_S)
         return [self._ask()]
 

@@ -60,6 +60,7 @@ class ReplicaPlane(Protocol):
         consumer: str,
         source: t.IngestSource,
         transforms: Iterable[tuple[str, str]] = ...,
+        link: int = ...,
     ) -> None: ...
     async def ingest_stop(self, stream: int, slot: int) -> None: ...
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState: ...
@@ -93,6 +94,10 @@ class _Active:
     replica: Replica
     consumer: str = ""
     reply: int = 0
+    asked: int = 0
+    """The number of the request whose answer it listens for, .."""
+    inbox: str = ""
+    """.. and where."""
     probe: int = 0
     ingesting: bool = False
 
@@ -110,6 +115,8 @@ class Replicas:
         self._identities: dict[bytes, str] = {}
         # Not unbounded in fact: a slot has one order under way, and a restart or an end behind it.
         self._jobs_in, self._jobs_out = trio.open_memory_channel[Callable[[], Awaitable[None]]](math.inf)
+        self._links: dict[tuple[int, str], int] = {}
+        """Which connection leads to a domain, by account."""
         self._wake = trio.Event()
         self._nearest_s = 0.0
         """Until when run() waits."""
@@ -149,6 +156,7 @@ class Replicas:
         """A leaf link was bound: slots that take from its domain, or that are not running, start at once."""
         assert link.bind is not None
         now_s = trio.current_time()
+        self._links[(link.bind.account, link.bind.remote_domain)] = link.connection
         for active in self._slots.values():
             replica = active.replica
             if replica.slot.account != link.bind.account:
@@ -160,6 +168,10 @@ class Replicas:
 
     def link_down(self, link: Link) -> None:
         """A leaf link was lost. Its slots restart when it is back; nothing can be asked before."""
+        if link.bind is not None:
+            key = (link.bind.account, link.bind.remote_domain)
+            if self._links.get(key) == link.connection:
+                del self._links[key]
         self._wake.set()
 
     def ingest_event(self, event: t.Ingest) -> None:
@@ -265,23 +277,13 @@ class Replicas:
 
     async def _ask(self, active: _Active, order: Ask) -> None:
         slot = active.replica.slot
-        self._drop_reply(active)
-        reply = f"$JSC.R.{random8()}"
-
-        def answered(message: t.Message) -> None:
-            self._drop_reply(active)
-            self._drop_probe(active)
-            identity = _header(message.header, "Nats-Stream-Identity")
-            for next_order in active.replica.answered(order.number, identity, message.payload, trio.current_time()):
-                self._queue(active, next_order)
-            self._wake.set()
-
-        active.reply = self._plane.subscribe(slot.account, reply, answered)
+        if not active.reply or active.asked != order.number:
+            self._listen_for(active, order.number)
         heard = await self._plane.publish_counted(
             slot.account,
             order.subject,
             order.body,
-            reply=reply,
+            reply=active.inbox,
             header=order.header,
             flags=t.PublishFlag.REQUEST,
         )
@@ -290,6 +292,21 @@ class Replicas:
             active.replica.unheard(order.number, trio.current_time(), len(self._slots) / UNHEARD_A_SECOND)
             if active.replica.deadline_s < self._nearest_s:
                 self._wake.set()  # not for each of a thousand: run() looks at all slots then
+
+    def _listen_for(self, active: _Active, number: int) -> None:
+        """Whichever answer to that request comes first is taken, however often it was sent."""
+        self._drop_reply(active)
+
+        def answered(message: t.Message) -> None:
+            self._drop_reply(active)
+            self._drop_probe(active)
+            identity = _header(message.header, "Nats-Stream-Identity")
+            for next_order in active.replica.answered(number, identity, message.payload, trio.current_time()):
+                self._queue(active, next_order)
+            self._wake.set()
+
+        active.asked, active.inbox = number, f"$JSC.R.{random8()}"
+        active.reply = self._plane.subscribe(active.replica.slot.account, active.inbox, answered)
 
     async def _start(self, active: _Active, order: Run) -> None:
         slot = active.replica.slot
@@ -311,6 +328,7 @@ class Replicas:
                 consumer=order.consumer,
                 source=_source_of(slot, order.identity),
                 transforms=slot.origin.transforms,
+                link=self._links.get((slot.account, slot.origin.domain), 0),
             )
         except Exception:
             # Nobody takes in what the consumer sends, and no event would ever say so.

@@ -210,11 +210,25 @@ def test_an_origin_made_anew_is_taken_from_its_start() -> None:
     assert b"Nats-Stream-Identity: \r\n" in order.header
 
 
-def test_an_answer_to_an_older_request_is_ignored() -> None:
-    """A late answer names a consumer that delivers to a subject nobody listens to any more."""
+def test_a_late_answer_is_an_answer() -> None:
+    """Who asks again, because a slow link has not brought the answer yet, asks for the same: the first one counts."""
     replica = Replica(SLOT, 0, "")
     first, _ = ask(replica, 0.0)
     second, _ = ask(replica, replica.deadline_s)
+
+    assert first == second
+    (run,) = replica.answered(first.number, "", created(), 6.0)
+    assert isinstance(run, Run)
+    assert run.deliver == first.deliver
+    assert replica.answered(second.number, "", created(), 7.0) == []
+
+
+def test_an_answer_from_before_a_link_was_lost_is_ignored() -> None:
+    """It names a consumer that delivers to a subject nobody listens to any more."""
+    replica = Replica(SLOT, 0, "")
+    first, _ = ask(replica, 0.0)
+    replica.kick(3.0)
+    second, _ = ask(replica, 3.0)
 
     assert first.number != second.number
     assert replica.answered(first.number, "", created(), 6.0) == []

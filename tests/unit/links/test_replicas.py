@@ -81,6 +81,7 @@ class FakePlane:
         consumer: str,
         source: t.IngestSource,
         transforms: Iterable[tuple[str, str]] = (),
+        link: int = 0,
     ) -> None:
         self.fail_if_broken("start")
         parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source, "behind": durable_behind}
