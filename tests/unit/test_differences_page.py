@@ -146,9 +146,23 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A redial after a lost link": (f"{NAMED}test_how_long_a_leaf_waits_before_it_dials_again",),
     "A proxy of a remote has": ("interop/test_dialling.py::test_a_proxy_that_speaks_tls_is_refused",),
     "Where the configuration says nothing a dial": (
+        "interop/test_cell.py::test_with_defaults_a_link_comes_up_at_two_seconds_round_trip",
+        "unit/auth/test_leaf_patience.py::test_who_is_slow_to_log_in_is_bounded_by_number",
+    ),
+    "Of attempts to dial that fail": (
         "interop/test_dialling.py::test_a_dial_takes_no_longer_than_it_may_and_each_failure_is_told_where_that_is_asked_for",
         "interop/test_dialling.py::test_the_first_word_of_a_hub_is_waited_for_as_long_as_it_may_take",
         "interop/test_dialling.py::test_after_a_lost_link_each_failure_of_a_number_is_told_besides_the_first",
+    ),
+    "A link that is far or slow": (
+        "native/test_window.c: the window is about twice what the link has under way",
+        "native/test_window.c: a link is dead when nothing is acknowledged, however slow it is",
+        "interop/test_cell.py::test_a_live_link_is_not_closed_for_being_slow",
+    ),
+    "A mirror or source takes its origin's consumer": (
+        "native/test_jetstream.c: while a link brings nothing at all, none of its copies is silent",
+        "unit/links/test_replica.py::test_a_late_answer_is_an_answer",
+        "interop/test_cell.py::test_a_source_drains_over_a_slow_lossy_link",
     ),
     "A message or an interest that a link": ("wire/leaf/client-verbs.wire",),
     "Who a user of the hub is": ("interop/test_leaf.py::test_users_are_told_by_their_own_server_who_they_are",),

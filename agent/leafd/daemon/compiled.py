@@ -14,7 +14,7 @@ from leafd import native_types as t
 from leafd.accounts.graph import Graph, Numbers, compile_graph
 from leafd.auth.policy import Policy, compile_leaf_policy, compile_policy, compile_web_policy
 from leafd.config.schema.server import ServerConfig
-from leafd.config.schema.tls import login_timeout
+from leafd.config.schema.tls import LINK_TIMEOUT, login_timeout
 from leafd.daemon.client import Terms
 from leafd.daemon.handshakes import CLIENTS, LEAFS, secure_of
 from leafd.daemon.leaf_logins import LeafTerms
@@ -118,7 +118,8 @@ class Compiled:
     def leaf_terms(self) -> LeafTerms:
         """By which leaf nodes log in."""
         authorization = self.config.leafnodes.authorization if self.config.leafnodes else None
-        timeout_ns = login_timeout(authorization, self.config.leafnodes.tls if self.config.leafnodes else None)
+        tls = self.config.leafnodes.tls if self.config.leafnodes else None
+        timeout_ns = login_timeout(authorization, tls, LINK_TIMEOUT)
         own = authorization is not None and bool(authorization.users or authorization.user or authorization.nkey)
         web = self.config.websocket
         web_policy = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from leafd import native_types as t
-from leafd.config.schema.tls import DEFAULT_TIMEOUT, Tls
+from leafd.config.schema.tls import LINK_TIMEOUT, Tls
 from leafd.errors import ConfigError
 from leafd.links.leafs import DEFAULT_TLS
 from leafd.records import dataclass
@@ -126,12 +126,12 @@ def _wanted(compiled: Compiled) -> list[Wanted]:
     if config.tls is not None:
         found.append(Wanted(CLIENTS, config.tls.compiled(), client=False))
     if config.leafnodes is not None and config.leafnodes.tls is not None and config.leaf_address() is not None:
-        found.append(Wanted(LEAFS, config.leafnodes.tls.compiled(), client=False))
+        found.append(Wanted(LEAFS, config.leafnodes.tls.compiled(LINK_TIMEOUT), client=False))
     if config.websocket is not None and config.websocket.tls is not None and config.web_address() is not None:
         found.append(Wanted(WEB, config.websocket.tls.compiled(), client=False))
     for one in compiled.remotes:
         if one.configured.tls is not None and one.remote.context:
-            found.append(Wanted(one.remote.context, one.configured.tls.compiled(), client=True))
+            found.append(Wanted(one.remote.context, one.configured.tls.compiled(LINK_TIMEOUT), client=True))
     return found
 
 
@@ -139,7 +139,7 @@ def _parts(one: Wanted) -> tuple[t.TlsSettings, t.TlsTexts]:
     options = one.options
     flags = t.TlsFlag.CLIENT if one.client else t.TlsFlag(0)
     if options is None:
-        return t.TlsSettings(int(flags | t.TlsFlag.VERIFY), timeout_ns=DEFAULT_TIMEOUT), t.TlsTexts()
+        return t.TlsSettings(int(flags | t.TlsFlag.VERIFY), timeout_ns=LINK_TIMEOUT), t.TlsTexts()
     if (not options.insecure) if one.client else options.verify:
         flags |= t.TlsFlag.VERIFY
     settings = t.TlsSettings(int(flags), options.min_version, min(options.rate, 0xFFFFFFFF), options.timeout_ns)

@@ -32,12 +32,17 @@ CERTIFICATE: Final = "\0certificate"
 WAY: Final = "\0way"
 """How it came, as allowed_connection_types has it. No field of the wire is called so; a reload judges by both, too."""
 LEAF_GUESSES: Final = "leafs"
+AT_ONCE_S: Final = 2.0
+"""A near leaf is through with its login by then."""
+PATIENT_MAX: Final = 256
+"""So many that are not may take all the time that a login has: those who came last."""
 
 
 class LeafLinks(Protocol):
     """What this room needs of links.leafs.Leafs."""
 
     def links(self) -> list[LinkStatus]: ...
+    def logging_in(self, connection: int) -> bool: ...
     def judged(self, link: Link, login: Login | Refused | None) -> None: ...
     async def judge_again(self, judge: Callable[[dict[str, Any], Login, str], Login | Refused | None]) -> None: ...
 
@@ -82,7 +87,9 @@ class LeafLogins:
         """Where a service judges logins: asks it, in its turn."""
         self._asked: set[int] = set()
         self._guard = guard
+        self._early = Deadlines(self._late, guard)
         self._deadlines = Deadlines(self._too_late, guard)
+        self._patient: dict[int, None] = {}
         self._nursery: trio.Nursery | None = None
         self._coming: LeafTerms | None = None
         self._over = trio.Event()
@@ -92,14 +99,30 @@ class LeafLogins:
         """Checks passwords, and closes connections that do not log in in time. Cancel to end it."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            nursery.start_soon(self._early.run)
             task_status.started()
             await self._deadlines.run()
 
     def opened(self, connection: int) -> None:
         """A leaf has connected: from now on it has its time to log in."""
-        self._deadlines.add(connection, self._terms.timeout_s)
+        if self._terms.timeout_s > AT_ONCE_S:
+            self._early.add(connection, AT_ONCE_S)
+        else:
+            self._deadlines.add(connection, self._terms.timeout_s)
+
+    def _late(self, connection: int) -> None:
+        """It may be far away, or a stranger who holds a place: who is slow is bounded by number, then by time."""
+        if not self.links.logging_in(connection):
+            return
+        if len(self._patient) >= PATIENT_MAX:
+            self._patient = {one: None for one in self._patient if self.links.logging_in(one)}
+        if len(self._patient) >= PATIENT_MAX:
+            self._too_late(next(iter(self._patient)))
+        self._patient[connection] = None
+        self._deadlines.add(connection, self._terms.timeout_s - AT_ONCE_S)
 
     def _too_late(self, connection: int) -> None:
+        self._patient.pop(connection, None)
         if connection in self._asked:  # which has a time of its own
             return
         if not any(link.connection == connection for link in self.links.links()):

@@ -15,7 +15,7 @@ from leafd.config.schema.server import ServerConfig
 from leafd.daemon.handshakes import REMOTES
 from leafd.errors import ConfigError
 from leafd.links.compression import Compression
-from leafd.links.dialling import DIAL_S, proxy_of
+from leafd.links.dialling import proxy_of
 from leafd.links.leaf import Remote
 from leafd.records import dataclass
 
@@ -76,6 +76,6 @@ def remotes_of(
 
 
 def dial_seconds(config: ServerConfig, remote: LeafRemote) -> float:
-    """How long a connection to that hub may take."""
+    """How long a connection to that hub may take; 0: it is not said."""
     of_all = config.leafnodes.dial_timeout if config.leafnodes else 0
-    return (remote.dial_timeout or of_all) / SECOND or DIAL_S
+    return (remote.dial_timeout or of_all) / SECOND

@@ -25,13 +25,15 @@ from leafd.web_head import NoHttp, read_head
 if TYPE_CHECKING:
     from leafd.config.schema.leafnodes import LeafRemote
 
-DIAL_S: Final = 5.0
-"""How long the connection to a hub may take where the configuration says nothing."""
+DIAL_S: Final = (5.0, 10.0, 20.0)
+"""How long the connection to a hub may take where the configuration says nothing, one attempt after the other: the
+first finds out soon that a hub is not there, the last gets through at a round trip of seconds."""
 HEAD_MAX: Final = 16 << 10
-# A dead peer is found by the kernel after this long even when nothing is sent (half-open links after a power cut).
-USER_TIMEOUT_MS: Final = 20_000
-KEEPALIVE_IDLE_S: Final = 10
-KEEPALIVE_INTERVAL_S: Final = 5
+# A dead peer is found by the kernel after this long even when nothing is sent (half-open links after a power cut); once
+# the link is up, native/plane/window.c says how long.
+USER_TIMEOUT_MS: Final = 60_000
+KEEPALIVE_IDLE_S: Final = 20
+KEEPALIVE_INTERVAL_S: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,11 @@ def proxy_of(remote: LeafRemote) -> Proxy | None:
 
 class NoTunnel(Exception):
     """The proxy lets nobody through; the text says why."""
+
+
+def patience_s(configured_s: float, attempt: int) -> float:
+    """How long the attempt of that number, from 1 on, may take."""
+    return configured_s or DIAL_S[(attempt - 1) % len(DIAL_S)]
 
 
 async def connect(host: str, port: int, proxy: Proxy | None, seconds: float) -> trio.SocketStream:

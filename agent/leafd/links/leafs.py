@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TLS: Final = 3
 """The plane's context of TLS for hubs of whose TLS the configuration says nothing (daemon/handshakes.py)."""
-HANDSHAKE_TIMEOUT_S: Final = 10.0
+HANDSHAKE_TIMEOUT_S: Final = 60.0
+"""At a round trip of seconds, with packets lost; TCP itself finds out about a hub that is gone."""
 TOLD_EACH: Final = 600
 
 
@@ -145,6 +146,11 @@ class Leafs:
     def links(self) -> list[LinkStatus]:
         """Every link that is up."""
         return [link.status() for link in self._links.values() if link.bind is not None]
+
+    def logging_in(self, connection: int) -> bool:
+        """Is it there, and not up yet?"""
+        link = self._links.get(connection)
+        return link is not None and link.bind is None
 
     def connected(self, account: int, domain: str) -> bool:
         """Is a link of that account to that remote domain up?"""
@@ -519,7 +525,9 @@ class Leafs:
 
             web = ask(host, port, parts.path, compression=remote.ws_compression, no_masking=remote.ws_no_masking)
         first = remote.tls if web is not None else remote.tls_first
-        sock = (await dialling.connect(host, port, remote.proxy, remote.dial_s)).socket
+        sock = (
+            await dialling.connect(host, port, remote.proxy, dialling.patience_s(remote.dial_s, status.attempts))
+        ).socket
         dialling.watch_over(sock)
         with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
             if first and remote.context == 0 and self._need_default_tls is not None:

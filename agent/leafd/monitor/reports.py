@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leafd import native_types as t
 from leafd.config.differences import settings
 from leafd.config.schema.sharing import is_literal, valid
-from leafd.config.schema.tls import DEFAULT_TIMEOUT, Tls, login_timeout
+from leafd.config.schema.tls import DEFAULT_TIMEOUT, LINK_TIMEOUT, Tls, login_timeout
 from leafd.config.schema.websocket import WebSocket
 from leafd.monitor import subscriptions
 from leafd.monitor.account_report import shared
@@ -114,8 +114,8 @@ def _tls_flags(tls: Tls, *, required: bool) -> dict[str, Any]:
     return {name: True for name, on in (("tls_required", required), ("tls_verify", tls.verifies)) if on}
 
 
-def _tls_timeout(tls: Tls | None) -> float:
-    return (tls.timeout if tls is not None and tls.timeout else DEFAULT_TIMEOUT) / SECOND
+def _tls_timeout(tls: Tls | None, patience: int = DEFAULT_TIMEOUT) -> float:
+    return (tls.timeout if tls is not None and tls.timeout else patience) / SECOND
 
 
 def _not_after(tls: Tls | None) -> dict[str, Any]:
@@ -152,8 +152,9 @@ def _leaf_block(facts: Facts) -> dict[str, Any]:
     block: dict[str, Any] = {}
     if facts.leaf is not None:
         tls, own = (leafnodes.tls, leafnodes.authorization) if leafnodes is not None else (None, None)
-        block = {"host": facts.leaf[0], "port": facts.leaf[1], "auth_timeout": login_timeout(own, tls) / SECOND}
-        block["tls_timeout"] = _tls_timeout(tls)
+        block = {"host": facts.leaf[0], "port": facts.leaf[1]}
+        block["auth_timeout"] = login_timeout(own, tls, LINK_TIMEOUT) / SECOND
+        block["tls_timeout"] = _tls_timeout(tls, LINK_TIMEOUT)
         if tls is not None:
             block |= _tls_flags(tls, required=True) | _not_after(tls)
     remotes = leafnodes.remotes if leafnodes is not None else ()
@@ -161,7 +162,7 @@ def _leaf_block(facts: Facts) -> dict[str, Any]:
         # The reference hides logins here, too.
         block["remotes"] = [
             {"local_account": one.account, "urls": [_without_login(url) for url in one.urls]}
-            | ({"tls_timeout": _tls_timeout(one.tls)} if one.tls is not None else {})
+            | ({"tls_timeout": _tls_timeout(one.tls, LINK_TIMEOUT)} if one.tls is not None else {})
             for one in remotes
         ]
     return block

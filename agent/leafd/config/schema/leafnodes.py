@@ -98,7 +98,7 @@ class LeafRemote(Section):
     )
     ignore_discovered_servers: Any = later("only the addresses named here are dialled", refuse=False)
     first_info_timeout: Duration = option(
-        0, "How long may the hub take to say its INFO? 0: 10 s, as the whole handshake; else that has 10 s more.", ge=0
+        0, "How long may the hub take to say its INFO? 0: 60 s, as the whole handshake; else that has 60 s more.", ge=0
     )
     dial_timeout: Duration = option(0, "How long may a connection take? 0: as leafnodes.dial_timeout.", ge=0)
     disabled: Flag = option(False, "Leave this hub alone for now.")
@@ -191,7 +191,7 @@ class LeafNodes(Section):
         aliases=("reconnect_delay", "reconnect_interval"),
         gt=0,
     )
-    dial_timeout: Duration = option(0, "How long may the connection to a hub take? 0: 5 s.", ge=0)
+    dial_timeout: Duration = option(0, "How long may the connection to a hub take? 0: 5, 10, 20 s, in turn.", ge=0)
     write_deadline: Any = later("that of the server counts", refuse=False)
     isolate_leafnode_interest: Any = later(
         "leaves are not kept apart in this build: messages would pass between them", refuse=True, aliases=("isolate",)

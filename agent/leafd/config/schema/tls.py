@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from leafd.config.tls_files import Material, TlsOptions
 
 DEFAULT_TIMEOUT: Final = 2 * SECOND
+LINK_TIMEOUT: Final = 60 * SECOND
+"""Of a leaf link's handshake and login, at either end: its round trip may be seconds, and packets may be lost."""
 """Of a handshake, and of a login without one."""
 FALLBACK_DELAY: Final = SECOND // 20
 """How long handshake_first: auto waits for the client to begin."""
@@ -216,8 +218,8 @@ class Tls(Section):
         """Whether whoever connects has to show a certificate."""
         return self.verify or self.verify_and_map
 
-    def compiled(self) -> TlsOptions:
-        """The block as OpenSSL is told it."""
+    def compiled(self, patience: int = DEFAULT_TIMEOUT) -> TlsOptions:
+        """The block as OpenSSL is told it; patience counts where the block says nothing of a timeout."""
         from leafd.config.tls_files import TlsOptions
 
         first, fallback_ns = self.handshake_first
@@ -229,7 +231,7 @@ class Tls(Section):
             cipher_suites=self.cipher_suites,
             curves=self.curve_preferences,
             min_version=VERSIONS[self.min_version],
-            timeout_ns=self.timeout or DEFAULT_TIMEOUT,
+            timeout_ns=self.timeout or patience,
             rate=self.connection_rate_limit,
             first=first,
             fallback_ns=fallback_ns,
@@ -245,9 +247,9 @@ class Tls(Section):
         return super().__eq__(other) is True and isinstance(other, Tls) and self.material == other.material
 
 
-def login_timeout(authorization: Section | None, tls: Tls | None) -> int:
+def login_timeout(authorization: Section | None, tls: Tls | None, patience: int = DEFAULT_TIMEOUT) -> int:
     """How long a login may take: what the listener's authorization says, or a second more than its handshake may."""
     if authorization is not None and "timeout" in authorization.given:
         found: int = authorization.timeout  # type: ignore[attr-defined]
         return found
-    return DEFAULT_TIMEOUT if tls is None else (tls.timeout or DEFAULT_TIMEOUT) + SECOND
+    return patience if tls is None else (tls.timeout or patience) + SECOND

@@ -1,0 +1,145 @@
+"""Two leafd with a cell modem between them: real TCP over a line with rate, delay and loss (tests/cell.py).
+
+What takes minutes is a bench (tests/bench/cell.py). Where this machine lets nobody make namespaces, each test says so
+and is skipped.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import cell, servers
+from tests.bench.process import Api, Process
+from tests.cell import HUB, HUB_ADDRESS, LEAF, Cell, Link
+
+MISSING = cell.missing()
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+FAR = Link(rate=50_000, delay=0.5, loss=0.02)
+MESSAGES = 60
+SIZE = 200
+
+HUB_TEXT = """
+server_name: hub
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{monitor_port}"
+jetstream { store_dir: "{store}", domain: hub, max_mem: 64MB, max_file: 256MB }
+leafnodes { listen: "0.0.0.0:{leaf_port}" }
+"""
+LEAF_TEXT = f"""
+server_name: leaf
+listen: "127.0.0.1:{{port}}"
+http: "127.0.0.1:{{monitor_port}}"
+jetstream {{ store_dir: "{{store}}", domain: leaf, max_mem: 64MB, max_file: 256MB }}
+leafnodes {{ remotes: [ {{ url: "nats-leaf://{HUB_ADDRESS}:{{hub_leaf_port}}" }} ] }}
+"""
+COPY = {"name": "COPY", "storage": "file", "sources": [{"name": "T", "external": {"api": "$JS.leaf.API"}}]}
+
+
+class Pair:
+    """A hub and a leaf, each in its place."""
+
+    def __init__(self, joined: Cell, hub: Process, leaf: Process, ends: contextlib.ExitStack) -> None:
+        self._joined = joined
+        self._ends = ends
+        self._servers = (hub, leaf)
+
+    def api(self, place: int) -> Api:
+        with self._joined.at(place):
+            made = Api(self._servers[place].port)
+        self._ends.callback(made.close)
+        return made
+
+    def linked_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            counts = []
+            for place in (HUB, LEAF):
+                with self._joined.at(place):
+                    counts.append(self._servers[place].leaf_links())
+            if counts == [1, 1]:
+                return True
+            time.sleep(0.1)
+        return False
+
+    def log(self, place: int) -> str:
+        return self._servers[place].server.log
+
+
+@contextlib.contextmanager
+def pair(joined: Cell) -> Iterator[Pair]:
+    """Both, started; whether they are linked is another matter."""
+    with tempfile.TemporaryDirectory(prefix="leafd-cell-") as directory, contextlib.ExitStack() as ends:
+        base = Path(directory)
+        (base / "hub").mkdir()
+        (base / "leaf").mkdir()
+        hub = Process(servers.make(servers.LEAFD, HUB_TEXT, base / "hub"))
+        with joined.at(HUB):
+            hub.start()
+        ends.callback(hub.server.stop)
+        ports = hub.server.ports
+        leaf = Process(servers.make(servers.LEAFD, LEAF_TEXT, base / "leaf", hub_leaf_port=ports["leaf_port"]))
+        with joined.at(LEAF):
+            leaf.start()
+        ends.callback(leaf.server.stop)
+        yield Pair(joined, hub, leaf, ends)
+
+
+def publish(api: Api, count: int) -> None:
+    for number in range(count):
+        api.must("t.a", {"n": number, "box": "box-0001", "pad": "x" * (SIZE - 40)})
+
+
+def test_with_defaults_a_link_comes_up_at_two_seconds_round_trip() -> None:
+    """nats-server gives a leaf two seconds to log in, and its leaf gives the hub one second to speak."""
+    with cell.joined(Link(rate=1e6, delay=1.0)) as joined, pair(joined) as both:
+        assert both.linked_within(30)
+
+
+def test_a_source_drains_over_a_slow_lossy_link() -> None:
+    """Each message is stored once, and hardly anything is sent in vain: the consumer is not made anew for want of
+    patience."""
+    with cell.joined(Link(rate=1e6, delay=FAR.delay)) as joined, pair(joined) as both:
+        assert both.linked_within(20)
+        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+        at_leaf.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
+        publish(at_leaf, MESSAGES)
+        joined.change(FAR)
+        before = joined.carried[HUB]
+        at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
+        deadline = time.monotonic() + 60
+        while at_hub.messages_in("COPY") < MESSAGES and time.monotonic() < deadline:
+            time.sleep(0.5)
+
+        time.sleep(2.0)
+        assert at_hub.messages_in("COPY") == MESSAGES
+        found = [at_hub.must("$JS.API.STREAM.MSG.GET.COPY", {"seq": seq}) for seq in range(1, MESSAGES + 1)]
+        assert [json.loads(base64.b64decode(one["message"]["data"]))["n"] for one in found] == list(range(MESSAGES))
+        assert joined.carried[HUB] - before < 2 * MESSAGES * SIZE
+
+
+def test_a_live_link_is_not_closed_for_being_slow() -> None:
+    """More is published than the link carries within `write_deadline` (10 s): it stays up, and brings all of it."""
+    with cell.joined(Link(rate=1e6, delay=0.25)) as joined, pair(joined) as both:
+        assert both.linked_within(20)
+        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+        at_hub.must("$JS.API.STREAM.CREATE.EVENTS", {"name": "EVENTS", "storage": "file", "subjects": ["ev.>"]})
+        time.sleep(1.0)
+        joined.change(Link(rate=20_000, delay=0.25, loss=0.01))
+        body = bytes(range(256)) * 4
+        for number in range(40):
+            at_leaf.publish(f"ev.{number}", body)
+        deadline = time.monotonic() + 60
+        while at_hub.messages_in("EVENTS") < 40 and time.monotonic() < deadline:
+            time.sleep(0.5)
+
+        assert at_hub.messages_in("EVENTS") == 40
+        assert "closed" not in both.log(HUB)

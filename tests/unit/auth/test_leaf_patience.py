@@ -1,0 +1,71 @@
+"""How long leaf nodes may take to log in (daemon/leaf_logins.py); time is trio's mock clock."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import trio
+import trio.testing
+from leafd.daemon.leaf_logins import AT_ONCE_S, PATIENT_MAX, LeafLogins, LeafTerms
+from leafd.guard import Guard
+
+
+class Links:
+    """Knows who is not through yet."""
+
+    def __init__(self) -> None:
+        self.waiting: set[int] = set()
+        self.closed: list[tuple[float, int]] = []
+
+    def links(self) -> list[Any]:
+        return []
+
+    def logging_in(self, connection: int) -> bool:
+        return connection in self.waiting
+
+    def close_connection(self, connection: int, text: str = "", reason: int = 0) -> None:
+        if connection in self.waiting:  # as the plane, which ignores the order for one that has gone
+            self.waiting.discard(connection)
+            self.closed.append((trio.current_time(), connection))
+
+
+def play(count: int, timeout_s: float) -> list[tuple[float, int]]:
+    """So many strangers connect and say nothing: when each of them was closed."""
+    links = Links()
+
+    async def run() -> None:
+        terms = cast("LeafTerms", SimpleNamespace(timeout_s=timeout_s))
+        logins = LeafLogins(links, terms, cast("Any", None), Guard())
+        logins.links = cast("Any", links)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(logins.run)
+            for connection in range(count):
+                links.waiting.add(connection)
+                logins.opened(connection)
+            await trio.sleep(2 * timeout_s)
+            nursery.cancel_scope.cancel()
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    return links.closed
+
+
+def test_a_leaf_far_away_has_all_the_time_of_a_login() -> None:
+    """And not a second more."""
+    ((at, connection),) = play(1, 60.0)
+    assert connection == 0
+    assert 60.0 <= at < 60.5
+
+
+def test_who_is_slow_to_log_in_is_bounded_by_number() -> None:
+    """Of those that are not through at once the last ones are waited for; the others go."""
+    closed = play(PATIENT_MAX + 10, 60.0)
+    early = [connection for at, connection in closed if at < AT_ONCE_S + 1]
+    assert early == list(range(10))
+    assert len(closed) == PATIENT_MAX + 10
+
+
+def test_a_short_patience_is_kept() -> None:
+    """What the configuration says is less than what is waited for at once."""
+    ((at, _),) = play(1, 0.5)
+    assert 0.5 <= at < 1.0
