@@ -6,8 +6,8 @@
  * The kernel takes megabytes for a link that carries kilobytes a second, and whatever is in its queue is minutes old
  * when it arrives: a command waits behind it, a copy's answers come too late, and all of it is lost with the
  * connection. So a link that is far or slow is given no more than about twice what it has under way at its rate
- * (bandwidth x round trip), beginning with WINDOW_FIRST; the consumers behind it stop when a quarter of a window waits here. A
- * link that is near or fast has no window: nothing is asked or counted for it.
+ * (bandwidth x round trip), beginning with WINDOW_FIRST; the consumers behind it stop when a quarter of a window waits
+ * here. A link that is near or fast has no window: nothing is asked or counted for it.
  *
  * The rate is that of the bytes that the peer's kernel acknowledged while something waited. It is also what tells a
  * slow link from a dead one.
@@ -35,12 +35,12 @@ typedef struct peer peer_t;
 #define WINDOW_WAIT_MIN_NS (5 * NS_PER_MS)
 #define WINDOW_WAIT_MAX_NS (100 * NS_PER_MS)
 #define WINDOW_WAITS_MIN (2u * 1024u)
-#define WINDOW_PIECE 1024u                    /* less room than this is none, so that packets are full */
+#define WINDOW_PIECE 1024u                      /* less room than this is none, so that packets are full */
 #define WINDOW_PATIENCE_NS (45 * NS_PER_SECOND) /* a link of which nothing is heard or acknowledged for so long .. */
-#define WINDOW_AGAIN_NS (5 * NS_PER_SECOND) /* what is lost is sent again at least so often, .. */
-#define WINDOW_AGAIN_TRIPS 3                /* .. or after so many round trips, if that is longer */
-#define WINDOW_HEARD_TRIPS 4                  /* so many may a message wait behind others */
-#define WINDOW_PATIENCE_TRIPS 12              /* .. and for so many round trips is dead */
+#define WINDOW_AGAIN_NS (5 * NS_PER_SECOND)     /* what is lost is sent again at least so often, .. */
+#define WINDOW_AGAIN_TRIPS 3                    /* .. or after so many round trips, if that is longer */
+#define WINDOW_HEARD_TRIPS 4                    /* so many may a message wait behind others */
+#define WINDOW_PATIENCE_TRIPS 12                /* .. and for so many round trips is dead */
 
 typedef struct window {
     bool measured; /* it is TCP */
