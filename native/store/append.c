@@ -163,7 +163,6 @@ static inline append_verdict_t admit_form(const entry_t *entry) {
     return in_range(entry->seq) ? APPEND_STORED : APPEND_NO_SPACE;
 }
 
-/* Or is it not known? Then nothing is decided. */
 static inline bool is_duplicate(store_stream_t *stream, const append_t *append, int64_t age_now, appended_t *out) {
     if (append->msg_id.size == 0 || stream->config.duplicate_window_ns <= 0) {
         return false;
@@ -172,7 +171,7 @@ static inline bool is_duplicate(store_stream_t *stream, const append_t *append, 
     if (LEAF_LIKELY(status == STATUS_NOT_FOUND)) {
         return false;
     }
-    out->verdict = status == STATUS_OK ? APPEND_DUPLICATE : APPEND_NO_SPACE;
+    out->verdict = status == STATUS_OK ? APPEND_DUPLICATE : APPEND_NO_SPACE; /* or it is not known */
     return true;
 }
 
@@ -452,7 +451,9 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
         append_skip(&entry);
         return out;
     }
-    status_t status = head_fetch(stream, append->subject, &entry.head);
+    head_entry_t *head; /* of its own: what is only known to this function stays in registers */
+    status_t status = head_fetch(stream, append->subject, &head);
+    entry.head = head;
     if (LEAF_UNLIKELY(status == STATUS_OK && is_over_reach(&entry))) {
         return append_refused(APPEND_LATER);
     }
@@ -568,7 +569,9 @@ appended_t store_group_append(store_stream_t *stream, const append_t *append, mo
         append_skip(&entry);
         return out;
     }
-    status_t status = head_fetch(stream, append->subject, &entry.head);
+    head_entry_t *head;
+    status_t status = head_fetch(stream, append->subject, &head);
+    entry.head = head;
     check(status == STATUS_OK); /* without memory the process ends, and with it all of the group */
     store_it(&entry, age_now, now.wall_ns);
     append_tell(&entry);

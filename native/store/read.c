@@ -90,7 +90,8 @@ status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t
 }
 
 /* Puts the cursor on the first LMDB message of the stream at or above from. */
-static status_t message_lmdb_step(store_stream_t *stream, uint64_t from, uint64_t *seq, bytes_t *key, bytes_t *value) {
+static inline __attribute__((always_inline)) status_t message_lmdb_step(store_stream_t *stream, uint64_t from,
+                                                                        uint64_t *seq, bytes_t *key, bytes_t *value) {
     store_t *store = stream->store;
     status_t status;
     store_key_t wanted;
