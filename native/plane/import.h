@@ -48,6 +48,7 @@ typedef struct reply {
     struct reply *older;
     struct reply *next_of_peer;
     struct reply **at_peer; /* what points here; NULL: asked from inside */
+    const peer_t *peer;     /* whose list that is; NULL with it */
     import_t *import;
     account_t *requester;
     account_t *responder; /* in whose domain the subject below is published */
@@ -113,7 +114,9 @@ void reply_touch(plane_t *plane, reply_t *reply);
 void reply_drop(plane_t *plane, reply_t *reply);
 uint32_t reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_MAX]); /* returns its size */
 void replies_drop_import(plane_t *plane, import_t *import);
-void replies_forget_peer(plane_t *plane, peer_t *peer);
+/* Of a requester that leaves, as many as the budget has; true: none is left. From the moment it is doomed, none of them
+ * is found any more. */
+LEAF_MUST_USE bool replies_forget_some(plane_t *plane, peer_t *peer, uint32_t *budget);
 void replies_chores(plane_t *plane);
 void replies_free(plane_t *plane);
 

@@ -1,5 +1,5 @@
-/* leave.c: a doomed connection goes: its subscriptions, in slices, then what speaks of it, then itself. Likewise the
- * subscriptions of one that introduces itself anew.
+/* leave.c: a doomed connection goes: its subscriptions and its outstanding replies, in slices, then what speaks of it,
+ * then itself. Likewise the subscriptions of one that introduces itself anew.
  *
  * Hundreds of thousands of subscriptions take a good part of a second. A turn removes SWEEP_MAX of them and the others
  * live on; nobody delivers to a connection that is doomed. Closing a socket whose queue in the kernel is full counts as
@@ -96,7 +96,6 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     }
     plane->drained = plane->drained || peer->full;
     leave_lists(plane, peer);
-    replies_forget_peer(plane, peer);
     if (!peer->silent) {
         peer_flush(plane, peer);
     }
@@ -123,7 +122,7 @@ static void peer_free(plane_t *plane, peer_t *peer) {
 
 /* As many of its subscriptions as one turn takes; they are no interest of anybody's from the moment it was doomed. */
 static bool drop_some_subscriptions(plane_t *plane, peer_t *peer, uint32_t *budget) {
-    for (uint32_t i = 0; i < peer->table.size && *budget != 0; i++) {
+    for (uint32_t i = 0; i < peer->table.size && peer->table.count != 0 && *budget != 0; i++) {
         for (subscription_t *one = peer->table.buckets[i]; one != NULL && *budget != 0; one = one->next) {
             subscription_kill(plane, one);
             (*budget)--;
@@ -170,7 +169,8 @@ void peer_sweep(plane_t *plane) {
     while (plane->doomed != NULL) {
         peer_t *peer = plane->doomed;
         plane->doomed = peer->next_doomed;
-        if (plane->sweep_left != 0 && drop_some_subscriptions(plane, peer, &plane->sweep_left)) {
+        if (plane->sweep_left != 0 && drop_some_subscriptions(plane, peer, &plane->sweep_left)
+            && replies_forget_some(plane, peer, &plane->sweep_left)) {
             uint32_t cost = peer->conn.writing ? SWEEP_CLOSE : 1;
             plane->sweep_left -= cost < plane->sweep_left ? cost : plane->sweep_left;
             peer_free(plane, peer);

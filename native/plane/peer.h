@@ -45,7 +45,8 @@
 #define INPUT_TIME_OPS 64u            /* so many of them between two looks at the clock */
 /* subscriptions of who has left or begins anew, removed in one turn: leave.c */
 #define SWEEP_MAX 4096u
-#define SWEEP_CLOSE 2048u
+#define SWEEP_CLOSE 2048u      /* closing a socket whose queue is full counts as so many */
+#define SWEEP_REPLY 8u         /* and so does an outstanding reply, of some KB perhaps */
 #define LEAF_PENDING_FACTOR 4u /* a link may queue more than a client: many wait behind it */
 #define TRACE_BYTES_MAX 256u
 

@@ -70,6 +70,9 @@ reply_t *reply_find(const plane_t *plane, const account_t *account, bytes_t subj
         return NULL;
     }
     reply_t *reply = reply_lookup(plane->replies, account, subject.at + REPLY_PREFIX_SIZE);
+    if (reply != NULL && reply->peer != NULL && reply->peer->state == PEER_DOOMED) {
+        return NULL; /* it ended with its requester; leave.c takes it out in its turn */
+    }
     bytes_t mark = reply == NULL ? BYTES_NONE : reply_mark(reply);
     return bytes_equal(bytes_of(subject.at + REPLY_SUBJECT_SIZE, subject.size - REPLY_SUBJECT_SIZE), mark) ? reply
                                                                                                            : NULL;
@@ -269,6 +272,7 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
     replies->count++;
     reply->at_peer = NULL;
     reply->next_of_peer = NULL;
+    reply->peer = peer;
     if (peer != NULL) {
         reply->at_peer = &peer->replies;
         reply->next_of_peer = peer->replies;
@@ -282,15 +286,16 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
 
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
-void replies_forget_peer(plane_t *plane, peer_t *peer) {
-    for (reply_t *next = peer->replies; next != NULL;) {
-        reply_t *reply = next;
-        next = reply->next_of_peer;
+bool replies_forget_some(plane_t *plane, peer_t *peer, uint32_t *budget) {
+    while (peer->replies != NULL && *budget != 0) {
+        reply_t *reply = peer->replies;
+        *budget -= *budget < SWEEP_REPLY ? *budget : SWEEP_REPLY;
         if (reply->measure != NULL) {
             latency_ended(plane, reply, peer, LATENCY_LEFT);
         }
         reply_drop(plane, reply);
     }
+    return peer->replies == NULL;
 }
 
 /* Those that end by then, the oldest first. */

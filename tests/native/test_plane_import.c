@@ -438,12 +438,40 @@ static void bad_rows(void) {
     rig_close(plane);
 }
 
+/* Of what one requester left behind, a turn frees so many; all of it has ended from the first moment on. */
+static void many_replies_leave_in_slices(void) {
+    enum { TURNS = 3, A_TURN = SWEEP_MAX / SWEEP_REPLY };
+    plane_t *plane = open_both(service);
+    peer_t *e = client(plane, E), *i = client(plane, I), *other = client(plane, I);
+    rig_feed(plane, e, "SUB svc 1\r\n");
+    rig_feed(plane, other, "SUB _I 1\r\n");
+    for (uint32_t n = 0; n < TURNS * A_TURN; n++) {
+        rig_say(plane, i, "PUB local _I 0\r\n\r\n");
+        core_again(plane);
+        core_settle(plane);
+    }
+    const char *reply = asked(e); /* the first of what e heard, so the last that is freed */
+    CHECK_EQ_U64(TURNS * A_TURN, first_import(plane)->reply_count);
+    peer_doom(plane, i, CLOSE_CLIENT, BYTES_NONE);
+    core_settle(plane);
+    CHECK_EQ_U64((TURNS - 1) * A_TURN, first_import(plane)->reply_count);
+    CHECK(plane->more);
+    answer(plane, e, reply);
+    RIG_HEARD("", other);
+    for (uint32_t turn = 1; turn <= TURNS; turn++) {
+        core_settle(plane);
+    }
+    CHECK_EQ_U64(0, first_import(plane)->reply_count);
+    rig_close(plane);
+}
+
 int main(void) {
     RUN("a singleton service gives one answer", one_answer);
     RUN("a request that nobody hears leaves nothing behind", nobody_leaves_nothing);
     RUN("a way back ends after the threshold without answers, whatever the wall clock says",
         replies_end_by_elapsed_time);
     RUN("ways back end with their requester, others' stay", replies_end_with_the_requester);
+    RUN("many ways back of who leaves are freed in slices, and lead nowhere meanwhile", many_replies_leave_in_slices);
     RUN("a way back ends when an answer finds nobody", replies_end_when_nobody_listens);
     RUN("an import has a bounded number of ways back; the oldest go", replies_are_bounded);
     RUN("shadows come and go with subscriptions, and links of the exporter are told", shadows_follow_subscriptions);
