@@ -58,6 +58,7 @@ websocket_t *websocket_new(websocket_desk_t *desk, const websocket_wish_t *wish,
     websocket->flags = wish->flags;
     websocket->inflated_max = wish->inflated_max;
     websocket->status = CLOSE_NORMAL;
+    websocket->stranger = wish->stranger;
     buffer_init(&websocket->held, UINT64_MAX);
     buffer_count(&websocket->held, wish->share);
     buffer_init(&websocket->out, UINT64_MAX);
@@ -72,6 +73,11 @@ websocket_t *websocket_new(websocket_desk_t *desk, const websocket_wish_t *wish,
         return NULL;
     }
     return websocket;
+}
+
+void websocket_admitted(websocket_t *websocket) {
+    websocket->stranger = false;
+    inflater_known(websocket->desk, websocket->inflater);
 }
 
 void websocket_drop(websocket_t *websocket) {

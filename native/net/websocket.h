@@ -43,6 +43,7 @@ typedef struct websocket_wish {
     uint64_t inflated_max; /* bytes that one compressed message may become */
     bytes_t input;         /* what has come behind the HTTP answer already */
     share_t *share;        /* of what is kept; NULL: nowhere */
+    bool stranger;         /* until websocket_admitted */
 } websocket_wish_t;
 
 /* State for conn_switch with transport_websocket. under and its state are the new one's once it is switched to. NULL:
@@ -53,6 +54,10 @@ websocket_t *websocket_new(websocket_desk_t *desk, const websocket_wish_t *wish,
 void websocket_drop(websocket_t *websocket);
 
 extern const transport_t transport_websocket;
+
+/* It has logged in: it may have an inflater for as long as the share has room. All strangers together hold a quarter of
+ * the share in inflaters, so that messages which they do not end leave room for those of users. */
+void websocket_admitted(websocket_t *websocket);
 
 /* What the peer is told at the end (a status code of RFC 6455), unless the end began with the peer or its fault. */
 void websocket_why(websocket_t *websocket, uint16_t status, bytes_t text);

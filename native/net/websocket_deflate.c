@@ -9,11 +9,13 @@
 #define WINDOW_BITS (-15) /* deflate without zlib's head; the largest window, which a peer may use */
 #define MEMORY_LEVEL 5    /* less to clear for each message than by 8, and no larger results: 15 % less at 128 bytes */
 #define INFLATER_SIZE (44u * 1024u) /* with its window, as zlib says */
+#define STRANGERS_PART 4u           /* of the share: what strangers may have in inflaters */
 #define SYNC_TAIL 4u                /* of a flushed block, which the message leaves out */
 
 struct inflater {
     z_stream stream;
     share_t *share;
+    bool stranger; /* counted in desk->strangers */
 };
 
 struct deflater {
@@ -27,8 +29,13 @@ void inflater_free(inflater_t *inflater) {
     }
 }
 
-inflater_t *inflater_take(websocket_desk_t *desk, share_t *share) {
-    if (share != NULL && (share->used > share->limit || share->limit - share->used < INFLATER_SIZE)) {
+/* One fits whatever the share is, so that somebody can log in. */
+static bool strangers_have_room(const websocket_desk_t *desk, const share_t *share) {
+    return desk->strangers < INFLATER_SIZE || desk->strangers + INFLATER_SIZE <= share->limit / STRANGERS_PART;
+}
+
+inflater_t *inflater_take(websocket_desk_t *desk, share_t *share, bool stranger) {
+    if (share != NULL && (!share_has(share, INFLATER_SIZE) || (stranger && !strangers_have_room(desk, share)))) {
         return NULL;
     }
     inflater_t *inflater = desk->spare;
@@ -46,14 +53,24 @@ inflater_t *inflater_take(websocket_desk_t *desk, share_t *share) {
     inflater->share = share;
     if (share != NULL) {
         share->used += INFLATER_SIZE;
+        inflater->stranger = stranger;
+        desk->strangers += stranger ? INFLATER_SIZE : 0;
     }
     return inflater;
+}
+
+void inflater_known(websocket_desk_t *desk, inflater_t *inflater) {
+    if (inflater != NULL && inflater->stranger) {
+        inflater->stranger = false;
+        desk->strangers -= INFLATER_SIZE;
+    }
 }
 
 void inflater_give(websocket_desk_t *desk, inflater_t *inflater) {
     if (inflater == NULL) {
         return;
     }
+    inflater_known(desk, inflater);
     if (inflater->share != NULL) {
         inflater->share->used -= INFLATER_SIZE;
         inflater->share = NULL;

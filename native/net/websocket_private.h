@@ -51,6 +51,7 @@ struct websocket_desk {
     uint8_t *packed;      /* likewise: one compressed message */
     deflater_t *deflater; /* made when first needed */
     inflater_t *spare;    /* of who needed one last */
+    uint64_t strangers;   /* bytes of inflaters that strangers have */
 };
 
 /* Frames of DESK_SIZE bytes in all; small ones have more heads. */
@@ -73,6 +74,7 @@ struct websocket {
     bool inflates;     /* the inflater may have more than there was room for */
     bool ending;       /* its last frame has come, and the inflater is not at its end */
     bool ended;        /* nothing more is read */
+    bool stranger;     /* has not logged in */
     uint8_t tail_left; /* of the bytes that end a compressed message for the inflater */
     uint8_t opcode;
     uint8_t key[4];    /* of the mask; zeros: there is none */
@@ -107,8 +109,10 @@ void websocket_fail(websocket_t *websocket, uint16_t status, bytes_t text);
 
 typedef enum inflated { INFLATED_MORE, INFLATED_ROOM, INFLATED_BAD } inflated_t;
 
-/* For one message; NULL: no memory. */
-inflater_t *inflater_take(websocket_desk_t *desk, share_t *share);
+/* For one message; NULL: no memory, or strangers have all that they may. */
+inflater_t *inflater_take(websocket_desk_t *desk, share_t *share, bool stranger);
+/* Who has it is no stranger any more. NULL: nothing. */
+void inflater_known(websocket_desk_t *desk, inflater_t *inflater);
 void inflater_give(websocket_desk_t *desk, inflater_t *inflater);
 /* Inflates in into to; *used and *got say how far. INFLATED_ROOM: it may have more than there was room for. */
 inflated_t inflater_run(inflater_t *inflater, const uint8_t *in, size_t size, size_t *used, uint8_t *to, size_t room,

@@ -188,7 +188,7 @@ static size_t take_plain(websocket_t *websocket, const uint8_t *in, size_t size,
 
 static bool needs_inflater(websocket_t *websocket) {
     if (websocket->inflater == NULL) {
-        websocket->inflater = inflater_take(websocket->desk, websocket->held.share);
+        websocket->inflater = inflater_take(websocket->desk, websocket->held.share, websocket->stranger);
         if (websocket->inflater == NULL) {
             websocket_fail(websocket, CLOSE_TOO_BIG, BYTES_LITERAL("no memory for compressed messages"));
         }

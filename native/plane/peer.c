@@ -19,6 +19,7 @@
 #include "net/compress.h"
 #include "net/conn.h"
 #include "net/outq.h"
+#include "net/websocket.h"
 #include "plane/account.h"
 #include "plane/memory.h"
 #include "plane/plane.h"
@@ -230,6 +231,9 @@ void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_ver
     peer_limit(plane, peer, verdict);
     if (peer->compress != NULL) {
         compress_admitted(peer->compress);
+    }
+    if (peer->web != NULL) {
+        websocket_admitted(peer->web);
     }
     peer->state = PEER_ADMITTED;
     window_admitted(plane, peer);

@@ -97,7 +97,8 @@ static bytes_t stack(plane_t *plane, peer_t *peer, uint32_t flags) {
     websocket_wish_t wish = {.flags = flags,
                              .inflated_max = (uint64_t)plane->limits.max_payload * INFLATED_PAYLOADS,
                              .input = rest,
-                             .share = &plane->memory.input};
+                             .share = &plane->memory.input,
+                             .stranger = (flags & WEBSOCKET_CLIENT) == 0};
     websocket_t *websocket = websocket_new(plane->web, &wish, conn->transport, conn->transport_state);
     if (websocket == NULL || conn_keep(conn, rest, rest.size) != STATUS_OK) {
         if (websocket != NULL) websocket_drop(websocket);

@@ -363,6 +363,34 @@ static void a_compressed_message_becomes_no_more_than_it_may(void) {
     close_side(&side);
 }
 
+static void strangers_leave_inflaters_to_users(void) {
+    share_t share = {.limit = 8 * 44 * 1024};
+    websocket_wish_t wish = {
+        .flags = WEBSOCKET_UNMASKED | WEBSOCKET_DEFLATE, .inflated_max = 1 << 20, .share = &share, .stranger = true};
+    side_t sides[5];
+    for (uint32_t i = 0; i < 5; i++) {
+        open_side(&sides[i], 0, SIZE_MAX, SIZE_MAX);
+        websocket_drop(sides[i].websocket);
+        sides[i].websocket = websocket_new(desk, &wish, &transport_wire, &sides[i].wire);
+        if (i == 3) {
+            websocket_admitted(sides[i].websocket); /* a user, while strangers have all that they may */
+        }
+        if (i == 4) {
+            websocket_admitted(sides[0].websocket); /* whose inflater is no stranger's any more */
+        }
+        hear(&sides[i], FRAME(0x41, 0x03, 0xf2, 0x48, 0xcd), 16);
+        CHECK_EQ_I64(i == 2 ? STATUS_CLOSED : STATUS_AGAIN, sides[i].end);
+    }
+    close_side(&sides[2]);
+    CHECK_EQ_U64(4 * 44 * 1024, share.used);
+    for (uint32_t i = 0; i < 5; i++) {
+        if (i != 2) {
+            close_side(&sides[i]);
+        }
+    }
+    CHECK_EQ_U64(0, share.used);
+}
+
 static void inflaters_count_and_are_given_back(void) {
     share_t share = {.limit = 100000};
     websocket_wish_t wish = {.flags = WEBSOCKET_UNMASKED | WEBSOCKET_DEFLATE, .inflated_max = 1 << 20, .share = &share};
@@ -400,6 +428,7 @@ int main(void) {
     RUN("a compressed message becomes no more than it may", a_compressed_message_becomes_no_more_than_it_may);
     RUN("the memory of compressed messages that have not ended is counted and bounded",
         inflaters_count_and_are_given_back);
+    RUN("strangers leave inflaters to those who have logged in", strangers_leave_inflaters_to_users);
     websocket_desk_close(desk);
     return TEST_RESULT();
 }
