@@ -26,7 +26,7 @@ static bool link_may_publish(const permissions_t *permissions, bytes_t subject) 
            && permissions_leaf_to(permissions, subject);
 }
 
-static bool may_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
+static bool judge_may_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
     if (!subject_storable(subject) || reserved(subject)) {
         return false;
     }
@@ -35,7 +35,7 @@ static bool may_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
                                     : permissions_publish(peer->permissions, subject, plane->now.mono_ns));
 }
 
-static bool may_read(const peer_t *peer, bytes_t subject) {
+static bool judge_may_read(const peer_t *peer, bytes_t subject) {
     bool filtered;
     return peer->permissions == NULL
            || (peer->protocol->link ? permissions_leaf_out(peer->permissions, subject)
@@ -43,7 +43,7 @@ static bool may_read(const peer_t *peer, bytes_t subject) {
 }
 
 judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
-    return (judged_t){may_publish(plane, peer, subject) ? subject : BYTES_NONE};
+    return (judged_t){judge_may_publish(plane, peer, subject) ? subject : BYTES_NONE};
 }
 
 judged_t judge_shown(plane_t *plane, const peer_t *peer, bytes_t named) {
@@ -91,7 +91,7 @@ bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publi
         bytes_t name = rows[i].name;
         /* What is not a subject is refused by the stream, in the reference's words. */
         if (name.size == 0 || !subject_storable(name)
-            || (known && (rows[i].reads ? may_read(peer, name) : may_publish(plane, peer, name)))) {
+            || (known && (rows[i].reads ? judge_may_read(peer, name) : judge_may_publish(plane, peer, name)))) {
             continue;
         }
         if (known) {

@@ -10,7 +10,7 @@ TESTS: Final = Path(__file__).resolve().parents[1]
 
 
 def holds(proof: str) -> bool:
-    """A file below tests/, a test function in it (PATH::NAME), or a promise of a C test (PATH.c: PROMISE)."""
+    """A file below tests/, a test function in it (PATH::NAME), or a promise of a C test (behind the path, a colon)."""
     path, _, name = re.sub(r"(\.c): ", r"\1::", proof).partition("::")
     file = TESTS / path
     if not file.exists():
