@@ -28,6 +28,8 @@ REFUSED_WAIT_S: Final = 2.0
 UNEXPECTED_WAIT_S: Final = 30.0
 UNHEARD_A_SECOND: Final = 100
 """Requests of all slots together that nobody hears, in the long run."""
+FAR_SPACING_S: Final = 1.0
+"""Between two rounds over all slots that wait, when links come up."""
 # Interest of a peer follows its handshake within a round trip or so; asked again at POLL_S when it was too early.
 _IDENTITY_RECORD: Final = b"source-identity/"
 # With the prefix and a stream's number it is a key that the store takes.
@@ -117,6 +119,10 @@ class Replicas:
         self._jobs_in, self._jobs_out = trio.open_memory_channel[Callable[[], Awaitable[None]]](math.inf)
         self._links: dict[tuple[int, str], int] = {}
         """Which connection leads to a domain, by account."""
+        self._far: set[int] = set()
+        """Accounts that got a link since their slots of far domains were tried, .."""
+        self._far_s = 0.0
+        """.. which happens again from this time on."""
         self._wake = trio.Event()
         self._nearest_s = 0.0
         """Until when run() waits."""
@@ -153,18 +159,33 @@ class Replicas:
             self._end(key)
 
     def link_up(self, link: Link) -> None:
-        """A leaf link was bound: slots that take from its domain, or that are not running, start at once."""
+        """A leaf link was bound: slots that take from its domain start at once. Others that wait may take from a domain
+        behind it: they are tried at once, too, but once a second where many links come up together."""
         assert link.bind is not None
         now_s = trio.current_time()
         self._links[(link.bind.account, link.bind.remote_domain)] = link.connection
         for active in self._slots.values():
             replica = active.replica
-            if replica.slot.account != link.bind.account:
+            if (replica.slot.account, replica.slot.origin.domain) != (link.bind.account, link.bind.remote_domain):
                 continue
-            if replica.slot.origin.domain == link.bind.remote_domain and replica.state is State.RUNNING:
+            if replica.state is State.RUNNING:
                 self._queue_restart(active)
             replica.kick(now_s)
+        self._far.add(link.bind.account)
+        self._far_s = max(now_s, self._far_s)
         self._wake.set()
+
+    def _kick_far(self, now_s: float) -> None:
+        """Slots that wait for a domain to which no link leads directly."""
+        if not self._far or now_s < self._far_s:
+            return
+        for active in self._slots.values():
+            slot = active.replica.slot
+            direct = (slot.account, slot.origin.domain) in self._links
+            if slot.account in self._far and not direct and active.replica.state is State.IDLE:
+                active.replica.kick(now_s)
+        self._far.clear()
+        self._far_s = now_s + FAR_SPACING_S
 
     def link_down(self, link: Link) -> None:
         """A leaf link was lost. Its slots restart when it is back; nothing can be asked before."""
@@ -213,10 +234,13 @@ class Replicas:
             nursery.start_soon(self._work)
             while True:
                 now_s = trio.current_time()
+                self._kick_far(now_s)
                 for active in list(self._slots.values()):
                     self._poll(active, now_s)
                 self._wake = trio.Event()
                 nearest = min((a.replica.deadline_s for a in self._slots.values()), default=float("inf"))
+                if self._far:
+                    nearest = min(nearest, self._far_s)
                 self._nearest_s = nearest
                 with trio.move_on_at(nearest):
                     await self._wake.wait()

@@ -262,6 +262,39 @@ async def test_a_returning_link_restarts_its_own_domains_slots_only(plane: FakeP
 
 
 @on_mock_clock
+async def test_boxes_that_come_back_together_are_each_asked_once(plane: FakePlane, replicas: Replicas) -> None:
+    """With as many sources as links, the work grows with their number and not with its square."""
+    slots = [Slot(10, "A", 2, "A", 1 + i, False, Origin("X", f"$JS.b{i}.API"), "hub", f"JS_{i}") for i in range(200)]
+    plane.reachable = False
+    replicas.set_slots(10, slots)
+    await trio.sleep(30)
+    plane.reachable = True
+    before = len(plane.requests)
+    for i in range(200):
+        replicas.link_up(link_to(f"b{i}"))
+        await trio.sleep(0.005)
+    await trio.testing.wait_all_tasks_blocked()
+
+    asked = [subject for _, subject, *_ in plane.requests[before:]]
+    assert {f"$JS.b{i}.API.CONSUMER.CREATE.X" for i in range(200)} == set(asked)
+    assert len(asked) <= 3 * 200
+
+
+@on_mock_clock
+async def test_a_domain_behind_another_is_asked_when_a_link_comes_up(plane: FakePlane, replicas: Replicas) -> None:
+    """The link leads to the hub; the box behind it has no link to here."""
+    plane.reachable = False
+    replicas.set_slots(11, [Slot(11, "B", 2, "A", 1, False, Origin("X", "$JS.behind.API"), "leaf", "JS_SRC_y")])
+    await trio.sleep(30)
+    before = len(plane.requests)
+    plane.reachable = True
+    replicas.link_up(link_to("hub"))
+    await trio.testing.wait_all_tasks_blocked()
+
+    assert ["$JS.behind.API.CONSUMER.CREATE.X"] == [subject for _, subject, *_ in plane.requests[before:]]
+
+
+@on_mock_clock
 async def test_a_gap_makes_the_consumer_anew_behind_what_is_stored(plane: FakePlane, replicas: Replicas) -> None:
     """EVENT_INGEST with a gap stops the ingest, deletes the consumer and asks from the stored sequence on."""
     await take_up(plane, replicas)
