@@ -47,11 +47,9 @@ bool subject_valid_literal(bytes_t subject) {
 
 /* One walk, since every message that is stored is asked. */
 bool subject_storable(bytes_t subject) {
-    const uint8_t *at = subject.at;
-    const uint8_t *end = subject.at + subject.size;
     bool token_begins = true;
-    for (; at < end; at++) {
-        switch (*at) {
+    for (uint32_t i = 0; i < subject.size; i++) {
+        switch (subject.at[i]) {
         case 0:
         case ' ':
         case '\t':
@@ -65,7 +63,7 @@ bool subject_storable(bytes_t subject) {
             break;
         case '*':
         case '>':
-            if (token_begins && (at + 1 == end || at[1] == '.')) {
+            if (token_begins && (i + 1 == subject.size || subject.at[i + 1] == '.')) {
                 return false;
             }
             token_begins = false;
