@@ -86,7 +86,8 @@ class Copied:
                 while (held := (await state_of(self.hub, self.copy))["messages"]) != count:
                     await asyncio.sleep(0.1)
         except TimeoutError:
-            raise AssertionError(f"{self.copy} holds {held} of {count} messages") from None
+            found = await contents(self.hub, self.copy)
+            raise AssertionError(f"{self.copy} holds {held} of {count} messages: {found}") from None
 
     async def begin(self, **more: object) -> None:
         """Ten messages have been taken."""
