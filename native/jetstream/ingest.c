@@ -580,9 +580,11 @@ void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream) {
 
 void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream) {
     ingest_t **place = ingest_place(js, stream, command->arg);
-    bool found = *place != NULL;
-    if (found) {
-        ingest_free(js, place);
+    if (*place == NULL) {
+        js_done(js, command, STATUS_NOT_FOUND);
+        return;
     }
-    js_done(js, command, found ? STATUS_OK : STATUS_NOT_FOUND);
+    uint64_t last_seq = (*place)->last_seq;
+    ingest_free(js, place);
+    js_answer(js, command, STATUS_OK, last_seq, 0, BYTES_NONE);
 }

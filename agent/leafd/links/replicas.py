@@ -64,7 +64,7 @@ class ReplicaPlane(Protocol):
         transforms: Iterable[tuple[str, str]] = ...,
         link: int = ...,
     ) -> None: ...
-    async def ingest_stop(self, stream: int, slot: int) -> None: ...
+    async def ingest_stop(self, stream: int, slot: int) -> int: ...
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState: ...
     async def ingest_forget(self, stream: int, key: str) -> None: ...
     async def record_put(self, key: bytes, value: bytes) -> None: ...
@@ -397,11 +397,11 @@ class Replicas:
 
     async def _stop_ingest(self, active: _Active) -> int:
         slot = active.replica.slot
-        state = await self._plane.ingest_state(slot.stream, slot.number)
-        await self._plane.ingest_stop(slot.stream, slot.number)
+        # Where it ended, not where it was when it was asked before: messages may come in between.
+        last_sequence = await self._plane.ingest_stop(slot.stream, slot.number)
         active.ingesting = False
-        self._progress[(slot.stream, slot.origin.key)] = state.last_sequence
-        return state.last_sequence
+        self._progress[(slot.stream, slot.origin.key)] = last_sequence
+        return last_sequence
 
     def _delete_consumer(self, active: _Active) -> None:
         """Best effort: spares the origin ten seconds of a consumer that nobody listens to."""

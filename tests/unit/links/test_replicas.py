@@ -41,6 +41,8 @@ class FakePlane:
         self.requests: list[tuple[float, str, dict[str, Any], str]] = []
         self.calls: list[tuple[Any, ...]] = []
         self.sequence = 0
+        self.arriving = 0
+        """What comes between any question about a slot and its end."""
         self.broken: set[str] = set()
         self.state_status = t.Status.OK
 
@@ -87,8 +89,11 @@ class FakePlane:
         parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source, "behind": durable_behind}
         self.calls.append(("start", stream, slot, parts))
 
-    async def ingest_stop(self, stream: int, slot: int) -> None:
+    async def ingest_stop(self, stream: int, slot: int) -> int:
+        self.fail_if_broken("stop")
         self.calls.append(("stop", stream, slot))
+        self.sequence += self.arriving
+        return self.sequence
 
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
         self.fail_if_broken("state")
@@ -194,13 +199,14 @@ async def test_a_durable_consumer_that_is_made_later_is_taken_up_when_it_deliver
 
 @on_mock_clock
 async def test_a_source_that_gets_a_durable_consumer_goes_on_where_it_was(plane: FakePlane, replicas: Replicas) -> None:
-    """Of the same stream nothing is taken twice; of one that was made anew, everything."""
+    """Of the same stream nothing is taken twice, not even what came while the old slot ended; of one that was made
+    anew, everything."""
     identity = b"NATS/1.0\r\nNats-Stream-Identity: ID\r\n\r\n"
     replicas.set_slots(10, [SLOT])
     await trio.testing.wait_all_tasks_blocked()
     plane.answer({"name": "c"}, identity)
     await trio.testing.wait_all_tasks_blocked()
-    plane.sequence = 41
+    plane.sequence, plane.arriving = 40, 1
     for header, last_sequence in ((identity, 41), (b"NATS/1.0\r\nNats-Stream-Identity: NEW\r\n\r\n", 0)):
         replicas.set_slots(10, [])
         replicas.set_slots(10, [DURABLE])
@@ -334,10 +340,10 @@ async def test_a_slot_that_the_plane_could_not_start_is_tried_again(plane: FakeP
 
 
 @on_mock_clock
-async def test_a_slot_whose_state_cannot_be_asked_for_is_started_anew(plane: FakePlane, replicas: Replicas) -> None:
+async def test_a_slot_that_cannot_be_stopped_is_started_anew(plane: FakePlane, replicas: Replicas) -> None:
     """What was stored last is not known then; the slot asks from what it knew, and the store drops what it has."""
     await take_up(plane, replicas)
-    plane.broken = {"state"}
+    plane.broken = {"stop"}
     replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.GAP, 0, 5))
     await trio.testing.wait_all_tasks_blocked()
     plane.answer({"name": "d"})
