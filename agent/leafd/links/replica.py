@@ -198,12 +198,13 @@ class Replica:
         if now_s < self.deadline_s or self.state is State.RUNNING:
             return []
         if self.state is State.ASKING:
-            # Asked again for the same: over a slow link the first answer may be under way, and it is as good.
             self.error = {"code": 408, "err_code": 10029, "description": "no answer from the origin"}
             self._failures += 1
-        else:
+        origin = self.slot.origin
+        # Asked again for the same consumer: over a slow link the first answer may be under way, and it is as good. Not
+        # so where a durable consumer is set back: the second order sets it back once more, behind the first answer.
+        if self.state is not State.ASKING or origin.durable:
             self._number += 1
-            origin = self.slot.origin
             self._deliver = origin.durable_deliver or origin.deliver_subject(self.slot.mirror)
         self.state = State.ASKING
         self._deadline_s = now_s + min(ANSWER_TIMEOUT_S * (1 + self._failures), ANSWER_TIMEOUT_MAX_S)

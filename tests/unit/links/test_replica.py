@@ -223,6 +223,20 @@ def test_a_late_answer_is_an_answer() -> None:
     assert replica.answered(second.number, "", created(), 7.0) == []
 
 
+def test_of_two_orders_to_set_a_durable_consumer_back_the_newer_one_counts() -> None:
+    """The older one's answer tells of deliveries that the newer one begins once more."""
+    replica = durable()
+    (first,) = replica.poll(0.0)
+    (second,) = replica.poll(replica.deadline_s)
+    assert isinstance(first, Ask) and isinstance(second, Ask)
+    answer = json.dumps({"config": {"ack_policy": "flow_control"}, "delivered": {"stream_seq": 3}}).encode()
+
+    assert replica.answered(first.number, "", answer, 6.0) == []
+    (run,) = replica.answered(second.number, "", answer, 7.0)
+    assert isinstance(run, Run)
+    assert run.behind == 3
+
+
 def test_an_answer_from_before_a_link_was_lost_is_ignored() -> None:
     """It names a consumer that delivers to a subject nobody listens to any more."""
     replica = Replica(SLOT, 0, "")
