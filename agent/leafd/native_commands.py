@@ -561,8 +561,7 @@ class Commands(ABC):
 
     async def ingest_stop(self, stream: int, slot: int) -> int:
         """Takes nothing more; stored progress stays. Returns the origin sequence that was taken last."""
-        done = await self._request("INGEST_STOP", "stopping an ingest", target=stream, arg=slot)
-        return done.arg
+        return (await self._request("INGEST_STOP", "stopping an ingest", target=stream, arg=slot)).arg
 
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
         """Progress and lag of one slot."""
