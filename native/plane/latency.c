@@ -211,6 +211,10 @@ static bool is_awaited(plane_t *plane, const reply_t *reply) {
            || route_match(reply->requester->route, subject)->group_count != 0;
 }
 
+void latency_expired(plane_t *plane, const reply_t *reply) {
+    latency_ended(plane, reply, NULL, is_awaited(plane, reply) ? LATENCY_SILENCE : LATENCY_LEFT);
+}
+
 void latency_chores(plane_t *plane) {
     latencies_t *latencies = plane->latencies;
     if (latencies == NULL || latencies->oldest == NULL) {

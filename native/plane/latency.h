@@ -49,6 +49,8 @@ void latency_refused(plane_t *plane, const import_t *import, const publication_t
 void latency_answered(plane_t *plane, const reply_t *reply, peer_t *responder);
 /* requester: who is leaving, else NULL. */
 void latency_ended(plane_t *plane, const reply_t *reply, peer_t *requester, uint32_t status);
+/* Its threshold passed: silence, unless the requester had gone before that was noticed. */
+void latency_expired(plane_t *plane, const reply_t *reply);
 void latency_forget(plane_t *plane, reply_t *reply); /* with its way back */
 void latency_chores(plane_t *plane);                 /* requests whose requester no longer listens */
 void latency_free(plane_t *plane);

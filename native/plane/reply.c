@@ -304,7 +304,7 @@ static void drop_due(plane_t *plane, const import_t *import, int64_t now_ns) {
         reply_t *reply = next;
         next = reply->newer;
         if (reply->measure != NULL && now_ns != INT64_MAX) {
-            latency_ended(plane, reply, NULL, LATENCY_SILENCE);
+            latency_expired(plane, reply);
         }
         reply_drop(plane, reply);
     }

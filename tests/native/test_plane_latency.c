@@ -155,6 +155,23 @@ static void every_end_is_told_once(void) {
     rig_close(plane);
 }
 
+/* The reference sees the UNSUB; we look between whiles, and the threshold may pass before we do. */
+static void who_left_was_not_met_with_silence(void) {
+    plane_t *plane = open_measured((wanted_import_t){.sampling = 100, .threshold_ns = CHORES_INTERVAL_NS});
+    peer_t *e = client(plane, E), *i = client(plane, I);
+    latency_t latency;
+    rig_feed(plane, e, "SUB svc 1\r\n");
+    plane->now.mono_ns += CHORES_INTERVAL_NS;
+    core_settle(plane);
+    rig_feed(plane, i, "SUB _I 1\r\nPUB local _I 0\r\n\r\nUNSUB 1\r\n");
+    plane->now.mono_ns += CHORES_INTERVAL_NS + NS_PER_MS;
+    core_settle(plane);
+    CHECK_EQ_U64(408, told(plane, &latency));
+    CHECK_EQ_U64(0, told(plane, &latency));
+    CHECK_EQ_U64(0, outstanding(plane));
+    rig_close(plane);
+}
+
 static void a_reload_may_end_it(void) {
     plane_t *plane = open_measured((wanted_import_t){.sampling = 100});
     peer_t *e = client(plane, E), *i = client(plane, I);
@@ -228,6 +245,8 @@ int main(void) {
         time_is_that_of_turns);
     RUN("where headers decide, other requests cost nothing and look like any", no_more_than_is_asked_for);
     RUN("every end of a request is told, and told once", every_end_is_told_once);
+    RUN("a requester that no longer listens has left, also when the threshold passes before that is noticed",
+        who_left_was_not_met_with_silence);
     RUN("what is no longer measured is not told, and its answers still arrive", a_reload_may_end_it);
     RUN("requests that nobody answers stay within the import's bound", requests_without_end_have_a_bound);
     RUN("a server at the other end of a link hears once what a service here took of what it measures",
