@@ -3,6 +3,7 @@
 #include "text/blank.h"
 #include "text/duration.h"
 #include "text/json.h"
+#include "consume/deliver.h"
 #include "consume/private.h"
 
 /* The message is done with: row, stored row, floor, retention. */
@@ -99,7 +100,7 @@ static void refuse_message(consumer_t *consumer, uint64_t seq, uint64_t consumer
     } else {
         here->due_ns = now_ns + RETRY_NS;
     }
-    consumer->expiry_due_ns = earlier(consumer->expiry_due_ns, here->due_ns);
+    consumer_expires_by(consumer, here->due_ns);
     consumer_arm(consumer, consumer->expiry_due_ns);
     state_row_changed(consumer, row);
 }
@@ -110,10 +111,8 @@ static void in_progress(consumer_t *consumer, uint64_t seq) {
     pending_row_t *here = pending_row(&consumer->pending, row);
     if (here->flags & PENDING_EXHAUSTED) return;
     here->due_ns = time_after(consumer->consume->now.mono_ns, consumer_wait(consumer, here->deliveries));
-    if (here->due_ns < consumer->expiry_due_ns) { /* only after a longer delay of a refusal */
-        consumer->expiry_due_ns = here->due_ns;
-        consumer_arm(consumer, here->due_ns);
-    }
+    consumer_expires_by(consumer, here->due_ns); /* sooner only after a longer delay of a refusal */
+    consumer_arm(consumer, here->due_ns);
     state_row_changed(consumer, row);
 }
 

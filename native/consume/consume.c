@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "text/subject.h"
+#include "consume/deliver.h"
 #include "consume/private.h"
 
 #define CONSUMERS_MIN 4 /* of one stream, room for at first */
@@ -20,6 +21,7 @@ consume_t *consume_new(const consume_out_t *out, share_t *memory) {
     if (!consume) return NULL;
     consume->out = *out;
     consume->memory = memory;
+    consume->ends_left = ENDS_A_TURN;
     uintptr_t place = (uintptr_t)consume;
     consume->random = hash_bytes(&place, sizeof place) | 1;
     buffer_init(&consume->header, 64 << 20);
@@ -40,11 +42,14 @@ static void group_free(group_t *group) {
 
 void consume_free(consume_t *consume) {
     if (!consume) return;
+    consume->closing = true;
+    leftovers_finish(&consume->leftovers, consume);
     uint32_t cursor = 0;
     for (group_t *group; (group = table_next(&consume->groups, &cursor)) != NULL;) {
         group_free(group);
         cursor--; /* its removal may have moved another one into its slot */
     }
+    leftovers_finish(&consume->leftovers, consume);
     table_free(&consume->groups);
     table_free(&consume->consumers);
     free(consume->heap);
@@ -215,13 +220,15 @@ void consumer_leave(consumer_t *consumer) {
     group_t *group = consumer->group;
     consumer_place(consumer, PLACE_IDLE);
     heap_remove(consumer);
-    for (consumer_t **link = &consume->dirty; *link; link = &(*link)->next_dirty) {
+    for (consumer_t **link = &consume->dirty; consumer->dirty && *link; link = &(*link)->next_dirty) {
+        visits_add(1);
         if (*link != consumer) continue;
         *link = consumer->next_dirty;
         break;
     }
     table_drop(&consume->consumers, consumer_key(group->stream_id, consumer->setup.id));
-    for (uint32_t i = 0; i < group->count; i++) {
+    for (uint32_t i = group->count; i-- > 0;) { /* when all go, each is the last */
+        visits_add(1);
         if (group->consumers[i] != consumer) continue;
         group->consumers[i] = group->consumers[--group->count];
         break;
@@ -332,6 +339,8 @@ static void fire_timers(consume_t *consume, bool *again) {
 void consume_tick(consume_t *consume, moment_t now, bool *again) {
     consume->now = now;
     *again = false;
+    consume->ends_left = ENDS_A_TURN;
+    leftovers_step(&consume->leftovers, consume, &consume->ends_left);
     if (consume->interest_changed) review_interest(consume);
     fire_timers(consume, again);
     uint32_t budget = TICK_MESSAGES;
@@ -347,7 +356,7 @@ void consume_tick(consume_t *consume, moment_t now, bool *again) {
         }
     }
     retention_tick(consume, again);
-    if (consume->ready.count > 0) *again = true;
+    if (consume->ready.count > 0 || leftovers_wait(&consume->leftovers)) *again = true;
 }
 
 int64_t consume_next_deadline(const consume_t *consume) {
@@ -385,5 +394,6 @@ void consume_shutdown(consume_t *consume, moment_t now) {
         consumer->settle_all = true;
         state_dirty(consumer);
     }
+    leftovers_finish(&consume->leftovers, consume); /* there is no later turn */
     consume_flush(consume);
 }

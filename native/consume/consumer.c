@@ -4,6 +4,7 @@
 
 #include "base/number.h"
 #include "text/subject.h"
+#include "consume/deliver.h"
 #include "consume/private.h"
 
 #define RESET_STEP 4096 /* deleted messages that a reset goes over */
@@ -134,7 +135,7 @@ static void shift_due(consumer_t *consumer, const consumer_setup_t *old) {
         int64_t sent_ns = here->due_ns - consumer_wait(&before, here->deliveries);
         here->due_ns = time_after(sent_ns, consumer_wait(consumer, here->deliveries));
     }
-    consumer->expiry_due_ns = pending->count > 0 ? consumer->consume->now.mono_ns : NEVER;
+    consumer_expires_anew(consumer, pending->count > 0 ? consumer->consume->now.mono_ns : NEVER);
 }
 
 status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup, moment_t now) {
@@ -452,7 +453,7 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
     consumer->floor_consumer = 0;
     consumer->last_delivered_wall_ns = consumer->last_acked_wall_ns = 0;
     consumer_recount(consumer);
-    consumer->expiry_due_ns = NEVER;
+    consumer_expires_anew(consumer, NEVER);
     state_dirty(consumer);
     consumer_ready(consumer);
     release_skipped(consumer, seq);
@@ -486,8 +487,12 @@ static bool consumer_is_inactive(consumer_t *consumer) {
     }
     int64_t latest = pull_awaited(consumer) ? now_ns : consumer->active_ns;
     pending_t *pending = &consumer->pending;
-    for (uint32_t row = pending->head; row != PENDING_NONE; row = pending_row(pending, row)->after) {
-        if (pending_row(pending, row)->due_ns > latest) latest = pending_row(pending, row)->due_ns;
+    int64_t used_ns = now_ns - consumer->setup.config.inactive_threshold_ns; /* one that is due after it is enough */
+    for (uint32_t row = pending->tail; row != PENDING_NONE && latest <= used_ns;
+         row = pending_row(pending, row)->before) {
+        visits_add(1);
+        int64_t due_ns = pending_row(pending, row)->due_ns;
+        latest = due_ns > latest ? due_ns : latest;
     }
     consumer->active_ns = latest;
     return inactive_due(consumer) <= now_ns;

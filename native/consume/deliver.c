@@ -3,6 +3,7 @@
  * except when pending grows. */
 #include <stdlib.h>
 
+#include "consume/deliver.h"
 #include "consume/private.h"
 #include "text/decimal.h"
 
@@ -75,7 +76,7 @@ static void put_off(consumer_t *consumer, uint32_t row) {
     pending_pop_queued(&consumer->pending);
     pending_row_t *here = pending_row(&consumer->pending, row);
     here->due_ns = time_after(consumer->consume->now.mono_ns, UNREADABLE_NS);
-    consumer->expiry_due_ns = earlier(consumer->expiry_due_ns, here->due_ns);
+    consumer_expires_by(consumer, here->due_ns);
     consumer_arm(consumer, consumer->expiry_due_ns);
 }
 
@@ -293,7 +294,7 @@ static void remember_again(consumer_t *consumer, const outgoing_t *out) {
     pending_pop_queued(&consumer->pending);
     pending_count_delivery(&consumer->pending, out->row);
     row->due_ns = time_after(consumer->consume->now.mono_ns, consumer_wait(consumer, row->deliveries));
-    consumer->expiry_due_ns = earlier(consumer->expiry_due_ns, row->due_ns);
+    consumer_expires_by(consumer, row->due_ns);
     consumer_arm(consumer, consumer->expiry_due_ns);
     state_row_changed(consumer, out->row);
 }
@@ -311,7 +312,7 @@ static void remember_new(consumer_t *consumer, const outgoing_t *out) {
     consumer->replay_sent_ns = consumer->consume->now.mono_ns;
     if (consumer_acks(consumer)) {
         int64_t due_ns = pending_row(&consumer->pending, out->row)->due_ns;
-        if (due_ns < consumer->expiry_due_ns) consumer->expiry_due_ns = due_ns;
+        consumer_expires_by(consumer, due_ns);
         consumer_arm(consumer, due_ns);
     } else {
         consumer->floor_consumer = consumer->next_sequence;
@@ -411,31 +412,44 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
 
 /* ---- acknowledgements that do not come --------------------------------------------------------------------------- */
 
-/* Looks at every pending message; the next look comes when the earliest of them is due, but with very many of them not
- * before a time that keeps this search at a thousandth of the processor's time. They are queued in stream order. */
+/* One whose ack wait passed. Returns when it is to be looked at again. */
+static int64_t expire_row(consumer_t *consumer, uint32_t row, int64_t now_ns) {
+    const pending_row_t *here = pending_row(&consumer->pending, row);
+    if (here->flags & PENDING_QUEUED) return NEVER;
+    if (here->due_ns > now_ns) return here->due_ns;
+    if (deliveries_used_up(consumer, here->deliveries)) {
+        consumer_exhaust(consumer, row);
+        return NEVER;
+    }
+    return pending_queue(&consumer->pending, row) == STATUS_OK ? NEVER : now_ns + RETRY_NS;
+}
+
+/* Looks at every pending message, as many in a turn as its budget has; the next look comes when the earliest of them is
+ * due, but with very many of them not before a time that keeps this search at a thousandth of the processor's time.
+ * They are queued in stream order. */
 void consumer_expire(consumer_t *consumer) {
     int64_t now_ns = consumer->consume->now.mono_ns;
     pending_t *pending = &consumer->pending;
-    int64_t soonest_ns = time_after(consumer->expiry_last_ns, (int64_t)pending->count * 1000);
-    if (consumer->expiry_last_ns > 0 && soonest_ns > now_ns) {
-        consumer->expiry_due_ns = soonest_ns;
-        return;
-    }
-    consumer->expiry_last_ns = now_ns;
-    int64_t next_ns = NEVER;
-    for (uint32_t row = pending->head, after; row != PENDING_NONE; row = after) {
-        pending_row_t *here = pending_row(pending, row);
-        after = here->after;
-        if (here->flags & PENDING_QUEUED) continue;
-        if (here->due_ns > now_ns) {
-            next_ns = earlier(next_ns, here->due_ns);
-        } else if (deliveries_used_up(consumer, here->deliveries)) {
-            consumer_exhaust(consumer, row);
-        } else if (pending_queue(pending, row) != STATUS_OK) {
-            next_ns = earlier(next_ns, now_ns + RETRY_NS);
+    if (!consumer->expiring) {
+        int64_t soonest_ns = time_after(consumer->expiry_last_ns, (int64_t)pending->count * 1000);
+        if (consumer->expiry_last_ns > 0 && soonest_ns > now_ns) {
+            consumer->expiry_due_ns = soonest_ns;
+            return;
         }
+        consumer->expiring = true;
+        consumer->expiry_last_ns = now_ns;
+        consumer->expiry_later_ns = NEVER;
+        pending->looked = pending->head;
     }
-    consumer->expiry_due_ns = next_ns;
+    while (pending->looked != PENDING_NONE && leftover_pay(&consumer->consume->ends_left, 1)) {
+        uint32_t row = pending->looked;
+        pending->looked = pending_row(pending, row)->after;
+        visits_add(1);
+        consumer->expiry_later_ns = earlier(consumer->expiry_later_ns, expire_row(consumer, row, now_ns));
+    }
+    consumer->expiring = pending->looked != PENDING_NONE;
+    /* In the next turn, not again in this one. */
+    consumer->expiry_due_ns = consumer->expiring ? time_after(now_ns, 1) : consumer->expiry_later_ns;
 }
 
 /* What waits for an acknowledgement went to a subject where nobody may listen any more. As the reference: what has used

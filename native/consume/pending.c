@@ -13,7 +13,7 @@
 void pending_init(pending_t *pending, share_t *memory) {
     memset(pending, 0, sizeof *pending);
     pending->memory = memory;
-    pending->free = pending->head = pending->tail = pending->unsettled = PENDING_NONE;
+    pending->free = pending->head = pending->tail = pending->unsettled = pending->looked = PENDING_NONE;
 }
 
 static uint64_t rows_size(uint64_t rows) {
@@ -38,7 +38,7 @@ void pending_free(pending_t *pending) {
 void pending_clear(pending_t *pending) {
     if (pending->slots) memset(pending->slots, 0xff, pending->slot_capacity * sizeof *pending->slots);
     pending->rows_used = pending->count = pending->exhausted = pending->redelivered = 0;
-    pending->free = pending->head = pending->tail = pending->unsettled = PENDING_NONE;
+    pending->free = pending->head = pending->tail = pending->unsettled = pending->looked = PENDING_NONE;
     pending->queue_head = pending->queue_count = pending->queued = 0;
 }
 
@@ -140,6 +140,7 @@ status_t pending_add(pending_t *pending, uint64_t seq, uint64_t consumer_seq, in
 static void order_unlink(pending_t *pending, uint32_t row) {
     pending_row_t *gone = &pending->rows[row];
     if (pending->unsettled == row) pending->unsettled = gone->after;
+    if (pending->looked == row) pending->looked = gone->after;
     if (gone->before == PENDING_NONE) {
         pending->head = gone->after;
     } else {

@@ -47,6 +47,7 @@ typedef struct pending {
     uint32_t free;
     uint32_t head, tail;
     uint32_t unsettled; /* first in the order that the stored state does not cover; see state.h */
+    uint32_t looked;    /* first in the order that a look at all of them has still to see; PENDING_NONE: none */
     uint32_t count;     /* in the order */
     uint32_t exhausted;
     uint32_t redelivered; /* with more than one delivery, exhausted ones included */

@@ -102,7 +102,9 @@ void consumer_unpin(consumer_t *consumer, moment_t now) {
 
 void priority_configured(consumer_t *consumer) {
     if (!priority_pins(consumer)) pin_end(consumer);
-    line_sort(&consumer->requests.line, policy_of(consumer) == PRIORITY_PRIORITIZED, consumer->requests.count);
+    requests_t *requests = &consumer->requests;
+    line_sort(&requests->line, policy_of(consumer) == PRIORITY_PRIORITIZED, requests->count);
+    if (requests->judge_left > 0) requests->judge_left = requests->count;
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */

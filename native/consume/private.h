@@ -3,7 +3,7 @@
  *     consume.c     the room: stream groups, hooks, timers, ready list, tick
  *     concern.c/h   which consumers of a stream a subject concerns
  *     consumer.c    one consumer's life: add, configure, start position, counts, snapshot, reset, pause, removal
- *     deliver.c     the delivery loop and redelivery timers
+ *     deliver.c/h   the delivery loop and redelivery timers
  *     pull.c/h      requests and their statuses          push.c/h interest, heartbeats, flow control
  *     line.c/h      in which order they are served       priority.c/h which of them may be, and who is pinned
  *     ack.c         the verbs                            retention.c  which messages nobody needs any more
@@ -19,7 +19,9 @@
 
 #include "base/buffer.h"
 #include "base/check.h"
+#include "base/leftover.h"
 #include "base/table.h"
+#include "base/visits.h"
 #include "consume/concern.h"
 #include "consume/consume.h"
 #include "consume/pending.h"
@@ -37,6 +39,7 @@
 #define COUNT_BUDGET 8192       /* messages looked at to count what is left, in one turn */
 #define LEFT_STEPS_MAX 131072   /* each counts as far as it can: more are only taken where nothing gets any further */
 #define SWEEP_BUDGET 512        /* messages looked at for retention in one tick and stream */
+#define ENDS_A_TURN 4096        /* requests told and freed, rows put back, because something ended or expired */
 #define SETTLE_NS (1 * NS_PER_SECOND)     /* deliveries and progress of ack none are stored this late */
 #define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* between the last loaded consumer and the start of an old sweep */
 #define RETRY_NS (100 * NS_PER_MS)        /* until what memory or the store refused is tried again */
@@ -107,6 +110,8 @@ struct consumer {
 
     int64_t expiry_due_ns;   /* no pending message expires before */
     int64_t expiry_last_ns;  /* last look at all of them */
+    int64_t expiry_later_ns; /* expiry_due_ns, once the look is over that is under way */
+    bool expiring;           /* it is */
     int64_t paused_until_ns; /* mono, 0 = not paused */
     int64_t active_ns;       /* last activity of a client, for the inactivity threshold */
     int64_t not_before_ns;   /* replay original and rate limit: no delivery before */
@@ -146,6 +151,9 @@ struct consume {
     consumer_t *dirty;
     int64_t flush_after_ns; /* what is dirty waits for a flush, which may come from then on */
     group_t *sweeping;
+    leftovers_t leftovers; /* of consumers that are gone */
+    uint32_t ends_left;    /* of ENDS_A_TURN, in this turn */
+    bool closing;          /* nobody is told anything any more */
     bool interest_changed;
     struct orphan *orphans; /* pending records that the next flush removes, see state.c */
     uint32_t orphan_count;
@@ -207,14 +215,6 @@ void survey_removed(consumer_t *consumer, uint64_t seq); /* it left the stream *
 void survey_again(consumer_t *consumer);
 bool survey_is_new(const consumer_t *consumer);
 void survey_end(consumer_t *consumer);
-
-/* ---- deliver.c --------------------------------------------------------------------------------------------------- */
-typedef enum turn { TURN_MORE, TURN_IDLE, TURN_BLOCKED } turn_t;
-turn_t consumer_run(consumer_t *consumer, uint32_t *budget);
-void consumer_expire(consumer_t *consumer);                /* ack waits that passed */
-void consumer_deliver_again(consumer_t *consumer);         /* all that is pending, at once */
-void consumer_exhaust(consumer_t *consumer, uint32_t row); /* used up its deliveries */
-bool consumer_has_demand(const consumer_t *consumer);
 
 /* ---- ack.c ------------------------------------------------------------------------------------------------------- */
 void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq);

@@ -17,26 +17,31 @@
 
 /* ---- statuses ---------------------------------------------------------------------------------------------------- */
 
-static void send_status(consumer_t *consumer, bytes_t to, const char *text, const char *rest) {
+static void send_status(consume_t *consume, uint32_t account, bytes_t to, const char *text, const char *rest) {
     char header[STATUS_MAX];
     int size = snprintf(header, sizeof header, "NATS/1.0 %s\r\n%s\r\n", text, rest);
     /* our own texts are short; those of JSON errors are cut to fit */
     if (size < 0 || (size_t)size >= sizeof header) return;
-    consume_out_t *out = &consumer->consume->out;
-    out->status(out->context, consumer->setup.config.account, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
+    consume_out_t *out = &consume->out;
+    out->status(out->context, account, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
 }
 
 static void request_refuse(consumer_t *consumer, bytes_t reply, const char *text) {
-    send_status(consumer, reply, text, "");
+    send_status(consumer->consume, consumer->setup.config.account, reply, text, "");
 }
 
-static void request_status(consumer_t *consumer, const request_t *request, const char *text, bool with_pending) {
+static void request_tell(consume_t *consume, uint32_t account, const request_t *request, const char *text,
+                         bool with_pending) {
     char rest[96] = "";
     if (with_pending) {
         (void)snprintf(rest, sizeof rest, "Nats-Pending-Messages: %lld\r\nNats-Pending-Bytes: %lld\r\n",
                        (long long)request->left, (long long)request->bytes_left);
     }
-    send_status(consumer, bytes_of(request->reply, request->reply_size), text, rest);
+    send_status(consume, account, bytes_of(request->reply, request->reply_size), text, rest);
+}
+
+static void request_status(consumer_t *consumer, const request_t *request, const char *text, bool with_pending) {
+    request_tell(consumer->consume, consumer->setup.config.account, request, text, with_pending);
 }
 
 /* ---- the requests ------------------------------------------------------------------------------------------------ */
@@ -52,20 +57,24 @@ static uint64_t request_size(uint32_t reply_size, uint32_t group_size) {
     return sizeof(request_t) + reply_size + group_size;
 }
 
-static void request_discard(consumer_t *consumer, request_t *request) {
-    requests_t *requests = &consumer->requests;
+/* Out of the line, and freed. */
+static void request_release(consume_t *consume, requests_t *requests, request_t *request) {
+    visits_add(1);
     line_leave(&requests->line, request);
     requests->count--;
-    if (requests->looked == request) requests->looked = requests->count > 0 ? line_after(request) : NULL;
-    requests->wanted -= request_share(request);
-    if (request->no_wait) requests->no_wait--;
-    consumer->active_ns = consumer->consume->now.mono_ns;
-    consumer->consume->memory->used -= request_size(request->reply_size, request->group_size);
+    consume->memory->used -= request_size(request->reply_size, request->group_size);
     free(request);
 }
 
-void pull_free(consumer_t *consumer) {
-    while (consumer->requests.count > 0) request_discard(consumer, line_first(&consumer->requests.line));
+static void request_discard(consumer_t *consumer, request_t *request) {
+    requests_t *requests = &consumer->requests;
+    request_t *next = requests->count > 1 ? line_after(request) : NULL;
+    if (requests->looked == request) requests->looked = next;
+    if (requests->judged == request) requests->judged = next;
+    requests->wanted -= request_share(request);
+    if (request->no_wait) requests->no_wait--;
+    consumer->active_ns = consumer->consume->now.mono_ns;
+    request_release(consumer->consume, requests, request);
 }
 
 typedef enum verdict { KEEP, DROP } verdict_t;
@@ -75,6 +84,7 @@ static void requests_sift(consumer_t *consumer, verdict_t (*judge)(consumer_t *c
     request_t *request = line_first(&consumer->requests.line);
     for (uint32_t left = consumer->requests.count; left > 0; left--) {
         request_t *next = line_after(request);
+        visits_add(1);
         if (judge(consumer, request) == DROP) request_discard(consumer, request);
         request = next;
     }
@@ -93,6 +103,7 @@ static void requests_look(consumer_t *consumer, uint32_t most) {
     for (uint32_t left = most < requests->count ? most : requests->count; left > 0; left--) {
         request_t *next = line_after(request);
         requests->looked = next;
+        visits_add(1);
         if (!has_interest(consumer, request)) request_discard(consumer, request);
         request = next;
     }
@@ -117,14 +128,62 @@ bool pull_awaited(consumer_t *consumer) {
     return false;
 }
 
+/* ---- the end of all of them -------------------------------------------------------------------------------------- */
+
+/* The requests of a consumer that is gone, or was never asked to tell them. */
+typedef struct parting {
+    leftover_t leftover; /* of consume_t */
+    requests_t requests;
+    uint32_t account;
+    bool with_pending;
+    char status[64]; /* "": they are told nothing */
+} parting_t;
+
+/* true: none is left. */
+static bool parting_some(consume_t *consume, parting_t *parting, uint32_t *budget) {
+    requests_t *requests = &parting->requests;
+    for (request_t *request; (request = line_first(&requests->line)) != NULL && leftover_pay(budget, 1);) {
+        if (parting->status[0] != 0 && !consume->closing)
+            request_tell(consume, parting->account, request, parting->status, parting->with_pending);
+        request_release(consume, requests, request);
+    }
+    return requests->count == 0;
+}
+
+static bool parting_step(leftover_t *self, void *context, uint32_t *budget) {
+    if (!parting_some(context, (parting_t *)self, budget)) return false;
+    free(self);
+    return true;
+}
+
+/* As many as this turn has room for at once: their clients hear it before whatever ended them is answered. */
 void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending) {
-    char text[64];
-    (void)snprintf(text, sizeof text, "%.*s", (int)status.size, (const char *)status.at);
-    for (request_t *request; (request = line_first(&consumer->requests.line)) != NULL;) {
-        request_status(consumer, request, text, with_pending);
-        request_discard(consumer, request);
+    consume_t *consume = consumer->consume;
+    requests_t *line = &consumer->requests;
+    if (line->count == 0) return;
+    parting_t parting = {.leftover.step = parting_step,
+                         .requests = *line,
+                         .account = consumer->setup.config.account,
+                         .with_pending = with_pending};
+    (void)snprintf(parting.status, sizeof parting.status, "%.*s", (int)status.size, (const char *)status.at);
+    *line = (requests_t){.line.sorted = line->line.sorted, .due_ns = NEVER, .steps = line->steps};
+    consumer->active_ns = consume->now.mono_ns;
+    if (parting_some(consume, &parting, &consume->ends_left)) return;
+    parting_t *rest = malloc(sizeof *rest);
+    if (rest) {
+        *rest = parting;
+        leftovers_add(&consume->leftovers, &rest->leftover);
+    } else {
+        uint32_t all = UINT32_MAX;
+        (void)parting_some(consume, &parting, &all);
     }
 }
+
+void pull_free(consumer_t *consumer) {
+    pull_drop_all(consumer, BYTES_NONE, false);
+}
+
+/* ---- the end of some of them ------------------------------------------------------------------------------------- */
 
 static verdict_t judge_end(consumer_t *consumer, request_t *request) {
     if (!request->no_wait || (request->expires_ns != NEVER && request->delivered == 0)) return KEEP;
@@ -152,23 +211,36 @@ static verdict_t judge_time(consumer_t *consumer, request_t *request) {
         idle_heartbeat(consumer, bytes_of(request->reply, request->reply_size));
         request->heartbeat_due_ns = time_after(now_ns, request->heartbeat_ns);
     }
-    line->due_ns = earlier(line->due_ns, earlier(request->expires_ns, request->heartbeat_due_ns));
+    line->later_ns = earlier(line->later_ns, earlier(request->expires_ns, request->heartbeat_due_ns));
     return KEEP;
 }
 
-/* Looks at every request; with very many of them not before a time that keeps this search at a small part of the
- * processor's time. */
+/* Looks at every request, as many in a turn as its budget has; with very many of them not before a time that keeps this
+ * search at a small part of the processor's time. */
 void pull_on_time(consumer_t *consumer) {
+    consume_t *consume = consumer->consume;
     requests_t *line = &consumer->requests;
-    int64_t now_ns = consumer->consume->now.mono_ns;
-    int64_t soonest_ns = time_after(line->timed_ns, (int64_t)line->count * 1000);
-    if (line->count > LOOK_MOST && soonest_ns > now_ns) {
-        line->due_ns = soonest_ns;
-        return;
+    int64_t now_ns = consume->now.mono_ns;
+    if (line->judge_left == 0) {
+        int64_t soonest_ns = time_after(line->timed_ns, (int64_t)line->count * 1000);
+        if (line->count > LOOK_MOST && soonest_ns > now_ns) {
+            line->due_ns = soonest_ns;
+            return;
+        }
+        line->timed_ns = now_ns;
+        line->later_ns = NEVER;
+        line->judge_left = line->count;
+        line->judged = line_first(&line->line);
     }
-    line->timed_ns = now_ns;
-    line->due_ns = NEVER;
-    requests_sift(consumer, judge_time);
+    for (; line->judge_left > 0 && line->count > 0 && leftover_pay(&consume->ends_left, 1); line->judge_left--) {
+        request_t *request = line->judged ? line->judged : line_first(&line->line);
+        line->judged = line_after(request);
+        visits_add(1);
+        if (judge_time(consumer, request) == DROP) request_discard(consumer, request);
+    }
+    if (line->count == 0) line->judge_left = 0;
+    /* In the next turn, not again in this one. */
+    line->due_ns = line->judge_left > 0 ? time_after(now_ns, 1) : line->later_ns;
 }
 
 /* ---- serving ----------------------------------------------------------------------------------------------------- */
@@ -243,6 +315,7 @@ void pull_served(consumer_t *consumer, request_t *request, uint64_t size) {
         request_discard(consumer, request);
     } else {
         line_turn(&requests->line, request);
+        pull_joined(requests);
     }
 }
 
@@ -421,8 +494,10 @@ static void request_enqueue(consumer_t *consumer, const asked_t *asked, bytes_t 
     consumer->requests.count++;
     consumer->requests.wanted += request_share(request);
     if (request->no_wait) consumer->requests.no_wait++;
-    consumer->requests.due_ns =
-        earlier(consumer->requests.due_ns, earlier(request->expires_ns, request->heartbeat_due_ns));
+    pull_joined(&consumer->requests);
+    int64_t due_ns = earlier(request->expires_ns, request->heartbeat_due_ns);
+    consumer->requests.later_ns = earlier(consumer->requests.later_ns, due_ns);
+    consumer->requests.due_ns = earlier(consumer->requests.due_ns, due_ns);
     consumer_arm(consumer, consumer->requests.due_ns);
     consumer_ready(consumer);
 }

@@ -26,6 +26,9 @@ typedef struct requests {
     int64_t wakes_at;      /* so many unacknowledged messages wake the first that sleeps for want of them; 0 = none */
     int64_t wanted;        /* messages, all requests together */
     request_t *looked;     /* the check of their interest goes on here, NULL = at the first */
+    request_t *judged;     /* the look at their times goes on here, while judge_left > 0 */
+    uint32_t judge_left;   /* and so many are still to be looked at */
+    int64_t later_ns;      /* due_ns, once that look is over */
     uint64_t steps;        /* requests considered by pull_next, so that a test may count them */
     int64_t look_after_ns; /* at many of them not before */
     int64_t timed_ns;      /* last look at the times of all of them */
@@ -34,8 +37,9 @@ typedef struct requests {
 
 void pull_on_time(consumer_t *consumer);
 void pull_end_of_stream(consumer_t *consumer);
-void pull_free(consumer_t *consumer); /* without a status */
+/* The consumer has none from then on; of very many the rest is told and freed in later turns. */
 void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending);
+void pull_free(consumer_t *consumer);                  /* likewise, without a status */
 void pull_drop_without_interest(consumer_t *consumer); /* a part of a long queue at a time */
 bool pull_awaited(consumer_t *consumer);               /* somebody listens to a request */
 /* The request to serve with that message; finishes those that it does not fit. NULL: none. */
@@ -44,5 +48,10 @@ void pull_served(consumer_t *consumer, request_t *request, uint64_t size); /* it
 void pull_lost(consumer_t *consumer, request_t *request);                  /* nobody listens to it */
 void pull_full(consumer_t *consumer, request_t *request);                  /* its receiver is full */
 void pull_awaken(consumer_t *consumer);                                    /* all may be served again */
+
+/* One of them has another place in the line than it had: a look at all of them takes one step more. */
+static inline void pull_joined(requests_t *requests) {
+    requests->judge_left += requests->judge_left > 0;
+}
 
 #endif

@@ -1,4 +1,5 @@
 /* state.c: writing and reading what state.h draws. */
+#include "consume/deliver.h"
 #include "consume/state.h"
 #include "base/array.h"
 #include "store/record.h"
@@ -216,7 +217,7 @@ static status_t load_rows(consumer_t *consumer) {
     status_t status = store_record_each(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, 8), BYTES_NONE,
                                         load_row, &loading);
     consumer->pending.unsettled = PENDING_NONE;
-    consumer->expiry_due_ns = consumer->consume->now.mono_ns;
+    consumer_expires_anew(consumer, consumer->consume->now.mono_ns);
     if (status == STATUS_NOT_FOUND) status = STATUS_OK;
     return status == STATUS_OK ? loading.status : status;
 }

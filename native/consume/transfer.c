@@ -4,6 +4,7 @@
  * monotonic clock: an ack wait goes on where it was, cut to [0, its length]. What used up its deliveries does not
  * travel; it is not pending. What does not live here: the bytes of a backup (plane/, Python).
  */
+#include "consume/deliver.h"
 #include "consume/private.h"
 
 /* The first row in the order above that sequence. */
@@ -87,7 +88,7 @@ status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, co
     }
     consumer->settle_all = true;
     consumer_recount(consumer);
-    consumer->expiry_due_ns = now.mono_ns;
+    consumer_expires_anew(consumer, now.mono_ns);
     state_dirty(consumer);
     consumer_arm(consumer, now.mono_ns);
     consumer_ready(consumer);

@@ -1,0 +1,181 @@
+/* test_consume_ends.c: however many wait at a consumer, no turn goes over more of them than visits.h allows, whatever
+ * ends: a consumer, its stream, its requests' time, its messages' ack waits. */
+#include "base/visits.h"
+
+#include "consume_rig.h"
+
+#define MANY 19000 /* more than a turn may visit, and than the rig has lines for */
+
+_Static_assert(MANY > VISITS_A_TURN_MAX, "one turn may not do all of it");
+_Static_assert(MANY < RIG_LINES_MAX, "the rig writes down each of them");
+
+/* The rest of a turn in which something ended, and then one turn after the other until all is quiet. */
+static void turns_within_budget(void) {
+    uint32_t turns = 0;
+    for (bool again = true; again && turns < 1000; turns++) {
+        consume_tick(rig.consume, rig.now, &again);
+        CHECK(visits_take() <= VISITS_A_TURN_MAX);
+        rig.now.mono_ns++; /* what is due right after this turn */
+        again = again || consume_next_deadline(rig.consume) <= rig.now.mono_ns;
+        consume_flush(rig.consume);
+        fake_invalidate(rig.store);
+    }
+    CHECK(turns > 1 && turns < 1000);
+}
+
+static consumer_t *waited_for(const char *request) {
+    rig_start(0);
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.max_waiting = MANY;
+    consumer_t *consumer = rig_add(&setup);
+    rig_run();
+    for (uint32_t i = 0; i < MANY; i++) consumer_pull(consumer, text("in"), text(request), rig.now);
+    rig_run();
+    CHECK_EQ_U64(MANY, rig_state(consumer).waiting);
+    (void)visits_take();
+    return consumer;
+}
+
+static void all_were_told(const char *line) {
+    for (uint32_t i = 0; i < MANY; i++) EXPECT(line);
+    EXPECT_NOTHING();
+    CHECK_EQ_U64(0, rig.memory.used);
+}
+
+static void a_deleted_consumer(void) {
+    consumer_remove(waited_for("{\"batch\":1}"), rig.now);
+    CHECK(consume_find(rig.consume, STREAM_ID, CONSUMER_ID) == NULL);
+    EXPECT("in <*  | NATS/1.0 409 Consumer Deleted~~");
+    rig.line_next = 0;
+    turns_within_budget();
+    all_were_told("in <*  | NATS/1.0 409 Consumer Deleted~~");
+}
+
+static void one_of_its_name_meanwhile(void) {
+    consumer_remove(waited_for("{\"batch\":1}"), rig.now);
+    consumer_t *consumer = rig_add_plain();
+    CHECK_EQ_U64(0, rig_state(consumer).waiting);
+    rig.quiet = true;
+    rig_publish("s", "x");
+    rig_run();
+    CHECK_EQ_U64(0, rig.deliveries);
+    rig_pull(consumer, "in", "1");
+    CHECK_EQ_U64(1, rig.deliveries);
+}
+
+static void a_deleted_stream(void) {
+    (void)waited_for("{\"batch\":1}");
+    consume_stream_removed(rig.consume, STREAM_ID, rig.now);
+    CHECK(consume_find(rig.consume, STREAM_ID, CONSUMER_ID) == NULL);
+    turns_within_budget();
+    all_were_told("in <*  | NATS/1.0 409 Consumer Deleted~~");
+}
+
+static void a_stream_with_many_consumers(void) {
+    rig_start(0);
+    for (uint32_t i = 0; i < 5000; i++) {
+        consumer_setup_t setup = rig_setup("c");
+        setup.id = i + 1;
+        (void)rig_add(&setup);
+    }
+    rig_run();
+    (void)visits_take();
+    consume_stream_removed(rig.consume, STREAM_ID, rig.now);
+    CHECK_EQ_U64(0, consume_count(rig.consume));
+    CHECK(visits_take() <= VISITS_A_TURN_MAX);
+}
+
+static void requests_whose_time_is_over(void) {
+    consumer_t *consumer = waited_for("{\"batch\":1,\"expires\":5000000000}");
+    rig.now.mono_ns += 6 * SECOND;
+    turns_within_budget();
+    CHECK_EQ_U64(0, rig_state(consumer).waiting);
+    for (uint32_t i = 0; i < MANY; i++)
+        EXPECT("in <*  | NATS/1.0 408 Request Timeout~Nats-Pending-Messages: 1~Nats-Pending-Bytes: 0~~");
+    EXPECT_NOTHING();
+}
+
+/* While a look at all of them is under way, others come: their time is kept, too. */
+static void requests_that_come_meanwhile(void) {
+    consumer_t *consumer = waited_for("{\"batch\":1,\"expires\":5000000000}");
+    rig.now.mono_ns += 6 * SECOND;
+    bool again;
+    consume_tick(rig.consume, rig.now, &again);
+    CHECK(rig_state(consumer).waiting > 0);
+    consumer_pull(consumer, text("late"), text("{\"batch\":1,\"expires\":2000000000}"), rig.now);
+    rig_pass(SECOND);
+    CHECK_EQ_U64(1, rig_state(consumer).waiting);
+    rig_pass(2 * SECOND);
+    CHECK_EQ_U64(0, rig_state(consumer).waiting);
+    for (uint32_t i = 0; i < MANY; i++) (void)rig_next();
+    EXPECT("late <*  | NATS/1.0 408 Request Timeout~Nats-Pending-Messages: 1~Nats-Pending-Bytes: 0~~");
+    EXPECT_NOTHING();
+}
+
+static void a_server_that_stops(void) {
+    (void)waited_for("{\"batch\":1}");
+    consume_shutdown(rig.consume, rig.now);
+    all_were_told("in <*  | NATS/1.0 409 Server Shutdown~Nats-Pending-Messages: 1~Nats-Pending-Bytes: 0~~");
+}
+
+static consumer_t *unacknowledged(void) {
+    rig_start(0);
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.max_ack_pending = MANY;
+    consumer_t *consumer = rig_add(&setup);
+    rig.quiet = true;
+    rig_publish_many("s", MANY);
+    rig_pull(consumer, "in", "100000");
+    CHECK_EQ_U64(MANY, rig_state(consumer).ack_pending);
+    (void)visits_take();
+    return consumer;
+}
+
+static void ack_waits_that_are_over(void) {
+    consumer_t *consumer = unacknowledged();
+    rig.now.mono_ns += 31 * SECOND;
+    turns_within_budget();
+    CHECK_EQ_U64(2 * MANY, rig.deliveries);
+    CHECK_EQ_U64(MANY, rig_state(consumer).redelivered);
+}
+
+/* What is acknowledged, refused or put off between two steps of the look does not mislead it. */
+static void acknowledgements_meanwhile(void) {
+    consumer_t *consumer = unacknowledged();
+    bool answer, again;
+    consumer_ack(consumer, MANY, MANY, 1, text("-NAK {\"delay\": 60000000000}"), BYTES_NONE, rig.now, &answer);
+    rig.now.mono_ns += 31 * SECOND;
+    consume_tick(rig.consume, rig.now, &again);
+    for (uint64_t seq = 1; seq < MANY; seq++)
+        consumer_ack(consumer, seq, seq, 1, BYTES_NONE, BYTES_NONE, rig.now, &answer);
+    rig.deliveries = 0;
+    rig_pass(28 * SECOND);
+    CHECK_EQ_U64(0, rig.deliveries);
+    rig_pass(2 * SECOND);
+    CHECK_EQ_U64(1, rig.deliveries);
+}
+
+static void a_consumer_set_back(void) {
+    consumer_t *consumer = unacknowledged();
+    uint64_t seq;
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, 1, rig.now, &seq));
+    CHECK_EQ_U64(0, rig_state(consumer).ack_pending);
+    CHECK(visits_take() <= VISITS_A_TURN_MAX);
+    turns_within_budget();
+    CHECK_EQ_U64(1, rig_state(consumer).floor_stream + 1);
+}
+
+int main(void) {
+    RUN("a consumer that many requests wait at is gone at once, and they are told in steps", a_deleted_consumer);
+    RUN("another one of its name has none of its requests", one_of_its_name_meanwhile);
+    RUN("so it is with a stream that is deleted", a_deleted_stream);
+    RUN("many consumers leave with their stream, each found at once", a_stream_with_many_consumers);
+    RUN("requests whose time is over are told in steps", requests_whose_time_is_over);
+    RUN("a request that comes between two of these steps keeps its time", requests_that_come_meanwhile);
+    RUN("a server that stops tells all requests before it is gone", a_server_that_stops);
+    RUN("messages whose ack wait is over are queued again in steps", ack_waits_that_are_over);
+    RUN("acknowledgements between two of these steps count", acknowledgements_meanwhile);
+    RUN("a consumer is set back without a look at each of its messages", a_consumer_set_back);
+    rig_end();
+    return TEST_RESULT();
+}
