@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 29
+#define PLANE_ABI 30
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -173,11 +173,13 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_RESUME 5 /* target = connection: go on reading after an EVENT_LINE without a verdict */
 #define COMMAND_CLOSE 6  /* target = connection, body = -ERR text (may be empty), arg = CLOSE_* reason */
 /* target = client connection, account; body = conn_verdict_t, extra = strings: frame to send after the first PONG ("" =
- * none), then pub allow.. "", pub deny.. "", sub allow.. "", sub deny.. "" (each list ends with an empty string) */
+ * none), then pub allow.. "", pub deny.. "", sub allow.. "", sub deny.. "" (each list ends with an empty string), then who
+ * it is, for Nats-Schedule-Author (may be missing: nobody can be told from others) */
 #define COMMAND_ADMIT 7
 /* target = leaf connection, account; body = conn_verdict_t, extra = strings: origin cluster, own $LDS subject of the
  * account, remote domain, then the four lists as in ADMIT where pub = what may be sent over the link, sub = what may
- * come in and be asked for; and a fifth: where a mapping or the domain's name must not lead what came in */
+ * come in and be asked for; and a fifth: where a mapping or the domain's name must not lead what came in; then who it
+ * is, as in ADMIT */
 #define COMMAND_ADMIT_LEAF 8
 /* of a client that is admitted, after a reload: as ADMIT, for the same account. Subscriptions that are no longer
  * allowed go, each with an -ERR; completion's arg = how many. STATUS_NOT_FOUND: it is gone or at its login again; what
@@ -219,6 +221,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * came by a welcome and sends this is admitted so without control being asked (EVENT_LINE, arg). The last 64 count */
 #define COMMAND_KNOW 19
 #define COMMAND_FORGET 29 /* all of KNOW */
+/* the answer to EVENT_AUTHOR: arg = its ticket, arg2 = AUTHOR_*; body = conn_verdict_t, extra = strings: lists as in
+ * ADMIT_LEAF */
+#define COMMAND_AUTHOR 30
+#define COMMAND_AUTHORS_FORGET 31 /* all of AUTHOR: others may do other things now */
 
 /* Commands: accounts. */
 #define COMMAND_ACCOUNT 20 /* account, arg = ACCOUNT_* flags, extra = strings: name, domain */
@@ -420,6 +426,17 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ALLOWANCE_LEVEL_BELOW 0 /* again below 75 % */
 #define ALLOWANCE_LEVEL_NEAR 1  /* above 80 % */
 #define ALLOWANCE_LEVEL_FULL 2  /* a message was refused */
+
+/* who stored a schedule, as Nats-Schedule-Author has it (header), account; code = AUTHOR_ASKED: what may this author do
+ * today, arg = ticket. AUTHOR_DENIED: a firing was refused, target = stream, subject = what the author may not do,
+ * reply = the schedule's subject, arg2 = how many before it were not told */
+#define EVENT_AUTHOR 20
+#define AUTHOR_ASKED 1
+#define AUTHOR_DENIED 2
+/* of COMMAND_AUTHOR */
+#define AUTHOR_KNOWN 1 /* always */
+#define AUTHOR_MAY 2   /* what the lists say; without it nothing */
+#define AUTHOR_LINK 4  /* the lists are a link's */
 
 #define TRACE_INGRESS 1        /* text 4 = why it went nowhere */
 #define TRACE_EGRESS 2         /* texts: subscription, queue, hop */

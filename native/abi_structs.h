@@ -333,6 +333,7 @@ typedef struct plane_stats {
     uint64_t memory_control;
     uint64_t memory_consumers;
     uint64_t memory_batches;
+    uint64_t schedules_refused; /* firings that their author may not bring about any more */
 } plane_stats_t;
 
 /* Of base/histogram.h, of plane_histogram(). */

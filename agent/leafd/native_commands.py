@@ -29,6 +29,7 @@ from leafd.native_packing import (
     encoded,
     import_members,
     pack_pending,
+    permission_lists,
     permission_strings,
     record_of,
     stream_state_in,
@@ -124,6 +125,19 @@ class Commands(ABC):
     def forget_logins(self) -> None:
         """No login is known any more."""
         self._submit("FORGET")
+
+    def tell_author(
+        self, ticket: int, verdict: t.ConnVerdict, permissions: t.Permissions | None, *, link: bool
+    ) -> None:
+        """The answer to an Author event: what it may do, as who logs in with that; None: nothing."""
+        lists = permissions or t.Permissions()
+        strings = permission_lists(lists) | {"mapped_deny": lists.mapped_deny}
+        rights = (abi.AUTHOR_MAY if permissions is not None else 0) | (abi.AUTHOR_LINK if link else 0)
+        self._submit("AUTHOR", arg=ticket, arg2=rights, body=verdict, strings=strings)
+
+    def forget_authors(self) -> None:
+        """Answers to Author events do not count any more."""
+        self._submit("AUTHORS_FORGET")
 
     def nudge(self) -> None:
         """Makes the plane tick: a command that has no effect."""

@@ -115,6 +115,11 @@ def how_many(strings: Strings) -> int:
 
 def permission_strings(permissions: t.Permissions) -> dict[str, Any]:
     """Of every command that says what a connection may do."""
+    return permission_lists(permissions) | {"author": (permissions.author,) if permissions.author else ()}
+
+
+def permission_lists(permissions: t.Permissions) -> dict[str, Any]:
+    """The lists of a client."""
     return {
         "publish_allow": permissions.publish_allow,
         "publish_deny": permissions.publish_deny,
@@ -230,6 +235,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     "LATENCY_FAR": t.FarLatency,
     "CONSUMER_GONE": t.ConsumerGone,
     "ALLOWANCE": t.Allowance,
+    "AUTHOR": t.Author,
     "REFUSED": t.Refused,
 }
 SLICES: Final = ("subject", "reply", "header", "payload")

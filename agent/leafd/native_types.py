@@ -12,6 +12,7 @@ from dataclasses import field
 
 from leafd.native import layout
 from leafd.native_allowance import Allowance as Allowance, AllowanceLevel as AllowanceLevel
+from leafd.native_authors import Author as Author, AuthorCode as AuthorCode
 from leafd.native_codes import (
     STATE_LISTED_MAX as STATE_LISTED_MAX,
     STATUS_NAMES as STATUS_NAMES,
@@ -147,6 +148,8 @@ class Permissions:
     subscribe_allow: tuple[str, ...] = ()
     subscribe_deny: tuple[str, ...] = ()
     mapped_deny: tuple[str, ...] = ()
+    author: str = ""
+    """Who it is, in the schedules that it stores; empty: nobody logs in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +425,7 @@ class Stats:
     memory_control: int
     memory_consumers: int
     memory_batches: int
+    schedules_refused: int
 
     def refused_storage(self) -> list[str]:
         """Which stores refuse publishers, for lack of room or because writing fails."""
@@ -592,5 +596,5 @@ class ConsumerGone:
 
 Event = (
     Opened | Proxied | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo
-    | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance
+    | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance | Author
 )  # fmt: skip

@@ -5,6 +5,7 @@
  *     RIGHTS              after a reload: the same login, other limits and permissions    peer ADMITTED -> ADMITTED,
  *                                                                                         with fewer
  *                         subscriptions where they are no longer allowed; or closed, where even so many are too many
+ *     AUTHOR              what somebody who stored a schedule may do today               plane/authors.c keeps it
  *
  * A verdict that cannot be carried out (no memory, no such account) closes the connection: nobody stays with rights
  * that control took away. What does not live here: the verdict (control), what the lists mean (permissions.c), a link's
@@ -18,6 +19,7 @@
 #include "base/status.h"
 #include "exchange/strings.h"
 #include "plane/account.h"
+#include "plane/authors.h"
 #include "command/command.h"
 #include "plane/protocol.h"
 #include "plane/peer.h"
@@ -29,9 +31,12 @@
 
 #define LISTS_MAX 65536u
 #define TEXTS_MAX 3u
+#define LINK_LISTS PERMISSION_LISTS
+#define CLIENT_LISTS (PERMISSION_LISTS - 1u) /* nothing is denied to its mappings by itself */
 
 /* Lists that each end with an empty string; those that do not come are empty. */
-static status_t read_permissions(strings_t *strings, const conn_verdict_t *verdict, permissions_t **out) {
+static status_t read_permissions(strings_t *strings, uint32_t list_count, const conn_verdict_t *verdict,
+                                 permissions_t **out) {
     uint32_t max = strings->left / 4 < LISTS_MAX ? strings->left / 4 : LISTS_MAX;
     bytes_t *all = calloc(max + 1u, sizeof(*all));
     if (all == NULL) {
@@ -39,7 +44,7 @@ static status_t read_permissions(strings_t *strings, const conn_verdict_t *verdi
     }
     permission_lists_t lists = {0};
     uint32_t used = 0;
-    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
+    for (uint32_t i = 0; i < list_count; i++) {
         lists.at[i] = all + used;
         while (strings_more(strings)) {
             bytes_t pattern = strings_next(strings);
@@ -80,23 +85,38 @@ static status_t read_texts(strings_t *strings, uint32_t count, bytes_t *out) {
 typedef struct granted {
     conn_verdict_t verdict;
     bytes_t texts[TEXTS_MAX];
+    bytes_t author;
     permissions_t *permissions;
 } granted_t;
 
 static void release_texts(granted_t *granted) {
+    bytes_release(&granted->author);
     for (uint32_t i = 0; i < TEXTS_MAX; i++) {
         bytes_release(&granted->texts[i]);
     }
 }
 
+static status_t read_author(strings_t *strings, granted_t *out) {
+    bytes_t author = strings_next(strings);
+    out->author = bytes_copy(author);
+    if (out->author.size == author.size) {
+        return STATUS_OK;
+    }
+    permissions_free(out->permissions);
+    return STATUS_NO_MEMORY;
+}
+
 /* A failure leaves nothing to free. */
-static status_t read_granted(const plane_command_t *command, uint32_t text_count, granted_t *out) {
+static status_t read_granted(const plane_command_t *command, bool link, granted_t *out) {
     memset(out, 0, sizeof(*out));
     memcpy(&out->verdict, command->body, sizeof(out->verdict));
     strings_t strings = strings_of(command);
-    status_t status = read_texts(&strings, text_count, out->texts);
+    status_t status = read_texts(&strings, link ? TEXTS_MAX : 1, out->texts);
     if (status == STATUS_OK) {
-        status = read_permissions(&strings, &out->verdict, &out->permissions);
+        status = read_permissions(&strings, link ? LINK_LISTS : CLIENT_LISTS, &out->verdict, &out->permissions);
+    }
+    if (status == STATUS_OK && strings_more(&strings)) {
+        status = read_author(&strings, out);
     }
     if (status != STATUS_OK) {
         release_texts(out);
@@ -113,9 +133,12 @@ void command_refuse_login(plane_t *plane, peer_t *peer, const plane_command_t *c
     command_done(plane, command, status);
 }
 
-static void give_permissions(peer_t *peer, permissions_t *permissions) {
+static void give_permissions(peer_t *peer, granted_t *granted) {
     permissions_free(peer->permissions);
-    peer->permissions = permissions;
+    peer->permissions = granted->permissions;
+    bytes_release(&peer->author);
+    peer->author = granted->author;
+    granted->author = BYTES_NONE;
 }
 
 /* ---- a login ----------------------------------------------------------------------------------------------------- */
@@ -125,7 +148,7 @@ static status_t admit_take_in(plane_t *plane, peer_t *peer, account_t *account, 
     bool link = peer->protocol->link;
     bytes_t *const own[TEXTS_MAX] = {link ? &peer->cluster : &peer->after_pong, &peer->lds, &peer->remote_domain};
     uint32_t text_count = link ? TEXTS_MAX : 1;
-    status_t status = read_granted(command, text_count, &granted);
+    status_t status = read_granted(command, link, &granted);
     if (status != STATUS_OK) {
         return status;
     }
@@ -133,7 +156,7 @@ static status_t admit_take_in(plane_t *plane, peer_t *peer, account_t *account, 
         bytes_release(own[i]);
         *own[i] = granted.texts[i];
     }
-    give_permissions(peer, granted.permissions);
+    give_permissions(peer, &granted);
     peer_admit(plane, peer, account, &granted.verdict);
     status = peer->protocol->admitted(plane, peer, &granted.verdict);
     if (status != STATUS_OK) {
@@ -212,17 +235,17 @@ static status_t rights_change(plane_t *plane, peer_t *peer, const plane_command_
     if (account_of(plane, command) != peer->account) {
         return STATUS_INVALID;
     }
-    status_t status = read_granted(command, 1, &granted);
+    status_t status = read_granted(command, false, &granted);
     if (status != STATUS_OK) {
         return status;
     }
+    give_permissions(peer, &granted);
     if (peer->after_pong.size != 0) {
         bytes_release(&peer->after_pong);
         peer->after_pong = granted.texts[0];
     } else {
         release_texts(&granted); /* its INFO went long ago */
     }
-    give_permissions(peer, granted.permissions);
     peer_limit(plane, peer, &granted.verdict);
     *removed = judge_subscriptions(plane, peer);
     if (peer->max_subscriptions != 0 && peer->table.count - peer->dead_count > peer->max_subscriptions) {
@@ -245,4 +268,23 @@ void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer
         return;
     }
     command_answer(plane, command, STATUS_OK, removed, 0, BYTES_NONE);
+}
+
+/* ---- the authors of schedules ------------------------------------------------------------------------------------ */
+
+void command_author(plane_t *plane, const plane_command_t *command) {
+    conn_verdict_t verdict;
+    memcpy(&verdict, command->body, sizeof(verdict));
+    strings_t strings = strings_of(command);
+    permissions_t *permissions;
+    status_t status = read_permissions(&strings, LINK_LISTS, &verdict, &permissions);
+    if (status == STATUS_OK) { /* else it is asked for again */
+        author_answered(plane, command->arg, (uint32_t)command->arg2 | AUTHOR_KNOWN, permissions);
+    }
+    command_done(plane, command, status);
+}
+
+void command_authors_forget(plane_t *plane, const plane_command_t *command) {
+    authors_forget(plane);
+    command_done(plane, command, STATUS_OK);
 }

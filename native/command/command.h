@@ -70,6 +70,8 @@ void command_welcome(plane_t *plane, const plane_command_t *command);
 /* known.c */
 void command_know(plane_t *plane, const plane_command_t *command, account_t *account);
 void command_forget(plane_t *plane, const plane_command_t *command);
+void command_author(plane_t *plane, const plane_command_t *command);
+void command_authors_forget(plane_t *plane, const plane_command_t *command);
 /* proxied.c */
 void proxied_begin(plane_t *plane, peer_t *peer); /* of one that is new */
 /* Something of its header may have been read. */

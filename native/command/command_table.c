@@ -42,6 +42,7 @@
 #define SEAT(name, function, body, strings) ROW(name, TAKES_SEAT, NEEDS_CONSUMER, seat, function, strings, body)
 
 #define LISTS "publish_allow* publish_deny* subscribe_allow* subscribe_deny*"
+#define WHO " author..." /* none or one */
 #define CONSUMER_STRINGS "name definition deliver_subject deliver_group backoff priority_groups filters..."
 
 static const command_row_t command_rows[] = {
@@ -51,10 +52,10 @@ static const command_row_t command_rows[] = {
     PEER(SEND,              command_send,           BODY_BYTES,                   ""),
     PEER(RESUME,            command_resume,         BODY_NONE,                    ""),
     PEER(CLOSE,             command_close,          BODY_BYTES,                   ""),
-    LOGIN(ADMIT,            command_admit,          BODY_OF(conn_verdict_t),      "after_pong " LISTS),
+    LOGIN(ADMIT,            command_admit,          BODY_OF(conn_verdict_t),      "after_pong " LISTS WHO),
     LOGIN(ADMIT_LEAF,       command_admit,          BODY_OF(conn_verdict_t),
-        "cluster loop_subject remote_domain " LISTS " mapped_deny*"),
-    LOGIN(RIGHTS,           command_rights,         BODY_OF(conn_verdict_t),      "after_pong " LISTS),
+        "cluster loop_subject remote_domain " LISTS " mapped_deny*" WHO),
+    LOGIN(RIGHTS,           command_rights,         BODY_OF(conn_verdict_t),      "after_pong " LISTS WHO),
     PLANE(BROADCAST,        command_broadcast,      BODY_BYTES,                   ""),
     PLANE(CONNECTIONS,      command_connections,    BODY_NONE,                    ""),
     PEER(SUBSCRIPTIONS,     command_subscriptions,  BODY_NONE,                    ""),
@@ -66,8 +67,10 @@ static const command_row_t command_rows[] = {
     PEER(DESCRIBE,          command_describe,       BODY_NONE,                    "before between place behind"),
     PLANE(ACCOUNT,          command_account,        BODY_NONE,                    "name domain"),
     PLANE(WELCOME,          command_welcome,        BODY_OF(secure_t),            "before behind"),
-    ACCOUNT(KNOW,           command_know,           BODY_OF(conn_verdict_t),      "connect after_pong " LISTS),
+    ACCOUNT(KNOW,           command_know,           BODY_OF(conn_verdict_t),      "connect after_pong " LISTS WHO),
     PLANE(FORGET,           command_forget,         BODY_NONE,                    ""),
+    PLANE(AUTHOR,           command_author,         BODY_OF(conn_verdict_t),      LISTS " mapped_deny*"),
+    PLANE(AUTHORS_FORGET,   command_authors_forget, BODY_NONE,                    ""),
     ACCOUNT(TRACES,         command_traces,         BODY_NONE,                    "destination"),
     ACCOUNT(ALLOW,          command_allow,          BODY_OF(allowed_t),           ""),
     ACCOUNT(SUBSCRIBE,      command_subscribe,      BODY_NONE,                    "subject queue"),
@@ -129,6 +132,8 @@ static const plane_event_row_t event_rows[] = {
     EVENT(LATENCY_FAR,   "connection=target account=account reply=subject took_ns=arg round_trip_ns=arg2"),
     EVENT(CONSUMER_GONE, "stream=target consumer=arg"),
     EVENT(ALLOWANCE,     "account=account storage=target level=code bytes=arg limit=arg2"),
+    EVENT(AUTHOR,        "code=code account=account ticket=arg stream=target author=header denied=subject"
+                         " schedule=reply left_out=arg2"),
     EVENT(REFUSED,       "connection=target code=code subject=subject queue=reply sid=payload:log size=arg"
                          " left_out=arg2"),
 };

@@ -14,6 +14,7 @@
 #include "jetstream/host.h"
 #include "net/loop.h"
 #include "plane/account.h"
+#include "plane/authors.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
@@ -106,6 +107,10 @@ static void host_advise(plane_t *plane, event_entry_t *entry) {
     (void)pressure_offer(plane, NULL, entry);
 }
 
+static js_right_t host_may_fire(plane_t *plane, const js_account_t *account, const js_scheduled_t *schedule) {
+    return author_right(plane, account->id, schedule);
+}
+
 static status_t host_watch(plane_t *plane, uint32_t which_store, int fd) {
     return plane->threaded ? loop_add(&plane->loop, fd, LOOP_READ, (void *)(uintptr_t)(4 + 2 * which_store))
                            : STATUS_OK;
@@ -124,6 +129,7 @@ const js_host_t plane_host = {
     .heard_until = host_heard_until,
     .advisory_room = host_advisory_room,
     .advise = host_advise,
+    .may_fire = host_may_fire,
     .watch = host_watch,
     .answer_flags = PUBLICATION_UNJUDGED,
 };

@@ -25,6 +25,7 @@
 #include "net/compress.h"
 #include "net/conn.h"
 #include "plane/account.h"
+#include "plane/authors.h"
 #include "command/command.h"
 #include "command/welcome.h"
 #include "driver/host.h"
@@ -61,6 +62,7 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
     for (uint32_t i = 0; i < CROSSING_DEPTH_MAX; i++) {
         buffer_init(&plane->crossing_headers[i], UINT64_C(1) << 32);
     }
+    buffer_init(&plane->authored, UINT64_C(1) << 32);
     /* What waits in control is there a second time in Python's own form. */
     status_t status = exchange_open(&plane->exchange, memory_share(limits->memory_limit, MEMORY_EXCHANGE) / 2,
                                     memory_share(limits->memory_limit, MEMORY_CONTROL) / 2);
@@ -125,6 +127,9 @@ void core_close(plane_t *plane) {
     web_close(plane);
     compress_desk_close(plane->compress);
     known_forget(plane);
+    authors_forget(plane);
+    free(plane->authors);
+    buffer_free(&plane->authored);
     held_free(&plane->deferred);
     secure_close(plane);
     table_free(&plane->peers);

@@ -136,9 +136,12 @@ typedef struct js_schedule_names {
     bytes_t target; /* is stored there, later */
     bytes_t source; /* what is there is stored under the target */
     bytes_t ended;  /* the schedule of this subject ends */
+    bool granted;   /* the stream grants them all */
 } js_schedule_names_t;
+/* Who stored a schedule: only the server writes it. */
+#define SCHEDULE_AUTHOR BYTES_LITERAL("Nats-Schedule-Author")
 typedef enum js_schedule_name { SCHEDULE_TARGET, SCHEDULE_SOURCE, SCHEDULE_ENDED } js_schedule_name_t;
-/* false: nobody has to be asked: there are none, the stream takes no schedules, or it grants all of its subjects. */
+/* false: there are none, or the stream takes no schedules. */
 bool js_schedule_names(const stream_t *stream, bytes_t header, js_schedule_names_t *names);
 /* Answers a publish whose sender may not name that subject. */
 void js_schedule_refuse(js_t *js, const stream_t *stream, bytes_t reply, js_schedule_name_t which);

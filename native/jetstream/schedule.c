@@ -165,14 +165,13 @@ const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const messag
 }
 
 bool js_schedule_names(const stream_t *stream, bytes_t header, js_schedule_names_t *names) {
-    uint32_t flags = stream->config.flags;
-    if ((flags & STREAM_ALLOW_SCHEDULES) == 0 || (flags & STREAM_GRANTS_SCHEDULES) != 0
-        || !headers_has_prefix(header, NAME("Schedule"))) {
+    if ((stream->config.flags & STREAM_ALLOW_SCHEDULES) == 0 || !headers_has_prefix(header, NAME("Schedule"))) {
         return false;
     }
     *names = (js_schedule_names_t){.target = schedule_field(header, NAME("Schedule-Target")),
                                    .source = schedule_field(header, NAME("Schedule-Source")),
-                                   .ended = schedule_field(header, NAME("Scheduler"))};
+                                   .ended = schedule_field(header, NAME("Scheduler")),
+                                   .granted = (stream->config.flags & STREAM_GRANTS_SCHEDULES) != 0};
     return true;
 }
 
@@ -333,6 +332,29 @@ static status_t firing_gather(firing_t *firing, stored_message_t *schedule, mess
     return status;
 }
 
+/* That one is over: on to the next, if it repeats. */
+static bool firing_next(const firing_t *firing) {
+    if (!firing->repeats) {
+        return true;
+    }
+    status_t status = store_schedule(firing->stream->store, firing->seq, firing->next_ts, *firing->js->now);
+    return status == STATUS_OK || status == STATUS_NOT_FOUND; /* gone: the stream's limits took it meanwhile */
+}
+
+/* A schedule without an author was stored where nobody logs in, or by an older leafd: promises.md. */
+static js_right_t firing_right(const firing_t *firing, const stored_message_t *schedule) {
+    const stream_t *stream = firing->stream;
+    const js_scheduled_t what = {.author = schedule_field(schedule->header, SCHEDULE_AUTHOR),
+                                 .subject = schedule->subject,
+                                 .target = schedule_field(schedule->header, NAME("Schedule-Target")),
+                                 .source = schedule_field(schedule->header, NAME("Schedule-Source")),
+                                 .stream = stream->id};
+    if (what.author.size == 0 || (stream->config.flags & STREAM_GRANTS_SCHEDULES) != 0) {
+        return JS_RIGHT_YES;
+    }
+    return firing->js->host->may_fire(firing->js->plane, stream->account, &what);
+}
+
 /* false: no room now, or what it is made of is not known. */
 static bool firing_run(firing_t *firing, stored_message_t *schedule) {
     message_t message = {0};
@@ -354,11 +376,7 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
         js_roll(firing->js, firing->stream, &taken.appended, BYTES_NONE);
     }
     /* What the stream refuses for good is left out; a schedule that repeats goes on all the same. */
-    if (firing->repeats) {
-        status_t status = store_schedule(firing->stream->store, firing->seq, firing->next_ts, now);
-        return status == STATUS_OK || status == STATUS_NOT_FOUND; /* gone: the stream's limits took it meanwhile */
-    }
-    return true;
+    return firing_next(firing);
 }
 
 bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts) {
@@ -382,8 +400,13 @@ bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_
         return !status_unknown(status);
     }
     const refusal_t *refusal = next_time(schedule.header, due_ts, now.wall_ns, &zone, &firing.next_ts, &firing.repeats);
-    bool done = true;
-    if (refusal == NULL && firing.next_ts != 0) {
+    bool done = true, fires = refusal == NULL && firing.next_ts != 0;
+    js_right_t right = fires ? firing_right(&firing, &schedule) : JS_RIGHT_NO;
+    if (fires && right == JS_RIGHT_UNKNOWN) {
+        done = false;
+    } else if (fires && right == JS_RIGHT_NO) {
+        done = firing_next(&firing);
+    } else if (fires) {
         write_next(&firing, zone);
         buffer_init(&firing.room, MESSAGE_MAX);
         done = firing_run(&firing, &schedule);

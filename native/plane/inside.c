@@ -25,7 +25,13 @@ static void note_producer(plane_t *plane, const publication_t *publication, uint
 
 void inside_stream(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     uint32_t which_store = ((const stream_t *)sink->object)->which_store;
-    if (LEAF_UNLIKELY(publication->message.header.size != 0) && !judge_schedule(plane, sink->object, publication)) {
+    if (LEAF_UNLIKELY(publication->message.header.size != 0)
+        && (((const stream_t *)sink->object)->config.flags & STREAM_ALLOW_SCHEDULES) != 0) {
+        message_t message = publication->message;
+        if (judge_schedule(plane, sink->object, publication, &message)) {
+            js_publish(&plane->js, sink->object, &message);
+            note_producer(plane, publication, which_store);
+        }
         return;
     }
     js_publish(&plane->js, sink->object, &publication->message);
@@ -65,6 +71,9 @@ void inside_ingest(plane_t *plane, const sink_t *sink, const publication_t *publ
 static void stream_traced(plane_t *plane, stream_t *stream, const publication_t *publication) {
     trace_t *trace = publication->trace;
     message_t message = publication->message;
+    if (!trace->only && !judge_schedule(plane, stream, publication, &message)) {
+        return;
+    }
     bytes_t muted = trace->only ? BYTES_NONE : trace_muted_header(trace, message.header);
     message.header = muted.size != 0 ? muted : message.header;
     js_traced_t traced;
@@ -81,9 +90,6 @@ void inside_traced(plane_t *plane, const sink_t *sink, const publication_t *publ
         return; /* one before it may have ended it */
     }
     if (sink->target.kind == TARGET_STREAM) {
-        if (!publication->trace->only && !judge_schedule(plane, sink->object, publication)) {
-            return;
-        }
         stream_traced(plane, sink->object, publication);
     } else if (!publication->trace->only) {
         traits_of(&sink->target)->take(plane, sink, publication);

@@ -3,7 +3,9 @@
 #include "plane/judge.h"
 
 #include "jetstream/js.h"
+#include "jetstream/publish.h"
 #include "jetstream/stream.h"
+#include "plane/authors.h"
 #include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
@@ -14,6 +16,9 @@
 #include "text/headers.h"
 #include "text/subject.h"
 #include "text/text.h"
+
+/* The author of a schedule who has no rights of its own: the stream has to grant it. */
+#define NOBODY BYTES_LITERAL("-")
 
 static bool reserved(bytes_t subject) {
     return bytes_starts(subject, BYTES_LITERAL("_GR_.")) || bytes_starts(subject, BYTES_LITERAL("$GR."))
@@ -26,20 +31,28 @@ static bool link_may_publish(const permissions_t *permissions, bytes_t subject) 
            && permissions_leaf_to(permissions, subject);
 }
 
-static bool judge_may_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
+bool judge_permitted(plane_t *plane, permissions_t *permissions, bool link, bytes_t subject) {
     if (!subject_storable(subject) || reserved(subject)) {
         return false;
     }
-    return peer->permissions == NULL
-           || (peer->protocol->link ? link_may_publish(peer->permissions, subject)
-                                    : permissions_publish(peer->permissions, subject, plane->now.mono_ns));
+    return permissions == NULL
+           || (link ? link_may_publish(permissions, subject)
+                    : permissions_publish(permissions, subject, plane->now.mono_ns));
+}
+
+bool judge_readable(const permissions_t *permissions, bool link, bytes_t subject) {
+    bool filtered;
+    return permissions == NULL
+           || (link ? permissions_leaf_out(permissions, subject)
+                    : permissions_subscribe(permissions, subject, BYTES_NONE, &filtered));
+}
+
+static bool judge_may_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
+    return judge_permitted(plane, peer->permissions, peer->protocol->link, subject);
 }
 
 static bool judge_may_read(const peer_t *peer, bytes_t subject) {
-    bool filtered;
-    return peer->permissions == NULL
-           || (peer->protocol->link ? permissions_leaf_out(peer->permissions, subject)
-                                    : permissions_subscribe(peer->permissions, subject, BYTES_NONE, &filtered));
+    return judge_readable(peer->permissions, peer->protocol->link, subject);
 }
 
 judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
@@ -71,15 +84,38 @@ static void tell_refused(plane_t *plane, peer_t *peer, bytes_t subject, bool rea
     peer_error(plane, peer, text_shown(&text));
 }
 
+static bool is_author(bytes_t name) {
+    return bytes_equal(name, SCHEDULE_AUTHOR);
+}
+
+/* In place of what the sender may have written there itself. An empty author: none. */
+static bool write_author(plane_t *plane, message_t *message, bytes_t author) {
+    bytes_t written;
+    bool unused;
+    buffer_t *out = &plane->authored;
+    if (author.size == 0 && !headers_find(message->header, SCHEDULE_AUTHOR, &written)) {
+        return true;
+    }
+    out->size = 0;
+    status_t status = headers_copy_without(out, message->header, is_author, false, &unused);
+    if (status == STATUS_OK && author.size != 0) {
+        status = headers_append(out, 0, SCHEDULE_AUTHOR, author);
+    }
+    message->header = bytes_of(out->at, (uint32_t)out->size);
+    message->body = NULL; /* which has the header as it came */
+    return status == STATUS_OK;
+}
+
 /* What comes over an import, or from inside (a consumer's delivery, a republished message), has nobody in this account
  * whose rights could be looked at: the stream's configuration has to grant it. */
-bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publication) {
+bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publication, message_t *message) {
     js_schedule_names_t names;
     if (!js_schedule_names(stream, publication->message.header, &names)) {
         return true;
     }
     peer_t *peer = publication->origin;
     bool known = peer != NULL && peer->account == publication->account;
+    bytes_t author = known ? peer->author : NOBODY;
     const struct {
         bytes_t name;
         js_schedule_name_t which;
@@ -94,11 +130,22 @@ bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publi
             || (known && (rows[i].reads ? judge_may_read(peer, name) : judge_may_publish(plane, peer, name)))) {
             continue;
         }
+        if (names.granted) { /* it fires as long as the stream says so */
+            author = NOBODY;
+            continue;
+        }
         if (known) {
             tell_refused(plane, peer, name, rows[i].reads);
         }
         js_schedule_refuse(&plane->js, stream, publication->message.reply, rows[i].which);
         return false;
+    }
+    if (!write_author(plane, message, author)) {
+        js_answer_refused(&plane->js, stream, publication->message.reply, &refused_space);
+        return false;
+    }
+    if (author.size != 0) {
+        author_note(plane, publication->account->js.id, author);
     }
     return true;
 }

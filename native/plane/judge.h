@@ -16,6 +16,8 @@
 #include "base/bytes.h"
 
 typedef struct peer peer_t;
+typedef struct message message_t;         /* wire/ */
+typedef struct permissions permissions_t; /* route/ */
 typedef struct publication publication_t;
 typedef struct stream stream_t; /* jetstream/ */
 
@@ -31,7 +33,10 @@ judged_t judge_shown(plane_t *plane, const peer_t *peer, bytes_t named);
 /* Of a delivery of one of our consumers: the stored subject, which was judged when it was stored. */
 judged_t judged_stored(bytes_t stored);
 /* May the sender act, later and in this stream, on the subjects that the message's Nats-Schedule- headers name? false:
- * it has been told. */
-bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publication);
+ * it has been told. A schedule's author is written into message's header, which lives until the next call. */
+bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publication, message_t *message);
+/* What lists of permissions say of a subject that somebody names: publish there, and be stored; read what is there. */
+bool judge_permitted(plane_t *plane, permissions_t *permissions, bool link, bytes_t subject);
+bool judge_readable(const permissions_t *permissions, bool link, bytes_t subject);
 
 #endif

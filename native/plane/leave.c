@@ -109,6 +109,7 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     free(peer->queues);
     buffer_free(&peer->rows_at_end);
     peer_undescribe(peer);
+    bytes_release(&peer->author);
     bytes_release(&peer->after_pong);
     bytes_release(&peer->cluster);
     bytes_release(&peer->lds);

@@ -81,6 +81,7 @@ struct peer {
     buffer_t rows_at_end; /* the first of them */
     account_t *account;
     permissions_t *permissions; /* NULL: everything is allowed */
+    bytes_t author;             /* own copy: who it is, for schedules that it stores; empty: nobody logs in */
     subscription_table_t table;
     description_t *description; /* own copy; NULL where its account shares and measures nothing: cross.c */
     bytes_t after_pong;         /* own copy; sent once, behind the first PONG */

@@ -48,6 +48,7 @@ typedef struct websocket_desk websocket_desk_t;
 typedef struct compress_desk compress_desk_t;
 typedef struct welcome welcome_t;           /* command/welcome.h */
 typedef struct known_logins known_logins_t; /* likewise */
+typedef struct authors authors_t;           /* authors.c */
 
 #define CROSSING_DEPTH_MAX 8u /* accounts that it may pass one after the other */
 #define TURN_WORK 32768u
@@ -108,6 +109,8 @@ struct plane {
     websocket_desk_t *web;     /* NULL until the first WebSocket */
     compress_desk_t *compress; /* NULL until the first link that is compressed */
     known_logins_t *known;     /* NULL: none */
+    authors_t *authors;        /* NULL until somebody who may log in stored a schedule */
+    buffer_t authored;         /* scratch: the header of a schedule, with its author */
     /* NULL, or admits who comes by a welcome and sends this CONNECT; false: control is to be asked */
     bool (*admit_known)(plane_t *plane, peer_t *peer, bytes_t connect);
 

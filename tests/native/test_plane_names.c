@@ -1,6 +1,7 @@
 /* test_plane_names.c: the second name that a message may have beside the subject on the wire: who sees it, and that it
  * is acted on nowhere. packaging/doc/promises.md has the rule. */
 #include "stream_rig.h"
+#include "text/headers.h"
 
 static void put_flagged(plane_t *plane, uint64_t id, const char *name, const char *subject, uint32_t flags) {
     const stream_config_t config = {.account = RIG_ACCOUNT,
@@ -123,6 +124,106 @@ static void names_of_schedules(void) {
     rig_close_and_remove(plane);
 }
 
+/* A user of everything, who has a name. */
+static peer_t *named_client(plane_t *plane, const char *author) {
+    rig_strings_t strings = {.size = 0};
+    for (uint32_t i = 0; i < 5; i++) {
+        rig_pack(&strings, "");
+    }
+    rig_pack(&strings, author);
+    return rig_admit(plane, COMMAND_ADMIT, CONN_CLIENT, (conn_verdict_t){.flags = RIG_FLAGS}, &strings);
+}
+
+static void second_passes(plane_t *plane) {
+    plane->now.mono_ns += 2 * NS_PER_SECOND;
+    plane->now.wall_ns += 2 * NS_PER_SECOND;
+    rig_settle(plane);
+}
+
+static void hour_passes(plane_t *plane) {
+    plane->now.mono_ns += 3600 * NS_PER_SECOND;
+    plane->now.wall_ns += 3600 * NS_PER_SECOND;
+    second_passes(plane);
+}
+
+/* allow: what the author may publish to; NULL: nothing at all. */
+static void answer_author(plane_t *plane, uint64_t ticket, const char *allow) {
+    rig_strings_t strings = {.size = 0};
+    if (allow != NULL) {
+        rig_pack(&strings, allow);
+    }
+    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
+        rig_pack(&strings, "");
+    }
+    const conn_verdict_t verdict = {.flags = 0};
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_AUTHOR,
+                              .arg = ticket,
+                              .arg2 = allow != NULL ? AUTHOR_MAY : 0,
+                              .body = (const uint8_t *)&verdict,
+                              .body_size = sizeof(verdict)},
+            &strings);
+}
+
+static uint64_t asked_author(plane_t *plane, const char *author) {
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_AUTHOR, &event));
+    CHECK_EQ_U64(AUTHOR_ASKED, event.code);
+    CHECK_TEXT(author, event.header, event.header_size);
+    return event.arg;
+}
+
+static void author_of_a_schedule(void) {
+    plane_t *plane = rig_open_fresh("hub");
+    uint32_t flags = STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ROLLUP;
+    plane_event_t event;
+    put_flagged(plane, 1, "S", "s.>", flags);
+    peer_t *alice = named_client(plane, "alice");
+    rig_feed(plane, alice, "SUB _I.> 1\r\n");
+    schedule(plane, alice, "s.job",
+             "Nats-Schedule-Target: s.t\r\nNats-Schedule-Author: root\r\nNats-Schedule-Author: a");
+    CHECK_EQ_U64(1, messages_of(plane, 1));
+    stored_message_t message;
+    bytes_t author;
+    CHECK_EQ_I64(STATUS_OK, store_read(stream_find(&plane->js, 1)->store, 1, &message));
+    CHECK(headers_find(message.header, SCHEDULE_AUTHOR, &author));
+    CHECK(bytes_equal(rig_text("alice"), author));
+    /* nobody has answered: it waits */
+    uint64_t ticket = asked_author(plane, "alice");
+    hour_passes(plane);
+    CHECK_EQ_U64(1, messages_of(plane, 1));
+    ticket = asked_author(plane, "alice");
+    answer_author(plane, ticket - 1, "s.>"); /* too late: it was asked again */
+    second_passes(plane);
+    CHECK_EQ_U64(1, messages_of(plane, 1));
+    answer_author(plane, asked_author(plane, "alice"), "s.>");
+    second_passes(plane);
+    CHECK_EQ_U64(2, messages_of(plane, 1));
+    /* others may do other things now */
+    rig_run(plane, (plane_command_t){.op = COMMAND_AUTHORS_FORGET}, NULL);
+    hour_passes(plane);
+    CHECK_EQ_U64(2, messages_of(plane, 1));
+    answer_author(plane, asked_author(plane, "alice"), "s.other");
+    second_passes(plane);
+    CHECK_EQ_U64(2, messages_of(plane, 1));
+    CHECK(rig_event(plane, EVENT_AUTHOR, &event));
+    CHECK_EQ_U64(AUTHOR_DENIED, event.code);
+    CHECK_TEXT("s.t", event.subject, event.subject_size);
+    CHECK_TEXT("s.job", event.reply, event.reply_size);
+    CHECK_EQ_U64(1, plane->stats.schedules_refused);
+    rig_run(plane, (plane_command_t){.op = COMMAND_AUTHORS_FORGET}, NULL);
+    hour_passes(plane);
+    answer_author(plane, asked_author(plane, "alice"), NULL);
+    second_passes(plane);
+    CHECK_EQ_U64(2, messages_of(plane, 1));
+    CHECK_EQ_U64(2, plane->stats.schedules_refused);
+    /* the stream grants it */
+    put_flagged(plane, 1, "S", "s.>", flags | STREAM_GRANTS_SCHEDULES);
+    hour_passes(plane);
+    CHECK_EQ_U64(3, messages_of(plane, 1));
+    rig_close_and_remove(plane);
+}
+
 int main(void) {
     RUN("the name behind an acknowledgement reaches no API and no stream, and subscribers if the link may publish "
         "there",
@@ -131,5 +232,7 @@ int main(void) {
         delivered_into_a_stream);
     RUN("a schedule names as target, as source, or as the schedule that ends, what its sender may publish or read",
         names_of_schedules);
+    RUN("a schedule fires by what control says that its author may do today, and waits until that is said",
+        author_of_a_schedule);
     return TEST_RESULT();
 }

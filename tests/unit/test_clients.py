@@ -108,7 +108,11 @@ def test_flags_of_a_verdict() -> None:
         connect(clients, 1, user="b", **{"pass": "b"})
         flags = t.VerdictFlag.VERBOSE | t.VerdictFlag.PEDANTIC | t.VerdictFlag.ECHO
         account, verdict, permissions, after_pong = plane.admitted[1][0]
-        assert (int(flags), t.Permissions(), b"") == (verdict.flags, permissions, after_pong)
+        assert (int(flags), t.Permissions(author='["user","STANDARD","b"]'), b"") == (
+            verdict.flags,
+            permissions,
+            after_pong,
+        )
         connect(
             clients, 1, user="a", verbose=False, pedantic=False, echo=False, headers=True, protocol=1, **{"pass": "a"}
         )

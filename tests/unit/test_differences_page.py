@@ -111,6 +111,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "sender may publish or read",
         "interop/test_denials.py::test_every_path_meets_every_denial",
     ),
+    "A schedule fires only while": (
+        "interop/test_schedule_authors.py::test_rights_that_a_reload_takes_away_count_for_schedules",
+        "interop/test_schedule_authors.py::test_a_revoked_user_schedules_nothing_more",
+    ),
     "A stream takes no message under": (
         "wire/jetstream/publish-bad-subject.wire",
         "native/test_plane_backup.c: messages whose subject is not valid are left out and counted, and the rest is "

@@ -169,7 +169,7 @@ def test_strings_are_packed_by_their_names() -> None:
     assert joined([b"N", b"D"]) == packed("ACCOUNT", {"domain": "D", "name": "N"})
     lists = {"publish_allow": ("a", "b"), "publish_deny": (), "subscribe_allow": ("c",), "subscribe_deny": ()}
     expected = [b"frame", b"a", b"b", b"", b"", b"c", b"", b""]
-    assert joined(expected) == packed("RIGHTS", {"after_pong": b"frame", **lists})
+    assert joined(expected) == packed("RIGHTS", {"after_pong": b"frame", "author": (), **lists})
     queue = {"subject": "S", "queue": "Q"}
     for wrong in ({"subject": "S"}, {"subject": "S", "queues": "Q"}, queue | {"more": "M"}):
         with pytest.raises(KeyError):

@@ -15,6 +15,11 @@ SCHEDULE: Final = (
     "native/test_plane_names.c: a schedule names as target, as source, or as the schedule that ends, what its sender "
     "may publish or read"
 )
+AUTHOR: Final = (
+    "native/test_plane_names.c: a schedule fires by what control says that its author may do today, and waits until "
+    "that is said"
+)
+LATER: Final = "interop/test_schedule_authors.py::test_rights_that_a_reload_takes_away_count_for_schedules"
 DENIALS: Final = "interop/test_denials.py::test_every_path_meets_every_denial"
 NO_API: Final = (
     "native/test_plane_jetstream.c: what JetStream publishes to a subject of somebody's choice never asks its API; "
@@ -27,9 +32,13 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "if the link may publish there",
     ),
     "Nats-Trace-Dest": (DENIALS,),
-    "Nats-Schedule-Target": (SCHEDULE, DENIALS),
-    "Nats-Schedule-Source": (SCHEDULE, DENIALS),
+    "Nats-Schedule-Target": (SCHEDULE, DENIALS, LATER),
+    "Nats-Schedule-Source": (SCHEDULE, DENIALS, LATER),
     "Nats-Scheduler": (SCHEDULE,),
+    "Nats-Schedule-Author": (
+        AUTHOR,
+        "interop/test_schedule_authors.py::test_nobody_can_write_who_a_schedules_author_is",
+    ),
     "Nats-Stream-Source": (
         "native/test_plane_backup.c: message ids, lifetimes and how far a source had come are made anew from headers",
     ),

@@ -140,6 +140,17 @@ class Trust:
             raise Denied("the account takes no bearer tokens")
         return self._admitted(user, account, limits, kind, host)
 
+    def stands(self, user: UserClaims, *, own: bool) -> Permissions | None:
+        """What a user may do whose JWT was accepted once, and who need not be connected: no time, network or way of
+        connecting counts. own: its JWT has permissions, which are not in these claims; None: they hold. Raises Denied
+        and Unknown."""
+        account, limits = self._limits(user)
+        if is_revoked(account.claims.nats.revocations, user.sub, user.iat):
+            raise Denied(REVOKED)
+        if own and account.keys[user.iss] is None:
+            return None
+        return account.claims.nats.default_permissions if _is_empty(limits) else limits
+
     def _limits(self, user: UserClaims) -> tuple[TrustedAccount, Limits]:
         """Its account, and what its JWT or its signing key's template lets it do."""
         check_times(user, self.clock())
@@ -188,6 +199,11 @@ class Trust:
         if _is_empty(limits):
             permissions = account.claims.nats.default_permissions
         return Proven(user.account, user, permissions, limits, min(ends, default=0) * SECOND)
+
+
+def has_own_permissions(user: UserClaims) -> bool:
+    """Whether the JWT itself says what may be published and read."""
+    return not _is_empty(user.nats)
 
 
 def check_times(claims: Claims, now_s: float) -> None:

@@ -22,6 +22,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account
+from leafd.auth.authors import author_of
 from leafd.auth.connect import client_connect
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import (
@@ -512,7 +513,13 @@ class Clients:
                 expires_wall_ns=verdict.expires_ns,
                 ping_interval_ns=terms.of(client).ping_interval_ns,
             ),
-            t.Permissions(rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny),
+            t.Permissions(
+                rights.publish_allow,
+                rights.publish_deny,
+                rights.subscribe_allow,
+                rights.subscribe_deny,
+                author=author_of(verdict, terms.of(client).policy, client.kind),
+            ),
         )
         return client.granted
 

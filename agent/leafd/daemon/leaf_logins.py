@@ -16,6 +16,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
+from leafd.auth.authors import author_of
 from leafd.auth.policy import Policy
 from leafd.auth.verdict import LEAF_TYPE, LEAF_WEB_TYPE, Refusal, Verdict, identify, judge_again, takes_time
 from leafd.daemon.client import shown_by
@@ -141,7 +142,7 @@ class LeafLogins:
         connect[WAY] = LEAF_WEB_TYPE if link.web else LEAF_TYPE
         policy = self._terms.of(connect)
         if not takes_time(connect, policy, shown) and policy.callout is None:
-            login = self._login(identify(connect, nonce, policy, connect[WAY], shown))
+            login = self._login(identify(connect, nonce, policy, connect[WAY], shown), policy, connect)
             if self._stays(connect, login, link.peer):
                 return login
         self._nursery.start_soon(self._authenticate_slowly, link, connect, nonce)
@@ -166,7 +167,7 @@ class LeafLogins:
                 verdict = judge()
             if self.call_out is not None and not gone():
                 verdict = await self._call_out(self.call_out, link, connect, nonce, verdict)
-            login = self._login(verdict)
+            login = self._login(verdict, policy, connect)
             if not self._stays(connect, login, link.peer):
                 await self._over.wait()
         with self._guard.around("a leaf's login"):
@@ -184,14 +185,14 @@ class LeafLogins:
         finally:
             self._asked.discard(link.connection)
 
-    def _login(self, verdict: Verdict | Refusal) -> Login | Refused | None:
+    def _login(self, verdict: Verdict | Refusal, policy: Policy, connect: dict[str, Any]) -> Login | Refused | None:
         account = _account_of(verdict, self._terms.graph)
         if isinstance(verdict, Refusal) or account is None:
             return None
         most = account.limits.max_leafnodes
         if 0 <= most <= sum(link.account == account.name for link in self.links.links()):
             return None if self._terms.own_logins else Refused(ACCOUNT_FULL)
-        return _login_to(account, verdict)
+        return _login_to(account, verdict, policy, connect)
 
     # ---- a reload
 
@@ -224,7 +225,7 @@ class LeafLogins:
             places[account.name] = places.get(account.name, 0) + 1
             if 0 <= account.limits.max_leafnodes < places[account.name]:
                 return None if coming.own_logins else Refused(ACCOUNT_FULL)
-            return _login_to(account, verdict)
+            return _login_to(account, verdict, coming.of(connect), connect)
 
         await self.links.judge_again(judge)
 
@@ -243,17 +244,21 @@ class LeafLogins:
         account = _account_of(verdict, self._coming.graph)
         if isinstance(verdict, Refusal) or account is None or login is None:
             return False
-        return login == _login_to(account, verdict)
+        return login == _login_to(account, verdict, coming, connect)
 
 
 def _account_of(verdict: Verdict | Refusal, graph: Graph) -> Account | None:
     return None if isinstance(verdict, Refusal) else graph.account(verdict.account)
 
 
-def _login_to(account: Account, verdict: Verdict) -> Login:
+def _login_to(account: Account, verdict: Verdict, policy: Policy, connect: dict[str, Any]) -> Login:
     rights = verdict.rights
     permissions = t.Permissions(
-        rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny
+        rights.publish_allow,
+        rights.publish_deny,
+        rights.subscribe_allow,
+        rights.subscribe_deny,
+        author=author_of(verdict, policy, connect[WAY]),
     )
     payloads = [one for one in (account.limits.max_payload, verdict.max_payload) if one >= 0]
     counts = [one for one in (account.limits.max_subscriptions, verdict.max_subscriptions) if one >= 0]

@@ -12,6 +12,7 @@ from leafd.auth.creds import signer_from_credentials, signer_from_seed
 from leafd.config.schema.base import SECOND
 from leafd.config.schema.leafnodes import LeafRemote
 from leafd.config.schema.server import ServerConfig
+from leafd.daemon.authors import remote_author
 from leafd.daemon.handshakes import REMOTES
 from leafd.errors import ConfigError
 from leafd.links.compression import Compression
@@ -60,6 +61,7 @@ def remotes_of(
             hub=one.hub,
             deny_imports=one.deny_imports,
             deny_exports=one.deny_exports,
+            author=remote_author(account.name, one.urls),
             sign=signer,
             tls=one.tls is not None or any(urlsplit(url).scheme in ("tls", "wss") for url in one.urls),
             ws_compression=one.ws_compression,

@@ -26,6 +26,7 @@ from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon import declarations, early, memory
 from leafd.daemon.about import VERSION, about
+from leafd.daemon.authors import Authors
 from leafd.daemon.clients import Clients
 from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
 from leafd.daemon.handshakes import Handshakes, info_of
@@ -114,6 +115,7 @@ class Server:
         self.events = self._make_events()
         self._tell_of_operators()
         self.callouts: Callouts | None = None
+        self.authors = Authors(self)
         self.on_reload: list[Callable[[], Awaitable[None]]] = []
         self.declared: Declared | None = None
         self.changing = trio.Lock()
@@ -388,6 +390,8 @@ class Server:
                 self._tell_alarm(event)
             case t.Allowance() if self.jetstream is not None:
                 self.jetstream.allowance(event)
+            case t.Author():
+                self.authors.handle(event)
             case t.MessageTrace():
                 self._tell_trace(event)
             case t.Latency() if self.latencies is not None:

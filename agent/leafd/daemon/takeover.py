@@ -73,6 +73,7 @@ async def take_over(server: Server, coming: Plan) -> None:
     await server.tenants.make_known((*coming.more.added, *coming.more.changed))
     await server.handshakes.put(coming.tls)
     server.adopt(new, coming.limits)
+    server.plane.forget_authors()
     server.listen_again()
     server.leaf_logins.set_terms(new.leaf_terms)
     server.leafs.belong_to(server.leaf_cluster)

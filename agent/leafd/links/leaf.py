@@ -169,6 +169,19 @@ def jetstream_denies(
     return own, own
 
 
+def mirrored(permissions: Permissions) -> Permissions:
+    """A leaf's rights as this end has them: what the leaf may publish comes in here; what it may subscribe to goes out
+    to it."""
+    return Permissions(
+        publish_allow=permissions.subscribe_allow,
+        publish_deny=permissions.subscribe_deny,
+        subscribe_allow=permissions.publish_allow,
+        subscribe_deny=permissions.publish_deny,
+        mapped_deny=permissions.publish_deny,
+        author=permissions.author,
+    )
+
+
 def _with_denies(permissions: Permissions, out: tuple[str, ...], incoming: tuple[str, ...]) -> Permissions:
     return replace(
         permissions,
@@ -350,14 +363,8 @@ class Acceptor:
         identity = self._identity
         self.accepted = (connect, login)
         remote_domain = str(connect.get("domain") or "")
-        # What the leaf may publish comes in here; what it may subscribe to goes out to it.
-        mirrored = Permissions(
-            publish_allow=login.permissions.subscribe_allow,
-            publish_deny=(*login.permissions.subscribe_deny, *_subjects(connect.get("deny_pub", ()))),
-            subscribe_allow=login.permissions.publish_allow,
-            subscribe_deny=login.permissions.publish_deny,
-            mapped_deny=login.permissions.publish_deny,
-        )
+        granted = mirrored(login.permissions)
+        granted = replace(granted, publish_deny=(*granted.publish_deny, *_subjects(connect.get("deny_pub", ()))))
         out, incoming = jetstream_denies(
             identity.domain, remote_domain, system=login.system, jetstream=identity.jetstream
         )
@@ -369,7 +376,7 @@ class Acceptor:
             account=login.account,
             account_name=login.account_name,
             spoke=bool(connect.get("is_hub")),
-            permissions=_with_denies(mirrored, out, incoming),
+            permissions=_with_denies(granted, out, incoming),
             cluster=str(connect.get("cluster") or ""),
             remote_domain=remote_domain,
             remote_name=str(connect.get("name") or ""),
@@ -408,6 +415,8 @@ class Remote:
     hub: bool = False
     deny_imports: tuple[str, ...] = ()
     deny_exports: tuple[str, ...] = ()
+    author: str = ""
+    """Who it is, in schedules that it stores here."""
     sign: Callable[[str], dict[str, str]] | None = None
     """Nonce -> the CONNECT fields of an nkey or a credentials file (nkey | jwt, sig)."""
     tls: bool = False
@@ -533,6 +542,7 @@ class Solicitor:
             subscribe_allow=import_allow,
             subscribe_deny=(*import_deny, *remote.deny_imports),
             mapped_deny=remote.deny_imports,
+            author=remote.author,
         )
         out, incoming = jetstream_denies(
             identity.domain, remote_domain, system=remote.system, jetstream=identity.jetstream

@@ -227,6 +227,7 @@ def _store(stats: t.Stats) -> dict[str, Any]:
     names = (
         "disk_bytes", "journal_batches", "journal_bytes", "journal_syncs", "checkpoints", "overlay_bytes",
         "corrupt_records", "replayed_batches", "events_dropped", "disk_free", "disk_reserved",
+        "schedules_refused",
     )  # fmt: skip
     return {name: getattr(stats, name) for name in names} | {"refusing": stats.refused_storage()}
 

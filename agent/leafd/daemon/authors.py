@@ -1,0 +1,108 @@
+"""What those who stored schedules may do today: answers the plane when one of their schedules is due, and tells the log
+of one that may not fire any more.
+
+    Author(ASKED) --whose login it was, by the terms of today--> tell_author()     Author(DENIED) --> a line of the log
+
+The plane keeps answers until forget_authors(), which every change of accounts and users gives. An author whose account
+is not known yet is not answered: the schedule waits. What does not live here: the words for an author
+(auth/authors.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from leafd import native_types as t
+from leafd.auth.authors import may_today, read, written
+from leafd.auth.verdict import LEAF_TYPES, LEAF_WEB_TYPE, WEB_TYPE
+from leafd.links.leaf import mirrored
+from leafd.quoting import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leafd.auth.policy import Policy
+    from leafd.daemon.server import Server
+
+SHOWN_MAX: Final = 200
+REMOTE: Final = "remote"
+
+
+def remote_author(account: str, urls: Iterable[str]) -> str:
+    """The author of what a hub stores here that we dialled, by where it is."""
+    return written([REMOTE, account, [_place(url) for url in urls]])
+
+
+def _place(url: str) -> str:
+    """Without the name and password that it may have."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+class Authors:
+    """Takes the plane's events of authors."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def handle(self, event: t.Author) -> None:
+        """A question, or what follows from an answer."""
+        if event.code == t.AuthorCode.ASKED:
+            self._answer(event)
+        else:
+            self._tell(event)
+
+    def _answer(self, event: t.Author) -> None:
+        from leafd.auth.trust import Unknown  # here: a box without JWTs needs none of it
+
+        account = self._server.compiled.graph.by_id.get(event.account)
+        words = read(event.author)
+        if account is None:
+            return
+        link = bool(words) and (words[0] == REMOTE or words[1] in LEAF_TYPES)
+        try:
+            granted = self._permissions(words, account.name, link=link)
+        except Unknown:
+            return
+        verdict, permissions = granted if granted is not None else (t.ConnVerdict(0), None)
+        self._server.plane.tell_author(event.ticket, verdict, permissions, link=link)
+
+    def _permissions(self, words: list[Any], account: str, *, link: bool) -> tuple[t.ConnVerdict, t.Permissions] | None:
+        if words and words[0] == REMOTE:
+            return self._of_remote(words, account)
+        rights = may_today(words, account, self._policy_of)
+        if rights is None:
+            return None
+        lists = t.Permissions(rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny)
+        return t.ConnVerdict(0), mirrored(lists) if link else lists
+
+    def _policy_of(self, kind: str) -> Policy:
+        compiled = self._server.compiled
+        if kind in LEAF_TYPES:
+            terms = compiled.leaf_terms
+            return terms.web_policy if kind == LEAF_WEB_TYPE and terms.web_policy is not None else terms.policy
+        return compiled.web_policy if kind == WEB_TYPE else compiled.policy
+
+    def _of_remote(self, words: list[Any], account: str) -> tuple[t.ConnVerdict, t.Permissions] | None:
+        """By the configuration's denials; what the hub itself allows is not asked again."""
+        for one in self._server.compiled.remotes:
+            remote = one.remote
+            if remote.account_name == account and words[1:] == [account, [_place(url) for url in remote.urls]]:
+                return t.ConnVerdict(0), t.Permissions(
+                    publish_deny=remote.deny_exports,
+                    subscribe_deny=remote.deny_imports,
+                    mapped_deny=remote.deny_imports,
+                )
+        return None
+
+    def _tell(self, event: t.Author) -> None:
+        server = self._server
+        names = server.jetstream.named(event.stream) if server.jetstream is not None else {}
+        schedule, denied = printable(event.schedule, SHOWN_MAX), printable(event.denied, SHOWN_MAX)
+        author = printable(event.author, SHOWN_MAX)
+        server.log.warning(
+            f"stream {names.get('stream', '')}: the schedule {schedule} was not carried out: its author {author} may "
+            f"not use {denied} any more ({event.left_out} others before it were not logged)",
+            event="schedule_refused",
+            **names,
+        )

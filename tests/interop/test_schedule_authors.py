@@ -1,0 +1,210 @@
+"""What a schedule does whose author has lost the right to it: by a reload, a revocation, the user's end.
+
+nats-server asks nobody. Who may store a schedule: test_schedule_rights.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from tests.interop.jwt_peer import Peer
+from tests.interop.test_backup import api
+from tests.interop.test_operator import reload, with_token
+from tests.jwts import Operator
+from tests.servers import KINDS, Server, running
+
+CONFIGURATION = """
+listen: 127.0.0.1:{port}
+jetstream { store_dir: "{store}", max_file: 64M, max_mem: 16M }
+authorization: {users: [
+    {user: owner, password: p}
+    {user: user, password: p, permissions: {publish: ["s.>"], subscribe: ["_INBOX.>", "s.>"]}}
+    {user: gone, password: p}]}
+"""
+NARROW = CONFIGURATION.replace(
+    'publish: ["s.>"], subscribe: ["_INBOX.>", "s.>"]', 'publish: ["s.plan.>", "s.kept"], subscribe: ["_INBOX.>"]'
+).replace("    {user: gone, password: p}", "")
+STREAM = {"name": "S", "subjects": ["s.>"], "allow_msg_schedules": True}
+AUTHOR = "Nats-Schedule-Author"
+EVERY = "@every 1s"
+
+
+async def login(server: Server, name: str) -> Client:
+    return await nats.connect(f"nats://{name}:p@127.0.0.1:{server.port}", allow_reconnect=False)
+
+
+async def plan(client: Client, name: str, target: str, when: str = EVERY, **more: str) -> None:
+    """Stores a schedule."""
+    headers = {"Nats-Schedule": when, "Nats-Schedule-Target": target}
+    headers |= {f"Nats-Schedule-{key}": value for key, value in more.items()}
+    await client.jetstream().publish(f"s.plan.{name}", name.encode(), headers=headers)
+
+
+async def counts(server: Server) -> dict[str, int]:
+    """How many messages each subject has."""
+    client = await login(server, "owner")
+    try:
+        answer = await api(client, "STREAM.INFO.S", {"subjects_filter": ">"})
+        found: dict[str, int] = answer["state"]["subjects"]
+        return found
+    finally:
+        await client.close()
+
+
+async def until(met: Callable[[], Awaitable[bool]]) -> None:
+    deadline = time.monotonic() + 10
+    while not await met():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+def fired(server: Server, *targets: str) -> Callable[[], Awaitable[bool]]:
+    """Whether each of these has had one more message than now."""
+    before: dict[str, int] = {}
+
+    async def more() -> bool:
+        now = await counts(server)
+        first = not before
+        before.update({} if before else {target: now.get(target, 0) for target in targets})
+        return not first and all(now.get(target, 0) > before[target] for target in targets)
+
+    return more
+
+
+async def planned(server: Server) -> None:
+    """The schedules of three authors, each of which has fired but that for one moment."""
+    owner, user, gone = [await login(server, name) for name in ("owner", "user", "gone")]
+    await api(owner, "STREAM.CREATE.S", STREAM)
+    await owner.jetstream().publish("s.secret", b"secret")
+    await plan(owner, "owner", "s.owned")
+    await plan(user, "kept", "s.kept")
+    await plan(user, "target", "s.target")
+    await plan(user, "source", "s.source", Source="s.secret")
+    await plan(gone, "gone", "s.gone")
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 6))
+    await plan(user, "once", "s.once", f"@at {moment}")
+    for client in (owner, user, gone):
+        await client.close()
+    await until(fired(server, "s.owned", "s.kept", "s.target", "s.source", "s.gone"))
+
+
+def wait_for_once(started: float) -> None:
+    time.sleep(max(0.0, started + 7.5 - time.time()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rights_that_a_reload_takes_away_count_for_schedules(kind: str) -> None:
+    """Of target, source and user, over a restart too; what is still allowed goes on, and what is given back begins
+    again but for what was due once. nats-server carries all of it out."""
+    lost = ["s.target", "s.source", "s.gone"]
+
+    with running(kind, CONFIGURATION) as server:
+        started = time.time()
+        asyncio.run(planned(server))
+        filled = server.directory / "server.conf"
+        wide = filled.read_text()
+        narrow = NARROW.replace("{store}", str(server.directory / "store"))
+        assert "Reloaded" in reload(server, narrow)
+        after = asyncio.run(counts(server))
+        asyncio.run(until(fired(server, "s.owned", "s.kept")))
+        wait_for_once(started)
+        server.stop()
+        server.start("server.conf")
+        asyncio.run(until(fired(server, "s.owned", "s.kept")))
+        later = asyncio.run(counts(server))
+        assert (kind == "leafd") == all(later[one] == after[one] for one in lost)
+        assert (kind == "nats-server") == ("s.once" in later)
+        assert (kind == "leafd") == ("the schedule s.plan.target was not carried out" in server.log)
+        assert "Reloaded" in reload(server, wide)
+        asyncio.run(until(fired(server, *lost, "s.owned")))
+        assert (kind == "nats-server") == ("s.once" in asyncio.run(counts(server)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_stream_may_grant_it_to_everybody(kind: str) -> None:
+    """Then a user who is gone goes on, too, until the stream no longer says so; nats-server does not read the word."""
+
+    async def begin(server: Server) -> None:
+        await planned(server)
+        await grant(server, "any")
+
+    async def grant(server: Server, word: str) -> None:
+        owner = await login(server, "owner")
+        await api(owner, "STREAM.UPDATE.S", STREAM | {"metadata": {"leafd.schedules": word}})
+        await owner.close()
+
+    with running(kind, CONFIGURATION) as server:
+        asyncio.run(begin(server))
+        assert "Reloaded" in reload(server, NARROW.replace("{store}", str(server.directory / "store")))
+        asyncio.run(until(fired(server, "s.target", "s.source", "s.gone")))
+        asyncio.run(grant(server, "none"))
+        before = asyncio.run(counts(server))
+        asyncio.run(until(fired(server, "s.owned", "s.kept")))
+        after = asyncio.run(counts(server))
+        assert (kind == "leafd") == (before["s.gone"] == after["s.gone"])
+
+
+def test_nobody_can_write_who_a_schedules_author_is() -> None:
+    """The header is the server's: what a client or a service import has there is replaced."""
+
+    async def forged(server: Server) -> tuple[str, str]:
+        owner, user = await login(server, "owner"), await login(server, "user")
+        await api(owner, "STREAM.CREATE.S", STREAM)
+        headers = {AUTHOR: '["user","STANDARD","owner"]', "Nats-Schedule": EVERY, "Nats-Schedule-Target": "s.t"}
+        await user.jetstream().publish("s.plan.x", b"", headers=headers)
+        await until(fired(server, "s.t"))
+        schedule = await owner.jetstream().get_last_msg("S", "s.plan.x")
+        made = await owner.jetstream().get_last_msg("S", "s.t")
+        await owner.close()
+        await user.close()
+        return (schedule.headers or {})[AUTHOR], (made.headers or {}).get(AUTHOR, "none")
+
+    with running("leafd", CONFIGURATION) as server:
+        assert ('["user","STANDARD","user"]', "none") == asyncio.run(forged(server))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_revoked_user_schedules_nothing_more(kind: str) -> None:
+    """The JWT's own permissions count while it stands; nats-server goes on."""
+    operator = Operator()
+    token = operator.token()
+    account = operator.account("A", mem_storage=-1, disk_storage=-1)
+    users = [account.user(name, pub={"allow": ["s.>", "$JS.API.>"]}, sub={"allow": ["_INBOX.>"]}) for name in "uv"]
+    text = 'jetstream { store_dir: "{store}", max_file: 64M }\n'
+
+    with running(kind, text + with_token(operator, token)) as server:
+        peers = [Peer(server, user) for user in users]
+        created: dict[str, Any] = json.loads(peers[0].ask("$JS.API.STREAM.CREATE.S", json.dumps(STREAM))[0])
+        assert "error" not in created
+
+        def count() -> dict[str, int]:
+            body = json.dumps({"subjects_filter": ">"})
+            found: dict[str, int] = json.loads(peers[1].ask("$JS.API.STREAM.INFO.S", body)[0])["state"].get(
+                "subjects", {}
+            )
+            return found
+
+        def wait_for(name: str, more: int) -> None:
+            first, deadline = count().get(name, 0), time.monotonic() + 10
+            while count().get(name, 0) < first + more:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+        for peer, name in zip(peers, "uv", strict=True):
+            header = f"NATS/1.0\r\nNats-Schedule: {EVERY}\r\nNats-Schedule-Target: s.{name}\r\n\r\n"
+            peer.send(f"HPUB s.plan.{name} {len(header)} {len(header)}\r\n{header}\r\n".encode())
+            wait_for(f"s.{name}", 1)
+        account.nats["revocations"] = {users[0].key.public: int(time.time()) + 1}
+        new = (text + with_token(operator, token)).replace("{store}", str(server.directory / "store"))
+        assert "Reloaded" in reload(server, new)
+        before = count()
+        wait_for("s.v", 2)
+        assert (kind == "leafd") == (before["s.u"] == count()["s.u"])
