@@ -25,18 +25,12 @@ static bool reserved(bytes_t subject) {
            || bytes_starts(subject, BYTES_LITERAL("$NRG."));
 }
 
-/* Answers need nobody's leave over a link, as on the wire. */
-static bool link_may_publish(const permissions_t *permissions, bytes_t subject) {
-    return (permissions_leaf_in(permissions, subject) || bytes_starts(subject, BYTES_LITERAL("_R_.")))
-           && permissions_leaf_to(permissions, subject);
-}
-
 bool judge_permitted(plane_t *plane, permissions_t *permissions, bool link, bytes_t subject) {
     if (!subject_storable(subject) || reserved(subject)) {
         return false;
     }
     return permissions == NULL
-           || (link ? link_may_publish(permissions, subject)
+           || (link ? permissions_leaf_in(permissions, subject) && permissions_leaf_to(permissions, subject)
                     : permissions_publish(permissions, subject, plane->now.mono_ns));
 }
 
@@ -55,12 +49,21 @@ static bool judge_may_read(const peer_t *peer, bytes_t subject) {
     return judge_readable(peer->permissions, peer->protocol->link, subject);
 }
 
-judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
-    return (judged_t){judge_may_publish(plane, peer, subject) ? subject : BYTES_NONE};
+/* Answers need nobody's leave over a link, as on the wire. */
+static bool is_answer(const peer_t *peer, bytes_t subject) {
+    return peer->protocol->link && bytes_starts(subject, BYTES_LITERAL("_R_.")) && subject_storable(subject)
+           && (peer->permissions == NULL || permissions_leaf_to(peer->permissions, subject));
 }
 
+judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
+    bool may = judge_may_publish(plane, peer, subject) || is_answer(peer, subject);
+    return (judged_t){may ? subject : BYTES_NONE};
+}
+
+/* What was stored is nobody's answer. */
 judged_t judge_shown(plane_t *plane, const peer_t *peer, bytes_t named) {
-    return judge_publish(plane, peer, named);
+    bool may = !bytes_starts(named, BYTES_LITERAL("_R_.")) && judge_may_publish(plane, peer, named);
+    return (judged_t){may ? named : BYTES_NONE};
 }
 
 judged_t judged_stored(bytes_t stored) {

@@ -77,6 +77,10 @@ class Peer:
         sizes = f"{len(block)} {len(body)}" if block else str(len(body))
         self._writer.write(f"{verb} {subject} {reply + ' ' if reply else ''}{sizes}\r\n".encode() + body + b"\r\n")
 
+    def send(self, frame: bytes) -> None:
+        """Whatever its bytes are."""
+        self._writer.write(frame)
+
     def subscribe(self, subject: str, queue: str = "") -> None:
         """Asks for a subject, for a group where one is named."""
         self._subscriptions += 1

@@ -30,6 +30,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "$JS.ACK.…@subject, a reply": (
         "native/test_plane_names.c: the name behind an acknowledgement reaches no API and no stream, and subscribers "
         "if the link may publish there",
+        "interop/test_names_attacks.py::test_no_second_name_leads_where_the_leaf_may_not",
     ),
     "Nats-Trace-Dest": (DENIALS,),
     "Nats-Schedule-Target": (SCHEDULE, DENIALS, LATER),

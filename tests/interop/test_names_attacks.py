@@ -1,0 +1,135 @@
+"""A leaf that speaks the protocol by hand puts other names behind an acknowledgement's subject, in every way that the
+wire has: to a mapping, an export, a queue group, with headers, with names that are no subjects.
+
+nats-server shows, stores and carries out whatever stands there. One such message in the plane: test_plane_names.c.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import nats
+from nats.aio.client import Client
+
+from tests.interop.denial_wires import Peer
+from tests.interop.test_backup import api
+from tests.servers import Server, running
+
+CONFIGURATION = """
+listen: 127.0.0.1:{port}
+jetstream { store_dir: "{store}", max_file: 64M, max_mem: 16M }
+leafnodes { listen: "127.0.0.1:{leaf_port}" }
+accounts {
+    A { jetstream: enabled, users: [
+            {user: a, password: p},
+            {user: reader, password: p, permissions: {subscribe: {allow: ["open.>", "_INBOX.>"], deny: "open.hidden"}}},
+            {user: leaf, password: p, permissions: {publish: ["open.>", "map.in"], subscribe: ["_INBOX.>"]}}]
+        mappings: {map.in: open.mapped}
+        exports: [{stream: "open.>"}, {service: "s.service"}] }
+    B { users: [{user: b, password: p}], imports: [{stream: {account: A, subject: "open.>"}, prefix: far}] }
+}
+"""
+ACK = "$JS.ACK.a.b.1.2.3.4.5"
+LONG = "open." + "x" * 3000
+MANY = "open." + ".".join("y" * 600)
+VALID = {"open.shown", "open.a@b", "open.a@s.secret", "open.hidden", "open.mapped", "open.\x01", "map.in", LONG, MANY}
+"""What the leaf may publish to: subscribers may see it."""
+NO_SUBJECTS = (">", "*", "open.*", "open.>", "open..b", ".open", "open.", "open.\0x", "@", "")
+DENIED = (
+    *("s.secret", "$JS.API.STREAM.DELETE.S", "$JS.API.CONSUMER.CREATE.S", "$JS.ACK.S.C.1.1.1.1.1.1", "$SYS.x"),
+    *("_R_.x", "_GR_.x", "$GR.x", "$NRG.x", "@s.secret", "s.secret@open.a", "s." + "x" * 3000),
+)
+NAMES = (*VALID, *NO_SUBJECTS, *DENIED)
+TARGETS = ("open.to", "map.in")
+REPLIES = (ACK, f"{ACK}.6.7", "$JS.ACK.domain.hash.S.C.1.2.3.4.5.6")
+
+
+def frames(name: str) -> list[bytes]:
+    """Every way to send that name."""
+    block = b"NATS/1.0\r\nNats-Subject: s.secret\r\nNats-Sequence: 1\r\n\r\n"
+    found = []
+    for target in TARGETS:
+        for reply in REPLIES:
+            named = f"{reply}@{name}".encode()
+            for words in (named, b"+ " + named + b" group", b"| group " + named, b"| group"):
+                found.append(b"LMSG %s %s 1\r\nx\r\n" % (target.encode(), words))
+            found.append(b"HMSG %s %s %d %d\r\n%sx\r\n" % (target.encode(), named, len(block), len(block) + 1, block))
+    return found
+
+
+async def login(server: Server, user: str) -> Client:
+    return await nats.connect(f"nats://{user}:p@127.0.0.1:{server.port}", allow_reconnect=False)
+
+
+async def leaf(server: Server) -> Peer:
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", server.ports["leaf_port"]), link=True)
+    await peer.info()
+    await peer.begin({"user": "leaf", "pass": "p", "name": "box", "server_id": "box", "headers": True, "protocol": 1})
+    return peer
+
+
+async def heard_by(client: Client, heard: set[str], *subjects: str) -> None:
+    async def note(message: Any) -> None:
+        heard.add(message.subject)
+
+    for subject in subjects:
+        await client.subscribe(subject, cb=note)
+    await client.flush()
+
+
+async def state(client: Client, stream: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await api(client, f"STREAM.INFO.{stream}", {"subjects_filter": ">"}))["state"]
+    return found
+
+
+async def attacked(server: Server) -> dict[str, set[str]]:
+    owner, reader, far = [await login(server, name) for name in ("a", "reader", "b")]
+    heard: dict[str, set[str]] = {"owner": set(), "reader": set(), "far": set()}
+    for name, subject in (("S", "s.>"), ("O", "open.>")):
+        await api(owner, f"STREAM.CREATE.{name}", {"name": name, "subjects": [subject]})
+    await owner.jetstream().publish("s.secret", b"secret")
+    await api(
+        owner, "CONSUMER.CREATE.S.C", {"stream_name": "S", "config": {"durable_name": "C", "ack_policy": "explicit"}}
+    )
+    await heard_by(owner, heard["owner"], "open.>", "s.>", "map.>")
+    await heard_by(reader, heard["reader"], "open.>")
+    await heard_by(far, heard["far"], "far.>")
+    peer = await leaf(server)
+    for name in NAMES:
+        for frame in frames(name):
+            peer.send(frame)
+        await peer.flush()
+    for client in (owner, reader, far):
+        await client.flush()
+    stored = await state(owner, "O")
+    assert {"open.to", "open.mapped"} == set(stored["subjects"])
+    assert 1 == (await state(owner, "S"))["messages"]
+    assert "closed" not in peer.heard
+    await peer.close()
+    for client in (owner, reader, far):
+        await client.close()
+    return heard
+
+
+def test_no_second_name_leads_where_the_leaf_may_not() -> None:
+    """It is stored under the wire's subject, imported under the importer's, and shown where the leaf may publish to it
+    and the reader may hear it."""
+    with running("leafd", CONFIGURATION) as server:
+        heard = asyncio.run(attacked(server))
+        server.stop()
+        server.start("server.conf")
+
+        async def after() -> dict[str, Any]:
+            owner = await login(server, "a")
+            found = await state(owner, "O")
+            await owner.close()
+            return found
+
+        kept = asyncio.run(after())
+
+    shown = {"open.to", *VALID}
+    assert {"open.to", "open.mapped"} == set(kept["subjects"])
+    assert {"far.open.to", "far.open.mapped"} == heard["far"]
+    assert shown == heard["owner"]
+    assert heard["reader"] == heard["owner"] - {"open.hidden"}
