@@ -173,8 +173,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_RESUME 5 /* target = connection: go on reading after an EVENT_LINE without a verdict */
 #define COMMAND_CLOSE 6  /* target = connection, body = -ERR text (may be empty), arg = CLOSE_* reason */
 /* target = client connection, account; body = conn_verdict_t, extra = strings: frame to send after the first PONG ("" =
- * none), then pub allow.. "", pub deny.. "", sub allow.. "", sub deny.. "" (each list ends with an empty string), then who
- * it is, for Nats-Schedule-Author (may be missing: nobody can be told from others) */
+ * none), then pub allow.. "", pub deny.. "", sub allow.. "", sub deny.. "" (each list ends with an empty string), then
+ * who it is, for Nats-Schedule-Author (may be missing: nobody can be told from others) */
 #define COMMAND_ADMIT 7
 /* target = leaf connection, account; body = conn_verdict_t, extra = strings: origin cluster, own $LDS subject of the
  * account, remote domain, then the four lists as in ADMIT where pub = what may be sent over the link, sub = what may

@@ -9,18 +9,13 @@ and strings of the commands are in the table of native/command/command_table.c. 
 from __future__ import annotations
 
 import struct
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any
-
-import trio
 
 from leafd import native_types as t
 from leafd.native import abi, layout
 from leafd.native_packing import (
-    NO_STRINGS,
     Strings,
     as_bytes,
     consumer_state_in,
@@ -35,26 +30,12 @@ from leafd.native_packing import (
     stream_state_in,
     vars_of,
 )
+from leafd.native_submits import Completion as Completion, Submits
 from leafd.native_types import PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, aside
 
 
-class Completion:
-    """The answer to one command, waited for by exactly one task."""
-
-    __slots__ = ("arg", "arg2", "done", "header", "payload", "status", "subject")
-
-    def __init__(self) -> None:
-        self.done = trio.Event()
-        self.status = 0
-        self.arg = 0
-        self.arg2 = 0
-        self.subject = b""
-        self.header = b""
-        self.payload = b""
-
-
-class Commands(ABC):
+class Commands(Submits):
     """Every COMMAND_* of abi.h as a method."""
 
     def __init__(self) -> None:
@@ -591,24 +572,3 @@ class Commands(ABC):
     async def record_put(self, key: bytes, value: bytes) -> None:
         """Stores a small record, or with no value removes it; returns when that is on disk."""
         await self._request("RECORD_PUT", "writing a record", strings={"key": key, "value": value})
-
-    # ---- what native_plane.py fills in
-
-    @abstractmethod
-    def _submit(
-        self,
-        op: str,
-        *,
-        account: int = 0,
-        target: int = 0,
-        token: int = 0,
-        arg: int = 0,
-        arg2: int = 0,
-        body: Any = b"",
-        strings: Strings = NO_STRINGS,
-    ) -> None:
-        """Queues one command; op is a COMMAND_* name without its prefix, body bytes or a flat value."""
-
-    @abstractmethod
-    async def _request(self, op: str, what: str, *, strings: Strings = NO_STRINGS, **parts: Any) -> Completion:
-        """Submits and waits for the completion; raises PlaneError when its status is not OK."""

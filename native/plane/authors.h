@@ -1,12 +1,12 @@
-/* authors.h: what those who stored a schedule may do when it fires, which may be long after they left. Control is asked,
- * and its answers are kept until it changes its mind.
+/* authors.h: what those who stored a schedule may do when it fires, which may be long after they left. Control is
+ * asked, and its answers are kept until it changes its mind.
  *
  *     a schedule is stored --author_note--> asked, so that the answer is there when it fires
  *     it fires --author_right--> YES | NO | UNKNOWN: asked, and tried again by the store in a second
  *     EVENT_AUTHOR --> control --COMMAND_AUTHOR--> kept        a reload, an account's JWT: COMMAND_AUTHORS_FORGET
  *
- * Who the author is stands in the stored header Nats-Schedule-Author, which judge.c writes. What does not live here: who
- * that is (control), what becomes of a schedule that may not fire (jetstream/schedule.c).
+ * Who the author is stands in the stored header Nats-Schedule-Author, which judge.c writes. What does not live here:
+ * who that is (control), what becomes of a schedule that may not fire (jetstream/schedule.c).
  */
 #ifndef LEAFD_PLANE_AUTHORS_H
 #define LEAFD_PLANE_AUTHORS_H

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from leafd import native_types as t
 from leafd.auth.authors import may_today, read, written
 from leafd.auth.verdict import LEAF_TYPES, LEAF_WEB_TYPE, WEB_TYPE
+from leafd.daemon.client import lists_of
 from leafd.links.leaf import mirrored
 from leafd.quoting import printable
 
@@ -73,7 +74,7 @@ class Authors:
         rights = may_today(words, account, self._policy_of)
         if rights is None:
             return None
-        lists = t.Permissions(rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny)
+        lists = lists_of(rights)
         return t.ConnVerdict(0), mirrored(lists) if link else lists
 
     def _policy_of(self, kind: str) -> Policy:

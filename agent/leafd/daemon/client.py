@@ -128,6 +128,13 @@ def shown_by(event: t.Secured) -> Certificate | None:
         return None
 
 
+def lists_of(rights: Rights, author: str = "") -> t.Permissions:
+    """As the plane takes them."""
+    return t.Permissions(
+        rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny, author=author
+    )
+
+
 async def common(old: Rights, new: Rights) -> Rights:
     """What both allow; worked out aside where it takes long."""
     pairs = len(old.publish_allow) * len(new.publish_allow) + len(old.subscribe_allow) * len(new.subscribe_allow)

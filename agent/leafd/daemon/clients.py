@@ -33,7 +33,7 @@ from leafd.auth.verdict import (
     judge_client,
     takes_time,
 )
-from leafd.daemon.client import Client, Terms, Web, common, shown_by
+from leafd.daemon.client import Client, Terms, Web, common, lists_of, shown_by
 from leafd.daemon.client_ports import CallOut, ClientPlane, Log
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
@@ -513,13 +513,7 @@ class Clients:
                 expires_wall_ns=verdict.expires_ns,
                 ping_interval_ns=terms.of(client).ping_interval_ns,
             ),
-            t.Permissions(
-                rights.publish_allow,
-                rights.publish_deny,
-                rights.subscribe_allow,
-                rights.subscribe_deny,
-                author=author_of(verdict, terms.of(client).policy, client.kind),
-            ),
+            lists_of(rights, author_of(verdict, terms.of(client).policy, client.kind)),
         )
         return client.granted
 

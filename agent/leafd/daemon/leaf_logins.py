@@ -19,7 +19,7 @@ from leafd.accounts.graph import Account, Graph
 from leafd.auth.authors import author_of
 from leafd.auth.policy import Policy
 from leafd.auth.verdict import LEAF_TYPE, LEAF_WEB_TYPE, Refusal, Verdict, identify, judge_again, takes_time
-from leafd.daemon.client import shown_by
+from leafd.daemon.client import lists_of, shown_by
 from leafd.daemon.client_ports import CallOut
 from leafd.daemon.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT
 from leafd.daemon.deadlines import Deadlines
@@ -252,14 +252,7 @@ def _account_of(verdict: Verdict | Refusal, graph: Graph) -> Account | None:
 
 
 def _login_to(account: Account, verdict: Verdict, policy: Policy, connect: dict[str, Any]) -> Login:
-    rights = verdict.rights
-    permissions = t.Permissions(
-        rights.publish_allow,
-        rights.publish_deny,
-        rights.subscribe_allow,
-        rights.subscribe_deny,
-        author=author_of(verdict, policy, connect[WAY]),
-    )
+    permissions = lists_of(verdict.rights, author_of(verdict, policy, connect[WAY]))
     payloads = [one for one in (account.limits.max_payload, verdict.max_payload) if one >= 0]
     counts = [one for one in (account.limits.max_subscriptions, verdict.max_subscriptions) if one >= 0]
     if verdict.proof is None:
