@@ -23,15 +23,22 @@ static void note_producer(plane_t *plane, const publication_t *publication, uint
     }
 }
 
-void inside_stream(plane_t *plane, const sink_t *sink, const publication_t *publication) {
+/* A stream that takes schedules, and a message with a header. */
+static __attribute__((noinline)) void publish_judged(plane_t *plane, const sink_t *sink,
+                                                     const publication_t *publication) {
     uint32_t which_store = ((const stream_t *)sink->object)->which_store;
-    if (LEAF_UNLIKELY(publication->message.header.size != 0)
-        && (((const stream_t *)sink->object)->config.flags & STREAM_ALLOW_SCHEDULES) != 0) {
-        message_t message = publication->message;
-        if (judge_schedule(plane, sink->object, publication, &message)) {
-            js_publish(&plane->js, sink->object, &message);
-            note_producer(plane, publication, which_store);
-        }
+    message_t message = publication->message;
+    if (judge_schedule(plane, sink->object, publication, &message)) {
+        js_publish(&plane->js, sink->object, &message);
+        note_producer(plane, publication, which_store);
+    }
+}
+
+void inside_stream(plane_t *plane, const sink_t *sink, const publication_t *publication) {
+    const stream_t *stream = sink->object;
+    uint32_t which_store = stream->which_store;
+    if (LEAF_UNLIKELY((stream->config.flags & STREAM_ALLOW_SCHEDULES) != 0) && publication->message.header.size != 0) {
+        publish_judged(plane, sink, publication);
         return;
     }
     js_publish(&plane->js, sink->object, &publication->message);
