@@ -14,6 +14,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
+from tests.interop.denial_wires import Peer as Leaf
 from tests.interop.jwt_peer import Peer
 from tests.interop.test_backup import api
 from tests.interop.test_operator import reload, with_token
@@ -209,3 +210,42 @@ def test_a_revoked_user_schedules_nothing_more(kind: str) -> None:
         before = count()
         wait_for("s.v", 2)
         assert (kind == "leafd") == (before["s.u"] == count()["s.u"])
+
+
+LEAFS = """
+listen: 127.0.0.1:{port}
+jetstream { store_dir: "{store}", max_file: 64M, max_mem: 16M }
+leafnodes { listen: "127.0.0.1:{leaf_port}" }
+accounts { A { jetstream: enabled, users: [
+    {user: owner, password: p}
+    {user: box, password: p, permissions: {publish: ["s.>"], subscribe: ["_INBOX.>"]}}] } }
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_leafs_rights_count_for_what_came_over_its_link(kind: str) -> None:
+    """They are those of the user by whom it logged in; a link that has ended changes nothing. nats-server goes on."""
+    block = f"NATS/1.0\r\nNats-Schedule: {EVERY}\r\nNats-Schedule-Target: s.%s\r\n\r\n"
+
+    async def planned(server: Server) -> None:
+        owner = await login(server, "owner")
+        await api(owner, "STREAM.CREATE.S", STREAM)
+        leaf = Leaf(*await asyncio.open_connection("127.0.0.1", server.ports["leaf_port"]), link=True)
+        await leaf.info()
+        await leaf.begin({"user": "box", "pass": "p", "name": "b", "server_id": "b", "headers": True, "protocol": 1})
+        for name in ("kept", "lost"):
+            header = (block % name).encode()
+            leaf.send(b"HMSG s.plan.%s %d %d\r\n%s\r\n" % (name.encode(), len(header), len(header), header))
+        await until(fired(server, "s.kept", "s.lost"))
+        await leaf.close()
+        await owner.close()
+
+    with running(kind, LEAFS) as server:
+        asyncio.run(planned(server))
+        file = server.directory / "server.conf"
+        assert "Reloaded" in reload(server, file.read_text().replace('publish: ["s.>"]', 'publish: ["s.kept"]'))
+        before = asyncio.run(counts(server))
+        asyncio.run(until(fired(server, "s.kept")))
+        after = asyncio.run(counts(server))
+        assert before["s.kept"] < after["s.kept"]
+        assert (kind == "leafd") == (before["s.lost"] == after["s.lost"])
