@@ -1,5 +1,5 @@
-"""A leaf that speaks the protocol by hand puts other names behind an acknowledgement's subject, in every way that the
-wire has: to a mapping, an export, a queue group, with headers, with names that are no subjects.
+"""A leaf, or a hub, that speaks the protocol by hand puts other names behind an acknowledgement's subject, in every way
+that the wire has: to a mapping, an export, a queue group, with headers, with names that are no subjects.
 
 nats-server shows, stores and carries out whatever stands there. One such message in the plane: test_plane_names.c.
 """
@@ -7,6 +7,8 @@ nats-server shows, stores and carries out whatever stands there. One such messag
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import nats
@@ -14,7 +16,7 @@ from nats.aio.client import Client
 
 from tests.interop.denial_wires import Peer
 from tests.interop.test_backup import api
-from tests.servers import Server, running
+from tests.servers import Server, make, running
 
 CONFIGURATION = """
 listen: 127.0.0.1:{port}
@@ -35,10 +37,10 @@ LONG = "open." + "x" * 3000
 MANY = "open." + ".".join("y" * 600)
 VALID = {"open.shown", "open.a@b", "open.a@s.secret", "open.hidden", "open.mapped", "open.\x01", "map.in", LONG, MANY}
 """What the leaf may publish to: subscribers may see it."""
-NO_SUBJECTS = (">", "*", "open.*", "open.>", "open..b", ".open", "open.", "open.\0x", "@", "")
+NO_SUBJECTS = (">", "*", "open.*", "open.>", "open..b", ".open", "open.", "open.\0x", "")
 DENIED = (
     *("s.secret", "$JS.API.STREAM.DELETE.S", "$JS.API.CONSUMER.CREATE.S", "$JS.ACK.S.C.1.1.1.1.1.1", "$SYS.x"),
-    *("_R_.x", "_GR_.x", "$GR.x", "$NRG.x", "@s.secret", "s.secret@open.a", "s." + "x" * 3000),
+    *("_R_.x", "_GR_.x", "$GR.x", "$NRG.x", "@", "@s.secret", "s.secret@open.a", "s." + "x" * 3000),
 )
 NAMES = (*VALID, *NO_SUBJECTS, *DENIED)
 TARGETS = ("open.to", "map.in")
@@ -133,3 +135,68 @@ def test_no_second_name_leads_where_the_leaf_may_not() -> None:
     assert {"far.open.to", "far.open.mapped"} == heard["far"]
     assert shown == heard["owner"]
     assert heard["reader"] == heard["owner"] - {"open.hidden"}
+
+
+BOX = """
+listen: 127.0.0.1:{port}
+jetstream { store_dir: "{store}", max_file: 64M, max_mem: 16M }
+accounts { A { jetstream: enabled, users: [{user: a, password: p}], mappings: {map.in: open.mapped} } }
+leafnodes { remotes: [{url: "nats-leaf://127.0.0.1:{hub_port}", account: A, deny_imports: ["s.>", "$KV.>"]}] }
+"""
+FROM_HUB = (*NAMES, "$KV.b.key", "$KV.>", "s.service")
+
+
+class Hub:
+    """Takes the box that dials it for a leaf."""
+
+    def __init__(self) -> None:
+        self.dialled: asyncio.Future[Peer] = asyncio.get_running_loop().create_future()
+
+    async def greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        info = {"server_id": "NHUB", "server_name": "hub", "version": "2.15.1", "proto": 1, "headers": True}
+        info |= {"max_payload": 1 << 20, "client_id": 1, "info_on_connect": True, "jetstream": True, "domain": "hub"}
+        writer.write(b"INFO " + json.dumps(info).encode() + b"\r\n")
+        await reader.readline()
+        writer.write(b"INFO " + json.dumps(info | {"connect_info": True, "remote_account": "R"}).encode() + b"\r\n")
+        peer = Peer(reader, writer, link=True)
+        peer.listen()
+        await peer.flush()
+        if not self.dialled.done():
+            self.dialled.set_result(peer)
+
+
+async def attacked_by_hub(directory: Path) -> set[str]:
+    """What a subscriber of the box's account has seen."""
+    hub, heard = Hub(), set[str]()
+    listening = await asyncio.start_server(hub.greet, "127.0.0.1", 0)
+    server = make("leafd", BOX, directory, hub_port=listening.sockets[0].getsockname()[1])
+    await asyncio.to_thread(server.start)
+    try:
+        peer = await asyncio.wait_for(hub.dialled, 20)
+        owner = await login(server, "a")
+        for name, subject in (("S", "s.>"), ("O", "open.>"), ("KV_b", "$KV.b.>")):
+            await api(owner, f"STREAM.CREATE.{name}", {"name": name, "subjects": [subject]})
+        await heard_by(owner, heard, "open.>", "s.>", "map.>", "$KV.>")
+        for name in FROM_HUB:
+            for frame in frames(name):
+                peer.send(frame)
+            await peer.flush()
+        await owner.flush()
+        assert {"open.to", "open.mapped"} == set((await state(owner, "O"))["subjects"])
+        assert [0, 0] == [(await state(owner, name))["messages"] for name in ("S", "KV_b")]
+        assert "closed" not in peer.heard
+        await owner.close()
+        await peer.close()
+    finally:
+        await asyncio.to_thread(server.stop)
+        listening.close()
+    return heard
+
+
+def test_no_second_name_of_a_hub_leads_where_the_box_denies_it(tmp_path: Path) -> None:
+    """Nothing is stored under it, and nobody sees what `deny_imports` names, nor what is no subject."""
+    heard = asyncio.run(attacked_by_hub(tmp_path))
+
+    assert VALID | {"open.to"} <= heard
+    assert [] == [name for name in heard if name.startswith(("s.", "$KV.", "$JS.API", "_R_", "_GR_", "$GR.", "$NRG."))]
+    assert set() == heard & set(NO_SUBJECTS)

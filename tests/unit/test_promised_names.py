@@ -31,6 +31,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_plane_names.c: the name behind an acknowledgement reaches no API and no stream, and subscribers "
         "if the link may publish there",
         "interop/test_names_attacks.py::test_no_second_name_leads_where_the_leaf_may_not",
+        "interop/test_names_attacks.py::test_no_second_name_of_a_hub_leads_where_the_box_denies_it",
     ),
     "Nats-Trace-Dest": (DENIALS,),
     "Nats-Schedule-Target": (SCHEDULE, DENIALS, LATER),
