@@ -21,12 +21,14 @@
 #include "disk/batch.h"
 #include "disk/blocks.h"
 #include "disk/env.h"
+#include "disk/highwater.h"
 #include "disk/journal.h"
 
 typedef struct keeper {
     /* set before the threads start */
     const batches_t *batches; /* only its constant parts and sealed bytes are looked at */
     journal_t *journal;       /* NULL: memory store */
+    const highwater_t *highwater;
     env_t *env;
     const char *directory; /* LMDB's */
     int64_t sync_interval_ns;

@@ -95,6 +95,8 @@ static status_t journal_bring(keeper_t *keeper, journal_state_t *state, uint64_t
     keeper_took(keeper, HISTOGRAM_SYNC, state->synced_at);
     if (status == STATUS_OK) {
         state->synced = state->written;
+        const highwater_mark_t mark = {.position = state->synced, .number = keeper->number, .chain = keeper->chain};
+        highwater_note(keeper->highwater, keeper->batches->store_id, mark);
     }
     return status;
 }

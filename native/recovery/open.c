@@ -341,6 +341,7 @@ static status_t open_journal(opening_t *opening) {
     if (store->options.memory) {
         return open_ring(opening, store->sizes.ring, MEMORY_ALIGNMENT);
     }
+    recover_promised(opening);
     status_t status = recover_journal(opening);
     status = status == STATUS_OK ? open_ring(opening, store->journal.size, JOURNAL_ALIGNMENT) : status;
     status = status == STATUS_OK ? opening_replay(opening) : status;
@@ -348,7 +349,11 @@ static status_t open_journal(opening_t *opening) {
     if (status == STATUS_OK && store->batches.size != store->journal.size) {
         status = open_ring(opening, store->journal.size, JOURNAL_ALIGNMENT);
     }
-    return status == STATUS_OK ? change_key(opening) : status;
+    status = status == STATUS_OK ? change_key(opening) : status;
+    if (status == STATUS_OK && !opening->no_room) {
+        recover_promise(opening);
+    }
+    return status;
 }
 
 /* From here on LMDB says that there is a journal, which may hold what LMDB does not. */

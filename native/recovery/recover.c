@@ -188,6 +188,25 @@ status_t recover_lmdb(opening_t *opening) {
     return status;
 }
 
+void recover_promised(opening_t *opening) {
+    store_t *store = opening->store;
+    status_t status = highwater_open(&store->highwater, store->directory, opening->store_id, &opening->promised);
+    if (status == STATUS_OK || status == STATUS_NOT_FOUND) {
+        return;
+    }
+    opening->promised = (highwater_mark_t){0};
+    store->corrupt++;
+    opening_warn(opening,
+                 "the file \"highwater\" is damaged or cannot be read: that nothing is missing at the journal's end is "
+                 "not certain, and the next sync writes it anew",
+                 "");
+}
+
+void recover_promise(const opening_t *opening) {
+    const highwater_mark_t mark = {.position = opening->position, .number = opening->number, .chain = opening->chain};
+    highwater_note(&opening->store->highwater, opening->store_id, mark);
+}
+
 static const char *complaint_of(journal_found_t found) {
     switch (found) {
     case JOURNAL_ABSENT: return "the journal is missing";

@@ -40,10 +40,11 @@ typedef struct opening {
     damage_t damage;
     journal_use_t use;
     uint64_t use_position;
-    bool accepted;   /* the operator's word that a loss is accepted, see recover.c */
-    bool unfinished; /* behind replay's end something was begun that is not whole */
-    bool distrusted; /* the journal that is there is not this LMDB's: it is set aside */
-    bool made;       /* the journal, by this start */
+    bool accepted;             /* the operator's word that a loss is accepted, see recover.c */
+    bool unfinished;           /* behind replay's end something was begun that is not whole */
+    bool distrusted;           /* the journal that is there is not this LMDB's: it is set aside */
+    bool made;                 /* the journal, by this start */
+    highwater_mark_t promised; /* what was noted to be on disk; position 0: nothing is known */
     /* the note as it was before replay; all that LMDB has, when it had no room for the rest (no_room) */
     keeper_mark_t checkpoint;
     bool no_room;
@@ -66,6 +67,10 @@ LEAF_MUST_USE status_t recover_use_note(env_t *env, journal_use_t use, uint64_t 
 bool recover_unfinished(const char *directory);
 /* Before LMDB is opened: refuses one that is gone where its journal is left. */
 LEAF_MUST_USE status_t recover_lmdb(opening_t *opening);
+/* Reads what was noted to be on disk of the journal. One that cannot be read is said, and does not stop a start. */
+void recover_promised(opening_t *opening);
+/* LMDB has everything up to opening->position: notes that. */
+void recover_promise(const opening_t *opening);
 /* Opens the journal, makes it, or refuses. */
 LEAF_MUST_USE status_t recover_journal(opening_t *opening);
 /* After a replay that found damage: says so, and keeps the damaged file; the store goes on with a new one. */

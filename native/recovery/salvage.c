@@ -4,7 +4,7 @@
  * Replay ends at the first batch that is not valid. What was being written when power failed looks like that, and so
  * does a flipped bit in a batch that had been on disk for long. A batch says of itself only that it is whole; but each
  * batch's witness (batch.h) says up to where the journal was on disk when that batch was written, and the mark of the
- * end says it of the last one:
+ * end says it of the last one, as does the high-water mark (highwater.h) when the end itself is gone:
  *
  *      ... valid | E ........ | B, whole, witness says "on disk up to D"                   a power cut may lose
  *                                                                                          anything not yet synced, in
@@ -48,6 +48,7 @@ typedef struct survey {
     rebuild_t *rebuild;  /* once something is lost */
     uint64_t limit;      /* no batch can reach beyond it */
     uint64_t proven;     /* D */
+    uint64_t witnessed;  /* what the journal says of it, without the high-water mark */
     uint64_t end_number; /* of the batch that belongs at D, when end_known */
     uint32_t end_chain;
     bool end_known;
@@ -165,7 +166,7 @@ static bool ended_here(const survey_t *survey) {
     uint32_t chain = 0;
     return journal_load(&survey->store->journal, survey->batches, survey->position, JOURNAL_ALIGNMENT) == STATUS_OK
            && mark_read(block, survey->position, survey->opening->store_id, &number, &chain) && number == survey->number
-           && chain == survey->chain;
+           && chain == survey->chain && survey->opening->promised.position <= survey->position;
 }
 
 static void survey_believe(survey_t *survey, uint64_t durable, uint64_t at, uint64_t number, uint32_t chain) {
@@ -196,6 +197,11 @@ static void survey_prove(survey_t *survey) {
                    && survey_witnessed(survey, at, header.size, &durable)) {
             survey->lmdb_is_older = true;
         }
+    }
+    survey->witnessed = survey->proven;
+    const highwater_mark_t *promised = &survey->opening->promised;
+    if (promised->position > survey->position && promised->position <= survey->limit) {
+        survey_believe(survey, promised->position, promised->position, promised->number + 1, promised->chain);
     }
 }
 
@@ -448,15 +454,18 @@ static status_t journal_distrust(opening_t *opening, const char *what) {
  * its sync may be missing after a power cut, so only those count that were written since every batch is synced.) */
 static bool is_older_copy(const survey_t *survey) {
     const opening_t *opening = survey->opening;
-    return opening->position == opening->checkpoint.position && survey->proven <= opening->position
+    return opening->position == opening->checkpoint.position && survey->witnessed <= opening->position
            && opening->use == USE_SYNCED && opening->position > opening->use_position && opening->number > 0
            && survey->store->journal.origin != opening->position && !survey->last_known;
 }
+
+static const char older_than_mark[] = "data.mdb and the journal are older than the file \"highwater\"";
 
 /* What is there is looked at, and taken as far as it can be. */
 static status_t salvage_survey(survey_t *survey) {
     store_t *store = survey->store;
     opening_t *opening = survey->opening;
+    survey->interesting = opening->promised.position > survey->position;
     status_t status = survey_look(survey);
     if (status == STATUS_OK && survey->interesting && store->options.sealer != NULL) {
         survey->unsealed = malloc((size_t)(batch_max(survey) + store->batches.overhead));
@@ -467,6 +476,9 @@ static status_t salvage_survey(survey_t *survey) {
     }
     if (status == STATUS_OK && survey->lmdb_is_older) {
         return journal_distrust(opening, "data.mdb is older than its journal");
+    }
+    if (status == STATUS_OK && opening->promised.position > survey->limit) {
+        return journal_distrust(opening, older_than_mark);
     }
     if (status == STATUS_OK && is_older_copy(survey)) {
         if (survey->newest + NEAR_BATCHES < opening->number) {
@@ -497,13 +509,17 @@ status_t salvage_tail(opening_t *opening) {
                        .batches = &store->batches,
                        .limit = opening->checkpoint.position + store->batches.size,
                        .proven = opening->position,
+                       .witnessed = opening->position,
                        .position = opening->position,
                        .number = opening->number + 1,
                        .chain = opening->chain,
                        .chain_known = true};
+    bool closed = opening->use == USE_CLOSED && opening->use_position == opening->position;
+    if (closed && !opening->made && opening->promised.position > opening->position) {
+        return journal_distrust(opening, older_than_mark);
+    }
     /* LMDB has it all, the journal is new, or its end is known: the ring need not be read. */
-    if ((opening->use == USE_CLOSED && opening->use_position == opening->position) || opening->made
-        || ended_here(&survey)) {
+    if (closed || opening->made || ended_here(&survey)) {
         return STATUS_OK;
     }
     status_t status = salvage_survey(&survey);

@@ -129,6 +129,7 @@ struct store {
     env_t *env;
     sealing_t sealing; /* whose sealer is options.sealer */
     journal_t journal;
+    highwater_t highwater;
     batches_t batches;
     keeper_t keeper;
     memtable_t memtable;

@@ -20,7 +20,7 @@ store_t *store_new(const store_options_t *options) {
         store->sealing = (sealing_t){.keys = options->keys, .sealer = options->sealer};
     }
     store->lock_fd = -1;
-    store->journal.fd = store->journal.direct_fd = -1;
+    store->journal.fd = store->journal.direct_fd = store->highwater.fd = -1;
     store->pending_since = INT64_MAX;
     store->directory = strdup(options->directory);
     if (store->directory == NULL) {
@@ -74,6 +74,7 @@ status_t store_load(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end)
 status_t store_run(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) {
     store->keeper = (keeper_t){.batches = &store->batches,
                                .journal = store->options.memory ? NULL : &store->journal,
+                               .highwater = &store->highwater,
                                .env = store->env,
                                .directory = store->directory,
                                .sealing = store->sealing.state != SEALING_DONE ? &store->sealing : NULL,
@@ -107,6 +108,7 @@ void store_free(store_t *store) {
     env_close(store->env);
     sealing_close(&store->sealing);
     journal_close(&store->journal);
+    highwater_close(&store->highwater);
     batches_close(&store->batches);
     memtable_close(&store->memtable);
     if (store->heads.slots != NULL) {

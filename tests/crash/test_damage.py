@@ -117,3 +117,25 @@ def test_missing_journal_refuses_the_start_and_says_why() -> None:
 
     with running(LEAFD, CONFIGURATION) as server:
         asyncio.run(scenario(server))
+
+
+@pytest.mark.parametrize("garble", [bytes, lambda size: b"\xa5" * size])
+def test_the_loss_of_the_last_messages_is_told_with_its_extent(garble: Callable[[int], bytes]) -> None:
+    """The last seven messages' blocks are gone after kill -9: seven are missing, and log and varz say so."""
+
+    async def scenario(server: Server) -> None:
+        sent = await publish(server, 40)
+        server.kill()
+        journal = journal_of(server)
+        content = bytearray(journal.read_bytes())
+        begin = content.rindex(b"message 34 of 40") // FIRST_BLOCK * FIRST_BLOCK
+        size = 8 * FIRST_BLOCK  # and the mark of the end, which may be there by now
+        content[begin : begin + size] = garble(size)
+        journal.write_bytes(content)
+        server.start()
+        assert sent[:33] == await stored(server, "KEEP")
+        assert "7 lost all or part" in server.log
+        assert corrupt_records(server) > 0
+
+    with running(LEAFD, CONFIGURATION) as server:
+        asyncio.run(scenario(server))

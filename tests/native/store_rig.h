@@ -244,6 +244,7 @@ static inline void rig_kill(rig_t *rig) {
     memcpy(old, rig->directory, sizeof old);
     snprintf(rig->directory, sizeof rig->directory, "%s/%u", rig->root, ++rig->generation);
     CHECK(mkdir(rig->directory, 0700) == 0);
+    rig_copy_file(old, rig->directory, "highwater"); /* before what it speaks of: a thread may be writing both */
     rig_copy_file(old, rig->directory, "data.mdb");
     rig_copy_file(old, rig->directory, "journal");
     store_close(rig->store);

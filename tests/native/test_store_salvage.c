@@ -12,6 +12,7 @@ static rig_t rig;
 static store_stream_t *stream;
 static uint8_t pristine[JOURNAL_START + (4 << 20)]; /* the journal as the kill left it */
 static size_t journal_size;
+static uint8_t highwater[4096];
 static uint8_t lmdb[8 << 20];
 static size_t lmdb_size;
 
@@ -28,6 +29,7 @@ static void put(const char *subject, uint64_t i) {
 static void take_files(void) {
     rig_kill(&rig);
     CHECK(rig_read_at(&rig, "journal", pristine, sizeof pristine, 0) > 0);
+    CHECK_EQ_U64(sizeof highwater, rig_read_at(&rig, "highwater", highwater, sizeof highwater, 0));
     lmdb_size = rig_read_at(&rig, "data.mdb", lmdb, sizeof lmdb, 0);
 }
 
@@ -46,12 +48,24 @@ static void begin(void) {
     begin_in(1 << 20);
 }
 
-/* The files as the kill left them, with this journal. */
-static void start_with(const uint8_t *journal) {
+static void put_back(const uint8_t *journal) {
     rig_remove_directory(rig.directory);
     CHECK_EQ_I64(0, mkdir(rig.directory, 0700));
     rig_write_at(&rig, "journal", journal, journal_size, 0);
     rig_write_at(&rig, "data.mdb", lmdb, lmdb_size, 0);
+}
+
+/* The files as a power cut may leave them, with this journal: no high-water mark came out. */
+static void start_with(const uint8_t *journal) {
+    put_back(journal);
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+}
+
+/* The files as the kill left them, with this journal and this high-water mark. */
+static void start_with_mark(const uint8_t *journal, const uint8_t *mark) {
+    put_back(journal);
+    rig_write_at(&rig, "highwater", mark, sizeof highwater, 0);
     rig_start(&rig);
     stream = rig_stream(&rig, 1, rig_config());
 }
@@ -353,6 +367,97 @@ static void unfinished_write(void) {
     rig_close(&rig);
 }
 
+/* ---- the high-water mark ----------------------------------------------------------------------------------------- */
+
+/* The alarm that says how many batches are lost. */
+static uint64_t lost_batches(void) {
+    uint64_t lost = 0;
+    for (store_alarm_t alarm; store_alarm_next(rig.store, &alarm);) {
+        const char *said = strstr(alarm.text, "lost nothing, ");
+        lost = said != NULL ? strtoull(said + strlen("lost nothing, "), NULL, 10) : lost;
+    }
+    return lost;
+}
+
+/* One batch a message, and one block a batch. */
+static void end_gone(void) {
+    static uint8_t journal[sizeof pristine];
+    begin_sixty();
+    char last[32];
+    snprintf(last, sizeof last, "payload-%d", EARLIER + MESSAGES);
+    size_t end = find(last) / BLOCK * BLOCK + BLOCK;
+    for (size_t blocks = 1; blocks <= 16; blocks++) {
+        for (int fill = 0; fill < 2; fill++) {
+            memcpy(journal, pristine, sizeof journal);
+            memset(journal + end, 0, BLOCK); /* the mark of the end, if there is one */
+            memset(journal + end - blocks * BLOCK, fill == 0 ? 0 : 0xa5, blocks * BLOCK);
+            start_with_mark(journal, highwater);
+            CHECK_EQ_U64(EARLIER + MESSAGES - blocks, check_agrees());
+            CHECK_EQ_U64(blocks, lost_batches());
+            check_goes_on(EARLIER + MESSAGES + 1 - blocks);
+            store_close(rig.store);
+        }
+    }
+    rig.store = NULL;
+    rig_close(&rig);
+}
+
+static void end_there(void) {
+    begin_sixty();
+    start_with_mark(pristine, highwater);
+    CHECK_EQ_U64(EARLIER + MESSAGES, check_agrees());
+    CHECK_EQ_U64(0, alarms());
+    check_goes_on(EARLIER + MESSAGES + 1);
+    rig_close(&rig);
+}
+
+static void mark_damaged(void) {
+    uint8_t mark[sizeof highwater];
+    begin_sixty();
+    for (size_t at = 0; at < 48; at++) {
+        memcpy(mark, highwater, sizeof mark);
+        mark[at] ^= 8;
+        start_with_mark(pristine, mark);
+        CHECK_EQ_U64(EARLIER + MESSAGES, check_agrees());
+        /* of another store, as far as anybody can see, it is not damaged: but its checksum knows better */
+        CHECK_EQ_U64(1, alarms());
+        check_goes_on(EARLIER + MESSAGES + 1);
+        store_close(rig.store);
+    }
+    rig.store = NULL;
+    rig_close(&rig);
+}
+
+static void both_older(void) {
+    static uint8_t old[sizeof lmdb];
+    static uint8_t old_journal[sizeof pristine];
+    begin();
+    rig_kill(&rig);
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    size_t old_size = rig_read_at(&rig, "data.mdb", old, sizeof old, 0);
+    CHECK(rig_read_at(&rig, "journal", old_journal, sizeof old_journal, 0) > 0);
+    for (uint64_t i = EARLIER + 1; i <= 400; i++) { /* more than once around */
+        put("sal.a", i);
+        if (i % 50 == 0) {
+            rig_checkpoint(&rig);
+        }
+    }
+    take_files();
+    rig_write_at(&rig, "journal", old_journal, journal_size, 0);
+    rig_truncate(&rig, "data.mdb", 0);
+    rig_write_at(&rig, "data.mdb", old, old_size, 0);
+    char reason[RIG_REASON];
+    CHECK_EQ_I64(STATUS_CORRUPT, rig_try(&rig, reason));
+    CHECK(strstr(reason, "highwater") != NULL);
+    rig_write_at(&rig, "accept-loss", "", 0, 0);
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    CHECK(alarms() > 0);
+    check_goes_on(EARLIER + 1);
+    rig_close(&rig);
+}
+
 /* ---- files of different times ------------------------------------------------------------------------------------ */
 
 static void older_journal(void) {
@@ -436,6 +541,10 @@ int main(void) {
     RUN("a moment after the last batch its loss is noticed, too", last_batch);
     RUN("a last write that is not whole is told, too: nobody can say whether power cut it short", unfinished_write);
     RUN("an older copy of the journal is refused", older_journal);
+    RUN("after a kill the loss of the last 1 to 16 batches is told, with how many", end_gone);
+    RUN("a high-water mark that the journal reaches says nothing", end_there);
+    RUN("a damaged high-water mark is told, and loses nothing", mark_damaged);
+    RUN("older copies of both files are refused beside the mark of what came after them", both_older);
     RUN("an older copy of data.mdb is refused when the journal has gone on without it", older_lmdb);
     RUN("batches in a payload are no batches", forged);
     return TEST_RESULT();

@@ -27,6 +27,8 @@ from leafd.records import dataclass
 
 LMDB: Final = "data.mdb"
 JOURNAL: Final = "journal"
+HIGHWATER: Final = "highwater"
+_MARK_BYTES_MAX: Final = 4096
 LOCK: Final = "lock"
 ACCEPT: Final = "accept-loss"
 JETSTREAM: Final = "jetstream"
@@ -279,7 +281,14 @@ def _rehearsed(place: Place, look: Look, facts: Facts) -> Sequence[str]:
 
 
 def copy_journal(source: Path, target: Path) -> None:
-    """The file as it is, if there is one; with holes where it has zeros. Raises OSError."""
+    """The file as it is, if there is one; with holes where it has zeros. Before it the high-water mark, which tells
+    what has to be in it: a daemon may go on with both meanwhile. Raises OSError."""
+    try:
+        with open_file(source / HIGHWATER) as read:
+            (target / HIGHWATER).write_bytes(read.read(_MARK_BYTES_MAX))
+            (target / HIGHWATER).chmod(0o600)
+    except FileNotFoundError:
+        pass  # of an older leafd
     try:
         with open_file(source / JOURNAL) as read, (target / JOURNAL).open("wb") as written:
             os.fchmod(written.fileno(), 0o600)
@@ -372,7 +381,7 @@ def missing(path: Path) -> Path | None:
     return found
 
 
-_OURS: Final = frozenset({LMDB, JOURNAL, LOCK, ACCEPT, "lock.mdb", "manifest.json", "jwt"})
+_OURS: Final = frozenset({LMDB, JOURNAL, HIGHWATER, LOCK, ACCEPT, "lock.mdb", "manifest.json", "jwt"})
 
 
 def _remove_ours(partial: Path) -> None:

@@ -55,7 +55,7 @@ def make_directory(path: Path) -> None:
 
 def check_members(directory: Path) -> None:
     """What C opens by itself has to be files."""
-    for name in ("data.mdb", "journal", "lock"):
+    for name in ("data.mdb", "journal", "highwater", "lock"):
         try:
             check_file(directory / name)
         except OSError as error:
