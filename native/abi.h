@@ -253,7 +253,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* create, load or update: body = stream_config_t, extra = strings: name, definition (JSON, kept verbatim as the durable
  * record), domain, source and destination of the subject transform, source and destination of what is published again
  * (an empty destination: none), subject..; completion's payload = stream_state_t. STATUS_INVALID: no such transform.
- * arg = 1: loading at start, the definition is already stored */
+ * arg = 1: loading at start, the definition is already stored. STATUS_EXISTS: a new one's number has data */
 #define COMMAND_STREAM_PUT 40
 #define COMMAND_STREAM_REMOVE 41 /* with its consumers, messages, definition */
 /* extra = strings: subject filter ("" = no subjects wanted); arg = 1: list deleted too; arg2 = offset of the first

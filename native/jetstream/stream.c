@@ -237,7 +237,11 @@ static status_t put_stored(js_t *js, const plane_command_t *command, const defin
     if (kept && !store_record_fits(store, definition->text)) {
         return definition->text.size > STORE_RECORD_MAX ? STATUS_INVALID : STATUS_FULL;
     }
-    status_t status = fresh ? table_put(&js->streams, stream->id, stream) : STATUS_OK;
+    status_t status = fresh && kept ? store_stream_unused(store, stream->id) : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = fresh ? table_put(&js->streams, stream->id, stream) : STATUS_OK;
     bool listed = fresh && status == STATUS_OK;
     if (listed) {
         status = store_stream_open(store, stream->id, &definition->config, *js->now, &stream->store);

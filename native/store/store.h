@@ -106,6 +106,9 @@ void store_stats(const store_t *store, plane_stats_t *stats); /* fills in the st
 /* New or stored: an id with stored state gets that state back; otherwise empty at config->first_seq. */
 LEAF_MUST_USE status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *config, moment_t now,
                                          store_stream_t **out);
+/* May a new stream have this number? STATUS_EXISTS: there is something of one that had it, whose definition was lost,
+ * perhaps; nobody else may be given its messages. Others: it cannot be read, and nothing may be made. */
+LEAF_MUST_USE status_t store_stream_unused(store_t *store, uint32_t id);
 /* New limits; what is over them goes at once, in bounded steps of store_tick when it is much. */
 void store_stream_configure(store_stream_t *stream, const stream_config_t *config, moment_t now);
 /* Everything of the stream goes: messages, heads, dedupe ids, records with its id as prefix. The handle is dead after

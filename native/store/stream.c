@@ -137,14 +137,47 @@ static status_t stream_load(store_stream_t *stream, bool *stored) {
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
+static bool stream_is_open(const store_t *store, uint32_t id) {
+    for (uint32_t i = 0; i < store->streams.count; i++) {
+        if (store->streams.at[i]->id == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+status_t store_stream_unused(store_t *store, uint32_t id) {
+    if (stream_is_open(store, id)) {
+        return STATUS_EXISTS;
+    }
+    store_key_t key;
+    bytes_t found = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    stream_state_key(&key, id);
+    status_t status = overlay_get(store, DB_RECORDS, key_bytes(&key), &value);
+    if (status != STATUS_NOT_FOUND) {
+        return status == STATUS_OK || status == STATUS_CORRUPT ? STATUS_EXISTS : status;
+    }
+    uint8_t prefix[4];
+    store_be32(prefix, id);
+    if (memtable_covers(&store->memtable, DB_MESSAGES, bytes_of(prefix, sizeof prefix)) != 0) {
+        return STATUS_OK; /* all of it is removed, though not in LMDB yet */
+    }
+    /* The page with the state may be lost, too: what counts are messages. */
+    key_message(&key, id, 0);
+    status = env_seek(store->env, DB_MESSAGES, key_bytes(&key), &found, &value);
+    if (status == STATUS_OK) {
+        return found.size >= sizeof prefix && load_be32(found.at) == id ? STATUS_EXISTS : STATUS_OK;
+    }
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
 status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *config, moment_t now,
                            store_stream_t **out) {
     *out = NULL;
     store_clock(store, now);
-    for (uint32_t i = 0; i < store->streams.count; i++) {
-        if (store->streams.at[i]->id == id) {
-            return STATUS_EXISTS;
-        }
+    if (stream_is_open(store, id)) {
+        return STATUS_EXISTS;
     }
     if (id == UINT32_MAX) {
         return STATUS_INVALID;

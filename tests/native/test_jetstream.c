@@ -39,6 +39,18 @@ static void acknowledged_when_durable(void) {
     js_rig_close(rig);
 }
 
+static void nobody_elses_messages(void) {
+    js_rig_t *rig = js_rig_open();
+    const char *subjects[] = {"s.a"};
+    store_stream_t *left = NULL; /* the store has it, and nobody knows whose it was */
+    CHECK_EQ_I64(STATUS_OK, store_stream_open(rig->js.stores[STORE_FILE], 7, &stream_defaults, *rig->js.now, &left));
+    CHECK_EQ_I64(STATUS_EXISTS, put_stream(rig, 7, subjects, 1));
+    CHECK(rig->sinks == NULL);
+    CHECK(stream_find(&rig->js, 7) == NULL);
+    CHECK_EQ_I64(STATUS_OK, put_stream(rig, 8, subjects, 1));
+    js_rig_close(rig);
+}
+
 static void refused_at_once(void) {
     js_rig_t *rig = js_rig_open();
     put_default(rig);
@@ -423,6 +435,7 @@ static void a_stream_that_goes_takes_them_along(void) {
 
 int main(void) {
     RUN("a message is acknowledged when it is on disk, and not before", acknowledged_when_durable);
+    RUN("a new stream is refused a number under which the store has something", nobody_elses_messages);
     RUN("of two reasons to refuse a message the reference's first one is told, at once", refused_at_once);
     RUN("a stream listens to all of its subjects or is not changed", whole_or_not_at_all);
     RUN("a pull is answered out of the stream, and a double ack when its effect is on disk",

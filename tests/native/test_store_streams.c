@@ -98,6 +98,38 @@ static void removed_stream_leaves_nothing(void) {
     rig_close(&rig);
 }
 
+/* As a damaged page may leave it: neither the definition nor the state, but messages. */
+static void number_with_data_is_taken(void) {
+    open_rig();
+    store_stream_t *stream = rig_stream(&rig, 3, rig_config());
+    rig_put(&rig, stream, "a.b", "x");
+    CHECK_EQ_I64(STATUS_EXISTS, store_stream_unused(rig.store, 3));
+    CHECK_EQ_I64(STATUS_OK, store_stream_unused(rig.store, 2));
+    CHECK_EQ_I64(STATUS_OK, store_stream_unused(rig.store, 4));
+    rig_checkpoint(&rig);
+    rig_crash(&rig);
+    CHECK_EQ_I64(STATUS_EXISTS, store_stream_unused(rig.store, 3));
+    CHECK_EQ_I64(STATUS_OK, store_record_delete(rig.store, RECORD_STATE, bytes_of("\0\0\0\3", 4)));
+    CHECK_EQ_I64(STATUS_EXISTS, store_stream_unused(rig.store, 3));
+    rig_checkpoint(&rig);
+    CHECK_EQ_I64(STATUS_EXISTS, store_stream_unused(rig.store, 3));
+    CHECK_EQ_I64(STATUS_OK, store_stream_unused(rig.store, 2));
+    CHECK_EQ_I64(STATUS_OK, store_stream_unused(rig.store, 4));
+    rig_close(&rig);
+}
+
+static void removed_number_is_free(void) {
+    open_rig();
+    store_stream_t *stream = rig_stream(&rig, 3, rig_config());
+    rig_put(&rig, stream, "a.b", "x");
+    rig_checkpoint(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_stream_remove(stream));
+    CHECK_EQ_I64(STATUS_OK, store_stream_unused(rig.store, 3));
+    rig_checkpoint(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_stream_unused(rig.store, 3));
+    rig_close(&rig);
+}
+
 static void long_subjects(void) {
     open_rig();
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
@@ -296,6 +328,8 @@ static void ids_in_any_order(void) {
 int main(void) {
     RUN("records are read in order through the overlay and LMDB", records_merge);
     RUN("a removed stream leaves nothing behind, even for its own id", removed_stream_leaves_nothing);
+    RUN("a number under which anything is stored is not a new stream's", number_with_data_is_taken);
+    RUN("the number of a removed stream is free", removed_number_is_free);
     RUN("subjects longer than a key are told apart", long_subjects);
     RUN("more subjects than the cache holds keep their heads", many_subjects);
     RUN("streams come and go side by side, over checkpoints and kills", streams_side_by_side);

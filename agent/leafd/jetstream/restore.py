@@ -37,7 +37,7 @@ from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.registry import TYPE, Body, Call, endpoint
 from leafd.jetstream.s2 import S2Error
 from leafd.jetstream.stream_rules import refuse_unsupported
-from leafd.jetstream.streams import check_overlap, judged, put, refused
+from leafd.jetstream.streams import check_overlap, judged, numbered, put, refused
 from leafd.jetstream.versioning import comparable, static_consumer
 from leafd.quoting import quoted
 from leafd.turns import Pause, aside
@@ -387,16 +387,21 @@ class Restoring:
             if error.fields()["err_code"] != errors.STREAM_SUBJECT_OVERLAP.error().fields()["err_code"]:
                 raise
             raise ArchiveError(f"error adding stream: {_quoted(error)}") from None
-        stream = Stream(context.catalogue.new_stream_id(), account, config, now_ns())
-        await context.plane.stream_put(
-            stream.id,
-            _filling(flat_stream(account.id, config), state.first_seq),
-            name=stream.name,
-            definition=stream_definition(stream, restoring=True),
-            domain=context.settings.domain,
-            subjects=(),
-        )
-        self._state, self._stream = state, stream
+
+        async def attempt(number: int) -> Stream:
+            stream = Stream(number, account, config, now_ns())
+            await context.plane.stream_put(
+                stream.id,
+                _filling(flat_stream(account.id, config), state.first_seq),
+                name=stream.name,
+                definition=stream_definition(stream, restoring=True),
+                domain=context.settings.domain,
+                subjects=(),
+            )
+            return stream
+
+        self._stream = await numbered(context, attempt)
+        self._state = state
 
     async def _messages(self, *, whole: bool) -> None:
         """Stores messages in runs of some size."""

@@ -43,6 +43,7 @@ LISTED_WEIGHT: Final = 512
 _GENERAL: Final = errors.STREAM_GENERAL
 _State = TypeVar("_State")
 _Item = TypeVar("_Item")
+_Made = TypeVar("_Made")
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
 
 
@@ -74,6 +75,21 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
         republish=(republish.source, republish.destination) if republish is not None else ("", ""),
         loading=bool(stored),
     )
+
+
+async def numbered(context: Context, attempt: Callable[[int], Awaitable[_Made]]) -> _Made:
+    """What came of the attempt with the first number that nothing is stored under: what has lost its definition by
+    damage is not given to another stream. Raises PlaneError."""
+    while True:
+        number = context.catalogue.new_stream_id()
+        try:
+            return await attempt(number)
+        except t.PlaneError as error:
+            if error.status != t.Status.EXISTS:
+                raise
+            context.log.warning(
+                f"stream number {number} is not used again: its definition is gone, its messages are not"
+            )
 
 
 @endpoint("STREAM.CREATE.*", "stream_create_response", StreamConfigRequest, body=Body.PARSED, lock=Lock.ACCOUNT)
@@ -108,9 +124,13 @@ async def made(
     check_filters(config)
     await check_overlap(account, config)
     refuse_unsupported(config)
-    stream = Stream(context.catalogue.new_stream_id(), account, config, now_ns(), template=template)
+
+    async def attempt(number: int) -> tuple[Stream, t.StreamState]:
+        stream = Stream(number, account, config, now_ns(), template=template)
+        return stream, await put(context, stream)
+
     try:
-        state = await put(context, stream)
+        stream, state = await numbered(context, attempt)
     except t.PlaneError as error:
         raise refused(error, errors.STREAM_CREATE) from None
     context.catalogue.add_stream(stream)

@@ -39,6 +39,13 @@ def test_nothing_exists_before_it_is_durable(bench: Bench) -> None:
     assert [] == bench.asked("CONSUMER.NAMES.S")["consumers"]
 
 
+def test_a_number_that_something_is_stored_under_is_not_given_out(bench: Bench) -> None:
+    """A stream that lost its definition by damage keeps its messages: the new one gets the next number."""
+    bench.plane.fail = t.PlaneError(t.Status.EXISTS, "exists")
+    bench.stream("S")
+    assert [2] == list(bench.plane.streams)
+
+
 def test_a_failed_update_changes_nothing(bench: Bench) -> None:
     """Configurations stay as they were when the plane refuses the new ones."""
     bench.stream("S", max_msgs=5)
