@@ -114,6 +114,7 @@ void core_close(plane_t *plane) {
     for (account_t *account; (account = table_next(&plane->accounts, &cursor)) != NULL;) {
         imports_free(plane, account);
     }
+    leftovers_finish(&plane->leftovers, plane);
     replies_free(plane);
     latency_free(plane);
     far_free(plane);

@@ -30,22 +30,35 @@ typedef struct wanted {
     bytes_t mark;
 } wanted_t;
 
-static void import_free(plane_t *plane, import_t *import) {
-    shadows_drop_import(plane, import);
-    replies_drop_import(plane, import);
-    sink_remove(plane, &import->service);
+/* Its replies need it as long as there are any. */
+static bool import_end_step(leftover_t *self, void *context, uint32_t *budget) {
+    import_t *import = (import_t *)self;
+    if (!replies_drop_some(context, import, budget)) {
+        return false;
+    }
     bytes_release(&import->subject);
     bytes_release(&import->local);
     bytes_release(&import->results);
     bytes_release(&import->mark);
     free(import);
+    return true;
+}
+
+/* Nothing crosses it any more; many outstanding replies are freed in later turns. */
+static void import_end(plane_t *plane, import_t *import) {
+    shadows_drop_import(plane, import);
+    sink_remove(plane, &import->service);
+    import->ended = true;
+    import->row.flags &= ~(uint32_t)IMPORT_MEASURED; /* and nothing is told of how it was */
+    import->leftover.step = import_end_step;
+    leftovers_add(&plane->leftovers, &import->leftover);
 }
 
 void imports_free(plane_t *plane, account_t *account) {
     while (account->imports != NULL) {
         import_t *import = account->imports;
         account->imports = import->next;
-        import_free(plane, import);
+        import_end(plane, import);
     }
 }
 
@@ -118,7 +131,7 @@ static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *
                      : sink_add(plane, importer, &import->service, TARGET_SERVICE, import->local, import);
     }
     if (status != STATUS_OK) {
-        import_free(plane, import);
+        import_end(plane, import);
         return status;
     }
     *out = import;

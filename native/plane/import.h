@@ -21,6 +21,7 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/leftover.h"
 #include "base/status.h"
 #include "plane/account.h"
 #include "plane/peer.h"
@@ -62,7 +63,8 @@ typedef struct reply {
 } reply_t;
 
 struct import {
-    sink_t service; /* services: the target in the importer's domain */
+    leftover_t leftover; /* first: its outstanding replies, after its end */
+    sink_t service;      /* services: the target in the importer's domain */
     account_t *importer;
     account_t *exporter;
     import_row_t row;
@@ -79,6 +81,7 @@ struct import {
     reply_t *oldest;
     reply_t *newest;
     uint32_t reply_count;
+    bool ended; /* nothing crosses it any more, in any direction */
     bool noted; /* a message is to cross or crossing it; by a circle it may not again */
     import_t *next_crossing;
     import_t *next;
@@ -113,11 +116,13 @@ reply_t *reply_find(const plane_t *plane, const account_t *account, bytes_t subj
 void reply_touch(plane_t *plane, reply_t *reply);
 void reply_drop(plane_t *plane, reply_t *reply);
 uint32_t reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_MAX]); /* returns its size */
-void replies_drop_import(plane_t *plane, import_t *import);
+/* Of an import that has ended, as many as the budget has; true: none is left. */
+LEAF_MUST_USE bool replies_drop_some(plane_t *plane, const import_t *import, uint32_t *budget);
 /* Of a requester that leaves, as many as the budget has; true: none is left. From the moment it is doomed, none of them
  * is found any more. */
 LEAF_MUST_USE bool replies_forget_some(plane_t *plane, peer_t *peer, uint32_t *budget);
-void replies_chores(plane_t *plane);
+void replies_chores(plane_t *plane);                        /* it is time to look for those that expired */
+void replies_expire_some(plane_t *plane, uint32_t *budget); /* as many of them as the budget has, in each turn */
 void replies_free(plane_t *plane);
 
 /* ---- shadow.c ---------------------------------------------------------------------------------------------------- */

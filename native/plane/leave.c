@@ -10,7 +10,9 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/copies.h"
+#include "base/leftover.h"
 #include "base/table.h"
+#include "base/visits.h"
 #include "exchange/exchange.h"
 #include "net/conn.h"
 #include "plane/import.h"
@@ -22,6 +24,9 @@
 #include "plane/protocol.h"
 #include "plane/subscription.h"
 #include "plane/web.h"
+
+#define BUCKETS_LOOKED 512u /* of a table of subscriptions, between two sweeps */
+#define BUCKETS_COST 8u     /* when all of them are empty: they are next to each other in memory */
 
 static void leave_lists(plane_t *plane, peer_t *peer) {
     output_forget(plane, peer);
@@ -85,6 +90,7 @@ static event_entry_t *closed_event(peer_t *peer) {
 }
 
 static void peer_free(plane_t *plane, peer_t *peer) {
+    visits_add(SWEEP_PEER);
     if (peer->account != NULL) {
         remember(peer);
     }
@@ -121,16 +127,30 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     free(peer);
 }
 
-/* As many of its subscriptions as one turn takes; they are no interest of anybody's from the moment it was doomed. */
+/* As many of its subscriptions as one turn takes, going on where the turn before stopped; they are no interest of
+ * anybody's from the moment it was doomed. */
 static bool drop_some_subscriptions(plane_t *plane, peer_t *peer, uint32_t *budget) {
-    for (uint32_t i = 0; i < peer->table.size && peer->table.count != 0 && *budget != 0; i++) {
-        for (subscription_t *one = peer->table.buckets[i]; one != NULL && *budget != 0; one = one->next) {
-            subscription_kill(plane, one);
-            (*budget)--;
+    const subscription_table_t *table = &peer->table;
+    while (table->count != 0 && *budget != 0) {
+        if (peer->sweep_at >= table->size) {
+            peer->sweep_at = 0;
         }
+        uint32_t before = *budget;
+        for (uint32_t i = 0; i < BUCKETS_LOOKED && peer->sweep_at < table->size && *budget != 0; i++) {
+            subscription_t *one = table->buckets[peer->sweep_at];
+            for (; one != NULL && *budget != 0; one = one->next) {
+                visits_add(1);
+                subscription_kill(plane, one);
+                (*budget)--;
+            }
+            peer->sweep_at += one == NULL;
+        }
+        if (*budget == before && leftover_pay(budget, BUCKETS_COST)) {
+            visits_add(BUCKETS_COST);
+        }
+        subscription_sweep(plane);
     }
-    subscription_sweep(plane);
-    return peer->table.count == 0;
+    return table->count == 0;
 }
 
 void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry) {
@@ -158,6 +178,9 @@ static void shed_some(plane_t *plane) {
 void peer_sweep_begin(plane_t *plane) {
     plane->sweep_left = SWEEP_MAX;
     shed_some(plane);
+    leftovers_step(&plane->leftovers, plane, &plane->sweep_left);
+    plane->more = plane->more || leftovers_wait(&plane->leftovers);
+    replies_expire_some(plane, &plane->sweep_left);
     while (plane->leaving != NULL) {
         peer_t *peer = plane->leaving;
         plane->leaving = peer->next_doomed;
@@ -171,8 +194,9 @@ void peer_sweep(plane_t *plane) {
         peer_t *peer = plane->doomed;
         plane->doomed = peer->next_doomed;
         if (plane->sweep_left != 0 && drop_some_subscriptions(plane, peer, &plane->sweep_left)
-            && replies_forget_some(plane, peer, &plane->sweep_left)) {
-            uint32_t cost = peer->conn.writing ? SWEEP_CLOSE : 1;
+            && replies_forget_some(plane, peer, &plane->sweep_left)
+            && permissions_forget_some(peer->permissions, &plane->sweep_left)) {
+            uint32_t cost = peer->conn.writing ? SWEEP_CLOSE : SWEEP_PEER;
             plane->sweep_left -= cost < plane->sweep_left ? cost : plane->sweep_left;
             peer_free(plane, peer);
         } else {

@@ -46,6 +46,7 @@
 /* subscriptions of who has left or begins anew, removed in one turn: leave.c */
 #define SWEEP_MAX 4096u
 #define SWEEP_CLOSE 2048u      /* closing a socket whose queue is full counts as so many */
+#define SWEEP_PEER 16u         /* closing any other */
 #define SWEEP_REPLY 8u         /* and so does an outstanding reply, of some KB perhaps */
 #define LEAF_PENDING_FACTOR 4u /* a link may queue more than a client: many wait behind it */
 #define TRACE_BYTES_MAX 256u
@@ -76,6 +77,7 @@ struct peer {
     peer_state_t state;
     uint32_t flags; /* VERDICT_* */
     uint32_t max_subscriptions;
+    uint32_t sweep_at;   /* leave.c: the buckets of table before it are empty */
     uint32_t dead_count; /* subscriptions in table that wait for the sweep */
     uint32_t subscriptions_at_end;
     buffer_t rows_at_end; /* the first of them */

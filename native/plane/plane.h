@@ -26,6 +26,7 @@
 #include "base/abi_types.h"
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/leftover.h"
 #include "base/table.h"
 #include "jetstream/js.h"
 #include "net/conn.h"
@@ -80,9 +81,10 @@ struct plane {
     peer_t *dirty; /* touched in this turn */
     output_t output;
     peer_t *doomed;
-    peer_t *leaving;  /* doomed, and their subscriptions were too many for one turn */
-    peer_t *shedding; /* who introduces itself anew, and has some of the old ones left */
-    uint32_t sweep_left;
+    peer_t *leaving;       /* doomed, and their subscriptions were too many for one turn */
+    peer_t *shedding;      /* who introduces itself anew, and has some of the old ones left */
+    leftovers_t leftovers; /* of imports that a reload took away */
+    uint32_t sweep_left;   /* of SWEEP_MAX, in this turn */
     peer_t *again;
     uint32_t input_work; /* of one connection in this turn; 0 = INPUT_WORK_MAX */
     uint64_t told;       /* lines of interest that links got, ever: work, too */

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/table.h"
+#include "base/visits.h"
 #include "plane/account.h"
 #include "plane/import.h"
 #include "plane/latency.h"
@@ -33,6 +34,7 @@ struct replies {
     uint32_t count;
     reply_t *spare;
     uint32_t spare_count;
+    bool expiring; /* some may be left that are due */
 };
 
 static uint64_t id_hash(const account_t *account, const uint8_t id[REPLY_ID_SIZE]) {
@@ -70,8 +72,8 @@ reply_t *reply_find(const plane_t *plane, const account_t *account, bytes_t subj
         return NULL;
     }
     reply_t *reply = reply_lookup(plane->replies, account, subject.at + REPLY_PREFIX_SIZE);
-    if (reply != NULL && reply->peer != NULL && reply->peer->state == PEER_DOOMED) {
-        return NULL; /* it ended with its requester; leave.c takes it out in its turn */
+    if (reply != NULL && (reply->import->ended || (reply->peer != NULL && reply->peer->state == PEER_DOOMED))) {
+        return NULL; /* it ended with its import or its requester, and is taken out in its turn */
     }
     bytes_t mark = reply == NULL ? BYTES_NONE : reply_mark(reply);
     return bytes_equal(bytes_of(subject.at + REPLY_SUBJECT_SIZE, subject.size - REPLY_SUBJECT_SIZE), mark) ? reply
@@ -196,6 +198,7 @@ void reply_touch(plane_t *plane, reply_t *reply) {
 }
 
 void reply_drop(plane_t *plane, reply_t *reply) {
+    visits_add(1);
     replies_t *replies = plane->replies;
     reply_t **at = reply_bucket(replies, reply->responder, reply->id);
     while (*at != reply) {
@@ -287,9 +290,8 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
 bool replies_forget_some(plane_t *plane, peer_t *peer, uint32_t *budget) {
-    while (peer->replies != NULL && *budget != 0) {
+    while (peer->replies != NULL && leftover_pay(budget, SWEEP_REPLY)) {
         reply_t *reply = peer->replies;
-        *budget -= *budget < SWEEP_REPLY ? *budget : SWEEP_REPLY;
         if (reply->measure != NULL) {
             latency_ended(plane, reply, peer, LATENCY_LEFT);
         }
@@ -298,30 +300,44 @@ bool replies_forget_some(plane_t *plane, peer_t *peer, uint32_t *budget) {
     return peer->replies == NULL;
 }
 
-/* Those that end by then, the oldest first. */
-static void drop_due(plane_t *plane, const import_t *import, int64_t now_ns) {
-    for (reply_t *next = import->oldest; next != NULL && next->expires_ns <= now_ns;) {
-        reply_t *reply = next;
-        next = reply->newer;
-        if (reply->measure != NULL && now_ns != INT64_MAX) {
+bool replies_drop_some(plane_t *plane, const import_t *import, uint32_t *budget) {
+    while (import->oldest != NULL && leftover_pay(budget, SWEEP_REPLY)) {
+        reply_drop(plane, import->oldest);
+    }
+    return import->oldest == NULL;
+}
+
+/* Those that are due, the oldest first. false: the budget did not suffice. */
+static bool expire_some(plane_t *plane, const import_t *import, uint32_t *budget) {
+    for (reply_t *reply; (reply = import->oldest) != NULL && reply->expires_ns <= plane->now.mono_ns;) {
+        if (!leftover_pay(budget, SWEEP_REPLY)) {
+            return false;
+        }
+        if (reply->measure != NULL) {
             latency_expired(plane, reply);
         }
         reply_drop(plane, reply);
     }
-}
-
-void replies_drop_import(plane_t *plane, import_t *import) {
-    drop_due(plane, import, INT64_MAX);
+    return true;
 }
 
 void replies_chores(plane_t *plane) {
-    if (plane->replies == NULL || plane->replies->count == 0) {
+    if (plane->replies != NULL) {
+        plane->replies->expiring = plane->replies->count != 0;
+    }
+}
+
+void replies_expire_some(plane_t *plane, uint32_t *budget) {
+    if (plane->replies == NULL || !plane->replies->expiring) {
         return;
     }
     uint32_t cursor = 0;
-    for (account_t *account; (account = table_next(&plane->accounts, &cursor)) != NULL;) {
-        for (import_t *import = account->imports; import != NULL; import = import->next) {
-            drop_due(plane, import, plane->now.mono_ns);
+    bool all = true;
+    for (account_t *account; all && (account = table_next(&plane->accounts, &cursor)) != NULL;) {
+        for (import_t *import = account->imports; all && import != NULL; import = import->next) {
+            all = expire_some(plane, import, budget);
         }
     }
+    plane->replies->expiring = !all;
+    plane->more = plane->more || !all;
 }

@@ -12,7 +12,9 @@
 #include "base/bytes.h"
 #include "base/copies.h"
 #include "base/hash.h"
+#include "base/leftover.h"
 #include "base/status.h"
+#include "base/visits.h"
 #include "text/subject.h"
 #include "text/subject_set.h"
 
@@ -108,6 +110,29 @@ static void permission_list_free(list_t *list) {
 
 static bool list_is_empty(const list_t *list) {
     return list->set.count == 0 && list->queued_count == 0;
+}
+
+static void reply_drop(permissions_t *permissions, reply_slot_t **at) {
+    reply_slot_t *slot = *at;
+    *at = slot->next;
+    permissions->reply_count--;
+    free(slot);
+}
+
+bool permissions_forget_some(permissions_t *permissions, uint32_t *budget) {
+    if (permissions == NULL || permissions->replies == NULL) {
+        return true;
+    }
+    for (uint32_t i = 0; permissions->reply_count != 0 && i < REPLY_BUCKETS; i++) {
+        while (permissions->replies[i] != NULL) {
+            if (!leftover_pay(budget, 1)) {
+                return false;
+            }
+            visits_add(1);
+            reply_drop(permissions, &permissions->replies[i]);
+        }
+    }
+    return true;
 }
 
 void permissions_free(permissions_t *permissions) {
@@ -229,13 +254,6 @@ static reply_slot_t **reply_find(permissions_t *permissions, bytes_t reply, uint
         at = &(*at)->next;
     }
     return at;
-}
-
-static void reply_drop(permissions_t *permissions, reply_slot_t **at) {
-    reply_slot_t *slot = *at;
-    *at = slot->next;
-    permissions->reply_count--;
-    free(slot);
 }
 
 bool permissions_tracks(const permissions_t *permissions) {

@@ -22,6 +22,8 @@ typedef struct permission_lists {
 LEAF_MUST_USE status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns,
                                        permissions_t **out);
 void permissions_free(permissions_t *permissions);
+/* Of the replies that its owner may still send, as many as the budget has; true: none is left. */
+LEAF_MUST_USE bool permissions_forget_some(permissions_t *permissions, uint32_t *budget);
 bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mono_ns);
 bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, bytes_t queue, bool *filtered);
 bool permissions_deliver(const permissions_t *permissions, bytes_t subject, bytes_t queue); /* if filtered */
