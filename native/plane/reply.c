@@ -309,10 +309,12 @@ bool replies_drop_some(plane_t *plane, const import_t *import, uint32_t *budget)
 
 /* Those that are due, the oldest first. false: the budget did not suffice. */
 static bool expire_some(plane_t *plane, const import_t *import, uint32_t *budget) {
-    for (reply_t *reply; (reply = import->oldest) != NULL && reply->expires_ns <= plane->now.mono_ns;) {
+    reply_t *next;
+    for (reply_t *reply = import->oldest; reply != NULL && reply->expires_ns <= plane->now.mono_ns; reply = next) {
         if (!leftover_pay(budget, SWEEP_REPLY)) {
             return false;
         }
+        next = reply->newer;
         if (reply->measure != NULL) {
             latency_expired(plane, reply);
         }
