@@ -288,7 +288,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * progress (RECORD_SOURCE), then source and destination of each subject transform. What is at or below
  * max(last_sequence, stored progress) is dropped */
 #define COMMAND_INGEST_START 80
-/* completion's arg = the origin sequence that was taken last; no EVENT_INGEST of this slot comes after it */
+/* completion's payload = ingest_state_t, as it was at the end; no EVENT_INGEST of this slot comes after it */
 #define COMMAND_INGEST_STOP 81
 #define COMMAND_INGEST_STATE 82  /* completion's payload = ingest_state_t */
 #define COMMAND_INGEST_FORGET 83 /* drop the stored progress of that slot's key (extra = strings: key) */

@@ -554,9 +554,10 @@ class Commands(Submits):
             strings=strings,
         )
 
-    async def ingest_stop(self, stream: int, slot: int) -> int:
-        """Takes nothing more; stored progress stays. Returns the origin sequence that was taken last."""
-        return (await self._request("INGEST_STOP", "stopping an ingest", target=stream, arg=slot)).arg
+    async def ingest_stop(self, stream: int, slot: int) -> t.IngestState:
+        """Takes nothing more; stored progress stays. Returns where it ended."""
+        done = await self._request("INGEST_STOP", "stopping an ingest", target=stream, arg=slot)
+        return decoded("ingest_state_t", done.payload, t.IngestState)
 
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
         """Progress and lag of one slot."""

@@ -372,6 +372,9 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     }
     bytes_t subject = copied.size != 0 ? copied : message->subject;
     ingest_store(js, ingest, &ack, subject, message);
+    if (!ingest->running) {
+        ingest->lag++; /* this one, which was not taken */
+    }
 }
 
 bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store) {
@@ -537,13 +540,8 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     return STATUS_OK;
 }
 
-void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream) {
-    const ingest_t *ingest = *ingest_place(js, stream, command->arg);
-    if (ingest == NULL) {
-        js_done(js, command, STATUS_NOT_FOUND);
-        return;
-    }
-    ingest_state_t state = {
+static ingest_state_t state_of(const js_t *js, const ingest_t *ingest) {
+    return (ingest_state_t){
         .last_sequence = ingest->last_seq,
         .lag = ingest->lag,
         .active_ns = ingest->last_frame_ns == 0 ? -1 : js->now->mono_ns - ingest->last_frame_ns,
@@ -551,6 +549,15 @@ void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream) {
         .bytes = ingest->bytes,
         .running = ingest->running,
     };
+}
+
+void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream) {
+    const ingest_t *ingest = *ingest_place(js, stream, command->arg);
+    if (ingest == NULL) {
+        js_done(js, command, STATUS_NOT_FOUND);
+        return;
+    }
+    ingest_state_t state = state_of(js, ingest);
     js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
 }
 
@@ -584,7 +591,7 @@ void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream) {
         js_done(js, command, STATUS_NOT_FOUND);
         return;
     }
-    uint64_t last_seq = (*place)->last_seq;
+    ingest_state_t state = state_of(js, *place);
     ingest_free(js, place);
-    js_answer(js, command, STATUS_OK, last_seq, 0, BYTES_NONE);
+    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
 }

@@ -51,7 +51,7 @@ def compose(seen: Seen) -> str:
         parts.append(_count(sum(not link.spoke for link in seen.links), "leaf"))
     if not seen.remotes:
         parts.append(_count(stats.connections - stats.leafs, "client"))
-    if seen.behind.running:
+    if seen.behind.running or seen.behind.messages:
         parts.append(f"{seen.behind.messages} behind")
     if seen.behind.stopped:
         parts.append(f"{_count(seen.behind.stopped, 'mirror or source', 'mirrors or sources')} without origin")

@@ -64,7 +64,7 @@ class ReplicaPlane(Protocol):
         transforms: Iterable[tuple[str, str]] = ...,
         link: int = ...,
     ) -> None: ...
-    async def ingest_stop(self, stream: int, slot: int) -> int: ...
+    async def ingest_stop(self, stream: int, slot: int) -> t.IngestState: ...
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState: ...
     async def ingest_forget(self, stream: int, key: str) -> None: ...
     async def record_put(self, key: bytes, value: bytes) -> None: ...
@@ -72,7 +72,8 @@ class ReplicaPlane(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SlotInfo:
-    """What stream info tells of a mirror or source. active_ns: -1 = never heard of."""
+    """What stream info tells of a mirror or source; lag while it gets nothing: as it was when it last did. active_ns:
+    -1 = never heard of."""
 
     lag: int
     active_ns: int
@@ -83,8 +84,8 @@ class SlotInfo:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """All mirrors and sources together: how many get what their origin has, how many messages these have still to
-    get, and how many get nothing."""
+    """All mirrors and sources together: how many get what their origin has, how many messages all of them have still
+    to get, as far as they heard, and how many get nothing."""
 
     running: int = 0
     messages: int = 0
@@ -102,6 +103,15 @@ class _Active:
     """.. and where."""
     probe: int = 0
     ingesting: bool = False
+    lag: int = 0
+    """While it is not ingesting: how far it was behind, .."""
+    heard_s: float | None = None
+    """.. and when it heard of its origin."""
+
+    def stopped(self) -> SlotInfo:
+        """What is told of it while it is not ingesting."""
+        active_ns = -1 if self.heard_s is None else int((trio.current_time() - self.heard_s) * 1e9)
+        return SlotInfo(self.lag, active_ns, self.replica.last_sequence, self.replica.error, False)
 
 
 class Replicas:
@@ -209,22 +219,21 @@ class Replicas:
         active = self._slots.get((stream, slot))
         if active is None:
             return SlotInfo(0, -1, 0, None, False)
-        stopped = SlotInfo(0, -1, active.replica.last_sequence, active.replica.error, False)
         if not active.ingesting:
-            return stopped
+            return active.stopped()
         try:
             state = await self._plane.ingest_state(stream, slot)
         except t.PlaneError as error:
             if error.status != t.Status.NOT_FOUND:
                 raise
-            return stopped  # while we asked
+            return active.stopped()  # while we asked
         return SlotInfo(state.lag, state.active_ns, state.last_sequence, active.replica.error, bool(state.running))
 
     async def behind(self) -> Behind:
         """How far the copies of this server are behind."""
         found = [await self.info(*key) for key in tuple(self._slots)]
-        running = [one for one in found if one.running]
-        return Behind(len(running), sum(one.lag for one in running), len(found) - len(running))
+        running = sum(one.running for one in found)
+        return Behind(running, sum(one.lag for one in found), len(found) - running)
 
     # ---- driving
 
@@ -398,10 +407,12 @@ class Replicas:
     async def _stop_ingest(self, active: _Active) -> int:
         slot = active.replica.slot
         # Where it ended, not where it was when it was asked before: messages may come in between.
-        last_sequence = await self._plane.ingest_stop(slot.stream, slot.number)
+        ended = await self._plane.ingest_stop(slot.stream, slot.number)
         active.ingesting = False
-        self._progress[(slot.stream, slot.origin.key)] = last_sequence
-        return last_sequence
+        if ended.active_ns >= 0:
+            active.lag, active.heard_s = ended.lag, trio.current_time() - ended.active_ns / 1e9
+        self._progress[(slot.stream, slot.origin.key)] = ended.last_sequence
+        return ended.last_sequence
 
     def _delete_consumer(self, active: _Active) -> None:
         """Best effort: spares the origin ten seconds of a consumer that nobody listens to."""

@@ -218,6 +218,19 @@ def test_storage_sizes() -> None:
         parse_storage_size("10GB")
 
 
+def test_limits_of_accounts_stay_within_the_servers() -> None:
+    """The line says where, both numbers, and what to do. One that is left open has room for any."""
+    shares = "accounts { A { jetstream { max_file: 7M, max_mem: 1 } }, B { jetstream { max_file: 7M, max_mem: 1 } } }"
+    said = refused(f"port: 1\njetstream {{ max_file: 10M, max_mem: 2 }}\n{shares}")
+    assert said.startswith("box.conf:2:")
+    assert "max_file_store" in said
+    assert "10000000" in said
+    assert "14000000" in said
+    assert "max_memory_store" in refused(f"jetstream {{ max_mem: 1 }}\n{shares}")
+    for own in ("max_file: 14M, max_mem: 2", "max_file: -1", "enabled: false, max_file: 0"):
+        load_text(f"jetstream {{ {own} }}\n{shares}")
+
+
 def test_user_twice() -> None:
     """Names of users are unique over all accounts."""
     text = "accounts { A { users: [{user: u, password: p}] }, B { users: [{user: u, password: p}] } }"

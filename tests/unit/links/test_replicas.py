@@ -43,6 +43,7 @@ class FakePlane:
         self.sequence = 0
         self.arriving = 0
         """What comes between any question about a slot and its end."""
+        self.lag = 0
         self.broken: set[str] = set()
         self.state_status = t.Status.OK
 
@@ -89,17 +90,17 @@ class FakePlane:
         parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source, "behind": durable_behind}
         self.calls.append(("start", stream, slot, parts))
 
-    async def ingest_stop(self, stream: int, slot: int) -> int:
+    async def ingest_stop(self, stream: int, slot: int) -> t.IngestState:
         self.fail_if_broken("stop")
         self.calls.append(("stop", stream, slot))
         self.sequence += self.arriving
-        return self.sequence
+        return t.IngestState(self.sequence, self.lag, 0, 0, 0, 0)
 
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
         self.fail_if_broken("state")
         if self.state_status != t.Status.OK:
             raise t.PlaneError(self.state_status, "reading an ingest's state")
-        return t.IngestState(self.sequence, 0, 0, 0, 0, 1)
+        return t.IngestState(self.sequence, self.lag, 0, 0, 0, 1)
 
     async def ingest_forget(self, stream: int, key: str) -> None:
         self.calls.append(("forget", stream, key))
@@ -362,6 +363,22 @@ async def test_removing_the_stream_stops_and_tells_the_origin(plane: FakePlane, 
     assert len(plane.requests) == 1
     assert ("publish", "$JS.hub.API.CONSUMER.DELETE.ORDERS.c") in plane.calls
     assert ("stop", 10, 1) in plane.calls
+
+
+@on_mock_clock
+async def test_a_source_that_waits_tells_how_far_it_was_behind_and_since_when(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """A source whose message was refused, or whose link is gone, is behind by what it last heard of."""
+    await take_up(plane, replicas)
+    plane.lag = 51
+    replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.REFUSED, 0, 5))
+    await trio.testing.wait_all_tasks_blocked()
+    await trio.sleep(1)
+    found = await replicas.info(SLOT.stream, SLOT.number)
+    assert (found.lag, found.active_ns, found.running) == (51, 1_000_000_000, False)
+    behind = await replicas.behind()
+    assert (behind.running, behind.messages, behind.stopped) == (0, 51, 1)
 
 
 @on_mock_clock

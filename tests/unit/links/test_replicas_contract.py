@@ -87,7 +87,8 @@ async def slots_from_start_to_end(plane: Any) -> Any:
     seen = [await answer(start()), await answer(start())]
     state = await plane.ingest_state(STREAM, SLOT)
     seen.append((state.last_sequence, bool(state.running)))
-    seen.append(await answer(plane.ingest_stop(STREAM, SLOT)))
+    ended = await plane.ingest_stop(STREAM, SLOT)
+    seen.append((ended.last_sequence, ended.lag))
     seen.append(await answer(plane.ingest_forget(STREAM, SOURCE.key)))
     seen.append(await answer(plane.record_put(b"key", b"value")))
     return seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from leafd.config.schema.base import Duration, File, Flag, Number, Secret, StorageSize, Text, parse_duration
@@ -169,6 +170,24 @@ class AccountJetStream(Section):
         -1, "How many messages may a consumer leave unacknowledged at a time? -1: any number.", takes=Takes.LIVE
     )
     cluster_traffic: Any = later(_CLUSTER_ONLY, refuse=False)
+
+
+def check_together(server: JetStream | None, shares: Iterable[AccountJetStream | None]) -> None:
+    """Refuses limits of accounts that come together to more than a limit that the server sets itself: each would
+    promise an account room that another one can take. nats-server does not start with them (10047, 10028)."""
+    if server is None or not server.enabled:
+        return
+    having = [one for one in shares if one is not None]
+    for key, whole, parts in (
+        ("max_file_store", server.max_file_store, [one.max_store for one in having]),
+        ("max_memory_store", server.max_memory_store, [one.max_memory for one in having]),
+    ):
+        together = sum(part for part in parts if part > 0)
+        if whole is not None and 0 <= whole < together:
+            raise ValueError(
+                f"jetstream {key} is {whole}, and the limits of the accounts come together to {together} bytes: "
+                "raise it, or lower those"
+            )
 
 
 def switch(value: object) -> object:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from leafd.config.schema.accounts import ConfiguredAccount
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
 from leafd.config.schema.declared import CONSUMERS, KINDS, KV, OBJECTS, STREAMS, AsWritten
-from leafd.config.schema.jetstream import JetStream, switch
+from leafd.config.schema.jetstream import JetStream, check_together, switch
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.mappings import Mappings
 from leafd.config.schema.operator import Resolvers
@@ -372,6 +372,7 @@ class ServerConfig(Section):
         system = self.accounts.get(self.system_account or "$SYS")
         if system is not None and system.jetstream is not None and not self.no_system_account:
             raise ValueError("the system account cannot have JetStream: take it out there")
+        check_together(self.jetstream, (account.jetstream for account in self.accounts.values()))
         self._check_remotes()
         self._check_callout()
         self._check_operator()
