@@ -451,6 +451,23 @@ def test_tiers_of_jetstream(kind: str) -> None:
         assert {"R3"} == set(answers(peer, "INFO")["tiers"])
 
 
+def test_accounts_whose_jwts_grant_more_than_there_is_are_served_until_it_is_taken() -> None:
+    """Of leafd: the server's own limit refuses what one of them would take of it. nats-server answers no request of the
+    account that it hears of last."""
+    operator = Operator()
+    accounts = [operator.account(name, disk_storage=70_000, mem_storage=0, streams=-1) for name in "AB"]
+    store = 'jetstream { store_dir: "{store}", max_file: 100K }\n'
+    with running(LEAFD, HEAD + store + operator.configuration()) as server:
+        stored = []
+        for one in accounts:
+            peer, count = Peer(server, one.user("u")), 0
+            assert "config" in answers(peer, "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
+            while "error" not in (answer := json.loads(peer.ask("s", "x" * 968)[0])):  # 999 bytes as it is counted
+                count += 1
+            stored.append((count, answer["error"]["err_code"]))
+        assert [(70_000 // 999, 10002), (100_000 // 999 - 70_000 // 999, 10023)] == stored
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_users_of_version_1_have_the_limits_that_their_jwts_name_and_no_others(kind: str) -> None:
     """JWTs of that form were made until 2020, and long-lived ones are still in use: nothing said is no limit."""

@@ -45,6 +45,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "max_file_store and max_memory_store": (
         "interop/test_account_storage.py::test_the_servers_own_limits_are_held",
     ),
+    "Accounts whose JWTs grant more": (
+        "interop/test_operator.py::"
+        "test_accounts_whose_jwts_grant_more_than_there_is_are_served_until_it_is_taken",
+    ),
     "A step of the wall clock": (
         "native/test_store.c: max_age counts elapsed time, whatever the wall clock does",
         "native/test_consume_ack.c: steps of the wall clock neither hurry nor delay a redelivery",
