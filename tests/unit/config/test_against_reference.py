@@ -248,7 +248,7 @@ DIFFERENT = {
     "mqtt { port: 1883 }": "the same",
     "prof_port: 1": "the same",
     "max_pending: 100": "the reference refuses it at the start",
-    "jetstream { max_file: 10M }\naccounts { A { jetstream { max_file: 11M } } }": "the reference refuses it at the start",
+    "jetstream { max_file: 1 }\naccounts { A { jetstream { max_file: 2 } } }": "the reference refuses it at the start",
     "jetstream { max_mem: 1 }\naccounts { A { jetstream { max_mem: 2 } } }": "the reference refuses it at the start",
     sharing('{stream: "s.>"}', '{stream: {account: E, subject: "s.*.*"}, to: "x.$1.$1"}'): "a token would be lost",
     sharing('{stream: "s.>"}', '{stream: {account: E, subject: s.a}, to: "x.*"}'): "nothing could fill the wildcard",
