@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 30
+#define PLANE_ABI 31
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -517,20 +517,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 /* ---- look -------------------------------------------------------------------------------------------------------- */
 
-/* Shares of plane_limits_t.memory_limit. */
-#define MEMORY_RING 0
-#define MEMORY_MEMORY_RING 1
-#define MEMORY_OVERLAY 2
-#define MEMORY_KEEPER 3
-#define MEMORY_OUTPUT 4
-#define MEMORY_INPUT 5
-#define MEMORY_EXCHANGE 6
-#define MEMORY_HELD 7
-#define MEMORY_CONTROL 8
-#define MEMORY_CONSUMERS 9
-#define MEMORY_BATCHES 10
-#define MEMORY_SHARES 11
-/* How many bytes one of them is with that limit. */
+/* How many bytes a share (MEMORY_*) is with that limit. */
 uint64_t plane_memory_share(uint64_t limit, uint32_t share);
 
 /* A consistent enough snapshot of the counters, from any thread. */

@@ -333,8 +333,24 @@ typedef struct plane_stats {
     uint64_t memory_control;
     uint64_t memory_consumers;
     uint64_t memory_batches;
+    uint64_t memory_replies;
     uint64_t schedules_refused; /* firings that their author may not bring about any more */
 } plane_stats_t;
+
+/* Shares of plane_limits_t.memory_limit. */
+#define MEMORY_RING 0
+#define MEMORY_MEMORY_RING 1
+#define MEMORY_OVERLAY 2
+#define MEMORY_KEEPER 3
+#define MEMORY_OUTPUT 4
+#define MEMORY_INPUT 5
+#define MEMORY_EXCHANGE 6
+#define MEMORY_HELD 7
+#define MEMORY_CONTROL 8
+#define MEMORY_CONSUMERS 9
+#define MEMORY_BATCHES 10
+#define MEMORY_REPLIES 11
+#define MEMORY_SHARES 12
 
 /* Of base/histogram.h, of plane_histogram(). */
 #define HISTOGRAM_SPANS 17

@@ -40,9 +40,9 @@ from leafd.native_packing import (
 from leafd.native_types import STATUS_NAMES, PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, SLICE_S, aside
 
-PLANE_ABI: Final = 30
+PLANE_ABI: Final = 31
 """The abi.h that this code was written for: an extension of another version is refused."""
-_MEMORY_SHARES: Final = (
+MEMORY_SHARES: Final = (
     "ring",
     "memory_ring",
     "overlay",
@@ -53,6 +53,8 @@ _MEMORY_SHARES: Final = (
     "held",
     "control",
     "consumers",
+    "batches",
+    "replies",
 )
 _EVENTS_AT_ONCE: Final = 256
 _UNSENT_MAX: Final = 1 << 16
@@ -184,7 +186,7 @@ class Plane(Commands):
                 "share": self.memory_share(name),
                 "used": getattr(stats, f"memory_{name}"),
             }
-            for name in _MEMORY_SHARES
+            for name in MEMORY_SHARES
         }
 
     # ---- contexts of TLS: pure, takes milliseconds, for any thread

@@ -42,6 +42,7 @@ from leafd.native_codes import (
     WebFlag as WebFlag,
 )
 from leafd.native_latency import Description as Description, FarLatency as FarLatency, Latency as Latency
+from leafd.native_stats import Histogram as Histogram, Stats as Stats
 from leafd.native_traces import MessageTrace as MessageTrace, Trace as Trace
 from leafd.native_transports import Compress as Compress, Proxied as Proxied
 from leafd.records import dataclass
@@ -371,75 +372,6 @@ def subscription_rows(payload: bytes) -> Iterator[SubscriptionRow]:
             texts.append(payload[at : at + size].decode("utf-8", "replace"))
             at += size
         yield SubscriptionRow(texts[0], texts[1], texts[2], row["messages"], row["max"])
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """plane_stats_t: counters of the whole plane."""
-
-    connections: int
-    total_connections: int
-    leafs: int
-    subscriptions: int
-    in_msgs: int
-    out_msgs: int
-    in_bytes: int
-    out_bytes: int
-    link_in_msgs: int
-    link_out_msgs: int
-    link_in_bytes: int
-    link_out_bytes: int
-    slow_consumers: int
-    stale_connections: int
-    streams: int
-    consumers: int
-    store_messages: int
-    store_bytes: int
-    memory_bytes: int
-    disk_bytes: int
-    journal_batches: int
-    journal_bytes: int
-    journal_syncs: int
-    checkpoints: int
-    overlay_bytes: int
-    corrupt_records: int
-    events_dropped: int
-    replayed_batches: int
-    held_back: int
-    tick_max_ns: int
-    tick_recent_ns: int
-    disk_free: int
-    disk_reserved: int
-    refusing: int
-    ticks: int
-    journal_rounds: int
-    journal_waiting: int
-    memory_ring: int
-    memory_memory_ring: int
-    memory_overlay: int
-    memory_keeper: int
-    memory_output: int
-    memory_input: int
-    memory_exchange: int
-    memory_held: int
-    memory_control: int
-    memory_consumers: int
-    memory_batches: int
-    schedules_refused: int
-
-    def refused_storage(self) -> list[str]:
-        """Which stores refuse publishers, for lack of room or because writing fails."""
-        return [name for bit, name in enumerate(("file", "memory")) if self.refusing >> bit & 1]
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """histogram_counts_t: how often something took how long since the start."""
-
-    spans: tuple[tuple[float, int], ...]
-    """Of each span its upper bound in seconds, which is part of it (the last: inf), and how often."""
-    seconds: float
-    """All of them together."""
 
 
 # Events. One class per EVENT_* kind; completions (EVENT_DONE) stay inside native_plane.py.

@@ -35,7 +35,7 @@
 #define CLIENT_LISTS (PERMISSION_LISTS - 1u) /* nothing is denied to its mappings by itself */
 
 /* Lists that each end with an empty string; those that do not come are empty. */
-static status_t read_permissions(strings_t *strings, uint32_t list_count, const conn_verdict_t *verdict,
+static status_t read_permissions(plane_t *plane, strings_t *strings, uint32_t list_count, const conn_verdict_t *verdict,
                                  permissions_t **out) {
     uint32_t max = strings->left / 4 < LISTS_MAX ? strings->left / 4 : LISTS_MAX;
     bytes_t *all = calloc(max + 1u, sizeof(*all));
@@ -59,7 +59,8 @@ static status_t read_permissions(strings_t *strings, uint32_t list_count, const 
             lists.count[i]++;
         }
     }
-    status_t status = permissions_new(&lists, verdict->response_max, verdict->response_ttl_ns, out);
+    status_t status =
+        permissions_new(&lists, verdict->response_max, verdict->response_ttl_ns, &plane->memory.allowed, out);
     free(all);
     return status;
 }
@@ -107,13 +108,13 @@ static status_t read_author(strings_t *strings, granted_t *out) {
 }
 
 /* A failure leaves nothing to free. */
-static status_t read_granted(const plane_command_t *command, bool link, granted_t *out) {
+static status_t read_granted(plane_t *plane, const plane_command_t *command, bool link, granted_t *out) {
     memset(out, 0, sizeof(*out));
     memcpy(&out->verdict, command->body, sizeof(out->verdict));
     strings_t strings = strings_of(command);
     status_t status = read_texts(&strings, link ? TEXTS_MAX : 1, out->texts);
     if (status == STATUS_OK) {
-        status = read_permissions(&strings, link ? LINK_LISTS : CLIENT_LISTS, &out->verdict, &out->permissions);
+        status = read_permissions(plane, &strings, link ? LINK_LISTS : CLIENT_LISTS, &out->verdict, &out->permissions);
     }
     if (status == STATUS_OK && strings_more(&strings)) {
         status = read_author(&strings, out);
@@ -148,7 +149,7 @@ static status_t admit_take_in(plane_t *plane, peer_t *peer, account_t *account, 
     bool link = peer->protocol->link;
     bytes_t *const own[TEXTS_MAX] = {link ? &peer->cluster : &peer->after_pong, &peer->lds, &peer->remote_domain};
     uint32_t text_count = link ? TEXTS_MAX : 1;
-    status_t status = read_granted(command, link, &granted);
+    status_t status = read_granted(plane, command, link, &granted);
     if (status != STATUS_OK) {
         return status;
     }
@@ -235,7 +236,7 @@ static status_t rights_change(plane_t *plane, peer_t *peer, const plane_command_
     if (account_of(plane, command) != peer->account) {
         return STATUS_INVALID;
     }
-    status_t status = read_granted(command, false, &granted);
+    status_t status = read_granted(plane, command, false, &granted);
     if (status != STATUS_OK) {
         return status;
     }
@@ -277,7 +278,7 @@ void command_author(plane_t *plane, const plane_command_t *command) {
     memcpy(&verdict, command->body, sizeof(verdict));
     strings_t strings = strings_of(command);
     permissions_t *permissions;
-    status_t status = read_permissions(&strings, LINK_LISTS, &verdict, &permissions);
+    status_t status = read_permissions(plane, &strings, LINK_LISTS, &verdict, &permissions);
     if (status == STATUS_OK) { /* else it is asked for again */
         author_answered(plane, command->arg, (uint32_t)command->arg2 | AUTHOR_KNOWN, permissions);
     }

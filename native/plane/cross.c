@@ -244,7 +244,7 @@ static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
         crossing.message.reply = bytes_of(back, reply_subject(further, back));
     }
     if (crossing.trace != NULL) {
-        trace_imported(plane, crossing.trace, reply->requester, named, crossing.message.subject);
+        trace_imported(plane, crossing.trace, crossing.account, named, crossing.message.subject);
     }
     uint32_t taken = publish_over(plane, &crossing);
     reply = reply_find(plane, publication->account, named);

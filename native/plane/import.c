@@ -115,6 +115,7 @@ static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *
     }
     import->importer = importer;
     import->exporter = exporter;
+    import->holder.drop_oldest = reply_drop_oldest;
     import->subject = bytes_copy(wanted->subject);
     import->local = bytes_copy(wanted->local);
     status_t status = STATUS_NO_MEMORY;

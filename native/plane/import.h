@@ -21,6 +21,7 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/holders.h"
 #include "base/leftover.h"
 #include "base/status.h"
 #include "plane/account.h"
@@ -35,7 +36,7 @@
 #define REPLY_SUBJECT_SIZE (REPLY_PREFIX_SIZE + REPLY_ID_SIZE)
 #define REPLY_MARK_MAX 16u /* of a measured request: latency.c */
 #define REPLY_SUBJECT_MAX (REPLY_SUBJECT_SIZE + REPLY_MARK_MAX)
-#define REPLIES_PER_IMPORT_MAX 65536u /* outstanding; beyond it the oldest is given up */
+#define REPLIES_PER_IMPORT_MAX 65536u /* outstanding; beyond it the oldest is given up, or sooner, by its share */
 #define REPLY_THRESHOLD_NS (120 * NS_PER_SECOND)
 
 typedef struct import import_t;
@@ -81,8 +82,9 @@ struct import {
     reply_t *oldest;
     reply_t *newest;
     uint32_t reply_count;
-    bool ended; /* nothing crosses it any more, in any direction */
-    bool noted; /* a message is to cross or crossing it; by a circle it may not again */
+    holder_t holder; /* of what they take of memory */
+    bool ended;      /* nothing crosses it any more, in any direction */
+    bool noted;      /* a message is to cross or crossing it; by a circle it may not again */
     import_t *next_crossing;
     import_t *next;
 };
@@ -108,13 +110,15 @@ void imports_free(plane_t *plane, account_t *account);
 
 /* ---- reply.c ----------------------------------------------------------------------------------------------------- */
 
-/* A new way back from responder's domain to `to` in requester's; NULL: no memory. peer: ends with it; may be NULL. */
+/* A new way back from responder's domain to `to` in requester's, for which others may have ended; NULL: no memory.
+ * peer: ends with it; may be NULL. */
 reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, account_t *responder, bytes_t to,
                    peer_t *peer);
 /* The way back that a subject published in account's domain names; NULL: none, any more. */
 reply_t *reply_find(const plane_t *plane, const account_t *account, bytes_t subject);
 void reply_touch(plane_t *plane, reply_t *reply);
 void reply_drop(plane_t *plane, reply_t *reply);
+void reply_drop_oldest(holder_t *holder, void *plane);                        /* of an import */
 uint32_t reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_MAX]); /* returns its size */
 /* Of an import that has ended, as many as the budget has; true: none is left. */
 LEAF_MUST_USE bool replies_drop_some(plane_t *plane, const import_t *import, uint32_t *budget);

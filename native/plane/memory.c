@@ -10,6 +10,11 @@
  * no room is not read for a moment, but the message that was begun first may always be made whole: the share may be
  * passed by one message, and by INPUT_SMALL of every connection. While others wait for room, the sender of the oldest
  * one is closed when it could send and sends less than INPUT_SMALL in INPUT_PATIENCE_NS.
+ *
+ * Replies. Whoever asks a service gets the answer that it can still be given: the oldest requests go first, and of the
+ * one that has most of them (base/holders.h). A small reply costs 300 bytes: half of two parts is 1,700 requests that
+ * are outstanding at once, at the smallest limit. The parts are those that the index of messages did without: its cache
+ * alone is held to the share.
  */
 #include "plane/memory.h"
 
@@ -18,6 +23,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/holders.h"
 #include "base/share.h"
 #include "net/outq.h"
 #include "plane/peer.h"
@@ -30,7 +36,7 @@
 typedef enum parts {
     PARTS_RING = 18,
     PARTS_MEMORY_RING = 4,
-    PARTS_OVERLAY = 8,
+    PARTS_OVERLAY = 6,
     PARTS_KEEPER = 6,
     PARTS_OUTPUT = 8,
     PARTS_INPUT = 6,
@@ -39,10 +45,11 @@ typedef enum parts {
     PARTS_CONTROL = 4,
     PARTS_CONSUMERS = 3,
     PARTS_BATCHES = 3,
+    PARTS_REPLIES = 2,
 } parts_t;
 
 _Static_assert(PARTS_RING + PARTS_MEMORY_RING + PARTS_OVERLAY + PARTS_KEEPER + PARTS_OUTPUT + PARTS_INPUT
-                       + PARTS_EXCHANGE + PARTS_HELD + PARTS_CONTROL + PARTS_CONSUMERS + PARTS_BATCHES
+                       + PARTS_EXCHANGE + PARTS_HELD + PARTS_CONTROL + PARTS_CONSUMERS + PARTS_BATCHES + PARTS_REPLIES
                    <= WHOLE,
                "the shares come to the limit at most");
 
@@ -63,6 +70,7 @@ static const struct {
     [MEMORY_CONTROL] = {PARTS_CONTROL, 64 * MIB},       /* messages to Python that it is not done with */
     [MEMORY_CONSUMERS] = {PARTS_CONSUMERS, UINT64_MAX}, /* pull requests that wait, deliveries without an ack */
     [MEMORY_BATCHES] = {PARTS_BATCHES, UINT64_MAX},     /* atomic batches that are not committed */
+    [MEMORY_REPLIES] = {PARTS_REPLIES, UINT64_MAX},     /* half for imports' requests, half for allow_responses */
 };
 
 #define OUTPUT_SMALL (64u * 1024u) /* what a client that reads may have waiting */
@@ -212,6 +220,9 @@ void memory_open(plane_t *plane) {
         (share_t){.limit = memory_share(limit, MEMORY_OUTPUT), .make_room = make_output_room, .context = plane};
     plane->memory.input =
         (share_t){.limit = memory_share(limit, MEMORY_INPUT), .make_room = make_input_room, .context = plane};
+    uint64_t replies = memory_share(limit, MEMORY_REPLIES) / 2;
+    holders_open(&plane->memory.replies, replies, plane);
+    holders_open(&plane->memory.allowed, replies, plane);
     memory_tick(plane);
 }
 
@@ -235,4 +246,5 @@ void memory_tick(plane_t *plane) {
     plane->behind_bytes = left / BEHIND_SHARES < BEHIND_BYTES ? left / BEHIND_SHARES : BEHIND_BYTES;
     plane->stats.memory_output = output->used;
     plane->stats.memory_input = plane->memory.input.used;
+    plane->stats.memory_replies = plane->memory.replies.share.used + plane->memory.allowed.share.used;
 }

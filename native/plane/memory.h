@@ -13,6 +13,7 @@
 #define LEAFD_PLANE_MEMORY_H
 
 #include "base/abi_types.h"
+#include "base/holders.h"
 #include "base/share.h"
 
 /* queued: behind. Its producers pause (twice the work a message once it leaves the cache), and it gets no more from
@@ -20,9 +21,11 @@
 #define BEHIND_BYTES (1024u * 1024u)
 
 typedef struct memory {
-    share_t output;  /* waits to be written to connections */
-    share_t input;   /* came from connections and is not acted on yet */
-    uint64_t oldest; /* whose message was begun first, when last asked, and since when it is the one */
+    share_t output;    /* waits to be written to connections */
+    share_t input;     /* came from connections and is not acted on yet */
+    holders_t replies; /* ways back of imports' requests */
+    holders_t allowed; /* replies that allow_responses lets a connection send */
+    uint64_t oldest;   /* whose message was begun first, when last asked, and since when it is the one */
     int64_t oldest_since_ns;
     uint64_t oldest_bytes; /* that it had sent then */
 } memory_t;

@@ -5,13 +5,16 @@
  *
  * A way back ends with its answer (singleton), with an empty message (stream, chunked), with its requester, or when
  * nothing came for the export's threshold of elapsed time. An import has at most REPLIES_PER_IMPORT_MAX of them; a
- * further one takes the oldest's place, so a requester that never gets answers harms only its own import.
+ * further one takes the oldest's place, so a requester that never gets answers harms only its own import. All together
+ * have a share of memory; when it is full, the import with the most in it gives up its oldest.
  */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/holders.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "base/table.h"
@@ -27,6 +30,7 @@
 #define BUCKETS_FIRST 256u
 #define SPARE_CAPACITY 128u /* reply subjects up to this size use dropped rows again */
 #define SPARES_MAX 1024u
+#define ROW_OVERHEAD 32u /* of an allocation, and in the table */
 
 struct replies {
     reply_t **buckets;
@@ -146,6 +150,14 @@ void replies_free(plane_t *plane) {
 
 /* ---- one reply --------------------------------------------------------------------------------------------------- */
 
+static uint32_t row_capacity(uint32_t size) {
+    return size <= SPARE_CAPACITY ? SPARE_CAPACITY : size;
+}
+
+static uint64_t row_size(uint32_t capacity) {
+    return sizeof(reply_t) + capacity + ROW_OVERHEAD;
+}
+
 static reply_t *row_new(replies_t *replies, uint32_t size) {
     if (size <= SPARE_CAPACITY && replies->spare != NULL) {
         reply_t *reply = replies->spare;
@@ -153,7 +165,7 @@ static reply_t *row_new(replies_t *replies, uint32_t size) {
         replies->spare_count--;
         return reply;
     }
-    uint32_t capacity = size <= SPARE_CAPACITY ? SPARE_CAPACITY : size;
+    uint32_t capacity = row_capacity(size);
     reply_t *reply = malloc(sizeof(*reply) + capacity);
     if (reply != NULL) {
         reply->capacity = capacity;
@@ -217,7 +229,13 @@ void reply_drop(plane_t *plane, reply_t *reply) {
             reply->next_of_peer->at_peer = reply->at_peer;
         }
     }
+    holders_give(&plane->memory.replies, &reply->import->holder, row_size(reply->capacity));
     row_free(replies, reply);
+}
+
+void reply_drop_oldest(holder_t *holder, void *plane) {
+    const import_t *import = (import_t *)((uint8_t *)holder - offsetof(import_t, holder));
+    reply_drop(plane, import->oldest);
 }
 
 static void id_make(plane_t *plane, uint8_t id[REPLY_ID_SIZE]) {
@@ -253,8 +271,13 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
     if (replies->count >= replies->size) {
         replies_grow(replies);
     }
+    uint64_t bytes = row_size(row_capacity(to.size));
+    if (!holders_take(&plane->memory.replies, &import->holder, bytes)) {
+        return NULL;
+    }
     reply_t *reply = row_new(replies, to.size);
     if (reply == NULL) {
+        holders_give(&plane->memory.replies, &import->holder, bytes);
         return NULL;
     }
     do {

@@ -5,13 +5,16 @@
  * "subject queue" in a subscribe list speaks of that queue group only. An empty allow list allows everything.
  * Reference: tests/wire/client.md and leaf.md, "Permissions"; the order of the questions is nats-server's.
  */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "route/permissions.h"
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/copies.h"
 #include "base/hash.h"
+#include "base/holders.h"
 #include "base/leftover.h"
 #include "base/status.h"
 #include "base/visits.h"
@@ -20,7 +23,9 @@
 
 #define VERDICT_CACHE 64u
 #define VERDICT_TEXT 63u
-#define REPLIES_MAX 16384u /* tracked at once; beyond it the oldest bucket entry goes */
+#define REPLIES_MAX 16384u   /* tracked at once; beyond it the oldest goes */
+#define EXPIRED_LOOKED_AT 4u /* of those that expired, with each new one */
+#define ROW_OVERHEAD 16u     /* of an allocation */
 
 enum { PUB_ALLOW = 0, PUB_DENY, SUB_ALLOW, SUB_DENY, MAPPED_DENY };
 
@@ -43,7 +48,9 @@ typedef struct verdict_slot {
 } verdict_slot_t;
 
 typedef struct reply_slot {
-    struct reply_slot *next;
+    struct reply_slot *next; /* in its bucket */
+    struct reply_slot *newer;
+    struct reply_slot *older;
     uint64_t hash;
     int64_t expires_ns;
     uint32_t left;
@@ -57,7 +64,11 @@ struct permissions {
     uint32_t response_max;
     int64_t response_ttl_ns;
     reply_slot_t **replies;
+    reply_slot_t *oldest;
+    reply_slot_t *newest;
     uint32_t reply_count;
+    holders_t *holders; /* what they take of memory is counted there */
+    holder_t holder;
 };
 
 #define REPLY_BUCKETS 1024u
@@ -112,27 +123,123 @@ static bool list_is_empty(const list_t *list) {
     return list->set.count == 0 && list->queued_count == 0;
 }
 
-static void reply_drop(permissions_t *permissions, reply_slot_t **at) {
-    reply_slot_t *slot = *at;
+/* ---- replies ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t slot_size(uint32_t subject_size) {
+    return sizeof(reply_slot_t) + subject_size + ROW_OVERHEAD;
+}
+
+static void age_put(permissions_t *permissions, reply_slot_t *slot) {
+    slot->newer = NULL;
+    slot->older = permissions->newest;
+    *(permissions->newest == NULL ? &permissions->oldest : &permissions->newest->newer) = slot;
+    permissions->newest = slot;
+}
+
+static void age_take(permissions_t *permissions, reply_slot_t *slot) {
+    *(slot->older == NULL ? &permissions->oldest : &slot->older->newer) = slot->newer;
+    *(slot->newer == NULL ? &permissions->newest : &slot->newer->older) = slot->older;
+}
+
+static void reply_drop(permissions_t *permissions, reply_slot_t *slot) {
+    visits_add(1);
+    reply_slot_t **at = &permissions->replies[slot->hash % REPLY_BUCKETS];
+    while (*at != slot) {
+        check(*at != NULL);
+        at = &(*at)->next;
+    }
     *at = slot->next;
+    age_take(permissions, slot);
     permissions->reply_count--;
+    holders_give(permissions->holders, &permissions->holder, slot_size(slot->size));
     free(slot);
 }
 
-bool permissions_forget_some(permissions_t *permissions, uint32_t *budget) {
-    if (permissions == NULL || permissions->replies == NULL) {
-        return true;
+static void reply_drop_oldest(holder_t *holder, void *context) {
+    (void)context;
+    permissions_t *permissions = (permissions_t *)((uint8_t *)holder - offsetof(permissions_t, holder));
+    reply_drop(permissions, permissions->oldest);
+}
+
+static reply_slot_t *reply_find(const permissions_t *permissions, bytes_t reply, uint64_t hash) {
+    reply_slot_t *slot = permissions->replies[hash % REPLY_BUCKETS];
+    while (slot != NULL && (slot->hash != hash || !bytes_equal(bytes_of(slot->at, slot->size), reply))) {
+        slot = slot->next;
     }
-    for (uint32_t i = 0; permissions->reply_count != 0 && i < REPLY_BUCKETS; i++) {
-        while (permissions->replies[i] != NULL) {
-            if (!leftover_pay(budget, 1)) {
-                return false;
-            }
-            visits_add(1);
-            reply_drop(permissions, &permissions->replies[i]);
+    return slot;
+}
+
+bool permissions_tracks(const permissions_t *permissions) {
+    return permissions->replies != NULL;
+}
+
+static reply_slot_t *reply_make(permissions_t *permissions, bytes_t reply, uint64_t hash) {
+    uint64_t bytes = slot_size(reply.size);
+    reply_slot_t *slot = calloc(1, sizeof(*slot) + reply.size);
+    if (slot == NULL || !holders_take(permissions->holders, &permissions->holder, bytes)) {
+        free(slot);
+        return NULL;
+    }
+    slot->hash = hash;
+    slot->size = reply.size;
+    memcpy(slot->at, reply.at, reply.size);
+    reply_slot_t **bucket = &permissions->replies[hash % REPLY_BUCKETS];
+    slot->next = *bucket;
+    *bucket = slot;
+    permissions->reply_count++;
+    return slot;
+}
+
+/* All of them live equally long, so who was heard of last expires last. */
+void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t mono_ns) {
+    const reply_slot_t *oldest = permissions->oldest;
+    for (uint32_t i = 0; i < EXPIRED_LOOKED_AT && oldest != NULL && oldest->expires_ns <= mono_ns; i++) {
+        reply_drop(permissions, permissions->oldest);
+        oldest = permissions->oldest;
+    }
+    uint64_t hash = hash_bytes(reply.at, reply.size);
+    reply_slot_t *slot = reply_find(permissions, reply, hash);
+    if (slot != NULL) {
+        age_take(permissions, slot);
+    } else {
+        if (permissions->reply_count >= REPLIES_MAX) {
+            reply_drop(permissions, permissions->oldest);
+        }
+        slot = reply_make(permissions, reply, hash);
+        if (slot == NULL) {
+            return;
         }
     }
-    return true;
+    age_put(permissions, slot);
+    slot->left = permissions->response_max;
+    slot->expires_ns = permissions->response_ttl_ns > 0 ? mono_ns + permissions->response_ttl_ns : INT64_MAX;
+}
+
+static bool reply_allowed(permissions_t *permissions, bytes_t subject, int64_t mono_ns) {
+    if (permissions->replies == NULL) {
+        return false;
+    }
+    reply_slot_t *slot = reply_find(permissions, subject, hash_bytes(subject.at, subject.size));
+    if (slot == NULL) {
+        return false;
+    }
+    bool alive = slot->expires_ns > mono_ns;
+    if (!alive || --slot->left == 0) {
+        reply_drop(permissions, slot);
+    }
+    return alive;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+bool permissions_forget_some(permissions_t *permissions, uint32_t *budget) {
+    if (permissions == NULL) {
+        return true;
+    }
+    while (permissions->oldest != NULL && leftover_pay(budget, 1)) {
+        reply_drop(permissions, permissions->oldest);
+    }
+    return permissions->oldest == NULL;
 }
 
 void permissions_free(permissions_t *permissions) {
@@ -142,11 +249,8 @@ void permissions_free(permissions_t *permissions) {
     for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
         permission_list_free(&permissions->lists[i]);
     }
-    for (uint32_t i = 0; permissions->replies != NULL && i < REPLY_BUCKETS; i++) {
-        for (reply_slot_t *slot = permissions->replies[i], *next; slot != NULL; slot = next) {
-            next = slot->next;
-            free(slot);
-        }
+    while (permissions->oldest != NULL) {
+        reply_drop(permissions, permissions->oldest);
     }
     free(permissions->replies);
     free(permissions->cache);
@@ -154,7 +258,7 @@ void permissions_free(permissions_t *permissions) {
 }
 
 status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns,
-                         permissions_t **out) {
+                         holders_t *replies, permissions_t **out) {
     *out = NULL;
     uint32_t patterns = 0;
     for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
@@ -174,6 +278,8 @@ status_t permissions_new(const permission_lists_t *lists, uint32_t response_max,
     permissions->cache = calloc(VERDICT_CACHE, sizeof(*permissions->cache));
     permissions->response_max = response_max;
     permissions->response_ttl_ns = response_ttl_ns;
+    permissions->holders = replies;
+    permissions->holder.drop_oldest = reply_drop_oldest;
     if (response_max != 0) {
         permissions->replies = calloc(REPLY_BUCKETS, sizeof(*permissions->replies));
     }
@@ -244,65 +350,6 @@ static bool pair_allows(const permissions_t *permissions, uint32_t allow, bytes_
     const list_t *allowed = &permissions->lists[allow];
     return (list_is_empty(allowed) || subject_set_matches(&allowed->set, literal))
            && !subject_set_matches(&permissions->lists[allow + 1].set, literal);
-}
-
-/* ---- replies ----------------------------------------------------------------------------------------------------- */
-
-static reply_slot_t **reply_find(permissions_t *permissions, bytes_t reply, uint64_t hash) {
-    reply_slot_t **at = &permissions->replies[hash % REPLY_BUCKETS];
-    while (*at != NULL && ((*at)->hash != hash || !bytes_equal(bytes_of((*at)->at, (*at)->size), reply))) {
-        at = &(*at)->next;
-    }
-    return at;
-}
-
-bool permissions_tracks(const permissions_t *permissions) {
-    return permissions->replies != NULL;
-}
-
-void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t mono_ns) {
-    uint64_t hash = hash_bytes(reply.at, reply.size);
-    reply_slot_t **bucket = &permissions->replies[hash % REPLY_BUCKETS];
-    for (reply_slot_t **at = bucket; *at != NULL;) {
-        bool over = permissions->response_ttl_ns > 0 && (*at)->expires_ns <= mono_ns;
-        if (over || ((*at)->next == NULL && permissions->reply_count >= REPLIES_MAX)) {
-            reply_drop(permissions, at);
-        } else {
-            at = &(*at)->next;
-        }
-    }
-    reply_slot_t **found = reply_find(permissions, reply, hash);
-    if (*found == NULL) {
-        if (permissions->reply_count >= REPLIES_MAX) {
-            return;
-        }
-        reply_slot_t *slot = calloc(1, sizeof(*slot) + reply.size);
-        if (slot == NULL) {
-            return;
-        }
-        slot->hash = hash;
-        slot->size = reply.size;
-        memcpy(slot->at, reply.at, reply.size);
-        *found = slot;
-        permissions->reply_count++;
-    }
-    (*found)->left = permissions->response_max;
-    (*found)->expires_ns = permissions->response_ttl_ns > 0 ? mono_ns + permissions->response_ttl_ns : INT64_MAX;
-}
-
-static bool reply_allowed(permissions_t *permissions, bytes_t subject, int64_t mono_ns) {
-    if (permissions->replies == NULL) {
-        return false;
-    }
-    reply_slot_t **at = reply_find(permissions, subject, hash_bytes(subject.at, subject.size));
-    if (*at == NULL) {
-        return false;
-    }
-    bool alive = (*at)->expires_ns > mono_ns;
-    if (!alive || --(*at)->left == 0) {
-        reply_drop(permissions, at);
-    }
-    return alive;
 }
 
 /* ---- clients ----------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/holders.h"
 #include "base/status.h"
 
 typedef struct permissions permissions_t;
@@ -18,9 +19,10 @@ typedef struct permission_lists {
     uint32_t count[PERMISSION_LISTS];
 } permission_lists_t;
 
-/* *out stays NULL when nothing is restricted and no replies are to be tracked. */
+/* *out stays NULL when nothing is restricted and no replies are to be tracked. replies: where those are counted that
+ * its owner may send; when it is full, the oldest of somebody goes. */
 LEAF_MUST_USE status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns,
-                                       permissions_t **out);
+                                       holders_t *replies, permissions_t **out);
 void permissions_free(permissions_t *permissions);
 /* Of the replies that its owner may still send, as many as the budget has; true: none is left. */
 LEAF_MUST_USE bool permissions_forget_some(permissions_t *permissions, uint32_t *budget);

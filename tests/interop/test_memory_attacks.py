@@ -16,13 +16,14 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
+from leafd.native_plane import MEMORY_SHARES
 
 from tests import servers
 
 MB = 1 << 20
 LIMIT = 32 * MB
 SLACK = 4 * MB  # pages that are free again, which the allocator has not given back yet
-PARTS = {"ring", "memory_ring", "overlay", "keeper", "output", "input", "exchange", "held", "control", "consumers"}
+PARTS = set(MEMORY_SHARES)
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http_port}"

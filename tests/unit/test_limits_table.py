@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -16,8 +15,8 @@ from leafd.config.schema.section import Section, Support, hints
 from leafd.config.schema.server import ServerConfig
 
 from tests.limits_table import PROMISED, ROWS, table
+from tests.proofs import ROOT, assert_there
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 PROMISES: Final = ROOT / "packaging" / "doc" / "promises.md"
 LIMIT: Final = re.compile(r"(^|_)max(_|$)|(^|_)limit$|^duplicate_window$|^timeout$")
 NO_LIMITS: Final = {
@@ -93,13 +92,7 @@ def test_each_number_that_is_promised_is_proved() -> None:
 @pytest.mark.parametrize("proof", sorted({one for row in ROWS for one in row.proofs} | {*sum(PROMISED.values(), ())}))
 def test_the_proof_is_there(proof: str) -> None:
     """A test that was renamed or removed leaves the table, too."""
-    path, _, name = re.sub(r"(\.c): ", r"\1::", proof).partition("::")
-    file = ROOT / "tests" / path
-    assert file.exists()
-    if file.suffix == ".c" and name:
-        assert f'"{name}"' in re.sub(r'"\s*\n\s*"', "", file.read_text())
-    elif name:
-        assert re.search(rf"^(async )?def {name}\(", file.read_text(), re.M)
+    assert_there(proof)
 
 
 def test_no_limit_has_two_rows() -> None:

@@ -1,0 +1,158 @@
+"""What peers do to make the daemon remember much: one function a row of tests/memory_table.py.
+
+Each is given a server of CONFIGURATION, makes more than the whole `memory_limit` if nothing bounds it, and sees what
+the row says of it. What does not live here: what is measured meanwhile (test_memory_walk.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from tests import servers
+
+MB: Final = 1 << 20
+LIMIT: Final = 32 * MB
+Attack = Callable[[servers.Server, contextlib.ExitStack], None]
+ATTACKS: Final[dict[str, Attack]] = {}
+"""By the name of the row. What it opens is open until the stack ends."""
+CONFIGURATION: Final = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+memory_limit: 32MB
+jetstream { store_dir: "{store}", max_memory_store: 4MB }
+no_auth_user: a
+accounts {
+    A {
+        jetstream: enabled
+        users: [
+            { user: a, password: a }
+            { user: responder, password: a, permissions: {
+                publish: "told.>", allow_responses: { max: 1, expires: 5m } } }
+        ]
+        exports: [ { service: svc } ]
+    }
+    B { users: [ { user: b, password: b } ], imports: [ { service: { account: A, subject: svc } } ] }
+    C { users: [ { user: c, password: c } ], imports: [ { service: { account: A, subject: svc } } ] }
+}
+"""
+LONG: Final = b"r." + b"x" * 3900
+"""With it, a line has nearly max_control_line."""
+
+
+def attack(function: Attack) -> Attack:
+    """Of the row that is called like it."""
+    ATTACKS[function.__name__] = function
+    return function
+
+
+def login(server: servers.Server, user: str = "a") -> socket.socket:
+    """A client that is logged in as that user; their passwords are their accounts' letters."""
+    connection = socket.create_connection(("127.0.0.1", server.port), 20)
+    password = "a" if user == "responder" else user
+    connect = {"verbose": False, "headers": True, "no_responders": True, "user": user, "pass": password}
+    connection.sendall(b"CONNECT " + json.dumps(connect).encode() + b"\r\nPING\r\n")
+    heard(connection, b"PONG\r\n")
+    return connection
+
+
+def heard(connection: socket.socket, mark: bytes) -> bytes:
+    """What comes until that comes, with it."""
+    said = bytearray()
+    while mark not in said[-65536:]:
+        data = connection.recv(1 << 18)
+        assert data, bytes(said[-500:])
+        said += data
+    return bytes(said)
+
+
+def flushed(connection: socket.socket) -> bytes:
+    """Everything that it sent was acted on; what came meanwhile."""
+    connection.sendall(b"PING\r\n")
+    return heard(connection, b"PONG\r\n")
+
+
+class Reader:
+    """Reads a connection in the background and keeps the end of what came."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.end = b""
+        self._connection = connection
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            while data := self._connection.recv(1 << 18):
+                self.end = (self.end + data)[-16384:]
+
+
+@attack
+def memory_ring(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Eighty megabytes into a memory stream that keeps one of them."""
+    one = stack.enter_context(login(server))
+    config = {"name": "M", "subjects": ["m"], "storage": "memory", "max_bytes": MB}
+    body = json.dumps(config).encode()
+    one.sendall(b"SUB i 1\r\nPUB $JS.API.STREAM.CREATE.M i %d\r\n%s\r\n" % (len(body), body))
+    assert b'"error"' not in heard(one, b"_response")
+    for _ in range(80):
+        one.sendall(b"PUB m 1024\r\n%s\r\n" % (b"x" * 1024) * 1000)
+        flushed(one)
+
+
+@attack
+def service_replies(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Twenty thousand requests over a service import that nobody answers; who asks over another import is answered, by
+    whom he asked before and by whom he asks now."""
+    responder, flood, other = (stack.enter_context(login(server, user)) for user in ("a", "b", "c"))
+    responder.sendall(b"SUB svc 1\r\n")
+    flushed(responder)
+
+    def asked() -> bytes:
+        other.sendall(b"PUB svc mine 0\r\n\r\n")
+        return heard(responder, b"\r\n\r\n").rsplit(b"MSG svc 1 ", 1)[1].split(b" ")[0]
+
+    def answered(way: bytes) -> None:
+        responder.sendall(b"PUB %s 2\r\nok\r\n" % way)
+        assert b"MSG mine 1 2\r\nok\r\n" == heard(other, b"ok\r\n")
+
+    other.sendall(b"SUB mine 1\r\n")
+    before = asked()
+    for at in range(0, 20_000, 500):
+        flood.sendall(b"".join(b"PUB svc %s.%d 0\r\n\r\n" % (LONG, i) for i in range(at, at + 500)))
+        flushed(flood)
+        flushed(responder)
+    answered(before)
+    answered(asked())
+
+
+@attack
+def allowed_replies(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Four responders that are asked five thousand times each and answer nothing; one that was asked before by
+    somebody else may still answer, and each may answer the last one."""
+    asks = stack.enter_context(login(server))
+    asks.sendall(b"SUB mine 1\r\nSUB last 2\r\n")
+    responders = [stack.enter_context(login(server, "responder")) for _ in range(5)]
+    for i, one in enumerate(responders):
+        one.sendall(b"SUB q.%d 1\r\n" % i)
+        flushed(one)
+    asks.sendall(b"PUB q.4 mine 0\r\n\r\n")
+    heard(responders[4], b"MSG q.4 1 mine 0\r\n\r\n")
+    for at in range(0, 20_000, 500):
+        asks.sendall(b"".join(b"PUB q.%d %s.%d 0\r\n\r\n" % (i % 4, LONG, i) for i in range(at, at + 500)))
+        flushed(asks)
+        for one in responders[:4]:
+            flushed(one)
+    for i, one in enumerate(responders[:4]):
+        asks.sendall(b"PUB q.%d last 0\r\n\r\n" % i)
+        heard(one, b" last 0\r\n\r\n")
+        one.sendall(b"PUB last 1\r\n%d\r\n" % i)
+        assert b"MSG last 2 1\r\n%d\r\n" % i == heard(asks, b"\r\n%d\r\n" % i)
+        one.sendall(b"PUB %s.%d 0\r\n\r\n" % (LONG, i))
+        assert b"-ERR 'Permissions Violation for Publish to" in flushed(one)
+    responders[4].sendall(b"PUB mine 1\r\nm\r\n")
+    assert b"MSG mine 1 1\r\nm\r\n" == heard(asks, b"\r\nm\r\n")

@@ -1,0 +1,108 @@
+"""What peers can make the daemon remember: by which share of `memory_limit` it is bounded, and what becomes of what is
+over it.
+
+    python -m tests.memory_table        the table, as promises.md has to have it
+
+A row without proofs is played by tests/interop/test_memory_walk.py at the smallest limit: memory_attacks.py has a
+function of its name. One with proofs rests on these tests. What does not live here: whether each share has a row
+(tests/unit/test_memory_table.py).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+ATTACKS: Final = "interop/test_memory_attacks.py::test_"
+MEMORY: Final = "interop/test_memory.py::test_"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that can grow."""
+
+    name: str
+    what: str
+    share: str
+    over: str
+    proofs: tuple[str, ...] = ()
+
+
+ROWS: Final[tuple[Row, ...]] = (
+    Row(
+        "ring", "batches that LMDB does not have yet", "ring", "publishers are not read for a moment",
+        (f"{ATTACKS}many_subjects",),
+    ),
+    Row(
+        "memory_ring", "the same of memory streams", "memory_ring", "publishers are not read for a moment",
+    ),
+    Row(
+        "heads", "what is known of each subject's last message", "overlay", "it is read from the disk again",
+        (f"{ATTACKS}many_subjects",),
+    ),
+    Row(
+        "pages", "pages of LMDB that change", "keeper", "a checkpoint commits in between", (f"{ATTACKS}many_subjects",)
+    ),
+    Row(
+        "output", "what waits to be written to connections", "output", "the slowest reader is closed",
+        (f"{MEMORY}fifty_clients_that_do_not_read", f"{ATTACKS}snapshots_that_nobody_reads"),
+    ),
+    Row(
+        "input", "large messages that are still arriving", "input", "further ones are not read",
+        (f"{ATTACKS}messages_that_are_never_finished",),
+    ),
+    Row(
+        "strangers", "inflaters of compressed WebSocket messages before the login", "input",
+        "a quarter is theirs; the next stranger is closed",
+        ("native/test_websocket.c: strangers leave inflaters to those who have logged in",),
+    ),
+    Row(
+        "commands", "commands and events between C and Python", "exchange", "who sends them is not read",
+        (f"{ATTACKS}large_requests",),
+    ),
+    Row(
+        "held", "answers that wait for the disk", "held", "publishers are not read for a moment",
+        (f"{MEMORY}two_hundred_publishers",),
+    ),
+    Row(
+        "requests", "requests to the API that are not answered", "control", "who sends them is not read",
+        (f"{ATTACKS}large_requests",),
+    ),
+    Row(
+        "pulls", "pull requests that wait", "consumers", "409 Exceeded MaxWaiting",
+        (f"{ATTACKS}pull_requests_that_wait",),
+    ),
+    Row(
+        "pending", "deliveries without an acknowledgement", "consumers", "further ones wait",
+        (f"{ATTACKS}messages_that_are_not_acknowledged",),
+    ),
+    Row(
+        "batches", "atomic batches that are not committed", "batches", "429 10210 for the batch that asks for more",
+        ("native/test_plane_batches.c: what batches hold in memory has a bound",),
+    ),
+    Row(
+        "service_replies", "replies of service imports that are outstanding", "replies",
+        "the import with the most of them gives up its oldest",
+    ),
+    Row(
+        "allowed_replies", "replies that allow_responses lets a connection send", "replies",
+        "the connection with the most of them may no longer send its oldest",
+    ),
+)  # fmt: skip
+
+PLAYED: Final = tuple(row for row in ROWS if not row.proofs)
+
+
+def table() -> str:
+    """The rows, as Markdown."""
+    lines = ["| what grows | share | what is over it | test |", "|---|---|---|---|"]
+    for row in ROWS:
+        files = dict.fromkeys(re.split("::|: ", proof)[0] for proof in row.proofs)
+        proofs = ", ".join(f"`{file}`" for file in files) or "`interop/test_memory_walk.py`"
+        lines.append(f"| {row.what} | `{row.share}` | {row.over} | {proofs} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(table(), end="")
