@@ -8,9 +8,9 @@ What does not live here: the state of one slot (replica.py), names (origin.py), 
 
 from __future__ import annotations
 
-import math
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Final, Protocol
 
 import trio
@@ -23,6 +23,7 @@ from leafd.links.origin import bounded, random8
 from leafd.links.replica import Ask, Forget, Order, Replica, Run, Slot, State
 from leafd.records import dataclass
 
+Job = Callable[[], Awaitable[None]]
 SILENCE_NS: Final = 5_000_000_000
 REFUSED_WAIT_S: Final = 2.0
 UNEXPECTED_WAIT_S: Final = 30.0
@@ -107,6 +108,10 @@ class _Active:
     """While it is not ingesting: how far it was behind, .."""
     heard_s: float | None = None
     """.. and when it heard of its origin."""
+    jobs: dict[str, Job] = field(default_factory=dict)
+    """What is to be done for it, in this order: at most one job of a kind, .."""
+    queued: bool = False
+    """.. for which it waits in line."""
 
     def stopped(self) -> SlotInfo:
         """What is told of it while it is not ingesting."""
@@ -125,8 +130,9 @@ class Replicas:
         self._slots: dict[tuple[int, int], _Active] = {}
         self._progress: dict[tuple[int, str], int] = {}
         self._identities: dict[bytes, str] = {}
-        # Not unbounded in fact: a slot has one order under way, and a restart or an end behind it.
-        self._jobs_in, self._jobs_out = trio.open_memory_channel[Callable[[], Awaitable[None]]](math.inf)
+        self._line: deque[_Active] = deque()
+        """Those with jobs."""
+        self._lined_up = trio.Event()
         self._links: dict[tuple[int, str], int] = {}
         """Which connection leads to a domain, by account."""
         self._far: set[int] = set()
@@ -235,6 +241,10 @@ class Replicas:
         running = sum(one.running for one in found)
         return Behind(running, sum(one.lag for one in found), len(found) - running)
 
+    def waiting(self) -> int:
+        """How many jobs wait for the plane."""
+        return sum(len(active.jobs) for active in self._line)
+
     # ---- driving
 
     async def run(self) -> None:
@@ -278,25 +288,42 @@ class Replicas:
 
     async def _work(self) -> None:
         """Orders are carried out one after the other, so that a stop is never overtaken by a start."""
-        async for job in self._jobs_out:
-            try:
-                await job()
-            except t.PlaneError as error:
-                # The stream went away between the order and now, or the plane is stopping. A request that was not sent
-                # is repeated when its answer does not come.
-                self._log.warning(f"mirror or source: {error}")
-            except Exception as error:
-                self._guard.caught("an order of a mirror or source", error)
+        while True:
+            while self._line:
+                active = self._line.popleft()
+                active.queued = False
+                jobs, active.jobs = active.jobs, {}
+                for job in jobs.values():
+                    await self._do(job)
+            self._lined_up = trio.Event()
+            await self._lined_up.wait()
 
-    def _job(self, job: Callable[[], Awaitable[None]]) -> None:
-        self._jobs_in.send_nowait(job)
+    async def _do(self, job: Job) -> None:
+        try:
+            await job()
+        except t.PlaneError as error:
+            # The stream went away between the order and now, or the plane is stopping. A request that was not sent
+            # is repeated when its answer does not come.
+            self._log.warning(f"mirror or source: {error}")
+        except Exception as error:
+            self._guard.caught("an order of a mirror or source", error)
+
+    def _job(self, active: _Active, kind: str, job: Job) -> None:
+        """To be done after what waits already. However slow the plane is, what waits is bounded by the number of slots:
+        of one kind only the latest counts, as only the answer to the latest request does."""
+        active.jobs.pop(kind, None)
+        active.jobs[kind] = job
+        if not active.queued:
+            active.queued = True
+            self._line.append(active)
+            self._lined_up.set()
 
     def _queue(self, active: _Active, order: Order) -> None:
         match order:
             case Ask():
-                self._job(lambda: self._ask(active, order))
+                self._job(active, "ask", lambda: self._ask(active, order))
             case Run():
-                self._job(lambda: self._start(active, order))
+                self._job(active, "start", lambda: self._start(active, order))
             case Forget():
                 slot = active.replica.slot
                 self._log.warning(
@@ -306,10 +333,16 @@ class Replicas:
                     stream=slot.stream_name,
                 )
                 self._progress[(slot.stream, slot.origin.key)] = 0
-                self._job(lambda: self._plane.ingest_forget(slot.stream, slot.origin.key))
+                self._job(active, "forget", lambda: self._plane.ingest_forget(slot.stream, slot.origin.key))
+
+    def _is_current(self, active: _Active) -> bool:
+        slot = active.replica.slot
+        return self._slots.get((slot.stream, slot.number)) is active
 
     async def _ask(self, active: _Active, order: Ask) -> None:
         slot = active.replica.slot
+        if not self._is_current(active):
+            return
         if not active.reply or active.asked != order.number:
             self._listen_for(active, order.number)
         heard = await self._plane.publish_counted(
@@ -343,7 +376,7 @@ class Replicas:
 
     async def _start(self, active: _Active, order: Run) -> None:
         slot = active.replica.slot
-        if self._slots.get((slot.stream, slot.number)) is not active or active.replica.state is not State.RUNNING:
+        if not self._is_current(active) or active.replica.state is not State.RUNNING:
             return
         active.consumer = order.consumer
         last_sequence = max(order.last_sequence, self._without_consumer(slot, order.identity))
@@ -388,11 +421,10 @@ class Replicas:
         return self._progress.get((slot.stream, before.origin.key), 0)
 
     def _queue_restart(self, active: _Active, wait_s: float = 0.0) -> None:
-        self._job(lambda: self._restart(active, wait_s))
+        self._job(active, "restart", lambda: self._restart(active, wait_s))
 
     async def _restart(self, active: _Active, wait_s: float) -> None:
-        slot = active.replica.slot
-        if not active.ingesting or self._slots.get((slot.stream, slot.number)) is not active:
+        if not active.ingesting or not self._is_current(active):
             return
         last = active.replica.last_sequence
         try:
@@ -432,7 +464,9 @@ class Replicas:
             if active.ingesting:
                 await self._stop_ingest(active)
 
-        self._job(end)
+        running = active.ingesting or active.replica.state is State.RUNNING
+        if running or active.consumer or active.jobs:
+            self._job(active, "end", end)
 
     def _drop_reply(self, active: _Active) -> None:
         if active.reply:

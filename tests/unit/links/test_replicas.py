@@ -46,6 +46,8 @@ class FakePlane:
         self.lag = 0
         self.broken: set[str] = set()
         self.state_status = t.Status.OK
+        self.busy: trio.Event | None = None
+        """Until it is set, requests are not carried out."""
 
     def subscribe(
         self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
@@ -59,6 +61,8 @@ class FakePlane:
     async def publish_counted(
         self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
     ) -> int:
+        if self.busy is not None:
+            await self.busy.wait()
         self.requests.append((trio.current_time(), subject, json.loads(payload or b"{}"), reply))
         return int(self.reachable)
 
@@ -108,9 +112,9 @@ class FakePlane:
     async def record_put(self, key: bytes, value: bytes) -> None:
         self.calls.append(("record", key, value))
 
-    def answer(self, body: dict[str, Any], header: bytes = b"") -> None:
-        """Answers the newest request as its origin would."""
-        reply = self.requests[-1][3]
+    def answer(self, body: dict[str, Any], header: bytes = b"", at: int = -1) -> None:
+        """Answers the newest request, or another one, as its origin would."""
+        reply = self.requests[at][3]
         for subject, handler in list(self.handlers.values()):
             if subject == reply:
                 handler(t.Message(1, 2, 5, 2, reply, "", header, json.dumps(body).encode()))
@@ -285,6 +289,61 @@ async def test_boxes_that_come_back_together_are_each_asked_once(plane: FakePlan
     asked = [subject for _, subject, *_ in plane.requests[before:]]
     assert {f"$JS.b{i}.API.CONSUMER.CREATE.X" for i in range(200)} == set(asked)
     assert len(asked) <= 3 * 200
+
+
+@on_mock_clock
+async def test_what_waits_for_a_plane_that_is_busy_is_bounded_and_nothing_of_it_is_lost(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """A thousand boxes call while the plane carries nothing out for ten minutes: of each slot at most its latest
+    request waits. Afterwards each is asked, answered and taken up; those that end meanwhile are not."""
+    slots = [Slot(10, "A", 2, "A", 1 + i, False, Origin("X", f"$JS.b{i}.API"), "hub", f"JS_{i}") for i in range(1000)]
+    plane.busy = trio.Event()
+    replicas.set_slots(10, slots)
+    most = 0
+    for _ in range(10):
+        for i in range(1000):
+            replicas.link_up(link_to(f"b{i}"))
+        await trio.sleep(60)
+        most = max(most, replicas.waiting())
+    assert 900 < most <= 1000
+    gone, stay = slots[500:], slots[:500]
+    replicas.set_slots(10, stay)
+    before = len(plane.requests)
+    plane.busy.set()
+    await trio.testing.wait_all_tasks_blocked()
+
+    asked = [subject for _, subject, *_ in plane.requests[before:]]
+    assert {f"$JS.b{i}.API.CONSUMER.CREATE.X" for i in range(500)} == set(asked)
+    assert len(asked) <= 501  # and that which was under way
+    for at in range(len(plane.requests)):
+        plane.answer({"name": "c"}, at=at)
+    await trio.testing.wait_all_tasks_blocked()
+    assert sorted(slot.number for slot in stay) == sorted(call[2] for call in plane.calls if call[0] == "start")
+    assert {slot.number for slot in gone}.isdisjoint(call[2] for call in plane.calls)
+
+
+@on_mock_clock
+async def test_a_slot_that_is_replaced_while_the_plane_is_busy_stops_before_the_next_one_starts(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """The same number of the same stream: the old one's end comes first, however late both come."""
+    await take_up(plane, replicas)
+    plane.busy = trio.Event()
+    other = Slot(11, "B", 2, "A", 1, False, Origin("X", "$JS.other.API"), "leaf", "JS_SRC_y")
+    replicas.set_slots(11, [other])
+    await trio.testing.wait_all_tasks_blocked()
+    replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.GAP, 0, 41))
+    replicas.set_slots(10, [replace(SLOT, origin=replace(ORIGIN, start_seq=5))])
+    await trio.sleep(30)
+    plane.busy.set()
+    await trio.testing.wait_all_tasks_blocked()
+    for at in range(len(plane.requests)):
+        plane.answer({"name": "d"}, at=at)
+    await trio.testing.wait_all_tasks_blocked()
+
+    of_it = [call[0] for call in plane.calls if call[0] in ("start", "stop") and call[1] == 10]
+    assert ["start", "stop", "start"] == of_it
 
 
 @on_mock_clock
