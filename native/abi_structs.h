@@ -350,7 +350,8 @@ typedef struct plane_stats {
 #define MEMORY_CONSUMERS 9
 #define MEMORY_BATCHES 10
 #define MEMORY_REPLIES 11
-#define MEMORY_SHARES 12
+#define MEMORY_REPORTS 12 /* counted by Python */
+#define MEMORY_SHARES 13
 
 /* Of base/histogram.h, of plane_histogram(). */
 #define HISTOGRAM_SPANS 17

@@ -90,6 +90,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "the connection with the most of them may no longer send its oldest",
     ),
     Row(
+        "reports", "reports of monitoring that are made and sent", "reports",
+        "further ones wait, 5 seconds at most; over `$SYS` 413 for what is larger than the share",
+    ),
+    Row(
         "jobs", "orders of mirrors and sources that wait for the plane", "",
         "the latest request of each takes the place of the one before",
         ("unit/links/test_replicas.py"

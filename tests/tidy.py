@@ -68,6 +68,7 @@ PYTHON_RANKS = {
     "gotime": 0,
     "guard": 0,
     "turns": 0,
+    "holding": 0,
     "web_head": 0,
     "quoting": 0,
     "records": -1,

@@ -22,6 +22,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.guard import Guard
+from leafd.holding import Holding
 from leafd.native import abi as lib, command_rows, ffi, layout
 from leafd.native_commands import Commands, Completion
 from leafd.native_packing import (
@@ -55,6 +56,7 @@ MEMORY_SHARES: Final = (
     "consumers",
     "batches",
     "replies",
+    "reports",
 )
 _EVENTS_AT_ONCE: Final = 256
 _UNSENT_MAX: Final = 1 << 16
@@ -68,6 +70,7 @@ class Plane(Commands):
         super().__init__()
         self._plane = handle
         self._memory_limit = memory_limit
+        self.reports = Holding(self.memory_share("reports"))
         self._guard = guard or Guard()
         self._command = ffi.new("plane_command_t *")
         self._next_token = 1
@@ -184,7 +187,7 @@ class Plane(Commands):
         return {"limit": self._memory_limit} | {
             name: {
                 "share": self.memory_share(name),
-                "used": getattr(stats, f"memory_{name}"),
+                "used": self.reports.used if name == "reports" else getattr(stats, f"memory_{name}"),
             }
             for name in MEMORY_SHARES
         }

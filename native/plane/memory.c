@@ -15,6 +15,9 @@
  * one that has most of them (base/holders.h). A small reply costs 300 bytes: half of two parts is 1,700 requests that
  * are outstanding at once, at the smallest limit. The parts are those that the index of messages did without: its cache
  * alone is held to the share.
+ *
+ * Reports. Two parts, from the ring, are the rows of a thousand connections with the smallest limit; a larger report is
+ * made alone. A ring of 8 MB is what publishers need who wait for the disk.
  */
 #include "plane/memory.h"
 
@@ -34,7 +37,7 @@
 #define MIB (UINT64_C(1) << 20)
 
 typedef enum parts {
-    PARTS_RING = 18,
+    PARTS_RING = 16,
     PARTS_MEMORY_RING = 4,
     PARTS_OVERLAY = 6,
     PARTS_KEEPER = 6,
@@ -46,10 +49,12 @@ typedef enum parts {
     PARTS_CONSUMERS = 3,
     PARTS_BATCHES = 3,
     PARTS_REPLIES = 2,
+    PARTS_REPORTS = 2,
 } parts_t;
 
 _Static_assert(PARTS_RING + PARTS_MEMORY_RING + PARTS_OVERLAY + PARTS_KEEPER + PARTS_OUTPUT + PARTS_INPUT
                        + PARTS_EXCHANGE + PARTS_HELD + PARTS_CONTROL + PARTS_CONSUMERS + PARTS_BATCHES + PARTS_REPLIES
+                       + PARTS_REPORTS
                    <= WHOLE,
                "the shares come to the limit at most");
 
@@ -71,6 +76,7 @@ static const struct {
     [MEMORY_CONSUMERS] = {PARTS_CONSUMERS, UINT64_MAX}, /* pull requests that wait, deliveries without an ack */
     [MEMORY_BATCHES] = {PARTS_BATCHES, UINT64_MAX},     /* atomic batches that are not committed */
     [MEMORY_REPLIES] = {PARTS_REPLIES, UINT64_MAX},     /* half for imports' requests, half for allow_responses */
+    [MEMORY_REPORTS] = {PARTS_REPORTS, UINT64_MAX},     /* reports and listings that Python makes (holding.py) */
 };
 
 #define OUTPUT_SMALL (64u * 1024u) /* what a client that reads may have waiting */

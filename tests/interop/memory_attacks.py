@@ -10,6 +10,8 @@ import contextlib
 import json
 import socket
 import threading
+import time
+import urllib.request
 from collections.abc import Callable
 from typing import Final
 
@@ -20,6 +22,8 @@ LIMIT: Final = 32 * MB
 Attack = Callable[[servers.Server, contextlib.ExitStack], None]
 ATTACKS: Final[dict[str, Attack]] = {}
 """By the name of the row. What it opens is open until the stack ends."""
+PREPARED: Final[dict[str, Attack]] = {}
+"""What has to be there before, and is not counted."""
 CONFIGURATION: Final = """
 listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http_port}"
@@ -40,6 +44,7 @@ accounts {
     C { users: [ { user: c, password: c } ], imports: [ { service: { account: A, subject: svc } } ] }
 }
 """
+NAMED: Final = 3000
 LONG: Final = b"r." + b"x" * 3900
 """With it, a line has nearly max_control_line."""
 
@@ -50,11 +55,17 @@ def attack(function: Attack) -> Attack:
     return function
 
 
-def login(server: servers.Server, user: str = "a") -> socket.socket:
+def prepared(function: Attack) -> Attack:
+    """Of the row that is called like it, behind `some_`."""
+    PREPARED[function.__name__.removeprefix("some_")] = function
+    return function
+
+
+def login(server: servers.Server, user: str = "a", name: str = "") -> socket.socket:
     """A client that is logged in as that user; their passwords are their accounts' letters."""
     connection = socket.create_connection(("127.0.0.1", server.port), 20)
     password = "a" if user == "responder" else user
-    connect = {"verbose": False, "headers": True, "no_responders": True, "user": user, "pass": password}
+    connect = {"verbose": False, "headers": True, "no_responders": True, "user": user, "pass": password, "name": name}
     connection.sendall(b"CONNECT " + json.dumps(connect).encode() + b"\r\nPING\r\n")
     heard(connection, b"PONG\r\n")
     return connection
@@ -156,3 +167,50 @@ def allowed_replies(server: servers.Server, stack: contextlib.ExitStack) -> None
         assert b"-ERR 'Permissions Violation for Publish to" in flushed(one)
     responders[4].sendall(b"PUB mine 1\r\nm\r\n")
     assert b"MSG mine 1 1\r\nm\r\n" == heard(asks, b"\r\nm\r\n")
+
+
+@prepared
+def some_reports(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Three thousand connections with names of 3.6 KB."""
+    for _ in range(NAMED):
+        stack.enter_context(login(server, "b", "n" * 3600))
+
+
+@attack
+def reports(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Eight reports of all of them at once, each of eleven megabytes, by who reads slowly; somebody asks for varz
+    meanwhile. Each is whole, or ended by the server."""
+    whole: list[int] = []
+
+    def ask() -> None:
+        with (
+            socket.create_connection(("127.0.0.1", server.ports["http_port"]), 60) as one,
+            contextlib.suppress(OSError),
+        ):
+            one.sendall(b"GET /connz?limit=%d HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % NAMED)
+            said = bytearray()
+            while data := one.recv(1 << 16):
+                said += data
+            head, _, body = bytes(said).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 ")
+            if body.endswith(b"0\r\n\r\n"):
+                whole.append(len(json.loads(unchunked(body))["connections"]))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/varz", timeout=5) as answer:
+            assert "memory" in json.load(answer)["leafd"]
+        time.sleep(0.1)
+    assert len(whole) >= 1
+    assert {NAMED} == set(whole)
+
+
+def unchunked(body: bytes) -> bytes:
+    """Without the sizes of the chunks."""
+    found, at = bytearray(), 0
+    while size := int(body[at : (end := body.index(b"\r\n", at))], 16):
+        found += body[end + 2 : end + 2 + size]
+        at = end + 4 + size
+    return bytes(found)

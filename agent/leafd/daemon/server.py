@@ -232,6 +232,7 @@ class Server:
             monitor=about.monitor,
             leaf=about.leaf,
             guard=self.guard,
+            reports=self.plane.reports,
             closed=ClosedConnections(max(self.config.max_closed_clients, 0)),
         )
 

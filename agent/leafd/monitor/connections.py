@@ -6,7 +6,8 @@ What does not live here: subscriptions in it (subscriptions.py), which connectio
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from leafd.auth.verdict import WEB_TYPE, Called
 from leafd.config.schema.sharing import collide
 from leafd.monitor import subscriptions
 from leafd.monitor.closed import Gone
+from leafd.monitor.encoding import Rows
 from leafd.monitor.facts import Facts, elapsed, round_trip, stamp
 from leafd.monitor.options import Options, flag, number, text
 from leafd.monitor.rooms import ClientFacts, LinkFacts
@@ -39,6 +41,7 @@ _STATES: Final = {
 }  # fmt: skip
 """By the word of HTTP, or the number of a JSON request: whether open ones are wanted, and closed ones."""
 _Row = t.ConnectionRow | Gone
+_Shown = Callable[[], dict[str, Any]]
 
 
 def shown_user(client: ClientFacts) -> str:
@@ -119,30 +122,37 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
     total, found = await _found(facts, wanted, links)
     key, falling = _SORT[wanted.sort or "cid"]
     found.sort(key=attrgetter(key), reverse=falling)
-    shown, pause = list[dict[str, Any]](), Pause()
+    # Who each is stays known, what is shown of him is made when it is written: a report of thousands is never whole.
+    shown, pause = list[_Shown](), Pause()
     for row in found[offset : offset + limit]:
         await pause()
         if isinstance(row, Gone):
-            shown.append(_ended(facts, row, auth))
+            shown.append(partial(_ended, facts, row, auth))
         elif row.connection in links:
-            shown.append(_link(row, links[row.connection], auth))
+            shown.append(partial(_link, row, links[row.connection], auth))
         elif (client := facts.clients.get(row.connection)) is not None and client.account is not None:
-            shown.append(_client(row, client, client.account.name, auth))
-    report = facts.head()
+            shown.append(partial(_client, row, client, client.account.name, auth))
     gone = {
         row.connection: (row.rows, {"account": row.account, "account_tag": shown_account(facts, row.account)})
-        for row in found
+        for row in (found if listed else ())
         if isinstance(row, Gone)
     }
-    if listed and not await subscriptions.add(facts.plane, shown, gone, detail=detail):
+    report = facts.head() | {"num_connections": len(shown), "total": total, "offset": offset, "limit": limit}
+    listing = subscriptions.Listing(facts.plane, gone, detail=detail) if listed else None
+    report["connections"] = Rows(_rows(shown, listing, report))
+    return report
+
+
+async def _rows(
+    shown: list[_Shown], listing: subscriptions.Listing | None, report: dict[str, Any]
+) -> AsyncGenerator[dict[str, Any], None]:
+    for make in shown:
+        row = make()
+        if listing is not None and listing.whole:
+            await listing.add(row)
+        yield row
+    if listing is not None and not listing.whole:
         report["subscriptions_cut"] = subscriptions.ROWS_MAX
-    return report | {
-        "num_connections": len(shown),
-        "total": total,
-        "offset": offset,
-        "limit": limit,
-        "connections": shown,
-    }
 
 
 async def _found(facts: Facts, wanted: _Wanted, links: Mapping[int, LinkFacts]) -> tuple[int, list[_Row]]:

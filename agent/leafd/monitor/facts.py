@@ -16,6 +16,7 @@ from leafd import native_types as t
 from leafd.accounts.graph import Graph
 from leafd.config.schema.server import ServerConfig
 from leafd.guard import Guard
+from leafd.holding import Holding
 from leafd.monitor.closed import ClosedConnections
 from leafd.monitor.rooms import ClientsFacts, JetStreamFacts, LeafsFacts, PlaneFacts
 from leafd.records import dataclass
@@ -75,6 +76,8 @@ class Facts:
     """The latest of the log: when (Unix time), level, text."""
     closed: ClosedConnections = field(default_factory=lambda: ClosedConnections(0))
     """The latest connections that have gone."""
+    reports: Holding = field(default_factory=Holding)
+    """What reports have in memory while they are made and sent."""
     login: Login | None = None
     """Whether a user of the system account has this password: for the status page."""
     sequence: int = 0

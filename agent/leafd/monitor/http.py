@@ -3,6 +3,9 @@ Loaded only when the port is configured. What does not live here: the reports, a
 
 Whoever sends nothing, sends half a request, does not read or asks again and again never keeps another one out: when
 all seats are taken, the one that has been waited for longest gives his up, first of the address that has most of them.
+
+A report is sent while it is made, a piece at a time. One that may be large is begun when it has room in the share of
+reports (holding.py), and has it until it is sent; while others wait for that, its reader has little time for a piece.
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ import json
 import socket
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -21,10 +24,12 @@ from urllib.parse import parse_qsl, urlsplit
 import h11
 import trio
 
+from leafd.holding import SMALL
 from leafd.monitor import reports
 from leafd.monitor.connections import connz
-from leafd.monitor.encoding import encode
+from leafd.monitor.encoding import pieces
 from leafd.monitor.facts import Facts
+from leafd.monitor.heavy import weight
 from leafd.monitor.hosts import MISDIRECTED, UNREAD, is_known, is_loopback
 from leafd.monitor.jetstream_report import healthz, jsz
 from leafd.monitor.page.routes import PATHS, Page, Reply
@@ -36,6 +41,8 @@ REPORTS_AT_ONCE: Final = 4
 REQUEST_S: Final = 5.0
 IDLE_S: Final = 30.0
 SEND_S: Final = 10.0
+HURRIED_S: Final = 1.0
+"""For a piece of a large report, while another one waits."""
 CROWDED_S: Final = 0.1
 METRICS: Final = "/metrics"
 PLAIN: Final = "text/plain; charset=utf-8"
@@ -54,6 +61,7 @@ LIVE_BUFFER: Final = 64 << 10
 """What the kernel holds for a reader of events who does not read."""
 
 Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+Answer = tuple[int, str, bytes | AsyncGenerator[bytes, None]]
 REPORTS: Final[dict[str, Report]] = {
     "/varz": reports.varz,
     "/connz": connz,
@@ -174,23 +182,27 @@ async def _converse(stream: trio.abc.Stream, port: _Port, address: str) -> None:
         if request is None:
             return
         patience_s = IDLE_S
-        reply = await _reply(port, request, address)
-        if reply is None:
-            return
-        if reply.live and request.method == b"GET":
-            await _live(stream, connection, port, reply, address)
-            return
-        with port.seats.waiting(address, SEND_S) as sending:
-            await stream.send_all(_written(connection, request, reply))
-        if sending.cancelled_caught:
-            return
+        async with AsyncExitStack() as held:
+            reply = await _reply(port, request, address, held)
+            if reply is None:
+                return
+            if reply.live and request.method == b"GET":
+                await _live(stream, connection, port, reply, address)
+                return
+            parts = await held.enter_async_context(aclosing(_written(connection, request, reply)))
+            async for part in parts:
+                hurried = reply.rest is not None and port.facts.reports.crowded
+                with port.seats.waiting(address, HURRIED_S if hurried else SEND_S) as sending:
+                    await stream.send_all(part)
+                if sending.cancelled_caught:
+                    return
         if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
             return
         connection.start_next_cycle()
 
 
-async def _reply(port: _Port, request: h11.Request, address: str) -> Reply | None:
-    """None: he waited too long, or his seat was needed."""
+async def _reply(port: _Port, request: h11.Request, address: str, held: AsyncExitStack) -> Reply | None:
+    """None: he waited too long, or his seat was needed. held: what is his until it is sent."""
     if is_loopback(address) and not is_known(port.facts.config, _header(request, b"host").decode("latin-1")):
         return Reply(421, PLAIN, MISDIRECTED.encode(), list(UNREAD))
     path, admitted = _page_path(port.base, request), True
@@ -200,21 +212,36 @@ async def _reply(port: _Port, request: h11.Request, address: str) -> Reply | Non
             admitted = await port.page.admits(path, authorization, address, wanted)
         if judging.cancelled_caught:
             return None
+    size = weight(port.facts, _behind(port.base, _line(request)[1].partition("?")[0]) or "", request.target)
     with port.seats.waiting(address, REQUEST_S) as queueing:
-        await port.at_once.acquire()
+        if size > SMALL:
+            await held.enter_async_context(port.facts.reports.take(size))
+        else:
+            await port.at_once.acquire()
     if queueing.cancelled_caught:
         return None
     try:
         if path is None:
             asked = *_line(request), _header(request, b"accept").decode("latin-1")
-            return Reply(*await answer(port.facts, port.base, *asked), headers=list(UNREAD))
+            return await _begun(held, await answer(port.facts, port.base, *asked))
         _count(port.facts, path)
         return await port.page.reply(path, admitted)
     except Exception as error:
         port.facts.guard.caught("a request over HTTP", error)
         return Reply(500, PLAIN, b"500 unexpected error\n", [*UNREAD, ("Connection", "close")])
     finally:
-        port.at_once.release()
+        if size <= SMALL:
+            port.at_once.release()
+
+
+async def _begun(held: AsyncExitStack, found: Answer) -> Reply:
+    """With its first pieces: two make it one that is sent while it is made."""
+    status, kind, body = found
+    if isinstance(body, bytes):
+        return Reply(status, kind, body, list(UNREAD))
+    await held.enter_async_context(aclosing(body))
+    first, second = await anext(body, b""), await anext(body, b"")
+    return Reply(status, kind, first + second, list(UNREAD), rest=body if second else None)
 
 
 def _waits(scope: trio.CancelScope) -> bool:
@@ -242,13 +269,20 @@ def _behind(base: str, path: str) -> str | None:
     return None if rest == path and base else rest or "/"
 
 
-def _written(connection: h11.Connection, request: h11.Request, reply: Reply) -> bytes:
-    """The whole answer."""
-    parts = [_head(connection, reply, ("Content-Length", str(len(reply.body))))]
-    if request.method != b"HEAD":
-        parts.append(connection.send(h11.Data(data=reply.body)))
-    parts.append(connection.send(h11.EndOfMessage()))
-    return b"".join(part for part in parts if part)
+async def _written(connection: h11.Connection, request: h11.Request, reply: Reply) -> AsyncGenerator[bytes, None]:
+    """The answer: at once, or a piece at a time, in chunks, as the reference sends what is long."""
+    size = [] if reply.rest is not None else [("Content-Length", str(len(reply.body)))]
+    begin = _head(connection, reply, *size)
+    if request.method == b"HEAD":
+        yield begin + (connection.send(h11.EndOfMessage()) or b"")
+        return
+    begin += connection.send(h11.Data(data=reply.body)) or b""
+    if reply.rest is not None:
+        yield begin
+        begin = b""
+        async for piece in reply.rest:
+            yield connection.send(h11.Data(data=piece)) or b""
+    yield begin + (connection.send(h11.EndOfMessage()) or b"")
 
 
 def _head(connection: h11.Connection, reply: Reply, *more: tuple[str, str]) -> bytes:
@@ -295,8 +329,8 @@ async def _request(stream: trio.abc.Stream, connection: h11.Connection) -> h11.R
             return None
 
 
-async def answer(facts: Facts, base: str, method: str, target: str, accept: str) -> tuple[int, str, bytes]:
-    """(status code, content type, body) for one request; accept: the header of that name."""
+async def answer(facts: Facts, base: str, method: str, target: str, accept: str) -> Answer:
+    """(status code, content type, body or its pieces) for one request; accept: the header of that name."""
     try:
         parts = urlsplit(target)
     except ValueError as error:
@@ -323,7 +357,7 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
         report = await function(facts, options)
     except (ValueError, TypeError) as error:
         return 400, PLAIN, str(error).encode()
-    return 200, "application/json", await encode(report, indent=2)
+    return 200, "application/json", pieces(report, indent=2)
 
 
 async def _metrics(facts: Facts, accept: str) -> tuple[int, str, bytes]:

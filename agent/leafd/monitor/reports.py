@@ -295,8 +295,8 @@ async def subsz(facts: Facts, options: Options) -> dict[str, Any]:
     }
     if not flag(options, "subs", "subscriptions"):
         return report
-    found, whole = await subscriptions.every(facts, account, wanted)
-    report |= {"total": len(found), "subscriptions_list": found[offset : offset + limit]}
+    found, listed, whole = await subscriptions.every(facts, account, wanted, range(offset, offset + limit))
+    report |= {"total": found, "subscriptions_list": listed}
     return report if whole else report | {"subscriptions_cut": subscriptions.ROWS_MAX}
 
 

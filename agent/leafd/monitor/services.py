@@ -12,6 +12,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import Any, Final, Protocol
 
 import trio
@@ -22,10 +23,12 @@ from leafd.auth.verdict import Called
 from leafd.config.schema.sharing import is_literal, is_subset
 from leafd.fair import FairQueue
 from leafd.gojson import JsonError, loose
+from leafd.holding import SMALL
 from leafd.monitor import reports, subscriptions
 from leafd.monitor.connections import connz
-from leafd.monitor.encoding import encode
+from leafd.monitor.encoding import TooLarge, encode
 from leafd.monitor.facts import Facts, stamp
+from leafd.monitor.heavy import weight
 from leafd.monitor.jetstream_report import healthz, jsz, jsz_account
 from leafd.turns import Pause
 
@@ -120,10 +123,19 @@ class Services:
     async def _serve(self, message: t.Message) -> None:
         try:
             with self._facts.guard.around("answering a request on $SYS"):
-                await self._answer_and_reply(message)
+                async with AsyncExitStack() as held:
+                    size = self._weight(message)
+                    if size > SMALL:
+                        await held.enter_async_context(self._facts.reports.take(size))
+                    await self._answer_and_reply(message)
         finally:
             self._requests.done(message.payer, message.connection)
             self._plane.repay(message)
+
+    def _weight(self, message: t.Message) -> int:
+        """What its answer takes of the share of reports: its rows, and once more as a message."""
+        path = f"/{message.subject.rpartition('.')[2].lower()}"
+        return 2 * weight(self._facts, path, b"?subs" if b"subscriptions" in message.payload else b"")
 
     async def _answer_and_reply(self, message: t.Message) -> None:
         account = self._facts.graph.by_id.get(message.account)
@@ -139,7 +151,16 @@ class Services:
             refused = {"code": 500, "description": "unexpected error"}
             answered = {"server": self._facts.server_info(), "error": refused}
         if answered is not None:
-            self._plane.publish(message.account, message.reply, await encode(answered))
+            self._plane.publish(message.account, message.reply, await self._encoded(answered))
+
+    async def _encoded(self, answered: dict[str, Any]) -> bytes:
+        """A message is whole before it is sent, so it is no larger than the share of reports."""
+        try:
+            return await encode(answered, most=self._facts.reports.limit)
+        except TooLarge:
+            text = "the answer is larger than the share of memory_limit: ask for fewer, with offset and limit"
+            refused = {"server": self._facts.server_info(), "error": {"code": 413, "description": text}}
+            return await encode(refused)
 
     async def _answer(self, account: Account, message: t.Message) -> dict[str, Any] | None:
         envelope = {"server": self._facts.server_info()}
@@ -167,7 +188,7 @@ class Services:
         if account is None or not subject:
             return 0
         literal = is_literal(subject)
-        rows, _ = await subscriptions.every(self._facts, account.name, subject if literal else "")
+        _, rows, _ = await subscriptions.every(self._facts, account.name, subject if literal else "")
         if groups and (literal or groups[0]):
             rows = [row for row in rows if groups[0] and row.get("qgroup") == groups[0]]
         return sum(

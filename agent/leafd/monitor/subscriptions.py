@@ -6,7 +6,7 @@ them (reports.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from leafd import native_types as t
@@ -34,41 +34,42 @@ async def of(plane: PlaneFacts, connection: int) -> list[t.SubscriptionRow]:
     return await _of(plane, connection, ROWS_MAX, Pause())
 
 
-async def add(
-    plane: PlaneFacts,
-    connections: Iterable[dict[str, Any]],
-    ended: Mapping[int, tuple[bytes, dict[str, str]]],
-    *,
-    detail: bool,
-) -> bool:
-    """Adds its subscriptions to each connection of a report; False when there were too many to list all. ended: what is
+class Listing:
+    """Adds its subscriptions to each connection of a report, as long as they are not too many for one. ended: what is
     kept of those of connections that have gone, and what is said of each."""
-    pause, left = Pause(), ROWS_MAX
-    for connection in connections:
+
+    def __init__(self, plane: PlaneFacts, ended: Mapping[int, tuple[bytes, dict[str, str]]], *, detail: bool) -> None:
+        self.whole = True
+        self._plane, self._ended, self._detail = plane, ended, detail
+        self._pause, self._left = Pause(), ROWS_MAX
+
+    async def add(self, connection: dict[str, Any]) -> None:
+        """To one connection. Afterwards whole says whether all of them are in it."""
         if not connection["subscriptions"]:
-            continue
-        gone = ended.get(connection["cid"])
+            return
+        gone = self._ended.get(connection["cid"])
         if gone is None:
-            rows, about = await _of(plane, connection["cid"], left + 1, pause), dict[str, str]()
+            rows = await _of(self._plane, connection["cid"], self._left + 1, self._pause)
+            about = dict[str, str]()
         else:
             rows, about = list(t.subscription_rows(gone[0])), gone[1]
-        shown = rows[:left]
-        if detail:
+        shown = rows[: self._left]
+        if self._detail:
             connection["subscriptions_list_detail"] = [about | _detail(row, connection) for row in shown]
         else:
             connection["subscriptions_list"] = [row.subject for row in shown]
-        if len(rows) > left:
-            return False
-        left -= len(rows)
-        await pause()
-    return True
+        self.whole = len(rows) <= self._left
+        self._left -= len(rows)
+        await self._pause()
 
 
-async def every(facts: Facts, account: str, published: str) -> tuple[list[dict[str, Any]], bool]:
+async def every(
+    facts: Facts, account: str, published: str, wanted: range = range(ROWS_MAX)
+) -> tuple[int, list[dict[str, Any]], bool]:
     """Those of all clients and links, of one account where that is given, and of those that hear what is published to a
-    subject where that is given; False: there were too many to list all."""
+    subject where that is given: how many, and the wanted ones. False: there were too many to look at all."""
     accounts = {one.id: one for one in facts.graph.by_id.values() if account in ("", one.name)}
-    found, pause, left = list[dict[str, Any]](), Pause(), ROWS_MAX
+    count, found, pause, left = 0, list[dict[str, Any]](), Pause(), ROWS_MAX
     for connection in await facts.plane.connections():
         await pause()
         owner = accounts.get(connection.account)
@@ -78,11 +79,13 @@ async def every(facts: Facts, account: str, published: str) -> tuple[list[dict[s
         about = {"account": owner.name, "account_tag": owner.shown}
         for row in rows[:left]:
             if not published or is_subset(published, row.subject):
-                found.append(about | _detail(row, {"cid": connection.connection}))
+                if count in wanted:
+                    found.append(about | _detail(row, {"cid": connection.connection}))
+                count += 1
         left -= len(rows)
         if left < 0:
-            return found, False
-    return found, True
+            return count, found, False
+    return count, found, True
 
 
 def _detail(row: t.SubscriptionRow, connection: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import field
 from functools import cache
 from pathlib import Path
@@ -67,13 +67,14 @@ def escaped(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, with headers of its own. live: a stream of events follows."""
+    """An answer, with headers of its own. live: a stream of events follows. rest: further pieces of the body."""
 
     status: int
     kind: str
     body: bytes = b""
     headers: Headers = field(default_factory=lambda: list(GUARDS))
     live: bool = False
+    rest: AsyncIterator[bytes] | None = None
 
 
 class Page:
