@@ -94,6 +94,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "further ones wait, 5 seconds at most; over `$SYS` 413 for what is larger than the share",
     ),
     Row(
+        "listings", "pages of streams and consumers with their configurations", "reports",
+        "a page is shorter, and waits until those before it are sent",
+    ),
+    Row(
         "jobs", "orders of mirrors and sources that wait for the plane", "",
         "the latest request of each takes the place of the one before",
         ("unit/links/test_replicas.py"

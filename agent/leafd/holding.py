@@ -9,7 +9,7 @@ whoever asks, made before anything is. What does not live here: how large the sh
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Final
 
 import trio
@@ -31,6 +31,10 @@ class Holding:
     def crowded(self) -> bool:
         """Whether somebody waits for room."""
         return self._line.locked()
+
+    def room(self, size: int) -> AbstractAsyncContextManager[None]:
+        """As take(); what is small has room at once."""
+        return self.take(size) if size > SMALL else nullcontext()
 
     @asynccontextmanager
     async def take(self, size: int) -> AsyncIterator[None]:

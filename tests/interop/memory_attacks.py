@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from tests import servers
 
@@ -205,6 +205,57 @@ def reports(server: servers.Server, stack: contextlib.ExitStack) -> None:
         time.sleep(0.1)
     assert len(whole) >= 1
     assert {NAMED} == set(whole)
+
+
+class Asker:
+    """A client of JetStream's API."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lines = connection.makefile("rb")
+        connection.sendall(b"SUB api 1\r\n")
+
+    def ask(self, subject: str, **body: object) -> dict[str, Any]:
+        """The answer."""
+        text = json.dumps(body).encode()
+        self._connection.sendall(b"PUB $JS.API.%s api %d\r\n%s\r\n" % (subject.encode(), len(text), text))
+        while not (line := self._lines.readline()).startswith(b"MSG api "):
+            assert line
+        found: dict[str, Any] = json.loads(self._lines.read(int(line.split()[-1])))
+        assert "error" not in found, found
+        return found
+
+
+@prepared
+def some_listings(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Two hundred consumers with 120 KB of metadata each."""
+    asker = Asker(stack.enter_context(login(server)))
+    asker.ask("STREAM.CREATE.S", name="S", subjects=["s"])
+    for i in range(200):
+        config = {"durable_name": f"k{i}", "ack_policy": "explicit", "metadata": {"m": "x" * 120_000}}
+        asker.ask(f"CONSUMER.CREATE.S.k{i}", stream_name="S", config=config, action="create")
+
+
+@attack
+def listings(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Eight clients that list all of them at once, page by page: each gets every one."""
+    seen: list[int] = []
+
+    def walk(asker: Asker) -> None:
+        names = list[str]()
+        while len(names) < 200:
+            page = asker.ask("CONSUMER.LIST.S", offset=len(names))
+            assert page["total"] == 200
+            assert page["limit"] == len(page["consumers"]) or len(names) + len(page["consumers"]) == 200
+            names += [one["name"] for one in page["consumers"]]
+        seen.append(len(set(names)))
+
+    threads = [threading.Thread(target=walk, args=(Asker(stack.enter_context(login(server))),)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [200] * 8 == seen
 
 
 def unchunked(body: bytes) -> bytes:

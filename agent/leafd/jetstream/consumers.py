@@ -38,8 +38,9 @@ from leafd.jetstream.models.requests import (
     UnpinRequest,
 )
 from leafd.jetstream.models.stream import WORKQUEUE
+from leafd.jetstream.pages import cut, page_of, texts_size
 from leafd.jetstream.registry import BODY_FIRST, Body, Call, Check, Counted, Lock, endpoint
-from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, page_of, refused
+from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, refused
 from leafd.jetstream.subjects import SubjectSet
 from leafd.jetstream.versioning import (
     IDENTITY_HEADER,
@@ -277,6 +278,11 @@ async def names(call: Call, request: ConsumersRequest) -> dict[str, Any]:
     return place | {"consumers": selected}
 
 
+def consumer_size(consumer: Consumer) -> int:
+    """How long the texts of its configuration are."""
+    return texts_size((consumer.config.description, *consumer.config.filters), consumer.config.metadata)
+
+
 @endpoint(
     "CONSUMER.LIST.*",
     "consumer_list_response",
@@ -289,6 +295,7 @@ async def listing(call: Call, request: ConsumersRequest) -> dict[str, Any]:
     stream = call.stream(call.name(2))
     found, place = page_of(stream.names, request.offset, LIST_LIMIT)
     selected = [stream.consumers[name] for name in found]
+    call.size = cut(selected, place, consumer_size, call.context.plane.reports)
     states = await gathered([partial(call.context.plane.consumer_state, stream.id, one.id) for one in selected])
     page, pause = [], Pause()
     for consumer, state in zip(selected, states, strict=True):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leafd import native_types as t
+from leafd.holding import Holding
 
 if TYPE_CHECKING:
     from leafd.jetstream.catalogue import Stream
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 class JetStreamPlane(Protocol):
     """Streams and consumers of the plane. What changes the store returns when the change is on disk."""
 
+    @property
+    def reports(self) -> Holding: ...
     def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]: ...
     def publish(
         self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0

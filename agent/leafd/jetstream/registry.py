@@ -75,7 +75,8 @@ class Counted(Enum):
 @dataclass(slots=True)
 class Call:
     """One request on its way. client: who asks, for advisories. Set by the endpoint: weight, what it costs to write the
-    reply down (turns.py); reply_header, the header block for the reply; after, what goes on once it has been sent."""
+    reply down (turns.py); size, the memory that it takes, where that may be much; reply_header, the header block for
+    the reply; after, what goes on once it has been sent."""
 
     context: Context
     account: JetStreamAccount
@@ -85,6 +86,7 @@ class Call:
     body: bytes
     client: Callable[[], dict[str, Any]] = dict
     weight: int = 0
+    size: int = 0
     reply_header: bytes = b""
     after: Callable[[], Awaitable[None]] | None = None
 
@@ -190,6 +192,7 @@ class Answer:
     members: dict[str, Any]
     header: bytes = b""
     weight: int = 0
+    size: int = 0
     counted: bool = True
     error: bool = False
     after: Callable[[], Awaitable[None]] | None = None
@@ -207,7 +210,9 @@ async def answer(line: Endpoint, call: Call) -> Answer | None:
     if members is None:
         return None
     counted = line.counted is Counted.ALL
-    return Answer({"type": line.type_name} | members, call.reply_header, call.weight, counted, after=call.after)
+    return Answer(
+        {"type": line.type_name} | members, call.reply_header, call.weight, call.size, counted, after=call.after
+    )
 
 
 def refusal(line: Endpoint, error: ApiError) -> Answer:

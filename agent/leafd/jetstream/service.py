@@ -429,14 +429,15 @@ class JetStream:
     async def _reply(
         self, account: JetStreamAccount, message: t.Message, client: Callable[[], dict[str, Any]], answered: Answer
     ) -> None:
-        body = await dumped(answered.weight, answered.members)
-        if answered.counted and account.enabled:
-            account.api_total += 1
-            account.api_errors += int(answered.error)
-        if message.reply:
-            self._plane.publish(account.id, message.reply, body, header=answered.header)
-        if answered.counted and not account.system:
-            await self._context.advisories.audit(account, message.subject, client(), message.payload, body)
+        async with self._plane.reports.room(answered.size):
+            body = await dumped(answered.weight, answered.members)
+            if answered.counted and account.enabled:
+                account.api_total += 1
+                account.api_errors += int(answered.error)
+            if message.reply:
+                self._plane.publish(account.id, message.reply, body, header=answered.header)
+            if answered.counted and not account.system:
+                await self._context.advisories.audit(account, message.subject, client(), message.payload, body)
 
     async def answer(
         self,

@@ -28,6 +28,7 @@ from leafd.jetstream.models.requests import (
     StreamNamesRequest,
 )
 from leafd.jetstream.models.stream import ConsumerLimits, StreamConfig, StreamConfigRequest
+from leafd.jetstream.pages import cut, page_of, texts_size
 from leafd.jetstream.ports import JetStreamPlane
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.source_rules import check_filters
@@ -45,12 +46,6 @@ _State = TypeVar("_State")
 _Item = TypeVar("_Item")
 _Made = TypeVar("_Made")
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
-
-
-def page_of(found: list[_Item], offset: int, limit: int) -> tuple[list[_Item], dict[str, Any]]:
-    """What is on the page that begins at that offset, and what an answer says of the page."""
-    begin = min(max(offset, 0), len(found))
-    return found[begin : begin + limit], {"total": len(found), "offset": begin, "limit": limit}
 
 
 def refused(error: t.PlaneError, row: Row) -> ApiError:
@@ -314,6 +309,15 @@ async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
     return place | {"streams": selected or None}
 
 
+def stream_size(stream: Stream) -> int:
+    """How long the texts of its configuration are."""
+    config = stream.config
+    sources = (*config.sources, config.mirror) if config.mirror else config.sources
+    renamed = (one for source in sources for one in source.subject_transforms)
+    texts = (config.description, *config.subjects, *(source.filter_subject for source in sources))
+    return texts_size((*texts, *(end for one in renamed for end in (one.source, one.destination))), config.metadata)
+
+
 @endpoint(
     "STREAM.LIST", "stream_list_response", StreamListRequest, body=Body.IF_JSON, failed=_NO_PAGE | {"streams": []}
 )
@@ -321,6 +325,7 @@ async def listing(call: Call, request: StreamListRequest) -> dict[str, Any]:
     """Infos of streams, a page at a time."""
     found, place = page_of(await _matching(call, request.subject), request.offset, LIST_LIMIT)
     selected = [call.account.streams[name] for name in found]
+    call.size = cut(selected, place, stream_size, call.context.plane.reports)
     states = await gathered([partial(call.context.plane.stream_state, stream.id) for stream in selected])
     page, pause = [], Pause()
     for stream, state in zip(selected, states, strict=True):

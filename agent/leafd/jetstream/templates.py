@@ -31,9 +31,10 @@ from leafd.jetstream.context import Context
 from leafd.jetstream.errors import ApiError, Row
 from leafd.jetstream.models.requests import StreamNamesRequest
 from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.pages import page_of
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.stream_rules import NAME_SIZE_MAX, checked, refuse_unsupported
-from leafd.jetstream.streams import NAMES_LIMIT, made, overlaps, page_of, refused, remove
+from leafd.jetstream.streams import NAMES_LIMIT, made, overlaps, refused, remove
 from leafd.jetstream.subjects import SubjectSet, subset, valid_name
 from leafd.jetstream.versioning import static_stream
 from leafd.quoting import quoted

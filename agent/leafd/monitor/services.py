@@ -12,7 +12,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
 from typing import Any, Final, Protocol
 
 import trio
@@ -23,7 +22,6 @@ from leafd.auth.verdict import Called
 from leafd.config.schema.sharing import is_literal, is_subset
 from leafd.fair import FairQueue
 from leafd.gojson import JsonError, loose
-from leafd.holding import SMALL
 from leafd.monitor import reports, subscriptions
 from leafd.monitor.connections import connz
 from leafd.monitor.encoding import TooLarge, encode
@@ -123,10 +121,7 @@ class Services:
     async def _serve(self, message: t.Message) -> None:
         try:
             with self._facts.guard.around("answering a request on $SYS"):
-                async with AsyncExitStack() as held:
-                    size = self._weight(message)
-                    if size > SMALL:
-                        await held.enter_async_context(self._facts.reports.take(size))
+                async with self._facts.reports.room(self._weight(message)):
                     await self._answer_and_reply(message)
         finally:
             self._requests.done(message.payer, message.connection)
