@@ -13,6 +13,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from tests import servers
@@ -213,13 +214,15 @@ class Asker:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._lines = connection.makefile("rb")
-        connection.sendall(b"SUB api 1\r\n")
+        self._inbox = b"api.%d" % connection.getsockname()[1]
+        connection.sendall(b"SUB %s 1\r\n" % self._inbox)
 
     def ask(self, subject: str, **body: object) -> dict[str, Any]:
         """The answer."""
         text = json.dumps(body).encode()
-        self._connection.sendall(b"PUB $JS.API.%s api %d\r\n%s\r\n" % (subject.encode(), len(text), text))
-        while not (line := self._lines.readline()).startswith(b"MSG api "):
+        head = b"PUB $JS.API.%s %s %d\r\n" % (subject.encode(), self._inbox, len(text))
+        self._connection.sendall(head + text + b"\r\n")
+        while not (line := self._lines.readline()).startswith(b"MSG api."):
             assert line
         found: dict[str, Any] = json.loads(self._lines.read(int(line.split()[-1])))
         assert "error" not in found, found
@@ -239,23 +242,19 @@ def some_listings(server: servers.Server, stack: contextlib.ExitStack) -> None:
 @attack
 def listings(server: servers.Server, stack: contextlib.ExitStack) -> None:
     """Eight clients that list all of them at once, page by page: each gets every one."""
-    seen: list[int] = []
 
-    def walk(asker: Asker) -> None:
+    def walked(asker: Asker) -> int:
         names = list[str]()
         while len(names) < 200:
             page = asker.ask("CONSUMER.LIST.S", offset=len(names))
             assert page["total"] == 200
             assert page["limit"] == len(page["consumers"]) or len(names) + len(page["consumers"]) == 200
             names += [one["name"] for one in page["consumers"]]
-        seen.append(len(set(names)))
+        return len(set(names))
 
-    threads = [threading.Thread(target=walk, args=(Asker(stack.enter_context(login(server))),)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [200] * 8 == seen
+    askers = [Asker(stack.enter_context(login(server))) for _ in range(8)]
+    with ThreadPoolExecutor(len(askers)) as threads:
+        assert [200] * len(askers) == list(threads.map(walked, askers))
 
 
 def unchunked(body: bytes) -> bytes:
