@@ -1,5 +1,6 @@
 /* ack.c: the verbs that clients send back for a delivered message, with exactly the spellings that the reference
  * accepts. */
+#include "base/visits.h"
 #include "text/blank.h"
 #include "text/duration.h"
 #include "text/json.h"
@@ -18,25 +19,61 @@ static void settle_row(consumer_t *consumer, uint32_t row) {
     consumer_ready(consumer); /* max_ack_pending may have stopped its deliveries */
 }
 
-void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
-    pending_t *pending = &consumer->pending;
-    uint64_t first = consumer->floor_stream + 1;
-    while (pending->head != PENDING_NONE && pending_row(pending, pending->head)->seq <= seq) {
-        uint32_t row = pending->head;
-        if (consumer_seq < pending_row(pending, row)->consumer_seq)
-            consumer_seq = pending_row(pending, row)->consumer_seq;
-        state_row_gone(consumer, row);
-        pending_remove(pending, row);
-    }
-    for (uint32_t row = 0; pending->exhausted > 0 && row < pending->rows_used; row++) {
-        pending_row_t *here = pending_row(pending, row);
-        if (!(here->flags & PENDING_EXHAUSTED) || here->seq > seq) continue;
-        state_row_gone(consumer, row);
-        pending_remove(pending, row);
-    }
+static void raise_floor(consumer_t *consumer, uint64_t consumer_seq) {
     if (consumer_seq >= consumer->next_sequence) consumer_seq = consumer->next_sequence - 1;
     if (consumer_seq > consumer->floor_consumer) consumer->floor_consumer = consumer_seq;
-    consumer->floor_stream = seq;
+}
+
+static void clear_row(consumer_t *consumer, uint32_t row) {
+    visits_add(1);
+    state_row_gone(consumer, row);
+    pending_remove(&consumer->pending, row);
+}
+
+/* Those that used up their deliveries are in no order: all rows are looked at. */
+static bool clear_exhausted(consumer_t *consumer) {
+    pending_t *pending = &consumer->pending;
+    if (consumer->clear_exhausted && consumer->clear_at == 0) {
+        consumer->clear_at = pending->rows_used;
+        consumer->clear_exhausted = false;
+    }
+    while (consumer->clear_at > 0 && leftover_pay(&consumer->consume->ends_left, 1)) {
+        uint32_t row = --consumer->clear_at;
+        pending_row_t *here = pending_row(pending, row);
+        visits_add(1);
+        if ((here->flags & PENDING_EXHAUSTED) && here->seq <= consumer->cleared_upto) clear_row(consumer, row);
+    }
+    return consumer->clear_at == 0 && !consumer->clear_exhausted;
+}
+
+void clear_acked(consumer_t *consumer) {
+    pending_t *pending = &consumer->pending;
+    while (consumer->clear_order) {
+        uint32_t row = pending->head;
+        if (row == PENDING_NONE || pending_row(pending, row)->seq > consumer->cleared_upto) {
+            consumer->clear_order = false;
+            break;
+        }
+        if (!leftover_pay(&consumer->consume->ends_left, 1)) break;
+        raise_floor(consumer, pending_row(pending, row)->consumer_seq);
+        clear_row(consumer, row);
+    }
+    if (consumer->clear_order || !clear_exhausted(consumer)) {
+        consumer_arm(consumer, time_after(consumer->consume->now.mono_ns, 1)); /* in the next turn */
+        return;
+    }
+    state_dirty(consumer);
+    consumer_ready(consumer); /* max_ack_pending may have stopped its deliveries */
+}
+
+void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
+    if (seq <= consumer->floor_stream) return;
+    uint64_t first = consumer->floor_stream + 1;
+    raise_floor(consumer, consumer_seq);
+    consumer->floor_stream = consumer->cleared_upto = seq;
+    consumer->clear_order = true;
+    if (consumer->pending.exhausted > 0) consumer->clear_exhausted = true;
+    clear_acked(consumer);
     consumer->last_acked_wall_ns = consumer->consume->now.wall_ns;
     if (seq > consumer->acked_upto) consumer->acked_upto = seq;
     state_dirty(consumer);

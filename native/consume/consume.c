@@ -367,7 +367,7 @@ int64_t consume_next_deadline(const consume_t *consume) {
 
 void consume_flush(consume_t *consume) {
     for (group_t *group = consume->sweeping; group; group = group->next_sweeping) retention_flush(group);
-    state_flush_orphans(consume);
+    bool taken = state_flush_orphans(consume);
     consumer_t *consumer = consume->dirty;
     consume->dirty = NULL;
     while (consumer) {
@@ -375,15 +375,15 @@ void consume_flush(consume_t *consume) {
         consumer->next_dirty = NULL;
         consumer->dirty = false;
         if (retention_recorded(consumer->group)) {
-            state_flush(consumer); /* on failure it is marked dirty again */
+            taken = state_flush(consumer) && taken; /* else it is marked dirty again */
         } else {
             state_dirty(consumer);
+            taken = false;
         }
         consumer = next;
     }
-    /* Whatever the store refused is tried again a little later, not at once. */
-    bool refused = consume->dirty || consume->orphan_count > 0;
-    consume->flush_after_ns = refused ? consume->now.mono_ns + RETRY_NS : consume->now.mono_ns;
+    /* Whatever the store refused is tried again a little later; what was too much for one flush, with the next one. */
+    consume->flush_after_ns = taken ? consume->now.mono_ns : consume->now.mono_ns + RETRY_NS;
 }
 
 void consume_shutdown(consume_t *consume, moment_t now) {
@@ -394,6 +394,7 @@ void consume_shutdown(consume_t *consume, moment_t now) {
         consumer->settle_all = true;
         state_dirty(consumer);
     }
-    leftovers_finish(&consume->leftovers, consume); /* there is no later turn */
+    consume->stopping = true;
+    leftovers_finish(&consume->leftovers, consume);
     consume_flush(consume);
 }

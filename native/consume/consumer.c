@@ -126,9 +126,16 @@ failed:
     return status;
 }
 
+static bool same_waits(const consumer_setup_t *a, const consumer_setup_t *b) {
+    return a->config.ack_wait_ns == b->config.ack_wait_ns && a->backoff_count == b->backoff_count
+           && (a->backoff_count == 0
+               || memcmp(a->backoff_ns, b->backoff_ns, a->backoff_count * sizeof *a->backoff_ns) == 0);
+}
+
 /* A changed ack wait counts for what is in flight, too. */
 static void shift_due(consumer_t *consumer, const consumer_setup_t *old) {
     consumer_t before = {.setup = *old};
+    if (same_waits(&consumer->setup, old)) return;
     pending_t *pending = &consumer->pending;
     for (uint32_t row = pending->head; row != PENDING_NONE; row = pending_row(pending, row)->after) {
         pending_row_t *here = pending_row(pending, row);
@@ -444,6 +451,8 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
     survey_end(consumer);
     state_delete(consumer, false);
     pending_clear(&consumer->pending);
+    consumer->cleared_upto = consumer->clear_at = 0;
+    consumer->clear_exhausted = consumer->clear_order = consumer->expiring = consumer->again_all = false;
     consumer->selection.count = consumer->selection.next = consumer->selection.lost = 0;
     consumer->selection.resume = 0;
     consumer->cursor = seq;
@@ -511,6 +520,7 @@ bool consumer_on_time(consumer_t *consumer) {
         consumer->paused_until_ns = 0;
         consumer_advise(consumer, ADVISORY_PAUSE_ENDED, 0, 0, 0, 0, BYTES_NONE);
     }
+    if (clear_waits(consumer)) clear_acked(consumer);
     if (consumer->expiry_due_ns <= now_ns) consumer_expire(consumer);
     pending_trim(&consumer->pending);
     consumer_unblock(consumer);
@@ -527,6 +537,7 @@ bool consumer_on_time(consumer_t *consumer) {
         return false;
     }
     int64_t due = earlier(consumer->expiry_due_ns, consumer->requests.due_ns);
+    if (clear_waits(consumer)) due = earlier(due, time_after(now_ns, 1));
     due = earlier(due, earlier(consumer->push.heartbeat_due_ns, consumer->settle_due_ns));
     due = earlier(due, earlier(consumer->pin.due_ns, inactive_due(consumer)));
     if (consumer->paused_until_ns > 0) due = earlier(due, consumer->paused_until_ns);

@@ -8,6 +8,7 @@
 #include "text/decimal.h"
 
 #define UNREADABLE_NS (30 * NS_PER_SECOND) /* between two tries at a pending message that cannot be read */
+#define PASSED_OVER_MAX 1024               /* rows to be delivered again that turn out not to be, in one search */
 #define EXHAUSTED_KEPT 65536 /* where retention does not need them, only so many are kept, for num_redelivered */
 
 typedef struct outgoing {
@@ -81,10 +82,15 @@ static void put_off(consumer_t *consumer, uint32_t row) {
 }
 
 static found_t find_again(consumer_t *consumer, outgoing_t *out) {
-    for (;;) {
+    for (uint32_t passed = 0; passed < PASSED_OVER_MAX; passed++) {
         uint32_t row = pending_first_queued(&consumer->pending);
         if (row == PENDING_NONE) return FOUND_END;
         pending_row_t *here = pending_row(&consumer->pending, row);
+        visits_add(1);
+        if (row_cleared(consumer, here)) {
+            pending_pop_queued(&consumer->pending);
+            continue;
+        }
         if (deliveries_used_up(consumer, here->deliveries)) {
             consumer_exhaust(consumer, row);
             continue;
@@ -103,6 +109,7 @@ static found_t find_again(consumer_t *consumer, outgoing_t *out) {
         out->again = true;
         return FOUND;
     }
+    return FOUND_AGAIN;
 }
 
 /* Nothing more up to the visible end. If the store has nothing beyond it either, the count is zero whatever it says: a
@@ -364,7 +371,10 @@ static sent_t send_one(consumer_t *consumer, outgoing_t *out) {
 /* ---- one turn ---------------------------------------------------------------------------------------------------- */
 
 static found_t outgoing_find(consumer_t *consumer, outgoing_t *out) {
-    if (consumer->pending.queued > 0 && find_again(consumer, out) == FOUND) return FOUND;
+    if (consumer->pending.queued > 0) {
+        found_t found = find_again(consumer, out);
+        if (found != FOUND_END) return found;
+    }
     return find_new(consumer, out);
 }
 
@@ -415,8 +425,9 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
 /* One whose ack wait passed. Returns when it is to be looked at again. */
 static int64_t expire_row(consumer_t *consumer, uint32_t row, int64_t now_ns) {
     const pending_row_t *here = pending_row(&consumer->pending, row);
-    if (here->flags & PENDING_QUEUED) return NEVER;
-    if (here->due_ns > now_ns) return here->due_ns;
+    if ((here->flags & PENDING_QUEUED) || row_cleared(consumer, here)) return NEVER;
+    if (here->due_ns > now_ns && !(consumer->again_all && !deliveries_used_up(consumer, here->deliveries)))
+        return here->due_ns;
     if (deliveries_used_up(consumer, here->deliveries)) {
         consumer_exhaust(consumer, row);
         return NEVER;
@@ -448,6 +459,7 @@ void consumer_expire(consumer_t *consumer) {
         consumer->expiry_later_ns = earlier(consumer->expiry_later_ns, expire_row(consumer, row, now_ns));
     }
     consumer->expiring = pending->looked != PENDING_NONE;
+    consumer->again_all = consumer->again_all && consumer->expiring;
     /* In the next turn, not again in this one. */
     consumer->expiry_due_ns = consumer->expiring ? time_after(now_ns, 1) : consumer->expiry_later_ns;
 }
@@ -455,10 +467,10 @@ void consumer_expire(consumer_t *consumer) {
 /* What waits for an acknowledgement went to a subject where nobody may listen any more. As the reference: what has used
  * up its deliveries keeps its time. */
 void consumer_deliver_again(consumer_t *consumer) {
-    pending_t *pending = &consumer->pending;
-    for (uint32_t row = pending->head; row != PENDING_NONE; row = pending_row(pending, row)->after) {
-        pending_row_t *here = pending_row(pending, row);
-        if (deliveries_used_up(consumer, here->deliveries) || pending_queue(pending, row) == STATUS_OK) continue;
-        here->due_ns = consumer->consume->now.mono_ns;
-    }
+    consumer->again_all = consumer->expiring = true;
+    consumer->expiry_last_ns = consumer->consume->now.mono_ns;
+    consumer->expiry_later_ns = NEVER;
+    consumer->pending.looked = consumer->pending.head;
+    consumer_expire(consumer);
+    consumer_arm(consumer, consumer->expiry_due_ns);
 }

@@ -37,7 +37,7 @@ void pending_free(pending_t *pending) {
 
 void pending_clear(pending_t *pending) {
     if (pending->slots) memset(pending->slots, 0xff, pending->slot_capacity * sizeof *pending->slots);
-    pending->rows_used = pending->count = pending->exhausted = pending->redelivered = 0;
+    pending->rows_used = pending->count = pending->exhausted = pending->redelivered = pending->unsettled_count = 0;
     pending->free = pending->head = pending->tail = pending->unsettled = pending->looked = PENDING_NONE;
     pending->queue_head = pending->queue_count = pending->queued = 0;
 }
@@ -131,6 +131,7 @@ status_t pending_add(pending_t *pending, uint64_t seq, uint64_t consumer_seq, in
     pending->tail = taken;
     if (pending->unsettled == PENDING_NONE) pending->unsettled = taken;
     pending->count++;
+    pending->unsettled_count++;
     if (deliveries > 1) pending->redelivered++;
     slots_insert(pending, taken);
     *row = taken;
@@ -141,6 +142,7 @@ static void order_unlink(pending_t *pending, uint32_t row) {
     pending_row_t *gone = &pending->rows[row];
     if (pending->unsettled == row) pending->unsettled = gone->after;
     if (pending->looked == row) pending->looked = gone->after;
+    if (!(gone->flags & PENDING_STORED)) pending->unsettled_count--;
     if (gone->before == PENDING_NONE) {
         pending->head = gone->after;
     } else {
@@ -161,17 +163,7 @@ static void queue_forget(pending_t *pending, uint32_t row) {
     pending->queued--;
 }
 
-/* Removes the entry, because the row may be queued again and then belongs at the end. Linear, but rare: only a -NAK
- * with a delay for a message that is queued already gets here. */
 void pending_unqueue(pending_t *pending, uint32_t row) {
-    if (!(pending->rows[row].flags & PENDING_QUEUED)) return;
-    uint32_t mask = pending->queue_capacity - 1;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < pending->queue_count; i++) {
-        uint64_t seq = pending->queue[(pending->queue_head + i) & mask];
-        if (seq != pending->rows[row].seq) pending->queue[(pending->queue_head + kept++) & mask] = seq;
-    }
-    pending->queue_count = kept;
     queue_forget(pending, row);
 }
 
@@ -201,15 +193,21 @@ void pending_count_delivery(pending_t *pending, uint32_t row) {
     if (++pending->rows[row].deliveries == 2) pending->redelivered++;
 }
 
+/* An entry is stale when its row is not queued any more, or was queued again since: it has another ticket then. After
+ * 2^24 of them a ticket comes again, and a row might be delivered earlier than its turn. */
+static bool queue_live(const pending_t *pending, uint64_t entry, uint32_t *row) {
+    *row = (uint32_t)entry;
+    uint32_t flags = pending->rows[*row].flags;
+    return (flags & PENDING_QUEUED) && flags >> PENDING_TICKET == (uint32_t)(entry >> 32);
+}
+
 /* Removes what was acknowledged while it was queued. */
 static void queue_compact(pending_t *pending) {
     uint32_t mask = pending->queue_capacity - 1;
-    uint32_t kept = 0;
+    uint32_t kept = 0, row;
     for (uint32_t i = 0; i < pending->queue_count; i++) {
-        uint64_t seq = pending->queue[(pending->queue_head + i) & mask];
-        uint32_t row = pending_find(pending, seq);
-        if (row == PENDING_NONE || !(pending->rows[row].flags & PENDING_QUEUED)) continue;
-        pending->queue[(pending->queue_head + kept++) & mask] = seq;
+        uint64_t entry = pending->queue[(pending->queue_head + i) & mask];
+        if (queue_live(pending, entry, &row)) pending->queue[(pending->queue_head + kept++) & mask] = entry;
     }
     pending->queue_count = kept;
 }
@@ -239,16 +237,18 @@ status_t pending_queue(pending_t *pending, uint32_t row) {
             if (status != STATUS_OK) return status;
         }
     }
-    pending->queue[(pending->queue_head + pending->queue_count++) & (pending->queue_capacity - 1)] = wanted->seq;
-    wanted->flags |= PENDING_QUEUED;
+    uint32_t ticket = ++pending->ticket & (UINT32_MAX >> PENDING_TICKET);
+    pending->queue[(pending->queue_head + pending->queue_count++) & (pending->queue_capacity - 1)] =
+        (uint64_t)ticket << 32 | row;
+    wanted->flags = (wanted->flags & ((1u << PENDING_TICKET) - 1)) | PENDING_QUEUED | ticket << PENDING_TICKET;
     pending->queued++;
     return STATUS_OK;
 }
 
 uint32_t pending_first_queued(pending_t *pending) {
     while (pending->queue_count > 0) {
-        uint32_t row = pending_find(pending, pending->queue[pending->queue_head]);
-        if (row != PENDING_NONE && (pending->rows[row].flags & PENDING_QUEUED)) return row;
+        uint32_t row;
+        if (queue_live(pending, pending->queue[pending->queue_head], &row)) return row;
         pending->queue_head = (pending->queue_head + 1) & (pending->queue_capacity - 1);
         pending->queue_count--;
     }
@@ -264,16 +264,21 @@ void pending_pop_queued(pending_t *pending) {
 }
 
 bool pending_sound(const pending_t *pending) {
-    uint32_t seen = 0, redelivered = 0, queued = 0, exhausted = 0;
+    uint32_t seen = 0, redelivered = 0, queued = 0, exhausted = 0, unsettled = 0, row;
     uint32_t before = PENDING_NONE;
-    for (uint32_t row = pending->head; row != PENDING_NONE; before = row, row = pending->rows[row].after) {
+    for (row = pending->head; row != PENDING_NONE; before = row, row = pending->rows[row].after) {
         const pending_row_t *here = &pending->rows[row];
         if (here->before != before || (here->flags & (PENDING_EXHAUSTED | PENDING_FREE))) return false;
         if (before != PENDING_NONE && pending->rows[before].seq >= here->seq) return false;
         seen++;
+        unsettled += !(here->flags & PENDING_STORED);
     }
-    if (pending->tail != before || seen != pending->count) return false;
-    for (uint32_t row = 0; row < pending->rows_used; row++) {
+    if (pending->tail != before || seen != pending->count || unsettled != pending->unsettled_count) return false;
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < pending->queue_count; i++) {
+        live += queue_live(pending, pending->queue[(pending->queue_head + i) & (pending->queue_capacity - 1)], &row);
+    }
+    for (row = 0; row < pending->rows_used; row++) {
         const pending_row_t *here = &pending->rows[row];
         if (here->flags & PENDING_FREE) continue;
         if (pending_find(pending, here->seq) != row) return false;
@@ -282,5 +287,5 @@ bool pending_sound(const pending_t *pending) {
         if (here->flags & PENDING_EXHAUSTED) exhausted++;
     }
     return redelivered == pending->redelivered && queued == pending->queued && exhausted == pending->exhausted
-           && queued <= pending->queue_count;
+           && queued == live;
 }

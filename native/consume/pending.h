@@ -28,6 +28,7 @@
 #define PENDING_STORED 2    /* has a RECORD_CONSUMER_PENDING */
 #define PENDING_EXHAUSTED 4 /* delivered max_deliver times: not pending any more, not acked either */
 #define PENDING_FREE 8
+#define PENDING_TICKET 8 /* the bits from here on: of its entry in the redelivery queue */
 
 typedef struct pending_row {
     uint64_t seq;
@@ -47,11 +48,13 @@ typedef struct pending {
     uint32_t free;
     uint32_t head, tail;
     uint32_t unsettled; /* first in the order that the stored state does not cover; see state.h */
-    uint32_t looked;    /* first in the order that a look at all of them has still to see; PENDING_NONE: none */
-    uint32_t count;     /* in the order */
+    uint32_t unsettled_count;
+    uint32_t looked; /* first in the order that a look at all of them has still to see; PENDING_NONE: none */
+    uint32_t count;  /* in the order */
     uint32_t exhausted;
     uint32_t redelivered; /* with more than one delivery, exhausted ones included */
-    uint64_t *queue;      /* ring of sequences; stale ones are stepped over */
+    uint64_t *queue;      /* ring of entries, ticket and row; stale ones are stepped over */
+    uint32_t ticket;      /* of the entry that was made last */
     uint32_t queue_capacity, queue_head, queue_count;
     uint32_t queued; /* rows in the queue, without stale entries */
 } pending_t;

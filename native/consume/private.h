@@ -112,12 +112,19 @@ struct consumer {
     int64_t expiry_last_ns;  /* last look at all of them */
     int64_t expiry_later_ns; /* expiry_due_ns, once the look is over that is under way */
     bool expiring;           /* it is */
+    bool again_all;          /* and whatever is pending is queued by it: consumer_deliver_again */
     int64_t paused_until_ns; /* mono, 0 = not paused */
     int64_t active_ns;       /* last activity of a client, for the inactivity threshold */
     int64_t not_before_ns;   /* replay original and rate limit: no delivery before */
     int64_t replay_sent_ns;  /* when the message before was sent */
     int64_t replay_last_ts;  /* stamp of the message before */
     uint64_t replay_upto;    /* 0 = no replay (any more) */
+
+    /* ack all: rows up to cleared_upto are acknowledged, and removed in steps */
+    uint64_t cleared_upto;
+    uint32_t clear_at;    /* rows below are to be looked at for exhausted ones; 0: none */
+    bool clear_exhausted; /* again, when that is done */
+    bool clear_order;     /* those in the order */
 
     uint64_t settled;    /* the stored state covers the sequences up to here */
     uint64_t acked_upto; /* highest acknowledged sequence */
@@ -153,6 +160,7 @@ struct consume {
     group_t *sweeping;
     leftovers_t leftovers; /* of consumers that are gone */
     uint32_t ends_left;    /* of ENDS_A_TURN, in this turn */
+    bool stopping;         /* there is no later turn */
     bool closing;          /* nobody is told anything any more */
     bool interest_changed;
     struct orphan *orphans; /* pending records that the next flush removes, see state.c */
@@ -218,6 +226,14 @@ void survey_end(consumer_t *consumer);
 
 /* ---- ack.c ------------------------------------------------------------------------------------------------------- */
 void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq);
+void clear_acked(consumer_t *consumer); /* goes on with what that left to do */
+static inline bool clear_waits(const consumer_t *consumer) {
+    return consumer->clear_order || consumer->clear_exhausted || consumer->clear_at > 0;
+}
+/* Acknowledged, but not removed yet. */
+static inline bool row_cleared(const consumer_t *consumer, const pending_row_t *row) {
+    return clear_waits(consumer) && row->seq <= consumer->cleared_upto;
+}
 
 /* ---- retention.c ------------------------------------------------------------------------------------------------- */
 bool retention_by_interest(const group_t *group);
@@ -242,8 +258,8 @@ void state_row_changed(consumer_t *consumer, uint32_t row); /* a stored row: del
  * remember it. */
 bool state_orphan(consumer_t *consumer, uint64_t seq);
 void state_row_gone(consumer_t *consumer, uint32_t row); /* before pending_remove */
-void state_flush(consumer_t *consumer);
-void state_flush_orphans(consume_t *consume);
+bool state_flush(consumer_t *consumer);
+bool state_flush_orphans(consume_t *consume);
 LEAF_MUST_USE status_t state_load(consumer_t *consumer, bool *found);
 void state_delete(consumer_t *consumer, bool definition_too);
 

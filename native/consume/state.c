@@ -2,6 +2,7 @@
 #include "consume/deliver.h"
 #include "consume/state.h"
 #include "base/array.h"
+#include "base/visits.h"
 #include "store/record.h"
 
 #include <stdlib.h>
@@ -12,6 +13,8 @@ typedef struct orphan {
 } orphan_t;
 
 #define ORPHANS_MIN 64
+#define UNSETTLED_MAX 8192 /* rows of a consumer that are not stored yet; beyond it some are with each flush */
+#define ORPHANS_A_FLUSH 8192
 #define ORPHANS_MAX 65536 /* beyond that a record is left behind, and loading removes it */
 
 static store_t *store_of(const consumer_t *consumer) {
@@ -36,7 +39,12 @@ void state_dirty(consumer_t *consumer) {
     consumer->consume->dirty = consumer;
 }
 
+static bool state_crowded(const consumer_t *consumer) {
+    return consumer->pending.unsettled_count > UNSETTLED_MAX && state_kept(consumer);
+}
+
 void state_lazy(consumer_t *consumer) {
+    if (LEAF_UNLIKELY(state_crowded(consumer))) state_dirty(consumer);
     if (consumer->settle_due_ns != NEVER || !state_kept(consumer)) return;
     consumer->settle_due_ns = time_after(consumer->consume->now.mono_ns, SETTLE_NS);
     consumer_arm(consumer, consumer->settle_due_ns);
@@ -99,9 +107,10 @@ bool state_orphan(consumer_t *consumer, uint64_t seq) {
     return true;
 }
 
-void state_flush_orphans(consume_t *consume) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < consume->orphan_count; i++) {
+bool state_flush_orphans(consume_t *consume) {
+    uint32_t kept = 0, i = 0;
+    for (; i < consume->orphan_count && i - kept < ORPHANS_A_FLUSH; i++) {
+        visits_add(1);
         orphan_t orphan = consume->orphans[i];
         const group_t *group = table_find(&consume->groups, load_be32(orphan.key));
         if (group && !retention_recorded(group)) {
@@ -110,7 +119,10 @@ void state_flush_orphans(consume_t *consume) {
             record_forget(orphan.store, RECORD_CONSUMER_PENDING, bytes_of(orphan.key, sizeof orphan.key));
         }
     }
-    consume->orphan_count = kept;
+    if (i > kept)
+        memmove(&consume->orphans[kept], &consume->orphans[i], (consume->orphan_count - i) * sizeof(orphan_t));
+    consume->orphan_count -= i - kept;
+    return kept == 0;
 }
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
@@ -129,6 +141,8 @@ static status_t settle_rows(consumer_t *consumer, uint64_t upto) {
         if (status != STATUS_OK) return status;
         row->flags |= PENDING_STORED;
         pending->unsettled = row->after;
+        pending->unsettled_count--;
+        visits_add(1);
     }
     return STATUS_OK;
 }
@@ -150,18 +164,31 @@ static status_t state_write(consumer_t *consumer, uint64_t upto) {
     return store_record_put(store_of(consumer), RECORD_CONSUMER_STATE, bytes_of(key, 8), bytes_of(value, sizeof value));
 }
 
-void state_flush(consumer_t *consumer) {
-    if (!state_kept(consumer) || survey_is_new(consumer)) return; /* where it starts is not known yet */
+/* Up to where the rows are that are too many to wait for SETTLE_NS or an acknowledgement, which would find all of them
+ * to write at once. */
+static uint64_t state_due(consumer_t *consumer) {
+    pending_t *pending = &consumer->pending;
+    uint32_t row = pending->unsettled;
+    for (uint32_t i = 1; i < UNSETTLED_MAX / 2; i++) row = pending_row(pending, row)->after;
+    return pending_row(pending, row)->seq;
+}
+
+bool state_flush(consumer_t *consumer) {
+    if (!state_kept(consumer) || survey_is_new(consumer)) return true; /* where it starts is not known yet */
     bool all = consumer->settle_all || consumer->setup.config.ack_policy == ACK_NONE;
     uint64_t upto = all ? state_covers(consumer) : consumer->settled;
     if (!all && consumer->acked_upto > upto) upto = consumer->acked_upto;
+    bool some = state_crowded(consumer) && !consumer->consume->stopping;
+    if (some) upto = number_most(all ? consumer->acked_upto : upto, state_due(consumer));
     if (settle_rows(consumer, upto) != STATUS_OK || state_write(consumer, upto) != STATUS_OK) {
-        state_dirty(consumer); /* with the next batch, then */
-        return;
+        state_dirty(consumer); /* with a later batch, then */
+        return false;
     }
     consumer->settled = upto;
-    consumer->settle_all = false;
+    consumer->settle_all = some && consumer->settle_all;
+    if (consumer->settle_all || state_crowded(consumer)) state_dirty(consumer);
     if (consumer->pending.unsettled == PENDING_NONE) consumer->settle_due_ns = NEVER;
+    return true;
 }
 
 void state_delete(consumer_t *consumer, bool definition_too) {
@@ -191,7 +218,10 @@ static bool load_row(void *context, bytes_t key, bytes_t value) {
         return false;
     }
     uint64_t seq = load_be64(key.at + 8);
-    if (seq < loading->first_seq || seq > consumer->settled) {
+    bool exhausted = load_be32(value.at + 28) & STATE_PENDING_EXHAUSTED;
+    /* Of ack all nothing below the floor is pending; what a crash kept from being removed is acknowledged. */
+    bool acked = !exhausted && consumer->setup.config.ack_policy != ACK_EXPLICIT && seq <= consumer->floor_stream;
+    if (seq < loading->first_seq || seq > consumer->settled || acked) {
         (void)state_orphan(consumer, seq); /* or the next start finds it again */
         return true;
     }
@@ -204,7 +234,8 @@ static bool load_row(void *context, bytes_t key, bytes_t value) {
                                   load_be32(value.at + 24), &row);
     if (loading->status != STATUS_OK) return false;
     pending_row(&consumer->pending, row)->flags |= PENDING_STORED;
-    if (load_be32(value.at + 28) & STATE_PENDING_EXHAUSTED) pending_exhaust(&consumer->pending, row);
+    consumer->pending.unsettled_count--;
+    if (exhausted) pending_exhaust(&consumer->pending, row);
     return true;
 }
 

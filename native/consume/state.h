@@ -19,7 +19,11 @@
  * unacknowledged (or exhausted); those above it count as never delivered. An ack must be durable, a delivery need not
  * be (after a crash it is repeated). So a flush raises settled only to the highest acknowledged sequence, and a message
  * that is delivered and acknowledged in order never gets a record at all. What is in flight for longer is settled after
- * SETTLE_NS and at a stop.
+ * SETTLE_NS and at a stop; of very many rows the first are settled earlier, some with each flush, so that no flush has
+ * all of them to write.
+ *
+ * Of a consumer that acknowledges all before a message, records at or below the floor that are not exhausted are of
+ * messages that are acknowledged: they are removed in steps, and loading removes what a crash left.
  *
  * The wall clock may step between two runs: the wait that is left is cut to [0, length of the wait].
  *

@@ -16,7 +16,7 @@
 #include "consume/consume.h"
 #include "test.h"
 
-#define RIG_LINES_MAX 20000
+#define RIG_LINES_MAX 60000
 #define STREAM_ID 1
 #define CONSUMER_ID 7
 #define SECOND NS_PER_SECOND

@@ -118,10 +118,11 @@ static void a_server_that_stops(void) {
     all_were_told("in <*  | NATS/1.0 409 Server Shutdown~Nats-Pending-Messages: 1~Nats-Pending-Bytes: 0~~");
 }
 
-static consumer_t *unacknowledged(void) {
+static consumer_t *unacknowledged_by(uint8_t policy) {
     rig_start(0);
     consumer_setup_t setup = rig_setup("c");
     setup.config.max_ack_pending = MANY;
+    setup.config.ack_policy = policy;
     consumer_t *consumer = rig_add(&setup);
     rig.quiet = true;
     rig_publish_many("s", MANY);
@@ -129,6 +130,10 @@ static consumer_t *unacknowledged(void) {
     CHECK_EQ_U64(MANY, rig_state(consumer).ack_pending);
     (void)visits_take();
     return consumer;
+}
+
+static consumer_t *unacknowledged(void) {
+    return unacknowledged_by(ACK_EXPLICIT);
 }
 
 static void ack_waits_that_are_over(void) {
@@ -165,6 +170,116 @@ static void a_consumer_set_back(void) {
     CHECK_EQ_U64(1, rig_state(consumer).floor_stream + 1);
 }
 
+static void acknowledge_nearly_all(consumer_t *consumer) {
+    bool answer;
+    consumer_ack(consumer, MANY - 1, MANY - 1, 1, BYTES_NONE, BYTES_NONE, rig.now, &answer);
+}
+
+/* It counts at once: none of them comes again, not after a crash between two steps either. */
+static void all_acknowledged_together(void) {
+    for (int settled = 0; settled < 2; settled++) {
+        consumer_t *consumer = unacknowledged_by(ACK_ALL);
+        if (settled) rig_pass(2 * SECOND);
+        (void)visits_take();
+        acknowledge_nearly_all(consumer);
+        CHECK(visits_take() <= VISITS_A_TURN_MAX);
+        CHECK_EQ_U64(MANY - 1, rig_state(consumer).floor_stream);
+        CHECK(rig_state(consumer).ack_pending > 1);
+        consume_flush(rig.consume);
+        fake_invalidate(rig.store);
+        (void)visits_take();
+        turns_within_budget();
+        CHECK_EQ_U64(1, rig_state(consumer).ack_pending);
+        CHECK_EQ_U64(MANY - 1, rig_state(consumer).floor_consumer);
+        rig.deliveries = 0;
+        rig_pass(31 * SECOND); /* its request is still open */
+        CHECK_EQ_U64(1, rig.deliveries);
+    }
+}
+
+static void a_crash_between_two_steps(void) {
+    consumer_t *consumer = unacknowledged_by(ACK_ALL);
+    rig_pass(2 * SECOND);
+    acknowledge_nearly_all(consumer);
+    consume_flush(rig.consume);
+    CHECK(rig_state(consumer).ack_pending > 1);
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.max_ack_pending = MANY;
+    setup.config.ack_policy = ACK_ALL;
+    rig_restart();
+    rig.quiet = true;
+    consumer = rig_load(&setup);
+    CHECK_EQ_U64(1, rig_state(consumer).ack_pending);
+    rig.deliveries = 0;
+    rig_pull(consumer, "in", "100000");
+    rig_pass(31 * SECOND);
+    CHECK_EQ_U64(1, rig.deliveries);
+}
+
+/* Whatever was delivered and not acknowledged is stored: with each flush some, as soon as there are very many. */
+static void deliveries_that_are_stored(void) {
+    (void)unacknowledged();
+    rig.now.mono_ns += 2 * SECOND;
+    turns_within_budget();
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.max_ack_pending = MANY;
+    rig_restart();
+    consumer_t *consumer = rig_load(&setup);
+    CHECK_EQ_U64(MANY, rig_state(consumer).ack_pending);
+    CHECK_EQ_U64(0, rig_state(consumer).pending);
+}
+
+static void refused_and_then_put_off(void) {
+    consumer_t *consumer = unacknowledged();
+    bool answer;
+    for (uint64_t seq = 1; seq <= MANY; seq++)
+        consumer_ack(consumer, seq, seq, 1, text("-NAK"), BYTES_NONE, rig.now, &answer);
+    for (uint64_t seq = MANY; seq > 1; seq--)
+        consumer_ack(consumer, seq, seq, 1, text("-NAK 1s"), BYTES_NONE, rig.now, &answer);
+    for (uint64_t seq = 2; seq < MANY; seq += 2)
+        consumer_ack(consumer, seq, seq, 1, text("-NAK"), BYTES_NONE, rig.now, &answer);
+    rig.deliveries = 0;
+    rig_pull(consumer, "in", "100000");
+    CHECK_EQ_U64(MANY / 2, rig.deliveries);
+    rig_pass(2 * SECOND);
+    CHECK_EQ_U64(MANY, rig.deliveries);
+}
+
+static void used_up_and_refused(void) {
+    consumer_t *consumer = unacknowledged();
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.max_ack_pending = MANY;
+    setup.config.max_deliver = 1;
+    CHECK_EQ_I64(STATUS_OK, consumer_configure(consumer, &setup, rig.now));
+    bool answer;
+    for (uint64_t seq = 1; seq <= MANY; seq++)
+        consumer_ack(consumer, seq, seq, 1, text("-NAK"), BYTES_NONE, rig.now, &answer);
+    (void)visits_take();
+    consumer_pull(consumer, text("in"), text("10"), rig.now);
+    turns_within_budget();
+    CHECK_EQ_U64(0, rig_state(consumer).ack_pending);
+}
+
+static void told_where_to_deliver_again(void) {
+    rig_start(0);
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.flags |= CONSUMER_PUSH;
+    setup.config.max_ack_pending = MANY;
+    setup.deliver_subject = text("there");
+    rig.quiet = true;
+    consumer_t *consumer = rig_add(&setup);
+    rig_publish_many("s", MANY);
+    rig_run();
+    CHECK_EQ_U64(MANY, rig.deliveries);
+    (void)visits_take();
+    setup.deliver_subject = text("elsewhere");
+    CHECK_EQ_I64(STATUS_OK, consumer_configure(consumer, &setup, rig.now));
+    CHECK(visits_take() <= VISITS_A_TURN_MAX);
+    turns_within_budget();
+    rig_run();
+    CHECK_EQ_U64(2 * MANY, rig.deliveries);
+}
+
 int main(void) {
     RUN("a consumer that many requests wait at is gone at once, and they are told in steps", a_deleted_consumer);
     RUN("another one of its name has none of its requests", one_of_its_name_meanwhile);
@@ -176,6 +291,12 @@ int main(void) {
     RUN("messages whose ack wait is over are queued again in steps", ack_waits_that_are_over);
     RUN("acknowledgements between two of these steps count", acknowledgements_meanwhile);
     RUN("a consumer is set back without a look at each of its messages", a_consumer_set_back);
+    RUN("acknowledging all before a message counts at once, and they are removed in steps", all_acknowledged_together);
+    RUN("after a crash between two of these steps none of them comes again", a_crash_between_two_steps);
+    RUN("deliveries that are not acknowledged are stored in steps", deliveries_that_are_stored);
+    RUN("messages that are refused, and then put off, come each once, when they are due", refused_and_then_put_off);
+    RUN("refused messages that used up their deliveries are passed over in steps", used_up_and_refused);
+    RUN("a new deliver subject gets all that is pending, in steps", told_where_to_deliver_again);
     rig_end();
     return TEST_RESULT();
 }
