@@ -16,7 +16,9 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/copies.h"
+#include "base/leftover.h"
 #include "base/status.h"
+#include "base/visits.h"
 #include "exchange/strings.h"
 #include "plane/account.h"
 #include "plane/authors.h"
@@ -30,6 +32,8 @@
 #include "text/text.h"
 
 #define LISTS_MAX 65536u
+#define JUDGE_COST 8u /* of a turn's SWEEP_MAX, for a subscription that may have to go */
+#define JUDGED_AT_ONCE 2048u
 #define TEXTS_MAX 3u
 #define LINK_LISTS PERMISSION_LISTS
 #define CLIENT_LISTS (PERMISSION_LISTS - 1u) /* nothing is denied to its mappings by itself */
@@ -207,31 +211,71 @@ static void tell_removed(plane_t *plane, peer_t *peer, const subscription_t *one
     peer_refused(plane, peer, &(violation_t){.code = REFUSED_REMOVED, .subject = subject, .queue = queue, .sid = sid});
 }
 
-/* Returns how many subscriptions went. */
-static uint64_t judge_subscriptions(plane_t *plane, peer_t *peer) {
-    uint64_t removed = 0;
-    for (uint32_t i = 0; i < peer->table.size; i++) {
-        for (subscription_t *one = peer->table.buckets[i]; one != NULL; one = one->next) {
-            bool filtered = false;
-            if ((one->flags & SUBSCRIPTION_DEAD) != 0) {
-                continue;
-            }
-            if (peer->permissions == NULL
-                || permissions_subscribe(peer->permissions, one->target.subject, one->target.queue, &filtered)) {
-                one->flags = (one->flags & ~SUBSCRIPTION_FILTERED) | (filtered ? SUBSCRIPTION_FILTERED : 0u);
-                continue;
-            }
-            subscription_kill(plane, one);
-            removed++;
-            if (peer->state == PEER_ADMITTED) { /* until its queue is full of such lines */
-                tell_removed(plane, peer, one);
-            }
-        }
+/* A RIGHTS whose subscriptions are being judged, a part in each turn. What the client publishes and subscribes to is
+ * judged by the new rights from the first one on. */
+typedef struct judging {
+    leftover_t leftover; /* first */
+    plane_command_t command;
+    uint32_t size; /* of the table; when that changes the buckets are others, and it begins anew */
+    uint32_t bucket;
+    uint64_t removed;
+} judging_t;
+
+/* Whether it may stay. */
+static bool judge_one(plane_t *plane, peer_t *peer, subscription_t *one) {
+    bool filtered = false;
+    visits_add(1);
+    if ((one->flags & SUBSCRIPTION_DEAD) != 0) {
+        return true;
     }
-    return removed;
+    if (peer->permissions == NULL
+        || permissions_subscribe(peer->permissions, one->target.subject, one->target.queue, &filtered)) {
+        one->flags = (one->flags & ~SUBSCRIPTION_FILTERED) | (filtered ? SUBSCRIPTION_FILTERED : 0u);
+        return true;
+    }
+    subscription_kill(plane, one);
+    if (peer->state == PEER_ADMITTED) { /* until its queue is full of such lines */
+        tell_removed(plane, peer, one);
+    }
+    return false;
 }
 
-static status_t rights_change(plane_t *plane, peer_t *peer, const plane_command_t *command, uint64_t *removed) {
+/* false: the budget is used up. */
+static bool judge_some(plane_t *plane, peer_t *peer, judging_t *judging, uint32_t *budget) {
+    const subscription_table_t *table = &peer->table;
+    if (judging->size != table->size) {
+        judging->size = table->size;
+        judging->bucket = 0;
+    }
+    for (; judging->bucket < table->size; judging->bucket++) {
+        if (!leftover_pay(budget, table->buckets[judging->bucket] == NULL ? 1 : JUDGE_COST)) {
+            return false;
+        }
+        for (subscription_t *one = table->buckets[judging->bucket]; one != NULL; one = one->next) {
+            judging->removed += !judge_one(plane, peer, one);
+        }
+    }
+    return true;
+}
+
+static bool judging_step(leftover_t *self, void *context, uint32_t *budget) {
+    judging_t *judging = (judging_t *)self;
+    plane_t *plane = context;
+    peer_t *peer = peer_find(plane, judging->command.target);
+    bool there = peer != NULL && peer->state == PEER_ADMITTED;
+    if (there && !judge_some(plane, peer, judging, budget)) {
+        return false;
+    }
+    if (there && peer->max_subscriptions != 0 && peer->table.count - peer->dead_count > peer->max_subscriptions) {
+        peer_refused(plane, peer, &(violation_t){.code = REFUSED_SUBSCRIPTIONS});
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum subscriptions exceeded"));
+    }
+    command_answer(plane, &judging->command, STATUS_OK, judging->removed, 0, BYTES_NONE);
+    free(judging);
+    return true;
+}
+
+static status_t rights_change(plane_t *plane, peer_t *peer, const plane_command_t *command) {
     granted_t granted;
     if (account_of(plane, command) != peer->account) {
         return STATUS_INVALID;
@@ -248,11 +292,6 @@ static status_t rights_change(plane_t *plane, peer_t *peer, const plane_command_
         release_texts(&granted); /* its INFO went long ago */
     }
     peer_limit(plane, peer, &granted.verdict);
-    *removed = judge_subscriptions(plane, peer);
-    if (peer->max_subscriptions != 0 && peer->table.count - peer->dead_count > peer->max_subscriptions) {
-        peer_refused(plane, peer, &(violation_t){.code = REFUSED_SUBSCRIPTIONS});
-        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum subscriptions exceeded"));
-    }
     return STATUS_OK;
 }
 
@@ -262,13 +301,19 @@ void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer
         command_done(plane, command, STATUS_NOT_FOUND);
         return;
     }
-    uint64_t removed = 0;
-    status_t status = rights_change(plane, peer, command, &removed);
+    judging_t *judging = calloc(1, sizeof(*judging));
+    status_t status = judging == NULL ? STATUS_NO_MEMORY : rights_change(plane, peer, command);
     if (status != STATUS_OK) {
+        free(judging);
         command_refuse_login(plane, peer, command, status);
         return;
     }
-    command_answer(plane, command, STATUS_OK, removed, 0, BYTES_NONE);
+    judging->leftover.step = judging_step;
+    judging->command = *command;
+    uint32_t budget = JUDGED_AT_ONCE;
+    if (!judging_step(&judging->leftover, plane, &budget)) {
+        leftovers_add(&plane->leftovers, &judging->leftover);
+    }
 }
 
 /* ---- the authors of schedules ------------------------------------------------------------------------------------ */

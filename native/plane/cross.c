@@ -336,6 +336,9 @@ static bool note_shadow(const plane_t *plane, const shadow_t *shadow, const byte
         return false;
     }
     import_t *import = shadow->import;
+    if (import->ended) {
+        return false; /* its shadows go in steps */
+    }
     if (import->publication != plane->publication) {
         if (import->noted) {
             return false;
@@ -398,6 +401,9 @@ static bool note_other_side(other_sides_t *others, const route_target_t *target,
         return true;
     }
     const import_t *import = ((const shadow_t *)target->owner)->import;
+    if (import->ended) {
+        return true;
+    }
     for (uint32_t i = 0; i < others->count; i++) {
         if (others->imports[i] == import) {
             return true;

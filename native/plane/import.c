@@ -30,10 +30,10 @@ typedef struct wanted {
     bytes_t mark;
 } wanted_t;
 
-/* Its replies need it as long as there are any. */
+/* Its shadows and replies need it as long as there are any. */
 static bool import_end_step(leftover_t *self, void *context, uint32_t *budget) {
     import_t *import = (import_t *)self;
-    if (!replies_drop_some(context, import, budget)) {
+    if (!shadows_drop_some(context, import, budget) || !replies_drop_some(context, import, budget)) {
         return false;
     }
     bytes_release(&import->subject);
@@ -44,9 +44,8 @@ static bool import_end_step(leftover_t *self, void *context, uint32_t *budget) {
     return true;
 }
 
-/* Nothing crosses it any more; many outstanding replies are freed in later turns. */
+/* Nothing crosses it any more; many shadows and outstanding replies are freed in later turns. */
 static void import_end(plane_t *plane, import_t *import) {
-    shadows_drop_import(plane, import);
     sink_remove(plane, &import->service);
     import->ended = true;
     import->row.flags &= ~(uint32_t)IMPORT_MEASURED; /* and nothing is told of how it was */

@@ -11,6 +11,7 @@
 #include "base/abi_types.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "base/visits.h"
 #include "plane/account.h"
 #include "plane/import.h"
 #include "plane/interest.h"
@@ -61,12 +62,12 @@ void shadows_drop(plane_t *plane, shadow_t **holder) {
     }
 }
 
-void shadows_drop_import(plane_t *plane, import_t *import) {
-    for (shadow_t *next = import->shadows; next != NULL;) {
-        shadow_t *shadow = next;
-        next = shadow->next_of_import;
-        shadow_drop(plane, shadow);
+bool shadows_drop_some(plane_t *plane, import_t *import, uint32_t *budget) {
+    while (import->shadows != NULL && leftover_pay(budget, 1)) {
+        visits_add(1);
+        shadow_drop(plane, import->shadows);
     }
+    return import->shadows == NULL;
 }
 
 static const subscription_t *subscription_of(const route_target_t *target) {
