@@ -6,10 +6,12 @@
 #ifndef LEAFD_TESTS_PLANE_RIG_H
 #define LEAFD_TESTS_PLANE_RIG_H
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "jetstream/js.h"
+#include "base/visits.h"
 #include "plane/account.h"
 #include "command/command.h"
 #include "plane/protocol.h"
@@ -30,6 +32,22 @@
 static char rig_out[1 << 20];
 static bool rig_by_byte;
 static uint32_t rig_admits_to = RIG_ACCOUNT; /* the account of who comes next */
+
+/* No command, no input that came at once, and no end of a turn takes longer: counted in blocks of code, each of which is
+ * a nanosecond or a few (base/visits.h). */
+static uint64_t rig_blocks_max = 4000000;
+
+static inline void rig_step_begins(void) {
+    (void)blocks_take();
+}
+
+static inline void rig_step_ends(void) {
+    uint64_t blocks = blocks_take();
+    if (blocks > rig_blocks_max) {
+        fprintf(stderr, "  a step of %llu blocks\n", (unsigned long long)blocks);
+        FAIL("a step of the plane takes too long");
+    }
+}
 
 static bytes_t rig_text(const char *text) {
     return bytes_of(text, (uint32_t)strlen(text));
@@ -52,7 +70,9 @@ static inline void rig_run(plane_t *plane, plane_command_t command, const rig_st
         command.extra = strings->at;
         command.extra_size = strings->size;
     }
+    rig_step_begins();
     command_run(plane, &command);
+    rig_step_ends();
 }
 
 static inline void rig_account(plane_t *plane, uint32_t id, uint32_t flags, const char *domain) {
@@ -104,7 +124,9 @@ static inline peer_t *rig_peer(plane_t *plane, uint32_t kind, const char *addres
 
 /* A turn ends, and what must hold then holds. */
 static inline void rig_turn(plane_t *plane) {
+    rig_step_begins();
     core_settle(plane);
+    rig_step_ends();
     for (uint32_t i = 0; i < 2; i++) CHECK(plane->js.stores[i] == NULL || store_sums_hold(plane->js.stores[i]));
 }
 
@@ -129,7 +151,9 @@ static inline void rig_say(plane_t *plane, peer_t *peer, const char *text) {
     }
     CHECK_EQ_I64(STATUS_OK, buffer_append(&peer->conn.rest, text, strlen(text)));
     bytes_t input = conn_rest(&peer->conn);
+    rig_step_begins();
     uint32_t used = peer_input(plane, peer, input);
+    rig_step_ends();
     CHECK_EQ_I64(STATUS_OK, conn_keep(&peer->conn, input, used));
 }
 
