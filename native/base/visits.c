@@ -23,9 +23,9 @@ uint64_t visits_take(void) {
 }
 
 /* The compiler's name for what it calls in each block of the code. */
-void __sanitizer_cov_trace_pc(void); /* NOLINT(cert-dcl37-c,cert-dcl51-cpp) */
+void __sanitizer_cov_trace_pc(void); /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
-UNCOUNTED void __sanitizer_cov_trace_pc(void) { /* NOLINT(cert-dcl37-c,cert-dcl51-cpp) */
+UNCOUNTED void __sanitizer_cov_trace_pc(void) { /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
     blocks++;
 }
 
