@@ -131,7 +131,7 @@ void replies_free(plane_t *plane);
 
 /* ---- shadow.c ---------------------------------------------------------------------------------------------------- */
 
-bool shadows_drop_some(plane_t *plane, import_t *import, uint32_t *budget); /* true: that was all */
+bool shadows_drop_some(plane_t *plane, import_t *import, uint32_t *budget);  /* true: that was all */
 LEAF_MUST_USE status_t shadows_add_import(plane_t *plane, import_t *import); /* of what subscribes already */
 LEAF_MUST_USE status_t shadows_add(plane_t *plane, const account_t *account, const route_target_t *target);
 void shadows_drop(plane_t *plane, shadow_t **holder);
