@@ -8,6 +8,7 @@
 #include "text/subject.h"
 #include "consume/deliver.h"
 #include "consume/private.h"
+#include "consume/state.h"
 
 #define CONSUMERS_MIN 4 /* of one stream, room for at first */
 #define HEAP_MIN 16     /* of all streams */

@@ -6,6 +6,7 @@
 #include "text/subject.h"
 #include "consume/deliver.h"
 #include "consume/private.h"
+#include "consume/state.h"
 
 #define RESET_STEP 4096 /* deleted messages that a reset goes over */
 

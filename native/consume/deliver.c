@@ -5,6 +5,7 @@
 
 #include "consume/deliver.h"
 #include "consume/private.h"
+#include "consume/state.h"
 #include "text/decimal.h"
 
 #define UNREADABLE_NS (30 * NS_PER_SECOND) /* between two tries at a pending message that cannot be read */

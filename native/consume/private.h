@@ -249,18 +249,4 @@ void retention_flush(group_t *group);
 bool retention_recorded(const group_t *group);
 void retention_forget(group_t *group);
 
-/* ---- state.c ----------------------------------------------------------------------------------------------------- */
-bool state_kept(const consumer_t *consumer);
-void state_dirty(consumer_t *consumer);                     /* acks: into the open batch */
-void state_lazy(consumer_t *consumer);                      /* deliveries: within SETTLE_NS */
-void state_row_changed(consumer_t *consumer, uint32_t row); /* a stored row: delivered again, put off */
-/* Its message left the store, which is calling us now: the record goes with the next flush. false: no memory to
- * remember it. */
-bool state_orphan(consumer_t *consumer, uint64_t seq);
-void state_row_gone(consumer_t *consumer, uint32_t row); /* before pending_remove */
-bool state_flush(consumer_t *consumer);
-bool state_flush_orphans(consume_t *consume);
-LEAF_MUST_USE status_t state_load(consumer_t *consumer, bool *found);
-void state_delete(consumer_t *consumer, bool definition_too);
-
 #endif

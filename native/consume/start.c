@@ -15,6 +15,7 @@
 
 #include "base/array.h"
 #include "consume/private.h"
+#include "consume/state.h"
 
 #define SURVEY_STEP 4096 /* subjects looked at, or messages verified, in one step */
 #define SORT_RUN 4096

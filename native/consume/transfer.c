@@ -6,6 +6,7 @@
  */
 #include "consume/deliver.h"
 #include "consume/private.h"
+#include "consume/state.h"
 
 /* The first row in the order above that sequence. */
 static uint32_t row_above(consumer_t *consumer, uint64_t after) {

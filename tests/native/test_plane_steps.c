@@ -1,6 +1,6 @@
-/* test_plane_steps.c: whatever ends, and however much of it there is, no step of the plane takes long. plane_rig.h judges
- * each step of each test by the blocks of code that it runs; here the bound is closer, and what ends is large: a stream's
- * messages, what consumers have delivered, the subscriptions of clients and links. */
+/* test_plane_steps.c: whatever ends, and however much of it there is, no step of the plane takes long. plane_rig.h
+ * judges each step of each test by the blocks of code that it runs; here the bound is closer, and what ends is large: a
+ * stream's messages, what consumers have delivered, the subscriptions of clients and links. */
 #include "stream_rig.h"
 
 #define MANY 60000u
