@@ -1,8 +1,8 @@
 /* visits.h: how much one turn of the plane does, in builds with a sanitizer; elsewhere nothing is counted.
  *
  *     visits    elements that a loop over what a peer can make large goes over, where the loop says so
- *     blocks    of code that ran, whatever they are: the compiler counts them (-fsanitize-coverage=trace-pc). The rig of
- *               the tests judges each step of each test by it, so that a loop that says nothing is seen, too
+ *     blocks    of code that ran, whatever they are: the compiler counts them (-fsanitize-coverage=trace-pc). The rig
+ *               of the tests judges each step of each test by it, so that a loop that says nothing is seen, too
  *
  * A loop over what a peer can make large says visits_add(1) for each element. A turn may visit VISITS_A_TURN_MAX of
  * them, whatever ends in it; beyond that the loop has to go on in a later turn (leftover.h). The tests of ends

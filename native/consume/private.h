@@ -120,11 +120,10 @@ struct consumer {
     int64_t replay_last_ts;  /* stamp of the message before */
     uint64_t replay_upto;    /* 0 = no replay (any more) */
 
-    /* ack all: rows up to cleared_upto are acknowledged, and removed in steps */
-    uint64_t cleared_upto;
-    uint32_t clear_at;    /* rows below are to be looked at for exhausted ones; 0: none */
-    bool clear_exhausted; /* again, when that is done */
-    bool clear_order;     /* those in the order */
+    uint64_t cleared_upto; /* ack all: rows up to here are acknowledged, and removed in steps */
+    uint32_t clear_at;     /* rows below are to be looked at for exhausted ones; 0: none */
+    bool clear_exhausted;  /* again, when that is done */
+    bool clear_order;      /* those in the order */
 
     uint64_t settled;    /* the stored state covers the sequences up to here */
     uint64_t acked_upto; /* highest acknowledged sequence */
@@ -230,7 +229,6 @@ void clear_acked(consumer_t *consumer); /* goes on with what that left to do */
 static inline bool clear_waits(const consumer_t *consumer) {
     return consumer->clear_order || consumer->clear_exhausted || consumer->clear_at > 0;
 }
-/* Acknowledged, but not removed yet. */
 static inline bool row_cleared(const consumer_t *consumer, const pending_row_t *row) {
     return clear_waits(consumer) && row->seq <= consumer->cleared_upto;
 }
