@@ -33,8 +33,8 @@ static char rig_out[1 << 20];
 static bool rig_by_byte;
 static uint32_t rig_admits_to = RIG_ACCOUNT; /* the account of who comes next */
 
-/* No command, no input that came at once, and no end of a turn takes longer: counted in blocks of code, each of which is
- * a nanosecond or a few (base/visits.h). */
+/* No command, no input that came at once, and no end of a turn takes longer: counted in blocks of code, each of which
+ * is a nanosecond or a few (base/visits.h). */
 static uint64_t rig_blocks_max = 4000000;
 
 static inline void rig_step_begins(void) {
