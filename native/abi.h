@@ -281,6 +281,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* arg2 = sequence, 0 = ack floor + 1; completion's payload = consumer_state_t, arg = the sequence */
 #define COMMAND_CONSUMER_RESET 64
 #define COMMAND_CONSUMER_UNPIN 65 /* a pinned client is so no longer */
+#define COMMAND_CONSUMER_BEGIN 66 /* it may deliver: ends CONSUMER_HELD */
 
 /* Commands: ingest of mirrors and sources. target = local stream id, arg = slot (mirror: 0; sources: 1..). */
 /* body = ingest_config_t, extra = strings: deliver subject, consumer name, then the constant parts of

@@ -176,6 +176,7 @@ typedef struct consumer_config {
 #define CONSUMER_HEADERS_ONLY 8
 #define CONSUMER_MEMORY 16 /* state is not kept over a restart */
 #define CONSUMER_DIRECT 32 /* made by a mirror or source: hidden, no interest, never stored */
+#define CONSUMER_HELD 64   /* a new one delivers nothing before CONSUMER_BEGIN, or for five seconds */
 
 #define PRIORITY_NONE 0
 #define PRIORITY_OVERFLOW 1

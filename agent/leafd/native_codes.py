@@ -265,6 +265,7 @@ class ConsumerFlag(IntFlag):
     HEADERS_ONLY = abi.CONSUMER_HEADERS_ONLY
     MEMORY = abi.CONSUMER_MEMORY
     DIRECT = abi.CONSUMER_DIRECT
+    HELD = abi.CONSUMER_HELD
 
 
 class IngestCode(IntEnum):

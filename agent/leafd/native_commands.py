@@ -423,6 +423,10 @@ class Commands(Submits):
         """Pauses until a wall time; 0 resumes."""
         await self._request("CONSUMER_PAUSE", "pausing a consumer", target=stream, arg=consumer, arg2=until_wall_ns)
 
+    async def consumer_begin(self, stream: int, consumer: int) -> None:
+        """One that was made with ConsumerFlag.HELD may deliver."""
+        await self._request("CONSUMER_BEGIN", "beginning to deliver", target=stream, arg=consumer)
+
     async def consumer_unpin(self, stream: int, consumer: int) -> None:
         """The pinned client, if there is one, is so no longer."""
         await self._request("CONSUMER_UNPIN", "unpinning a client", target=stream, arg=consumer)

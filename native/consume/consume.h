@@ -106,6 +106,7 @@ void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, momen
 void consumer_pause(consumer_t *consumer, int64_t until_wall_ns, moment_t now);
 /* The client that is pinned is so no longer; who pulls next is. */
 void consumer_unpin(consumer_t *consumer, moment_t now);
+void consumer_begin(consumer_t *consumer, moment_t now); /* one that CONSUMER_HELD made wait may deliver */
 /* What it names itself by, empty when nobody is pinned; valid until the next call that is given a time. */
 bytes_t consumer_pin_id(const consumer_t *consumer);
 LEAF_MUST_USE status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64_t *reset_seq);

@@ -8,7 +8,8 @@
 #include "consume/private.h"
 #include "consume/state.h"
 
-#define RESET_STEP 4096 /* deleted messages that a reset goes over */
+#define RESET_STEP 4096             /* deleted messages that a reset goes over */
+#define HELD_NS (5 * NS_PER_SECOND) /* whoever answers for a new consumer may need that long */
 
 /* ---- setup ------------------------------------------------------------------------------------------------------- */
 
@@ -117,6 +118,10 @@ status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer
         stream_state_t state;
         store_stream_state(stream, &state);
         consumer->replay_upto = state.last_seq;
+    }
+    if (!loading && (setup->config.flags & CONSUMER_HELD)) {
+        consumer->held = true;
+        consumer->not_before_ns = time_after(now.mono_ns, HELD_NS);
     }
     arm_first(consumer);
     *out = consumer;
@@ -413,6 +418,14 @@ void consumer_pause(consumer_t *consumer, int64_t until_wall_ns, moment_t now) {
         consumer->paused_until_ns = 0;
         consumer_ready(consumer);
     }
+}
+
+void consumer_begin(consumer_t *consumer, moment_t now) {
+    consumer->consume->now = now;
+    if (!consumer->held) return;
+    consumer->held = false;
+    consumer->not_before_ns = 0;
+    consumer_ready(consumer);
 }
 
 static bool reset_allowed(consumer_t *consumer, uint64_t seq) {

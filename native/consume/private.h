@@ -108,17 +108,17 @@ struct consumer {
     pin_t pin;
     push_t push;
 
-    int64_t expiry_due_ns;   /* no pending message expires before */
-    int64_t expiry_last_ns;  /* last look at all of them */
-    int64_t expiry_later_ns; /* expiry_due_ns, once the look is over that is under way */
-    bool expiring;           /* it is */
-    bool again_all;          /* and whatever is pending is queued by it: consumer_deliver_again */
-    int64_t paused_until_ns; /* mono, 0 = not paused */
-    int64_t active_ns;       /* last activity of a client, for the inactivity threshold */
-    int64_t not_before_ns;   /* replay original and rate limit: no delivery before */
-    int64_t replay_sent_ns;  /* when the message before was sent */
-    int64_t replay_last_ts;  /* stamp of the message before */
-    uint64_t replay_upto;    /* 0 = no replay (any more) */
+    int64_t expiry_due_ns;    /* no pending message expires before */
+    int64_t expiry_last_ns;   /* last look at all of them */
+    int64_t expiry_later_ns;  /* expiry_due_ns, once the look is over that is under way */
+    bool expiring, again_all; /* it is; and it queues whatever is pending: consumer_deliver_again */
+    bool held;                /* its creation is not answered yet */
+    int64_t paused_until_ns;  /* mono, 0 = not paused */
+    int64_t active_ns;        /* last activity of a client, for the inactivity threshold */
+    int64_t not_before_ns;    /* replay original and rate limit: no delivery before */
+    int64_t replay_sent_ns;   /* when the message before was sent */
+    int64_t replay_last_ts;   /* stamp of the message before */
+    uint64_t replay_upto;     /* 0 = no replay (any more) */
 
     uint64_t cleared_upto; /* ack all: rows up to here are acknowledged, and removed in steps */
     uint32_t clear_at;     /* rows below are to be looked at for exhausted ones; 0: none */

@@ -138,6 +138,8 @@ class Bringer:
             return "its account is not served"
         payload = dump(body) if body is not None else b""
         answered = await self._jetstream.answer(known, f"{API}{request}", b"", payload)
+        if answered is not None and answered.after is not None:
+            await answered.after()
         error = answered.members.get("error") if answered is not None else {"description": "no answer"}
         return str(error["description"]) if error else ""
 

@@ -6,7 +6,7 @@ What does not live here: what a configuration may be (consumer_rules.py), pull r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from secrets import choice
@@ -61,16 +61,21 @@ def random_name() -> str:
     return "".join(choice(_ALPHABET) for _ in range(8))
 
 
-async def put(context: Context, stream: Stream, consumer: Consumer, *, stored: bytes = b"") -> t.ConsumerState:
+async def put(
+    context: Context, stream: Stream, consumer: Consumer, *, stored: bytes = b"", held: bool = False
+) -> t.ConsumerState:
     """Makes the plane hold the consumer as it is described; the state is from before any delivery. stored: its
-    definition, at start."""
+    definition, at start. held: a new one delivers nothing before _begin()."""
     config = consumer.config
+    flat = flat_consumer(stream.account.id, config)
+    if held:
+        flat = replace(flat, flags=flat.flags | t.ConsumerFlag.HELD)
     definition = stored or await aside(consumer.weight, consumer_definition, consumer)
     with stream.coming(consumer):
         return await context.plane.consumer_put(
             stream.id,
             consumer.id,
-            flat_consumer(stream.account.id, config),
+            flat,
             name=consumer.name,
             definition=definition,
             deliver_subject=config.deliver_subject,
@@ -224,9 +229,11 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
     config = rules.with_threshold(config, ephemeral=rules.is_ephemeral(config))
     consumer = Consumer(context.catalogue.new_consumer_id(), name, config, now_ns())
     try:
-        state = await put(context, stream, consumer)
+        state = await put(context, stream, consumer, held=bool(config.deliver_subject))
     except t.PlaneError as error:
         raise refused(error, errors.CONSUMER_STORE_FAILED) from None
+    if config.deliver_subject:
+        call.after = partial(_begin, context, stream, consumer)
     served = stream.add_consumer(consumer)
     context.advisories.consumer(stream, consumer, "CREATED", "create")
     if not served:
@@ -247,6 +254,12 @@ def _asking(call: Call, stream: Stream, consumer: Consumer, failed: errors.Row) 
             raise refused(error, failed) from None
         removed(call.context, stream, consumer)
         raise errors.CONSUMER_NOT_FOUND.error() from None
+
+
+async def _begin(context: Context, stream: Stream, consumer: Consumer) -> None:
+    """A push consumer's first message comes behind the answer to its creation, which is on its way now."""
+    with suppress(t.PlaneError):  # it is gone again
+        await context.plane.consumer_begin(stream.id, consumer.id)
 
 
 def _found(call: Call) -> tuple[Stream, Consumer]:

@@ -328,6 +328,11 @@ class FakePlane:
         bound = int(held.name in self.bound)
         return t.ConsumerState(0, floor, 0, floor, 0, 0, 0, 0, 0, pending, bound, 0, 0)
 
+    async def consumer_begin(self, stream: int, consumer: int) -> None:
+        """It delivers nothing here anyway."""
+        self._call("consumer_begin")
+        self._consumer(stream, consumer)
+
     async def consumer_unpin(self, stream: int, consumer: int) -> None:
         """Nobody pulls here."""
         self._call("consumer_unpin")
