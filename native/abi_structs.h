@@ -335,6 +335,7 @@ typedef struct plane_stats {
     uint64_t memory_consumers;
     uint64_t memory_batches;
     uint64_t memory_replies;
+    uint64_t memory_interest;
     uint64_t schedules_refused; /* firings that their author may not bring about any more */
 } plane_stats_t;
 
@@ -352,7 +353,8 @@ typedef struct plane_stats {
 #define MEMORY_BATCHES 10
 #define MEMORY_REPLIES 11
 #define MEMORY_REPORTS 12 /* counted by Python */
-#define MEMORY_SHARES 13
+#define MEMORY_INTEREST 13
+#define MEMORY_SHARES 14
 
 /* Of base/histogram.h, of plane_histogram(). */
 #define HISTOGRAM_SPANS 17

@@ -98,6 +98,14 @@ ROWS: Final[tuple[Row, ...]] = (
         "a page is shorter, and waits until those before it are sent",
     ),
     Row(
+        "subscriptions", "subscriptions of clients", "interest",
+        "-ERR 'maximum subscriptions exceeded' beyond 16 of the connection",
+    ),
+    Row(
+        "interest", "what leaf links ask for", "interest",
+        "-ERR 'maximum subscriptions exceeded' to the link, which goes on; a line in the log",
+    ),
+    Row(
         "jobs", "orders of mirrors and sources that wait for the plane", "",
         "the latest request of each takes the place of the one before",
         ("unit/links/test_replicas.py"

@@ -210,6 +210,7 @@ class AlarmCode(IntEnum):
     SLOW = abi.ALARM_SLOW
     COMMAND = abi.ALARM_COMMAND
     KEY = abi.ALARM_KEY
+    INTEREST = abi.ALARM_INTEREST
 
 
 class Query(IntEnum):

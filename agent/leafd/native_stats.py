@@ -61,6 +61,7 @@ class Stats:
     memory_consumers: int
     memory_batches: int
     memory_replies: int
+    memory_interest: int
     schedules_refused: int
 
     def refused_storage(self) -> list[str]:

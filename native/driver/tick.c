@@ -78,7 +78,7 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
     uint64_t most = limits->memory_limit;
     plane->js.ring_max[STORE_FILE] = memory_share(most, MEMORY_RING);
     plane->js.ring_max[STORE_MEMORY] = memory_share(most, MEMORY_MEMORY_RING);
-    plane->js.heads_max = memory_share(most, MEMORY_OVERLAY) / 3;
+    plane->js.heads_max = memory_share(most, MEMORY_OVERLAY) / 5 * 2;
     plane->js.changed_max[STORE_FILE] = memory_share(most, MEMORY_KEEPER) / 4 * 3;
     plane->js.changed_max[STORE_MEMORY] = memory_share(most, MEMORY_KEEPER) / 4;
     plane->js.consumers = (share_t){.limit = memory_share(most, MEMORY_CONSUMERS)};

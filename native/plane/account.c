@@ -25,7 +25,12 @@
 #include "plane/target.h"
 #include "route/route.h"
 #include "text/hash8.h"
+#include "text/subject.h"
 #include "text/text.h"
+
+/* About: of a subscription, its places in tables and its entry of interest beside their texts; of a node. */
+#define SUBSCRIPTION_OVERHEAD 192u
+#define TOKEN_COST 160u
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 
@@ -197,9 +202,21 @@ static void subscription_undo(plane_t *plane, account_t *account, subscription_t
     free(one);
 }
 
+/* At most, about: with a node of its own for each token, though it may share them with others, and as if links were
+ * told of it, since a link may come. */
+static uint32_t subscription_cost(bytes_t subject, bytes_t queue, bytes_t sid) {
+    uint64_t texts = 3 * ((uint64_t)subject.size + queue.size) + sid.size;
+    return (uint32_t)(sizeof(subscription_t) + SUBSCRIPTION_OVERHEAD + texts
+                      + (uint64_t)subject_token_count(subject) * TOKEN_COST);
+}
+
 status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table, target_kind_t kind,
                           peer_t *peer, bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags,
                           subscription_t **out) {
+    uint32_t cost = peer == NULL ? 0 : subscription_cost(subject, queue, sid);
+    if (cost != 0 && !memory_for_interest(plane, table->count, cost)) {
+        return STATUS_FULL;
+    }
     subscription_t *one = calloc(1, sizeof(*one) + sid.size);
     if (one == NULL) {
         return STATUS_NO_MEMORY;
@@ -236,6 +253,8 @@ status_t subscription_add(plane_t *plane, account_t *account, subscription_table
         subscription_undo(plane, account, table, one);
         return status;
     }
+    one->cost = cost;
+    plane->memory.interest.used += cost;
     plane->stats.subscriptions++;
     plane->interest_changed = true;
     if (interest_is_announced(&one->target)) {
@@ -271,6 +290,7 @@ void subscription_sweep(plane_t *plane) {
             subscriptions_drop(&one->peer->table, one);
             one->peer->dead_count--;
         }
+        plane->memory.interest.used -= one->cost;
         plane->stats.subscriptions--;
         plane->interest_changed = true;
         free(one);

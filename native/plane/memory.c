@@ -17,7 +17,13 @@
  * alone is held to the share.
  *
  * Reports. Two parts, from the ring, are the rows of a thousand connections with the smallest limit; a larger report is
- * made alone. A ring of 8 MB is what publishers need who wait for the disk.
+ * made alone.
+ *
+ * Interest. Subscriptions live as long as their connection, so what is over their share is refused, as beyond
+ * max_subscriptions. A connection may have INTEREST_FEW of them in any case: whoever comes later can still ask and be
+ * answered. They have eight parts, 5,000 subscriptions of three tokens at the smallest limit, and of a large limit all
+ * that shares with a bound of their own leave: most of it, on a hub. The parts come from shares that are queues: the
+ * rings (7 MB at the smallest limit do for publishers that wait for the disk), output, control, batches.
  */
 #include "plane/memory.h"
 
@@ -28,6 +34,7 @@
 #include "base/clock.h"
 #include "base/holders.h"
 #include "base/share.h"
+#include "exchange/exchange.h"
 #include "net/outq.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
@@ -37,24 +44,25 @@
 #define MIB (UINT64_C(1) << 20)
 
 typedef enum parts {
-    PARTS_RING = 16,
-    PARTS_MEMORY_RING = 4,
-    PARTS_OVERLAY = 6,
-    PARTS_KEEPER = 6,
-    PARTS_OUTPUT = 8,
+    PARTS_RING = 14,
+    PARTS_MEMORY_RING = 3,
+    PARTS_OVERLAY = 5,
+    PARTS_KEEPER = 5,
+    PARTS_OUTPUT = 7,
     PARTS_INPUT = 6,
     PARTS_EXCHANGE = 2,
     PARTS_HELD = 2,
-    PARTS_CONTROL = 4,
+    PARTS_CONTROL = 3,
     PARTS_CONSUMERS = 3,
-    PARTS_BATCHES = 3,
+    PARTS_BATCHES = 2,
     PARTS_REPLIES = 2,
     PARTS_REPORTS = 2,
+    PARTS_INTEREST = 8,
 } parts_t;
 
 _Static_assert(PARTS_RING + PARTS_MEMORY_RING + PARTS_OVERLAY + PARTS_KEEPER + PARTS_OUTPUT + PARTS_INPUT
                        + PARTS_EXCHANGE + PARTS_HELD + PARTS_CONTROL + PARTS_CONSUMERS + PARTS_BATCHES + PARTS_REPLIES
-                       + PARTS_REPORTS
+                       + PARTS_REPORTS + PARTS_INTEREST
                    <= WHOLE,
                "the shares come to the limit at most");
 
@@ -77,20 +85,40 @@ static const struct {
     [MEMORY_BATCHES] = {PARTS_BATCHES, UINT64_MAX},     /* atomic batches that are not committed */
     [MEMORY_REPLIES] = {PARTS_REPLIES, UINT64_MAX},     /* half for imports' requests, half for allow_responses */
     [MEMORY_REPORTS] = {PARTS_REPORTS, UINT64_MAX},     /* reports and listings that Python makes (holding.py) */
+    [MEMORY_INTEREST] = {PARTS_INTEREST, UINT64_MAX},   /* and what the others leave of a large limit */
 };
 
 #define OUTPUT_SMALL (64u * 1024u) /* what a client that reads may have waiting */
+#define INTEREST_FEW 16u           /* subscriptions that a connection may have in any case, .. */
+#define INTEREST_SMALL 2048u       /* .. if they are no larger */
+#define INTEREST_TELL_NS (60 * NS_PER_SECOND)
 #define LIKE_PART 8u
 #define BEHIND_SHARES 8u
 #define INPUT_SMALL (16u * 1024u)
 #define INPUT_PATIENCE_NS (5 * NS_PER_SECOND)
 
+static uint64_t memory_part(uint64_t limit, uint32_t which) {
+    uint64_t share = limit == 0 ? UINT64_MAX : limit / WHOLE * table[which].parts;
+    return share < table[which].most ? share : table[which].most;
+}
+
+/* What nobody else has. */
+static uint64_t memory_rest(uint64_t limit) {
+    uint64_t rest = limit;
+    for (uint32_t which = 0; which < MEMORY_SHARES; which++) {
+        rest -= which == MEMORY_INTEREST ? 0 : memory_part(limit, which);
+    }
+    return rest;
+}
+
 uint64_t memory_share(uint64_t limit, uint32_t which) {
     if (which >= MEMORY_SHARES) {
         return 0;
     }
-    uint64_t share = limit == 0 ? UINT64_MAX : limit / WHOLE * table[which].parts;
-    return share < table[which].most ? share : table[which].most;
+    if (limit != 0 && which == MEMORY_INTEREST) {
+        return memory_rest(limit);
+    }
+    return memory_part(limit, which);
 }
 
 uint64_t plane_memory_share(uint64_t limit, uint32_t which) {
@@ -218,6 +246,26 @@ static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more
     return share_has(share, more);
 }
 
+/* ---- interest ---------------------------------------------------------------------------------------------------- */
+
+bool memory_for_interest(plane_t *plane, uint32_t count, uint32_t cost) {
+    memory_t *memory = &plane->memory;
+    if (share_has(&memory->interest, cost) || (count < INTEREST_FEW && cost <= INTEREST_SMALL)) {
+        return true;
+    }
+    if (memory->interest_told_ns == 0 || plane->now.mono_ns - memory->interest_told_ns > INTEREST_TELL_NS) {
+        memory->interest_told_ns = plane->now.mono_ns;
+        event_entry_t *entry =
+            event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE,
+                      BYTES_LITERAL("subscriptions have all of their share of memory_limit: further ones are refused"));
+        if (entry != NULL) {
+            entry->event.code = ALARM_INTEREST;
+        }
+        event_post(&plane->exchange, entry);
+    }
+    return false;
+}
+
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 void memory_open(plane_t *plane) {
@@ -226,6 +274,7 @@ void memory_open(plane_t *plane) {
         (share_t){.limit = memory_share(limit, MEMORY_OUTPUT), .make_room = make_output_room, .context = plane};
     plane->memory.input =
         (share_t){.limit = memory_share(limit, MEMORY_INPUT), .make_room = make_input_room, .context = plane};
+    plane->memory.interest = (share_t){.limit = memory_share(limit, MEMORY_INTEREST)};
     uint64_t replies = memory_share(limit, MEMORY_REPLIES) / 2;
     holders_open(&plane->memory.replies, replies, plane);
     holders_open(&plane->memory.allowed, replies, plane);
@@ -252,5 +301,6 @@ void memory_tick(plane_t *plane) {
     plane->behind_bytes = left / BEHIND_SHARES < BEHIND_BYTES ? left / BEHIND_SHARES : BEHIND_BYTES;
     plane->stats.memory_output = output->used;
     plane->stats.memory_input = plane->memory.input.used;
+    plane->stats.memory_interest = plane->memory.interest.used;
     plane->stats.memory_replies = plane->memory.replies.share.used + plane->memory.allowed.share.used;
 }

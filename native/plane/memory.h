@@ -21,17 +21,21 @@
 #define BEHIND_BYTES (1024u * 1024u)
 
 typedef struct memory {
-    share_t output;    /* waits to be written to connections */
-    share_t input;     /* came from connections and is not acted on yet */
-    holders_t replies; /* ways back of imports' requests */
-    holders_t allowed; /* replies that allow_responses lets a connection send */
-    uint64_t oldest;   /* whose message was begun first, when last asked, and since when it is the one */
+    share_t output;           /* waits to be written to connections */
+    share_t input;            /* came from connections and is not acted on yet */
+    holders_t replies;        /* ways back of imports' requests */
+    holders_t allowed;        /* replies that allow_responses lets a connection send */
+    share_t interest;         /* subscriptions of clients and links */
+    int64_t interest_told_ns; /* when it was last said that it is full */
+    uint64_t oldest;          /* whose message was begun first, when last asked, and since when it is the one */
     int64_t oldest_since_ns;
     uint64_t oldest_bytes; /* that it had sent then */
 } memory_t;
 
 /* A share's bytes, by the limit. limit 0: no bound. */
 uint64_t memory_share(uint64_t limit, uint32_t which);
+/* Is there room for a subscription of a connection that has `count` of them? If not, the log says so. */
+bool memory_for_interest(plane_t *plane, uint32_t count, uint32_t cost);
 void memory_open(plane_t *plane);
 void memory_tick(plane_t *plane); /* once a tick */
 

@@ -56,6 +56,7 @@ typedef struct subscription {
     uint64_t max; /* deliveries until it ends; 0 = no limit */
     uint64_t delivered;
     uint32_t flags;
+    uint32_t cost; /* of memory, about; control's: 0 */
     uint32_t sid_size;
     uint8_t sid[]; /* clients: their own name for it */
 } subscription_t;
@@ -78,7 +79,8 @@ typedef struct subscription_table {
 uint64_t subscription_hash(bytes_t first, bytes_t second);
 subscription_t *subscription_find_sid(const subscription_table_t *table, bytes_t sid);
 subscription_t *subscription_find_subject(const subscription_table_t *table, bytes_t subject, bytes_t queue);
-/* Makes, routes and (unless local) announces a subscription; table NULL for control. */
+/* Makes, routes and (unless local) announces a subscription; table NULL for control. STATUS_FULL: what peers ask for
+ * has all of its share of memory. */
 LEAF_MUST_USE status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table,
                                         target_kind_t kind, peer_t *peer, bytes_t subject, bytes_t queue, bytes_t sid,
                                         uint32_t weight, uint32_t flags, subscription_t **out);

@@ -284,6 +284,11 @@ static void subscribe_violation(plane_t *plane, peer_t *peer, const op_t *op) {
     peer_error(plane, peer, text_shown(&text));
 }
 
+static void too_many_subscriptions(plane_t *plane, peer_t *peer) {
+    peer_refused(plane, peer, &(violation_t){.code = REFUSED_SUBSCRIPTIONS});
+    peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
+}
+
 static void client_subscribe(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     bool filtered = false;
     if (peer->permissions != NULL && !permissions_subscribe(peer->permissions, op->subject, op->queue, &filtered)) {
@@ -291,8 +296,7 @@ static void client_subscribe(plane_t *plane, peer_t *peer, account_t *account, c
         return;
     }
     if (peer->max_subscriptions != 0 && peer->table.count - peer->dead_count >= peer->max_subscriptions) {
-        peer_refused(plane, peer, &(violation_t){.code = REFUSED_SUBSCRIPTIONS});
-        peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
+        too_many_subscriptions(plane, peer);
         return;
     }
     if (!subject_valid_pattern(op->subject)) {
@@ -305,6 +309,10 @@ static void client_subscribe(plane_t *plane, peer_t *peer, account_t *account, c
                                            op->sid, 1, filtered ? SUBSCRIPTION_FILTERED : 0, &one);
         if (status == STATUS_NO_MEMORY) {
             peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
+            return;
+        }
+        if (status == STATUS_FULL) {
+            too_many_subscriptions(plane, peer);
             return;
         }
         if (status != STATUS_OK) {

@@ -158,6 +158,8 @@ static void leaf_subscribe(plane_t *plane, peer_t *peer, account_t *account, con
                                        BYTES_NONE, weight, 0, &one);
     if (status == STATUS_NO_MEMORY) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
+    } else if (status == STATUS_FULL) {
+        peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
     } else if (status != STATUS_OK) {
         peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
     }

@@ -12,8 +12,9 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any, Final
 
 from tests import servers
@@ -30,6 +31,7 @@ listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http_port}"
 memory_limit: 32MB
 jetstream { store_dir: "{store}", max_memory_store: 4MB }
+leafnodes: { listen: "127.0.0.1:{leaf_port}" }
 no_auth_user: a
 accounts {
     A {
@@ -168,6 +170,64 @@ def allowed_replies(server: servers.Server, stack: contextlib.ExitStack) -> None
         assert b"-ERR 'Permissions Violation for Publish to" in flushed(one)
     responders[4].sendall(b"PUB mine 1\r\nm\r\n")
     assert b"MSG mine 1 1\r\nm\r\n" == heard(asks, b"\r\nm\r\n")
+
+
+def asked_for(connection: socket.socket, lines: Iterable[bytes]) -> int:
+    """How many of them are refused for their number."""
+    refused = 0
+    for some in batched(lines, 1000):
+        connection.sendall(b"".join(some))
+        refused += flushed(connection).count(b"-ERR 'maximum subscriptions exceeded'")
+    return refused
+
+
+def batched(lines: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+    """They, so many at a time."""
+    rest = iter(lines)
+    while some := list(islice(rest, size)):
+        yield some
+
+
+def next_to_subscribe(server: servers.Server) -> None:
+    """Whoever comes then can subscribe, and hears what is published."""
+    with login(server, "c") as one:
+        one.sendall(b"SUB later 1\r\nPUB later 2\r\nhi\r\n")
+        assert b"MSG later 1 2\r\nhi\r\n" == heard(one, b"hi\r\n")
+
+
+@attack
+def subscriptions(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """A hundred thousand subscriptions of three tokens by four clients, with a queue group each, then long ones, and
+    some with as many tokens as they may have."""
+    wide = (b"SUB a.%d.%d g%d %d\r\n" % (i % 7, i, i, i) for i in range(100_000))
+    long = (b"SUB l.%d.%s x%d\r\n" % (i, b"y" * 3800, i) for i in range(20_000))
+    deep = (b"SUB d%d%s z%d\r\n" % (i, b".0" * 250, i) for i in range(20_000))
+    for lines in (wide, long, deep):
+        one = stack.enter_context(login(server))
+        assert asked_for(one, lines) > 1000
+        next_to_subscribe(server)
+
+
+@attack
+def interest(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Three hundred thousand subjects that a leaf asks for, while another one is told of all that it may know."""
+    links = [stack.enter_context(leaf(server, user)) for user in "ab"]
+    told = Reader(links[1])
+    assert asked_for(links[0], (b"LS+ box.%d.%d\r\n" % (i % 7, i) for i in range(300_000))) > 200_000
+    assert asked_for(links[0], (b"LS+ deep%d%s\r\n" % (i, b".0" * 250) for i in range(20_000))) > 19_000
+    next_to_subscribe(server)
+    assert b"-ERR" not in told.end
+    assert "subscriptions have all of their share of memory_limit: further ones are refused" in server.log
+
+
+def leaf(server: servers.Server, user: str) -> socket.socket:
+    """A link that is up, of a leaf of that user's account."""
+    connection = socket.create_connection(("127.0.0.1", server.ports["leaf_port"]), 20)
+    heard(connection, b"\r\n")
+    login = {"name": f"box {user}", "user": user, "pass": user, "headers": True}
+    connection.sendall(b"CONNECT " + json.dumps(login).encode() + b"\r\nPING\r\n")
+    heard(connection, b"PONG\r\n")
+    return connection
 
 
 @prepared

@@ -161,6 +161,50 @@ static void as_many_as_one_may_have(void) {
     end();
 }
 
+/* So many, from a number on: how many of them are refused. */
+static uint32_t refused_of(peer_t *peer, bool link, uint32_t from, uint32_t count) {
+    char line[64];
+    uint32_t refused = 0;
+    for (uint32_t i = from; i < from + count; i++) {
+        if (link) {
+            snprintf(line, sizeof(line), "LS+ some.long.subject.%u\r\n", i);
+        } else {
+            snprintf(line, sizeof(line), "SUB some.long.subject.%u %u\r\n", i, i);
+        }
+        rig_feed(plane, peer, line);
+        refused += strstr(rig_heard(peer), "-ERR 'maximum subscriptions exceeded'\r\n") != NULL;
+    }
+    return refused;
+}
+
+static void subscriptions_have_a_share(void) {
+    start();
+    plane->memory.interest.limit = SHARE;
+    peer_t *many = client(E), *later = client(E);
+    uint32_t refused = refused_of(many, false, 0, 200);
+    CHECK(refused > 100 && refused < 190);
+    CHECK(plane->memory.interest.used <= SHARE);
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_ALARM, &event));
+    CHECK_EQ_U64(ALARM_INTEREST, event.code);
+    CHECK(!rig_event(plane, EVENT_ALARM, &event)); /* one line for all of them */
+    CHECK_EQ_U64(4, refused_of(later, false, 0, 20));
+    peer_doom(plane, later, CLOSE_CLIENT, BYTES_NONE);
+    rig_turn(plane);
+    rig_feed(plane, many, "UNSUB 0\r\nUNSUB 1\r\nUNSUB 2\r\nUNSUB 3\r\nUNSUB 4\r\nUNSUB 5\r\nUNSUB 6\r\nUNSUB 7\r\n");
+    CHECK_EQ_U64(0, refused_of(many, false, 1000, 7));
+    rig_admits_to = RIG_ACCOUNT;
+    peer_t *link = rig_leaf(plane, 0, "far", NULL);
+    uint64_t id = link->id;
+    (void)rig_heard(link);
+    CHECK(refused_of(link, true, 0, 100) > 80);
+    CHECK(peer_find(plane, id) != NULL);
+    core_close(plane);
+    CHECK_EQ_U64(0, plane->memory.interest.used);
+    conn_scratch_close(&plane->input);
+    free(plane);
+}
+
 int main(void) {
     RUN("when the share of replies is full, the import with the most of them loses its oldest, others none",
         import_with_the_most);
@@ -168,5 +212,8 @@ int main(void) {
     RUN("when the share of allowed replies is full, the connection with the most of them loses its oldest, others none",
         connection_with_the_most);
     RUN("beyond the replies that one connection may send, its oldest goes", as_many_as_one_may_have);
+    RUN("beyond the share of subscriptions further ones are refused, but a few of each connection; what ends makes "
+        "room",
+        subscriptions_have_a_share);
     return TEST_RESULT();
 }

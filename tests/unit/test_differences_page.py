@@ -130,7 +130,17 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "delivered to",
     ),
     "A republish into the server's own subjects": ("wire/jetstream/republish-errors.wire",),
+    "A page of STREAM.LIST or CONSUMER.LIST ends sooner": (
+        "interop/test_memory_walk.py::test_what_a_peer_can_fill_has_a_bound",
+    ),
     # ---- who writes a client
+    "All subscriptions together have a share": (
+        "native/test_plane_remembered.c: beyond the share of subscriptions further ones are refused, but a few of each "
+        "connection; what ends makes room",
+    ),
+    "Replies to service imports, and those that": (
+        "interop/test_memory_walk.py::test_what_a_peer_can_fill_has_a_bound",
+    ),
     "A pedantic client gets one error": ("wire/client/pedantic.wire",),
     "The first bytes of a connection are mapped": ("wire/client/mappings.wire",),
     "A subscription's id (sid)": ("native/test_parse.c: a sid may be 64 bytes long and no longer",),

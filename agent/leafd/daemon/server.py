@@ -70,7 +70,11 @@ if TYPE_CHECKING:
 CLIENT_LISTENER: Final = 1
 LEAF_LISTENER: Final = 2
 WEB_LISTENER: Final = 3
-_NO_STORE: Final[dict[int, str]] = {t.AlarmCode.SLOW: "slow_consumer", t.AlarmCode.COMMAND: "command_failed"}
+_NO_STORE: Final[dict[int, str]] = {
+    t.AlarmCode.SLOW: "slow_consumer",
+    t.AlarmCode.COMMAND: "command_failed",
+    t.AlarmCode.INTEREST: "subscriptions_refused",
+}
 
 
 class Server:
