@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 ATTACKS: Final = "interop/test_memory_attacks.py::test_"
+REMEMBERED: Final = "native/test_plane_remembered.c"
 MEMORY: Final = "interop/test_memory.py::test_"
 
 
@@ -104,6 +105,11 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "interest", "what leaf links ask for", "interest",
         "-ERR 'maximum subscriptions exceeded' to the link, which goes on; a line in the log",
+    ),
+    Row(
+        "lists", "permission lists of connections and of schedules' authors", "",
+        "those with the same lists have them once",
+        (f"{REMEMBERED}: connections with the same permission lists have them once, until the last of them leaves",),
     ),
     Row(
         "jobs", "orders of mirrors and sources that wait for the plane", "",

@@ -63,8 +63,8 @@ static status_t read_permissions(plane_t *plane, strings_t *strings, uint32_t li
             lists.count[i]++;
         }
     }
-    status_t status =
-        permissions_new(&lists, verdict->response_max, verdict->response_ttl_ns, &plane->memory.allowed, out);
+    status_t status = permissions_new(&lists, verdict->response_max, verdict->response_ttl_ns, &plane->memory.allowed,
+                                      &plane->memory.lists, out);
     free(all);
     return status;
 }

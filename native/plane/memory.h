@@ -15,6 +15,7 @@
 #include "base/abi_types.h"
 #include "base/holders.h"
 #include "base/share.h"
+#include "route/permissions.h"
 
 /* queued: behind. Its producers pause (twice the work a message once it leaves the cache), and it gets no more from
  * consumers. Less while memory is short: plane->behind_bytes */
@@ -25,6 +26,7 @@ typedef struct memory {
     share_t input;            /* came from connections and is not acted on yet */
     holders_t replies;        /* ways back of imports' requests */
     holders_t allowed;        /* replies that allow_responses lets a connection send */
+    permission_pool_t lists;  /* of what connections may do */
     share_t interest;         /* subscriptions of clients and links */
     int64_t interest_told_ns; /* when it was last said that it is full */
     uint64_t oldest;          /* whose message was begun first, when last asked, and since when it is the one */

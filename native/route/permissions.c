@@ -1,9 +1,10 @@
 /* permissions.c: what one connection may publish, ask for and be sent; replies that allow_responses makes publishable.
  *
- * Lists are short in practice; long ones are sorted (text/subject_set.h). The verdicts of recent publish subjects are
- * kept in a small direct-mapped cache with the subject's text, so a steady publisher pays one comparison. A pattern
- * "subject queue" in a subscribe list speaks of that queue group only. An empty allow list allows everything.
- * Reference: tests/wire/client.md and leaf.md, "Permissions"; the order of the questions is nats-server's.
+ * Lists are short in practice; long ones are sorted (text/subject_set.h), and connections with the same lists share
+ * them. The verdicts of recent publish subjects are kept in a small direct-mapped cache with the subject's text, so a
+ * steady publisher pays one comparison. A pattern "subject queue" in a subscribe list speaks of that queue group only.
+ * An empty allow list allows everything. Reference: tests/wire/client.md and leaf.md, "Permissions"; the order of the
+ * questions is nats-server's.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -58,8 +59,19 @@ typedef struct reply_slot {
     uint8_t at[];
 } reply_slot_t;
 
-struct permissions {
+/* Lists, once for all that have the same. */
+struct permission_set {
+    struct permission_set *next; /* in the pool's bucket */
     list_t lists[PERMISSION_LISTS];
+    uint64_t hash;
+    uint64_t users;
+    uint32_t size;
+    uint8_t *text; /* all of them, which tells sets apart */
+};
+
+struct permissions {
+    permission_set_t *set;
+    permission_pool_t *pool;
     verdict_slot_t *cache;
     uint32_t response_max;
     int64_t response_ttl_ns;
@@ -230,6 +242,102 @@ static bool reply_allowed(permissions_t *permissions, bytes_t subject, int64_t m
     return alive;
 }
 
+/* ---- sets of lists ----------------------------------------------------------------------------------------------- */
+
+/* Each list's number of patterns, and each pattern's size before it. */
+static uint8_t *lists_text(const permission_lists_t *lists, uint32_t *size) {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
+        total += sizeof(uint32_t);
+        for (uint32_t j = 0; j < lists->count[i]; j++) {
+            total += sizeof(uint32_t) + (uint64_t)lists->at[i][j].size;
+        }
+    }
+    uint8_t *text = total > UINT32_MAX ? NULL : malloc((size_t)total);
+    if (text == NULL) {
+        return NULL;
+    }
+    uint8_t *to = text;
+    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
+        memcpy(to, &lists->count[i], sizeof(uint32_t));
+        to += sizeof(uint32_t);
+        for (uint32_t j = 0; j < lists->count[i]; j++) {
+            const bytes_t *pattern = &lists->at[i][j];
+            memcpy(to, &pattern->size, sizeof(uint32_t));
+            memcpy(to + sizeof(uint32_t), pattern->at, pattern->size);
+            to += sizeof(uint32_t) + pattern->size;
+        }
+    }
+    *size = (uint32_t)total;
+    return text;
+}
+
+static void set_free(permission_set_t *set) {
+    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
+        permission_list_free(&set->lists[i]);
+    }
+    free(set->text);
+    free(set);
+}
+
+/* text: becomes the set's, or is freed. */
+static permission_set_t *set_make(const permission_lists_t *lists, uint8_t *text, uint32_t size, uint64_t hash) {
+    permission_set_t *set = calloc(1, sizeof(*set));
+    if (set == NULL) {
+        free(text);
+        return NULL;
+    }
+    set->text = text;
+    set->size = size;
+    set->hash = hash;
+    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
+        if (list_make(&set->lists[i], lists->at[i], lists->count[i]) != STATUS_OK) {
+            set_free(set);
+            return NULL;
+        }
+    }
+    return set;
+}
+
+/* NULL: no memory. */
+static permission_set_t *set_take(permission_pool_t *pool, const permission_lists_t *lists) {
+    uint32_t size = 0;
+    uint8_t *text = lists_text(lists, &size);
+    if (text == NULL) {
+        return NULL;
+    }
+    uint64_t hash = hash_bytes(text, size);
+    permission_set_t **bucket = &pool->buckets[hash % PERMISSION_POOL_BUCKETS], *set = *bucket;
+    while (set != NULL && (set->hash != hash || set->size != size || memcmp(set->text, text, size) != 0)) {
+        set = set->next;
+    }
+    if (set != NULL) {
+        free(text);
+    } else if ((set = set_make(lists, text, size, hash)) != NULL) {
+        set->next = *bucket;
+        *bucket = set;
+        pool->count++;
+    }
+    if (set != NULL) {
+        set->users++;
+    }
+    return set;
+}
+
+static void set_give(permission_pool_t *pool, permission_set_t *set) {
+    if (set == NULL || --set->users != 0) {
+        return;
+    }
+    permission_set_t **at = &pool->buckets[set->hash % PERMISSION_POOL_BUCKETS];
+    while (*at != set) {
+        check(*at != NULL);
+        at = &(*at)->next;
+    }
+    *at = set->next;
+    pool->count--;
+    set_free(set);
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 bool permissions_forget_some(permissions_t *permissions, uint32_t *budget) {
@@ -246,9 +354,7 @@ void permissions_free(permissions_t *permissions) {
     if (permissions == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
-        permission_list_free(&permissions->lists[i]);
-    }
+    set_give(permissions->pool, permissions->set);
     while (permissions->oldest != NULL) {
         reply_drop(permissions, permissions->oldest);
     }
@@ -258,7 +364,7 @@ void permissions_free(permissions_t *permissions) {
 }
 
 status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns,
-                         holders_t *replies, permissions_t **out) {
+                         holders_t *replies, permission_pool_t *pool, permissions_t **out) {
     *out = NULL;
     uint32_t patterns = 0;
     for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
@@ -271,10 +377,8 @@ status_t permissions_new(const permission_lists_t *lists, uint32_t response_max,
     if (permissions == NULL) {
         return STATUS_NO_MEMORY;
     }
-    status_t status = STATUS_OK;
-    for (uint32_t i = 0; i < PERMISSION_LISTS && status == STATUS_OK; i++) {
-        status = list_make(&permissions->lists[i], lists->at[i], lists->count[i]);
-    }
+    permissions->pool = pool;
+    permissions->set = set_take(pool, lists);
     permissions->cache = calloc(VERDICT_CACHE, sizeof(*permissions->cache));
     permissions->response_max = response_max;
     permissions->response_ttl_ns = response_ttl_ns;
@@ -283,7 +387,7 @@ status_t permissions_new(const permission_lists_t *lists, uint32_t response_max,
     if (response_max != 0) {
         permissions->replies = calloc(REPLY_BUCKETS, sizeof(*permissions->replies));
     }
-    if (status != STATUS_OK || permissions->cache == NULL || (response_max != 0 && permissions->replies == NULL)) {
+    if (permissions->set == NULL || permissions->cache == NULL || (response_max != 0 && permissions->replies == NULL)) {
         permissions_free(permissions);
         return STATUS_NO_MEMORY;
     }
@@ -347,9 +451,9 @@ static bool list_matches_group(const list_t *list, bytes_t literal, bytes_t queu
 }
 
 static bool pair_allows(const permissions_t *permissions, uint32_t allow, bytes_t literal) {
-    const list_t *allowed = &permissions->lists[allow];
+    const list_t *allowed = &permissions->set->lists[allow];
     return (list_is_empty(allowed) || subject_set_matches(&allowed->set, literal))
-           && !subject_set_matches(&permissions->lists[allow + 1].set, literal);
+           && !subject_set_matches(&permissions->set->lists[allow + 1].set, literal);
 }
 
 /* ---- clients ----------------------------------------------------------------------------------------------------- */
@@ -371,7 +475,7 @@ bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mo
 }
 
 bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, bytes_t queue, bool *filtered) {
-    const list_t *allow = &permissions->lists[SUB_ALLOW], *deny = &permissions->lists[SUB_DENY];
+    const list_t *allow = &permissions->set->lists[SUB_ALLOW], *deny = &permissions->set->lists[SUB_DENY];
     *filtered = false;
     if (!list_is_empty(allow) && !list_allows_group(allow, subject, queue)) {
         return false;
@@ -386,7 +490,7 @@ bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, by
 }
 
 bool permissions_deliver(const permissions_t *permissions, bytes_t subject, bytes_t queue) {
-    return !list_matches_group(&permissions->lists[SUB_DENY], subject, queue);
+    return !list_matches_group(&permissions->set->lists[SUB_DENY], subject, queue);
 }
 
 /* ---- leaf links -------------------------------------------------------------------------------------------------- */
@@ -396,7 +500,7 @@ bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject) {
 }
 
 bool permissions_leaf_withholds(const permissions_t *permissions, bytes_t subject) {
-    return subject_set_matches(&permissions->lists[PUB_DENY].set, subject);
+    return subject_set_matches(&permissions->set->lists[PUB_DENY].set, subject);
 }
 
 bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject) {
@@ -404,12 +508,12 @@ bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject) {
 }
 
 bool permissions_leaf_to(const permissions_t *permissions, bytes_t subject) {
-    return !subject_set_matches(&permissions->lists[MAPPED_DENY].set, subject);
+    return !subject_set_matches(&permissions->set->lists[MAPPED_DENY].set, subject);
 }
 
 /* Wildcards that only overlap what is allowed pass here; each message is looked at later. */
 static bool pair_asks(const permissions_t *permissions, uint32_t allow, bytes_t subject) {
-    const list_t *allowed = &permissions->lists[allow], *denied = &permissions->lists[allow + 1];
+    const list_t *allowed = &permissions->set->lists[allow], *denied = &permissions->set->lists[allow + 1];
     bool wild = subject_has_wildcard(subject);
     bool passes = list_is_empty(allowed) || subject_set_covers(&allowed->set, subject)
                   || (wild && subject_set_collides(&allowed->set, subject));

@@ -10,7 +10,16 @@
 #include "base/holders.h"
 #include "base/status.h"
 
+#define PERMISSION_POOL_BUCKETS 256u
+
 typedef struct permissions permissions_t;
+typedef struct permission_set permission_set_t;
+
+/* The lists of all connections, each set of them once. All zero at first. */
+typedef struct permission_pool {
+    permission_set_t *buckets[PERMISSION_POOL_BUCKETS];
+    uint32_t count;
+} permission_pool_t;
 
 #define PERMISSION_LISTS 5u
 
@@ -20,9 +29,9 @@ typedef struct permission_lists {
 } permission_lists_t;
 
 /* *out stays NULL when nothing is restricted and no replies are to be tracked. replies: where those are counted that
- * its owner may send; when it is full, the oldest of somebody goes. */
+ * its owner may send; when it is full, the oldest of somebody goes. pool: where its lists are. */
 LEAF_MUST_USE status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns,
-                                       holders_t *replies, permissions_t **out);
+                                       holders_t *replies, permission_pool_t *pool, permissions_t **out);
 void permissions_free(permissions_t *permissions);
 /* Of the replies that its owner may still send, as many as the budget has; true: none is left. */
 LEAF_MUST_USE bool permissions_forget_some(permissions_t *permissions, uint32_t *budget);

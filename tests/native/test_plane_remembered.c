@@ -43,6 +43,7 @@ static void end(void) {
     core_close(plane);
     CHECK_EQ_U64(0, plane->memory.replies.share.used);
     CHECK_EQ_U64(0, plane->memory.allowed.share.used);
+    CHECK_EQ_U64(0, plane->memory.lists.count);
     conn_scratch_close(&plane->input);
     free(plane);
 }
@@ -161,6 +162,33 @@ static void as_many_as_one_may_have(void) {
     end();
 }
 
+static peer_t *user_of(const char *allowed, const char *denied) {
+    const char *const lists[4] = {allowed, denied, "", ""};
+    rig_admits_to = E;
+    return rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS}, lists);
+}
+
+static void same_lists_are_there_once(void) {
+    start();
+    peer_t *a = user_of("a.>", "a.no"), *b = user_of("a.>", "a.no"), *c = user_of("a.>a", "no"), *hears = client(E);
+    CHECK_EQ_U64(2, plane->memory.lists.count);
+    rig_feed(plane, hears, "SUB > 1\r\n");
+    peer_doom(plane, a, CLOSE_CLIENT, BYTES_NONE);
+    rig_turn(plane);
+    rig_turn(plane);
+    CHECK_EQ_U64(2, plane->memory.lists.count);
+    rig_feed(plane, b, "PUB a.b 1\r\nx\r\nPUB a.no 1\r\nx\r\n");
+    RIG_HEARD("-ERR 'Permissions Violation for Publish to \"a.no\"'\r\n", b);
+    rig_feed(plane, c, "PUB a.b 1\r\nx\r\n");
+    RIG_HEARD("-ERR 'Permissions Violation for Publish to \"a.b\"'\r\n", c);
+    RIG_HEARD("MSG a.b 1 1\r\nx\r\n", hears);
+    peer_doom(plane, b, CLOSE_CLIENT, BYTES_NONE);
+    rig_turn(plane);
+    rig_turn(plane);
+    CHECK_EQ_U64(1, plane->memory.lists.count);
+    end();
+}
+
 /* So many, from a number on: how many of them are refused. */
 static uint32_t refused_of(peer_t *peer, bool link, uint32_t from, uint32_t count) {
     char line[64];
@@ -215,5 +243,7 @@ int main(void) {
     RUN("beyond the share of subscriptions further ones are refused, but a few of each connection; what ends makes "
         "room",
         subscriptions_have_a_share);
+    RUN("connections with the same permission lists have them once, until the last of them leaves",
+        same_lists_are_there_once);
     return TEST_RESULT();
 }
