@@ -92,7 +92,11 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         "reports", "reports of monitoring that are made and sent", "reports",
-        "further ones wait, 5 seconds at most; over `$SYS` 413 for what is larger than the share",
+        "further ones wait, 5 seconds at most",
+    ),
+    Row(
+        "system_reports", "the same over `$SYS`, where an answer is one message", "reports",
+        "further ones wait; 413 for one that is larger than the share",
     ),
     Row(
         "listings", "pages of streams and consumers with their configurations", "reports",

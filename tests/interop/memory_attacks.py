@@ -33,7 +33,9 @@ memory_limit: 32MB
 jetstream { store_dir: "{store}", max_memory_store: 4MB }
 leafnodes: { listen: "127.0.0.1:{leaf_port}" }
 no_auth_user: a
+system_account: S
 accounts {
+    S { users: [ { user: s, password: s } ] }
     A {
         jetstream: enabled
         users: [
@@ -268,11 +270,31 @@ def reports(server: servers.Server, stack: contextlib.ExitStack) -> None:
     assert {NAMED} == set(whole)
 
 
-class Asker:
-    """A client of JetStream's API."""
+@prepared
+def some_system_reports(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """The same connections."""
+    some_reports(server, stack)
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
+
+@attack
+def system_reports(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Eight clients of the system account that ask for all of them at once, four times each, which is refused; a page
+    of them is answered."""
+    askers = [Asker(stack.enter_context(login(server, "s")), b"$SYS.REQ.SERVER.") for _ in range(8)]
+
+    def refused(asker: Asker) -> set[int]:
+        return {asker.ask("PING.CONNZ", limit=NAMED)["error"]["code"] for _ in range(4)}
+
+    with ThreadPoolExecutor(len(askers)) as threads:
+        assert [{413}] * len(askers) == list(threads.map(refused, askers))
+    assert 50 == len(askers[0].ask("PING.CONNZ", limit=50)["data"]["connections"])
+
+
+class Asker:
+    """A client of JetStream's API, or of what is below another prefix."""
+
+    def __init__(self, connection: socket.socket, prefix: bytes = b"$JS.API.") -> None:
+        self._connection, self._prefix = connection, prefix
         self._lines = connection.makefile("rb")
         self._inbox = b"api.%d" % connection.getsockname()[1]
         connection.sendall(b"SUB %s 1\r\n" % self._inbox)
@@ -280,12 +302,11 @@ class Asker:
     def ask(self, subject: str, **body: object) -> dict[str, Any]:
         """The answer."""
         text = json.dumps(body).encode()
-        head = b"PUB $JS.API.%s %s %d\r\n" % (subject.encode(), self._inbox, len(text))
+        head = b"PUB %s%s %s %d\r\n" % (self._prefix, subject.encode(), self._inbox, len(text))
         self._connection.sendall(head + text + b"\r\n")
         while not (line := self._lines.readline()).startswith(b"MSG api."):
             assert line
         found: dict[str, Any] = json.loads(self._lines.read(int(line.split()[-1])))
-        assert "error" not in found, found
         return found
 
 
@@ -296,7 +317,8 @@ def some_listings(server: servers.Server, stack: contextlib.ExitStack) -> None:
     asker.ask("STREAM.CREATE.S", name="S", subjects=["s"])
     for i in range(200):
         config = {"durable_name": f"k{i}", "ack_policy": "explicit", "metadata": {"m": "x" * 120_000}}
-        asker.ask(f"CONSUMER.CREATE.S.k{i}", stream_name="S", config=config, action="create")
+        made = asker.ask(f"CONSUMER.CREATE.S.k{i}", stream_name="S", config=config, action="create")
+        assert "error" not in made
 
 
 @attack
