@@ -1,0 +1,196 @@
+"""Mirrors and sources of an origin that lies: a leaf by hand is asked for a consumer, and delivers what no server would.
+
+What is stored of it is what nats-server stores, but for what is named below, and it is the same after a kill -9. What
+does not live here: answers of an origin that cannot be read (test_causes.py), names (interop/test_names_attacks.py).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from tests.hostile.wires import Asker, Wire
+from tests.servers import KINDS, LEAFD, Server, running
+
+CONFIGURATION: Final = """
+listen: 127.0.0.1:{port}
+server_name: box
+jetstream { store_dir: "{store}", domain: edge, max_file_store: 64MB, max_memory_store: 16MB }
+leafnodes { listen: "127.0.0.1:{leaf_port}" }
+"""
+CONNECT: Final = {"name": "far", "server_id": "FAR", "domain": "hub", "headers": True, "proto": 1, "version": "2.10.0"}
+PATIENCE_S: Final = 10.0
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One delivery: its place for the consumer, its place in the stream, and what else it says."""
+
+    place: int
+    sequence: int
+    stamp: int = 1_700_000_000_000_000_000
+    pending: int = 5
+    header: bytes = b""
+    payload: bytes = b"x"
+
+
+@dataclass(frozen=True)
+class Lie:
+    """mirrored: sequences that a mirror has of it; sourced: how many messages a source has. ours: leafd alone, because
+    nats-server does something else."""
+
+    frames: tuple[Frame, ...]
+    mirrored: tuple[int, ...]
+    sourced: int
+    ours: bool = False
+
+
+def header(*lines: bytes) -> bytes:
+    """A block of headers."""
+    return b"NATS/1.0\r\n" + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
+
+
+def with_headers(*blocks: bytes) -> tuple[Frame, ...]:
+    """A delivery with each, and a plain one."""
+    return tuple(Frame(n, n, header=block) for n, block in enumerate((*blocks, b""), start=1))
+
+
+LAST: Final = 2**64 - 2
+SOURCES: Final = header(b"Nats-Stream-Source: S 9 * * x"), header(b"Nats-Stream-Source: \xff")
+NONE: Final = b"garbage\r\n\r\n", b"NATS/1.0\r\nx", header(b": :", b"a", b"A:" * 1000)
+SCHEDULE: Final = header(b"Nats-Schedule: @every 1s", b"Nats-Schedule-Target: any.where")
+ORDERS: Final = (
+    header(b"Nats-Expected-Last-Sequence: 77"),
+    header(b"Nats-Expected-Stream: Z"),
+    header(b"Nats-Incr: 5"),
+    header(b"Nats-Batch-Id: b", b"Nats-Batch-Sequence: 1"),
+    header(b"Nats-Marker-Reason: Purge"),
+)
+LIES: Final = {
+    "goes back": Lie((Frame(1, 1), Frame(2, 5), Frame(3, 4), Frame(4, 6)), (1, 5, 6), 3),
+    "says it twice": Lie((Frame(1, 1), Frame(2, 2), Frame(2, 2), Frame(3, 3)), (1, 2, 3), 3),
+    "leaves one out": Lie((Frame(1, 1), Frame(3, 3)), (1,), 1),
+    "jumps": Lie((Frame(1, 1), Frame(2, 1000), Frame(3, 100_000)), (1, 1000, 100_000), 3),
+    "jumps to the end": Lie((Frame(1, 1), Frame(2, LAST), Frame(3, LAST + 1)), (1, LAST), 3, ours=True),
+    "has no sequence": Lie((Frame(1, 0), Frame(2, 0)), (), 0, ours=True),
+    "has no number": Lie((Frame(1, 1, stamp=2**70), Frame(2, 2, pending=-1), Frame(0, 3)), (), 0, ours=True),
+    "claims another source": Lie(with_headers(*SOURCES), (1, 2, 3), 3),
+    "sends no headers": Lie(with_headers(*NONE), (1, 2, 3, 4), 4),
+    "schedules": Lie(with_headers(SCHEDULE), (1, 2), 2),
+    "repeats an id": Lie(with_headers(*[header(b"Nats-Msg-Id: a")] * 2), (1, 2, 3), 3),
+    "is large": Lie((Frame(1, 1, payload=b"x" * 900_000), Frame(2, 2)), (1, 2), 2),
+    "expects and counts": Lie(with_headers(*ORDERS), (1, 2, 3, 4, 5, 6), 6),
+}
+PLAYED: Final = [(kind, name) for kind in KINDS for name, lie in LIES.items() if kind == LEAFD or not lie.ours]
+
+
+class Origin(Wire):
+    """A leaf that answers for streams under far.>."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.line()
+        self.send(b"CONNECT %s\r\nLS+ far.>\r\n" % json.dumps(CONNECT).encode())
+        self.settle()
+
+    def settle(self) -> None:
+        """What was sent before was acted on."""
+        self.send(b"PING\r\n")
+        while (line := self.line()) != b"PONG\r\n":
+            assert line, "the leaf link was closed"
+            if line == b"PING\r\n":
+                self.send(b"PONG\r\n")
+
+    def request(self, stream: str) -> tuple[bytes, dict[str, Any]]:
+        """The next one for a consumer of that stream: where its answer goes, and its body."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            words = self.line().split()
+            if words[:1] == [b"PING"]:
+                self.send(b"PONG\r\n")
+            elif words[:1] in ([b"LMSG"], [b"HMSG"]):
+                data = self.file.read(int(words[-1]) + 2)[:-2]
+                if b".CONSUMER.CREATE." + stream.encode() in words[1]:
+                    return words[2], json.loads(data[int(words[-2]) if words[0] == b"HMSG" else 0 :])
+        raise AssertionError(f"nobody asked for a consumer of {stream}")
+
+    def lie(self, stream: str, frames: tuple[Frame, ...]) -> None:
+        """Makes the consumer, and delivers these."""
+        reply, body = self.request(stream)
+        config = body["config"]
+        name, to = config["name"], config["deliver_subject"]
+        zero = {"consumer_seq": 0, "stream_seq": 0}
+        made = {"stream_name": stream, "name": name, "created": "2026-01-01T00:00:00Z", "config": config}
+        made |= {"type": "io.nats.jetstream.api.v1.consumer_create_response", "delivered": zero, "ack_floor": zero}
+        answer = json.dumps(made | {"num_pending": 10}).encode()
+        self.send(b"LMSG %s %d\r\n%s\r\n" % (reply, len(answer), answer))
+        time.sleep(0.1)
+        for one in frames:
+            ack = f"$JS.ACK.{stream}.{name}.1.{one.sequence}.{one.place}.{one.stamp}.{one.pending}@o.a".encode()
+            size = len(one.header), len(one.header) + len(one.payload)
+            if one.header:
+                self.send(b"HMSG %s %s %d %d\r\n%s%s\r\n" % (to.encode(), ack, *size, one.header, one.payload))
+            else:
+                self.send(b"LMSG %s %s %d\r\n%s\r\n" % (to.encode(), ack, size[1], one.payload))
+        self.settle()
+
+
+def stored(server: Server, stream: str, sequences: tuple[int, ...]) -> tuple[int, list[int]]:
+    """How many messages there are, and which of these."""
+    with Asker(server.port) as client:
+        count = client.asked(f"$JS.API.STREAM.INFO.{stream}")["state"]["messages"]
+        found = [
+            one for one in sequences if "message" in client.asked(f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": one})
+        ]
+    return count, found
+
+
+def becomes(server: Server, stream: str, sequences: tuple[int, ...], count: int) -> None:
+    """These are stored, and no others."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (now := stored(server, stream, sequences)) != (count, list(sequences)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (count, list(sequences)) == now
+
+
+@pytest.fixture(scope="module")
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """One for all lies."""
+    with running(request.param, CONFIGURATION) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("server", "name"), PLAYED, indirect=["server"])
+def test_what_is_stored_of_an_origin_that(server: Server, name: str) -> None:
+    """Both servers have the same, and everybody else is served; leafd has it after a crash, too."""
+    lie = LIES[name]
+    number = list(LIES).index(name)
+    external = {"api": "far", "deliver": "dlv"}
+    with Origin(server.ports["leaf_port"]) as origin:
+        for stream, count in ((f"M{number}", len(lie.mirrored)), (f"S{number}", lie.sourced)):
+            far = {"name": f"O{stream}", "external": external}
+            config: dict[str, Any] = {"mirror": far} if stream.startswith("M") else {"sources": [far]}
+            with Asker(server.port) as client:
+                assert "error" not in client.asked(f"$JS.API.STREAM.CREATE.{stream}", {"name": stream} | config)
+            origin.lie(f"O{stream}", lie.frames)
+            becomes(server, stream, lie.mirrored if stream.startswith("M") else tuple(range(1, count + 1)), count)
+
+
+def test_it_is_there_after_a_crash() -> None:
+    """Whatever an origin said last, a start finds the streams as they were."""
+    with running(LEAFD, CONFIGURATION) as server:
+        with Origin(server.ports["leaf_port"]) as origin, Asker(server.port) as client:
+            for number, lie in enumerate(LIES.values()):
+                far = {"name": f"O{number}", "external": {"api": "far", "deliver": "dlv"}}
+                client.asked(f"$JS.API.STREAM.CREATE.M{number}", {"name": f"M{number}", "mirror": far})
+                origin.lie(f"O{number}", lie.frames)
+                becomes(server, f"M{number}", lie.mirrored, len(lie.mirrored))
+        server.kill()
+        server.start("server.conf")
+        for number, lie in enumerate(LIES.values()):
+            assert (len(lie.mirrored), list(lie.mirrored)) == stored(server, f"M{number}", lie.mirrored)
