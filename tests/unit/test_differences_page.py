@@ -119,6 +119,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_schedule_authors.py::test_rights_that_a_reload_takes_away_count_for_schedules",
         "interop/test_schedule_authors.py::test_a_revoked_user_schedules_nothing_more",
     ),
+    "A stream republishes, and asks another JetStream": (
+        "interop/test_stream_authors.py::test_a_stream_publishes_in_the_name_of_who_makes_it",
+        "interop/test_stream_authors.py::test_rights_that_a_reload_takes_away_count_for_streams",
+    ),
     "A stream takes no message under": (
         "wire/jetstream/publish-bad-subject.wire",
         "native/test_plane_backup.c: messages whose subject is not valid are left out and counted, and the rest is "

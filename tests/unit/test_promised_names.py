@@ -21,6 +21,9 @@ AUTHOR: Final = (
 )
 LATER: Final = "interop/test_schedule_authors.py::test_rights_that_a_reload_takes_away_count_for_schedules"
 DENIALS: Final = "interop/test_denials.py::test_every_path_meets_every_denial"
+MAKER: Final = "interop/test_stream_authors.py::test_a_stream_publishes_in_the_name_of_who_makes_it"
+MAKER_LATER: Final = "interop/test_stream_authors.py::test_rights_that_a_reload_takes_away_count_for_streams"
+ASKED: Final = "unit/jetstream/test_publishing.py::test_what_is_judged_is_where_the_origin_is_asked"
 NO_API: Final = (
     "native/test_plane_jetstream.c: what JetStream publishes to a subject of somebody's choice never asks its API; "
     "clients and control do"
@@ -51,10 +54,11 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_plane_names.c: what a consumer delivers to a stream is stored under the subject that it was "
         "delivered to",
     ),
-    "destination of a republish": ("wire/jetstream/republish-errors.wire",),
+    "destination of a republish": ("wire/jetstream/republish-errors.wire", MAKER, MAKER_LATER),
     "destination of a transform": (GATE,),
     "destination of a mapping": (DENIALS,),
-    "external.api, external.deliver": (NO_API,),
+    "external.api": (MAKER, MAKER_LATER, ASKED),
+    "external.deliver": (NO_API,),
 }
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from leafd import native_types as t
 from leafd.auth.authors import may_today, read, written
 from leafd.auth.verdict import LEAF_TYPES, LEAF_WEB_TYPE, WEB_TYPE
+from leafd.daemon.askers import denied
 from leafd.daemon.client import lists_of
 from leafd.links.leaf import mirrored
 from leafd.quoting import printable
@@ -40,6 +41,11 @@ def _place(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
+def is_link(words: list[Any]) -> bool:
+    """Whether the author came by a leaf link."""
+    return bool(words) and (words[0] == REMOTE or words[1] in LEAF_TYPES)
+
+
 class Authors:
     """Takes the plane's events of authors."""
 
@@ -60,13 +66,27 @@ class Authors:
         words = read(event.author)
         if account is None:
             return
-        link = bool(words) and (words[0] == REMOTE or words[1] in LEAF_TYPES)
+        link = is_link(words)
         try:
             granted = self._permissions(words, account.name, link=link)
         except Unknown:
             return
         verdict, permissions = granted if granted is not None else (t.ConnVerdict(0), None)
         self._server.plane.tell_author(event.ticket, verdict, permissions, link=link)
+
+    async def denied(self, author: str, account: str, subjects: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the subjects to which that author may not publish today: all of them while that is not known."""
+        from leafd.auth.trust import Unknown
+
+        words = read(author)
+        if not author:
+            return ()
+        link = is_link(words)
+        try:
+            granted = self._permissions(words, account, link=link)
+        except Unknown:
+            return subjects
+        return await denied(granted[1], subjects, link=link) if granted is not None else subjects
 
     def _permissions(self, words: list[Any], account: str, *, link: bool) -> tuple[t.ConnVerdict, t.Permissions] | None:
         if words and words[0] == REMOTE:

@@ -7,13 +7,16 @@ No decision is made here; both sides' types are translated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from leafd import native_types as t
+from leafd.daemon.askers import asker_of
+from leafd.daemon.authors import Authors
 from leafd.daemon.clients import Clients
 from leafd.gotime import format_time
 from leafd.jetstream.catalogue import Stream
 from leafd.jetstream.models.stream import StreamSource
-from leafd.jetstream.ports import SourceStatus
+from leafd.jetstream.ports import Asker, SourceStatus
+from leafd.jetstream.publishing import asks
 from leafd.links.leafs import Leafs
 from leafd.links.origin import Origin, consumer_name
 from leafd.links.replica import Slot
@@ -27,6 +30,7 @@ class JetStreamNeighbours:
         self,
         clients: Clients,
         leafs: Leafs,
+        authors: Authors,
         replicas: Replicas,
         account_name: Callable[[int], str],
         server_name: str,
@@ -34,6 +38,7 @@ class JetStreamNeighbours:
     ) -> None:
         self._clients = clients
         self._leafs = leafs
+        self._authors = authors
         self._replicas = replicas
         self._account_name = account_name
         self._server_name = server_name
@@ -51,25 +56,13 @@ class JetStreamNeighbours:
         """Lag and activity of one slot."""
         return await self._replicas.info(stream, slot)
 
-    def client_info(self, connection: int) -> dict[str, Any]:
-        """Who sent a request, as advisories and Nats-Request-Info name him."""
-        client = self._clients.get(connection)
-        if client is None or client.account is None:
-            return {"server": self._server_name}
-        found: dict[str, Any] = {
-            "start": format_time(client.opened_ns),
-            "host": client.host,
-            "id": client.connection,
-            "acc": client.account.name,
-            "user": client.user,
-            "name": client.connect.get("name", ""),
-            "lang": client.connect.get("lang", ""),
-            "ver": client.connect.get("version", ""),
-            "server": self._server_name,
-            "kind": "Client",
-            "client_type": "nats",
-        }
-        return {key: value for key, value in found.items() if value != ""}
+    def asker(self, message: t.Message) -> Asker:
+        """Who sent a request."""
+        return asker_of(message, self._clients, self._leafs, self._server_name)
+
+    async def denied(self, stream: Stream, subjects: tuple[str, ...]) -> tuple[str, ...]:
+        """By what the stream's author may do today."""
+        return await self._authors.denied(stream.author, stream.account.name, subjects)
 
     def has_leafs(self, account: int) -> bool:
         """Whether leaf links are bound to the account."""
@@ -78,13 +71,14 @@ class JetStreamNeighbours:
 
 
 def slots_of(stream: Stream, domain: str) -> Iterator[Slot]:
-    """The slots of a stream: one for a mirror, or one a source."""
+    """The slots of a stream: one for a mirror, or one a source; without those that its author may not ask for."""
     config = stream.config
-    if config.mirror is not None:
+    if config.mirror is not None and asks(config.mirror) not in stream.denied:
         yield _slot(stream, config.mirror, 0, domain, shared=False)
     names = [source.name for source in config.sources]
     for number, source in enumerate(config.sources, start=1):
-        yield _slot(stream, source, number, domain, shared=names.count(source.name) > 1)
+        if asks(source) not in stream.denied:
+            yield _slot(stream, source, number, domain, shared=names.count(source.name) > 1)
 
 
 def _slot(stream: Stream, source: StreamSource, number: int, domain: str, *, shared: bool) -> Slot:

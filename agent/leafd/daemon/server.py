@@ -109,6 +109,7 @@ class Server:
         self.replicas = Replicas(self.plane, log, self.guard)
         self.leafs.on_up.append(self.replicas.link_up)
         self.leafs.on_down.append(self.replicas.link_down)
+        self.authors = Authors(self)
         self.jetstream = self._make_jetstream() if self.compiled.serves_jetstream else None
         mark = f".{hash8(self.about.name)}.T" if self.compiled.graph.system_name else ""
         self.tenants = Tenants(self.plane, self.jetstream, self.about.domain, self.guard, mark)
@@ -119,7 +120,6 @@ class Server:
         self.events = self._make_events()
         self._tell_of_operators()
         self.callouts: Callouts | None = None
-        self.authors = Authors(self)
         self.on_reload: list[Callable[[], Awaitable[None]]] = []
         self.declared: Declared | None = None
         self.changing = trio.Lock()
@@ -200,7 +200,9 @@ class Server:
         from leafd.jetstream.service import JetStream
 
         name, domain = self.about.name, self.about.domain
-        neighbours = JetStreamNeighbours(self.clients, self.leafs, self.replicas, self._account_name, name, domain)
+        neighbours = JetStreamNeighbours(
+            self.clients, self.leafs, self.authors, self.replicas, self._account_name, name, domain
+        )
         settings = jetstream_settings(self.config, self.limits, name, domain)
         return JetStream(self.plane, settings, self.log, neighbours, self.guard)
 

@@ -86,6 +86,8 @@ async def take_over(server: Server, coming: Plan) -> None:
     if server.jetstream is not None and new.config.jetstream is not None:
         about = server.about
         server.jetstream.set_settings(jetstream_settings(new.config, coming.limits, about.name, about.domain))
+        with server.guard.around("judging again what streams publish"):
+            await server.jetstream.judge_again()
     if coming.affected is None:
         server.facts.loaded_ns = time.time_ns()
     for callback in server.on_reload:

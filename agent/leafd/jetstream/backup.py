@@ -75,7 +75,7 @@ async def snapshot(call: Call, request: SnapshotRequest) -> dict[str, Any]:
     shown = written(stream_state(stream.visible, state))
 
     async def send() -> None:
-        client = call.client()
+        client = call.asker.info()
         context.advisories.backup(stream.account, stream.name, "SNAPSHOT_CREATE", {"state": shown, "client": client})
         ended: dict[str, Any] = {"start": format_time(start)}
         error = await Sending(context, stream, request).run(state)

@@ -126,6 +126,10 @@ class Stream:
     """Consumers that the plane is being told of, and whether it has removed them again since."""
     template: str = ""
     """The stream template that made it."""
+    author: str = ""
+    """Who made it or changed it last, if it publishes by itself (publishing.py), .."""
+    denied: frozenset[str] = frozenset()
+    """.. and to which subjects it does not, since its author may not."""
     names: list[str] = field(default_factory=list)
     """Of the consumers that clients may see, in their order."""
     counted: int = 0
@@ -217,12 +221,14 @@ class Stream:
 @dataclass(frozen=True, slots=True, eq=False)
 class Template:
     """Makes a stream of each subject that a message comes for and no stream takes (templates.py). config: of these
-    streams, without a name. subscriptions: the plane's, one a subject."""
+    streams, without a name. subscriptions: the plane's, one a subject. author:
+    of these streams."""
 
     name: str
     config: StreamConfig
     max_streams: int
     subscriptions: tuple[int, ...] = ()
+    author: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -341,6 +347,8 @@ def stream_definition(stream: Stream, *, restoring: bool = False) -> bytes:
     }
     if stream.template:
         members["template"] = stream.template
+    if stream.author:
+        members["author"] = stream.author
     return dump(members | {"restoring": True} if restoring else members)
 
 
@@ -354,7 +362,16 @@ def is_half(body: bytes) -> bool:
 
 def template_of(body: bytes) -> str:
     """The template that made a stored stream."""
-    found = loose(body).get("template") if b'"template"' in body else ""
+    return _text_of(body, "template")
+
+
+def author_of(body: bytes) -> str:
+    """In whose name a stored stream publishes."""
+    return _text_of(body, "author")
+
+
+def _text_of(body: bytes, member: str) -> str:
+    found = loose(body).get(member) if f'"{member}"'.encode() in body else ""
     return found if isinstance(found, str) else ""
 
 

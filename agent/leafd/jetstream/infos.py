@@ -15,6 +15,7 @@ from leafd.jetstream.context import Context
 from leafd.jetstream.models.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
 from leafd.jetstream.models.stream import StreamInfo, StreamSource, StreamStateReply
 from leafd.jetstream.ports import SourceStatus
+from leafd.jetstream.publishing import WITHHELD, asks
 from leafd.jetstream.versioning import dynamic
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
@@ -50,12 +51,14 @@ async def stream_info(
     config = stream.config
     mirror: dict[str, Any] | None = None
     if config.mirror is not None:
-        mirror = _source(config.mirror, await context.neighbours.source_status(stream.id, 0), sequence=False)
+        status = await context.neighbours.source_status(stream.id, 0)
+        mirror = _source(stream, config.mirror, status, sequence=False)
         if creating:
             mirror.pop("filter_subject", None)
     sources, pause = [], Pause()
     for slot, source in enumerate(config.sources, 1):
-        sources.append(_source(source, await context.neighbours.source_status(stream.id, slot), sequence=True))
+        status = await context.neighbours.source_status(stream.id, slot)
+        sources.append(_source(stream, source, status, sequence=True))
         await pause()
 
     def put_together() -> dict[str, Any]:
@@ -89,7 +92,7 @@ def _cluster(settings: Settings) -> dict[str, Any]:
     return name | {"leader": settings.server_name}
 
 
-def _source(source: StreamSource, status: SourceStatus, *, sequence: bool) -> dict[str, Any]:
+def _source(stream: Stream, source: StreamSource, status: SourceStatus, *, sequence: bool) -> dict[str, Any]:
     members = written(source)
     info: dict[str, Any] = {"name": source.name}
     if "external" in members:
@@ -98,7 +101,9 @@ def _source(source: StreamSource, status: SourceStatus, *, sequence: bool) -> di
     if sequence and status.sequence:
         info["seq"] = status.sequence
     info["active"] = status.active_ns
-    if status.error:
+    if asks(source) in stream.denied:
+        info["error"] = WITHHELD.fields()
+    elif status.error:
         info["error"] = status.error
     for name in ("filter_subject", "subject_transforms"):
         if name in members:

@@ -114,6 +114,20 @@ class SourceStatus(Protocol):
     def error(self) -> dict[str, Any] | None: ...
 
 
+class Asker(Protocol):
+    """Who asks for something, with the rights of its login."""
+
+    @property
+    def author(self) -> str:
+        """What a stream that it makes keeps of it, to look up its rights later; empty: it may do everything."""
+
+    def info(self) -> dict[str, Any]:
+        """For advisories."""
+
+    async def denied(self, subjects: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the subjects, which may have wildcards, to which it may not publish."""
+
+
 class Neighbours(Protocol):
     """What the daemon knows and this room does not; daemon/neighbours.py wires it to links/ and accounts/."""
 
@@ -126,8 +140,11 @@ class Neighbours(Protocol):
     async def source_status(self, stream: int, slot: int) -> SourceStatus:
         """Slot 0 is the mirror, 1.. are the sources in the order of the configuration."""
 
-    def client_info(self, connection: int) -> dict[str, Any]:
-        """Who sent a request, for advisories."""
+    def asker(self, message: t.Message) -> Asker:
+        """Who sent a request."""
+
+    async def denied(self, stream: Stream, subjects: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the subjects to which the stream's author may not publish today, or of whom that is not known."""
 
     def has_leafs(self, account: int) -> bool:
         """Whether leaf links are bound to the account: then another JetStream may answer in our place."""
@@ -146,13 +163,29 @@ class Alone:
         """Never heard of anything."""
         return NEVER
 
-    def client_info(self, connection: int) -> dict[str, Any]:
-        """Nothing is known."""
-        return {}
+    def asker(self, message: t.Message) -> Asker:
+        """Nobody logs in."""
+        return SERVER
+
+    async def denied(self, stream: Stream, subjects: tuple[str, ...]) -> tuple[str, ...]:
+        """None."""
+        return ()
 
     def has_leafs(self, account: int) -> bool:
         """None."""
         return False
+
+
+class _Server:
+    """This server itself, for its configuration: it may do everything."""
+
+    author = ""
+
+    def info(self) -> dict[str, Any]:
+        return {}
+
+    async def denied(self, subjects: tuple[str, ...]) -> tuple[str, ...]:
+        return ()
 
 
 class _Never:
@@ -163,3 +196,4 @@ class _Never:
 
 
 NEVER = _Never()
+SERVER: Asker = _Server()

@@ -20,6 +20,7 @@ from leafd.gojson import JsonError, Struct, decode, decode_whole
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream
 from leafd.jetstream.errors import ApiError
+from leafd.jetstream.ports import SERVER, Asker
 from leafd.jetstream.versioning import check_level
 from leafd.records import dataclass
 from leafd.turns import WEIGHT_MAX, aside
@@ -74,7 +75,7 @@ class Counted(Enum):
 
 @dataclass(slots=True)
 class Call:
-    """One request on its way. client: who asks, for advisories. Set by the endpoint: weight, what it costs to write the
+    """One request on its way. asker: who sent it. Set by the endpoint: weight, what it costs to write the
     reply down (turns.py); size, the memory that it takes, where that may be much; reply_header, the header block for
     the reply; after, what goes on once it has been sent."""
 
@@ -84,7 +85,7 @@ class Call:
     tokens: list[str]
     header: bytes
     body: bytes
-    client: Callable[[], dict[str, Any]] = dict
+    asker: Asker = SERVER
     weight: int = 0
     size: int = 0
     reply_header: bytes = b""

@@ -34,6 +34,7 @@ from leafd.jetstream.flat import flat_consumer, flat_stream
 from leafd.jetstream.infos import stream_info
 from leafd.jetstream.models.requests import RestoreRequest
 from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.publishing import author_for
 from leafd.jetstream.registry import TYPE, Body, Call, endpoint
 from leafd.jetstream.s2 import S2Error
 from leafd.jetstream.stream_rules import refuse_unsupported
@@ -80,6 +81,7 @@ async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
     if config.num_replicas > 1:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     config = replace(config, metadata=comparable(config.metadata, config.metadata))
+    author = await author_for(call.asker, config)
     told = await aside(len(call.body), _told, call.body)
     # From here on nothing waits until the restore is counted.
     check_new_stream(account, context.catalogue, context.settings, config)
@@ -88,7 +90,7 @@ async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
     refuse_unsupported(config)
     if len(account.restoring) >= RESTORES_MAX:
         raise errors.INSUFFICIENT_RESOURCES.error()
-    receiving = Receiving(context, account, config, call.client(), told)
+    receiving = Receiving(context, account, config, call.asker.info(), told, author)
     call.after = receiving.run
     return {"deliver_subject": receiving.subject}
 
@@ -112,11 +114,12 @@ class Receiving:
         config: StreamConfig,
         client: dict[str, Any],
         told: bytes,
+        author: str,
     ) -> None:
         self._context = context
         self._account = account
         self._client = client
-        self._restoring = Restoring(context, account, config, told)
+        self._restoring = Restoring(context, account, config, told, author)
         self._queue, self._chunks = trio.open_memory_channel[t.Message](CHUNKS_MAX)
         self._bytes = 0
         self._waiting = 0  # bytes in the queue
@@ -212,8 +215,11 @@ def _quoted(error: ApiError) -> str:
 class Restoring:
     """The archive on its way into a stream."""
 
-    def __init__(self, context: Context, account: JetStreamAccount, config: StreamConfig, told: bytes) -> None:
+    def __init__(
+        self, context: Context, account: JetStreamAccount, config: StreamConfig, told: bytes, author: str
+    ) -> None:
         self.config = config
+        self._author = author
         self._told = told  # the request's state, which older archives do not have themselves
         self._old: TarArchive | None = None
         self._entries = bytearray()  # of an older archive, not stored yet
@@ -389,7 +395,7 @@ class Restoring:
             raise ArchiveError(f"error adding stream: {_quoted(error)}") from None
 
         async def attempt(number: int) -> Stream:
-            stream = Stream(number, account, config, now_ns())
+            stream = Stream(number, account, config, now_ns(), author=self._author)
             await context.plane.stream_put(
                 stream.id,
                 _filling(flat_stream(account.id, config), state.first_seq),

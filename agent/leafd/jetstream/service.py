@@ -44,6 +44,7 @@ from leafd.jetstream.catalogue import (
     JetStreamLimits,
     Settings,
     Stream,
+    author_of,
     is_half,
     names_in,
     read_consumer,
@@ -52,7 +53,7 @@ from leafd.jetstream.catalogue import (
 )
 from leafd.jetstream.context import Context, Log
 from leafd.jetstream.models.stream import FILE, MEMORY
-from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
+from leafd.jetstream.ports import SERVER, Alone, Asker, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
 from leafd.jetstream.versioning import fits_level
 from leafd.quoting import printable, quoted
@@ -147,6 +148,10 @@ class JetStream:
     def set_settings(self, settings: Settings) -> None:
         """Takes over settings that a reload changed."""
         self._context.settings = settings
+
+    async def judge_again(self) -> None:
+        """What streams publish by themselves, by the rights that their authors have now."""
+        await streams.judge_again(self._context)
 
     # ---- start
 
@@ -319,7 +324,7 @@ class JetStream:
         account_name, created, config = read_stream(record)
         account = self.catalogue.by_name.get(account_name)
         if account is not None and account.enabled:
-            return Stream(stream_id, account, config, created, template=template_of(record))
+            return Stream(stream_id, account, config, created, template=template_of(record), author=author_of(record))
         self._waiting.append((stream_id, record))
         self._log.warning(
             f"stream {config.name!r} of account {account_name!r} stays on disk unserved: "
@@ -387,11 +392,11 @@ class JetStream:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         task_status.started()
-        client = partial(self._context.neighbours.client_info, message.connection)
+        asker = self._context.neighbours.asker(message)
         after: Callable[[], Awaitable[None]] | None = None
         try:
             async with self._listing(message) if _lists(message) else nullcontext():
-                after = await self._answer_and_reply(account, message, client)
+                after = await self._answer_and_reply(account, message, asker)
         finally:
             self._requests.done(*_asker(message))
             self._plane.repay(message)
@@ -400,22 +405,20 @@ class JetStream:
                 await after()
 
     async def _answer_and_reply(
-        self, account: JetStreamAccount, message: t.Message, client: Callable[[], dict[str, Any]]
+        self, account: JetStreamAccount, message: t.Message, asker: Asker
     ) -> Callable[[], Awaitable[None]] | None:
         """What goes on once the reply has been sent, if anything; the reply itself is gone when this returns."""
-        answered = await self._answered(account, message, client)
+        answered = await self._answered(account, message, asker)
         if answered is None:
             return None
         with self._guard.around("sending a JetStream API reply"):
-            await self._reply(account, message, client, answered)
+            await self._reply(account, message, asker, answered)
         return answered.after
 
-    async def _answered(
-        self, account: JetStreamAccount, message: t.Message, client: Callable[[], dict[str, Any]]
-    ) -> Answer | None:
+    async def _answered(self, account: JetStreamAccount, message: t.Message, asker: Asker) -> Answer | None:
         """As answer(); a request that fails in a way that nobody foresaw is refused like any other."""
         try:
-            return await self.answer(account, message.subject, message.header, message.payload, client)
+            return await self.answer(account, message.subject, message.header, message.payload, asker)
         except Exception as error:
             line = find(message.subject.removeprefix(API).split("."))
             if line is None:
@@ -426,9 +429,7 @@ class JetStream:
             self._guard.caught(f"a JetStream API request ({'.'.join(line.pattern)})", error)
             return refusal(line, errors.STREAM_GENERAL.error(err="unexpected error"))
 
-    async def _reply(
-        self, account: JetStreamAccount, message: t.Message, client: Callable[[], dict[str, Any]], answered: Answer
-    ) -> None:
+    async def _reply(self, account: JetStreamAccount, message: t.Message, asker: Asker, answered: Answer) -> None:
         async with self._plane.reports.room(answered.size):
             body = await dumped(answered.weight, answered.members)
             if answered.counted and account.enabled:
@@ -437,17 +438,12 @@ class JetStream:
             if message.reply:
                 self._plane.publish(account.id, message.reply, body, header=answered.header)
             if answered.counted and not account.system:
-                await self._context.advisories.audit(account, message.subject, client(), message.payload, body)
+                await self._context.advisories.audit(account, message.subject, asker.info(), message.payload, body)
 
     async def answer(
-        self,
-        account: JetStreamAccount,
-        subject: str,
-        header: bytes,
-        body: bytes,
-        client: Callable[[], dict[str, Any]] = dict,
+        self, account: JetStreamAccount, subject: str, header: bytes, body: bytes, asker: Asker = SERVER
     ) -> Answer | None:
-        """The answer to one request. None: no answer at all. client: who asks."""
+        """The answer to one request. None: no answer at all."""
         tokens = subject.removeprefix(API).split(".")
         line = find(tokens) if self._has_endpoint(account, tokens) else None
         if account.system and _unheard(tokens, header):
@@ -459,7 +455,7 @@ class JetStream:
             return Answer({"type": f"{TYPE}system_response", "error": error}, error=True)
         if line is None:
             return None
-        return await answer(line, Call(self._context, account, subject, tokens, header, body, client))
+        return await answer(line, Call(self._context, account, subject, tokens, header, body, asker))
 
     def _has_endpoint(self, account: JetStreamAccount, tokens: list[str]) -> bool:
         """Whether the account may ask that: of templates nothing but to make one, until there has been one."""

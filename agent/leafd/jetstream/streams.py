@@ -30,6 +30,7 @@ from leafd.jetstream.models.requests import (
 from leafd.jetstream.models.stream import ConsumerLimits, StreamConfig, StreamConfigRequest
 from leafd.jetstream.pages import cut, page_of, texts_size
 from leafd.jetstream.ports import JetStreamPlane
+from leafd.jetstream.publishing import author_for, judge, republishes
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.source_rules import check_filters
 from leafd.jetstream.stream_rules import check_made, check_update, checked, refuse_unsupported
@@ -59,6 +60,9 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
     """Makes the plane hold the stream as it is described; returns when that is durable. stored: its definition, at
     start."""
     transform, republish = stream.config.subject_transform, stream.config.republish
+    await judge(context, stream)
+    if republishes(stream.config) in stream.denied:
+        republish = None
     return await context.plane.stream_put(
         stream.id,
         flat_stream(stream.account.id, stream.config),
@@ -70,6 +74,18 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
         republish=(republish.source, republish.destination) if republish is not None else ("", ""),
         loading=bool(stored),
     )
+
+
+async def judge_again(context: Context) -> None:
+    """By the rights that the streams' authors have now: what they may not publish any more stops, what they may again
+    goes on."""
+    for stream in context.catalogue.streams():
+        if not stream.author:
+            continue
+        async with stream.account.lock:
+            if context.catalogue.stream(stream.id) is stream and await judge(context, stream):
+                state = await put(context, stream)
+                context.neighbours.stream_changed(stream, state.last_seq)
 
 
 async def numbered(context: Context, attempt: Callable[[int], Awaitable[_Made]]) -> _Made:
@@ -101,16 +117,17 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     config = await judged(call, config, pedantic=request.pedantic)
     if config.num_replicas > 1:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+    author = await author_for(call.asker, config)
     existing = account.streams.get(name)
     if existing is not None:
         return await _same(call, existing, config)
-    stream, state = await made(context, account, config)
+    stream, state = await made(context, account, config, author=author)
     call.weight = stream.weight
     return await stream_info(context, stream, state, creating=True) | {"did_create": True}
 
 
 async def made(
-    context: Context, account: JetStreamAccount, config: StreamConfig, template: str = ""
+    context: Context, account: JetStreamAccount, config: StreamConfig, template: str = "", *, author: str
 ) -> tuple[Stream, t.StreamState]:
     """A stream of that configuration, which has been judged; on disk. The caller holds the account's lock."""
     if config.name in account.restoring or config.name in account.aside:
@@ -121,7 +138,7 @@ async def made(
     refuse_unsupported(config)
 
     async def attempt(number: int) -> tuple[Stream, t.StreamState]:
-        stream = Stream(number, account, config, now_ns(), template=template)
+        stream = Stream(number, account, config, now_ns(), template=template, author=author)
         return stream, await put(context, stream)
 
     try:
@@ -182,11 +199,13 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     _check_consumer_limits(stream, config.consumer_limits)
     await check_overlap(call.account, config)
     refuse_unsupported(config)
-    changed = replace(stream, config=config)
+    author = await author_for(call.asker, config)
+    changed = replace(stream, config=config, author=author, denied=frozenset())
     try:
         state = await put(context, changed)
     except t.PlaneError as error:
         raise refused(error, errors.STREAM_UPDATE) from None
+    stream.author, stream.denied = changed.author, changed.denied
     context.catalogue.change_stream(stream, config)
     context.neighbours.stream_changed(stream, state.last_seq)
     context.advisories.stream(stream, "UPDATED", "modify")

@@ -26,12 +26,13 @@ from leafd import native_types as t
 from leafd.fair import FairQueue
 from leafd.gojson import TEXT, Integer, Nested, Struct, decode, dump, loose, wire, written
 from leafd.jetstream import errors
-from leafd.jetstream.catalogue import TEMPLATE_RECORD, JetStreamAccount, Stream, Template
+from leafd.jetstream.catalogue import TEMPLATE_RECORD, JetStreamAccount, Stream, Template, author_of
 from leafd.jetstream.context import Context
 from leafd.jetstream.errors import ApiError, Row
 from leafd.jetstream.models.requests import StreamNamesRequest
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.pages import page_of
+from leafd.jetstream.publishing import author_for
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.stream_rules import NAME_SIZE_MAX, checked, refuse_unsupported
 from leafd.jetstream.streams import NAMES_LIMIT, made, overlaps, refused, remove
@@ -89,9 +90,10 @@ async def create(call: Call, request: TemplateConfig) -> dict[str, Any]:
     if not request.max_streams:
         raise _CREATE.error(err="max_streams must be at least 1")
     config = _judged(call, request.config or StreamConfig())
+    author = await author_for(call.asker, config)
     if overlaps(SubjectSet(config.subjects), (one.config.subjects for one in templates.values())):
         raise _CREATE.error(err="subjects overlap with an existing template")
-    template = Template(request.name, config, request.max_streams)
+    template = Template(request.name, config, request.max_streams, author=author)
     try:
         await call.context.plane.record_put(_key(call.account.name, template.name), _record(call.account, template))
     except t.PlaneError as error:
@@ -181,7 +183,8 @@ def _key(account: str, name: str) -> bytes:
 
 
 def _record(account: JetStreamAccount, template: Template) -> bytes:
-    return dump({"account": account.name, "template": _written(template)})
+    members = {"account": account.name, "template": _written(template)}
+    return dump(members | {"author": template.author} if template.author else members)
 
 
 def read_template(record: bytes) -> Template:
@@ -189,7 +192,7 @@ def read_template(record: bytes) -> Template:
     found = decode(TemplateConfig, dump(loose(record)["template"]), strict=False)
     if found.config is None:
         raise ValueError("it has no configuration")
-    return Template(found.name, found.config, found.max_streams)
+    return Template(found.name, found.config, found.max_streams, author=author_of(record))
 
 
 # ---- messages --------------------------------------------------------------------------------------------------------
@@ -282,7 +285,7 @@ class Templates:
                 raise errors.MAXIMUM_STREAMS_LIMIT.error()
             config = static_stream(replace(template.config, name=name, subjects=(subject,)))
             config = checked(config, self._context.for_streams(account), pedantic=False)
-            await made(self._context, account, config, template.name)
+            await made(self._context, account, config, template.name, author=template.author)
         except ApiError as error:
             if place not in self._full:
                 self._full.add(place)

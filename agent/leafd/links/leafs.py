@@ -143,6 +143,11 @@ class Leafs:
         link = self._links.get(connection)
         return f"cid:{connection}" if link is None else link.log_name
 
+    def bind_of(self, connection: int) -> leaf.Bind | None:
+        """What a link is bound to, if the connection is one that is up."""
+        link = self._links.get(connection)
+        return link.bind if link is not None else None
+
     def links(self) -> list[LinkStatus]:
         """Every link that is up."""
         return [link.status() for link in self._links.values() if link.bind is not None]

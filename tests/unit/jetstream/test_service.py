@@ -12,6 +12,7 @@ import trio.testing
 from leafd import native_types as t
 from leafd.gotime import format_time
 from leafd.jetstream.catalogue import JetStreamLimits
+from leafd.jetstream.ports import Alone
 from leafd.jetstream.service import JetStream
 from leafd.jetstream.versioning import hash8, stream_identity
 
@@ -362,7 +363,7 @@ def test_neighbours_hear_of_streams(bench: Bench) -> None:
     """Mirrors and sources are run by another room, which is told of each change."""
     heard: list[str] = []
 
-    class Ears:
+    class Ears(Alone):
         lag, active_ns, sequence, error = 3, 5, 9, None
 
         def stream_changed(self, stream: Any, last_sequence: int) -> None:
@@ -373,9 +374,6 @@ def test_neighbours_hear_of_streams(bench: Bench) -> None:
 
         async def source_status(self, stream: int, slot: int) -> Any:
             return self
-
-        def client_info(self, connection: int) -> dict[str, Any]:
-            return {}
 
         def has_leafs(self, account: int) -> bool:
             return True
