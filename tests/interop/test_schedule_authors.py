@@ -9,6 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import nats
 import pytest
@@ -17,9 +18,10 @@ from nats.aio.client import Client
 from tests.interop.denial_wires import Peer as Leaf
 from tests.interop.jwt_peer import Peer
 from tests.interop.test_backup import api
+from tests.interop.test_names_attacks import Hub
 from tests.interop.test_operator import reload, with_token
 from tests.jwts import Operator
-from tests.servers import KINDS, Server, running
+from tests.servers import KINDS, Server, make, running
 
 CONFIGURATION = """
 listen: 127.0.0.1:{port}
@@ -249,3 +251,80 @@ def test_a_leafs_rights_count_for_what_came_over_its_link(kind: str) -> None:
         after = asyncio.run(counts(server))
         assert before["s.kept"] < after["s.kept"]
         assert (kind == "leafd") == (before["s.lost"] == after["s.lost"])
+
+
+def test_nobody_can_write_it_in_a_batch_either() -> None:
+    """Each message of a batch has its own header, which is replaced."""
+
+    async def forged(server: Server) -> list[str]:
+        owner, user = await login(server, "owner"), await login(server, "user")
+        await api(owner, "STREAM.CREATE.S", STREAM | {"allow_atomic": True})
+        for sequence in range(1, 4):
+            headers = {AUTHOR: '["user","STANDARD","owner"]', "Nats-Schedule": EVERY, "Nats-Schedule-Target": "s.t"}
+            headers |= {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": str(sequence)}
+            headers |= {"Nats-Batch-Commit": "1"} if sequence == 3 else {}
+            answer = await user.request(f"s.plan.{sequence}", b"", 5, headers=headers)
+        assert "error" not in json.loads(answer.data)
+        schedules = [await owner.jetstream().get_last_msg("S", f"s.plan.{number}") for number in range(1, 4)]
+        await owner.close()
+        await user.close()
+        return [(schedule.headers or {})[AUTHOR] for schedule in schedules]
+
+    with running("leafd", CONFIGURATION) as server:
+        assert ['["user","STANDARD","user"]'] * 3 == asyncio.run(forged(server))
+
+
+BOX = """
+listen: 127.0.0.1:{port}
+jetstream { store_dir: "{store}", max_file: 64M, max_mem: 16M, domain: box }
+accounts { A { jetstream: enabled, users: [{user: owner, password: p}] } }
+leafnodes { remotes: [{url: "nats-leaf://127.0.0.1:{hub_port}", account: A, deny_imports: [DENIED]}] }
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_box_denies_its_hub_counts_for_what_the_hub_scheduled(kind: str, tmp_path: Path) -> None:
+    """By the remote's `deny_imports` of today, over a restart too, though the hub is not there. nats-server goes on."""
+    block = f"NATS/1.0\r\nNats-Schedule: {EVERY}\r\nNats-Schedule-Target: s.%s\r\n\r\n"
+
+    async def planned(server: Server, hub: Hub) -> None:
+        peer = await asyncio.wait_for(hub.dialled, 20)
+        owner = await login(server, "owner")
+        await api(owner, "STREAM.CREATE.S", STREAM)
+        for name in ("kept", "lost"):
+            header = (block % name).encode()
+            peer.send(b"HMSG s.plan.%s %d %d\r\n%s\r\n" % (name.encode(), len(header), len(header), header))
+        await until(fired(server, "s.kept", "s.lost"))
+        await peer.close()
+        await owner.close()
+
+    async def looked(server: Server) -> tuple[int, int]:
+        before = await counts(server)
+        await until(fired(server, "s.kept"))
+        return before["s.lost"], (await counts(server))["s.lost"]
+
+    async def scheduled() -> list[tuple[int, int]]:
+        hub = Hub()
+        listening = await asyncio.start_server(hub.greet, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        server = make(kind, BOX.replace("DENIED", ""), tmp_path, hub_port=port)
+        await asyncio.to_thread(server.start)
+        try:
+            await planned(server, hub)
+            listening.close()
+            wide = (server.directory / "server.conf").read_text()
+            narrow = wide.replace("deny_imports: []", 'deny_imports: ["s.lost"]')
+            found = []
+            if kind == "leafd":  # nats-server reloads no remote's denials
+                assert "Reloaded" in await asyncio.to_thread(reload, server, narrow)
+                found.append(await looked(server))
+            await asyncio.to_thread(server.stop)
+            (server.directory / "server.conf").write_text(narrow)
+            await asyncio.to_thread(server.start, "server.conf")
+            return [*found, await looked(server)]
+        finally:
+            await asyncio.to_thread(server.stop)
+            listening.close()
+
+    for before, after in asyncio.run(scheduled()):
+        assert (kind == "leafd") == (before == after)

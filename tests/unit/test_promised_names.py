@@ -43,6 +43,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Nats-Schedule-Author": (
         AUTHOR,
         "interop/test_schedule_authors.py::test_nobody_can_write_who_a_schedules_author_is",
+        "interop/test_schedule_authors.py::test_nobody_can_write_it_in_a_batch_either",
     ),
     "Nats-Stream-Source": (
         "native/test_plane_backup.c: message ids, lifetimes and how far a source had come are made anew from headers",
