@@ -354,7 +354,8 @@ typedef struct plane_stats {
 #define MEMORY_REPLIES 11
 #define MEMORY_REPORTS 12 /* counted by Python */
 #define MEMORY_INTEREST 13
-#define MEMORY_SHARES 14
+#define MEMORY_ARCHIVES 14 /* counted by Python */
+#define MEMORY_SHARES 15
 
 /* Of base/histogram.h, of plane_histogram(). */
 #define HISTOGRAM_SPANS 17

@@ -103,6 +103,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "a page is shorter, and waits until those before it are sent",
     ),
     Row(
+        "archives", "what has come of restores and is not stored yet", "archives",
+        "the restore with the most of it is ended; a line in the log",
+    ),
+    Row(
         "subscriptions", "subscriptions of clients", "interest",
         "-ERR 'maximum subscriptions exceeded' beyond 16 of the connection",
     ),

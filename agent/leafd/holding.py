@@ -1,16 +1,18 @@
-"""A share of `memory_limit` that the control thread draws on: what it makes for somebody and holds until he has it.
+"""Shares of `memory_limit` that the control thread draws on: what it makes for somebody and holds until he has it, and
+what has come in parts and is not whole yet.
 
     async with holding.take(bytes):     waits, in the order of asking, until there is room
+    contested.hold(holder, bytes)       so much he has now; who has the most gives way to the others
 
-One alone may take more than the share: what has to be made at all is made alone then. The sizes are estimates of
-whoever asks, made before anything is. What does not live here: how large the share is (native/plane/memory.c).
+One alone may take more than the share: what has to be made at all is made alone then, or beside small ones. The sizes
+are estimates of whoever asks. What does not live here: how large the shares are (native/plane/memory.c).
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
@@ -49,3 +51,47 @@ class Holding:
         finally:
             self.used -= size
             self._freed.set()
+
+
+class Holder(Protocol):
+    """Who has something of a contested share."""
+
+    def give_way(self) -> None:
+        """He is to give up what he has, which is not counted any more."""
+
+
+class Contested:
+    """A share whose holders grow bit by bit: they cannot wait for each other, so whoever has the most gives way as soon
+    as the others have more than all of it. What is needed for a moment only is not counted: one at a time has it, in
+    its turn. alone: what a holder should have at most of what it can do without. 0: no bound."""
+
+    def __init__(self, limit: int = 0, *, alone: int = 0) -> None:
+        self.limit = limit
+        self.alone = alone
+        self.used = 0
+        self._held: dict[Holder, int] = {}
+        self._turns = trio.Lock()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Nobody else has his until the block is left. Where nobody has, this does not wait, not even a moment."""
+        try:
+            self._turns.acquire_nowait()
+        except trio.WouldBlock:
+            await self._turns.acquire()
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    def hold(self, holder: Holder, size: int) -> None:
+        """So much he has now, in all; 0: nothing any more."""
+        self.used += size - self._held.pop(holder, 0)
+        if size:
+            self._held[holder] = size
+        while self.limit and self.used > self.limit:
+            most = max(self._held, key=self._held.__getitem__)
+            if self.used - self._held[most] <= self.limit:
+                return
+            self.used -= self._held.pop(most)
+            most.give_way()

@@ -22,7 +22,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.guard import Guard
-from leafd.holding import Holding
+from leafd.holding import Contested, Holding
 from leafd.native import abi as lib, command_rows, ffi, layout
 from leafd.native_commands import Commands, Completion
 from leafd.native_packing import (
@@ -58,6 +58,7 @@ MEMORY_SHARES: Final = (
     "replies",
     "reports",
     "interest",
+    "archives",
 )
 _EVENTS_AT_ONCE: Final = 256
 _UNSENT_MAX: Final = 1 << 16
@@ -72,6 +73,7 @@ class Plane(Commands):
         self._plane = handle
         self._memory_limit = memory_limit
         self.reports = Holding(self.memory_share("reports"))
+        self.archives = Contested(self.memory_share("archives"), alone=memory_limit // 8)
         self._guard = guard or Guard()
         self._command = ffi.new("plane_command_t *")
         self._next_token = 1
@@ -184,11 +186,11 @@ class Plane(Commands):
 
     def memory(self) -> dict[str, Any]:
         """The limit of memory, and by share its bound and what is taken of it, in bytes."""
-        stats = self.stats()
+        stats, ours = self.stats(), {"reports": self.reports.used, "archives": self.archives.used}
         return {"limit": self._memory_limit} | {
             name: {
                 "share": self.memory_share(name),
-                "used": self.reports.used if name == "reports" else getattr(stats, f"memory_{name}"),
+                "used": ours[name] if name in ours else getattr(stats, f"memory_{name}"),
             }
             for name in MEMORY_SHARES
         }

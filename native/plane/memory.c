@@ -21,9 +21,12 @@
  *
  * Interest. Subscriptions live as long as their connection, so what is over their share is refused, as beyond
  * max_subscriptions. A connection may have INTEREST_FEW of them in any case: whoever comes later can still ask and be
- * answered. They have eight parts, 5,000 subscriptions of three tokens at the smallest limit, and of a large limit all
+ * answered. They have seven parts, 4,400 subscriptions of three tokens at the smallest limit, and of a large limit all
  * that shares with a bound of their own leave: most of it, on a hub. The parts come from shares that are queues: the
  * rings (7 MB at the smallest limit do for publishers that wait for the disk), output, control, batches.
+ *
+ * Archives. What has come of restores and is not stored yet. One part: few are restored at a time, and one alone may
+ * have more (jetstream/restore.py). It is one that interest did without.
  */
 #include "plane/memory.h"
 
@@ -57,12 +60,13 @@ typedef enum parts {
     PARTS_BATCHES = 2,
     PARTS_REPLIES = 2,
     PARTS_REPORTS = 2,
-    PARTS_INTEREST = 8,
+    PARTS_INTEREST = 7,
+    PARTS_ARCHIVES = 1,
 } parts_t;
 
 _Static_assert(PARTS_RING + PARTS_MEMORY_RING + PARTS_OVERLAY + PARTS_KEEPER + PARTS_OUTPUT + PARTS_INPUT
                        + PARTS_EXCHANGE + PARTS_HELD + PARTS_CONTROL + PARTS_CONSUMERS + PARTS_BATCHES + PARTS_REPLIES
-                       + PARTS_REPORTS + PARTS_INTEREST
+                       + PARTS_REPORTS + PARTS_INTEREST + PARTS_ARCHIVES
                    <= WHOLE,
                "the shares come to the limit at most");
 
@@ -86,6 +90,7 @@ static const struct {
     [MEMORY_REPLIES] = {PARTS_REPLIES, UINT64_MAX},     /* half for imports' requests, half for allow_responses */
     [MEMORY_REPORTS] = {PARTS_REPORTS, UINT64_MAX},     /* reports and listings that Python makes (holding.py) */
     [MEMORY_INTEREST] = {PARTS_INTEREST, UINT64_MAX},   /* and what the others leave of a large limit */
+    [MEMORY_ARCHIVES] = {PARTS_ARCHIVES, UINT64_MAX},   /* of restores, not stored yet (holding.py) */
 };
 
 #define OUTPUT_SMALL (64u * 1024u) /* what a client that reads may have waiting */

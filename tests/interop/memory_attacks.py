@@ -18,6 +18,8 @@ from itertools import islice
 from typing import Any, Final
 
 from tests import servers
+from tests.hostile.test_bombs import BOMB
+from tests.interop.test_backup import MAGIC, WHOLE, number, s2, state
 
 MB: Final = 1 << 20
 LIMIT: Final = 32 * MB
@@ -301,13 +303,20 @@ class Asker:
 
     def ask(self, subject: str, **body: object) -> dict[str, Any]:
         """The answer."""
-        text = json.dumps(body).encode()
-        head = b"PUB %s%s %s %d\r\n" % (self._prefix, subject.encode(), self._inbox, len(text))
-        self._connection.sendall(head + text + b"\r\n")
+        found: dict[str, Any] = json.loads(self.request(subject, json.dumps(body).encode()))
+        return found
+
+    def request(self, subject: str, data: bytes) -> bytes:
+        """The answer's payload."""
+        self.publish(subject, data, self._inbox)
         while not (line := self._lines.readline()).startswith(b"MSG api."):
             assert line
-        found: dict[str, Any] = json.loads(self._lines.read(int(line.split()[-1])))
-        return found
+        return self._lines.read(int(line.split()[-1]))
+
+    def publish(self, subject: str, data: bytes, reply: bytes = b"nobody") -> None:
+        """A message."""
+        head = b"PUB %s%s %s %d\r\n" % (self._prefix, subject.encode(), reply, len(data))
+        self._connection.sendall(head + data + b"\r\n")
 
 
 @prepared
@@ -337,6 +346,30 @@ def listings(server: servers.Server, stack: contextlib.ExitStack) -> None:
     askers = [Asker(stack.enter_context(login(server))) for _ in range(8)]
     with ThreadPoolExecutor(len(askers)) as threads:
         assert [200] * len(askers) == list(threads.map(walked, askers))
+
+
+@attack
+def archives(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Fifteen restores at once: of some the consumer comes to sixty megabytes of zeros, which are sent as a few bytes;
+    of others a compressed block of four megabytes never ends. Whoever restores a stream beside them has it."""
+    one = Asker(stack.enter_context(login(server)), b"")
+
+    def begun(name: str) -> str:
+        body = {"config": {"name": name, "subjects": [name]}}
+        return str(one.ask(f"$JS.API.STREAM.RESTORE.{name}", **body)["deliver_subject"])
+
+    consumer = b"".join(map(number, (len(b"consumers/c"), 2, 0, 0, 60 * MB))) + b"consumers/c"
+    places, whole = [begun(f"R{i}") for i in range(15)], begun("WHOLE")
+    for place in places:
+        one.publish(place, s2(MAGIC + state(consumer_count=1) + consumer))
+    for place in places[:5]:
+        one.publish(place, BOMB * 7)
+    for part in (b"\0" + (4 * MB).to_bytes(3, "little"), b"", b"", b""):
+        for place in places[5:]:
+            one.publish(place, part + b"x" * 900_000)
+    assert b"" == one.request(whole, s2(WHOLE))
+    assert b'"error"' not in one.request(whole, b"")
+    assert "restores have all of their share of memory_limit" in server.log
 
 
 def unchunked(body: bytes) -> bytes:

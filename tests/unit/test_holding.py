@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 import trio.testing
-from leafd.holding import Holding
+from leafd.holding import Contested, Holding
 
 
 def played(limit: int, sizes: list[int]) -> list[str]:
@@ -58,3 +58,40 @@ def test_who_is_cancelled_while_he_waits_leaves_the_line() -> None:
         assert 0 == holding.used
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+class Named:
+    """A holder, who says when he has to give way."""
+
+    def __init__(self, name: str, said: list[str]) -> None:
+        self._name, self._said = name, said
+
+    def give_way(self) -> None:
+        self._said.append(self._name)
+
+
+def contested(limit: int, *steps: tuple[str, int]) -> tuple[list[str], int]:
+    """Who gave way when these had so much, one after the other, and what is counted at the end."""
+    said: list[str] = []
+    share, holders = Contested(limit), {name: Named(name, said) for name, _ in steps}
+    for name, size in steps:
+        share.hold(holders[name], size)
+    return said, share.used
+
+
+def test_the_one_with_the_most_gives_way_to_the_others() -> None:
+    """When they have more than the share without him."""
+    assert ([], 100) == contested(100, ("a", 40), ("b", 60))
+    assert (["b"], 110) == contested(100, ("a", 40), ("b", 60), ("b", 90), ("a", 90), ("c", 20), ("a", 80), ("c", 30))
+    assert (["a", "b"], 110) == contested(100, ("a", 300), ("b", 200), ("c", 90), ("d", 20))
+
+
+def test_one_may_have_more_than_the_share_beside_small_ones() -> None:
+    """Else whoever holds one byte would end everybody's."""
+    assert ([], 5100) == contested(100, ("small", 1), ("large", 5000), ("small", 100))
+
+
+def test_who_has_given_up_all_has_nothing() -> None:
+    """And what has no bound is counted all the same."""
+    assert ([], 7) == contested(100, ("a", 5000), ("a", 0), ("b", 7))
+    assert ([], 900) == contested(0, ("a", 300), ("b", 600))

@@ -10,7 +10,7 @@ Reference: tests/wire/jetstream.md, "Backup".
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from leafd import native_types as t
@@ -25,6 +25,8 @@ CONSUMERS: Final = "consumers/"
 NAME_MAX: Final = 1 << 20
 CONSUMER_MAX: Final = 64 << 20
 """Of one consumer with all that it has in flight."""
+CONSUMER_WEIGHT: Final = 4
+"""Bytes of memory that a byte of it takes while it is read, and what was read."""
 TAR_HEAD: Final = 512
 INVALID: Final = "archive: invalid archive stream"
 _UINT64_MAX: Final = (1 << 64) - 1
@@ -50,6 +52,9 @@ class ArchivedState(Struct):
     first_seq: int = wire(UINT64, "first_seq")
     last_seq: int = wire(UINT64, "last_seq")
     consumers: int = wire(INT, "consumer_count")
+
+
+STATE_NAMES: Final = tuple(one.metadata["name"] for one in fields(ArchivedState))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,8 @@ def read_state(found: Entry) -> ArchivedState:
         state = decode(ArchivedState, found.payload, strict=False)
     except JsonError as error:
         raise ArchiveError(f"error in state.json: {str(error).partition(' at offset ')[0]}") from None
+    if state.consumers < 0:
+        raise ArchiveError("invalid stream state: negative consumer count")
     first, last, count = state.first_seq, state.last_seq, state.messages
     if first == 0:
         sound = last == 0 and count == 0

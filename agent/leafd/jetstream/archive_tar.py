@@ -25,7 +25,15 @@ from typing import Final
 from leafd import native_types as t
 from leafd.gojson import JsonError, decode, loose
 from leafd.gotime import SECOND
-from leafd.jetstream.archive import CONSUMER_MAX, TAR_HEAD, ArchivedConsumer, ArchiveError, is_tar, number
+from leafd.jetstream.archive import (
+    CONSUMER_MAX,
+    CONSUMER_WEIGHT,
+    TAR_HEAD,
+    ArchivedConsumer,
+    ArchiveError,
+    is_tar,
+    number,
+)
 from leafd.jetstream.models.consumer import ConsumerConfig
 
 _SIZE_MAX: Final = 1 << 40
@@ -36,6 +44,7 @@ _HAS_HEADER: Final = 1 << 31
 _ERASED: Final = 1 << 63
 _REMOVED: Final = 1 << 62
 _REMOVED_MAX: Final = 1_000_000
+_REMOVED_WEIGHT: Final = 80  # bytes that one takes in a set
 _POSITION_MAGIC: Final = 22
 _EXTENDED_MAX: Final = 64 << 10
 _LONG_NAME: Final = re.compile(rb"(?:^|\n)[0-9]+ path=([^\n]*)\n")
@@ -62,6 +71,11 @@ class TarArchive:
         self._file = bytearray()
         self._configs: dict[str, ConsumerConfig] = {}
         self._consumer_bytes = 0
+
+    @property
+    def held(self) -> int:
+        """Memory that it takes, in bytes."""
+        return len(self._file) + CONSUMER_WEIGHT * self._consumer_bytes + _REMOVED_WEIGHT * len(self.removed)
 
     def take(self, data: bytearray) -> bytes:
         """Takes what is whole off the data; the messages in it as entries. Raises ArchiveError."""

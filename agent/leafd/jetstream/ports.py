@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leafd import native_types as t
-from leafd.holding import Holding
+from leafd.holding import Contested, Holding
 
 if TYPE_CHECKING:
     from leafd.jetstream.catalogue import Stream
@@ -21,6 +21,8 @@ class JetStreamPlane(Protocol):
 
     @property
     def reports(self) -> Holding: ...
+    @property
+    def archives(self) -> Contested: ...
     def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]: ...
     def publish(
         self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0

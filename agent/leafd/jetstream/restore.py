@@ -7,6 +7,9 @@ bounded runs, each on disk before the next one; consumers come after them, so th
 Then it becomes the stream that was asked for. What is cut short or damaged leaves behind what had been restored up to
 there, as the reference does, as a stream like any other; what fails before the state leaves nothing. A server that ends
 before the stream is there removes it at its next start, since its definition says that it is half (catalogue.py).
+
+What has come and is not stored yet is held against a share of memory_limit (holding.py): where the restores have all of
+it, the one with the most is ended. One alone may hold whatever message has to be whole, and consumers up to a bound.
 What does not live here: the archive's entries (archive.py; those of older servers: archive_tar.py), S2 (s2.py).
 Reference:
 tests/wire/jetstream.md, "Backup".
@@ -26,7 +29,7 @@ from leafd.gotime import format_time, now_ns
 from leafd.jetstream import archive, consumer_rules as rules, errors, s2
 from leafd.jetstream.account_limits import check_new_stream, no_room
 from leafd.jetstream.advisories import unique
-from leafd.jetstream.archive import TAR_HEAD, ArchiveError, is_tar
+from leafd.jetstream.archive import CONSUMER_WEIGHT, TAR_HEAD, ArchiveError, is_tar
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream, consumer_definition, stream_definition
 from leafd.jetstream.context import Context
 from leafd.jetstream.errors import ApiError
@@ -96,12 +99,14 @@ async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
 
 
 def _told(body: bytes) -> bytes:
-    """What the request tells of the stream's state; nothing where it is not one object, which is taken, too."""
+    """What the request tells of the stream's state, as far as it is looked at; nothing where it is not one object,
+    which is taken, too."""
     try:
-        given = loose(body)
+        state = loose(body).get("state")
     except JsonError:
-        given = {}
-    return dump({"state": given.get("state")})
+        state = None
+    known = state if isinstance(state, dict) else {}
+    return dump({name: known[name] for name in archive.STATE_NAMES if isinstance(known.get(name), int)})
 
 
 class Receiving:
@@ -155,6 +160,7 @@ class Receiving:
                     self._drop_rest()
         finally:
             self._context.plane.unsubscribe(self._account.id, self._subscription)
+            self._context.plane.archives.hold(self._restoring, 0)
             self._account.taken.restored(name)
         if heard:
             times = {"start": format_time(start), "end": format_time(now_ns())}
@@ -164,9 +170,9 @@ class Receiving:
     async def _receive(self) -> bool:
         """False: the client was not heard of any more."""
         while True:
-            with trio.move_on_after(IDLE_SECONDS) as waiting:
+            with trio.move_on_after(IDLE_SECONDS) as self._restoring.waiting:
                 message = await self._chunks.receive()
-            if waiting.cancelled_caught:
+            if self._restoring.waiting.cancelled_caught:
                 await self._restoring.give_up()
                 return False
             self._waiting -= len(message.payload)
@@ -220,6 +226,8 @@ class Restoring:
     ) -> None:
         self.config = config
         self._author = author
+        self.waiting = trio.CancelScope()  # of who waits for more of it
+        self._gave_way = False
         self._told = told  # the request's state, which older archives do not have themselves
         self._old: TarArchive | None = None
         self._entries = bytearray()  # of an older archive, not stored yet
@@ -240,27 +248,68 @@ class Restoring:
     # ---- in
 
     async def feed(self, chunk: bytes) -> None:
-        """Consumes a chunk, which may be thousands of times larger when it is unpacked: piece by piece, with pauses.
-        What follows the archive's end is ignored."""
-        pause = Pause()
-        for piece in self._reader.feed(chunk):
-            if self._ended:
+        """Consumes a chunk, which may be thousands of times larger when it is unpacked: piece by piece, with pauses,
+        and one restore at a time. What follows the archive's end is ignored."""
+        pause, pieces = Pause(), self._reader.feed(chunk)
+        while not self._ended:
+            async with self._context.plane.archives.turn():
+                self._go_on()
+                piece = next(pieces, None)
+                if piece is None or piece:
+                    self._data += piece or b""
+                    await self._advance(whole=piece is None)
+                self._hold()
+            if piece is None:
                 return
-            if piece:
-                self._data += piece
-                await self._advance(whole=False)
             await pause()
-        if not self._ended:
-            await self._advance(whole=True)
+
+    def give_way(self) -> None:
+        """Ends it, now or where it goes on. Others hold more in their turn only, so it is in the midst of nothing that
+        needs these bytes, or the next to end by its own doing."""
+        self._gave_way = True
+        self._drop()
+        self._context.log.warning(
+            f"the restore of stream {quoted(self.config.name)} of account {quoted(self._account.name)} was ended: "
+            "restores have all of their share of memory_limit, and it had most of it",
+            event="restore_ended",
+            account=self._account.name,
+        )
+        self.waiting.cancel()
+
+    def _drop(self) -> None:
+        """What is not stored yet will not be."""
+        self._data.clear()
+        self._entries.clear()
+        self._reader = s2.Reader(self._context.plane)
+
+    def _hold(self) -> None:
+        """Counts what it has in memory. Raises ApiError where that is too much."""
+        archives, state = self._context.plane.archives, self._state
+        size = self._reader.held + len(self._data) + len(self._entries)
+        optional = CONSUMER_WEIGHT * self._consumer_bytes + (self._old.held if self._old is not None else 0)
+        archives.hold(self, size + optional)
+        if state is not None and len(self._consumers) < state.consumers:
+            optional += len(self._data)
+        self._go_on()
+        if archives.alone and optional > archives.alone:
+            raise errors.INSUFFICIENT_RESOURCES.error()
+
+    def _go_on(self) -> None:
+        """Raises ApiError where it has given way."""
+        if self._gave_way:
+            raise errors.INSUFFICIENT_RESOURCES.error()
 
     async def finish(self) -> dict[str, Any]:
         """The archive has come: the info of the stream that it became."""
-        if not self._ended:
-            self._reader.end()
-        if not self._ended or self._stream is None or self._state is None:
-            raise ArchiveError(self._cut_short())
-        await self._context.plane.stream_pad(self._stream.id, self._state.last_seq)
-        state = await self._activate()
+        async with self._context.plane.archives.turn():
+            self._go_on()
+            if not self._ended:
+                self._reader.end()
+            if not self._ended or self._stream is None or self._state is None:
+                raise ArchiveError(self._cut_short())
+            self._context.plane.archives.hold(self, 0)
+            await self._context.plane.stream_pad(self._stream.id, self._state.last_seq)
+            state = await self._activate()
         return await stream_info(self._context, self._stream, state, creating=True)
 
     def _cut_short(self) -> str:
@@ -271,6 +320,7 @@ class Restoring:
     async def give_up(self) -> None:
         """Nothing more comes: what is there becomes a stream, unless the account may not have it. Quiet: the failure
         that led here has been told."""
+        self._drop()
         if self._stream is None or self._stream.name in self._account.streams:
             return
         if self._too_much:
@@ -318,6 +368,7 @@ class Restoring:
             self._consumer_bytes += found.size
             if self._consumer_bytes > _CONSUMERS_MAX:
                 raise ArchiveError(f"consumers of more than {_CONSUMERS_MAX} bytes")
+            self._hold()
             self._consumers.append(await aside(found.size, archive.read_consumer, found))
         await self._messages(whole=whole)
 
@@ -325,7 +376,7 @@ class Restoring:
         """Its state is that of the request, as nats-server told it when it wrote the archive."""
         from leafd.jetstream.archive_tar import TarArchive  # here: few ever have such an archive
 
-        told = archive.Entry(archive.STATE, dump(loose(self._told).get("state") or {}), 0)
+        told = archive.Entry(archive.STATE, self._told, 0)
         state = archive.read_state(told)
         self._old = TarArchive(state.first_seq)
         await self._begin(state)
@@ -334,6 +385,7 @@ class Restoring:
         while self._data and not old.ended:
             before = len(self._data)
             self._entries += await aside(before, old.take, self._data)
+            self._hold()
             await self._store_entries()
             if len(self._data) == before:
                 return

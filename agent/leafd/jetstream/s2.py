@@ -93,6 +93,11 @@ class Reader:
                 continue
             yield self._data(kind, body)
 
+    @property
+    def held(self) -> int:
+        """Bytes of a chunk that is not whole."""
+        return len(self._held)
+
     def end(self) -> None:
         """The stream ends here; it may not end inside of a chunk."""
         if self._held or self._skip:

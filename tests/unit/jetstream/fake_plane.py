@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from leafd import native_types as t
-from leafd.holding import Holding
+from leafd.holding import Contested, Holding
 from leafd.jetstream.subjects import subset
 
 
@@ -66,6 +66,7 @@ class FakePlane:
         self.published: list[tuple[int, str, bytes, bytes]] = []
         self.calls: list[str] = []
         self.reports = Holding()
+        self.archives = Contested()
         self.repaid: list[int] = []
         self.bound: set[str] = set()
         self.fail: t.PlaneError | None = None
