@@ -103,6 +103,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_backup.py::test_a_restore_that_is_killed_half_way_leaves_nothing",
     ),
     "A backup of a stream with replicas": ("wire/jetstream/restore-replicas.wire",),
+    "A message of an archive that is older": ("hostile/test_restore_api.py::test_what_becomes_of_an_archive_with",),
     "A restored stream knows the ids": ("interop/test_backup.py::test_a_backup_is_the_same_stream_elsewhere",),
     "A direct get of the last of many subjects": ("wire/jetstream/direct-get-up-to-later.wire",),
     "Stream templates are there": (
