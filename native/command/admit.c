@@ -138,8 +138,8 @@ void command_refuse_login(plane_t *plane, peer_t *peer, const plane_command_t *c
     command_done(plane, command, status);
 }
 
-static void give_permissions(peer_t *peer, granted_t *granted) {
-    permissions_free(peer->permissions);
+static void give_permissions(plane_t *plane, peer_t *peer, granted_t *granted) {
+    permissions_leave(peer->permissions, &plane->leftovers);
     peer->permissions = granted->permissions;
     bytes_release(&peer->author);
     peer->author = granted->author;
@@ -161,7 +161,7 @@ static status_t admit_take_in(plane_t *plane, peer_t *peer, account_t *account, 
         bytes_release(own[i]);
         *own[i] = granted.texts[i];
     }
-    give_permissions(peer, &granted);
+    give_permissions(plane, peer, &granted);
     peer_admit(plane, peer, account, &granted.verdict);
     status = peer->protocol->admitted(plane, peer, &granted.verdict);
     if (status != STATUS_OK) {
@@ -284,7 +284,7 @@ static status_t rights_change(plane_t *plane, peer_t *peer, const plane_command_
     if (status != STATUS_OK) {
         return status;
     }
-    give_permissions(peer, &granted);
+    give_permissions(plane, peer, &granted);
     if (peer->after_pong.size != 0) {
         bytes_release(&peer->after_pong);
         peer->after_pong = granted.texts[0];

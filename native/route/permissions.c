@@ -70,6 +70,7 @@ struct permission_set {
 };
 
 struct permissions {
+    leftover_t leftover; /* once they are nobody's */
     permission_set_t *set;
     permission_pool_t *pool;
     verdict_slot_t *cache;
@@ -361,6 +362,23 @@ void permissions_free(permissions_t *permissions) {
     free(permissions->replies);
     free(permissions->cache);
     free(permissions);
+}
+
+static bool permissions_free_step(leftover_t *self, void *context, uint32_t *budget) {
+    (void)context;
+    permissions_t *permissions = (permissions_t *)self;
+    if (!permissions_forget_some(permissions, budget)) {
+        return false;
+    }
+    permissions_free(permissions);
+    return true;
+}
+
+void permissions_leave(permissions_t *permissions, leftovers_t *leftovers) {
+    if (permissions != NULL) {
+        permissions->leftover.step = permissions_free_step;
+        leftovers_add(leftovers, &permissions->leftover);
+    }
 }
 
 status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns,

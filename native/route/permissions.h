@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/holders.h"
+#include "base/leftover.h"
 #include "base/status.h"
 
 #define PERMISSION_POOL_BUCKETS 256u
@@ -33,6 +34,8 @@ typedef struct permission_lists {
 LEAF_MUST_USE status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns,
                                        holders_t *replies, permission_pool_t *pool, permissions_t **out);
 void permissions_free(permissions_t *permissions);
+/* The same in steps: its owner has others now, and it may remember thousands of replies. */
+void permissions_leave(permissions_t *permissions, leftovers_t *leftovers);
 /* Of the replies that its owner may still send, as many as the budget has; true: none is left. */
 LEAF_MUST_USE bool permissions_forget_some(permissions_t *permissions, uint32_t *budget);
 bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mono_ns);

@@ -74,19 +74,34 @@ def asked(server: Server, subject: str, body: str | dict[str, Any] = "") -> None
 
 
 def stream(server: Server, messages: int, header: bytes = b"", **more: object) -> None:
-    """S with so many messages, each on a subject of its own."""
+    """S with so many messages, each on a subject of its own. The last one of each part is acknowledged before the next
+    part is sent: nats-server drops what a stream cannot take at once."""
     asked(server, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"]} | more)
-    wire = plain(server)
-    if header:
-        size = len(header)
-        many(wire, messages, lambda n: b"HPUB s.%d %d %d\r\n%sx\r\n" % (n, size, size + 1, header))
-    else:
-        many(wire, messages, lambda n: b"PUB s.%d 1\r\nx\r\n" % n)
-    wire.close()
+    verb, sizes = (b"HPUB", b"%d %d" % (len(header), len(header) + 1)) if header else (b"PUB", b"1")
+    with plain(server) as wire:
+        wire.send(b"SUB in 1\r\n")
+        for first in range(0, messages, CHUNK):
+            end = min(first + CHUNK, messages)
+            wire.send(b"".join(b"%s s.%d %s\r\n%sx\r\n" % (verb, n, sizes, header) for n in range(first, end - 1)))
+            wire.send(b"%s s.%d in %s\r\n%sx\r\n" % (verb, end - 1, sizes, header))
+            message(wire)
     with Asker(server.port) as asker:
-        deadline = time.monotonic() + 120
-        while asker.asked("$JS.API.STREAM.INFO.S")["state"]["messages"] < messages and time.monotonic() < deadline:
-            time.sleep(0.05)
+        held = asker.asked("$JS.API.STREAM.INFO.S")["state"]["messages"]
+    if held != messages:
+        raise RuntimeError(f"{held} of {messages} messages are stored")
+
+
+def message(wire: Wire) -> bytes:
+    """The reply subject of the next message, which has to be one without headers."""
+    while (line := wire.line()) and (words := line.split())[:1] != [b"MSG"]:
+        if words[:1] == [b"PING"]:
+            wire.send(b"PONG\r\n")
+        else:
+            raise RuntimeError(f"{line.decode()!r} {wire.line().decode()!r}")
+    if not line:
+        raise RuntimeError("no message came")
+    wire.file.read(int(words[-1]) + 2)
+    return words[3]
 
 
 def consumer(server: Server, **config: object) -> None:
@@ -113,10 +128,8 @@ def _delivered(server: Server, count: int, **config: object) -> bytes:
     wire = plain(server)
     body = json.dumps({"batch": count, "expires": 60_000_000_000}).encode()
     wire.send(b"SUB in 1\r\nPUB $JS.API.CONSUMER.MSG.NEXT.S.C in %d\r\n%s\r\n" % (len(body), body))
-    last = b""
     for _ in range(count):
-        last = wire.line().split()[3]
-        wire.line()
+        last = message(wire)
     wire.close()
     return last
 

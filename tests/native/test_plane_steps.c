@@ -343,6 +343,42 @@ static void rights(void) {
     }
 }
 
+/* Which allow_responses lets a connection send, and a reload does not. */
+static void allowed_replies(void) {
+    plane_t *plane = rig_open(NULL, "");
+    static const char *const lists[4] = {"nothing", "", "", ""};
+    peer_t *asks = rig_client(plane);
+    peer_t *a = rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS, .response_max = 1}, lists);
+    rig_feed(plane, a, "SUB a 1\r\n");
+    for (uint32_t i = 0; i < 16384; i++) {
+        char line[64];
+        snprintf(line, sizeof(line), "PUB a r.%u 0\r\n\r\n", i);
+        rig_feed(plane, asks, line);
+        if (i % 400 == 399) (void)rig_heard(a);
+    }
+    CHECK(plane->memory.allowed.share.used > 16384 * 64);
+    rig_strings_t strings = {.size = 0};
+    static const char *const parts[] = {"", "r.5", "", "", "", ""};
+    for (uint32_t n = 0; n < 6; n++) rig_pack(&strings, parts[n]);
+    conn_verdict_t verdict = {.flags = RIG_FLAGS};
+    rig_blocks_max = BLOCKS_MAX / 4;
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_RIGHTS,
+                              .account = E,
+                              .target = a->id,
+                              .body = (const uint8_t *)&verdict,
+                              .body_size = sizeof(verdict)},
+            &strings);
+    turns_told(plane, a);
+    rig_blocks_max = BLOCKS_MAX;
+    CHECK_EQ_U64(0, plane->memory.allowed.share.used);
+    rig_feed(plane, asks, "SUB r.> 1\r\n");
+    rig_feed(plane, a, "PUB r.6 0\r\n\r\n");
+    CHECK(strstr(rig_heard(a), "-ERR 'Permissions Violation for Publish to \"r.6\"") != NULL);
+    RIG_HEARD("", asks);
+    rig_close(plane);
+}
+
 int main(void) {
     rig_blocks_max = BLOCKS_MAX;
     RUN("a purge of any kind, and a stream's removal", purges);
@@ -357,5 +393,6 @@ int main(void) {
     RUN("interest that a link brings, and that leaves with it", links);
     RUN("an import that a reload takes away", imports);
     RUN("rights that a reload changes", rights);
+    RUN("replies that a reload lets nobody send any more", allowed_replies);
     return TEST_RESULT();
 }
