@@ -110,6 +110,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_templates.py::test_streams_come_with_traffic_and_go_with_the_template",
         "interop/test_templates.py::test_who_never_uses_templates_finds_none",
         "unit/jetstream/test_templates.py::test_beyond_its_number_of_streams_the_publisher_is_told",
+        "hostile/test_templates.py::test_a_subject_with_wildcards_makes_no_stream",
     ),
     "A schedule's target and its source": (
         "native/test_plane_names.c: a schedule names as target, as source, or as the schedule that ends, what its "

@@ -44,6 +44,11 @@ def literal(subject: str) -> bool:
     return not {"*", ">"}.intersection(subject.split("."))
 
 
+def storable(subject: str) -> bool:
+    """Whether a stream may be made for messages of this subject alone: JSON can say it, and it means no other."""
+    return literal(subject) and "\0" not in subject and (subject.isascii() or _is_text(subject))
+
+
 def collide(one: str, other: str) -> bool:
     """Whether some subject matches both."""
     left, right = one.split("."), other.split(".")

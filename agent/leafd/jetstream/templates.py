@@ -36,7 +36,7 @@ from leafd.jetstream.publishing import author_for
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.stream_rules import NAME_SIZE_MAX, checked, refuse_unsupported
 from leafd.jetstream.streams import NAMES_LIMIT, made, overlaps, refused, remove
-from leafd.jetstream.subjects import SubjectSet, subset, valid_name
+from leafd.jetstream.subjects import SubjectSet, storable, subset, valid_name
 from leafd.jetstream.versioning import static_stream
 from leafd.quoting import quoted
 from leafd.records import dataclass
@@ -52,6 +52,7 @@ _CREATE: Final = Row(10066, 500, "{err}")
 _DELETE: Final = Row(10067, 500, "{err}")
 _NOT_FOUND: Final = Row(10068, 404, "template not found")
 _MISMATCH: Final = Row(10073, 400, "template name in subject does not match request")
+_SUBJECT: Final = Row(10003, 400, "bad request: message subject is not valid")
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
 
 
@@ -276,12 +277,16 @@ class Templates:
             self._context.plane.publish(account.id, message.reply, body)
 
     async def _make(self, account: JetStreamAccount, template: Template, subject: str) -> None:
+        if not storable(subject):
+            # A stream of foo.* would take what is everybody's.
+            raise _SUBJECT.error()
         name = _free_name(account, template, subject)
         if not name:
             return
         place = (account.name, template.name)
         try:
-            if sum(one.template == template.name for one in account.streams.values()) >= template.max_streams:
+            # They are counted only where there may be as many.
+            if len(account.streams) >= template.max_streams <= len(_streams_of(account, template)):
                 raise errors.MAXIMUM_STREAMS_LIMIT.error()
             config = static_stream(replace(template.config, name=name, subjects=(subject,)))
             config = checked(config, self._context.for_streams(account), pedantic=False)
