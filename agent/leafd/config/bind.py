@@ -135,6 +135,13 @@ def inner_models(annotation: object) -> tuple[type[Section] | None, str]:
 ERRORS_MAX: Final = 100
 
 
+def add_mistake(errors: list[str], text: str) -> None:
+    """Each mistake is told, but of a file that is none not thousands. Raises ConfigError with the last one."""
+    errors.append(text)
+    if len(errors) == ERRORS_MAX:
+        raise ConfigError("\n".join([*errors, f"{ERRORS_MAX} mistakes, and perhaps more: is it the right file?"]))
+
+
 class _Binder:
     """Walks tree and models side by side; collects errors so that all of them are told at once."""
 
@@ -145,12 +152,7 @@ class _Binder:
         self.constants: set[tuple[str | int, ...]] = set()
 
     def _wrong(self, text: str) -> None:
-        """Each mistake is told, but of a file that is none not thousands."""
-        self.errors.append(text)
-        if len(self.errors) == ERRORS_MAX:
-            raise ConfigError(
-                "\n".join([*self.errors, f"{ERRORS_MAX} mistakes, and perhaps more: is it the right file?"])
-            )
+        add_mistake(self.errors, text)
 
     def section(self, model: type[Section], members: dict[str, Node], path: tuple[str | int, ...]) -> dict[str, Any]:
         known, annotations = model.spellings, hints(model)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from leafd.accounts.graph import GLOBAL, Graph
-from leafd.config.bind import Loaded
+from leafd.config.bind import Loaded, add_mistake
 from leafd.config.schema.base import parse_duration, parse_storage_size
 from leafd.config.schema.declared import KINDS
 from leafd.config.schema.section import Path, kind, shown
@@ -242,7 +242,7 @@ class _Reading:
         return self._loaded.place(*path)
 
     def _wrong(self, path: Path, text: str) -> None:
-        self.errors.append(f"{self._place(path)}: {text}")
+        add_mistake(self.errors, f"{self._place(path)}: {text}")
 
 
 def _of_info(members: dict[str, Any], path: Path) -> tuple[dict[str, Any], Path]:
