@@ -8,9 +8,11 @@ of consumers test_archive.py's, rights of what is restored interop/test_names_at
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import json
 import random
+import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -143,6 +145,33 @@ OURS: Final = {
 error of leafd, and how many messages are there then."""
 
 
+def tar(*members: tuple[str, bytes], size: bytes = b"") -> bytes:
+    """An archive of older servers with these, of a kind each, behind the stream's configuration; the first one's size
+    may be told otherwise."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as made:
+        for name, kind in (("meta.inf", tarfile.REGTYPE), *members):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.size = kind, "/etc/passwd", 2 if kind == tarfile.REGTYPE else 0
+            made.addfile(info, io.BytesIO(b"{}"))
+    data = out.getvalue()
+    return data[:124] + size + data[124 + len(size) :]
+
+
+TARS: Final = {
+    "a link": tar(("msgs/1.blk", tarfile.SYMTYPE)),
+    "a hard link": tar(("msgs/1.blk", tarfile.LNKTYPE)),
+    "a device": tar(("msgs/1.blk", tarfile.CHRTYPE)),
+    "a pipe": tar(("msgs/1.blk", tarfile.FIFOTYPE)),
+    "a folder": tar(("msgs", tarfile.DIRTYPE)),
+    "something else": tar(("msgs/1.blk", b"Z")),
+    "a file outside": tar(("../../../evil.blk", tarfile.REGTYPE)),
+    "a consumer outside": tar(("obs/../../x/meta.inf", tarfile.REGTYPE)),
+    "a negative size": tar(size=b"-0000000001\0"),
+    "a size of 64 bits": tar(size=b"\x80\0\0\0" + b"\xff" * 8),
+}
+
+
 def client(server: Server, user: str = "a") -> Asker:
     """A client of that user, with reply subjects that no other has."""
     return Asker(server.port, PATIENCE_S, user, next(NUMBERS) * MB, user=user)
@@ -224,6 +253,14 @@ def test_what_is_refused_of_an_archive_with(server: Server, name: str) -> None:
     """It is told in the middle of the archive, and nothing of it is there."""
     error, messages, _ = outcome(server, f"R{list(REFUSED).index(name)}", REFUSED[name])
     assert (10062, 0) == (error, messages)
+
+
+@pytest.mark.parametrize("name", TARS)
+def test_what_is_refused_of_an_older_archive_with(server: Server, name: str) -> None:
+    """Whatever is no file of a stream: nothing of it is there, in the stream or beside it."""
+    error, messages, _ = outcome(server, f"T{list(TARS).index(name)}", TARS[name])
+    assert (10062, 0) == (error, messages)
+    assert not list(server.directory.rglob("*evil*"))
 
 
 @pytest.mark.parametrize("server", [LEAFD], indirect=True)

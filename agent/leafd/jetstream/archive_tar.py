@@ -47,6 +47,7 @@ _REMOVED_MAX: Final = 1_000_000
 _REMOVED_WEIGHT: Final = 80  # bytes that one takes in a set
 _POSITION_MAGIC: Final = 22
 _EXTENDED_MAX: Final = 64 << 10
+_KINDS: Final = (b"0", b"\0", b"x")  # files, and what says more of the next one
 _LONG_NAME: Final = re.compile(rb"(?:^|\n)[0-9]+ path=([^\n]*)\n")
 _UINT64_MAX: Final = (1 << 64) - 1
 _WRONG: Final = "archive/tar: invalid tar header"
@@ -109,14 +110,15 @@ class TarArchive:
         if not is_tar(head) or not 0 <= size < _SIZE_MAX:
             raise ArchiveError(_WRONG)
         prefix, name = (head[at : at + length].split(b"\0")[0] for at, length in ((345, 155), (0, 100)))
-        self._extended = head[156:157] == b"x"
+        kind = head[156:157]
+        self._extended = kind == b"x"
         if self._extended:
             if size > _EXTENDED_MAX:
                 raise ArchiveError(_WRONG)
         else:
             name, self._long_name = self._long_name or (prefix + b"/" + name if prefix else name), b""
         self._name = name.decode("utf-8", "replace")
-        if ".." in self._name.split("/"):
+        if ".." in self._name.split("/") or kind not in _KINDS:
             raise ArchiveError(f"unexpected content ({json.dumps(self._name)})")
         self.of_stream |= self._name == "meta.inf" and size > 0 and not self._extended
         self._left, self._padding = size, -size % TAR_HEAD
