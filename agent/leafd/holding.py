@@ -84,6 +84,15 @@ class Contested:
         finally:
             self._turns.release()
 
+    async def away(self, seconds: float) -> None:
+        """In one's turn: others have theirs for that long."""
+        self._turns.release()
+        try:
+            await trio.sleep(seconds)
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._turns.acquire()
+
     def hold(self, holder: Holder, size: int) -> None:
         """So much he has now, in all; 0: nothing any more."""
         self.used += size - self._held.pop(holder, 0)

@@ -95,3 +95,29 @@ def test_who_has_given_up_all_has_nothing() -> None:
     """And what has no bound is counted all the same."""
     assert ([], 7) == contested(100, ("a", 5000), ("a", 0), ("b", 7))
     assert ([], 900) == contested(0, ("a", 300), ("b", 600))
+
+
+def test_one_at_a_time_has_his_turn() -> None:
+    """Whoever is away from it in between finds it again; also when he is cancelled there."""
+    said: list[str] = []
+
+    async def one(share: Contested, name: str, away: float) -> None:
+        async with share.turn():
+            said.append(f"+{name}")
+            await (share.away(away) if away else trio.sleep(1))
+            said.append(f"-{name}")
+
+    async def main() -> None:
+        share = Contested()
+        with trio.move_on_after(20):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(one, share, "a", 5)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(one, share, "b", 0)
+                nursery.start_soon(one, share, "c", 100)
+        await one(share, "d", 0)
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert ["+a", "+d", "-d"] == [word for word in said if word[1] not in "bc" and word != "-a"]
+    assert said.index("-b") == said.index("+b") + 1 < said.index("-a")
+    assert "-c" not in said

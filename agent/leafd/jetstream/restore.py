@@ -264,8 +264,8 @@ class Restoring:
             await pause()
 
     def give_way(self) -> None:
-        """Ends it, now or where it goes on. Others hold more in their turn only, so it is in the midst of nothing that
-        needs these bytes, or the next to end by its own doing."""
+        """Ends it, now or where it goes on. Others hold more in their turn only: it waits for its own, where it finds
+        nothing of these bytes."""
         self._gave_way = True
         self._drop()
         self._context.log.warning(
@@ -496,7 +496,7 @@ class Restoring:
                     return taken
                 if trio.current_time() > deadline:
                     raise t.PlaneError(t.Status.NO_SPACE, "the store takes nothing")
-            await trio.sleep(_STEP_SECONDS)
+            await self._context.plane.archives.away(_STEP_SECONDS)
 
     async def _activate(self) -> t.StreamState:
         """The stream takes its consumers and its configuration, and is there for everybody."""
