@@ -156,7 +156,7 @@ static bool restore_settle(restore_t *restore, const archive_entry_t *entry, app
 static bool import_entry(restore_t *restore, const archive_entry_t *entry) {
     append_t append = {
         .subject = entry->name, .header = entry->header, .payload = entry->payload, .force_seq = entry->seq};
-    append.force_ts = entry->ts != 0 ? entry->ts : 1; /* 0 would mean now */
+    append.force_ts = entry->ts;
     if (entry->seq <= restore->last_seq) {
         return refuse_entry(restore, "message sequence ", entry->seq, " out of order");
     }
@@ -207,6 +207,7 @@ static uint64_t import_run(restore_t *restore, bytes_t body, uint64_t *needed) {
             *needed = IMPORT_END;
             return used + size;
         }
+        entry.ts = entry.ts > 0 ? entry.ts : 1; /* 0 would mean now, and none is older than 1970 */
         if (!import_entry(restore, &entry)) {
             return used;
         }

@@ -193,6 +193,25 @@ static void left_out(void) {
     rig_close_and_remove(plane);
 }
 
+static void older_than_1970(void) {
+    static const int64_t times[] = {INT64_MIN, -1, 0, 5};
+    plane_t *plane = rig_open_fresh("");
+    put_stream(plane, 2, "T", "", -1);
+    buffer_t out;
+    buffer_init(&out, 1 << 20);
+    for (uint64_t i = 0; i < 4; i++) {
+        CHECK_EQ_I64(STATUS_OK, archive_write(&out, i + 1, times[i], BYTES_LITERAL("a"),
+                                              BYTES_LITERAL("NATS/1.0\r\nNats-TTL: never\r\n\r\n"), BYTES_NONE));
+    }
+    CHECK_EQ_I64(STATUS_OK, import(plane, 2, out.at, (uint32_t)out.size).status);
+    buffer_free(&out);
+    stream_state_t state = state_of(plane, 2);
+    CHECK_EQ_U64(4, state.messages);
+    CHECK_EQ_I64(1, state.first_ts);
+    CHECK_EQ_I64(5, state.last_ts);
+    rig_close_and_remove(plane);
+}
+
 static void from_headers(void) {
     plane_t *plane = rig_open_fresh("");
     put_stream(plane, 2, "T", "", -1);
@@ -264,6 +283,7 @@ int main(void) {
     RUN("a run of messages may be cut anywhere and is taken up where it was", cut_anywhere);
     RUN("what cannot be stored is refused with the reference's words, and nothing of it is", what_is_refused);
     RUN("messages whose subject is not valid are left out and counted, and the rest is restored", left_out);
+    RUN("messages that are older than 1970 are of its first moment", older_than_1970);
     RUN("message ids, lifetimes and how far a source had come are made anew from headers", from_headers);
     RUN("a consumer stands where it stood, with what is in flight; a position out of order is none", positions);
     return TEST_RESULT();
