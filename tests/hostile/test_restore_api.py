@@ -139,6 +139,11 @@ OURS: Final = {
     "a consumer of another folder": (with_consumers(consumer("../../x", {"durable_name": "../../x"})), 10062, 1),
     "a consumer with two names": (with_consumers(consumer("c", C | {"durable_name": "d", "name": "e"})), 10062, 1),
     "a floor above the end": (with_consumers(consumer("c", C, delivered=10**6, floor=10**9)), 10062, 1),
+    "no end, and a floor above its end": (
+        with_consumers(consumer("c", C, delivered=10**6, floor=10**9)).removesuffix(END),
+        10062,
+        1,
+    ),
     "a hundred thousand times": (with_consumers(consumer("c", C | {"backoff": [1] * 100_000})), 10062, 1),
 }
 """nats-server stores what has no valid subject, and drops the messages of a stream whose consumers it refuses. The

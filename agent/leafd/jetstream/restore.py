@@ -309,7 +309,9 @@ class Restoring:
                 raise ArchiveError(self._cut_short())
             self._context.plane.archives.hold(self, 0)
             await self._context.plane.stream_pad(self._stream.id, self._state.last_seq)
-            state = await self._activate()
+            state, failure = await self._activate()
+        if failure is not None:
+            raise failure
         return await stream_info(self._context, self._stream, state, creating=True)
 
     def _cut_short(self) -> str:
@@ -498,8 +500,9 @@ class Restoring:
                     raise t.PlaneError(t.Status.NO_SPACE, "the store takes nothing")
             await self._context.plane.archives.away(_STEP_SECONDS)
 
-    async def _activate(self) -> t.StreamState:
-        """The stream takes its consumers and its configuration, and is there for everybody."""
+    async def _activate(self) -> tuple[t.StreamState, ArchiveError | None]:
+        """The stream takes its consumers and its configuration, and is there for everybody. Second: why a consumer of
+        it is not."""
         assert self._stream is not None
         stream, context = self._stream, self._context
         failure: ArchiveError | None = None
@@ -523,9 +526,7 @@ class Restoring:
                 event="restored_in_part",
                 account=stream.account.name,
             )
-        if failure is not None:
-            raise failure
-        return state
+        return state, failure
 
     async def _add_consumer(self, stream: Stream, archived: archive.ArchivedConsumer) -> None:
         context = self._context
