@@ -177,6 +177,9 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
     "In the configuration the limits of all accounts": (
         STORAGE + "test_limits_of_accounts_that_come_to_more_than_the_servers_are_no_configuration",
     ),
+    "At a start, a reload and a new JWT its rights": (
+        "interop/test_stream_authors.py::test_rights_that_a_reload_takes_away_count_for_streams",
+    ),
     "may send one line": (
         "wire/client/max-control-line.wire",
         "interop/test_tls_attacks.py::test_a_stranger_s_line_is_bounded_behind_tls_too",
