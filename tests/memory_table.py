@@ -111,6 +111,11 @@ ROWS: Final[tuple[Row, ...]] = (
         "-ERR 'maximum subscriptions exceeded' beyond 16 of the connection",
     ),
     Row(
+        "shadows", "shadows of subscriptions in accounts from which streams are imported", "interest",
+        "the subscription is refused likewise",
+        ("native/test_plane_import.c: shadows count as subscriptions of their connection, and go back with them",),
+    ),
+    Row(
         "interest", "what leaf links ask for", "interest",
         "-ERR 'maximum subscriptions exceeded' to the link, which goes on; a line in the log",
     ),

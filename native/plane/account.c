@@ -202,9 +202,7 @@ static void subscription_undo(plane_t *plane, account_t *account, subscription_t
     free(one);
 }
 
-/* At most, about: with a node of its own for each token, though it may share them with others, and as if links were
- * told of it, since a link may come. */
-static uint32_t subscription_cost(bytes_t subject, bytes_t queue, bytes_t sid) {
+uint32_t subscription_cost(bytes_t subject, bytes_t queue, bytes_t sid) {
     uint64_t texts = 3 * ((uint64_t)subject.size + queue.size) + sid.size;
     return (uint32_t)(sizeof(subscription_t) + SUBSCRIPTION_OVERHEAD + texts
                       + (uint64_t)subject_token_count(subject) * TOKEN_COST);

@@ -95,6 +95,7 @@ struct shadow {
     const subscription_t *subscription; /* whose shadow it is; NULL: a stream's or an ingest's */
     peer_t *leaf;                       /* a link's subscription; NULL: anybody else's */
     bool announced;
+    uint32_t cost; /* of memory, about; of what is inside: 0 */
     shadow_t *next_of_holder;
     shadow_t **holder; /* head of the holder's list */
     shadow_t *next_of_import;

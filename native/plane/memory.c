@@ -253,7 +253,7 @@ static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more
 
 /* ---- interest ---------------------------------------------------------------------------------------------------- */
 
-bool memory_for_interest(plane_t *plane, uint32_t count, uint32_t cost) {
+bool memory_for_interest(plane_t *plane, uint64_t count, uint32_t cost) {
     memory_t *memory = &plane->memory;
     if (share_has(&memory->interest, cost) || (count < INTEREST_FEW && cost <= INTEREST_SMALL)) {
         return true;

@@ -36,8 +36,8 @@ typedef struct memory {
 
 /* A share's bytes, by the limit. limit 0: no bound. */
 uint64_t memory_share(uint64_t limit, uint32_t which);
-/* Is there room for a subscription of a connection that has `count` of them? If not, the log says so. */
-bool memory_for_interest(plane_t *plane, uint32_t count, uint32_t cost);
+/* Is there room for a subscription, or its shadow, of a connection that has `count` of them? If not, it is logged. */
+bool memory_for_interest(plane_t *plane, uint64_t count, uint32_t cost);
 void memory_open(plane_t *plane);
 void memory_tick(plane_t *plane); /* once a tick */
 

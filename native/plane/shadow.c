@@ -23,6 +23,9 @@
 #include "text/rewrite.h"
 #include "text/text.h"
 
+/* Of shadow_cast: the configuration wants it for what is there already. */
+#define INVITED UINT64_MAX
+
 static void tell_links(plane_t *plane, const shadow_t *shadow, uint32_t before, uint32_t after) {
     if (shadow->announced) {
         interest_change(plane, shadow->import->exporter, shadow->target.subject, shadow->target.queue, shadow->leaf,
@@ -44,6 +47,7 @@ static void shadow_drop(plane_t *plane, shadow_t *shadow) {
     }
     tell_links(plane, shadow, shadow->target.weight, 0);
     route_remove(shadow->import->exporter->route, &shadow->target);
+    plane->memory.interest.used -= shadow->cost;
     plane->interest_changed = true;
     free(shadow);
 }
@@ -79,7 +83,8 @@ static shadow_t **holder_of(const route_target_t *target) {
                                            : &((sink_t *)target->owner)->shadows;
 }
 
-static status_t shadow_cast(plane_t *plane, import_t *import, const route_target_t *target) {
+/* before: how many subscriptions and shadows its connection has, for memory_for_interest; INVITED: never refused. */
+static status_t shadow_cast(plane_t *plane, import_t *import, const route_target_t *target, uint64_t before) {
     text_t common, subject;
     status_t status = rewrite_common(target->subject, import->local, common.at, sizeof(common.at), &common.size);
     if (status == STATUS_NOT_FOUND) {
@@ -91,6 +96,12 @@ static status_t shadow_cast(plane_t *plane, import_t *import, const route_target
     if (status != STATUS_OK) {
         return status;
     }
+    const subscription_t *subscription = subscription_of(target);
+    bool counts = subscription != NULL && subscription->peer != NULL;
+    uint32_t cost = counts ? subscription_cost(text_bytes(&subject), target->queue, BYTES_NONE) : 0;
+    if (counts && before != INVITED && !memory_for_interest(plane, before, cost)) {
+        return STATUS_FULL;
+    }
     shadow_t *shadow = calloc(1, sizeof(*shadow));
     if (shadow == NULL) {
         return STATUS_NO_MEMORY;
@@ -99,7 +110,7 @@ static status_t shadow_cast(plane_t *plane, import_t *import, const route_target
     shadow->target.weight = target->weight;
     shadow->target.owner = shadow;
     shadow->import = import;
-    shadow->subscription = subscription_of(target);
+    shadow->subscription = subscription;
     shadow->leaf = traits_of(target)->order == ORDER_LINK ? shadow->subscription->peer : NULL;
     shadow->announced = interest_is_announced(target);
     shadow->holder = holder_of(target);
@@ -118,6 +129,8 @@ static status_t shadow_cast(plane_t *plane, import_t *import, const route_target
         import->shadows->previous_of_import = shadow;
     }
     import->shadows = shadow;
+    shadow->cost = cost;
+    plane->memory.interest.used += cost;
     plane->interest_changed = true;
     tell_links(plane, shadow, 0, shadow->target.weight);
     return STATUS_OK;
@@ -127,11 +140,13 @@ status_t shadows_add(plane_t *plane, const account_t *account, const route_targe
     if (!traits_of(target)->casts_shadows) {
         return STATUS_OK;
     }
+    const subscription_t *subscription = subscription_of(target);
+    uint64_t before = subscription != NULL && subscription->peer != NULL ? subscription->peer->table.count : 0;
     for (import_t *import = account->imports; import != NULL; import = import->next) {
         if (import->row.kind != IMPORT_STREAM) {
             continue;
         }
-        status_t status = shadow_cast(plane, import, target);
+        status_t status = shadow_cast(plane, import, target, before++);
         if (status != STATUS_OK) {
             shadows_drop(plane, holder_of(target));
             return status;
@@ -177,7 +192,7 @@ status_t shadows_add_import(plane_t *plane, import_t *import) {
         const subscription_t *subscription = subscription_of(target);
         if (traits_of(target)->casts_shadows
             && (subscription == NULL || (subscription->flags & SUBSCRIPTION_DEAD) == 0)) {
-            status = shadow_cast(plane, import, target);
+            status = shadow_cast(plane, import, target, INVITED);
         }
     }
     free(gathering.at);

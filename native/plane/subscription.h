@@ -76,6 +76,9 @@ typedef struct subscription_table {
     uint32_t count;
 } subscription_table_t;
 
+/* Of memory. At most, about: with a node of its own for each token, though it may share them with others, and as if
+ * links were told of it, since a link may come. */
+uint32_t subscription_cost(bytes_t subject, bytes_t queue, bytes_t sid);
 uint64_t subscription_hash(bytes_t first, bytes_t second);
 subscription_t *subscription_find_sid(const subscription_table_t *table, bytes_t sid);
 subscription_t *subscription_find_subject(const subscription_table_t *table, bytes_t subject, bytes_t queue);

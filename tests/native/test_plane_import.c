@@ -231,6 +231,32 @@ static void shadows_follow_subscriptions(void) {
     rig_close(plane);
 }
 
+/* How many of 200 subscriptions a connection may have. */
+static uint32_t taken_of(plane_t *plane, const char *prefix) {
+    char line[64];
+    uint32_t taken = 0;
+    peer_t *peer = client(plane, I);
+    for (uint32_t i = 0; i < 200; i++) {
+        snprintf(line, sizeof(line), "SUB %s.a.%u %u\r\n", prefix, i, i);
+        rig_feed(plane, peer, line);
+        taken += strstr(rig_heard(peer), "-ERR 'maximum subscriptions exceeded'\r\n") == NULL;
+    }
+    peer_doom(plane, peer, CLOSE_CLIENT, BYTES_NONE);
+    rig_turn(plane);
+    rig_turn(plane);
+    CHECK_EQ_U64(0, plane->memory.interest.used);
+    return taken;
+}
+
+static void shadows_have_a_share(void) {
+    plane_t *plane = open_both(stream);
+    plane->memory.interest.limit = 140000;
+    uint32_t plain = taken_of(plane, "elsewhere.str"), shadowed = taken_of(plane, "from.str");
+    CHECK(plain > 100 && plain < 200);
+    CHECK(shadowed > plain * 2 / 5 && shadowed < plain * 3 / 5);
+    rig_close(plane);
+}
+
 static void links_of_the_importer_hear_it(void) {
     plane_t *plane = open_both(stream);
     peer_t *hub = leaf(plane, E, VERDICT_SPOKE, "hub"), *spoke = leaf(plane, I, 0, "spoke"), *e = client(plane, E);
@@ -475,6 +501,7 @@ int main(void) {
     RUN("a way back ends when an answer finds nobody", replies_end_when_nobody_listens);
     RUN("an import has a bounded number of ways back; the oldest go", replies_are_bounded);
     RUN("shadows come and go with subscriptions, and links of the exporter are told", shadows_follow_subscriptions);
+    RUN("shadows count as subscriptions of their connection, and go back with them", shadows_have_a_share);
     RUN("what is imported goes on over the importer's links", links_of_the_importer_hear_it);
     RUN("a request crosses a link of the exporter, and so does its answer", answers_cross_links);
     RUN("links of the importer are told of imported services and may ask them", importers_interest_is_told);
