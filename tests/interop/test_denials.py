@@ -71,6 +71,7 @@ DIFFERENCES = (
         "*", "*", ("schedule", "schedule, source"),
         "who sends a schedule may publish to its target, and read its source",
     ),
+    Difference("client|jwt", "*", ("republish asked for",), "a stream republishes where its maker may publish"),
     Difference("empty list", "*", ("publish",), "an allow list that is empty allows nothing"),
     Difference(
         "remote*", "exports denied*|subscribe denied*", ("stream, exported name",),
@@ -109,14 +110,15 @@ def same(cell: Cell, ours: Heard, theirs: Heard) -> bool:
 
 
 def excess(cell: Cell, ours: Heard, theirs: Heard) -> list[str]:
-    """What somebody hears of leafd and not of nats-server; what a look shows is no message."""
+    """What somebody hears of leafd and not of nats-server; what a look shows is no message, a refusal lets nothing
+    through."""
     left, right = comparable(cell, ours), comparable(cell, theirs)
     return [
         f"{who}: {one}"
         for who in left
         if who != "look"
         for one in (left[who] - right[who])
-        if not one.startswith(("-ERR", "closed"))
+        if not one.startswith(("-ERR", "closed")) and " refused " not in one
     ]
 
 
