@@ -254,8 +254,36 @@ void command_mapping(plane_t *plane, const plane_command_t *command, account_t *
     command_done(plane, command, mappings_put(plane, account, strings_of(command)));
 }
 
+/* Imports whose shadows are being cast, a part in each turn. */
+typedef struct growing {
+    leftover_t leftover; /* first */
+    plane_command_t command;
+    growth_t growth;
+} growing_t;
+
+static bool growing_step(leftover_t *self, void *context, uint32_t *budget) {
+    growing_t *growing = (growing_t *)self;
+    if (!growth_some(context, &growing->growth, budget)) {
+        return false;
+    }
+    command_done(context, &growing->command, growing->growth.status);
+    free(growing);
+    return true;
+}
+
 void command_imports(plane_t *plane, const plane_command_t *command, account_t *account) {
-    command_done(plane, command, imports_put(plane, account, command));
+    growing_t *growing = calloc(1, sizeof(*growing));
+    if (growing == NULL) {
+        command_done(plane, command, STATUS_NO_MEMORY);
+        return;
+    }
+    growing->leftover.step = growing_step;
+    growing->command = *command;
+    imports_put(plane, account, command, &growing->growth);
+    uint32_t budget = SWEEP_MAX;
+    if (!growing_step(&growing->leftover, plane, &budget)) {
+        leftovers_add(&plane->leftovers, &growing->leftover);
+    }
 }
 
 void command_subscribe(plane_t *plane, const plane_command_t *command, account_t *account) {

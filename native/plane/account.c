@@ -316,6 +316,13 @@ status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_
         return status;
     }
     sink->in = true;
+    if (traits_of(&sink->target)->casts_shadows) {
+        sink->next = account->sinks;
+        if (sink->next != NULL) {
+            sink->next->previous = sink;
+        }
+        account->sinks = sink;
+    }
     plane->interest_changed = true;
     if (interest_is_announced(&sink->target)) {
         interest_change(plane, account, sink->target.subject, BYTES_NONE, NULL, 0, 1);
@@ -332,6 +339,12 @@ void sink_remove(plane_t *plane, sink_t *sink) {
     }
     shadows_drop(plane, &sink->shadows);
     route_remove(sink->account->route, &sink->target);
+    if (traits_of(&sink->target)->casts_shadows) {
+        *(sink->previous == NULL ? &sink->account->sinks : &sink->previous->next) = sink->next;
+        if (sink->next != NULL) {
+            sink->next->previous = sink->previous;
+        }
+    }
     sink->in = false;
     plane->interest_changed = true;
 }

@@ -47,6 +47,7 @@ struct account {
     bytes_t trace;           /* where messages of outside traces are told of; empty: nowhere. Own copy */
     uint32_t trace_sampling; /* percent of them; 0 = all */
     import_t *imports;       /* NULL for most */
+    sink_t *sinks;           /* those that cast shadows */
     sink_t replies;          /* in once somebody asked a service of its through an import */
     uint8_t reply_prefix[REPLY_PREFIX_SIZE];
 };

@@ -99,7 +99,8 @@ static status_t import_renew(import_t *import, const wanted_t *wanted) {
 }
 
 /* Not in the account's list yet. */
-static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *wanted, import_t **out) {
+static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *wanted, uint64_t growth,
+                           import_t **out) {
     account_t *exporter = account_find(plane, wanted->row.account);
     if (exporter == NULL) {
         return STATUS_NOT_FOUND;
@@ -126,9 +127,11 @@ static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *
     }
     if (status == STATUS_OK) {
         import->outward = rewrite_inverse(&import->inward);
-        status = import->row.kind == IMPORT_STREAM
-                     ? shadows_add_import(plane, import)
-                     : sink_add(plane, importer, &import->service, TARGET_SERVICE, import->local, import);
+        if (import->row.kind == IMPORT_STREAM) {
+            import->growth = growth;
+        } else {
+            status = sink_add(plane, importer, &import->service, TARGET_SERVICE, import->local, import);
+        }
     }
     if (status != STATUS_OK) {
         import_end(plane, import);
@@ -150,7 +153,7 @@ static wanted_t next_wanted(const plane_command_t *command, uint32_t index, stri
 }
 
 /* In the order of the command. */
-static status_t replace_imports(plane_t *plane, account_t *account, const plane_command_t *command) {
+static status_t replace_imports(plane_t *plane, account_t *account, const plane_command_t *command, uint64_t growth) {
     strings_t strings = strings_of(command);
     import_t *before = account->imports, *made = NULL, **end = &made;
     status_t first = STATUS_OK;
@@ -176,7 +179,7 @@ static status_t replace_imports(plane_t *plane, account_t *account, const plane_
     for (uint32_t i = 0; i < count; i++) {
         wanted_t wanted = next_wanted(command, i, &strings);
         import_t *import = import_take(&kept, &wanted);
-        status_t status = import == NULL ? import_new(plane, account, &wanted, &import) : STATUS_OK;
+        status_t status = import == NULL ? import_new(plane, account, &wanted, growth, &import) : STATUS_OK;
         if (import != NULL) {
             import->next = NULL;
             *end = import;
@@ -187,10 +190,24 @@ static status_t replace_imports(plane_t *plane, account_t *account, const plane_
     return first;
 }
 
-status_t imports_put(plane_t *plane, account_t *account, const plane_command_t *command) {
+void imports_put(plane_t *plane, account_t *account, const plane_command_t *command, growth_t *growth) {
     size_t count = command->body_size / sizeof(import_row_t);
-    if (count > IMPORTS_MAX || strings_count(strings_of(command)) != STRINGS_A_ROW * count) {
-        return STATUS_INVALID;
+    bool sound = count <= IMPORTS_MAX && strings_count(strings_of(command)) == STRINGS_A_ROW * count;
+    *growth = (growth_t){.number = ++plane->growths, .account = account->js.id, .status = STATUS_INVALID};
+    if (sound) {
+        growth->status = replace_imports(plane, account, command, growth->number);
+        growth_begin(plane, account, growth);
     }
-    return replace_imports(plane, account, command);
+}
+
+void imports_stop(plane_t *plane, account_t *account, uint64_t growth) {
+    for (import_t **at = &account->imports; *at != NULL;) {
+        import_t *import = *at;
+        if (import->growth == growth) {
+            *at = import->next;
+            import_end(plane, import);
+        } else {
+            at = &import->next;
+        }
+    }
 }

@@ -83,6 +83,7 @@ struct import {
     reply_t *newest;
     uint32_t reply_count;
     holder_t holder; /* of what they take of memory */
+    uint64_t growth; /* the number of the growth that casts its shadows; 0: they are all there */
     bool ended;      /* nothing crosses it any more, in any direction */
     bool noted;      /* a message is to cross or crossing it; by a circle it may not again */
     import_t *next_crossing;
@@ -104,10 +105,29 @@ struct shadow {
 
 /* ---- import.c ---------------------------------------------------------------------------------------------------- */
 
-/* All imports of the account, in place of what it had, as COMMAND_IMPORTS has them. The first failure is what is
- * returned; the other imports work all the same. */
-LEAF_MUST_USE status_t imports_put(plane_t *plane, account_t *account, const plane_command_t *command);
+/* The shadows of what subscribes in an account already, for its new imports of streams: a part of them in each turn.
+ *
+ *     imports_put --> growth_some, growth_some, ... --> true: all are there, or the new imports have ended (status)
+ *
+ * What subscribes meanwhile has its shadows at once. */
+typedef struct growth {
+    uint64_t number;
+    uint32_t account;
+    bool inside;     /* what is no connection's has its shadows */
+    uint64_t *peers; /* those that were there at the beginning */
+    uint64_t count;
+    uint64_t next;
+    uint32_t size; /* of that peer's table; when it changes the buckets are others, and it begins anew */
+    uint32_t bucket;
+    bool failed; /* there was no memory for a shadow */
+    status_t status;
+} growth_t;
+
+/* All imports of the account, in place of what it had, as COMMAND_IMPORTS has them. The first failure is growth's
+ * status; the other imports work all the same. */
+void imports_put(plane_t *plane, account_t *account, const plane_command_t *command, growth_t *growth);
 void imports_free(plane_t *plane, account_t *account);
+void imports_stop(plane_t *plane, account_t *account, uint64_t growth); /* the new ones, whose shadows have no memory */
 
 /* ---- reply.c ----------------------------------------------------------------------------------------------------- */
 
@@ -132,8 +152,9 @@ void replies_free(plane_t *plane);
 
 /* ---- shadow.c ---------------------------------------------------------------------------------------------------- */
 
-bool shadows_drop_some(plane_t *plane, import_t *import, uint32_t *budget);  /* true: that was all */
-LEAF_MUST_USE status_t shadows_add_import(plane_t *plane, import_t *import); /* of what subscribes already */
+bool shadows_drop_some(plane_t *plane, import_t *import, uint32_t *budget); /* true: that was all */
+void growth_begin(plane_t *plane, const account_t *account, growth_t *growth);
+bool growth_some(plane_t *plane, growth_t *growth, uint32_t *budget); /* true: that was all, and it holds nothing */
 LEAF_MUST_USE status_t shadows_add(plane_t *plane, const account_t *account, const route_target_t *target);
 void shadows_drop(plane_t *plane, shadow_t **holder);
 void shadows_weigh(plane_t *plane, const subscription_t *subscription);

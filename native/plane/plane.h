@@ -78,7 +78,8 @@ struct plane {
     table_t accounts; /* id > account_t */
     table_t controls; /* id > subscription_t */
     peer_t *all_peers;
-    peer_t *dirty; /* touched in this turn */
+    uint64_t growths; /* numbers of import.h's growths that were given out */
+    peer_t *dirty;    /* touched in this turn */
     output_t output;
     peer_t *doomed;
     peer_t *leaving;       /* doomed, and their subscriptions were too many for one turn */

@@ -11,6 +11,7 @@
 #include "base/abi_types.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "base/table.h"
 #include "base/visits.h"
 #include "plane/account.h"
 #include "plane/import.h"
@@ -163,38 +164,115 @@ void shadows_weigh(plane_t *plane, const subscription_t *subscription) {
     }
 }
 
-typedef struct gathering {
-    route_target_t **at;
-    uint64_t count;
-} gathering_t;
+/* ---- growth ------------------------------------------------------------------------------------------------------ */
 
-static bool shadow_gather(void *context, route_target_t *target) {
-    gathering_t *gathering = context;
-    gathering->at[gathering->count++] = target;
+#define GROW_COST 16u /* of the budget: of a subscription, for each import */
+
+static bool has_shadow(const shadow_t *shadow, const import_t *import) {
+    while (shadow != NULL && shadow->import != import) {
+        shadow = shadow->next_of_holder;
+    }
+    return shadow != NULL;
+}
+
+/* false: there is no memory for it. */
+static bool shadow_grow(plane_t *plane, const account_t *account, uint64_t number, const route_target_t *target) {
+    const subscription_t *subscription = subscription_of(target);
+    if (!traits_of(target)->casts_shadows || (subscription != NULL && (subscription->flags & SUBSCRIPTION_DEAD) != 0)) {
+        return true;
+    }
+    for (import_t *one = account->imports; one != NULL; one = one->next) {
+        visits_add(1);
+        if (one->growth == number && !has_shadow(*holder_of(target), one)
+            && shadow_cast(plane, one, target, INVITED) != STATUS_OK) {
+            return false;
+        }
+    }
     return true;
 }
 
-/* The exporter may be the importer itself, so nothing is added to the domain while it is walked. */
-status_t shadows_add_import(plane_t *plane, import_t *import) {
-    route_t *route = import->importer->route;
-    uint64_t count = route_count(route);
-    if (count == 0) {
-        return STATUS_OK;
-    }
-    gathering_t gathering = {.at = malloc(count * sizeof(route_target_t *))};
-    if (gathering.at == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    route_each(route, shadow_gather, &gathering);
-    status_t status = STATUS_OK;
-    for (uint64_t i = 0; i < gathering.count && status == STATUS_OK; i++) {
-        const route_target_t *target = gathering.at[i];
-        const subscription_t *subscription = subscription_of(target);
-        if (traits_of(target)->casts_shadows
-            && (subscription == NULL || (subscription->flags & SUBSCRIPTION_DEAD) == 0)) {
-            status = shadow_cast(plane, import, target, INVITED);
+/* Streams, ingests, control's: few beside the clients', and at once. */
+static bool grow_inside(plane_t *plane, const account_t *account, uint64_t number) {
+    for (const sink_t *sink = account->sinks; sink != NULL; sink = sink->next) {
+        if (!shadow_grow(plane, account, number, &sink->target)) {
+            return false;
         }
     }
-    free(gathering.at);
-    return status;
+    uint32_t cursor = 0;
+    for (const subscription_t *one; (one = table_next(&plane->controls, &cursor)) != NULL;) {
+        if (one->account == account && !shadow_grow(plane, account, number, &one->target)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* false: the budget is used up. */
+static bool grow_peer(plane_t *plane, const account_t *account, const peer_t *peer, growth_t *growth,
+                      uint32_t *budget) {
+    const subscription_table_t *table = &peer->table;
+    if (growth->size != table->size) {
+        growth->size = table->size;
+        growth->bucket = 0;
+    }
+    for (; growth->bucket < table->size && !growth->failed; growth->bucket++) {
+        if (!leftover_pay(budget, table->buckets[growth->bucket] == NULL ? 1 : GROW_COST)) {
+            return false;
+        }
+        for (subscription_t *one = table->buckets[growth->bucket]; one != NULL && !growth->failed; one = one->next) {
+            growth->failed = !shadow_grow(plane, account, growth->number, &one->target);
+        }
+    }
+    return true;
+}
+
+void growth_begin(plane_t *plane, const account_t *account, growth_t *growth) {
+    const import_t *import = account->imports;
+    while (import != NULL && import->growth != growth->number) {
+        import = import->next;
+    }
+    growth->inside = import == NULL;
+    uint64_t count = 0;
+    for (const peer_t *peer = plane->all_peers; import != NULL && peer != NULL; peer = peer->next) {
+        count += peer->account == account;
+    }
+    growth->peers = count != 0 ? malloc(count * sizeof(*growth->peers)) : NULL;
+    growth->failed = count != 0 && growth->peers == NULL;
+    for (const peer_t *peer = plane->all_peers; growth->peers != NULL && peer != NULL; peer = peer->next) {
+        if (peer->account == account) {
+            growth->peers[growth->count++] = peer->id;
+        }
+    }
+}
+
+static void growth_end(plane_t *plane, account_t *account, growth_t *growth) {
+    if (growth->failed) {
+        imports_stop(plane, account, growth->number);
+        growth->status = growth->status == STATUS_OK ? STATUS_NO_MEMORY : growth->status;
+    }
+    for (import_t *one = account->imports; one != NULL; one = one->next) {
+        one->growth = one->growth == growth->number ? 0 : one->growth;
+    }
+}
+
+bool growth_some(plane_t *plane, growth_t *growth, uint32_t *budget) {
+    account_t *account = account_find(plane, growth->account);
+    if (account != NULL && !growth->inside && !growth->failed) {
+        growth->inside = true;
+        growth->failed = !grow_inside(plane, account, growth->number);
+    }
+    while (account != NULL && growth->next < growth->count && !growth->failed) {
+        const peer_t *peer = peer_find(plane, growth->peers[growth->next]);
+        if (peer != NULL && peer->account == account && !grow_peer(plane, account, peer, growth, budget)) {
+            return false;
+        }
+        growth->size = 0;
+        growth->next++;
+    }
+    if (account != NULL) {
+        growth_end(plane, account, growth);
+    }
+    free(growth->peers);
+    growth->peers = NULL;
+    return true;
 }

@@ -66,7 +66,8 @@ struct sink {
     route_target_t target; /* first */
     account_t *account;
     shadow_t *shadows;
-    void *object; /* stream_t, consumer_seat_t, ingest_t, import_t, by kind */
+    void *object;            /* stream_t, consumer_seat_t, ingest_t, import_t, by kind */
+    sink_t *next, *previous; /* of its account, if it casts shadows */
     bool in;
 };
 

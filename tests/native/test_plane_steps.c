@@ -319,6 +319,35 @@ static void imports(void) {
     rig_close(plane);
 }
 
+static void imports_that_come(void) {
+    plane_t *plane = rig_open(NULL, "");
+    rig_account(plane, I, 0, "");
+    peer_t *e = rig_client(plane);
+    rig_admits_to = I;
+    peer_t *c = rig_client(plane), *goes = rig_client(plane);
+    say_many(plane, goes, "SUB b.%u %u\r\n");
+    say_many(plane, c, "SUB b.%u %u\r\n");
+    rig_admits_to = E;
+    import_stream(plane, true);
+    peer_doom(plane, goes, CLOSE_CLIENT, BYTES_NONE);
+    rig_feed(plane, c, "SUB b.new n\r\n");
+    turns_told(plane, NULL);
+    rig_feed(plane, e, "PUB a.7 1\r\nx\r\nPUB a.59999 1\r\nx\r\nPUB a.new 1\r\nx\r\n");
+    RIG_HEARD("MSG b.7 7 1\r\nx\r\nMSG b.59999 59999 1\r\nx\r\nMSG b.new n 1\r\nx\r\n", c);
+    import_stream(plane, true);
+    import_stream(plane, false); /* while the shadows of another would be cast */
+    turns_told(plane, NULL);
+    rig_feed(plane, e, "PUB a.7 1\r\nx\r\n");
+    RIG_HEARD("", c);
+    import_stream(plane, true);
+    import_stream(plane, false);
+    rig_feed(plane, e, "PUB a.7 1\r\nx\r\n");
+    RIG_HEARD("", c);
+    turns_told(plane, NULL);
+    import_stream(plane, true);
+    rig_close(plane);
+}
+
 static void rights(void) {
     for (uint32_t i = 0; i < 2; i++) {
         plane_t *plane = rig_open(NULL, "");
@@ -392,6 +421,7 @@ int main(void) {
     RUN("subscriptions that leave with their client", subscriptions);
     RUN("interest that a link brings, and that leaves with it", links);
     RUN("an import that a reload takes away", imports);
+    RUN("an import that a reload brings", imports_that_come);
     RUN("rights that a reload changes", rights);
     RUN("replies that a reload lets nobody send any more", allowed_replies);
     return TEST_RESULT();
