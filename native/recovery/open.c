@@ -370,8 +370,8 @@ static status_t note_use(opening_t *opening) {
         return STATUS_OK;
     }
     status_t status = recover_use_note(store->env, use, opening->position);
-    /* Without room the old word stands; a word that the store was closed holds only until the next checkpoint moves the
-     * note on. */
+    /* Without room the old word stands; that the store was closed holds only until the highwater mark or the next
+     * checkpoint is past that position. */
     return status == STATUS_OK || status == STATUS_NO_SPACE
                ? STATUS_OK
                : opening_fail(opening, status, "cannot write to the store in", 0);

@@ -284,7 +284,9 @@ status_t recover_journal(opening_t *opening) {
                  store->directory);
         return STATUS_VERSION;
     }
-    if (opening->use == USE_CLOSED && opening->use_position == opening->position && found != JOURNAL_FOREIGN) {
+    /* A start without room leaves the word that the store was closed; the promise behind it tells that it is old. */
+    if (opening->use == USE_CLOSED && opening->use_position == opening->position && found != JOURNAL_FOREIGN
+        && opening->promised.position <= opening->position) {
         return make_anew(
             opening,
             "the journal is missing or damaged and was made anew; the store was closed in order, so nothing is lost");

@@ -310,6 +310,27 @@ static void page_of_lmdb(void) {
     rig_close(&rig);
 }
 
+/* The note in LMDB that the store was closed in order stays when there was no room to take it back. */
+static void journal_lost_after_a_full_start(void) {
+    char path[160];
+    begin();
+    store_close(rig.store);
+    failing_disk((failing_t){.files = FAIL_HOME, .calls = FAIL_WRITE, .error = ENOSPC});
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_I64(STATUS_OK, store_delete(stream, 3)); /* the journal takes it */
+    rig_sync(&rig);
+    rig_kill(&rig);
+    failing_disk((failing_t){0});
+    snprintf(path, sizeof path, "%s/journal", rig.directory);
+    CHECK_EQ_I64(0, unlink(path));
+    rig_refused(&rig, "the journal is missing");
+    rig_write_at(&rig, "accept-loss", "", 0, 0);
+    rig_start(&rig);
+    CHECK(rig_alarmed(&rig, "the journal is missing"));
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("while the journal's disk fails publishers are refused and all else is read; it goes on by itself, with "
         "nothing lost",
@@ -324,5 +345,6 @@ int main(void) {
     RUN("a first block of the journal that cannot be read is written anew, with nothing lost",
         first_block_of_the_journal);
     RUN("a page of LMDB that cannot be read refuses the start after an end by a signal", page_of_lmdb);
+    RUN("a journal that is lost after a start on a full disk is missed", journal_lost_after_a_full_start);
     return TEST_RESULT();
 }
