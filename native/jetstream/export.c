@@ -59,7 +59,9 @@ void stream_export(js_t *js, const plane_command_t *command, stream_t *stream) {
     buffer_trim(out, 0);
 }
 
-void seat_export(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
+/* Where it begins may only be known once its messages are counted. */
+static void answer_position(js_t *js, const plane_command_t *command, consumer_seat_t *seat, uint64_t seq) {
+    (void)seq;
     struct {
         consumer_state_t state;
         pending_entry_t rows[PENDING_PAGE];
@@ -69,4 +71,8 @@ void seat_export(js_t *js, const plane_command_t *command, consumer_seat_t *seat
     uint64_t last = count == PENDING_PAGE ? out.rows[count - 1].stream_seq : 0;
     uint32_t size = (uint32_t)(sizeof(out.state) + count * sizeof(out.rows[0]));
     js_answer(js, command, STATUS_OK, last, 0, bytes_of(&out, size));
+}
+
+void seat_export(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
+    seat_when_counted(js, command, seat, answer_position, 0);
 }

@@ -156,6 +156,11 @@ bool js_level_too_high(bytes_t header);
 
 consume_out_t js_consume_out(js_t *js); /* seat.c */
 
+/* Answers a command once what is left for that consumer has been counted, in steps; seq is handed on. */
+typedef void (*seat_answer_t)(js_t *js, const plane_command_t *command, consumer_seat_t *seat, uint64_t seq);
+void seat_when_counted(js_t *js, const plane_command_t *command, const consumer_seat_t *seat, seat_answer_t answer,
+                       uint64_t seq);
+
 void js_tell_allowances(js_t *js); /* stream.c: those whose level changed */
 void ingest_chores(js_t *js);      /* silence */
 void ingest_stream_removed(js_t *js, const stream_t *stream);

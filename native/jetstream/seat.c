@@ -251,13 +251,13 @@ consume_out_t js_consume_out(js_t *js) {
 typedef struct state_job {
     job_t job;
     plane_command_t command; /* without body and extra */
-    bool durable;            /* answered when the open batch is on disk */
-    uint64_t seq;            /* of a reset */
+    seat_answer_t answer;
+    uint64_t seq; /* of a reset */
 } state_job_t;
 
 static bool seat_state_step(js_t *js, job_t *base) {
     state_job_t *job = (state_job_t *)base;
-    const consumer_seat_t *seat = seat_find(js, base->stream, job->command.arg);
+    consumer_seat_t *seat = seat_find(js, base->stream, job->command.arg);
     if (seat == NULL) {
         js_done(js, &job->command, STATUS_NOT_FOUND);
         return true;
@@ -265,18 +265,7 @@ static bool seat_state_step(js_t *js, job_t *base) {
     if (!consumer_counted(seat->consumer)) {
         return false;
     }
-    consumer_state_t state;
-    consumer_snapshot(seat->consumer, *js->now, &state);
-    bytes_t pin = consumer_pin_id(seat->consumer);
-    uint8_t answer[sizeof(state) + PIN_ID_SIZE];
-    memcpy(answer, &state, sizeof(state));
-    bytes_t payload = bytes_of(answer, (uint32_t)(bytes_write(answer + sizeof(state), pin) - answer));
-    if (job->durable) {
-        js->more = true;
-        js_done_durable(js, &job->command, base->stream->which_store, job->seq, payload);
-    } else {
-        js_answer(js, &job->command, STATUS_OK, 0, 0, payload);
-    }
+    job->answer(js, &job->command, seat, job->seq);
     return true;
 }
 
@@ -288,8 +277,8 @@ static void seat_state_end(js_t *js, job_t *base, status_t status) {
     free(job);
 }
 
-static void answer_state(js_t *js, const plane_command_t *command, const consumer_seat_t *seat, bool durable,
-                         uint64_t seq) {
+void seat_when_counted(js_t *js, const plane_command_t *command, const consumer_seat_t *seat, seat_answer_t answer,
+                       uint64_t seq) {
     state_job_t *job = calloc(1, sizeof(*job));
     if (job == NULL) {
         js_done(js, command, STATUS_NO_MEMORY);
@@ -299,9 +288,30 @@ static void answer_state(js_t *js, const plane_command_t *command, const consume
     job->command = *command;
     job->command.body = job->command.extra = NULL;
     job->command.body_size = job->command.extra_size = 0;
-    job->durable = durable;
+    job->answer = answer;
     job->seq = seq;
     job_start(js, &job->job);
+}
+
+#define STATE_ANSWER_MAX (sizeof(consumer_state_t) + PIN_ID_SIZE)
+
+static bytes_t seat_state_answer(js_t *js, const consumer_seat_t *seat, uint8_t out[STATE_ANSWER_MAX]) {
+    consumer_state_t state;
+    consumer_snapshot(seat->consumer, *js->now, &state);
+    memcpy(out, &state, sizeof(state));
+    return bytes_of(out, (uint32_t)(bytes_write(out + sizeof(state), consumer_pin_id(seat->consumer)) - out));
+}
+
+static void answer_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat, uint64_t seq) {
+    uint8_t answer[STATE_ANSWER_MAX];
+    js_answer(js, command, STATUS_OK, seq, 0, seat_state_answer(js, seat, answer));
+}
+
+/* When the open batch is on disk. */
+static void answer_durable_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat, uint64_t seq) {
+    uint8_t answer[STATE_ANSWER_MAX];
+    js->more = true;
+    js_done_durable(js, command, seat->stream->which_store, seq, seat_state_answer(js, seat, answer));
 }
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
@@ -428,7 +438,7 @@ void seat_put(js_t *js, const plane_command_t *command, stream_t *stream) {
     }
     js->more = true;
     consumer_await(seat->consumer);
-    answer_state(js, command, seat, true, 0);
+    seat_when_counted(js, command, seat, answer_durable_state, 0);
 }
 
 /* The rows are copied out, because the command's bytes have no alignment. */
@@ -491,7 +501,7 @@ void seat_remove(js_t *js, const plane_command_t *command, consumer_seat_t *seat
 }
 
 void seat_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
-    answer_state(js, command, seat, false, 0);
+    seat_when_counted(js, command, seat, answer_state, 0);
 }
 
 void seat_pause(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
@@ -519,5 +529,5 @@ void seat_reset(js_t *js, const plane_command_t *command, consumer_seat_t *seat)
         return;
     }
     js->more = true;
-    answer_state(js, command, seat, true, seq);
+    seat_when_counted(js, command, seat, answer_durable_state, seq);
 }

@@ -214,6 +214,21 @@ static void consumers_that_end(void) {
     }
 }
 
+/* Its messages are counted for it, and a backup wants it before they are. */
+static void consumer_of_a_backup(void) {
+    static const char *const parts[] = {"c", "definition", "", "", "", "s.*"};
+    plane_t *plane = open_with_many(rig_stream, "");
+    consumer_config_t config = rig_consumer;
+    config.deliver_policy = DELIVER_LAST_PER_SUBJECT;
+    plane_command_t put = {.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = 1, .token = 901};
+    rig_blocks_max = BLOCKS_MAX * 2; /* a step looks at 8192 subjects */
+    rig_run_with(plane, put, &config, sizeof(config), parts, 6);
+    consumer_command((fetched_t){.plane = plane}, COMMAND_CONSUMER_EXPORT, 0);
+    settle(plane);
+    rig_blocks_max = BLOCKS_MAX;
+    rig_close_and_remove(plane);
+}
+
 static void ack_waits(void) {
     fetched_t fetched = fetch_all(0, ACK_EXPLICIT, false);
     time_passes(fetched.plane, 40 * NS_PER_SECOND);
@@ -418,6 +433,7 @@ int main(void) {
     RUN("consumers that are removed, set back or lose their messages", consumers_that_end);
     RUN("deliveries that nobody acknowledges in time", ack_waits);
     RUN("deliveries that are acknowledged together", ack_all);
+    RUN("a consumer that a backup wants before its messages are counted", consumer_of_a_backup);
     RUN("subscriptions that leave with their client", subscriptions);
     RUN("interest that a link brings, and that leaves with it", links);
     RUN("an import that a reload takes away", imports);

@@ -209,8 +209,10 @@ class Sending:
         for consumer in self._stream.listed() if self._consumers else ():
             try:
                 position = await self._plane.consumer_export(self._stream.id, consumer.id)
-            except t.PlaneError:
-                continue  # it was deleted while we looked
+            except t.PlaneError as error:
+                if error.status == t.Status.NOT_FOUND:
+                    continue  # it was deleted while we looked
+                raise
             weight = len(position.pending) * ITEM_WEIGHT
             entries.append(
                 await aside(weight, archive.consumer_entry, consumer.name, consumer.config, position, last_seq, now)

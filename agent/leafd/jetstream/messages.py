@@ -11,6 +11,7 @@ from leafd.jetstream import errors
 from leafd.jetstream.models.requests import MessageDeleteRequest, MessageGetRequest
 from leafd.jetstream.models.stream import MEMORY
 from leafd.jetstream.registry import Body, Call, Counted, endpoint
+from leafd.jetstream.streams import refused
 
 # QUERY_* of abi.h.
 
@@ -37,8 +38,10 @@ async def get(call: Call, request: MessageGetRequest) -> dict[str, Any]:
         message = await call.context.plane.message_get(
             stream.id, mode, sequence=sequence, start_ts=start_ts, subject=following or last
         )
-    except t.PlaneError:
+    except t.PlaneError as error:
         # A record that fails its checksum is never served; the alarm has told the operator.
+        if error.status != t.Status.CORRUPT:
+            raise refused(error, errors.STREAM_GENERAL) from None
         message = None
     if message is None:
         raise errors.NO_MESSAGE_FOUND.error()

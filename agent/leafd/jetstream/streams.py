@@ -290,18 +290,23 @@ async def info(call: Call, request: StreamInfoRequest) -> dict[str, Any]:
 
 
 async def gathered(questions: list[Callable[[], Awaitable[_State]]]) -> list[_State | None]:
-    """Asks the plane many things at once. None: it was deleted while the page was put together."""
+    """Asks the plane many things at once. None: it was deleted while the page was put together. ApiError: of one
+    of them it is not known."""
     answers: list[_State | None] = [None] * len(questions)
+    unknown: list[t.PlaneError] = []
 
     async def one(index: int) -> None:
         try:
             answers[index] = await questions[index]()
-        except t.PlaneError:
-            return
+        except t.PlaneError as error:
+            if error.status != t.Status.NOT_FOUND:
+                unknown.append(error)
 
     async with trio.open_nursery() as nursery:
         for index in range(len(questions)):
             nursery.start_soon(one, index)
+    if unknown:
+        raise refused(unknown[0], errors.STREAM_GENERAL)
     return answers
 
 

@@ -197,7 +197,7 @@ class FakePlane:
         self, stream: int, *, subjects_filter: str = "", deleted: bool = False, offset: int = 0
     ) -> t.StreamState:
         """Counters of the list."""
-        self.calls.append("stream_state")
+        self._call("stream_state")
         return self._state(stream, subjects_filter, deleted, offset)
 
     async def streams_bytes(self, streams: Sequence[int]) -> int:
@@ -224,6 +224,7 @@ class FakePlane:
         self, stream: int, mode: int, *, sequence: int = 0, start_ts: int = 0, subject: str = ""
     ) -> t.StoredMessage | None:
         """By QUERY_* mode."""
+        self._call("message_get")
         if stream not in self.streams:
             return None
         messages = self.streams[stream].messages

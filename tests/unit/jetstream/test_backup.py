@@ -10,6 +10,7 @@ import json
 import random
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 import trio
@@ -174,6 +175,24 @@ def test_a_stream_that_goes_away_ends_its_snapshot(monkeypatch: pytest.MonkeyPat
     trio.run(run)
     ends = [header for _, subject, header, payload in bench.plane.published if subject == "to" and not payload]
     assert [b"NATS/1.0 500 couldn't load messages: corrupt\r\n\r\n"] == ends
+
+
+def test_a_consumer_that_cannot_be_read_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup with consumers in which one's position is not known is a status 500; one that was deleted meanwhile is
+    left out."""
+    for error, expected in (
+        (t.PlaneError(t.Status.NO_MEMORY, "no memory"), b"NATS/1.0 500 couldn't load messages: no memory\r\n\r\n"),
+        (t.PlaneError(t.Status.NOT_FOUND, "not found"), b"NATS/1.0 204\r\n\r\n"),
+    ):
+        bench = filled()
+        monkeypatch.setattr(bench.plane, "consumer_export", AsyncMock(side_effect=error))
+
+        async def run(bench: BackupBench = bench) -> None:
+            await bench.snapshot(chunk_size=1024)
+
+        trio.run(run)
+        ends = [header for _, subject, header, payload in bench.plane.published if subject == "to" and not payload]
+        assert [expected] == ends
 
 
 def test_a_name_is_taken_while_it_is_restored() -> None:

@@ -60,6 +60,17 @@ def test_a_failed_update_changes_nothing(bench: Bench) -> None:
     assert "old" == bench.asked("CONSUMER.INFO.S.c")["config"]["description"]
 
 
+def test_what_cannot_be_read_is_never_said_to_be_missing(bench: Bench) -> None:
+    """A list in which one state is not known, and a message that cannot be read, are errors of the server; a page is
+    not shorter for them, and the message is not "not found"."""
+    bench.stream("S", subjects=["s"])
+    bench.plane.store("S", "s", b"x")
+    for request, body in (("STREAM.LIST", {}), ("STREAM.MSG.GET.S", {"seq": 1})):
+        bench.plane.fail = t.PlaneError(t.Status.IO, "input/output error")
+        assert 10051 == bench.code(request, body)
+        assert 0 == bench.code(request, body)
+
+
 def test_a_restart_keeps_everything(bench: Bench) -> None:
     """Streams and consumers come back from their definitions with the same configuration, time of creation and ids."""
     bench.stream("S", subjects=["s.>"], metadata={"k": "v"}, max_age=3_600_000_000_000)
