@@ -23,7 +23,8 @@ MADE: Final[dict[str, tuple[str, ...]]] = {
     "daemon/account_book.py:_resolve_all": ("daemon/account_book.py:_resolved_all",),
     "daemon/callouts.py:judged": (
         "daemon/callouts.py:judged", "auth/callout.py:answered", "auth/callout.py:_response",
-        "auth/callout.py:configured_account", "auth/callout.py:trusted_verdict", "auth/callout.py:verdict_of",
+        "auth/callout.py:_check_signer", "auth/callout.py:configured_account", "auth/callout.py:trusted_verdict",
+        "auth/callout.py:verdict_of",
     ),
     "daemon/clients.py:_refused": ("daemon/refusals.py:_what",),
     "daemon/expiry.py:look": ("config/tls_files.py:expiring",),

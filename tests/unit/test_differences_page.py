@@ -165,6 +165,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "What a user's JWT from an auth callout": (
         "interop/test_callout.py::test_restrictions_hold", "interop/test_callout.py::test_reload",
     ),
+    "A user's JWT that ends after the year": ("hostile/test_callout.py::test_what_leafd_takes_another_way",),
     "After five wrong hashed passwords": (f"{NAMED}test_who_guesses_at_a_hashed_password_waits",),
     # ---- who runs leaf links
     "A redial after a lost link": (f"{NAMED}test_how_long_a_leaf_waits_before_it_dials_again",),

@@ -25,7 +25,7 @@ from leafd.auth.jwt_verdict import rights_of
 from leafd.auth.jwt_write import write
 from leafd.auth.nkeys import PREFIX_ACCOUNT, PREFIX_SERVER, PREFIX_USER, is_public_key, new_seed, sign
 from leafd.auth.policy import CALLOUT_SUBJECT, GLOBAL_ACCOUNT, Callout, Policy, Rights
-from leafd.auth.trust import SECOND, Denied, Trust, Unknown, check_kind, check_network, check_times
+from leafd.auth.trust import Denied, Trust, Unknown, check_kind, check_network, check_proxy, check_times, end_ns
 from leafd.auth.verdict import LEAF_TYPES, WEB_TYPE, Called, Refusal, Verdict
 from leafd.config.schema.permissions import is_subject
 from leafd.gojson import INT, TEXT, Nested, Struct, wire
@@ -262,8 +262,8 @@ def answered(callout: Callout, keys: ServerKeys, asked: Question, payload: bytes
     if body.error:
         raise CalloutError(f"Auth callout service returned an error: {body.error}")
     # Who could seal it for this server is the service.
-    if not sealed and (body.issuer_account or response.iss) not in callout.signers:
-        raise CalloutError("Auth callout signing key is unknown")
+    if not sealed:
+        _check_signer(callout, response)
     try:
         claims = read(UserClaims, body.jwt)
     except JwtError as error:
@@ -272,6 +272,16 @@ def answered(callout: Callout, keys: ServerKeys, asked: Question, payload: bytes
         who = f'"{asked.user}" but got "{claims.sub}"'
         raise CalloutError(f'Expected authorized user of {who} on account "{callout.account}"')
     return claims
+
+
+def _check_signer(callout: Callout, response: ResponseClaims) -> None:
+    """Who signed counts, and not for whom the answer says to be signed. Raises CalloutError."""
+    if response.iss not in callout.signers:
+        raise CalloutError("Auth callout signing key is unknown")
+    account = response.nats.issuer_account
+    # The configuration's accounts have names, those of JWTs are keys.
+    if account not in ("", callout.account) and callout.account in callout.signers:
+        raise CalloutError(f'Auth callout response issuer account "{account}" is not the callout account')
 
 
 def _response(payload: bytes) -> ResponseClaims:
@@ -343,6 +353,7 @@ def verdict_of(claims: UserClaims, login: Login, account: str) -> Verdict:
         check_times(claims, time.time())
         check_kind(body, login.kind)
         check_network(body.src, login.host)
+        check_proxy(body)
     except Denied as error:
         raise CalloutError(f"Error validating user JWT: {error}") from None
     _check_subjects(claims)
@@ -360,7 +371,7 @@ def verdict_of(claims: UserClaims, login: Login, account: str) -> Verdict:
         rights_of(body),
         body.payload if body.payload > 0 else -1,
         body.subs if body.subs > 0 else -1,
-        min(ends, default=0) * SECOND,
+        end_ns(ends),
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from leafd.config.schema.permissions import CONNECTION_TYPES
 from leafd.records import dataclass
 
 SECOND: Final = 1_000_000_000
+_CLOCK_MAX_NS: Final = (1 << 63) - 1
 EVERYBODY: Final = "*"
 """In revocations: all users."""
 REVOKED: Final = "revoked"
@@ -181,8 +182,7 @@ class Trust:
 
     def _admitted(self, user: UserClaims, account: TrustedAccount, limits: Limits, kind: str, host: str) -> Proven:
         check_kind(limits, kind)
-        if limits.proxy_required:
-            raise Denied("the user has to come through a proxy")
+        check_proxy(limits)
         if is_revoked(account.claims.nats.revocations, user.sub, user.iat):
             raise Denied(REVOKED)
         check_network(limits.src, host)
@@ -198,7 +198,7 @@ class Trust:
         permissions: Permissions = limits
         if _is_empty(limits):
             permissions = account.claims.nats.default_permissions
-        return Proven(user.account, user, permissions, limits, min(ends, default=0) * SECOND)
+        return Proven(user.account, user, permissions, limits, end_ns(ends))
 
 
 def has_own_permissions(user: UserClaims) -> bool:
@@ -231,6 +231,19 @@ def check_kind(limits: Limits, kind: str) -> None:
     known = [one.upper() for one in limits.allowed_connection_types if one.upper() in CONNECTION_TYPES]
     if kind not in known:
         raise Denied(f"the user may not connect as {kind}")
+
+
+def check_proxy(limits: Limits) -> None:
+    """Raises Denied where the user has to log in through a proxy that vouches for it, which is never so here."""
+    if limits.proxy_required:
+        raise Denied("the user has to come through a proxy")
+
+
+def end_ns(ends_s: Iterable[int]) -> int:
+    """When the first of these times is, for the plane; 0, which is never, where there is none that its clock can show
+    (up to the year 2262)."""
+    first_ns = min(ends_s, default=0) * SECOND
+    return first_ns if first_ns <= _CLOCK_MAX_NS else 0
 
 
 def check_network(networks: tuple[str, ...], host: str) -> None:
