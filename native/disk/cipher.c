@@ -475,6 +475,6 @@ const sealer_t *cipher_sealer(const cipher_t *cipher) {
     return &cipher->sealer;
 }
 
-void cipher_check(const cipher_t *cipher, uint8_t check_value[SEALER_HIDDEN_SIZE]) {
-    cipher_hide(cipher, SEALER_PLANE, CHECK_PLACE, BYTES_LITERAL("key"), BYTES_NONE, check_value);
+void cipher_check(const cipher_t *cipher, bytes_t text, uint8_t check_value[SEALER_HIDDEN_SIZE]) {
+    cipher_hide(cipher, SEALER_PLANE, CHECK_PLACE, BYTES_LITERAL("key"), text, check_value);
 }

@@ -1,14 +1,25 @@
 /* sealing.c: see sealing.h.
  *
- * Record META "key": crc 4, version 1, state 1, cipher 1, older cipher 1 (0: none), check 16, older check 16
- * (cipher_check). The keys themselves are nowhere on the disk: they follow from what the operator gave and the store's
- * id, which the journal's first block has, too.
+ * Record META "key": crc 4, version 1, state 1, cipher 1, older cipher 1 (0: none), key 8, tag 8, older key 8, zeros 8.
+ * "key" tells one key from another, "tag" is the newer key's over all else that the record says (cipher_check). The
+ * keys themselves are nowhere on the disk: they follow from what the operator gave and the store's id, which the
+ * journal's first block has, too.
+ *
+ * What META says is sealed by nobody else, and whoever has the disk in his hands writes checksums as well as leafd.
+ * What he could gain is that entries in plain are believed, his own. So they are believed in two cases only: the tag
+ * proves that a change from no key goes on, or no entry at all opens with the keys. Version 1 had 16 bytes of "key" and
+ * no tag: it is believed but where it says such a change.
  */
 #include "disk/sealing.h"
 
 #include <stdio.h>
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
+#define RECORD_UNTAGGED 1 /* the version before */
+#define RECORD_BODY (SEALING_RECORD_SIZE - VALUE_CRC_SIZE)
+#define KEY_AT 4
+#define HALF (SEALER_HIDDEN_SIZE / 2)
+#define OLDER_AT (KEY_AT + SEALER_HIDDEN_SIZE)
 #define SLICE 512 /* entries sealed anew in one transaction while others wait */
 #define SLICE_AT_START 4096
 
@@ -40,17 +51,34 @@ static void take_effect(sealing_t *sealing, env_t *env) {
     seal_with(env, sealing->sealer);
 }
 
+/* The newer key's, over all but the crc and itself. */
+static void record_tag(const cipher_t *cipher, const uint8_t *record, uint8_t tag[SEALER_HIDDEN_SIZE]) {
+    uint8_t said[RECORD_BODY];
+    memcpy(said, record, sizeof said);
+    memset(said + KEY_AT + HALF, 0, HALF);
+    cipher_check(cipher, bytes_of(said, sizeof said), tag);
+}
+
+static void put_key(const cipher_t *cipher, uint8_t *to) {
+    uint8_t is[SEALER_HIDDEN_SIZE];
+    cipher_check(cipher, BYTES_NONE, is);
+    memcpy(to, is, HALF);
+}
+
 static status_t put_record(const sealing_t *sealing, env_t *env, sealing_state_t state) {
     uint8_t value[SEALING_RECORD_SIZE] = {0};
+    uint8_t tag[SEALER_HIDDEN_SIZE];
     uint8_t *at = value + VALUE_CRC_SIZE;
     at[0] = RECORD_VERSION;
     at[1] = (uint8_t)state;
     at[2] = (uint8_t)sealing->kind;
-    cipher_check(sealing->cipher, at + 4);
+    put_key(sealing->cipher, at + KEY_AT);
     if (state != SEALING_DONE && sealing->older != NULL) {
         at[3] = (uint8_t)sealing->older_kind;
-        cipher_check(sealing->older, at + 4 + SEALER_HIDDEN_SIZE);
+        put_key(sealing->older, at + OLDER_AT);
     }
+    record_tag(sealing->cipher, at, tag);
+    memcpy(at + KEY_AT + HALF, tag, HALF);
     value_seal(record_name(), value, sizeof value);
     return env_write_put(env, DB_META, record_name(), bytes_of(value, sizeof value));
 }
@@ -72,22 +100,37 @@ static status_t make_newer(sealing_t *sealing, uint32_t kind, const uint8_t *id,
     return make_cipher(kind, keys->key, keys->key_size, id, &sealing->cipher, why, why_size);
 }
 
-/* The one of both keys that this check was made with, as *cipher; NULL: neither. */
-static status_t find_cipher(const plane_keys_t *keys, uint32_t kind, const uint8_t *check, const uint8_t *id,
-                            cipher_t **cipher, char *why, size_t why_size) {
-    const uint8_t *at[] = {keys->key, keys->previous};
-    uint32_t sizes[] = {keys->key_size, keys->previous_size};
+/* at: KEY_AT or OLDER_AT. */
+static bool is_key(const cipher_t *cipher, const uint8_t *record, unsigned at) {
     uint8_t is[SEALER_HIDDEN_SIZE];
+    cipher_check(cipher, BYTES_NONE, is);
+    return memcmp(is, record + at, record[0] == RECORD_UNTAGGED ? SEALER_HIDDEN_SIZE : HALF) == 0;
+}
+
+/* The newer key is `cipher`: is what the record says its word? */
+static bool is_true(const cipher_t *cipher, const uint8_t *record) {
+    uint8_t tag[SEALER_HIDDEN_SIZE];
+    if (record[0] == RECORD_UNTAGGED) {
+        return record[1] == SEALING_DONE || record[3] != 0;
+    }
+    record_tag(cipher, record, tag);
+    return memcmp(tag, record + KEY_AT + HALF, HALF) == 0;
+}
+
+/* The one of both keys that the record has there, as *cipher; NULL: neither. */
+static status_t find_cipher(const plane_keys_t *keys, uint32_t kind, const uint8_t *record, unsigned at,
+                            const uint8_t *id, cipher_t **cipher, char *why, size_t why_size) {
+    const uint8_t *given[] = {keys->key, keys->previous};
+    uint32_t sizes[] = {keys->key_size, keys->previous_size};
     status_t status = STATUS_OK;
     *cipher = NULL;
     for (unsigned i = 0; status == STATUS_OK && i < 2; i++) {
         if (sizes[i] == 0) {
             continue;
         }
-        status = make_cipher(kind, at[i], sizes[i], id, cipher, why, why_size);
+        status = make_cipher(kind, given[i], sizes[i], id, cipher, why, why_size);
         if (status == STATUS_OK) {
-            cipher_check(*cipher, is);
-            if (memcmp(is, check, sizeof is) == 0) {
+            if (is_key(*cipher, record, at)) {
                 return STATUS_OK;
             }
             cipher_close(*cipher);
@@ -95,12 +138,6 @@ static status_t find_cipher(const plane_keys_t *keys, uint32_t kind, const uint8
         }
     }
     return status;
-}
-
-static bool is_key(const cipher_t *cipher, const uint8_t *check) {
-    uint8_t is[SEALER_HIDDEN_SIZE];
-    cipher_check(cipher, is);
-    return memcmp(is, check, sizeof is) == 0;
 }
 
 status_t sealing_begin(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], char *why, size_t why_size) {
@@ -124,15 +161,19 @@ static status_t resume_whole(sealing_t *sealing, env_t *env, const uint8_t *reco
                              size_t why_size) {
     const plane_keys_t *keys = sealing->keys;
     cipher_t *found = NULL;
-    status_t status = find_cipher(keys, record[2], record + 4, id, &found, why, why_size);
+    status_t status = find_cipher(keys, record[2], record, KEY_AT, id, &found, why, why_size);
     if (status != STATUS_OK) {
         return status;
     }
     if (found == NULL) {
         return refuse(why, why_size, STATUS_INVALID, other_key);
     }
+    if (!is_true(found, record)) {
+        cipher_close(found);
+        return STATUS_CORRUPT;
+    }
     status = make_newer(sealing, keys->cipher, id, why, why_size);
-    if (status == STATUS_OK && record[2] == sealing->kind && is_key(sealing->cipher, record + 4)) {
+    if (status == STATUS_OK && record[2] == sealing->kind && is_key(sealing->cipher, record, KEY_AT)) {
         cipher_close(found);
         take_effect(sealing, env);
         return STATUS_OK;
@@ -152,12 +193,16 @@ static status_t resume_change(sealing_t *sealing, env_t *env, const uint8_t *rec
     if (status != STATUS_OK) {
         return status;
     }
-    if (!is_key(sealing->cipher, record + 4)) {
+    if (!is_key(sealing->cipher, record, KEY_AT)) {
         return refuse(why, why_size, STATUS_INVALID, other_key);
     }
+    if (!is_true(sealing->cipher, record)) {
+        cipher_close(sealing->cipher);
+        sealing->cipher = NULL;
+        return STATUS_CORRUPT;
+    }
     if (record[3] != 0) {
-        const uint8_t *check = record + 4 + SEALER_HIDDEN_SIZE;
-        status = find_cipher(sealing->keys, record[3], check, id, &sealing->older, why, why_size);
+        status = find_cipher(sealing->keys, record[3], record, OLDER_AT, id, &sealing->older, why, why_size);
         sealing->older_kind = record[3];
         if (status == STATUS_OK && sealing->older == NULL) {
             return refuse(why, why_size, STATUS_INVALID,
@@ -196,7 +241,7 @@ static status_t make_candidates(const plane_keys_t *keys, const uint8_t *id, can
 }
 
 /* The entries are sealed with the key that is wanted, with one other, or with one after the other in the middle of a
- * change. */
+ * change. What is in plain is not believed: nothing says that it is the store's own. */
 static void adopt_found(sealing_t *sealing, candidates_t *made, const env_survey_t *survey) {
     uint32_t older = 0;
     for (uint32_t i = 1; i < made->count; i++) {
@@ -204,7 +249,8 @@ static void adopt_found(sealing_t *sealing, candidates_t *made, const env_survey
     }
     sealing->change = survey->opened[0] == 0 && older > 0;
     sealing->mend = !sealing->change;
-    sealing->state = sealing->mend && (older > 0 || survey->plain > 0) ? SEALING_TEXTS : SEALING_DONE;
+    sealing->surveyed = true;
+    sealing->state = sealing->mend && older > 0 ? SEALING_TEXTS : SEALING_DONE;
     sealing->cipher = made->at[0];
     sealing->kind = made->kinds[0];
     made->at[0] = NULL;
@@ -215,41 +261,56 @@ static void adopt_found(sealing_t *sealing, candidates_t *made, const env_survey
     }
 }
 
-static status_t judge_survey(const env_survey_t *survey, bool accepted, char *why, size_t why_size) {
-    uint64_t opened = survey->plain;
+static uint64_t count_opened(const env_survey_t *survey) {
+    uint64_t opened = 0;
     for (unsigned i = 0; i < ENV_SURVEYED_MAX; i++) {
         opened += survey->opened[i];
     }
-    if (survey->closed == 0 || (accepted && opened > 0)) {
+    return opened;
+}
+
+static status_t judge_survey(const env_survey_t *survey, bool accepted, char *why, size_t why_size) {
+    uint64_t opened = count_opened(survey);
+    uint64_t lost = survey->closed + survey->plain;
+    if (lost == 0 || (accepted && opened > 0)) {
         return STATUS_OK;
     }
     snprintf(why, why_size,
-             "is encrypted, the record that tells its key is damaged, and %llu of %llu entries open with none of the "
-             "keys that were given, and was not touched; give its own key, the one before it as prev_key%s",
-             (unsigned long long)survey->closed, (unsigned long long)(survey->closed + opened),
+             "is encrypted, the record that tells its key is damaged, %llu of %llu entries open with none of the keys "
+             "that were given (%llu are not encrypted at all), and was not touched; give its own key, the one before "
+             "it as prev_key%s",
+             (unsigned long long)lost, (unsigned long long)(lost + opened), (unsigned long long)survey->plain,
              opened > 0 ? ", or accept the loss of these entries: make an empty file accept-loss in it and start again"
                         : "");
     return STATUS_INVALID;
 }
 
-static status_t resume_without_record(sealing_t *sealing, env_t *env, const uint8_t *id, bool accepted, char *why,
-                                      size_t why_size) {
+static status_t take_survey(env_t *env, const candidates_t *made, env_survey_t *survey, char *why, size_t why_size) {
     const sealer_t *sealers[ENV_SURVEYED_MAX] = {0};
+    for (uint32_t i = 0; i < made->count; i++) {
+        sealers[i] = cipher_sealer(made->at[i]);
+    }
+    status_t status = env_write_survey(env, sealers, made->count, survey);
+    return status == STATUS_OK ? status : refuse(why, why_size, status, "cannot be read");
+}
+
+/* Nothing that can be believed tells which key it is. plain: META says that there is none. */
+static status_t resume_without_record(sealing_t *sealing, env_t *env, const uint8_t *id, bool plain, bool accepted,
+                                      char *why, size_t why_size) {
     candidates_t made;
     env_survey_t survey = {0};
     status_t status = make_candidates(sealing->keys, id, &made, why, why_size);
-    for (uint32_t i = 0; i < made.count; i++) {
-        sealers[i] = cipher_sealer(made.at[i]);
-    }
-    if (status == STATUS_OK) {
-        status = env_write_survey(env, sealers, made.count, &survey);
-        status = status == STATUS_OK ? judge_survey(&survey, accepted, why, why_size)
-                                     : refuse(why, why_size, status, "cannot be read");
-    }
-    if (status == STATUS_OK) {
-        adopt_found(sealing, &made, &survey);
-        take_effect(sealing, env);
-        if (sealing->change) {
+    status = status == STATUS_OK ? take_survey(env, &made, &survey, why, why_size) : status;
+    if (status == STATUS_OK && plain && count_opened(&survey) == 0) {
+        sealing->change = true; /* from no key */
+        status = make_newer(sealing, sealing->keys->cipher, id, why, why_size);
+    } else if (status == STATUS_OK) {
+        status = judge_survey(&survey, accepted, why, why_size);
+        if (status == STATUS_OK) {
+            adopt_found(sealing, &made, &survey);
+            take_effect(sealing, env);
+        }
+        if (status == STATUS_OK && sealing->change) {
             sealing->sealer = cipher_sealer(sealing->older); /* until sealing_change */
             seal_with(env, sealing->sealer);
         }
@@ -262,9 +323,9 @@ static status_t resume_without_record(sealing_t *sealing, env_t *env, const uint
 
 static status_t resume_recorded(sealing_t *sealing, env_t *env, bytes_t value, const uint8_t *id, char *why,
                                 size_t why_size) {
-    uint8_t record[SEALING_RECORD_SIZE - VALUE_CRC_SIZE];
+    uint8_t record[RECORD_BODY];
     memcpy(record, value.at + VALUE_CRC_SIZE, sizeof record);
-    if (record[0] != RECORD_VERSION) {
+    if (record[0] > RECORD_VERSION) {
         return refuse(why, why_size, STATUS_VERSION,
                       "was encrypted by a newer leafd; run that version or give another store_dir");
     }
@@ -272,17 +333,24 @@ static status_t resume_recorded(sealing_t *sealing, env_t *env, bytes_t value, c
                                      : resume_change(sealing, env, record, id, why, why_size);
 }
 
+static bool is_kind(uint8_t kind) {
+    return kind == CIPHER_AES || kind == CIPHER_CHACHA;
+}
+
 static bool record_sound(bytes_t value) {
-    return value.size == SEALING_RECORD_SIZE && value_sound(record_name(), value);
+    const uint8_t *record = value.at + VALUE_CRC_SIZE;
+    return value.size == SEALING_RECORD_SIZE && value_sound(record_name(), value)
+           && (record[0] > RECORD_VERSION || (record[0] >= RECORD_UNTAGGED && is_kind(record[2])
+                                              && (record[3] == 0 || is_kind(record[3]))));
 }
 
 status_t sealing_look(sealing_t *sealing, bytes_t record, const uint8_t id[CIPHER_SALT_SIZE], char *why,
                       size_t why_size) {
-    return record_sound(record)
-               ? resume_recorded(sealing, NULL, record, id, why, why_size)
-               : refuse(why, why_size, STATUS_CORRUPT,
-                        "is encrypted, and the record that tells its key is damaged: a start of leafd with its "
-                        "key makes that record anew");
+    status_t status = record_sound(record) ? resume_recorded(sealing, NULL, record, id, why, why_size) : STATUS_CORRUPT;
+    return status != STATUS_CORRUPT ? status
+                                    : refuse(why, why_size, STATUS_CORRUPT,
+                                             "is encrypted, and the record that tells its key is damaged: a start of "
+                                             "leafd with its key makes that record anew");
 }
 
 static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id, bool accepted, char *why,
@@ -292,9 +360,10 @@ static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id,
     if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
         return refuse(why, why_size, status, "cannot be read");
     }
-    return status == STATUS_OK && record_sound(value)
-               ? resume_recorded(sealing, env, value, id, why, why_size)
-               : resume_without_record(sealing, env, id, accepted, why, why_size);
+    status = status == STATUS_OK && record_sound(value) ? resume_recorded(sealing, env, value, id, why, why_size)
+                                                        : STATUS_CORRUPT;
+    return status != STATUS_CORRUPT ? status
+                                    : resume_without_record(sealing, env, id, false, accepted, why, why_size);
 }
 
 status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], bool sealed, bool accepted,
@@ -309,11 +378,8 @@ status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_
         take_effect(sealing, env);
         return STATUS_OK;
     }
-    if (sealed) {
-        return resume_sealed(sealing, env, id, accepted, why, why_size);
-    }
-    sealing->change = true; /* from no key */
-    return make_newer(sealing, sealing->keys->cipher, id, why, why_size);
+    return sealed ? resume_sealed(sealing, env, id, accepted, why, why_size)
+                  : resume_without_record(sealing, env, id, true, accepted, why, why_size);
 }
 
 /* ---- the change -------------------------------------------------------------------------------------------------- */
@@ -358,9 +424,8 @@ static status_t end_state(sealing_t *sealing, env_t *env, sealing_state_t state)
 }
 
 status_t sealing_mend(sealing_t *sealing, env_t *env) {
-    bool mend = sealing->mend;
     sealing->mend = false;
-    return mend ? end_state(sealing, env, sealing->state) : STATUS_OK;
+    return put_record(sealing, env, sealing->state);
 }
 
 status_t sealing_texts(sealing_t *sealing, env_t *env) {

@@ -37,6 +37,7 @@ typedef struct sealing {
     sealing_state_t state;
     bool change; /* is to begin: sealing_change */
     bool mend;   /* the record is to be made anew: sealing_mend */
+    bool surveyed; /* the entries told the key, because META could not be believed */
     /* keeper */
     uint32_t index;
     store_key_t from;
@@ -49,8 +50,9 @@ typedef struct sealing {
 LEAF_MUST_USE status_t sealing_begin(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], char *why,
                                      size_t why_size);
 /* One that is there. sealed: what its format says. Writes nothing. STATUS_INVALID: the keys that were given are not the
- * store's. Where the record is destroyed, the entries tell: all of them have to open with the keys that were given,
- * unless the loss of the others is accepted. */
+ * store's. Where the record is destroyed, or is not the word of who has the key, the entries tell: all of them have to
+ * open with the keys that were given, unless the loss of the others is accepted. They tell as well where the format
+ * says that nothing is sealed: what is in plain beside one that opens is not the store's. */
 LEAF_MUST_USE status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], bool sealed,
                                       bool accepted, char *why, size_t why_size);
 /* What opens the entries of a store that nobody starts, from META's record as it was read elsewhere. Writes nothing.
@@ -59,9 +61,9 @@ LEAF_MUST_USE status_t sealing_look(sealing_t *sealing, bytes_t record, const ui
                                     size_t why_size);
 /* The journal has nothing any more that LMDB has not: from here on the new key seals. In a write transaction. */
 LEAF_MUST_USE status_t sealing_change(sealing_t *sealing, env_t *env);
-/* Before anybody reads; transactions of their own. The record that the entries told, if they had to; what has a text in
- * its key, if a change goes on. */
+/* The record that the entries told. In a write transaction. */
 LEAF_MUST_USE status_t sealing_mend(sealing_t *sealing, env_t *env);
+/* Before anybody reads; transactions of its own. What has a text in its key, if a change goes on. */
 LEAF_MUST_USE status_t sealing_texts(sealing_t *sealing, env_t *env);
 /* The keeper, between its own transactions. STATUS_AGAIN: there is more to do. */
 LEAF_MUST_USE status_t sealing_step(sealing_t *sealing, env_t *env);

@@ -182,7 +182,13 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
 
 status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE], bool sealed) {
     uint8_t value[VALUE_CRC_SIZE + 4 + STORE_ID_SIZE];
-    store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT | (sealed ? STORE_FORMAT_SEALED : 0));
+    bytes_t before = BYTES_NONE;
+    uint32_t kept = 0;
+    if (env_write_get(env, DB_META, name_of(META_FORMAT), &before) == STATUS_OK && before.size == sizeof value
+        && value_sound(name_of(META_FORMAT), before)) {
+        kept = load_be32(before.at + VALUE_CRC_SIZE) & (STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED);
+    }
+    store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT | kept | (sealed ? STORE_FORMAT_SEALED : 0));
     memcpy(value + VALUE_CRC_SIZE + 4, store_id, STORE_ID_SIZE);
     value_seal(name_of(META_FORMAT), value, sizeof value);
     return env_write_put(env, DB_META, name_of(META_FORMAT), bytes_of(value, sizeof value));
@@ -226,7 +232,7 @@ status_t meta_unseal(opening_t *opening, bool fresh, bool sealed) {
     if (status != STATUS_OK) {
         snprintf(opening->reason, opening->reason_size, "the store in %s %s", store->directory, why);
     }
-    if (store->sealing.mend) {
+    if (store->sealing.surveyed) {
         store->corrupt++;
         store_alarm(store, ALARM_CORRUPT, 0, 0,
                     "the record \"key\" of data.mdb was damaged and is made anew: all that is stored was looked at");

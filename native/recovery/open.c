@@ -300,6 +300,17 @@ static status_t open_lmdb(opening_t *opening) {
     return opening_identify(opening);
 }
 
+/* What META says of the encryption, as the entries have told it. */
+static status_t mend_key(opening_t *opening) {
+    env_t *env = opening->store->env;
+    status_t status = env_write_begin(env);
+    status = status == STATUS_OK ? sealing_mend(&opening->store->sealing, env) : status;
+    status = status == STATUS_OK ? meta_put_format(env, opening->store_id, true) : status;
+    status = status == STATUS_OK ? env_write_commit(env) : status;
+    env_write_abort(env);
+    return status;
+}
+
 static status_t change_key(opening_t *opening) {
     store_t *store = opening->store;
     status_t status = STATUS_OK;
@@ -317,7 +328,7 @@ static status_t change_key(opening_t *opening) {
         store->options.sealer = store->journal.sealer = store->sealing.sealer;
         batches_reserve(&store->batches, sealer_overhead(store->options.sealer));
     }
-    status = status == STATUS_OK ? sealing_mend(&store->sealing, store->env) : status;
+    status = status == STATUS_OK && store->sealing.mend ? mend_key(opening) : status;
     status = status == STATUS_OK ? sealing_texts(&store->sealing, store->env) : status;
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot change the key of the store in", 0);
 }

@@ -35,26 +35,6 @@ static void damage_key(size_t from, size_t to, uint8_t mask) {
     CHECK(found > 0);
 }
 
-/* Killed, with messages in LMDB and in the journal. */
-static void begin_with(const plane_keys_t *keys, uint32_t count) {
-    CHECK_EQ_I64(0, unsetenv("LEAFD_TEST_SEALED"));
-    test_keys_given = keys;
-    rig = (rig_t){.in_memory = true, .options = {.journal_size = 1 << 20}};
-    rig_open(&rig);
-    stream = rig_stream(&rig, 1, rig_config());
-    put_numbered(0, count - 5);
-    rig_checkpoint(&rig);
-    put_numbered(count - 5, count);
-    rig_sync(&rig);
-    rig_kill(&rig);
-}
-
-static void end_with(uint32_t count) {
-    expect_numbered(count);
-    store_close(rig.store);
-    rig.store = NULL;
-}
-
 static void every_bit_of_the_record(void) {
     begin_with(&first_key, 20);
     for (size_t bit = 0; bit < (3 + SEALING_RECORD_SIZE) * 8; bit += test_stride()) {
@@ -184,15 +164,6 @@ static void record_destroyed(void) {
         rig_refused(&rig, "another key");
         test_keys_given = NULL;
         rig_close(&rig);
-    }
-}
-
-static void end_of_change(void) {
-    int64_t until = 0;
-    while (!rig_alarmed(&rig, "prev_key is not needed any more")) {
-        CHECK(patient(&until));
-        store_tick(rig.store, rig.now);
-        usleep(10000);
     }
 }
 
