@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -44,7 +45,8 @@ static status_t note_read(int fd, const uint8_t store_id[HIGHWATER_ID_SIZE], hig
     return STATUS_OK;
 }
 
-/* A whole block, so that no note ever has to ask for room. */
+/* A whole block, so that no note ever has to ask for room. What is one stays as it is until something is noted: it may
+ * be another store's, and this start be refused for that. */
 static bool highwater_fill(int fd) {
     static const uint8_t zeros[FILE_SIZE];
     return pwrite(fd, zeros, sizeof zeros, 0) == (ssize_t)sizeof zeros;
@@ -63,7 +65,9 @@ status_t highwater_open(highwater_t *highwater, const char *directory, const uin
         return errno == ENOSPC || errno == EDQUOT ? STATUS_NOT_FOUND : STATUS_IO;
     }
     status_t status = note_read(fd, store_id, found);
-    if (status != STATUS_OK && !highwater_fill(fd)) {
+    struct stat facts;
+    bool whole = fstat(fd, &facts) == 0 && facts.st_size >= FILE_SIZE;
+    if (status != STATUS_OK && !whole && !highwater_fill(fd)) {
         close(fd);
         return status;
     }

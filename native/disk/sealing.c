@@ -340,8 +340,8 @@ static bool is_kind(uint8_t kind) {
 static bool record_sound(bytes_t value) {
     const uint8_t *record = value.at + VALUE_CRC_SIZE;
     return value.size == SEALING_RECORD_SIZE && value_sound(record_name(), value)
-           && (record[0] > RECORD_VERSION || (record[0] >= RECORD_UNTAGGED && is_kind(record[2])
-                                              && (record[3] == 0 || is_kind(record[3]))));
+           && (record[0] > RECORD_VERSION
+               || (record[0] >= RECORD_UNTAGGED && is_kind(record[2]) && (record[3] == 0 || is_kind(record[3]))));
 }
 
 status_t sealing_look(sealing_t *sealing, bytes_t record, const uint8_t id[CIPHER_SALT_SIZE], char *why,
@@ -362,8 +362,7 @@ static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id,
     }
     status = status == STATUS_OK && record_sound(value) ? resume_recorded(sealing, env, value, id, why, why_size)
                                                         : STATUS_CORRUPT;
-    return status != STATUS_CORRUPT ? status
-                                    : resume_without_record(sealing, env, id, false, accepted, why, why_size);
+    return status != STATUS_CORRUPT ? status : resume_without_record(sealing, env, id, false, accepted, why, why_size);
 }
 
 status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], bool sealed, bool accepted,

@@ -35,8 +35,8 @@ typedef struct sealing {
     uint32_t kind;
     uint32_t older_kind; /* 0: none */
     sealing_state_t state;
-    bool change; /* is to begin: sealing_change */
-    bool mend;   /* the record is to be made anew: sealing_mend */
+    bool change;   /* is to begin: sealing_change */
+    bool mend;     /* the record is to be made anew: sealing_mend */
     bool surveyed; /* the entries told the key, because META could not be believed */
     /* keeper */
     uint32_t index;

@@ -42,8 +42,7 @@ static void put_plain_message(void) {
     message_record_t message = {.ts = RIG_START, .born = 1, .subject = text("change.6"), .payload = text("forged")};
     key_message(&key, 1, FORGED);
     message_write(value, key_bytes(&key), &message);
-    CHECK_EQ_I64(STATUS_OK,
-                 env_write_put(env, DB_MESSAGES, key_bytes(&key), bytes_of(value, message_size(&message))));
+    CHECK_EQ_I64(STATUS_OK, env_write_put(env, DB_MESSAGES, key_bytes(&key), bytes_of(value, message_size(&message))));
 }
 
 /* The word that a first encryption is not over, so that what is in plain is believed. */
@@ -63,7 +62,8 @@ static void claim_as_before(uint8_t state) {
     bytes_t key = bytes_of(first_key.key, first_key.key_size);
     meta_get("format", format);
     uint32_t size = meta_get("key", record);
-    CHECK_EQ_I64(STATUS_OK, cipher_open(first_key.cipher, key, format + VALUE_CRC_SIZE + 4, &cipher, reason, RIG_REASON));
+    CHECK_EQ_I64(STATUS_OK,
+                 cipher_open(first_key.cipher, key, format + VALUE_CRC_SIZE + 4, &cipher, reason, RIG_REASON));
     record[VALUE_CRC_SIZE] = 1;
     record[VALUE_CRC_SIZE + 1] = state;
     cipher_check(cipher, BYTES_NONE, record + VALUE_CRC_SIZE + 4);

@@ -258,6 +258,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_encryption.py::test_nothing_that_a_client_chose_is_on_the_disk_in_plain",
         "interop/test_encryption.py::test_without_its_key_nats_server_starts_and_has_no_streams",
         "crash/test_rekey.py::test_what_was_acknowledged_outlives_kills_in_a_change_of_key",
+        "hostile/test_encrypted_words.py::test_an_empty_key",
     ),
     "trace logs what clients and leaves send": (
         "interop/test_keys.py::test_messages_are_traced", "interop/test_keys.py::test_what_goes_out_is_not_traced",

@@ -13,6 +13,17 @@ _QUEUES = "this server's queues have bounds of their own"
 _REFUSE_TPM = "keys in a TPM are not in this build: give the key by key_file, as a systemd credential sealed to the TPM"
 
 
+def _not_empty(value: object) -> object:
+    """A key that is given is one: an empty variable must not leave a store in plain."""
+    if value == "":
+        raise ValueError("it is empty: give one, or leave it out")
+    return value
+
+
+_Key = Annotated[Secret, Reader(_not_empty)]
+_KeyFile = Annotated[File, Reader(_not_empty)]
+
+
 class BatchLimits(Section):
     """Bounds of atomic batches (Nats-Batch-Id). 0: the default."""
 
@@ -94,19 +105,19 @@ class JetStream(Section):
     )
     strict: Flag = option(True, "Are API requests with unknown fields refused?", takes=Takes.LIVE)
     limits: ServerLimits = option(ServerLimits, "The most that clients may ask for.")
-    key: Secret = option(
+    key: _Key = option(
         "",
         "Encrypts the store with this key; better $NAME of a credential or of the environment, or key_file, than the "
         "key itself.",
         aliases=("ek", "encryption_key"),
     )
-    key_file: File = option("", "A file with the key, in place of key.", example='"store-key"')
-    prev_key: Secret = option(
+    key_file: _KeyFile = option("", "A file with the key, in place of key.", example='"store-key"')
+    prev_key: _Key = option(
         "",
         "The key before a change of key: what it encrypted is encrypted anew.",
         aliases=("prev_ek", "prev_encryption_key"),
     )
-    prev_key_file: File = option("", "A file with that key, as key_file.")
+    prev_key_file: _KeyFile = option("", "A file with that key, as key_file.")
     cipher: Annotated[str, Reader(_cipher)] = option("chacha", "How the store is encrypted: chacha or aes.")
     tpm: Any = later(_REFUSE_TPM, refuse=True)
     unique_tag: Any = later(_CLUSTER_ONLY, refuse=False)
