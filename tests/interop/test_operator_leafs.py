@@ -32,6 +32,11 @@ _opened: list[Connection] = []
 def _close() -> Iterator[None]:
     yield
     close_all()
+    close_leafs()
+
+
+def close_leafs() -> None:
+    """Closes the links that a test has opened."""
     while _opened:
         _opened.pop().socket.close()
 

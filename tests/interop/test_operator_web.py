@@ -36,27 +36,32 @@ def frame(text: str) -> bytes:
 def said(server: Server, user: User, *, cookie: bool) -> str:
     """PONG or the error that a browser's client hears: its JWT is in a cookie, or in a CONNECT that signs the nonce."""
     with socket.create_connection(("127.0.0.1", server.ports["web_port"]), 10) as connection:
-        key = base64.b64encode(os.urandom(16)).decode()
-        head = (
-            f"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
-        )
-        if cookie:
-            head += f"Cookie: other=1; login={user.token}\r\n"
-        connection.sendall(f"{head}\r\n".encode())
-        received = b""
-        while b"}" not in received.partition(b"\r\n\r\n")[2]:
-            received += connection.recv(65536)
-        info = received[received.index(b"INFO ") + 5 :].partition(b"\r\n")[0]
-        body = {"verbose": False} | ({} if cookie else user.connect(json.loads(info)["nonce"]))
-        connection.sendall(frame(f"CONNECT {json.dumps(body)}\r\nPING\r\n"))
-        received = b""
-        while b"PONG" not in received and b"-ERR" not in received:
-            piece = connection.recv(65536)
-            if not piece:
-                break
-            received += piece
-        return "PONG" if b"PONG" in received else received[received.index(b"-ERR") :].partition(b"\r\n")[0].decode()
+        return logged_in(connection, user, cookie=cookie)
+
+
+def logged_in(connection: socket.socket, user: User, *, cookie: bool) -> str:
+    """The same on a connection that stays open."""
+    key = base64.b64encode(os.urandom(16)).decode()
+    head = (
+        f"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
+    )
+    if cookie:
+        head += f"Cookie: other=1; login={user.token}\r\n"
+    connection.sendall(f"{head}\r\n".encode())
+    received = b""
+    while b"}" not in received.partition(b"\r\n\r\n")[2]:
+        received += connection.recv(65536)
+    info = received[received.index(b"INFO ") + 5 :].partition(b"\r\n")[0]
+    body = {"verbose": False} | ({} if cookie else user.connect(json.loads(info)["nonce"]))
+    connection.sendall(frame(f"CONNECT {json.dumps(body)}\r\nPING\r\n"))
+    received = b""
+    while b"PONG" not in received and b"-ERR" not in received:
+        piece = connection.recv(65536)
+        if not piece:
+            break
+        received += piece
+    return "PONG" if b"PONG" in received else received[received.index(b"-ERR") :].partition(b"\r\n")[0].decode()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -242,7 +242,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Users that are logged in are judged": ("interop/test_resolver.py::test_users_feel_a_new_jwt_at_once",),
     "Hours that go beyond midnight": (
         "unit/auth/test_trust.py::test_times_of_the_day",
-        "unit/auth/test_trust.py::test_tags_multiply_within_bounds",
+        "hostile/test_scopes.py::test_a_name_is_not_filled_in_again",
+        "hostile/test_scopes.py::test_an_account_that_has_expired_when_it_is_pushed_is_closed",
     ),
     "A limit of 0 subscriptions": ("interop/test_operator.py::test_limits_of_user_and_account",),
     "The log says why a JWT was refused": ("unit/auth/test_trust.py::test_nothing_of_a_token_is_in_the_reasons",),

@@ -83,13 +83,15 @@ def _subjects(template: tuple[str, ...], names: _Names, *, required: bool) -> tu
         if len(pieces) == 1:
             found.append(one)
             continue
-        choices = [names.of(place) for place in pieces[1::2]]
-        if len(found) + math.prod(map(len, choices)) > SUBJECTS_MAX:
+        values = {place: names.of(place) for place in pieces[1::2]}
+        if len(found) + math.prod(len(values[place]) for place in pieces[1::2]) > SUBJECTS_MAX:
             raise ScopeError(f"the template comes to more than {SUBJECTS_MAX} subjects")
-        if required and not all(choices):
+        if required and not all(values.values()):
             raise ScopeError(f"{one!r} is denied, and the user has no such tag")
-        for chosen in itertools.product(*choices):
-            subject = "".join(itertools.chain.from_iterable(itertools.zip_longest(pieces[::2], chosen, fillvalue="")))
+        for chosen in itertools.product(*values.values()):
+            # A place that occurs twice has the same value both times: a.{{tag(t)}}.{{tag(t)}} is a.1.1 and a.2.2.
+            filled = dict(zip(values, chosen, strict=True))
+            subject = "".join(filled[piece] if at % 2 else piece for at, piece in enumerate(pieces))
             if _valid(subject):
                 found.append(subject)
             elif required:
