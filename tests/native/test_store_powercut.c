@@ -97,6 +97,7 @@ static status_t open_at(const char *directory) {
     rig = (rig_t){.now = {.mono_ns = NS_PER_SECOND, .wall_ns = RIG_START}};
     snprintf(rig.directory, sizeof rig.directory, "%s", directory);
     rig.options = (store_options_t){.directory = rig.directory,
+                                    .keys = test_keys(),
                                     .journal_size = 1 << 20,
                                     .max_bytes = 1 << 28,
                                     .changed_max = 128 << 10, /* checkpoints commit in between */
