@@ -275,6 +275,17 @@ uint64_t consume_count(const consume_t *consume) {
     return consume->consumers.count;
 }
 
+bool consume_sound(const consume_t *consume) {
+    uint32_t cursor = 0;
+    for (const consumer_t *one; (one = table_next(&consume->consumers, &cursor)) != NULL;) {
+        if (one->floor_consumer >= one->next_sequence || one->floor_stream > one->delivered_stream
+            || one->pending.count > one->delivered_stream || one->settled >= one->cursor) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool goes_by(void *context, consumer_t *consumer) {
     (void)context;
     return !consumer_counts(consumer);

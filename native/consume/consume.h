@@ -134,5 +134,7 @@ void consume_flush(consume_t *consume);
 /* Orderly stop: 409 Server Shutdown to waiting pulls, states flushed. */
 void consume_shutdown(consume_t *consume, moment_t now);
 uint64_t consume_count(const consume_t *consume);
+/* For tests, at the end of any turn: do each consumer's positions fit together, by going over all of them? */
+bool consume_sound(const consume_t *consume);
 
 #endif

@@ -46,6 +46,7 @@ const refusal_t refused_space = {503, 10023, "insufficient resources", {NULL, 0}
 const refusal_t refused_account = {400, 10002, "resource limits exceeded for account", {NULL, 0}, false};
 static const refusal_t refused_messages = {503, 10077, "maximum messages exceeded", {NULL, 0}, false};
 static const refusal_t refused_bytes = {503, 10077, "maximum bytes exceeded", {NULL, 0}, false};
+static const refusal_t refused_stopped = {503, 10077, "the stream is damaged and takes no writes", {NULL, 0}, false};
 static const refusal_t refused_subject_full = {503, 10077, "maximum messages per subject exceeded", {NULL, 0}, false};
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -154,6 +155,7 @@ __attribute__((noinline)) void js_name_verdict(taken_t *taken) {
     case APPEND_MAX_BYTES: refusal = &refused_bytes; break;
     case APPEND_MAX_PER_SUBJECT: refusal = &refused_subject_full; break;
     case APPEND_SEALED: refusal = &refused_sealed; break;
+    case APPEND_STOPPED: refusal = &refused_stopped; break;
     case APPEND_NO_ALLOWANCE: refusal = &refused_account; break;
     case APPEND_NO_ROLLUP: refusal = &refused_no_rollup; break;
     case APPEND_LATER: refusal = &refused_later; break;

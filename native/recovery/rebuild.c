@@ -374,7 +374,8 @@ static status_t take_state(rebuild_t *rebuild, const batch_op_t *op) {
     stream->last_born = said->last_born;
     stream->last_id_size = said->last_id_size;
     memcpy(stream->last_id, said->last_id, said->last_id_size);
-    if (said->first_seq > stream->first_seq) {
+    /* Numbers that contradict each other sweep nothing. */
+    if (stream_sound(said) && said->first_seq > stream->first_seq) {
         status = rebuild_sweep(rebuild, rebuilt, stream->first_seq, said->first_seq);
         stream->first_seq = said->first_seq;
     }

@@ -72,7 +72,7 @@ bool store_stream_lacks(store_stream_t *stream, bytes_t subject, bytes_t header,
 
 /* One pass that takes each stream's bytes off, and one that gives them back: what is left between the two is what no
  * stream accounts for. */
-bool store_sums_hold(store_t *store) {
+bool store_sound(store_t *store) {
     uint64_t bytes = store->bytes;
     uint64_t messages = store->messages;
     bool good = true;
@@ -81,7 +81,8 @@ bool store_sums_hold(store_t *store) {
         bytes -= stream->bytes;
         messages -= stream->messages;
         stream->allowance->bytes -= stream->bytes;
-        good = good && (stream->messages > 0 || stream->bytes == 0);
+        good = good && (stream->stopped || stream_sound(stream))
+               && (stream->corrupt > 0 || stream->subjects <= stream->messages);
     }
     for (uint32_t i = 0; i < store->streams.count; i++) {
         good = good && store->streams.at[i]->allowance->bytes == 0;

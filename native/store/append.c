@@ -160,7 +160,7 @@ static inline append_verdict_t admit_form(const entry_t *entry) {
     if (append->force_seq != 0 && append->force_seq <= stream->last_seq) {
         return APPEND_OUT_OF_ORDER;
     }
-    return in_range(entry->seq) ? APPEND_STORED : APPEND_NO_SPACE;
+    return LEAF_UNLIKELY(stream->stopped) ? APPEND_STOPPED : in_range(entry->seq) ? APPEND_STORED : APPEND_NO_SPACE;
 }
 
 static inline bool is_duplicate(store_stream_t *stream, const append_t *append, int64_t age_now, appended_t *out) {

@@ -24,6 +24,7 @@ typedef enum append_verdict {
     APPEND_MAX_PER_SUBJECT,
     APPEND_NO_ALLOWANCE, /* the account's limit                           10002 */
     APPEND_SEALED,       /*                                               10109 */
+    APPEND_STOPPED,      /* the stream's numbers contradict each other    10077 */
     APPEND_NO_SPACE,     /* store limit, disk or map full                 10023 */
     APPEND_NO_ROLLUP,    /* rollup not permitted                          10111 */
     APPEND_OUT_OF_ORDER, /* a mirror's sequence not above the last */

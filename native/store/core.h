@@ -86,6 +86,7 @@ struct store_stream {
     bool touched;         /* in the open batch */
     bool flying;          /* in the batch that is being journaled */
     bool advanced;        /* in the list that store_advanced_next empties */
+    bool stopped;         /* its numbers contradict each other (stream_sound): nothing is written to it any more */
     bool over_limit;      /* a limit was not fully enforced for lack of room: next tick */
     uint64_t flight_last; /* last_seq when that batch was sealed */
     uint64_t swept;       /* below this the batches so far have removed everything */
@@ -211,6 +212,8 @@ void adopted_free(store_t *store);
 /* ---- stream.c ---------------------------------------------------------------------------------------------------- */
 void stream_touch(store_stream_t *stream);  /* its state changed: goes into the batch when it closes */
 bool stream_settle(store_stream_t *stream); /* writes its state op */
+/* Do its numbers fit together, as they do after every operation? Where not, its next batch stops its writes. */
+bool stream_sound(const store_stream_t *stream);
 void stream_rotate(store_stream_t *stream);
 void stream_drop(store_stream_t *stream);
 void stream_release(store_stream_t *stream); /* frees it, when the store closes */

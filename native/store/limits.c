@@ -19,12 +19,29 @@
 #define THIN_NEED 64     /* of a record */
 #define SPARE_STEPS 4096 /* in one tick, beyond what each message has of its own */
 
+static void alarm_lost(store_stream_t *stream, uint64_t count) {
+    store_alarm(stream->store, ALARM_CORRUPT, stream->id, stream->last_seq,
+                "stream %u has lost %llu messages: they are counted and not there", stream->id,
+                (unsigned long long)count);
+}
+
+/* Before the first message others are counted, which are not there (records lost to damage): believe the room. */
+static void believe_room(store_stream_t *stream) {
+    uint64_t room = stream->last_seq + 1 - stream->first_seq;
+    if (LEAF_UNLIKELY(stream->messages > room)) {
+        alarm_lost(stream, stream->messages - room);
+        stream->corrupt++;
+        stream_lose(stream, stream->messages - room, 0);
+    }
+}
+
 status_t first_seek(store_stream_t *stream, uint32_t *steps) {
     found_t found;
     uint64_t from = stream->first_seq;
     status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
     if (stream->first_open && (status == STATUS_OK || status == STATUS_AGAIN)) {
         stream->first_seq = status == STATUS_OK ? found.seq : from;
+        believe_room(stream);
     }
     stream->first_open = stream->first_open && status_unknown(status);
     stream->first_known = status == STATUS_OK && found.sound;
@@ -53,12 +70,9 @@ bool store_first_settled(const store_stream_t *stream) {
 /* The counters promise a message that is not there (a record lost to damage): believe the messages. Only who has looked
  * at all of the stream and heard STATUS_NOT_FOUND may say so. */
 static void believe_empty(store_stream_t *stream) {
-    store_t *store = stream->store;
     stream_touch(stream);
     if (stream->messages > 0) {
-        store_alarm(store, ALARM_CORRUPT, stream->id, stream->last_seq,
-                    "stream %u has lost %llu messages: they are counted and not there", stream->id,
-                    (unsigned long long)stream->messages);
+        alarm_lost(stream, stream->messages);
     }
     stream_lose(stream, stream->messages, stream->bytes);
     stream->first_known = stream->first_open = false;
@@ -209,6 +223,9 @@ status_t message_remove(store_stream_t *stream, const found_t *found, bool oldes
     bool link;
     uint64_t loads = store->heads.added;
     stream->removal_steps = 0;
+    if (LEAF_UNLIKELY(stream->stopped)) {
+        return STATUS_IO;
+    }
     status_t left = leave_head(stream, found, oldest, &link);
     stream->removal_steps += LOAD_STEPS * (uint32_t)(store->heads.added - loads);
     if (left != STATUS_OK) {

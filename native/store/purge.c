@@ -185,6 +185,9 @@ static void purge_over(store_stream_t *stream, const store_purge_t *purge) {
 status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged, bool *more) {
     *purged = 0;
     *more = false;
+    if (stream->stopped) {
+        return STATUS_IO;
+    }
     status_t status = purge->begun ? STATUS_OK : purge_begin(stream, purge);
     if (status != STATUS_OK) {
         return status;

@@ -123,8 +123,8 @@ void store_allow(store_t *store, allowance_t *allowance, uint64_t limit);
 allowance_t *store_allowance_next(store_t *store);
 /* Is a message of such parts refused for lack of allowance? */
 bool store_stream_lacks(store_stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload);
-/* For tests, at any time: do all sums hold, by going over every stream? */
-bool store_sums_hold(store_t *store);
+/* For tests, at any time: do all sums and each stream's numbers hold, by going over every stream? */
+bool store_sound(store_t *store);
 uint32_t store_stream_id(const store_stream_t *stream);
 store_t *store_stream_store(const store_stream_t *stream);
 const stream_config_t *store_stream_config(const store_stream_t *stream);

@@ -72,11 +72,37 @@ void stream_touch(store_stream_t *stream) {
     }
 }
 
+/* Of subjects there may be more than messages: a damaged message that goes does not say which one it was on. */
+bool stream_sound(const store_stream_t *stream) {
+    return stream->first_seq != 0 && stream->last_seq < UINT64_MAX && stream->first_seq - 1 <= stream->last_seq
+           && stream->messages <= stream->last_seq + 1 - stream->first_seq
+           && (stream->messages > 0 || (stream->bytes == 0 && stream->first_seq == stream->last_seq + 1))
+           && stream->visible <= stream->last_seq;
+}
+
+/* Nothing is removed on the word of such numbers. First is 0 from here on: no message is hidden, and a start finds that
+ * the numbers are not sound, whatever else they are. */
+static void stream_judge(store_stream_t *stream) {
+    if (LEAF_LIKELY(stream->stopped || stream_sound(stream))) {
+        return;
+    }
+    stream->stopped = true;
+    stream->corrupt++;
+    store_alarm(stream->store, ALARM_CORRUPT, stream->id, stream->last_seq,
+                "the numbers of stream %u contradict each other (sequences %llu to %llu, %llu messages, %llu bytes): "
+                "it takes no more writes; \"leafd store salvage\" counts again",
+                stream->id, (unsigned long long)stream->first_seq, (unsigned long long)stream->last_seq,
+                (unsigned long long)stream->messages, (unsigned long long)stream->bytes);
+    stream->first_seq = 0;
+    stream->first_known = stream->first_open = false;
+}
+
 bool stream_settle(store_stream_t *stream) {
     store_t *store = stream->store;
+    stream_judge(stream);
     stream->touched = false;
     store->batches.promised -= STREAM_PROMISE;
-    if (stream->first_seq > stream->swept) {
+    if (stream->first_seq > stream->swept && !stream->stopped) {
         store_key_t from;
         store_key_t to;
         key_message(&from, stream->id, stream->swept);
@@ -224,7 +250,8 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     store->bytes += stream->bytes;
     store->messages += stream->messages;
     stream->allowance->bytes += stream->bytes;
-    if (stored) {
+    stream_judge(stream);
+    if (stored && !stream->stopped) {
         uint32_t steps = STORE_STEP;
         /* it may have been looked for when the store was closed */
         stream->first_open = stream->messages > 0 && stream->messages <= stream->last_seq - stream->first_seq;

@@ -210,6 +210,7 @@ HELPER void rig_run(void) {
     bool again = true;
     for (int i = 0; again && i < 10000; i++) consume_tick(rig.consume, rig.now, &again);
     CHECK(!again);
+    CHECK(consume_sound(rig.consume));
     consume_flush(rig.consume);
     fake_invalidate(rig.store);
 }

@@ -189,8 +189,9 @@ static inline void js_rig_close(js_rig_t *rig) {
 
 static inline void js_rig_turn(js_rig_t *rig) {
     js_settle_stores(&rig->js);
-    for (uint32_t i = 0; i < 2; i++) CHECK(rig->js.stores[i] == NULL || store_sums_hold(rig->js.stores[i]));
+    for (uint32_t i = 0; i < 2; i++) CHECK(rig->js.stores[i] == NULL || store_sound(rig->js.stores[i]));
     js_settle_consumers(&rig->js, false, false);
+    CHECK(consume_sound(rig->js.consume));
 }
 
 static inline void js_rig_until_durable(js_rig_t *rig) {

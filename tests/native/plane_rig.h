@@ -127,7 +127,8 @@ static inline void rig_turn(plane_t *plane) {
     rig_step_begins();
     core_settle(plane);
     rig_step_ends();
-    for (uint32_t i = 0; i < 2; i++) CHECK(plane->js.stores[i] == NULL || store_sums_hold(plane->js.stores[i]));
+    for (uint32_t i = 0; i < 2; i++) CHECK(plane->js.stores[i] == NULL || store_sound(plane->js.stores[i]));
+    CHECK(plane->js.consume == NULL || consume_sound(plane->js.consume));
 }
 
 /* The driver's part: reads until the transport has nothing left. */

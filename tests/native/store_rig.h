@@ -193,7 +193,7 @@ static inline void rig_pass(rig_t *rig, int64_t ns) {
 
 /* Ticks until everything so far is durable and visible. */
 static inline void rig_sync(rig_t *rig) {
-    CHECK(store_sums_hold(rig->store));
+    CHECK(store_sound(rig->store));
     for (int64_t until = 0; patient(&until);) {
         store_tick(rig->store, rig->now);
         if (store_batch_empty(rig->store) && store_durable(rig->store) + 1 == store_batch(rig->store)) {
@@ -233,7 +233,7 @@ static inline void rig_checkpoint(rig_t *rig) {
 }
 
 static inline void rig_reopen(rig_t *rig) {
-    CHECK(store_sums_hold(rig->store));
+    CHECK(store_sound(rig->store));
     store_close(rig->store);
     rig_start(rig);
 }

@@ -26,7 +26,7 @@ static store_stream_t *start(stream_config_t config, uint64_t limit) {
 
 static append_verdict_t put(store_stream_t *stream, const char *subject) {
     append_verdict_t verdict = rig_put(&rig, stream, subject, TEN).verdict;
-    CHECK(store_sums_hold(rig.store));
+    CHECK(store_sound(rig.store));
     return verdict;
 }
 
@@ -62,7 +62,7 @@ static void over_all_streams_of_the_owner(void) {
     CHECK_EQ_U64(APPEND_STORED, put(other, "a"));
     CHECK_EQ_U64(SIZE, other_owner.bytes);
     CHECK_EQ_I64(STATUS_OK, store_stream_remove(two));
-    CHECK(store_sums_hold(rig.store));
+    CHECK(store_sound(rig.store));
     takes(one, "a", 3);
     rig_close(&rig);
 }

@@ -1,0 +1,140 @@
+/* test_store_sound.c: numbers of a stream that contradict each other, whatever made them so. Nothing is removed on
+ * their word, nothing is written to the stream any more, it is said, and salvage counts again what is there.
+ */
+#include "recovery/look.h"
+#include "store/sums.h"
+#include "store_rig.h"
+
+#define STORED 20
+#define OTHER 2 /* a stream that has no part in it */
+
+static rig_t rig;
+static store_stream_t *stream;
+static store_stream_t *other;
+
+static void open_streams(void) {
+    stream = rig_stream(&rig, 1, rig_config());
+    other = rig_stream(&rig, OTHER, rig_config());
+}
+
+static void begin(void) {
+    rig = (rig_t){.in_memory = true};
+    rig_open(&rig);
+    open_streams();
+    for (int i = 0; i < STORED; i++) {
+        CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "sound.a", "kept").verdict);
+    }
+    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, other, "sound.b", "kept").verdict);
+    rig_checkpoint(&rig);
+}
+
+/* What a fault of the program might do: each leaves the numbers of a stream that cannot be. */
+static void first_behind_the_end(void) {
+    stream->first_seq = stream->last_seq + 1;
+}
+
+static void first_beyond_the_end(void) {
+    stream->first_seq = stream->last_seq + 7;
+}
+
+static void more_messages_than_sequences(void) {
+    stream_gain(stream, 1, 34);
+}
+
+static void bytes_of_no_message(void) {
+    stream_lose(stream, stream->messages, 0);
+    stream->first_seq = stream->last_seq + 1;
+}
+
+static void no_first_sequence(void) {
+    stream->first_seq = 0;
+}
+
+static void an_end_that_went_back(void) {
+    stream->last_seq = STORED / 2;
+    stream->messages = STORED / 2;
+    stream->store->messages -= STORED / 2;
+}
+
+static void (*const faults[])(void) = {first_behind_the_end,         first_beyond_the_end, bytes_of_no_message,
+                                       more_messages_than_sequences, no_first_sequence,    an_end_that_went_back};
+
+static void all_are_there(uint64_t count) {
+    stored_message_t message;
+    for (uint64_t seq = 1; seq <= count; seq++) {
+        CHECK_EQ_I64(STATUS_OK, store_read(stream, seq, &message));
+        CHECK_TEXT("kept", (const char *)message.payload.at, message.payload.size);
+    }
+}
+
+static void nothing_is_written(void) {
+    uint64_t purged = 0;
+    bool more = false;
+    store_purge_t purge = {0};
+    CHECK_EQ_U64(APPEND_STOPPED, rig_put(&rig, stream, "sound.a", "no").verdict);
+    CHECK_EQ_I64(STATUS_IO, store_purge(stream, &purge, &purged, &more));
+    CHECK_EQ_U64(0, purged);
+    all_are_there(stream->last_seq);
+    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, other, "sound.b", "yes").verdict);
+    rig_sync(&rig);
+}
+
+/* The numbers are noticed when the batch closes that is to have them. */
+static void spoil(void (*fault)(void)) {
+    fault();
+    stream_touch(stream);
+    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, other, "sound.b", "meanwhile").verdict);
+    store_tick(rig.store, rig.now);
+    CHECK(rig_alarmed(&rig, "stream 1 contradict each other"));
+}
+
+/* A new store of what can be read of this one, in its place. */
+static void salvage(void) {
+    static char findings[1 << 16];
+    char reason[PLANE_REASON_SIZE];
+    char to[96];
+    store_facts_t facts;
+    store_audit_t audit;
+    int32_t status;
+    store_look_t *look = plane_look_open(rig.directory, NULL, 0, &facts, reason, &status);
+    CHECK(look != NULL);
+    snprintf(to, sizeof to, "%s/%u", rig.root, ++rig.generation);
+    CHECK_EQ_I64(0, mkdir(to, 0700));
+    CHECK_EQ_I64(STATUS_OK, plane_look_rescue(look, to, 1, &audit, findings, sizeof findings, reason));
+    plane_look_close(look);
+    rig_copy_file(rig.directory, to, "journal");
+    rig_remove_directory(rig.directory);
+    snprintf(rig.directory, sizeof rig.directory, "%s", to);
+    CHECK_EQ_I64(STATUS_OK, plane_store_settle(to, NULL, 1, findings, sizeof findings, reason));
+}
+
+static void contradictions(void) {
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        begin();
+        spoil(faults[i]);
+        nothing_is_written();
+        for (int again = 0; again < 2; again++) { /* checkpoints, and then a start, take nothing away either */
+            rig_checkpoint(&rig);
+            nothing_is_written();
+            rig_crash(&rig);
+            open_streams();
+            CHECK(rig_alarmed(&rig, "stream 1 contradict each other"));
+            nothing_is_written();
+        }
+        store_close(rig.store);
+        rig.store = NULL;
+        salvage();
+        rig_start(&rig);
+        open_streams();
+        CHECK(!rig_alarmed(&rig, "contradict"));
+        all_are_there(STORED);
+        CHECK_EQ_U64(STORED + 1, rig_put(&rig, stream, "sound.a", "again").seq);
+        rig_sync(&rig);
+        rig_close(&rig);
+    }
+}
+
+int main(void) {
+    RUN("numbers that contradict each other stop a stream's writes, are said, and lose nothing", contradictions);
+    return TEST_RESULT();
+}
