@@ -237,6 +237,9 @@ static void answer_get(js_t *js, const plane_command_t *command, const stream_t 
         js_done(js, command, status);
         return;
     }
+    if (command->token == 0) {
+        return; /* nobody asked: no answer was reserved for it, and the next one is another command's */
+    }
     event_entry_t *entry = event_answer(js->exchange, STATUS_OK, message->subject, message->header, message->payload);
     if (entry != NULL) {
         entry->event.token = command->token;

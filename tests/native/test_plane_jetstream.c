@@ -442,6 +442,19 @@ static void who_waits_for_a_template_waits_for_nothing_else(void) {
     rig_close_and_remove(plane);
 }
 
+static void get_message(plane_t *plane, uint64_t token, uint64_t sequence) {
+    message_query_t query = {.sequence = sequence};
+    rig_strings_t subject = {.size = 0};
+    rig_pack(&subject, "");
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_MESSAGE_GET,
+                              .target = 1,
+                              .token = token,
+                              .body = (const uint8_t *)&query,
+                              .body_size = sizeof(query)},
+            &subject);
+}
+
 static void still_there(void) {
     plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
@@ -457,20 +470,24 @@ static void still_there(void) {
     CHECK_TEXT("{\"name\":\"S\"}", value, 12);
     CHECK_EQ_I64(-1, plane_record_next(plane, RECORD_STREAM, key, key_size, key, &key_size, value, sizeof(value)));
     put_stream(plane, stream_defaults, "s.>", true);
-    message_query_t query = {.sequence = 2};
-    rig_strings_t subject = {.size = 0};
-    rig_pack(&subject, "");
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_MESSAGE_GET,
-                              .target = 1,
-                              .token = 3,
-                              .body = (const uint8_t *)&query,
-                              .body_size = sizeof(query)},
-            &subject);
+    get_message(plane, 3, 2);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_TEXT("s.b", event.subject, event.subject_size);
     CHECK_TEXT("y", event.payload, event.payload_size);
+    rig_close_and_remove(plane);
+}
+
+static void get_unasked(void) {
+    plane_t *plane = rig_open_fresh("");
+    put_stream(plane, stream_defaults, "s.>", false);
+    rig_feed(plane, rig_client(plane), "PUB s.a 1\r\nx\r\n");
+    get_message(plane, 0, 1);
+    plane_event_t event;
+    CHECK(!rig_event(plane, EVENT_DONE, &event));
+    get_message(plane, 4, 1);
+    CHECK(rig_event(plane, EVENT_DONE, &event));
+    CHECK_EQ_U64(4, event.token);
     rig_close_and_remove(plane);
 }
 
@@ -575,6 +592,7 @@ int main(void) {
     RUN("who waits for a template goes on when that message is done with, not when another one is",
         who_waits_for_a_template_waits_for_nothing_else);
     RUN("a fast batch is forgotten ten seconds after its last word, and with its stream", silent_batches);
+    RUN("a message that nobody asked for is no answer", get_unasked);
     RUN("streams and messages are there after closing and opening", still_there);
     return TEST_RESULT();
 }
