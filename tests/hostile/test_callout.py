@@ -336,7 +336,7 @@ def test_what_a_login_says_writes_no_line(server: Server) -> None:
 
 
 def test_a_silent_service_holds_memory_of_nobody(server: Server) -> None:
-    """A thousand logins that nothing is said about cost leafd less than 25 KB each (nats-server 60 to 75); the service's
+    """A thousand logins that nothing is said about cost leafd under 25 KB each (nats-server 60 to 75); the service's
     own user logs in beside them, and all are refused in their time. (Another address: interop/test_callout.py.)"""
 
     async def body() -> None:
