@@ -57,8 +57,12 @@ static status_t adopt_put(store_t *store, const batch_op_t *op, uint64_t positio
     case DB_EXPIRY:
         return op->key.size == EXPIRY_KEY_SIZE ? adopted_add(&store->adopted, op, position) : STATUS_CORRUPT;
     case DB_RECORDS: {
-        status_t status = newcomers_push(&store->record_ops, position);
-        return status == STATUS_OK ? adopt_note(store, op, position) : status;
+        status_t status = newcomers_reserve(&store->record_ops, 1);
+        if (status == STATUS_OK) {
+            newcomers_push(&store->record_ops, position);
+            status = adopt_note(store, op, position);
+        }
+        return status;
     }
     case DB_ID_ORDER: return STATUS_OK; /* only looked at in LMDB */
     case DB_META:
@@ -114,13 +118,15 @@ static status_t adopt_message(store_stream_t *stream, const batch_op_t *op, uint
     message_record_t message;
     uint64_t seq = load_be64(op->key.at + 4);
     check(message_read(op->value, &message));
-    status_t status = places_reserve(&stream->places, 1);
-    if (status == STATUS_OK) {
-        places_push(&stream->places, seq, position);
-        /* None before it on its subject: that was born with it. */
-        status = message.previous == 0 ? births_push(&stream->births, position) : STATUS_OK;
+    status_t status = stream_notes_reserve(stream, 1, 0);
+    if (status != STATUS_OK) {
+        return status;
     }
-    return status;
+    places_push(&stream->places, seq, position);
+    if (message.previous == 0) {
+        births_push(&stream->births, position); /* none before it on its subject: that was born with it */
+    }
+    return STATUS_OK;
 }
 
 status_t adopt_stream(store_stream_t *stream) {
@@ -154,7 +160,10 @@ status_t adopt_stream(store_stream_t *stream) {
         } else {
             expiry_t entry = {
                 .expires = (int64_t)load_be64(op.key.at + 4), .seq = load_be64(op.key.at + 12), .position = position};
-            status = expiries_push(&stream->expiries, entry);
+            status = stream_notes_reserve(stream, 0, 1);
+            if (status == STATUS_OK) {
+                expiries_push(&stream->expiries, entry);
+            }
         }
         if (status != STATUS_OK) {
             return status;

@@ -25,6 +25,7 @@ typedef struct entry {
     const append_t *append;
     message_record_t message;
     uint64_t seq;
+    uint32_t times; /* entries in the index by time */
     uint64_t bytes;
     head_entry_t *head;
 } entry_t;
@@ -238,13 +239,9 @@ static bool has_room(store_t *store, uint64_t need) {
 
 static bool space_for(const entry_t *entry) {
     store_t *store = entry->stream->store;
-    if (store->space_trouble || store->io_trouble) {
-        return false;
-    }
-    if (store->options.max_bytes != 0 && store->bytes + entry->bytes > store->options.max_bytes) {
-        return false;
-    }
-    if (places_reserve(&entry->stream->places, 1) != STATUS_OK) {
+    if (store->space_trouble || store->io_trouble
+        || (store->options.max_bytes != 0 && store->bytes + entry->bytes > store->options.max_bytes)
+        || stream_notes_reserve(entry->stream, 1, entry->times) != STATUS_OK) {
         return false;
     }
     uint64_t need = need_of(entry);
@@ -264,8 +261,7 @@ static void write_message(entry_t *entry) {
     if (head->count == 0) {
         head->first = entry->seq;
         stream->subjects++;
-        /* Without memory for the note the subject is not listed until it is checkpointed; nothing else needs it. */
-        (void)!births_push(&stream->births, position);
+        births_push(&stream->births, position);
     }
     head->last = entry->seq;
     head->count++;
@@ -278,8 +274,7 @@ void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq) {
     key_expiry(&key, stream->id, expires, seq);
     uint8_t *value = overlay_put(stream->store, DB_EXPIRY, key_bytes(&key), VALUE_CRC_SIZE, false, &position);
     value_seal(key_bytes(&key), value, VALUE_CRC_SIZE);
-    /* Without memory it comes up once it is checkpointed. */
-    (void)!expiries_push(&stream->expiries, (expiry_t){.expires = expires, .seq = seq, .position = position});
+    expiries_push(&stream->expiries, (expiry_t){.expires = expires, .seq = seq, .position = position});
 }
 
 static void write_source(entry_t *entry) {
@@ -389,7 +384,7 @@ status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t he
     entry.message.ts = clock->wall < stream->last_ts ? stream->last_ts : clock->wall;
     entry.message.born = clock->age < stream->last_born ? stream->last_born : clock->age;
     entry.bytes = stream_message_bytes(stream, &entry.message);
-    status_t status = places_reserve(&stream->places, 1);
+    status_t status = stream_notes_reserve(stream, 1, 1);
     status = status == STATUS_OK ? head_fetch(stream, append.subject, &entry.head) : status;
     if (status != STATUS_OK) {
         return status;
@@ -419,6 +414,7 @@ static inline void entry_begin(entry_t *entry, int64_t age_now, int64_t wall_now
     entry->message.born = born < stream->last_born ? stream->last_born : born;
     entry->message.flags = append->expires_ts < 0 ? MESSAGE_NEVER : 0;
     entry->message.flags |= append->due_ts != 0 ? MESSAGE_SCHEDULE : 0;
+    entry->times = (append->expires_ts > 0 ? 1u : 0u) + (append->due_ts != 0 ? 1u : 0u);
     entry->message.flags |= (entry->stream->config.flags & STREAM_COMPRESS) != 0 ? MESSAGE_PACK : 0;
     entry->bytes = append->skip ? 0 : stream_message_bytes(stream, &entry->message);
 }
@@ -530,6 +526,7 @@ appended_t store_group_look(store_stream_t *stream, append_group_t *group, const
     if (out.verdict == APPEND_STORED) {
         group->count++;
         group->bytes += entry.bytes;
+        group->times += entry.times;
         group->need += GROUP_SLACK + need_of_one(&entry);
     }
     return out;
@@ -551,7 +548,7 @@ status_t store_group_reserve(store_stream_t *stream, const append_group_t *group
     uint64_t need = EVICTION_SLACK + STREAM_PROMISE + group->need;
     if (store->space_trouble || store->io_trouble || group->need > store_group_most(store)
         || (store->options.max_bytes != 0 && store->bytes + group->bytes > store->options.max_bytes)
-        || places_reserve(&stream->places, group->count) != STATUS_OK
+        || stream_notes_reserve(stream, group->count, group->times) != STATUS_OK
         || memtable_reserve(&store->memtable, (store->batches.promised + need) / NOTE_BYTES_MIN) != STATUS_OK) {
         return STATUS_FULL;
     }

@@ -78,6 +78,7 @@ typedef struct append_group {
     uint64_t count;    /* that were looked at and may be appended, and what they take */
     uint64_t bytes;    /* as the stream counts them */
     uint64_t need;     /* of the open batch */
+    uint64_t times;    /* entries in the index by time */
     uint32_t searched; /* expectations with wildcards that were not known */
 } append_group_t;
 

@@ -204,9 +204,8 @@ void list_remove(stream_list_t *list, const store_stream_t *stream);
 /* ---- adopt.c ----------------------------------------------------------------------------------------------------- */
 /* Makes the batches in [from, to) of the ring part of the overlay: LMDB had no room for them when it was opened. */
 LEAF_MUST_USE status_t adopt_batches(store_t *store, uint64_t from, uint64_t to);
-/* A stream's own part of that, when it is opened. */
-LEAF_MUST_USE status_t adopt_stream(store_stream_t *stream);
-void adopted_drop(store_t *store); /* the ring was freed up to somewhere */
+LEAF_MUST_USE status_t adopt_stream(store_stream_t *stream); /* a stream's own part of that, when it is opened */
+void adopted_drop(store_t *store);                           /* the ring was freed up to somewhere */
 void adopted_free(store_t *store);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------------------- */
@@ -214,11 +213,12 @@ void stream_touch(store_stream_t *stream);  /* its state changed: goes into the 
 bool stream_settle(store_stream_t *stream); /* writes its state op */
 /* Do its numbers fit together, as they do after every operation? Where not, its next batch stops its writes. */
 bool stream_sound(const store_stream_t *stream);
+/* Memory for what is noted of so many messages and of entries in the index by time: no note fails afterwards. */
+LEAF_MUST_USE status_t stream_notes_reserve(store_stream_t *stream, uint64_t messages, uint64_t times);
 void stream_rotate(store_stream_t *stream);
 void stream_drop(store_stream_t *stream);
 void stream_release(store_stream_t *stream); /* frees it, when the store closes */
-/* Its state record; value has room for STREAM_PROMISE bytes, returns how many it took. To be read: the value behind its
- * crc. */
+/* Its state record: value has room for STREAM_PROMISE bytes; returns how many it took. Read: what is behind the crc. */
 void stream_state_key(store_key_t *key, uint32_t id);
 uint32_t stream_state_write(const store_stream_t *stream, bytes_t key, uint8_t *value);
 status_t stream_state_read(store_stream_t *stream, bytes_t value);

@@ -91,18 +91,18 @@ static bool expiry_is_sooner(expiry_t a, expiry_t b) {
     return a.expires != b.expires ? a.expires < b.expires : a.seq < b.seq;
 }
 
-status_t expiries_push(expiries_t *expiries, expiry_t entry) {
-    if (array_reserve(&expiries->at, &expiries->capacity, expiries->count + 1, CAPACITY_MIN, sizeof(expiry_t))
-        != STATUS_OK) {
-        return STATUS_NO_MEMORY;
-    }
+status_t expiries_reserve(expiries_t *expiries, uint64_t more) {
+    return array_reserve(&expiries->at, &expiries->capacity, expiries->count + more, CAPACITY_MIN, sizeof(expiry_t));
+}
+
+void expiries_push(expiries_t *expiries, expiry_t entry) {
+    check(expiries->count < expiries->capacity);
     uint64_t i = expiries->count++;
     while (i > 0 && expiry_is_sooner(entry, expiries->at[(i - 1) / 2])) {
         expiries->at[i] = expiries->at[(i - 1) / 2];
         i = (i - 1) / 2;
     }
     expiries->at[i] = entry;
-    return STATUS_OK;
 }
 
 static void expiries_sink(expiries_t *expiries, uint64_t i) {
@@ -150,13 +150,13 @@ void expiries_drop_below(expiries_t *expiries, uint64_t position) {
 
 /* ---- newcomers --------------------------------------------------------------------------------------------------- */
 
-status_t newcomers_push(newcomers_t *newcomers, uint64_t position) {
-    if (array_reserve(&newcomers->at, &newcomers->capacity, newcomers->count + 1, CAPACITY_MIN, sizeof(uint64_t))
-        != STATUS_OK) {
-        return STATUS_NO_MEMORY;
-    }
+status_t newcomers_reserve(newcomers_t *newcomers, uint64_t more) {
+    return array_reserve(&newcomers->at, &newcomers->capacity, newcomers->count + more, CAPACITY_MIN, sizeof(uint64_t));
+}
+
+void newcomers_push(newcomers_t *newcomers, uint64_t position) {
+    check(newcomers->count < newcomers->capacity);
     newcomers->at[newcomers->count++] = position;
-    return STATUS_OK;
 }
 
 void newcomers_drop(newcomers_t *newcomers) {
@@ -176,24 +176,24 @@ void newcomers_drop(newcomers_t *newcomers) {
 
 /* ---- births: newcomers in runs ----------------------------------------------------------------------------------- */
 
-status_t births_push(births_t *births, uint64_t position) {
+status_t births_reserve(births_t *births, uint64_t more) {
+    uint64_t runs = births->run_count + more / BIRTH_RUN + 2; /* the last one may be closed, or full before its end */
+    status_t status = array_reserve(&births->runs, &births->run_capacity, runs, RUNS_MIN, sizeof(run_t));
+    return status == STATUS_OK ? newcomers_reserve(&births->list, more) : status;
+}
+
+void births_push(births_t *births, uint64_t position) {
     run_t *last = births->run_count > 0 ? &births->runs[births->run_count - 1] : NULL;
     uint64_t begin = births->run_count > 1 ? births->runs[births->run_count - 2].end : 0;
     if (last == NULL || last->closed || last->end - begin == BIRTH_RUN) {
-        if (array_reserve(&births->runs, &births->run_capacity, births->run_count + 1u, RUNS_MIN, sizeof(run_t))
-            != STATUS_OK) {
-            return STATUS_NO_MEMORY;
-        }
+        check(births->run_count < births->run_capacity);
         last = &births->runs[births->run_count];
         *last = (run_t){.end = births->list.count};
         births->run_count++;
     }
-    status_t status = newcomers_push(&births->list, position);
-    if (status == STATUS_OK) {
-        last->end++;
-        last->sorted = false;
-    }
-    return status;
+    newcomers_push(&births->list, position);
+    last->end++;
+    last->sorted = false;
 }
 
 void births_rotate(births_t *births) {

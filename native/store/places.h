@@ -61,8 +61,8 @@ typedef struct births {
     uint64_t run_capacity;
 } births_t;
 
-/* Room to push so many more. */
-status_t places_reserve(places_t *places, uint64_t more);
+/* Pushing needs room that was reserved before: what is noted of a message that was written cannot fail. */
+LEAF_MUST_USE status_t places_reserve(places_t *places, uint64_t more);
 void places_push(places_t *places, uint64_t seq, uint64_t position);
 void places_drop_below(places_t *places, uint64_t seq);
 /* Index of the first place at or above seq; == end when none. */
@@ -70,12 +70,15 @@ uint64_t places_find(const places_t *places, uint64_t seq);
 place_t places_get(const places_t *places, uint64_t index);
 /* First sequence in the overlay, UINT64_MAX when there is none. */
 uint64_t places_first(const places_t *places);
-status_t expiries_push(expiries_t *expiries, expiry_t entry);
+LEAF_MUST_USE status_t expiries_reserve(expiries_t *expiries, uint64_t more);
+void expiries_push(expiries_t *expiries, expiry_t entry);
 void expiries_pop(expiries_t *expiries);
 void expiries_drop_below(expiries_t *expiries, uint64_t position);
-status_t newcomers_push(newcomers_t *newcomers, uint64_t position);
+LEAF_MUST_USE status_t newcomers_reserve(newcomers_t *newcomers, uint64_t more);
+void newcomers_push(newcomers_t *newcomers, uint64_t position);
 void newcomers_drop(newcomers_t *newcomers);
-status_t births_push(births_t *births, uint64_t position);
+LEAF_MUST_USE status_t births_reserve(births_t *births, uint64_t more);
+void births_push(births_t *births, uint64_t position);
 void births_rotate(births_t *births);
 void births_drop(births_t *births);
 void births_free(births_t *births);

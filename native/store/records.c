@@ -26,9 +26,10 @@ status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t va
     if (!overlay_fits(store, op_size(full.size, VALUE_CRC_SIZE + value.size))) {
         return STATUS_FULL;
     }
-    if (newcomers_push(&store->record_ops, store->batches.end) != STATUS_OK) {
+    if (newcomers_reserve(&store->record_ops, 1) != STATUS_OK) {
         return STATUS_NO_MEMORY;
     }
+    newcomers_push(&store->record_ops, store->batches.end);
     uint8_t *to = overlay_put(store, DB_RECORDS, key_bytes(&full), VALUE_CRC_SIZE + value.size, true, NULL);
     if (value.size > 0) {
         memcpy(to + VALUE_CRC_SIZE, value.at, value.size);

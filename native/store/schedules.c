@@ -91,6 +91,10 @@ status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, mo
     if (status != STATUS_OK || (found.message.flags & MESSAGE_SCHEDULE) == 0) {
         return status == STATUS_OK ? STATUS_NOT_FOUND : status;
     }
+    status = stream_notes_reserve(stream, 0, 1);
+    if (status != STATUS_OK) {
+        return status;
+    }
     check(memtable_reserve(&stream->store->memtable, 4) == STATUS_OK);
     schedule_forget(stream, seq); /* the room was promised before the hook was called */
     /* Later than now in any case: who asks again and again for what has passed does not hold up the tick. */
@@ -113,7 +117,8 @@ bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
     if (status != STATUS_OK || set != due) {
         return true;
     }
-    if (hooks->due == NULL || !overlay_fits(stream->store, 2 * SCHEDULE_NEED)) {
+    if (hooks->due == NULL || !overlay_fits(stream->store, 2 * SCHEDULE_NEED)
+        || stream_notes_reserve(stream, 0, 1) != STATUS_OK) {
         return false;
     }
     /* Whatever the hook writes, the end of this due time fits into the same batch. */

@@ -119,6 +119,17 @@ bool stream_settle(store_stream_t *stream) {
     return true;
 }
 
+status_t stream_notes_reserve(store_stream_t *stream, uint64_t messages, uint64_t times) {
+    status_t status = places_reserve(&stream->places, messages);
+    if (messages > 0 && status == STATUS_OK) {
+        status = births_reserve(&stream->births, messages);
+    }
+    if (times > 0 && status == STATUS_OK) {
+        status = expiries_reserve(&stream->expiries, times);
+    }
+    return status;
+}
+
 void stream_rotate(store_stream_t *stream) {
     stream->boundary = stream->last_seq + 1;
     stream->deletes[1] = stream->deletes[0];

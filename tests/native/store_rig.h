@@ -319,10 +319,11 @@ static inline uint64_t rig_purge(store_stream_t *stream, bytes_t filter, uint64_
 
 /* ---- what the store does in slices, all at once ------------------------------------------------------------------ */
 
+/* UINT64_MAX: there was no memory for it. */
 static inline uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
     store_tally_t *tally = store_tally_open(stream, filters, from);
     if (tally == NULL) {
-        return 0;
+        return UINT64_MAX;
     }
     while (!store_tally_step(tally, UINT32_MAX)) {
     }

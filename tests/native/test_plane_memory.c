@@ -3,55 +3,14 @@
  * refused for it: nothing aborts, nothing leaks (the sanitizers watch), every command is answered once, every
  * connection that was announced is told to be closed once, and when memory is there again the plane serves a new
  * client.
- *
- * Linked with --wrap for malloc, calloc, realloc, posix_memalign and strdup (tests/native/meson.build). Allocations of
- * liblmdb itself do not fail here. */
+ */
 #include <ftw.h>
 #include <stdio.h>
 
+#include "failing_allocator.h"
 #include "stream_rig.h"
 
-/* ---- the allocator that fails ------------------------------------------------------------------------------------ */
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *at, size_t size);
-int __real_posix_memalign(void **to, size_t alignment, size_t size);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *at, size_t size);
-int __wrap_posix_memalign(void **to, size_t alignment, size_t size);
-char *__wrap_strdup(const char *text);
-
-static _Thread_local uint64_t counted;   /* allocations of this thread since the run began */
-static _Thread_local uint64_t fail_from; /* 0: none fails */
-static _Thread_local uint64_t fail_count;
-
-static bool fails(void) {
-    counted++;
-    return fail_from != 0 && counted >= fail_from && counted < fail_from + fail_count;
-}
-
-void *__wrap_malloc(size_t size) {
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size) {
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *at, size_t size) {
-    return fails() ? NULL : __real_realloc(at, size);
-}
-
-int __wrap_posix_memalign(void **to, size_t alignment, size_t size) {
-    return fails() ? 12 : __real_posix_memalign(to, alignment, size);
-}
-
-char *__wrap_strdup(const char *text) {
-    return fails() ? NULL : __real_strdup(text);
-}
+static bool failing; /* an allocation of this run is to fail */
 
 /* ---- control's side ---------------------------------------------------------------------------------------------- */
 
@@ -120,7 +79,7 @@ static bool command(plane_command_t command, const char *const *texts, uint32_t 
     taken[next_token] = (uint32_t)exchange_submit(&plane->exchange, &command, 1);
     settle();
     bool ok = taken[next_token] == 1 && last_status == STATUS_OK;
-    if (!ok && fail_from == 0) FAIL("command %u is refused with %d", command.op, last_status);
+    if (!ok && !failing) FAIL("command %u is refused with %d", command.op, last_status);
     return ok;
 }
 
@@ -203,7 +162,7 @@ static void streams(void) {
     say(a, "PUB $JS.API.CONSUMER.MSG.NEXT.S.C _I.p 1\r\n2\r\nPUB $JS.API.DIRECT.GET.S.s.a _I.d 0\r\n\r\n");
     peer_t *peer = peer_find(plane, a);
     const char *ack = peer == NULL ? NULL : strstr(rig_heard(peer), "$JS.ACK.");
-    if (ack == NULL && fail_from == 0) FAIL("no delivery: %s", rig_out);
+    if (ack == NULL && !failing) FAIL("no delivery: %s", rig_out);
     if (ack != NULL) {
         char line[200];
         snprintf(line, sizeof(line), "PUB %.*s _I.ack 4\r\n+ACK\r\n", (int)strcspn(ack, " \r"), ack);
@@ -228,7 +187,7 @@ static void peers(void) {
     say(a, "PUB a.b 2\r\nhi\r\nPUB m.x _I.1 2\r\nhi\r\nPUB $API.x _I.7 2\r\n{}\r\nHPUB a.c 12 "
            "13\r\nNATS/1.0\r\n\r\nx\r\nPUB _no.one _I.2 0\r\n\r\n");
     static const char *const reply[] = {"_I.7", "", ""};
-    CHECK(fail_from != 0 || heard(b, "MSG local.b"));
+    CHECK(failing || heard(b, "MSG local.b"));
     (void)COMMAND(reply, .op = COMMAND_PUBLISH, .account = 1, .body = (const uint8_t *)"ok", .body_size = 2);
     (void)COMMAND_ALONE(.op = COMMAND_CONNECTIONS);
     (void)COMMAND_ALONE(.op = COMMAND_CLOSE, .target = leaf);
@@ -294,16 +253,16 @@ static uint64_t run(bool jetstream, uint64_t from, uint64_t many) {
     if (jetstream) {
         (void)rig_new_directory();
     }
-    counted = 0;
-    fail_from = from;
-    fail_count = many;
+    failing = from != 0;
+    failing_allocations((failing_allocations_t){.from = from, .times = many});
     plane = open_plane(jetstream);
     if (plane != NULL) {
         accounts();
         (jetstream ? streams : peers)();
     }
-    uint64_t made = counted;
-    fail_from = 0;
+    uint64_t made = failing_allocations_count();
+    failing = false;
+    failing_allocations((failing_allocations_t){0});
     if (plane == NULL) {
         CHECK(from != 0);
         plane = open_plane(jetstream); /* what a failed start left behind is no obstacle */
@@ -343,7 +302,7 @@ static void load_again(void) {
     (void)rig_new_directory();
     bool loaded = false;
     for (uint64_t n = 0; !loaded; n++) {
-        next_token = opened = closed = fail_from = 0;
+        next_token = opened = closed = 0;
         memset(taken, 0, sizeof(taken));
         memset(answers, 0, sizeof(answers));
         plane = open_plane(true);
@@ -354,11 +313,11 @@ static void load_again(void) {
             say(join(CONN_CLIENT, 1, RIG_FLAGS), "PUB s.a 1\r\nx\r\nPUB s.b 1\r\ny\r\n");
         } else {
             put.arg = 1;
-            counted = 0;
-            fail_from = n;
-            fail_count = 1;
-            loaded = command(put, stream, 8) && counted < n;
-            fail_from = 0;
+            failing = true;
+            failing_allocations((failing_allocations_t){.from = n, .times = 1});
+            loaded = command(put, stream, 8) && failing_allocations_count() < n;
+            failing = false;
+            failing_allocations((failing_allocations_t){0});
             if (stream_find(&plane->js, 1) == NULL) CHECK(command(put, stream, 8));
         }
         CHECK(COMMAND(all, .op = COMMAND_STREAM_STATE, .target = 1));

@@ -128,7 +128,9 @@ static void test_mark(void) {
         begin();
         pid_t child = fork();
         if (child == 0) {
-            (void)freopen("/dev/null", "w", stderr);
+            if (freopen("/dev/null", "w", stderr) == NULL) {
+                _exit(3);
+            }
             (void)signal(signals[i], SIG_DFL); /* not a sanitizer's */
             if (rig_try(&rig, reason) != STATUS_OK) {
                 _exit(1);
