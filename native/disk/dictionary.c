@@ -43,28 +43,26 @@ static bool keep_copy(dictionary_kept_t *kept, bytes_t key, bytes_t value) {
     return true;
 }
 
-const dictionary_t *dictionaries_find(dictionaries_t *dictionaries, uint32_t stream, uint32_t id, uint64_t version,
-                                      dictionary_fetch_t fetch, void *context) {
+status_t dictionaries_find(dictionaries_t *dictionaries, uint32_t stream, uint32_t id, uint64_t version,
+                           dictionary_fetch_t fetch, void *context, const dictionary_t **found) {
     dictionary_kept_t *kept = &dictionaries->kept[(stream + id) % DICTIONARIES_KEPT];
-    if (kept->at != NULL && kept->stream == stream && kept->id == id && kept->version == version) {
-        return kept->is.text.size != 0 ? &kept->is : NULL;
-    }
+    bool known = kept->known && kept->stream == stream && kept->id == id && kept->version == version;
     if (kept->at == NULL && (kept->at = malloc(DICTIONARY_VALUE_MAX)) == NULL) {
-        return NULL;
+        return STATUS_NO_MEMORY;
     }
-    kept->stream = stream;
-    kept->id = id;
-    kept->version = version;
-    kept->is.text = BYTES_NONE;
     store_key_t key;
     key_dictionary(&key, stream, id);
-    for (uint32_t copy = 0; copy < DICTIONARY_COPIES; copy++) {
+    status_t unknown = STATUS_OK; /* of a copy, which does not matter where the other one is sound */
+    for (uint32_t copy = 0; !known && copy < DICTIONARY_COPIES; copy++) {
         bytes_t value = BYTES_NONE;
-        if (fetch(context, dictionary_db(copy), key_bytes(&key), &value) && keep_copy(kept, key_bytes(&key), value)) {
-            return &kept->is;
-        }
+        *kept = (dictionary_kept_t){.stream = stream, .id = id, .version = version, .at = kept->at};
+        status_t status = fetch(context, dictionary_db(copy), key_bytes(&key), &value);
+        known = status == STATUS_OK && keep_copy(kept, key_bytes(&key), value);
+        unknown = status_unknown(status) ? status : unknown;
     }
-    return NULL;
+    kept->known = known || unknown == STATUS_OK;
+    *found = kept->is.text.size != 0 ? &kept->is : NULL;
+    return kept->known ? STATUS_OK : unknown;
 }
 
 void dictionaries_forget(dictionaries_t *dictionaries) {

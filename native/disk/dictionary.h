@@ -17,6 +17,8 @@
 
 #include <stdbool.h>
 
+#include "base/check.h"
+#include "base/status.h"
 #include "base/bytes.h"
 #include "disk/keys.h"
 
@@ -43,10 +45,11 @@ uint32_t dictionary_write(uint8_t *value, bytes_t key, const dictionary_t *dicti
 /* false: it is damaged. The text stays where it is. */
 bool dictionary_read(bytes_t key, bytes_t value, dictionary_t *dictionary);
 
-/* Who finds the one that a message names. NULL: there is none, or it is damaged. */
+/* Who finds the one that a message names. *found NULL: there is none, or it is damaged. Any other than STATUS_OK: that
+ * is not known. */
 typedef struct finder {
     void *context;
-    const dictionary_t *(*find)(void *context, uint32_t stream, uint32_t id);
+    status_t (*find)(void *context, uint32_t stream, uint32_t id, const dictionary_t **found);
 } finder_t;
 
 /* ---- those that were read lately --------------------------------------------------------------------------------- */
@@ -57,6 +60,7 @@ typedef struct dictionary_kept {
     uint32_t stream;
     uint32_t id;
     uint64_t version;
+    bool known;  /* what is there: a sound one, or none */
     uint8_t *at; /* DICTIONARY_VALUE_MAX bytes; NULL: nothing kept yet */
     dictionary_t is;
 } dictionary_kept_t;
@@ -65,12 +69,11 @@ typedef struct dictionaries {
     dictionary_kept_t kept[DICTIONARIES_KEPT];
 } dictionaries_t;
 
-/* The value of one copy in plain, until the next call; false: there is none. */
-typedef bool (*dictionary_fetch_t)(void *context, store_db_t db, bytes_t key, bytes_t *value);
-/* version: of what is read; what was kept of another one is read again. NULL: no copy is sound, or there is no
- * memory. */
-const dictionary_t *dictionaries_find(dictionaries_t *dictionaries, uint32_t stream, uint32_t id, uint64_t version,
-                                      dictionary_fetch_t fetch, void *context);
+/* The value of one copy in plain, until the next call; STATUS_NOT_FOUND: there is none. */
+typedef status_t (*dictionary_fetch_t)(void *context, store_db_t db, bytes_t key, bytes_t *value);
+/* version: of what is read; what was kept of another one is read again. As a finder finds. */
+LEAF_MUST_USE status_t dictionaries_find(dictionaries_t *dictionaries, uint32_t stream, uint32_t id, uint64_t version,
+                                         dictionary_fetch_t fetch, void *context, const dictionary_t **found);
 void dictionaries_forget(dictionaries_t *dictionaries);
 
 #endif

@@ -37,55 +37,62 @@ sealer_item_t entry_item(store_db_t db, bytes_t key, bytes_t lmdb, bytes_t value
 }
 
 /* The text in front of what was opened, as a whole key. */
-static bytes_t key_again(unsealed_t *unsealed, bytes_t lmdb, uint32_t numbers, bytes_t text) {
+static status_t key_again(unsealed_t *unsealed, bytes_t lmdb, uint32_t numbers, bytes_t text, bytes_t *key) {
     uint8_t *at = unsealed_room(unsealed, numbers + text.size);
     if (at == NULL) {
-        return BYTES_NONE;
+        return STATUS_NO_MEMORY;
     }
     bytes_write(bytes_write(at, bytes_of(lmdb.at, numbers)), text);
-    return bytes_of(at, numbers + text.size);
+    *key = bytes_of(at, numbers + text.size);
+    return STATUS_OK;
 }
 
 /* Takes the text off a value that was opened. */
-static bytes_t without_text(unsealed_t *unsealed, store_db_t db, bytes_t lmdb, bytes_t value, bytes_t *key) {
-    if (value.size == 0 || !has_text(db, lmdb)) {
-        return value;
+static status_t without_text(unsealed_t *unsealed, store_db_t db, bytes_t lmdb, bytes_t *key, bytes_t *value) {
+    if (value->size == 0 || !has_text(db, lmdb)) {
+        return STATUS_OK;
     }
+    bytes_t whole = *value;
     uint32_t numbers = key_numbers(db, lmdb);
-    uint32_t size = value.size >= TEXT_SIZE ? load_be16(value.at) : 0;
-    if (value.size < TEXT_SIZE || size > value.size - TEXT_SIZE || size > KEY_MAX - numbers) {
-        return BYTES_NONE;
+    uint32_t size = whole.size >= TEXT_SIZE ? load_be16(whole.at) : 0;
+    *value = BYTES_NONE;
+    if (whole.size < TEXT_SIZE || size > whole.size - TEXT_SIZE || size > KEY_MAX - numbers) {
+        return STATUS_OK;
     }
-    if (key != NULL) {
-        bytes_t whole = key_again(unsealed, lmdb, numbers, bytes_of(value.at + TEXT_SIZE, size));
-        if (whole.size == 0) {
-            return BYTES_NONE;
-        }
-        *key = whole;
+    bytes_t text = bytes_of(whole.at + TEXT_SIZE, size);
+    status_t status = key != NULL ? key_again(unsealed, lmdb, numbers, text, key) : STATUS_OK;
+    if (status == STATUS_OK) {
+        *value = bytes_after(whole, TEXT_SIZE + size);
     }
-    return bytes_after(value, TEXT_SIZE + size);
+    return status;
 }
 
-bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t lmdb,
-                   bytes_t sealed, bytes_t *key) {
-    bytes_t value = unsealed_value(unsealed, sealer, side, (uint8_t)db, lmdb, sealed);
-    return without_text(unsealed, db, lmdb, value, key);
+status_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t lmdb,
+                    bytes_t sealed, bytes_t *key, bytes_t *value) {
+    status_t status = unsealed_value(unsealed, sealer, side, (uint8_t)db, lmdb, sealed, value);
+    return status == STATUS_OK ? without_text(unsealed, db, lmdb, key, value) : status;
 }
 
-bytes_t entry_open_older(unsealed_t *unsealed, const sealer_t *sealer, store_db_t db, bytes_t lmdb, bytes_t sealed,
-                         bytes_t plain, bytes_t *key) {
+status_t entry_open_older(unsealed_t *unsealed, const sealer_t *sealer, store_db_t db, bytes_t lmdb, bytes_t sealed,
+                          bytes_t plain, bytes_t *key, bytes_t *value) {
     *key = lmdb;
-    if (unsealed_by(unsealed, sealer, SEALER_KEEPER, (uint8_t)db, lmdb, sealed).size > 0) {
-        return BYTES_NONE;
+    status_t status = unsealed_by(unsealed, sealer, SEALER_KEEPER, (uint8_t)db, lmdb, sealed, value);
+    if (status != STATUS_OK || value->size > 0) {
+        *value = BYTES_NONE;
+        return status;
     }
     if (sealer->older != NULL) {
-        bytes_t value = unsealed_by(unsealed, sealer->older, SEALER_KEEPER, (uint8_t)db, lmdb, sealed);
-        return without_text(unsealed, db, lmdb, value, key);
+        status = unsealed_by(unsealed, sealer->older, SEALER_KEEPER, (uint8_t)db, lmdb, sealed, value);
+        return status == STATUS_OK ? without_text(unsealed, db, lmdb, key, value) : status;
     }
-    uint8_t *copy = sealer->older_plain && value_sound(lmdb, plain) ? unsealed_room(unsealed, sealed.size) : NULL;
+    if (!sealer->older_plain || !value_sound(lmdb, plain)) {
+        return STATUS_OK; /* damaged: whoever reads it is told */
+    }
+    uint8_t *copy = unsealed_room(unsealed, sealed.size);
     if (copy == NULL) {
-        return BYTES_NONE; /* damaged: whoever reads it is told */
+        return STATUS_NO_MEMORY;
     }
     memcpy(copy, sealed.at, sealed.size);
-    return bytes_of(copy, sealed.size);
+    *value = bytes_of(copy, sealed.size);
+    return STATUS_OK;
 }

@@ -24,12 +24,13 @@ bytes_t entry_key(const sealer_t *sealer, sealer_side_t side, store_db_t db, byt
 uint32_t entry_size(const sealer_t *sealer, store_db_t db, bytes_t key, bytes_t value);
 /* What the sealer is to make of an entry. to: room for entry_size bytes. LMDB: entry_key's. */
 sealer_item_t entry_item(store_db_t db, bytes_t key, bytes_t lmdb, bytes_t value, uint8_t *to);
-/* The store's value, and its key unless NULL, from what LMDB has. What does not open: an empty value, LMDB's key. */
-bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t lmdb,
-                   bytes_t sealed, bytes_t *key);
+/* The store's value, and its key unless NULL, from what LMDB has. What does not open: an empty value, LMDB's key.
+ * STATUS_NO_MEMORY: it is not known whether it opens. */
+LEAF_MUST_USE status_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db,
+                                  bytes_t lmdb, bytes_t sealed, bytes_t *key, bytes_t *value);
 /* Was it sealed before a change of key? Then the store's key and value as entry_open gives them; else an empty value.
  * plain: what it is if it was not sealed at all: a packed value unpacked. */
-bytes_t entry_open_older(unsealed_t *unsealed, const sealer_t *sealer, store_db_t db, bytes_t lmdb, bytes_t sealed,
-                         bytes_t plain, bytes_t *key);
+LEAF_MUST_USE status_t entry_open_older(unsealed_t *unsealed, const sealer_t *sealer, store_db_t db, bytes_t lmdb,
+                                        bytes_t sealed, bytes_t plain, bytes_t *key, bytes_t *value);
 
 #endif

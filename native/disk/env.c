@@ -73,6 +73,19 @@ void env_forget(env_t *env) {
     }
 }
 
+/* From what LMDB has to what the store put. found: the key, which may change with it; NULL: it is known. */
+static status_t plain_of(env_t *env, store_db_t db, bytes_t lmdb, bytes_t *found, bytes_t *value) {
+    status_t status = STATUS_OK;
+    if (entry_sealed(env->sealer, db)) {
+        status = entry_open(&env->read_values, env->sealer, SEALER_PLANE, db, lmdb, *value, found, value);
+    }
+    if (status == STATUS_OK && packing_done(db, *value)) {
+        status = env_unpack_read(env, lmdb, *value, value); /* a message's key is the same in LMDB */
+    }
+    env->unread += status != STATUS_OK;
+    return status;
+}
+
 status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     store_key_t room;
     MDB_val v;
@@ -84,11 +97,8 @@ status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     int code = mdb_get(env->read, env->dbs[index_in(env, &env->read_slots, db, key)], &k, &v);
     if (code == 0) {
         *value = bytes_from(v);
-        if (LEAF_UNLIKELY(entry_sealed(env->sealer, db))) {
-            *value = entry_open(&env->read_values, env->sealer, SEALER_PLANE, db, key, *value, NULL);
-        }
-        if (LEAF_UNLIKELY(packing_done(db, *value))) {
-            *value = env_unpack_read(env, key, *value);
+        if (LEAF_UNLIKELY(env->sealer != NULL || packing_done(db, *value))) {
+            return plain_of(env, db, key, NULL, value);
         }
     }
     return read_status(env, code);
@@ -118,13 +128,6 @@ static status_t reader_renew(env_t *env, uint32_t index) {
     return read_status(env, code);
 }
 
-static void cursor_open_entry(env_t *env, uint32_t index, bytes_t *found, bytes_t *value) {
-    store_db_t db = db_of_index(index);
-    if (entry_sealed(env->sealer, db)) {
-        *value = entry_open(&env->read_values, env->sealer, SEALER_PLANE, db, *found, *value, found);
-    }
-}
-
 static inline __attribute__((always_inline)) status_t cursor_get(env_t *env, uint32_t index, MDB_cursor_op op,
                                                                  bytes_t key, bytes_t *found, bytes_t *value) {
     if (LEAF_UNLIKELY(env->readers[index] == NULL || env->reader_renewals[index] != env->renewals)) {
@@ -139,11 +142,8 @@ static inline __attribute__((always_inline)) status_t cursor_get(env_t *env, uin
     if (code == 0) {
         *found = bytes_from(k);
         *value = bytes_from(v);
-        if (LEAF_UNLIKELY(env->sealer != NULL)) {
-            cursor_open_entry(env, index, found, value);
-        }
-        if (LEAF_UNLIKELY(packing_done(db_of_index(index), *value))) {
-            *value = env_unpack_read(env, *found, *value);
+        if (LEAF_UNLIKELY(env->sealer != NULL || packing_done(db_of_index(index), *value))) {
+            return plain_of(env, db_of_index(index), *found, found, value);
         }
     }
     return read_status(env, code);
@@ -393,20 +393,18 @@ status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     key = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
     MDB_val k = val_of(key);
     int code = mdb_get(env->write, env->dbs[index_in(env, &env->write_slots, db, key)], &k, &v);
-    if (code == 0) {
+    status_t status = env_translate(code);
+    if (status == STATUS_OK) {
         *value = bytes_from(v);
+        unsealed_forget(&env->written_value);
         if (entry_sealed(env->sealer, db)) {
-            unsealed_forget(&env->written_value);
-            *value = entry_open(&env->written_value, env->sealer, SEALER_KEEPER, db, key, *value, NULL);
+            status = entry_open(&env->written_value, env->sealer, SEALER_KEEPER, db, key, *value, NULL, value);
         }
-        if (packing_done(db, *value)) {
-            if (!entry_sealed(env->sealer, db)) {
-                unsealed_forget(&env->written_value);
-            }
-            *value = env_unpack_written(env, key, *value);
+        if (status == STATUS_OK && packing_done(db, *value)) {
+            status = env_unpack_written(env, key, *value, value);
         }
     }
-    return env_translate(code);
+    return status;
 }
 
 status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found) {
@@ -425,18 +423,21 @@ status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found) 
 }
 
 /* What was put in plain, in the room of the value that is read. */
-static bytes_t unpacked(env_t *env, store_db_t db, bytes_t lmdb, bytes_t value) {
-    return packing_done(db, value) ? env_unpack_written(env, lmdb, value) : value;
+static status_t unpacked(env_t *env, store_db_t db, bytes_t lmdb, bytes_t value, bytes_t *plain) {
+    *plain = value;
+    return packing_done(db, value) ? env_unpack_written(env, lmdb, value, plain) : STATUS_OK;
 }
 
 /* Seals one entry anew when it has to be. LMDB's bytes are not to be used any more afterwards. */
 static status_t reseal_one(env_t *env, store_db_t db, bytes_t lmdb, bytes_t sealed) {
-    bytes_t key = BYTES_NONE;
+    bytes_t key = BYTES_NONE, plain = BYTES_NONE, value = BYTES_NONE;
     unsealed_forget(&env->written_value);
-    bytes_t plain = env->sealer->older_plain ? unpacked(env, db, lmdb, sealed) : BYTES_NONE;
-    bytes_t value = entry_open_older(&env->written_value, env->sealer, db, lmdb, sealed, plain, &key);
-    if (value.size == 0) {
-        return STATUS_OK;
+    status_t status = env->sealer->older_plain ? unpacked(env, db, lmdb, sealed, &plain) : STATUS_OK;
+    if (status == STATUS_OK) {
+        status = entry_open_older(&env->written_value, env->sealer, db, lmdb, sealed, plain, &key, &value);
+    }
+    if (status != STATUS_OK || value.size == 0) {
+        return status;
     }
     store_key_t room;
     bytes_t now = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
@@ -478,16 +479,22 @@ status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_
     return STATUS_AGAIN;
 }
 
-static void survey_one(env_t *env, store_db_t db, const sealer_t *const *sealers, uint32_t count, bytes_t lmdb,
-                       bytes_t value, env_survey_t *survey) {
+static status_t survey_one(env_t *env, store_db_t db, const sealer_t *const *sealers, uint32_t count, bytes_t lmdb,
+                           bytes_t value, env_survey_t *survey) {
+    bytes_t plain;
     unsealed_forget(&env->written_value);
     for (uint32_t i = 0; i < count; i++) {
-        if (unsealed_by(&env->written_value, sealers[i], SEALER_KEEPER, (uint8_t)db, lmdb, value).size > 0) {
-            survey->opened[i]++;
-            return;
+        status_t status = unsealed_by(&env->written_value, sealers[i], SEALER_KEEPER, (uint8_t)db, lmdb, value, &plain);
+        if (status != STATUS_OK || plain.size > 0) {
+            survey->opened[i] += plain.size > 0;
+            return status;
         }
     }
-    *(value_sound(lmdb, unpacked(env, db, lmdb, value)) ? &survey->plain : &survey->closed) += 1;
+    status_t status = unpacked(env, db, lmdb, value, &plain);
+    if (status == STATUS_OK) {
+        *(value_sound(lmdb, plain) ? &survey->plain : &survey->closed) += 1;
+    }
+    return status;
 }
 
 status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t count, env_survey_t *survey) {
@@ -506,7 +513,10 @@ status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t c
         int code = mdb_cursor_get(cursor, &k, &v, MDB_FIRST);
         for (; code == 0; code = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) {
             store_db_t db = db_of_index(index);
-            survey_one(env, db, sealers, count, bytes_from(k), bytes_from(v), survey);
+            status = survey_one(env, db, sealers, count, bytes_from(k), bytes_from(v), survey);
+            if (status != STATUS_OK) {
+                return status;
+            }
         }
         if (code != MDB_NOTFOUND) {
             return env_translate(code);

@@ -78,9 +78,9 @@ int env_open_messages(env_t *env, MDB_txn *txn, uint32_t stream);
 /* The transaction that opened some has ended without a commit. */
 void env_forget_opened(env_t *env);
 
-/* A message's value that is packed, in the room of what is read. Empty: it is damaged. */
-bytes_t env_unpack_read(env_t *env, bytes_t key, bytes_t packed);
-bytes_t env_unpack_written(env_t *env, bytes_t key, bytes_t packed);
+/* A message's value that is packed, as packing_unpack says, in the room of what is read. */
+LEAF_MUST_USE status_t env_unpack_read(env_t *env, bytes_t key, bytes_t packed, bytes_t *value);
+LEAF_MUST_USE status_t env_unpack_written(env_t *env, bytes_t key, bytes_t packed, bytes_t *value);
 /* What LMDB gets of a message that is to be packed, until the next one. */
 status_t env_pack(env_t *env, bytes_t key, bytes_t *value);
 status_t env_drop_dictionaries(env_t *env, uint32_t slot, uint32_t stream);

@@ -17,47 +17,49 @@ typedef struct fetching {
     unsealed_t room;
 } fetching_t;
 
-static bool fetch_dictionary(void *context, store_db_t db, bytes_t key, bytes_t *value) {
+static status_t fetch_dictionary(void *context, store_db_t db, bytes_t key, bytes_t *value) {
     fetching_t *fetching = context;
     const sealer_t *sealer = fetching->env->sealer;
     MDB_val k = {.mv_size = key.size, .mv_data = (void *)(uintptr_t)key.at};
     MDB_val v;
-    if (fetching->txn == NULL || mdb_get(fetching->txn, fetching->env->dbs[db], &k, &v) != 0) {
-        return false;
+    int code = fetching->txn != NULL ? mdb_get(fetching->txn, fetching->env->dbs[db], &k, &v) : EIO;
+    if (code != 0 && code != MDB_NOTFOUND && fetching->side == SEALER_PLANE) {
+        fetching->env->unread++; /* said, though the other copy may serve */
+    }
+    if (code != 0) {
+        return code == MDB_NOTFOUND ? STATUS_NOT_FOUND : code == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO;
     }
     *value = bytes_of(v.mv_data, (uint32_t)v.mv_size);
-    if (entry_sealed(sealer, db)) {
-        *value = entry_open(&fetching->room, sealer, fetching->side, db, key, *value, NULL);
-    }
-    return value->size != 0;
+    return entry_sealed(sealer, db) ? entry_open(&fetching->room, sealer, fetching->side, db, key, *value, NULL, value)
+                                    : STATUS_OK;
 }
 
-static const dictionary_t *find_to_read(void *context, uint32_t stream, uint32_t id) {
+static status_t find_to_read(void *context, uint32_t stream, uint32_t id, const dictionary_t **found) {
     env_t *env = context;
     fetching_t fetching = {.env = env, .txn = env->read, .side = SEALER_PLANE};
-    const dictionary_t *found =
-        dictionaries_find(&env->read_dictionaries, stream, id, env->renewals, fetch_dictionary, &fetching);
+    status_t status =
+        dictionaries_find(&env->read_dictionaries, stream, id, env->renewals, fetch_dictionary, &fetching, found);
     unsealed_forget(&fetching.room);
-    return found;
+    return status;
 }
 
-static const dictionary_t *find_to_write(void *context, uint32_t stream, uint32_t id) {
+static status_t find_to_write(void *context, uint32_t stream, uint32_t id, const dictionary_t **found) {
     env_t *env = context;
     fetching_t fetching = {.env = env, .txn = env->write, .side = SEALER_KEEPER};
-    const dictionary_t *found =
-        dictionaries_find(&env->written_dictionaries, stream, id, env->written_version, fetch_dictionary, &fetching);
+    status_t status = dictionaries_find(&env->written_dictionaries, stream, id, env->written_version, fetch_dictionary,
+                                        &fetching, found);
     unsealed_forget(&fetching.room);
-    return found;
+    return status;
 }
 
-bytes_t env_unpack_read(env_t *env, bytes_t key, bytes_t packed) {
+status_t env_unpack_read(env_t *env, bytes_t key, bytes_t packed, bytes_t *value) {
     const finder_t finder = {.context = env, .find = find_to_read};
-    return packing_unpack(&env->read_values, &finder, key, packed);
+    return packing_unpack(&env->read_values, &finder, key, packed, value);
 }
 
-bytes_t env_unpack_written(env_t *env, bytes_t key, bytes_t packed) {
+status_t env_unpack_written(env_t *env, bytes_t key, bytes_t packed, bytes_t *value) {
     const finder_t finder = {.context = env, .find = find_to_write};
-    return packing_unpack(&env->written_value, &finder, key, packed);
+    return packing_unpack(&env->written_value, &finder, key, packed, value);
 }
 
 /* ---- into LMDB --------------------------------------------------------------------------------------------------- */

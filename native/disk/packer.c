@@ -65,18 +65,21 @@ void packer_free(packer_t *packer) {
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
-/* A sound copy of the record, until the next read or write of env's. */
-static bool copy_read(env_t *env, uint32_t stream, uint32_t id, uint32_t copy, dictionary_t *dictionary,
-                      bytes_t *value) {
+/* STATUS_OK with *sound false: the copy is not there, or it is damaged. The value stays until env's next read or
+ * write. */
+static status_t copy_read(env_t *env, uint32_t stream, uint32_t id, uint32_t copy, dictionary_t *dictionary,
+                          bytes_t *value, bool *sound) {
     store_key_t key;
     key_dictionary(&key, stream, id);
-    return env_write_get(env, dictionary_db(copy), key_bytes(&key), value) == STATUS_OK
-           && dictionary_read(key_bytes(&key), *value, dictionary);
+    status_t status = env_write_get(env, dictionary_db(copy), key_bytes(&key), value);
+    *sound = status == STATUS_OK && dictionary_read(key_bytes(&key), *value, dictionary);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-static bool copy_find(env_t *env, uint32_t stream, uint32_t id, dictionary_t *dictionary) {
+static status_t copy_find(env_t *env, uint32_t stream, uint32_t id, dictionary_t *dictionary, bool *sound) {
     bytes_t value;
-    return copy_read(env, stream, id, 0, dictionary, &value) || copy_read(env, stream, id, 1, dictionary, &value);
+    status_t status = copy_read(env, stream, id, 0, dictionary, &value, sound);
+    return status == STATUS_OK && !*sound ? copy_read(env, stream, id, 1, dictionary, &value, sound) : status;
 }
 
 static status_t copy_put(env_t *env, uint32_t copy, uint32_t stream, uint32_t id, bytes_t value) {
@@ -92,7 +95,10 @@ static status_t copies_mend(packer_t *packer, env_t *env, uint32_t stream, uint3
     for (uint32_t copy = 0; copy < DICTIONARY_COPIES; copy++) {
         dictionary_t dictionary;
         bytes_t value;
-        whole[copy] = copy_read(env, stream, id, copy, &dictionary, &value);
+        status_t status = copy_read(env, stream, id, copy, &dictionary, &value, &whole[copy]);
+        if (status != STATUS_OK) {
+            return status;
+        }
         if (whole[copy]) {
             size = value.size;
             memcpy(packer->record, value.at, value.size);
@@ -112,37 +118,44 @@ static status_t copies_delete(env_t *env, uint32_t stream, uint32_t id) {
     return status == STATUS_OK ? env_write_delete(env, DB_DICTIONARY_COPIES, key_bytes(&key)) : status;
 }
 
-/* The first id at or behind this one, in either database; 0: none. */
-static uint32_t id_from(env_t *env, uint32_t stream, uint32_t id) {
-    uint32_t least = 0;
-    for (uint32_t copy = 0; copy < DICTIONARY_COPIES; copy++) {
+/* *id: the first one behind it, in either database; 0: none. */
+static status_t id_after(env_t *env, uint32_t stream, uint32_t *id) {
+    uint32_t least = 0, from = *id + 1;
+    for (uint32_t copy = 0; from <= ID_MAX && copy < DICTIONARY_COPIES; copy++) {
         store_key_t key;
         bytes_t found;
-        key_dictionary(&key, stream, id);
-        if (env_write_seek(env, dictionary_db(copy), key_bytes(&key), &found) == STATUS_OK
-            && found.size == DICTIONARY_KEY_SIZE && load_be32(found.at) == stream) {
+        key_dictionary(&key, stream, from);
+        status_t status = env_write_seek(env, dictionary_db(copy), key_bytes(&key), &found);
+        if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+            return status;
+        }
+        if (status == STATUS_OK && found.size == DICTIONARY_KEY_SIZE && load_be32(found.at) == stream) {
             uint32_t there = load_be16(found.at + 4);
             least = least == 0 || there < least ? there : least;
         }
     }
-    return least;
+    *id = least;
+    return STATUS_OK;
 }
 
 /* ---- what a stream has ------------------------------------------------------------------------------------------- */
 
 static status_t habit_learn(packer_t *packer, env_t *env, uint32_t stream, habit_t *habit) {
-    *habit = (habit_t){.known = true, .due = packer->first};
-    for (uint32_t id = id_from(env, stream, 1); id != 0; id = id < ID_MAX ? id_from(env, stream, id + 1) : 0) {
+    habit_t learned = {.known = true, .due = packer->first};
+    uint32_t id = 0;
+    status_t status = id_after(env, stream, &id);
+    while (status == STATUS_OK && id != 0) {
         bool sound;
-        status_t status = copies_mend(packer, env, stream, id, &sound);
-        if (status != STATUS_OK) {
-            return status;
+        status = copies_mend(packer, env, stream, id, &sound);
+        if (status == STATUS_OK) {
+            learned.newest = id;
+            learned.id = sound ? id : 0;
+            learned.due = sound ? TRIAL_BYTES : packer->first;
+            status = id_after(env, stream, &id);
         }
-        habit->newest = id;
-        habit->id = sound ? id : 0;
-        habit->due = sound ? TRIAL_BYTES : packer->first;
     }
-    return STATUS_OK;
+    *habit = status == STATUS_OK ? learned : (habit_t){0};
+    return status;
 }
 
 /* The place for another encoder: that of nobody, or of who has not come for longest. NULL: no memory. */
@@ -167,20 +180,27 @@ static void primed_take(primed_t *primed, uint32_t slot, uint32_t id, const dict
     primed->is.text = BYTES_NONE;
 }
 
-static const primed_t *primed_for(packer_t *packer, env_t *env, uint32_t slot, uint32_t stream, uint32_t id) {
+/* *found NULL: it is damaged, or there is no memory for its encoder, which a message can do without. */
+static status_t primed_for(packer_t *packer, env_t *env, uint32_t slot, uint32_t stream, uint32_t id,
+                           const primed_t **found) {
+    *found = NULL;
     for (uint32_t i = 0; i < PACKER_PRIMED; i++) {
         if (packer->primed[i].slot == slot && packer->primed[i].id == id) {
             packer->primed[i].used = ++packer->uses;
-            return &packer->primed[i];
+            *found = &packer->primed[i];
+            return STATUS_OK;
         }
     }
     dictionary_t dictionary;
-    primed_t *primed = copy_find(env, stream, id, &dictionary) ? primed_place(packer) : NULL;
+    bool sound;
+    status_t status = copy_find(env, stream, id, &dictionary, &sound);
+    primed_t *primed = status == STATUS_OK && sound ? primed_place(packer) : NULL;
     if (primed != NULL) {
         primed_take(primed, slot, id, &dictionary);
         primed->used = ++packer->uses;
+        *found = primed;
     }
-    return primed;
+    return status;
 }
 
 static void primed_forget(packer_t *packer, uint32_t slot) {
@@ -227,7 +247,7 @@ static void take_sample(trial_t *trial, bytes_t key, bytes_t value) {
     trial->used = (uint32_t)(bytes_write(trial->at + trial->used, sample) - trial->at);
 }
 
-/* Evenly among those that came since the last trial. */
+/* Evenly among those that came since the last trial. One that cannot be read is no sample. */
 static void take_samples(trial_t *trial) {
     uint64_t span = trial->habit->messages > SAMPLES ? trial->habit->messages : SAMPLES;
     uint64_t last = trial->seq;
@@ -288,26 +308,32 @@ static status_t prune(trial_t *trial, uint32_t *count) {
     bytes_t found;
     uint64_t first = trial->seq;
     key_message(&key, trial->stream, 0);
-    if (env_write_seek(trial->env, DB_MESSAGES, key_bytes(&key), &found) == STATUS_OK && found.size == MESSAGE_KEY_SIZE
-        && load_be32(found.at) == trial->stream && load_be64(found.at + 4) < first) {
+    status_t status = env_write_seek(trial->env, DB_MESSAGES, key_bytes(&key), &found);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+        return status; /* the first message may be older than every dictionary */
+    }
+    if (status == STATUS_OK && found.size == MESSAGE_KEY_SIZE && load_be32(found.at) == trial->stream
+        && load_be64(found.at + 4) < first) {
         first = load_be64(found.at + 4);
     }
     *count = 0;
-    uint32_t id = id_from(trial->env, trial->stream, 1);
-    while (id != 0) {
-        uint32_t next = id < ID_MAX ? id_from(trial->env, trial->stream, id + 1) : 0;
-        dictionary_t newer;
-        if (next != 0 && copy_find(trial->env, trial->stream, next, &newer) && newer.from <= first) {
-            status_t status = copies_delete(trial->env, trial->stream, id);
-            if (status != STATUS_OK) {
-                return status;
-            }
+    uint32_t next = 0;
+    status = id_after(trial->env, trial->stream, &next);
+    while (status == STATUS_OK && next != 0) {
+        uint32_t id = next;
+        dictionary_t newer = {0};
+        bool sound = false;
+        status = id_after(trial->env, trial->stream, &next);
+        if (status == STATUS_OK && next != 0) {
+            status = copy_find(trial->env, trial->stream, next, &newer, &sound);
+        }
+        if (status == STATUS_OK && sound && newer.from <= first) {
+            status = copies_delete(trial->env, trial->stream, id);
         } else {
             ++*count;
         }
-        id = next;
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* A journal that is applied again comes to messages that are there already. */
@@ -346,13 +372,14 @@ static status_t hold_trial(trial_t *trial) {
     }
     take_samples(trial);
     make_text(trial);
+    status_t status = STATUS_OK;
     if (trial->habit->id != 0) {
-        now = primed_for(trial->packer, trial->env, trial->slot, trial->stream, trial->habit->id);
+        status = primed_for(trial->packer, trial->env, trial->slot, trial->stream, trial->habit->id, &now);
     }
     s2_prime(made.primer, trial->made.text);
     bool pays = trial->made.text.size >= TEXT_MIN && trial_pays(trial, &made, now);
     s2_primer_free(made.primer);
-    status_t status = prune(trial, &count);
+    status = status == STATUS_OK ? prune(trial, &count) : status;
     uint64_t due = trial->habit->due * 2;
     if (status == STATUS_OK && pays && count < PACKER_LIVE_MAX && trial->habit->newest < ID_MAX && is_last(trial)) {
         status = adopt(trial);
@@ -395,7 +422,7 @@ static status_t pack_for_stream(packer_t *packer, env_t *env, uint32_t slot, byt
     }
     const primed_t *primed = NULL;
     if (status == STATUS_OK && habit->id != 0 && value->size <= MESSAGE_FIXED_SIZE + S2_PRIMED_MAX) {
-        primed = primed_for(packer, env, slot, stream, habit->id);
+        status = primed_for(packer, env, slot, stream, habit->id, &primed);
     }
     *value = primed != NULL ? packing_prime(primed->primer, &primed->is, habit->id, key, *value, packer->at)
                             : packing_pack(packer->encoder, *value, packer->at);

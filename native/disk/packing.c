@@ -83,7 +83,8 @@ static bytes_t finish_unpacked(bytes_t packed, uint8_t *to, uint32_t size) {
     return bytes_of(to, size);
 }
 
-static bytes_t unpack_primed(unsealed_t *unsealed, const finder_t *finder, bytes_t key, bytes_t packed) {
+static status_t unpack_primed(unsealed_t *unsealed, const finder_t *finder, bytes_t key, bytes_t packed,
+                              bytes_t *value) {
     bytes_t block = bytes_after(packed, PLAIN);
     uint64_t id, subject, header, ts, gap, back;
     uint32_t size;
@@ -91,34 +92,45 @@ static bytes_t unpack_primed(unsealed_t *unsealed, const finder_t *finder, bytes
         || !leb_take(&block, &header) || !leb_take(&block, &ts) || !leb_take(&block, &gap) || !leb_take(&block, &back)
         || id > UINT16_MAX || subject > UINT16_MAX || header > S2_PRIMED_MAX || s2_size(block, &size) != STATUS_OK
         || size > S2_PRIMED_MAX) {
-        return BYTES_NONE;
+        return STATUS_OK;
     }
-    const dictionary_t *dictionary = finder->find(finder->context, load_be32(key.at), (uint32_t)id);
-    uint8_t *to = dictionary != NULL ? unsealed_room(unsealed, (size_t)MESSAGE_FIXED_SIZE + size) : NULL;
-    if (to == NULL || s2_decode_primed(dictionary->text, block, to + MESSAGE_FIXED_SIZE, size) != STATUS_OK) {
-        return BYTES_NONE;
+    const dictionary_t *dictionary = NULL;
+    status_t status = finder->find(finder->context, load_be32(key.at), (uint32_t)id, &dictionary);
+    if (status != STATUS_OK || dictionary == NULL) {
+        return status;
     }
-    ts = unzigzag(ts) + (uint64_t)dictionary->ts;
-    store_be16(to + 5, (uint16_t)subject);
-    store_be32(to + 7, (uint32_t)header);
-    store_be64(to + 11, ts);
-    store_be64(to + 19, unzigzag(gap) + ts + (uint64_t)dictionary->gap);
-    store_be64(to + 27, load_be64(key.at + 4) - back);
-    return finish_unpacked(packed, to, MESSAGE_FIXED_SIZE + size);
+    uint8_t *to = unsealed_room(unsealed, (size_t)MESSAGE_FIXED_SIZE + size);
+    if (to == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    if (s2_decode_primed(dictionary->text, block, to + MESSAGE_FIXED_SIZE, size) == STATUS_OK) {
+        ts = unzigzag(ts) + (uint64_t)dictionary->ts;
+        store_be16(to + 5, (uint16_t)subject);
+        store_be32(to + 7, (uint32_t)header);
+        store_be64(to + 11, ts);
+        store_be64(to + 19, unzigzag(gap) + ts + (uint64_t)dictionary->gap);
+        store_be64(to + 27, load_be64(key.at + 4) - back);
+        *value = finish_unpacked(packed, to, MESSAGE_FIXED_SIZE + size);
+    }
+    return STATUS_OK;
 }
 
-bytes_t packing_unpack(unsealed_t *unsealed, const finder_t *finder, bytes_t key, bytes_t packed) {
+status_t packing_unpack(unsealed_t *unsealed, const finder_t *finder, bytes_t key, bytes_t packed, bytes_t *value) {
+    *value = BYTES_NONE;
     if (packing_primed(packed)) {
-        return unpack_primed(unsealed, finder, key, packed);
+        return unpack_primed(unsealed, finder, key, packed, value);
     }
     bytes_t block = bytes_after(packed, PLAIN);
     uint32_t size = 0;
     if (s2_size(block, &size) != STATUS_OK || size > S2_ENCODE_MAX) {
-        return BYTES_NONE;
+        return STATUS_OK;
     }
     uint8_t *to = unsealed_room(unsealed, (size_t)PLAIN + size);
-    if (to == NULL || s2_decode(block, to + PLAIN, size) != STATUS_OK) {
-        return BYTES_NONE;
+    if (to == NULL) {
+        return STATUS_NO_MEMORY;
     }
-    return finish_unpacked(packed, to, PLAIN + size);
+    if (s2_decode(block, to + PLAIN, size) == STATUS_OK) {
+        *value = finish_unpacked(packed, to, PLAIN + size);
+    }
+    return STATUS_OK;
 }

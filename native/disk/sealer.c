@@ -31,22 +31,32 @@ uint8_t *unsealed_room(unsealed_t *unsealed, size_t size) {
     return at;
 }
 
-bytes_t unsealed_by(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
-                    bytes_t value) {
-    uint8_t *to = value.size >= sealer->overhead ? unsealed_room(unsealed, value.size) : NULL;
-    if (to == NULL || !sealer->open(sealer->context, side, place, key, value, to)) {
-        return BYTES_NONE;
+status_t unsealed_by(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
+                     bytes_t value, bytes_t *plain) {
+    *plain = BYTES_NONE;
+    if (value.size < sealer->overhead) {
+        return STATUS_OK;
     }
-    return bytes_of(to, value.size - sealer->overhead);
+    uint8_t *to = unsealed_room(unsealed, value.size);
+    if (to == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    if (sealer->open(sealer->context, side, place, key, value, to)) {
+        *plain = bytes_of(to, value.size - sealer->overhead);
+    }
+    return STATUS_OK;
 }
 
-bytes_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
-                       bytes_t value) {
-    bytes_t plain = unsealed_by(unsealed, sealer, side, place, key, value);
-    if (plain.size == 0 && sealer->older != NULL) {
-        plain = unsealed_by(unsealed, sealer->older, side, place, key, value);
+status_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
+                        bytes_t value, bytes_t *plain) {
+    status_t status = unsealed_by(unsealed, sealer, side, place, key, value, plain);
+    if (status == STATUS_OK && plain->size == 0 && sealer->older != NULL) {
+        status = unsealed_by(unsealed, sealer->older, side, place, key, value, plain);
     }
-    return plain.size == 0 && sealer->older_plain ? value : plain;
+    if (status == STATUS_OK && plain->size == 0 && sealer->older_plain) {
+        *plain = value;
+    }
+    return status;
 }
 
 void unsealed_forget(unsealed_t *unsealed) {

@@ -77,13 +77,14 @@ typedef struct unsealed {
 
 /* Room for size bytes; NULL: no memory. */
 uint8_t *unsealed_room(unsealed_t *unsealed, size_t size);
-/* The value in plain. Empty where it does not open, or where there is no memory for it. */
-bytes_t unsealed_by(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
-                    bytes_t value);
+/* The value in plain: empty, which no value is, where it does not open. Any other than STATUS_OK: that is not known,
+ * there is no memory for it. */
+LEAF_MUST_USE status_t unsealed_by(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place,
+                                   bytes_t key, bytes_t value, bytes_t *plain);
 /* The same, by what is older where this does not open it. What was not sealed at all comes out as it is: its checksum
  * says whether it was. */
-bytes_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
-                       bytes_t value);
+LEAF_MUST_USE status_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place,
+                                      bytes_t key, bytes_t value, bytes_t *plain);
 void unsealed_forget(unsealed_t *unsealed);
 
 /* ---- batches, as batch.h draws them ------------------------------------------------------------------------------ */

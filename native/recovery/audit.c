@@ -131,8 +131,12 @@ static status_t audit_entry(void *context, const char *database, bytes_t key, by
     if (look_blind(look) && look_database(database) != DB_META) {
         return STATUS_OK;
     }
-    look_entry_t entry = look_open_entry(look, database, key, value);
+    look_entry_t entry;
     message_record_t message;
+    status_t status = look_open_entry(look, database, key, value, &entry);
+    if (status != STATUS_OK) {
+        return status;
+    }
     bool shaped =
         entry.db != DB_MESSAGES || (entry.key.size == MESSAGE_KEY_SIZE && message_read(entry.value, &message));
     if (!entry.sound || !shaped) {

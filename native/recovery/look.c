@@ -32,20 +32,22 @@ bool look_blind(const store_look_t *look) {
            && (load_be32(look->format.value + VALUE_CRC_SIZE) & STORE_FORMAT_SEALED) != 0;
 }
 
-look_entry_t look_open_entry(store_look_t *look, const char *database, bytes_t key, bytes_t value) {
-    look_entry_t entry = {.db = look_database(database), .key = key, .value = value};
-    if (entry.db == DB_COUNT) {
-        return entry;
+status_t look_open_entry(store_look_t *look, const char *database, bytes_t key, bytes_t value, look_entry_t *entry) {
+    const sealer_t *sealer = look->sealing.sealer;
+    status_t status = STATUS_OK;
+    *entry = (look_entry_t){.db = look_database(database), .key = key, .value = value};
+    if (entry->db == DB_COUNT) {
+        return STATUS_OK;
     }
     unsealed_forget(&look->unsealed);
-    if (entry_sealed(look->sealing.sealer, entry.db)) {
-        entry.value = entry_open(&look->unsealed, look->sealing.sealer, SEALER_PLANE, entry.db, key, value, &entry.key);
+    if (entry_sealed(sealer, entry->db)) {
+        status = entry_open(&look->unsealed, sealer, SEALER_PLANE, entry->db, key, value, &entry->key, &entry->value);
     }
-    if (packing_done(entry.db, entry.value)) {
-        entry.value = look_unpack(look, entry.key, entry.value);
+    if (status == STATUS_OK && packing_done(entry->db, entry->value)) {
+        status = look_unpack(look, entry->key, entry->value, &entry->value);
     }
-    entry.sound = entry.value.size >= VALUE_CRC_SIZE && value_sound(entry.key, entry.value);
-    return entry;
+    entry->sound = status == STATUS_OK && entry->value.size >= VALUE_CRC_SIZE && value_sound(entry->key, entry->value);
+    return status;
 }
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
@@ -281,9 +283,10 @@ static bool is_records(void *context, const char *database) {
 
 static status_t list_record(void *context, const char *database, bytes_t key, bytes_t value) {
     listing_t *listing = context;
-    look_entry_t entry = look_open_entry(listing->look, database, key, value);
-    if (!entry.sound || entry.key.size < 1) {
-        return STATUS_OK;
+    look_entry_t entry;
+    status_t status = look_open_entry(listing->look, database, key, value, &entry);
+    if (status != STATUS_OK || !entry.sound || entry.key.size < 1) {
+        return status;
     }
     bytes_t content = bytes_after(entry.value, VALUE_CRC_SIZE);
     uint8_t kind = entry.key.at[0];

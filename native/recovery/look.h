@@ -54,10 +54,11 @@ typedef struct look_entry {
 
 /* Which of the store's databases is that? DB_COUNT: none. */
 store_db_t look_database(const char *name);
-/* An entry as it lies in data.mdb, in plain, until the next one. */
-look_entry_t look_open_entry(store_look_t *look, const char *database, bytes_t key, bytes_t value);
-/* A message's value that is packed. Empty: it is damaged, or its dictionary is. */
-bytes_t look_unpack(store_look_t *look, bytes_t key, bytes_t packed);
+/* An entry as it lies in data.mdb, in plain, until the next one. But for STATUS_OK it is not known what it is. */
+LEAF_MUST_USE status_t look_open_entry(store_look_t *look, const char *database, bytes_t key, bytes_t value,
+                                       look_entry_t *entry);
+/* A message's value that is packed, as packing_unpack says. */
+LEAF_MUST_USE status_t look_unpack(store_look_t *look, bytes_t key, bytes_t packed, bytes_t *value);
 void look_dictionaries_forget(store_look_t *look);
 /* No key was given for what is sealed: only pages can be looked at. */
 bool look_blind(const store_look_t *look);

@@ -21,9 +21,10 @@ static status_t take_dictionary(void *context, const char *database, bytes_t key
     dictionary_t is;
     status_t status = STATUS_OK;
     if (entry_sealed(look->sealing.sealer, look_database(database))) {
-        value = entry_open(&room, look->sealing.sealer, SEALER_PLANE, look_database(database), key, value, NULL);
+        status =
+            entry_open(&room, look->sealing.sealer, SEALER_PLANE, look_database(database), key, value, NULL, &value);
     }
-    if (key.size == DICTIONARY_KEY_SIZE && dictionary_read(key, value, &is)) {
+    if (status == STATUS_OK && key.size == DICTIONARY_KEY_SIZE && dictionary_read(key, value, &is)) {
         uint8_t *text = NULL;
         status = array_reserve(&all->at, &all->capacity, all->count + 1, FOUND_MIN, sizeof *all->at);
         text = status == STATUS_OK ? malloc(is.text.size) : NULL;
@@ -45,7 +46,7 @@ static void pass_by_page(void *context, size_t page, const char *what) {
     (void)what;
 }
 
-static const dictionary_t *find_looked_at(void *context, uint32_t stream, uint32_t id) {
+static status_t find_looked_at(void *context, uint32_t stream, uint32_t id, const dictionary_t **dictionary) {
     store_look_t *look = context;
     look_dictionaries_t *all = &look->dictionaries;
     if (!all->read) {
@@ -55,22 +56,28 @@ static const dictionary_t *find_looked_at(void *context, uint32_t stream, uint32
                                      .wanted = is_of_dictionaries,
                                      .entry = take_dictionary,
                                      .damaged = pass_by_page};
+        /* What is damaged is told message by message. */
+        status_t status = pages_each(look->lmdb, &visit, reason, sizeof reason);
+        if (status == STATUS_NO_MEMORY) {
+            look_dictionaries_forget(look);
+            return status;
+        }
         all->read = true;
-        (void)!pages_each(look->lmdb, &visit, reason, sizeof reason); /* what is missing is told message by message */
     }
     for (uint64_t i = 0; i < all->count; i++) { /* mostly the last one again */
         const look_dictionary_t *found = &all->at[(all->last + i) % all->count];
         if (found->stream == stream && found->id == id) {
             all->last = (all->last + i) % all->count;
-            return &found->is;
+            *dictionary = &found->is;
+            break;
         }
     }
-    return NULL;
+    return STATUS_OK;
 }
 
-bytes_t look_unpack(store_look_t *look, bytes_t key, bytes_t packed) {
+status_t look_unpack(store_look_t *look, bytes_t key, bytes_t packed, bytes_t *value) {
     const finder_t finder = {.context = look, .find = find_looked_at};
-    return packing_unpack(&look->unsealed, &finder, key, packed);
+    return packing_unpack(&look->unsealed, &finder, key, packed, value);
 }
 
 void look_dictionaries_forget(store_look_t *look) {

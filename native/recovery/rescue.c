@@ -60,7 +60,11 @@ static status_t commit_some(rescue_t *rescue, uint32_t size) {
 
 static status_t rescue_entry(void *context, const char *database, bytes_t key, bytes_t value) {
     rescue_t *rescue = context;
-    look_entry_t entry = look_open_entry(rescue->look, database, key, value);
+    look_entry_t entry;
+    status_t status = look_open_entry(rescue->look, database, key, value, &entry);
+    if (status != STATUS_OK) {
+        return status;
+    }
     if (!entry.sound) {
         char what[128];
         look_describe(&entry, what, sizeof what);
@@ -71,7 +75,7 @@ static status_t rescue_entry(void *context, const char *database, bytes_t key, b
     rescue->audit->entries++;
     rescue->audit->messages += entry.db == DB_MESSAGES;
     const batch_op_t op = {.kind = OP_PUT, .db = (uint8_t)entry.db, .key = entry.key, .value = entry.value};
-    status_t status = rebuild_op(rescue->rebuild, &op);
+    status = rebuild_op(rescue->rebuild, &op);
     return status == STATUS_OK || status == STATUS_CORRUPT ? commit_some(rescue, value.size) : status;
 }
 

@@ -1,6 +1,6 @@
 /* failing_reads.h: LMDB's reads, of which a test makes one or some fail. Stands between the program and liblmdb, and
- * counts the calls of the thread that asks for it alone: with the store's own threads at work beside it, the n-th call
- * is the same one in each run.
+ * counts either the calls of the thread that asks for it alone, so that the n-th call is the same one in each run with
+ * the store's own threads at work beside it, or those of all other threads.
  *
  *     failing_reads((failing_reads_t){.from = 3, .times = 1, .error = EIO})    the third read from now on fails
  *     failing_reads((failing_reads_t){0})                                      they work again
@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <lmdb.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,30 +21,40 @@ typedef struct failing_reads {
     unsigned from; /* 0: none fails */
     unsigned times;
     int error;
+    bool others; /* of all threads but the test's */
 } failing_reads_t;
 
-static _Thread_local failing_reads_t failing_reads_now;
-static _Thread_local unsigned failing_reads_counted;
+static _Thread_local bool failing_reads_mine;
+static atomic_uint failing_reads_from, failing_reads_times, failing_reads_counted;
+static atomic_int failing_reads_error;
+static atomic_bool failing_reads_others;
 
 static inline void failing_reads(failing_reads_t now) {
-    failing_reads_now = now;
-    failing_reads_counted = 0;
+    failing_reads_mine = true;
+    atomic_store(&failing_reads_from, 0); /* none fails between the next lines */
+    atomic_store(&failing_reads_others, now.others);
+    atomic_store(&failing_reads_times, now.times);
+    atomic_store(&failing_reads_error, now.error);
+    atomic_store(&failing_reads_counted, 0);
+    atomic_store(&failing_reads_from, now.from);
 }
 
 static inline unsigned failing_reads_count(void) {
-    return failing_reads_counted;
+    return atomic_load(&failing_reads_counted);
 }
 
 static inline bool failing_read(void) {
-    const failing_reads_t *now = &failing_reads_now;
-    failing_reads_counted++;
-    return now->from != 0 && failing_reads_counted >= now->from && failing_reads_counted - now->from < now->times;
+    if (failing_reads_mine == atomic_load(&failing_reads_others)) {
+        return false;
+    }
+    unsigned number = atomic_fetch_add(&failing_reads_counted, 1) + 1, from = atomic_load(&failing_reads_from);
+    return from != 0 && number >= from && number - from < atomic_load(&failing_reads_times);
 }
 
 #define FAILING_LMDB(name, parameters, ...)                                                                            \
     int name parameters {                                                                                              \
         if (failing_read()) {                                                                                          \
-            return failing_reads_now.error;                                                                            \
+            return atomic_load(&failing_reads_error);                                                                  \
         }                                                                                                              \
         return ((int(*) parameters)(uintptr_t)dlsym(RTLD_NEXT, #name))(__VA_ARGS__);                                   \
     }

@@ -100,8 +100,9 @@ static uint32_t make_value(uint8_t *value, store_key_t *key, bytes_t payload) {
 static uint8_t dictionary_text[DICTIONARY_TEXT_MAX];
 static dictionary_t dictionary;
 
-static const dictionary_t *find_dictionary(void *context, uint32_t stream, uint32_t id) {
-    return context != NULL && stream == 1 && id == 300 ? &dictionary : NULL;
+static status_t find_dictionary(void *context, uint32_t stream, uint32_t id, const dictionary_t **found) {
+    *found = context != NULL && stream == 1 && id == 300 ? &dictionary : NULL;
+    return STATUS_OK;
 }
 
 static const finder_t with_dictionary = {.context = &dictionary, .find = find_dictionary};
@@ -120,8 +121,14 @@ static s2_primer_t *make_dictionary(void) {
     return primer;
 }
 
+static bytes_t unpack(unsealed_t *room, const finder_t *finder, const store_key_t *key, bytes_t packed) {
+    bytes_t value;
+    CHECK_EQ_I64(STATUS_OK, packing_unpack(room, finder, key_bytes(key), packed, &value));
+    return value;
+}
+
 static bytes_t unpacked(unsealed_t *room, const finder_t *finder, const store_key_t *key, bytes_t packed) {
-    return packing_done(DB_MESSAGES, packed) ? packing_unpack(room, finder, key_bytes(key), packed) : packed;
+    return packing_done(DB_MESSAGES, packed) ? unpack(room, finder, key, packed) : packed;
 }
 
 static void forget_now_and_then(unsealed_t *room, uint32_t turn) {
@@ -136,7 +143,7 @@ static void check_damage(const store_key_t *key, bytes_t whole, bytes_t packed) 
     unsealed_t room = {0};
     CHECK(packing_wanted(DB_MESSAGES, whole) && !packing_wanted(DB_MESSAGES, packed));
     CHECK(packing_done(DB_MESSAGES, packed) && packed.size < whole.size / 2);
-    CHECK(bytes_equal(whole, packing_unpack(&room, &with_dictionary, key_bytes(key), packed)));
+    CHECK(bytes_equal(whole, unpack(&room, &with_dictionary, key, packed)));
     for (uint32_t bit = 0; bit < packed.size * 8; bit++) {
         memcpy(damaged, packed.at, packed.size);
         damaged[bit / 8] ^= (uint8_t)(1u << (bit % 8));
@@ -145,7 +152,7 @@ static void check_damage(const store_key_t *key, bytes_t whole, bytes_t packed) 
         forget_now_and_then(&room, bit);
     }
     for (uint32_t size = PACKED_HEAD; size < packed.size; size++) {
-        bytes_t found = packing_unpack(&room, &with_dictionary, key_bytes(key), bytes_of(packed.at, size));
+        bytes_t found = unpack(&room, &with_dictionary, key, bytes_of(packed.at, size));
         CHECK(found.size == 0 || !value_sound(key_bytes(key), found));
         forget_now_and_then(&room, size);
     }
@@ -174,10 +181,10 @@ static void damage_behind_a_dictionary_is_found(void) {
     bytes_t packed = packing_prime(primer, &dictionary, 300, key_bytes(&key), whole, packed_at);
     CHECK(packing_primed(packed));
     check_damage(&key, whole, packed);
-    CHECK_EQ_U64(0, packing_unpack(&room, &without, key_bytes(&key), packed).size);
+    CHECK_EQ_U64(0, unpack(&room, &without, &key, packed).size);
     for (uint32_t at = 0; at < dictionary.text.size; at++) {
         dictionary_text[at] ^= (uint8_t)(1u << (at % 8));
-        bytes_t found = packing_unpack(&room, &with_dictionary, key_bytes(&key), packed);
+        bytes_t found = unpack(&room, &with_dictionary, &key, packed);
         CHECK(found.size == 0 || bytes_equal(found, whole) || !value_sound(key_bytes(&key), found));
         dictionary_text[at] ^= (uint8_t)(1u << (at % 8));
         forget_now_and_then(&room, at);
@@ -207,7 +214,7 @@ static void numbers_come_back(void) {
         bytes_t whole = bytes_of(value, message_size(&message));
         bytes_t packed = packing_prime(primer, &dictionary, 300, key_bytes(&key), whole, packed_at);
         CHECK(packing_primed(packed) && packed.size < whole.size);
-        CHECK(bytes_equal(whole, packing_unpack(&room, &with_dictionary, key_bytes(&key), packed)));
+        CHECK(bytes_equal(whole, unpack(&room, &with_dictionary, &key, packed)));
         unsealed_forget(&room);
     }
     s2_primer_free(primer);

@@ -5,206 +5,7 @@
  * fault, after a kill -9 too; and nothing was said not to be there that is. An alarm tells of every read that failed;
  * not of every allocation: the caller is refused, or a cache that did not grow changes nothing but the speed.
  */
-#include "failing_allocator.h"
-#include "failing_reads.h"
-#include "store_rig.h"
-
-#define SEQS_MAX 64
-#define TRIES 40
-#define PLACES_MAX 2000 /* a scene has fewer reads, and fewer allocations */
-
-typedef struct scene {
-    const char *name;
-    stream_config_t (*config)(void);
-    void (*before)(void);
-    void (*during)(void);
-    const uint64_t *seqs; /* that are there in the end, 0 behind the last */
-    uint64_t first;
-    uint64_t last;
-    uint64_t subjects;
-    bool cold; /* the store was opened anew: nothing is in a cache */
-} scene_t;
-
-static rig_t rig;
-static store_stream_t *stream;
-static const scene_t *scene;
-
-/* ---- what fails -------------------------------------------------------------------------------------------------- */
-
-typedef enum fault { READ, ALLOCATION, ALLOCATION_ELSEWHERE } fault_t;
-
-static const char *const fault_names[] = {"read", "allocation", "allocation of the store's threads"};
-static fault_t fault;
-static unsigned failing_at;
-
-static void fail_from(unsigned n, unsigned times, int error) {
-    failing_at = n;
-    if (fault == READ) {
-        failing_reads((failing_reads_t){.from = n, .times = times, .error = error});
-    } else {
-        failing_allocations(
-            (failing_allocations_t){.from = n, .times = times, .others = fault == ALLOCATION_ELSEWHERE});
-    }
-}
-
-static unsigned counted(void) {
-    return fault == READ ? failing_reads_count() : (unsigned)failing_allocations_count();
-}
-
-static void heal(void) {
-    failing_reads((failing_reads_t){0});
-    failing_allocations((failing_allocations_t){0});
-}
-
-/* ---- how a scene is played --------------------------------------------------------------------------------------- */
-
-#define SCENE_CHECK(condition)                                                                                         \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            FAIL("%s, %s %u fails: %s", scene->name, fault_names[fault], failing_at, #condition);                      \
-        }                                                                                                              \
-    } while (0)
-
-static void again(unsigned *tries) {
-    SCENE_CHECK(++*tries < TRIES);
-    rig_pass(&rig, 10 * NS_PER_MS);
-    store_tick(rig.store, rig.now);
-}
-
-/* As a publisher who tries again: no other refusal is right. */
-static appended_t insist(const append_t *append) {
-    appended_t got = store_append(stream, append, rig.now);
-    for (unsigned tries = 0; got.verdict == APPEND_NO_SPACE || got.verdict == APPEND_LATER;) {
-        again(&tries);
-        got = store_append(stream, append, rig.now);
-    }
-    return got;
-}
-
-static void store(const char *subject) {
-    append_t append = {.subject = text(subject), .payload = text("payload")};
-    SCENE_CHECK(insist(&append).verdict == APPEND_STORED);
-}
-
-static void store_all(const char *subjects) {
-    char subject[] = "s.?";
-    for (; *subjects != 0; subjects++) {
-        subject[2] = *subjects;
-        store(subject);
-    }
-}
-
-static void delete(uint64_t seq) {
-    status_t status = store_delete(stream, seq);
-    for (unsigned tries = 0; status != STATUS_OK;) {
-        SCENE_CHECK(status != STATUS_NOT_FOUND);
-        SCENE_CHECK(status != STATUS_CORRUPT);
-        again(&tries);
-        status = store_delete(stream, seq);
-    }
-}
-
-static void purge(const char *filter, uint64_t below, uint64_t keep) {
-    store_purge_t request = {.filter = text(filter), .below_seq = below, .keep = keep};
-    bool more = true;
-    for (unsigned tries = 0; more;) {
-        uint64_t purged;
-        status_t status = store_purge(stream, &request, &purged, &more);
-        if (status != STATUS_OK || more) {
-            more = true;
-            again(&tries);
-        }
-    }
-}
-
-/* So many turns of 50 ms. */
-static void turns(unsigned count) {
-    for (unsigned i = 0; i < count; i++) {
-        rig_pass(&rig, 50 * NS_PER_MS);
-        store_tick(rig.store, rig.now);
-    }
-}
-
-static void check_stream(const char *when) {
-    stream_state_t state = rig_state(stream);
-    uint64_t count = 0;
-    for (; scene->seqs[count] != 0; count++) {
-        stored_message_t message;
-        if (store_read(stream, scene->seqs[count], &message) != STATUS_OK) {
-            FAIL("%s, %s %u fails, %s: message %llu is gone", scene->name, fault_names[fault], failing_at, when,
-                 (unsigned long long)scene->seqs[count]);
-        }
-    }
-    if (state.messages != count || state.first_seq != scene->first || state.last_seq != scene->last
-        || state.subjects != scene->subjects) {
-        FAIL("%s, %s %u fails, %s: %llu messages %llu to %llu on %llu subjects", scene->name, fault_names[fault],
-             failing_at, when, (unsigned long long)state.messages, (unsigned long long)state.first_seq,
-             (unsigned long long)state.last_seq, (unsigned long long)state.subjects);
-    }
-    SCENE_CHECK(store_count(stream, (filters_t){0}, 1) == count);
-    bytes_t any = text("s.*");
-    SCENE_CHECK(store_count(stream, (filters_t){.patterns = &any, .count = 1}, 1) == count);
-}
-
-/* Checkpoints come, in which the store's threads allocate. */
-static void let_checkpoints_come(void) {
-    for (unsigned i = 0; i < 20; i++) {
-        rig_pass(&rig, NS_PER_SECOND);
-        store_tick(rig.store, rig.now);
-        usleep(500);
-    }
-}
-
-/* true: the n-th was reached. */
-static bool run(unsigned n, unsigned times, int error) {
-    rig = (rig_t){.in_memory = true};
-    rig_open(&rig);
-    stream = rig_stream(&rig, 1, scene->config());
-    scene->before();
-    rig_checkpoint(&rig);
-    if (scene->cold) {
-        rig_reopen(&rig);
-        stream = rig_stream(&rig, 1, scene->config());
-        rig_sync(&rig);
-    }
-    (void)rig_alarmed(&rig, "");
-    fail_from(n, times, error);
-    scene->during();
-    turns(6);
-    if (fault == ALLOCATION_ELSEWHERE) {
-        let_checkpoints_come();
-    }
-    bool reached = counted() >= n;
-    heal();
-    turns(6);
-    check_stream("afterwards");
-    SCENE_CHECK(fault != READ || !reached || rig_alarmed(&rig, "reading"));
-    rig_checkpoint(&rig);
-    check_stream("after a checkpoint");
-    rig_crash(&rig);
-    stream = rig_stream(&rig, 1, scene->config());
-    turns(6);
-    check_stream("after a kill");
-    rig_close(&rig);
-    return reached;
-}
-
-static unsigned run_each(unsigned times) {
-    unsigned n = 1;
-    for (; run(n, times, times == 1 ? EIO : n % 2 == 0 ? ENOMEM : MDB_CORRUPTED); n++) {
-        SCENE_CHECK(n < PLACES_MAX);
-    }
-    return n - 1;
-}
-
-static void play(const scene_t *next) {
-    scene = next;
-    for (fault = READ; fault <= ALLOCATION_ELSEWHERE; fault++) {
-        unsigned once = run_each(1), thrice = run_each(3);
-        printf("%s: %u and %u of %s\n", scene->name, once, thrice, fault_names[fault]);
-    }
-    fault = READ;
-}
+#include "store_faults.h"
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
 
@@ -393,6 +194,57 @@ static void a_rollup_leaves_itself(void) {
     play(&(scene_t){"rollup", rig_config, put_ababa, roll_up, seqs, 2, 6, 2, true});
 }
 
+/* ---- compressed messages ----------------------------------------------------------------------------------------- */
+
+#define READING_SIZE 240
+#define READINGS 40 /* the first dictionary is made on the way (rig_try) */
+
+static const char *reading(char text[READING_SIZE], unsigned number) {
+    static const char unit[] = "\"unit\":\"degrees celsius\",\"place\":\"cold room\",\"quality\":\"good\"";
+    snprintf(text, READING_SIZE, "{\"sensor\":\"temperature\",%s,%s,\"value\":%u,\"check\":%u}", unit, unit,
+             number % 40, number * 7919);
+    return text;
+}
+
+static void put_readings(unsigned from, unsigned to) {
+    char text_of[READING_SIZE];
+    for (unsigned i = from; i <= to; i++) {
+        append_t append = {.subject = text("s.a"), .payload = text(reading(text_of, i))};
+        SCENE_CHECK(insist(&append).verdict == APPEND_STORED);
+    }
+}
+
+static stream_config_t compressed(void) {
+    stream_config_t config = rig_config();
+    config.flags |= STREAM_COMPRESS;
+    return config;
+}
+
+static void put_first_readings(void) {
+    put_readings(1, READINGS / 2);
+    rig_checkpoint(&rig);
+    put_readings(READINGS / 2 + 1, READINGS);
+}
+
+static void read_and_put_more(void) {
+    char text_of[READING_SIZE];
+    for (unsigned i = 1; i <= READINGS; i += 7) {
+        stored_message_t message;
+        status_t status = store_read(stream, i, &message);
+        SCENE_CHECK(status != STATUS_NOT_FOUND && status != STATUS_CORRUPT);
+        SCENE_CHECK(status != STATUS_OK || bytes_equal(message.payload, text(reading(text_of, i))));
+    }
+    put_readings(READINGS + 1, READINGS + 10);
+}
+
+static void a_compressed_message_is_never_called_damaged(void) {
+    static uint64_t seqs[READINGS + 11];
+    for (unsigned i = 0; i < READINGS + 10; i++) {
+        seqs[i] = i + 1;
+    }
+    play(&(scene_t){"compressed", compressed, put_first_readings, read_and_put_more, seqs, 1, READINGS + 10, 1, true});
+}
+
 /* ---- schedules --------------------------------------------------------------------------------------------------- */
 
 static unsigned fired;
@@ -561,6 +413,7 @@ int main(void) {
     RUN("a duplicate stays one", a_duplicate_stays_one);
     RUN("a right expectation is never called wrong", a_right_expectation_is_never_called_wrong);
     RUN("a rollup leaves itself on its subject", a_rollup_leaves_itself);
+    RUN("a compressed message is never called damaged", a_compressed_message_is_never_called_damaged);
     RUN("a schedule fires as often as it should", a_schedule_fires_as_often_as_it_should);
     RUN("nothing is answered that is not known", nothing_is_answered_that_is_not_known);
     RUN("a start is refused, or whole", a_start_is_refused_or_whole);
