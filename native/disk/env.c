@@ -45,12 +45,12 @@ static inline status_t read_status(env_t *env, int code) {
     if (LEAF_LIKELY(code == MDB_NOTFOUND)) {
         return STATUS_NOT_FOUND;
     }
-    env->unread++;
+    env_note_unread(env);
     return code == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO;
 }
 
 uint64_t env_unread(const env_t *env) {
-    return env->unread;
+    return atomic_load_explicit(&env->unread, memory_order_relaxed);
 }
 
 /* A new transaction and not the old one renewed: the old snapshot stays when LMDB gives none. */
@@ -82,7 +82,9 @@ static status_t plain_of(env_t *env, store_db_t db, bytes_t lmdb, bytes_t *found
     if (status == STATUS_OK && packing_done(db, *value)) {
         status = env_unpack_read(env, lmdb, *value, value); /* a message's key is the same in LMDB */
     }
-    env->unread += status != STATUS_OK;
+    if (status != STATUS_OK) {
+        env_note_unread(env);
+    }
     return status;
 }
 

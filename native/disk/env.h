@@ -102,9 +102,10 @@ changed_t *env_changed(env_t *env); /* by the open transaction; its bound is set
 LEAF_MUST_USE status_t env_write_commit(env_t *env);
 void env_write_abort(env_t *env);
 void env_usage(env_t *env, env_usage_t *usage);
-/* Counts the free pages of the last commit too (reads the free list, so only where it matters). Outside a write
+/* Counts the free pages of the last commit too (reads the free list, so only where it matters). But for STATUS_OK the
+ * count stays as it was. Outside a write
  * transaction. */
-void env_usage_exact(env_t *env, env_usage_t *usage);
+LEAF_MUST_USE status_t env_usage_exact(env_t *env, env_usage_t *usage);
 int env_file(env_t *env); /* LMDB's own descriptor of its file, -1: none */
 
 #endif

@@ -49,7 +49,7 @@ struct env {
     MDB_cursor *readers[DBS_MAX];
     uint64_t reader_renewals[DBS_MAX];
     uint64_t renewals;
-    uint64_t unread;
+    atomic_uint_fast64_t unread; /* of any thread */
     slots_t read_slots;
     unsealed_t read_values;
     dictionaries_t read_dictionaries; /* of this renewal */
@@ -71,6 +71,10 @@ struct env {
 
 /* LMDB's codes as ours. */
 status_t env_translate(int code);
+/* A read of which it is not known what it would have found: the plane says so. */
+static inline void env_note_unread(env_t *env) {
+    atomic_fetch_add_explicit(&env->unread, 1, memory_order_relaxed);
+}
 /* LMDB reports a short write as EIO; what it was is looked up. */
 status_t env_commit_status(env_t *env, int code);
 /* Gives a stream a database of its own, inside the write transaction; LMDB's code. */

@@ -23,8 +23,8 @@ static status_t fetch_dictionary(void *context, store_db_t db, bytes_t key, byte
     MDB_val k = {.mv_size = key.size, .mv_data = (void *)(uintptr_t)key.at};
     MDB_val v;
     int code = fetching->txn != NULL ? mdb_get(fetching->txn, fetching->env->dbs[db], &k, &v) : EIO;
-    if (code != 0 && code != MDB_NOTFOUND && fetching->side == SEALER_PLANE) {
-        fetching->env->unread++; /* said, though the other copy may serve */
+    if (code != 0 && code != MDB_NOTFOUND) {
+        env_note_unread(fetching->env); /* said, though the other copy may serve */
     }
     if (code != 0) {
         return code == MDB_NOTFOUND ? STATUS_NOT_FOUND : code == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO;

@@ -162,8 +162,9 @@ static void keeper_look(keeper_t *keeper, bool committed) {
     env_usage(keeper->env, &usage);
     usage.free_bytes = atomic_load_explicit(&keeper->free_bytes, memory_order_relaxed);
     if (committed && (keeper->scarce || keeper_is_bounded(keeper) || usage.used_bytes > keeper->budget / 2)) {
-        env_usage_exact(keeper->env, &usage);
-        atomic_store_explicit(&keeper->free_bytes, usage.free_bytes, memory_order_relaxed);
+        if (env_usage_exact(keeper->env, &usage) == STATUS_OK) { /* else what was counted last holds */
+            atomic_store_explicit(&keeper->free_bytes, usage.free_bytes, memory_order_relaxed);
+        }
     }
     blocks_look(blocks);
     space_t space = {.memory = keeper->journal == NULL,

@@ -54,7 +54,7 @@ static void messages_in_order_fill_their_pages(void) {
         expect(env, 1, seq, (uint8_t)seq);
         expect(env, 2, seq, (uint8_t)(seq + 1));
     }
-    env_usage_exact(env, &usage);
+    CHECK_EQ_I64(STATUS_OK, env_usage_exact(env, &usage));
     env_close(env);
     uint64_t stored = (uint64_t)2 * COUNT * SIZE;
     CHECK(usage.used_bytes - usage.free_bytes < stored / 10 * 16); /* one to a page: 2.7 times as much */

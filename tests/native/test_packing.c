@@ -31,7 +31,7 @@ static uint64_t bytes_in_use(void) {
     char reason[256];
     env_usage_t usage = {0};
     CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
-    env_usage_exact(env, &usage);
+    CHECK_EQ_I64(STATUS_OK, env_usage_exact(env, &usage));
     env_close(env);
     return usage.used_bytes - usage.free_bytes;
 }

@@ -1,0 +1,335 @@
+/* test_plane_reads.c: a read of LMDB that fails, at every place, while a daemon starts on a stream with a consumer, and
+ * while the consumer goes on. What is refused meanwhile is asked again, as control and clients do. Afterwards, with all
+ * reads working, the consumer is exactly where it would have been without the fault, after another start too: every
+ * message was delivered once, none that is not acknowledged is forgotten, none that is comes again; and somebody was
+ * told of the fault. A source takes nothing twice. Reads of the store alone: test_store_faults_memory.c.
+ */
+#include "failing_reads.h"
+#include "stream_rig.h"
+
+#define MESSAGES 10
+#define TAKEN 6 /* before the start: of these 1, 2 and 4 are acknowledged */
+#define TRIES 60
+
+static plane_t *plane;
+static peer_t *client;
+static stream_config_t config;
+static unsigned failing_at;
+static bool told;
+static unsigned delivered[MESSAGES + 2];
+
+#define READS_CHECK(condition)                                                                                         \
+    do {                                                                                                               \
+        if (!(condition)) FAIL("read %u fails: %s", failing_at, #condition);                                           \
+    } while (0)
+
+static void pass(int64_t ns) {
+    plane->now.mono_ns += ns;
+    plane->now.wall_ns += ns;
+    rig_turn(plane);
+}
+
+static void again(unsigned *tries) {
+    READS_CHECK(++*tries < TRIES);
+    told = true;
+    if (plane != NULL) pass(10 * NS_PER_MS);
+}
+
+/* What the client heard: deliveries are counted, each of them once for all. */
+static const char *hear(void) {
+    const char *heard = rig_heard(client);
+    for (const char *at = heard; (at = strstr(at, "$JS.ACK.S.C.")) != NULL; at++) {
+        unsigned long times, seq;
+        READS_CHECK(sscanf(at, "$JS.ACK.S.C.%lu.%lu.", &times, &seq) == 2 && seq <= MESSAGES + 1);
+        READS_CHECK(times == 1);
+        delivered[seq]++;
+    }
+    return heard;
+}
+
+static void say(const char *line) {
+    rig_feed(plane, client, line);
+}
+
+/* Until it is answered by what is expected; a refusal is followed by another try. */
+static void insist(const char *line, const char *expected) {
+    unsigned tries = 0;
+    say(line);
+    for (unsigned turns = 0;; turns++) {
+        const char *heard = hear();
+        if (strstr(heard, expected) != NULL) return;
+        if (strstr(heard, "error") != NULL) {
+            again(&tries);
+            say(line);
+        }
+        READS_CHECK(turns < 20000);
+        rig_turn(plane);
+        usleep(50);
+    }
+}
+
+/* The answer of that command; of other events alarms are remembered. */
+static plane_event_t answer(uint64_t token) {
+    plane_event_t event = {0};
+    for (int64_t until = 0; patient(&until); usleep(50)) {
+        while (exchange_poll(&plane->exchange, &event, 1) != 0) {
+            told |= event.kind == EVENT_ALARM;
+            if (event.kind == EVENT_DONE && event.token == token) return event;
+            exchange_release(&plane->exchange, 1);
+        }
+        rig_turn(plane);
+    }
+    FAIL("read %u fails: a command has no answer", failing_at);
+    return event;
+}
+
+static int32_t answered(uint64_t token) {
+    int32_t status = answer(token).status;
+    exchange_release(&plane->exchange, 1);
+    return status;
+}
+
+static void put(bool loading) {
+    unsigned tries = 0;
+    for (;;) {
+        rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = 1, .token = 1, .arg = loading},
+                     &config, sizeof config, rig_stream_strings, 8);
+        int32_t status = answered(1);
+        READS_CHECK(status != STATUS_NOT_FOUND);
+        if (status == STATUS_OK) break;
+        again(&tries);
+    }
+    for (;;) {
+        rig_run_with(
+            plane,
+            (plane_command_t){.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = 1, .token = 2, .arg2 = loading ? 1 : 0},
+            &rig_consumer, sizeof rig_consumer, rig_consumer_strings, 6);
+        int32_t status = answered(2);
+        READS_CHECK(status != STATUS_NOT_FOUND);
+        if (status == STATUS_OK) break;
+        again(&tries);
+    }
+}
+
+static consumer_state_t consumer_state(void) {
+    consumer_state_t state;
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_CONSUMER_STATE, .target = 1, .arg = 1, .token = 3}, NULL, 0,
+                 NULL, 0);
+    plane_event_t event = answer(3);
+    READS_CHECK(event.status == STATUS_OK && event.payload_size >= sizeof state);
+    memcpy(&state, event.payload, sizeof state);
+    exchange_release(&plane->exchange, 1);
+    return state;
+}
+
+static void start(void) {
+    plane = NULL;
+    for (unsigned tries = 0; plane == NULL;) {
+        plane_t *made = calloc(1, sizeof *made);
+        CHECK(made != NULL);
+        made->now = clock_now();
+        plane_limits_t limits = {.max_file_store = 64 << 20,
+                                 .max_pending = 1 << 20,
+                                 .write_deadline_ns = 10 * NS_PER_SECOND,
+                                 .ping_interval_ns = 120 * NS_PER_SECOND,
+                                 .ping_max = 2,
+                                 .max_control_line = 4096,
+                                 .max_payload = 64 << 10,
+                                 .jetstream = true};
+        char reason[PLANE_REASON_SIZE] = "";
+        if (core_open(made, &limits, rig_directory, NULL, reason) == STATUS_OK) {
+            plane = made;
+            break;
+        }
+        READS_CHECK(reason[0] != 0);
+        core_close(made);
+        free(made);
+        again(&tries);
+    }
+    rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "");
+}
+
+static void join(void) {
+    client = rig_client(plane);
+    say("SUB _I.> 1\r\n");
+}
+
+/* Ten messages, six taken, three acknowledged, all of it checkpointed; the daemon stops. */
+static void prepare(void) {
+    (void)rig_new_directory();
+    start();
+    put(false);
+    join();
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        char line[60];
+        snprintf(line, sizeof line, "PUB s.%u _I.p 1\r\nx\r\n", i % 3);
+        insist(line, "\"seq\":");
+    }
+    say("PUB $JS.API.CONSUMER.MSG.NEXT.S.C _I.d 11\r\n{\"batch\":6}\r\n");
+    for (int64_t until = 0; patient(&until) && delivered[TAKEN] == 0; usleep(50)) {
+        rig_turn(plane);
+        (void)hear();
+    }
+    say("PUB $JS.ACK.S.C.1.1.1.0.0 4\r\n+ACK\r\nPUB $JS.ACK.S.C.1.2.2.0.0 4\r\n+ACK\r\nPUB $JS.ACK.S.C.1.4.4.0.0 "
+        "4\r\n+ACK\r\n");
+    rig_settle(plane);
+    pass(6 * NS_PER_SECOND);
+    rig_settle(plane);
+    rig_close(plane);
+}
+
+/* A message more, an acknowledgement, and all that is left is taken. */
+static void go_on(void) {
+    insist("PUB s.0 _I.p 1\r\ny\r\n", "\"seq\":11");
+    say("PUB $JS.ACK.S.C.1.3.3.0.0 4\r\n+ACK\r\nPUB $JS.API.CONSUMER.MSG.NEXT.S.C _I.d 11\r\n{\"batch\":9}\r\n");
+    for (unsigned i = 0; i < 20; i++) {
+        pass(20 * NS_PER_MS);
+        (void)hear();
+    }
+}
+
+static void check_consumer(const char *when) {
+    consumer_state_t state = consumer_state();
+    if (state.delivered_stream != MESSAGES + 1 || state.floor_stream != 4 || state.ack_pending != MESSAGES + 1 - 4
+        || state.pending != 0) {
+        FAIL("read %u fails, %s: delivered up to %llu, acknowledged up to %llu, %llu wait for one, %llu are to come",
+             failing_at, when, (unsigned long long)state.delivered_stream, (unsigned long long)state.floor_stream,
+             (unsigned long long)state.ack_pending, (unsigned long long)state.pending);
+    }
+    for (unsigned seq = 1; seq <= MESSAGES + 1; seq++) {
+        if (delivered[seq] != 1)
+            FAIL("read %u fails, %s: %u was delivered %u times", failing_at, when, seq, delivered[seq]);
+    }
+    stream_state_t stream;
+    stream_state_of(stream_find(&plane->js, 1), &stream);
+    uint64_t first = config.retention == 2 ? 5 : 1;
+    READS_CHECK(stream.first_seq == first && stream.last_seq == MESSAGES + 1);
+    READS_CHECK(stream.messages == MESSAGES + 2 - first);
+}
+
+/* true: the n-th read was reached. */
+static bool run(unsigned n, unsigned times, int error) {
+    failing_at = n;
+    told = false;
+    memset(delivered, 0, sizeof delivered);
+    prepare();
+    failing_reads((failing_reads_t){.from = n, .times = times, .error = error});
+    start();
+    put(true);
+    join();
+    go_on();
+    bool reached = failing_reads_count() >= n;
+    failing_reads((failing_reads_t){0});
+    for (unsigned i = 0; i < 60; i++) { /* what a fault put off is done by then */
+        pass(20 * NS_PER_MS);
+        (void)hear();
+    }
+    check_consumer("afterwards");
+    READS_CHECK(!reached || told);
+    rig_settle(plane);
+    rig_close(plane);
+    start();
+    put(true);
+    join();
+    pass(20 * NS_PER_MS);
+    check_consumer("after a start");
+    rig_close_and_remove(plane);
+    return reached;
+}
+
+static void play(const char *name, uint8_t retention) {
+    config = rig_stream;
+    config.retention = retention;
+    unsigned most = 0;
+    for (unsigned n = 1; run(n, 1, EIO); n++) most = n;
+    for (unsigned n = 1; n <= most; n += 3) (void)run(n, 3, n % 2 == 0 ? ENOMEM : MDB_CORRUPTED);
+    CHECK(most > 0);
+    printf("%s: %u reads\n", name, most);
+}
+
+static void a_consumer_is_where_it_was(void) {
+    play("limits", 0);
+}
+
+static void a_work_queue_is_where_it_was(void) {
+    play("work queue", 2);
+}
+
+/* ---- sources ----------------------------------------------------------------------------------------------------- */
+
+static const char *const origin[] = {"d", "C", "O", ">", ">", "", "O > >"};
+
+static void start_source(void) {
+    ingest_config_t ingest = {.silence_ns = 60 * NS_PER_SECOND};
+    unsigned tries = 0;
+    for (;;) {
+        rig_run_with(plane, (plane_command_t){.op = COMMAND_INGEST_START, .target = 1, .arg = 1, .token = 4}, &ingest,
+                     sizeof ingest, origin, 7);
+        int32_t status = answered(4);
+        READS_CHECK(status != STATUS_NOT_FOUND);
+        if (status == STATUS_OK) return;
+        again(&tries);
+    }
+}
+
+/* What the origin sends of its messages over a link, by their sequences. */
+static void deliver(unsigned from, unsigned to) {
+    peer_t *link = rig_leaf(plane, 0, "hub", NULL);
+    for (unsigned seq = from; seq <= to; seq++) {
+        char line[100];
+        snprintf(line, sizeof line, "LMSG d $JS.ACK.O.C.1.%u.%u.1700000000000000000.0 1\r\nx\r\n", seq, seq);
+        rig_feed(plane, link, line);
+    }
+    rig_settle(plane);
+}
+
+static uint64_t stored(void) {
+    stream_state_t stream;
+    stream_state_of(stream_find(&plane->js, 1), &stream);
+    return stream.messages;
+}
+
+/* Four messages are taken, and the daemon stops; the origin sends them again, and four more. */
+static bool run_source(unsigned n) {
+    failing_at = n;
+    told = false;
+    config = rig_stream;
+    (void)rig_new_directory();
+    start();
+    put(false);
+    join();
+    start_source();
+    deliver(1, 4);
+    READS_CHECK(stored() == 4);
+    pass(6 * NS_PER_SECOND);
+    rig_settle(plane);
+    rig_close(plane);
+    failing_reads((failing_reads_t){.from = n, .times = 1, .error = EIO});
+    start();
+    put(true);
+    join();
+    start_source();
+    deliver(1, 8);
+    bool reached = failing_reads_count() >= n;
+    failing_reads((failing_reads_t){0});
+    READS_CHECK(stored() >= 4 && stored() <= 8);
+    start_source(); /* as control does when it is told that one could not be stored */
+    deliver(1, 8);
+    READS_CHECK(stored() == 8);
+    rig_close_and_remove(plane);
+    return reached;
+}
+
+static void a_source_takes_nothing_twice(void) {
+    unsigned n = 1;
+    while (run_source(n)) n++;
+    CHECK(n > 1);
+    printf("source: %u reads\n", n - 1);
+}
+
+int main(void) {
+    RUN("a consumer is where it was, whichever read failed", a_consumer_is_where_it_was);
+    RUN("a work queue and its consumer are where they were", a_work_queue_is_where_it_was);
+    RUN("a source takes nothing twice, whichever read failed", a_source_takes_nothing_twice);
+    return TEST_RESULT();
+}
