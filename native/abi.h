@@ -506,6 +506,9 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define INGEST_SILENT 2  /* nothing came, not even heartbeats, for the time of ingest_config_t */
 #define INGEST_REFUSED 3 /* the local stream refused a message (limits): status tells */
 #define INGEST_FIRST 4   /* the first message after the start came */
+/* the origin was put back: it has newer messages at sequences that were taken. From a consumer that began at a sequence
+ * nothing more is taken then */
+#define INGEST_BACK 5
 
 #define ALARM_CORRUPT 1 /* a record failed its checksum */
 #define ALARM_DISK_FULL 2
@@ -555,7 +558,9 @@ int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, u
 #define RECORD_STREAM 1   /* key = stream id (4 bytes big-endian), value = definition JSON */
 #define RECORD_CONSUMER 2 /* key = stream id, consumer id (4 + 4 bytes big-endian), value = definition JSON */
 #define RECORD_CONTROL 3  /* key and value as in COMMAND_RECORD_PUT */
-#define RECORD_SOURCE 4   /* key = stream id (4), source key; value = origin sequence (8 bytes big-endian) */
+/* key = stream id (4), source key; value = origin sequence, the newest stamp that came of the origin (ns, 0 or missing:
+ * not known), 8 bytes big-endian each */
+#define RECORD_SOURCE 4
 
 /* ---- a store as files -------------------------------------------------------------------------------------------- */
 

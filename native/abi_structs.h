@@ -226,10 +226,13 @@ typedef struct ingest_config {
     int64_t silence_ns;          /* EVENT_INGEST INGEST_SILENT after so long without any frame */
     uint64_t delivered_sequence; /* durable: origin sequence that its consumer is behind, as it was set back */
     uint64_t link;               /* the connection that its frames come by; 0: not known, or none */
+    uint32_t by_time;            /* 1: the consumer begins at a time, at what is newer than what was taken */
+    uint32_t reserved;
 } ingest_config_t;
 
 typedef struct ingest_state {
     uint64_t last_sequence; /* origin sequence stored last (durable with its message) */
+    int64_t newest_ts;      /* of all that was taken of the origin, wall ns; 0 = not known */
     uint64_t lag;           /* messages still at the origin, from its ack subjects */
     int64_t active_ns;      /* since the last frame of any kind; -1 = never */
     uint64_t messages;      /* taken since the start */

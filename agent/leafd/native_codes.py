@@ -276,6 +276,7 @@ class IngestCode(IntEnum):
     SILENT = abi.INGEST_SILENT
     REFUSED = abi.INGEST_REFUSED
     FIRST = abi.INGEST_FIRST
+    BACK = abi.INGEST_BACK
 
 
 class RefusedCode(IntEnum):

@@ -269,6 +269,7 @@ class IngestState:
     """ingest_state_t: progress of one mirror or source slot."""
 
     last_sequence: int
+    newest_ts: int
     lag: int
     active_ns: int
     messages: int

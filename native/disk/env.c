@@ -276,6 +276,9 @@ static inline status_t put_as_it_is(env_t *env, put_place_t place, bytes_t lmdb,
 static inline __attribute__((always_inline)) status_t put_find(env_t *env, store_db_t db, bytes_t key,
                                                                put_place_t *place) {
     uint32_t index = 0;
+    if (LEAF_UNLIKELY(db == DB_RECORDS && key.size > 0 && key.at[0] == RECORD_SOURCE)) {
+        env->formats |= STORE_FORMAT_STAMPED;
+    }
     status_t status = index_for_put(env, db, key, &index);
     place->append = index >= DB_COUNT ? MDB_APPEND : 0; /* a stream's own messages */
     return status == STATUS_OK ? writer(env, index, &place->cursor) : status;

@@ -41,11 +41,13 @@
 
 #define STORE_FORMAT 1
 /* In the format of META, so that a leafd which does not know of them refuses the store: with a sealer (sealer.h), with
- * values that are compressed (packing.h), some of them behind dictionaries. */
+ * values that are compressed (packing.h), some of them behind dictionaries, with stamps in the records of sources. */
 #define STORE_FORMAT_SEALED (UINT32_C(1) << 31)
 #define STORE_FORMAT_PACKED (UINT32_C(1) << 30)
 #define STORE_FORMAT_PRIMED (UINT32_C(1) << 29)
-#define STORE_FORMAT_FLAGS (STORE_FORMAT_SEALED | STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED)
+#define STORE_FORMAT_STAMPED (UINT32_C(1) << 28)
+#define STORE_FORMAT_KEPT (STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED | STORE_FORMAT_STAMPED)
+#define STORE_FORMAT_FLAGS (STORE_FORMAT_SEALED | STORE_FORMAT_KEPT)
 #define STORE_FORMAT_KEY "format"
 
 typedef enum store_db {

@@ -25,6 +25,7 @@
 #include "jetstream/counter.h"
 #include "jetstream/intake.h"
 #include "jetstream/js.h"
+#include "jetstream/progress.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
@@ -37,7 +38,6 @@
 #include "text/ttl.h"
 #include "wire/emit.h"
 
-#define INGEST_KEY_MAX 500u   /* + 4 is a record key that LMDB takes */
 #define INGEST_TEXT_MAX 3072u /* of a source's header, which the origin's subject is added to */
 #define INGEST_TRANSFORMS_MAX 1024u
 
@@ -48,6 +48,7 @@ struct ingest {
     uint32_t slot;
     bool mirror;
     bool durable;    /* the consumer belongs to somebody who may set it back, or make it anew, at any time */
+    bool by_time;    /* .. or one that begins at what is newer than what was taken */
     bool running;    /* false: a delivery was missing; it waits for a new start */
     uint32_t untold; /* INGEST_* of a failure whose event found no memory; 0 = none */
     status_t untold_status;
@@ -59,6 +60,7 @@ struct ingest {
     transform_t **transforms; /* the first one that is for the subject renames it */
     uint32_t transform_count;
     uint64_t last_seq;     /* origin sequence stored last */
+    int64_t newest_ts;     /* stamp of the newest message that came of the origin; 0: not known */
     uint64_t consumer_seq; /* delivered last */
     uint64_t taken_seq;    /* its origin sequence; before the first one, of what the consumer is behind */
     uint64_t lag;
@@ -213,15 +215,8 @@ static bool ingest_settle(js_t *js, ingest_t *ingest, appended_t appended, uint6
     case APPEND_TOO_LARGE:
     case APPEND_HEADER_TOO_LARGE: {
         /* It will never be stored: the progress moves without it. */
-        uint8_t key[INGEST_KEY_MAX + 4];
-        uint8_t value[8];
-        store_be32(key, ingest->stream->id);
-        memcpy(key + 4, ingest->key.at, ingest->key.size);
-        store_be64(value, seq);
-        store_t *store = js->stores[ingest->stream->which_store];
-        return ingest->mirror
-               || store_record_put(store, RECORD_SOURCE, bytes_of(key, 4 + ingest->key.size), bytes_of(value, 8))
-                      == STATUS_OK;
+        progress_t progress = {.seq = seq, .newest_ts = ingest->newest_ts};
+        return ingest->mirror || progress_write(js, ingest->stream, ingest->key, progress) == STATUS_OK;
     }
     default: return false;
     }
@@ -297,6 +292,7 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
         append.header = bytes_of(js->scratch.at, (uint32_t)js->scratch.size);
         append.source_key = ingest->key;
         append.source_seq = ack->stream_seq;
+        append.source_ts = ingest->newest_ts;
         if (message->header.size != 0) {
             bytes_t id;
             if (headers_find(message->header, BYTES_LITERAL("Nats-Msg-Id"), &id)) {
@@ -341,6 +337,22 @@ static bool ingest_saw(const ingest_t *ingest, const ack_reply_t *ack) {
     return ack->consumer_seq <= ingest->consumer_seq && ack->stream_seq <= ingest->last_seq && !ingest->durable;
 }
 
+/* A sequence that was taken before, with a stamp newer than all that was: the origin is one that was put back from an
+ * old copy, and this message is new. A consumer that began at a sequence may have passed over others: nothing is taken
+ * of it. A mirror keeps the origin's sequences and cannot take it. */
+static bool is_put_back(js_t *js, ingest_t *ingest, const ack_reply_t *ack) {
+    if (ingest->mirror || ingest->newest_ts == 0 || ack->ts <= ingest->newest_ts) {
+        return false;
+    }
+    if (!ingest->durable && !ingest->by_time) {
+        ingest_fail(js, ingest, INGEST_BACK, STATUS_OK);
+        return false;
+    }
+    ingest->last_seq = ack->stream_seq - 1;
+    (void)ingest_tell(js, ingest, INGEST_BACK, STATUS_OK); /* if it is lost, only the log lacks it */
+    return true;
+}
+
 void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t copied) {
     if (!ingest->running) {
         return;
@@ -367,9 +379,10 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     if (first) {
         (void)ingest_tell(js, ingest, INGEST_FIRST, STATUS_OK); /* if it is lost, only the log and a state lack it */
     }
-    if (ack.stream_seq <= ingest->last_seq) {
+    if (ack.stream_seq <= ingest->last_seq && !is_put_back(js, ingest, &ack)) {
         return;
     }
+    ingest->newest_ts = ack.ts > ingest->newest_ts ? ack.ts : ingest->newest_ts;
     bytes_t subject = copied.size != 0 ? copied : message->subject;
     ingest_store(js, ingest, &ack, subject, message);
     if (!ingest->running) {
@@ -413,20 +426,6 @@ void ingest_free_all(js_t *js) {
     while (js->ingests != NULL) {
         ingest_free(js, &js->ingests);
     }
-}
-
-/* Without it everything would be taken once more: a source whose progress is not known does not begin. */
-static status_t stored_progress(js_t *js, const stream_t *stream, bytes_t key, uint64_t *seq) {
-    uint8_t full[INGEST_KEY_MAX + 4];
-    bytes_t value;
-    store_be32(full, stream->id);
-    if (key.size != 0) {
-        memcpy(full + 4, key.at, key.size);
-    }
-    status_t status =
-        store_record_get(js->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size), &value);
-    *seq = status == STATUS_OK && value.size >= 8 ? load_be64(value.at) : 0;
-    return status_unknown(status) ? status : STATUS_OK;
 }
 
 /* The header's constant parts, put together once. parts: name, filter, destination, identity, key. */
@@ -493,7 +492,7 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
         parts[i] = strings_next(&strings);
         size += parts[i].size;
     }
-    if (deliver.size == 0 || consumer.size == 0 || parts[4].size > INGEST_KEY_MAX || size > INGEST_TEXT_MAX
+    if (deliver.size == 0 || consumer.size == 0 || parts[4].size > PROGRESS_KEY_MAX || size > INGEST_TEXT_MAX
         || strings_count(strings) % 2 != 0) {
         return STATUS_INVALID;
     }
@@ -506,21 +505,24 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     ingest->slot = (uint32_t)command->arg;
     ingest->mirror = config.mirror != 0;
     ingest->durable = config.durable != 0;
+    ingest->by_time = config.by_time != 0;
     ingest->taken_seq = config.delivered_sequence;
     ingest->running = true;
     ingest->silence_ns = config.silence_ns;
     ingest->link = config.link;
     ingest->started_ns = js->now->mono_ns;
-    uint64_t stored = 0;
+    progress_t stored = {0};
     status_t status = STATUS_OK;
     if (ingest->mirror) {
         stream_state_t state;
         store_stream_state(stream->store, &state);
-        stored = state.last_seq;
+        stored.seq = state.last_seq;
     } else {
-        status = stored_progress(js, stream, ingest->key, &stored);
+        /* Without it everything would be taken once more: a source whose progress is not known does not begin. */
+        status = progress_read(js, stream, ingest->key, &stored);
     }
-    ingest->last_seq = stored > config.last_sequence ? stored : config.last_sequence;
+    ingest->last_seq = stored.seq > config.last_sequence ? stored.seq : config.last_sequence;
+    ingest->newest_ts = stored.newest_ts;
     if (status == STATUS_OK) {
         status = ingest_transforms(ingest, &strings);
     }
@@ -543,6 +545,7 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
 static ingest_state_t state_of(const js_t *js, const ingest_t *ingest) {
     return (ingest_state_t){
         .last_sequence = ingest->last_seq,
+        .newest_ts = ingest->newest_ts,
         .lag = ingest->lag,
         .active_ns = ingest->last_frame_ns == 0 ? -1 : js->now->mono_ns - ingest->last_frame_ns,
         .messages = ingest->messages,
@@ -564,16 +567,7 @@ void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream) {
 void ingest_forget(js_t *js, const plane_command_t *command, stream_t *stream) {
     strings_t strings = strings_of(command);
     bytes_t key = strings_next(&strings);
-    uint8_t full[INGEST_KEY_MAX + 4];
-    if (key.size > INGEST_KEY_MAX) {
-        js_done(js, command, STATUS_INVALID);
-        return;
-    }
-    store_be32(full, stream->id);
-    if (key.size != 0) {
-        memcpy(full + 4, key.at, key.size);
-    }
-    status_t status = store_record_delete(js->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size));
+    status_t status = key.size > PROGRESS_KEY_MAX ? STATUS_INVALID : progress_forget(js, stream, key);
     if (status != STATUS_OK) {
         js_done(js, command, status);
         return;

@@ -186,7 +186,7 @@ status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE], bool
     uint32_t kept = 0;
     if (env_write_get(env, DB_META, name_of(META_FORMAT), &before) == STATUS_OK && before.size == sizeof value
         && value_sound(name_of(META_FORMAT), before)) {
-        kept = load_be32(before.at + VALUE_CRC_SIZE) & (STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED);
+        kept = load_be32(before.at + VALUE_CRC_SIZE) & STORE_FORMAT_KEPT;
     }
     store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT | kept | (sealed ? STORE_FORMAT_SEALED : 0));
     memcpy(value + VALUE_CRC_SIZE + 4, store_id, STORE_ID_SIZE);

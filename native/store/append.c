@@ -285,9 +285,10 @@ static void write_source(entry_t *entry) {
     memcpy(end + 4, append->source_key.at, append->source_key.size);
     store_key_t key;
     key_record(&key, RECORD_SOURCE, bytes_of(at, 4 + append->source_key.size));
-    uint8_t *value = overlay_put(entry->stream->store, DB_RECORDS, key_bytes(&key), VALUE_CRC_SIZE + 8, true, NULL);
+    uint8_t *value = overlay_put(entry->stream->store, DB_RECORDS, key_bytes(&key), VALUE_CRC_SIZE + 16, true, NULL);
     store_be64(value + VALUE_CRC_SIZE, append->source_seq);
-    value_seal(key_bytes(&key), value, VALUE_CRC_SIZE + 8);
+    store_be64(value + VALUE_CRC_SIZE + 8, (uint64_t)append->source_ts);
+    value_seal(key_bytes(&key), value, VALUE_CRC_SIZE + 16);
 }
 
 static void append_advance(entry_t *entry) {

@@ -52,6 +52,7 @@ typedef struct append {
     int64_t due_ts;     /* a schedule: wall ns of the first time, 0 = none */
     bytes_t source_key; /* sources: stored with the message in the same batch, see RECORD_SOURCE */
     uint64_t source_seq;
+    int64_t source_ts; /* the origin's newest stamp so far */
 } append_t;
 
 typedef struct appended {

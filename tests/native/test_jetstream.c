@@ -120,9 +120,7 @@ static void delivered_and_acknowledged(void) {
 /* ---- what a mirror or source takes in ---------------------------------------------------------------------------- */
 
 /* By that link, and silent when nothing comes for so long. */
-static js_rig_t *taking_by(bool durable, uint64_t link, int64_t silence_ns) {
-    js_rig_t *rig = js_rig_open();
-    put_default(rig);
+static void start_taking(js_rig_t *rig, bool durable, uint64_t link, int64_t silence_ns) {
     ingest_config_t config = {.durable = durable,
                               .last_sequence = 2,
                               .silence_ns = silence_ns,
@@ -148,6 +146,12 @@ static js_rig_t *taking_by(bool durable, uint64_t link, int64_t silence_ns) {
     CHECK_EQ_U64(1, exchange_poll(&rig->exchange, &event, 1));
     CHECK_EQ_I64(STATUS_OK, (status_t)event.status);
     exchange_release(&rig->exchange, 1);
+}
+
+static js_rig_t *taking_by(bool durable, uint64_t link, int64_t silence_ns) {
+    js_rig_t *rig = js_rig_open();
+    put_default(rig);
+    start_taking(rig, durable, link, silence_ns);
     return rig;
 }
 
@@ -157,10 +161,14 @@ static js_rig_t *taking(bool durable) {
 }
 
 /* A message, by its sequences at the consumer and at the origin. */
-static void taken(js_rig_t *rig, int consumer_seq, int stream_seq) {
+static void taken_at(js_rig_t *rig, int consumer_seq, int stream_seq, int second) {
     char reply[80];
-    snprintf(reply, sizeof(reply), "$JS.ACK.O.C.1.%d.%d.1700000000000000000.0", stream_seq, consumer_seq);
+    snprintf(reply, sizeof(reply), "$JS.ACK.O.C.1.%d.%d.17000000%02d000000000.0", stream_seq, consumer_seq, second);
     CHECK(js_rig_send(rig, "d", reply, "x"));
+}
+
+static void taken(js_rig_t *rig, int consumer_seq, int stream_seq) {
+    taken_at(rig, consumer_seq, stream_seq, 0);
 }
 
 static void control(js_rig_t *rig, const char *reply, const char *header) {
@@ -185,6 +193,42 @@ static bool told_of_a_gap(js_rig_t *rig) {
     }
     js_rig_close(rig);
     return gap;
+}
+
+static bool told_of(js_rig_t *rig, uint32_t code) {
+    plane_event_t event;
+    bool told = false;
+    while (exchange_poll(&rig->exchange, &event, 1) == 1) {
+        told = told || event.code == code;
+        exchange_release(&rig->exchange, 1);
+    }
+    return told;
+}
+
+/* A sequence that was taken, with a newer stamp: of a durable consumer the message is new, and taken; what is as old as
+ * what was taken is not. A consumer that began at a sequence has passed over others: nothing of it is taken. */
+static void an_origin_that_was_put_back(void) {
+    js_rig_t *rig = taking(true);
+    taken_at(rig, 1, 3, 1);
+    taken_at(rig, 2, 4, 2);
+    CHECK(!told_of(rig, INGEST_BACK));
+    plane_command_t command = {.op = COMMAND_INGEST_STOP, .target = 1, .arg = 1};
+    ingest_stop(&rig->js, &command, stream_find(&rig->js, 1));
+    start_taking(rig, true, 0, INT64_MAX);
+    taken_at(rig, 1, 3, 1);
+    CHECK_EQ_U64(2, stored(rig));
+    taken_at(rig, 2, 4, 3);
+    CHECK_EQ_U64(3, stored(rig));
+    CHECK(told_of(rig, INGEST_BACK));
+    taken_at(rig, 3, 5, 3);
+    CHECK_EQ_U64(4, stored(rig));
+    CHECK(!told_of(rig, INGEST_BACK));
+    start_taking(rig, false, 0, INT64_MAX);
+    taken_at(rig, 1, 5, 4);
+    CHECK(told_of(rig, INGEST_BACK));
+    taken_at(rig, 2, 6, 5);
+    CHECK_EQ_U64(4, stored(rig));
+    js_rig_close(rig);
 }
 
 static bool is_silent(js_rig_t *rig, int64_t after_ns, int64_t heard_after_ns) {
@@ -455,5 +499,6 @@ int main(void) {
     RUN("so many messages wait for it, and the next one is told so", waiting_is_bounded);
     RUN("messages that wait go with their stream", a_stream_that_goes_takes_them_along);
     RUN("an account has no more jobs that wait than it leaves places for others", accounts_leave_room);
+    RUN("of an origin that was put back what is newer is taken, and nothing twice", an_origin_that_was_put_back);
     return TEST_RESULT();
 }

@@ -76,6 +76,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_replicas.py::test_a_source_that_gets_a_durable_consumer_goes_on_where_it_was",
         "interop/test_durable_copies.py::test_a_copy_of_a_durable_consumer_has_each_message_once",
     ),
+    "A source goes on with what is newer when its origin was put back": (
+        "interop/test_put_back.py::test_a_hub_notices_a_box_that_was_put_back",
+    ),
     "Stored records carry checksums": ("crash/test_damage.py::test_damage_loses_nothing_and_is_told",),
     # ---- who uses the JetStream API
     "A stream that is deleted and made again": (f"{NAMED}test_a_stream_that_is_made_again_at_once",),

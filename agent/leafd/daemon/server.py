@@ -261,7 +261,8 @@ class Server:
         self.jetstream.read_records()
         for key, value in self.plane.records(t.Record.SOURCE):
             stream = int.from_bytes(key[:4], "big")
-            self.replicas.load_progress(stream, key[4:].decode("utf-8", "replace"), int.from_bytes(value, "big"))
+            sequence, newest_ts = int.from_bytes(value[:8], "big"), int.from_bytes(value[8:16], "big")
+            self.replicas.load_progress(stream, key[4:].decode("utf-8", "replace"), sequence, newest_ts)
         for key, value in self.plane.records(t.Record.CONTROL):
             with self.guard.around("reading a stored record"):
                 self.replicas.load_record(key, value)

@@ -352,7 +352,7 @@ async def _put_back(pull: Pull, origin: Stream, hub: Hub, report: Report) -> boo
             Check.ORIGIN_OLD,
             pull.about,
             f"the hub has messages of {pull.origin} up to {highest:,}, and this box up to {reached:,}: an older copy "
-            "of its store was put back, and the hub passes over what the stream stores next",
+            "of its store was put back, and a hub that is no leafd passes over what the stream stores next",
             owner=f"save what {pull.origin} has stored since, then: "
             f"nats stream purge {pull.origin} --seq {highest + 1} --force",
         )

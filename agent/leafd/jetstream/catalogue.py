@@ -138,6 +138,8 @@ class Stream:
     """Those of them that take all messages."""
     filters: SubjectIndex | None = None
     """Those of a workqueue: what each of the counted consumers takes."""
+    told_put_back: bool = False
+    """Whether the log has it that a copy elsewhere is further."""
 
     @property
     def weight(self) -> int:

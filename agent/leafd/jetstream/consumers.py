@@ -44,6 +44,8 @@ from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gath
 from leafd.jetstream.subjects import SubjectSet
 from leafd.jetstream.versioning import (
     IDENTITY_HEADER,
+    POSITION_HEADER,
+    TAKEN_HEADER,
     comparable,
     has_header,
     header_value,
@@ -53,6 +55,8 @@ from leafd.jetstream.versioning import (
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 _ALPHABET: Final = digits + ascii_letters
+SEQUENCE_MAX: Final = 2**64 - 1
+SEQUENCE_DIGITS_MAX: Final = 20
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
 
 
@@ -104,6 +108,7 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
     stream = call.stream(wanted.stream)
     config = wanted.for_stream(stream.config, random_name)
     _check_identity(call, stream, config)
+    await _tell_position(call, stream)
     name = config.durable_name or config.name
     if name in stream.aside:
         raise errors.CONSUMER_OFFLINE_REASON.error(err=stream.aside[name].reason)
@@ -139,6 +144,29 @@ def _check_identity(call: Call, stream: Stream, config: ConsumerConfig) -> None:
     if expected and expected != identity:
         raise errors.CONSUMER_STREAM_IDENTITY_MISMATCH.error(msg=identity)
     call.reply_header = identity_header(stream)
+
+
+async def _tell_position(call: Call, stream: Stream) -> None:
+    """A puller that says what it took last hears where the stream ends, and what stamp that message has. If this store
+    was put back from an old copy, one of them is not what the puller knows."""
+    asked = header_value(call.header, TAKEN_HEADER)
+    if not call.reply_header or not asked.isdigit() or len(asked) > SEQUENCE_DIGITS_MAX:
+        return
+    taken = min(int(asked), SEQUENCE_MAX)
+    plane = call.context.plane
+    state = await plane.stream_state(stream.id)
+    message = await plane.message_get(stream.id, t.Query.SEQUENCE, sequence=taken) if taken <= state.last_seq else None
+    position = b"%s: %d %d\r\n\r\n" % (POSITION_HEADER, state.last_seq, message.ts if message is not None else 0)
+    call.reply_header = call.reply_header.removesuffix(b"\r\n") + position
+    if taken > state.last_seq and not stream.told_put_back:
+        stream.told_put_back = True
+        call.context.log.warning(
+            f"{stream.config.name} ends at sequence {state.last_seq}, and a copy of it elsewhere has {taken}:"
+            " this store was put back to an earlier state",
+            event="put_back_behind_copy",
+            account=stream.account.name,
+            stream=stream.config.name,
+        )
 
 
 def _kept(existing: Consumer, config: ConsumerConfig) -> ConsumerConfig:

@@ -25,6 +25,10 @@ VERSION_KEY: Final = "_nats.ver"
 LEVEL_KEY: Final = "_nats.level"
 REQUIRED_LEVEL_HEADER: Final = b"Nats-Required-Api-Level"
 IDENTITY_HEADER: Final = b"Nats-Stream-Identity"
+TAKEN_HEADER: Final = b"Leafd-Last-Taken"
+"""In a puller's request: the sequence that it took last. .."""
+POSITION_HEADER: Final = b"Leafd-Stream-Position"
+""".. In the answer: where the stream ends, and the stamp of that message (0: there is none)."""
 _LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
 _ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
 

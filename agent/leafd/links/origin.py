@@ -83,6 +83,11 @@ class Origin:
         wanted = tuple(source for source, _ in self.transforms) or (self.filter,)
         return wanted if all(wanted) else ()
 
+    @property
+    def info_subject(self) -> str:
+        """Where the origin tells of its stream."""
+        return f"{self.api_prefix}.STREAM.INFO.{self.stream}"
+
     def create_subject(self, consumer: str) -> str:
         """Where the consumer create goes: the filter is in the subject when there is exactly one."""
         base = f"{self.api_prefix}.CONSUMER.CREATE.{self.stream}"

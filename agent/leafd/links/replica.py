@@ -11,7 +11,14 @@ heard and not answered, or refused, is repeated slowly. The position always come
 for last_sequence + 1, and the store drops what it has. A durable consumer, where the configuration names one, is set
 back instead of made; it acknowledges by flow control, whose replies wait for the disk here. It belongs to somebody, who
 may set it back or make it anew at any time: the plane then reports a gap, and the next answer tells whether it is still
-the same stream. What does not live here: messages (native/jetstream/ingest.c), sockets, subscriptions (replicas.py).
+the same stream.
+
+An origin that was put back from an old copy has other messages at sequences that were taken. A leafd says with its
+answer where its stream ends and what stamp the message has that was taken last (Leafd-Stream-Position, asked for by
+Leafd-Last-Taken). Of another server the consumer begins at that message once more, whose stamp the plane looks at. Then
+the next consumer begins at what is newer than all that was taken.
+
+What does not live here: messages (native/jetstream/ingest.c), sockets, subscriptions (replicas.py).
 Reference: tests/wire/jetstream.md, "Mirrors and sources".
 """
 
@@ -23,6 +30,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final
 
 from leafd.gojson import INT, TEXT, UINT64, JsonError, Nested, Struct, decode, wire
+from leafd.gotime import format_time
 from leafd.links.origin import Origin
 from leafd.records import dataclass
 
@@ -43,6 +51,7 @@ take."""
 ACK_WAIT_NS: Final = 22 * 3600 * 1_000_000_000
 HEARTBEAT_NS: Final = 1_000_000_000
 INACTIVE_NS: Final = 10_000_000_000
+NUMBER_SIZE_MAX: Final = 20
 TOO_NEW_CODES: Final = (10185, 10025)
 IDENTITY_CODE: Final = 10225
 ACK_CODES: Final = {True: 10214, False: 10217}
@@ -94,6 +103,10 @@ class Run:
     identity: str
     behind: int = 0
     """The origin sequence that a durable consumer was set back to: what it delivers is above."""
+    by_time: bool = False
+    """The consumer begins at what is newer than what was taken."""
+    look: bool = False
+    """The message that was taken last is not there, and the origin did not say where its stream ends: it is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +114,16 @@ class Forget:
     """The origin was made anew: its sequences start over, the stored progress means nothing."""
 
 
-Order = Ask | Run | Forget
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """The origin was put back from an old copy, which ends at `ends`; the consumer that was made begins at the wrong
+    place, and another one is asked for."""
+
+    consumer: str
+    ends: int
+
+
+Order = Ask | Run | Forget | PutBack
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +165,39 @@ class Created(Struct):
     error: CreateError | None = wire(Nested(CreateError), "error")
     config: CreatedConfig | None = wire(Nested(CreatedConfig), "config")
     delivered: CreatedPosition | None = wire(Nested(CreatedPosition), "delivered")
+    num_pending: int = wire(UINT64, "num_pending")
+
+
+@dataclass(frozen=True, slots=True)
+class OriginState(Struct):
+    """What is looked at of a stream's state."""
+
+    go_name: ClassVar[str] = "StreamState"
+
+    last_seq: int = wire(UINT64, "last_seq")
+
+
+@dataclass(frozen=True, slots=True)
+class OriginInfo(Struct):
+    """What is looked at of the origin's answer to a stream info."""
+
+    go_name: ClassVar[str] = "JSApiStreamInfoResponse"
+
+    state: OriginState | None = wire(Nested(OriginState), "state")
 
 
 class Replica:
     """One slot. Time is monotonic seconds."""
 
-    def __init__(self, slot: Slot, last_sequence: int, identity: str) -> None:
+    def __init__(self, slot: Slot, last_sequence: int, identity: str, newest_ts: int = 0) -> None:
         self.slot = slot
         self.state = State.IDLE
         self.last_sequence = last_sequence
+        self.newest_ts = newest_ts
+        """Of all that was taken, at the origin, Unix ns; 0: not known."""
+        self._tells_position = False
+        """Whether the origin answered the last time where its stream ends."""
+        self._put_back = False
         self.identity = identity
         self.error: dict[str, Any] | None = None
         self._level = 0
@@ -185,8 +231,27 @@ class Replica:
             self.state = State.IDLE
             self._deadline_s = now_s
 
-    def lost(self, last_sequence: int, now_s: float, wait_s: float = 0.0) -> None:
+    @property
+    def is_put_back(self) -> bool:
+        """Whether it is known that the origin was put back, and nothing newer was taken of it yet."""
+        return self._put_back
+
+    def put_back(self) -> None:
+        """The plane saw by a stamp that the origin was put back, or its stream ends too early."""
+        self._put_back = True
+
+    def ends_early(self, body: bytes) -> int | None:
+        """Where the origin's stream ends, by its answer to a stream info, if that is below what was taken; else None.
+
+        Raises JsonError for an answer that is none."""
+        info = decode(OriginInfo, body, strict=False)
+        ends = info.state.last_seq if info.state is not None else self.last_sequence
+        return ends if ends < self.last_sequence and not self._put_back else None
+
+    def lost(self, last_sequence: int, now_s: float, wait_s: float = 0.0, newest_ts: int = 0) -> None:
         """The consumer is of no use any more: a gap, silence, a refusal, or its link went down."""
+        if newest_ts > self.newest_ts:  # something was taken; of an origin that was put back at a lower sequence
+            self.last_sequence, self.newest_ts, self._put_back = last_sequence, newest_ts, False
         self.last_sequence = max(self.last_sequence, last_sequence)
         self.state = State.IDLE
         self._deadline_s = now_s + wait_s
@@ -222,8 +287,9 @@ class Replica:
             ticks = math.floor(now_s / POLL_S) + round(wait_s / POLL_S)
             self._deadline_s = ticks * POLL_S if ticks * POLL_S > now_s else (ticks + 1) * POLL_S
 
-    def answered(self, number: int, identity: str, body: bytes, now_s: float) -> list[Order]:
-        """The origin's answer to request `number`; identity: its Nats-Stream-Identity header, or ""."""
+    def answered(self, number: int, identity: str, body: bytes, now_s: float, position: str = "") -> list[Order]:
+        """The origin's answer to request `number`; identity, position: its headers Nats-Stream-Identity and
+        Leafd-Stream-Position, or ""."""
         if number != self._number or self.state is not State.ASKING:
             return []
         try:
@@ -241,16 +307,42 @@ class Replica:
         if identity:
             # Who sets a consumer back is not refused when the stream is another one (a mirror does not even ask).
             if self.slot.origin.durable and not self.slot.mirror and self.identity not in ("", identity):
-                self.last_sequence = 0
+                self._start_over()
                 orders.append(Forget())
             self.identity = identity
+        name = reply.name or self.slot.consumer
+        if self._looks and not self._put_back and (ends := self._ends_before(position)) is not None:
+            self._put_back = True
+            self.state = State.IDLE
+            self._deadline_s = now_s
+            return [*orders, PutBack(name, ends)]
         self.error = None
         self._failures = self._unheard = 0
         self.state = State.RUNNING
         self._started_s = now_s
         behind = reply.delivered.stream_seq if reply.delivered is not None else 0
-        name = reply.name or self.slot.consumer
-        return [*orders, Run(self._deliver, name, self.last_sequence, self.identity, behind)]
+        look = self._looks and not self._put_back and not self._tells_position and reply.num_pending == 0
+        return [*orders, Run(self._deliver, name, self.last_sequence, self.identity, behind, self._put_back, look)]
+
+    @property
+    def _looks(self) -> bool:
+        """Whether it asks with a consumer made for this start, behind something whose stamp is known."""
+        plain = not self.slot.mirror and not self.slot.origin.durable
+        return plain and self.last_sequence > 0 and self.newest_ts > 0
+
+    def _ends_before(self, position: str) -> int | None:
+        """Where the origin's stream ends, if it cannot be the one that the last message came of; else None."""
+        words = position.split()
+        numbers = all(word.isascii() and word.isdigit() and len(word) <= NUMBER_SIZE_MAX for word in words)
+        self._tells_position = numbers and len(words) == 2
+        if not self._tells_position:
+            return None
+        ends, taken_ts = map(int, words)
+        return ends if ends < self.last_sequence or taken_ts not in (0, self.newest_ts) else None
+
+    def _start_over(self) -> None:
+        self.last_sequence = self.newest_ts = 0
+        self._put_back = False
 
     def _refused(self, error: CreateError, now_s: float) -> list[Order]:
         code = error.err_code
@@ -262,7 +354,7 @@ class Replica:
         self.error = {"code": error.code, "err_code": code, "description": error.description}
         if code == IDENTITY_CODE:
             self.identity = ""
-            self.last_sequence = 0
+            self._start_over()
             self.state = State.IDLE
             self._deadline_s = now_s
             return [Forget()]
@@ -292,6 +384,8 @@ class Replica:
         lines = [f"Nats-Required-Api-Level: {4 if self.slot.mirror else level}"]
         if level >= 5 and not self.slot.mirror:
             lines.append(f"Nats-Stream-Identity: {self.identity}")
+        if self._looks:
+            lines.append(f"Leafd-Last-Taken: {self.last_sequence}")
         return ("NATS/1.0\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
 
     def _config(self, level: int, name: str) -> dict[str, Any]:
@@ -320,8 +414,12 @@ class Replica:
             config["filter_subject"] = origin.filters[0]
         elif origin.filters:
             config["filter_subjects"] = list(origin.filters)
-        if self.last_sequence:
-            config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": self.last_sequence + 1}
+        if self._put_back and self.newest_ts:
+            config |= {"deliver_policy": "by_start_time", "opt_start_time": format_time(self.newest_ts + 1)}
+        elif self.last_sequence:
+            once_more = self._looks and not self._tells_position
+            first = self.last_sequence if once_more else self.last_sequence + 1
+            config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": first}
         elif origin.start_seq:
             config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": origin.start_seq}
         elif origin.start_time:

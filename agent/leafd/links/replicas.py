@@ -16,11 +16,12 @@ from typing import Any, Final, Protocol
 import trio
 
 from leafd import native_types as t
+from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.links.leafs import Log
 from leafd.links.link import Link
 from leafd.links.origin import bounded, random8
-from leafd.links.replica import Ask, Forget, Order, Replica, Run, Slot, State
+from leafd.links.replica import Ask, Forget, Order, PutBack, Replica, Run, Slot, State
 from leafd.records import dataclass
 
 Job = Callable[[], Awaitable[None]]
@@ -64,6 +65,7 @@ class ReplicaPlane(Protocol):
         source: t.IngestSource,
         transforms: Iterable[tuple[str, str]] = ...,
         link: int = ...,
+        by_time: bool = ...,
     ) -> None: ...
     async def ingest_stop(self, stream: int, slot: int) -> t.IngestState: ...
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState: ...
@@ -128,7 +130,8 @@ class Replicas:
         self._log = log
         self._guard = guard or Guard()
         self._slots: dict[tuple[int, int], _Active] = {}
-        self._progress: dict[tuple[int, str], int] = {}
+        self._progress: dict[tuple[int, str], tuple[int, int]] = {}
+        """Of sources, by stream and key: the origin's sequence taken last, and the newest stamp."""
         self._identities: dict[bytes, str] = {}
         self._line: deque[_Active] = deque()
         """Those with jobs."""
@@ -145,9 +148,9 @@ class Replicas:
 
     # ---- at start
 
-    def load_progress(self, stream: int, key: str, sequence: int) -> None:
+    def load_progress(self, stream: int, key: str, sequence: int, newest_ts: int = 0) -> None:
         """Stored progress of a source (RECORD_SOURCE), told before the slots are."""
-        self._progress[(stream, key)] = sequence
+        self._progress[(stream, key)] = sequence, newest_ts
 
     def load_record(self, key: bytes, value: bytes) -> None:
         """A stored control record; takes the ones that are origins' identities."""
@@ -164,9 +167,11 @@ class Replicas:
                 self._end(key)
         for key, slot in wanted.items():
             if key not in self._slots:
-                last = mirror_last_sequence if slot.mirror else self._progress.get((stream, slot.origin.key), 0)
+                last, newest_ts = mirror_last_sequence, 0
+                if not slot.mirror:
+                    last, newest_ts = self._progress.get((stream, slot.origin.key), (0, 0))
                 identity = self._identities.get(_identity_key(slot), "")
-                self._slots[key] = _Active(Replica(slot, last, identity))
+                self._slots[key] = _Active(Replica(slot, last, identity, newest_ts))
         self._wake.set()
 
     def remove_stream(self, stream: int) -> None:
@@ -216,6 +221,13 @@ class Replicas:
         active = self._slots.get((event.stream, event.slot))
         if active is None or event.code == t.IngestCode.FIRST:
             return
+        if event.code == t.IngestCode.BACK:
+            if active.replica.is_put_back:
+                return  # it was asked for what is newer, and this is that
+            self._tell_put_back(active, event.last_sequence)
+            if active.replica.slot.origin.durable:
+                return  # what it delivers is all that is there
+            active.replica.put_back()
         wait_s = REFUSED_WAIT_S if event.code == t.IngestCode.REFUSED else 0.0
         self._log.debug(f"{active.replica!r}: {t.IngestCode(event.code).name.lower()} at {event.last_sequence}")
         self._queue_restart(active, wait_s)
@@ -324,6 +336,10 @@ class Replicas:
                 self._job(active, "ask", lambda: self._ask(active, order))
             case Run():
                 self._job(active, "start", lambda: self._start(active, order))
+            case PutBack():
+                active.consumer = order.consumer
+                self._delete_consumer(active)
+                self._tell_put_back(active, order.ends)
             case Forget():
                 slot = active.replica.slot
                 self._log.warning(
@@ -332,7 +348,7 @@ class Replicas:
                     account=slot.account_name,
                     stream=slot.stream_name,
                 )
-                self._progress[(slot.stream, slot.origin.key)] = 0
+                self._progress[(slot.stream, slot.origin.key)] = 0, 0
                 self._job(active, "forget", lambda: self._plane.ingest_forget(slot.stream, slot.origin.key))
 
     def _is_current(self, active: _Active) -> bool:
@@ -367,7 +383,9 @@ class Replicas:
             self._drop_reply(active)
             self._drop_probe(active)
             identity = _header(message.header, "Nats-Stream-Identity")
-            for next_order in active.replica.answered(number, identity, message.payload, trio.current_time()):
+            position = _header(message.header, "Leafd-Stream-Position")
+            now_s = trio.current_time()
+            for next_order in active.replica.answered(number, identity, message.payload, now_s, position):
                 self._queue(active, next_order)
             self._wake.set()
 
@@ -395,6 +413,7 @@ class Replicas:
                 source=_source_of(slot, order.identity),
                 transforms=slot.origin.transforms,
                 link=self._links.get((slot.account, slot.origin.domain), 0),
+                by_time=order.by_time,
             )
         except Exception:
             # Nobody takes in what the consumer sends, and no event would ever say so.
@@ -403,6 +422,28 @@ class Replicas:
             self._wake.set()
             raise
         active.ingesting = True
+        if order.look:
+            self._look(active)
+
+    def _look(self, active: _Active) -> None:
+        """Asks the origin where its stream ends. Without an answer that is asked at the next start."""
+        slot, replica = active.replica.slot, active.replica
+        self._drop_probe(active)
+
+        def told(message: t.Message) -> None:
+            self._drop_probe(active)
+            try:
+                ends = replica.ends_early(message.payload)
+            except JsonError:
+                return
+            if ends is not None and replica.state is State.RUNNING:
+                self._tell_put_back(active, ends)
+                replica.put_back()
+                self._queue_restart(active)
+
+        inbox = f"$JSC.R.{random8()}"
+        active.probe = self._plane.subscribe(slot.account, inbox, told)
+        self._plane.publish(slot.account, slot.origin.info_subject, b"", reply=inbox, flags=t.PublishFlag.REQUEST)
 
     async def _remember(self, slot: Slot, identity: str) -> None:
         key = _identity_key(slot)
@@ -418,7 +459,7 @@ class Replicas:
         before = replace(slot, origin=replace(slot.origin, durable="", durable_deliver=""))
         if self._identities.get(_identity_key(before)) != identity:
             return 0
-        return self._progress.get((slot.stream, before.origin.key), 0)
+        return self._progress.get((slot.stream, before.origin.key), (0, 0))[0]
 
     def _queue_restart(self, active: _Active, wait_s: float = 0.0) -> None:
         self._job(active, "restart", lambda: self._restart(active, wait_s))
@@ -426,25 +467,36 @@ class Replicas:
     async def _restart(self, active: _Active, wait_s: float) -> None:
         if not active.ingesting or not self._is_current(active):
             return
-        last = active.replica.last_sequence
+        last, newest_ts = active.replica.last_sequence, 0
         try:
-            last = await self._stop_ingest(active)
+            last, newest_ts = await self._stop_ingest(active)
         finally:
             # A position too low costs messages that are dropped on arrival; a slot that nobody asks for, all of them.
             active.ingesting = False
             self._delete_consumer(active)
-            active.replica.lost(last, trio.current_time(), wait_s)
+            active.replica.lost(last, trio.current_time(), wait_s, newest_ts)
             self._wake.set()
 
-    async def _stop_ingest(self, active: _Active) -> int:
+    async def _stop_ingest(self, active: _Active) -> tuple[int, int]:
+        """The origin's sequence taken last, and the newest stamp."""
         slot = active.replica.slot
         # Where it ended, not where it was when it was asked before: messages may come in between.
         ended = await self._plane.ingest_stop(slot.stream, slot.number)
         active.ingesting = False
         if ended.active_ns >= 0:
             active.lag, active.heard_s = ended.lag, trio.current_time() - ended.active_ns / 1e9
-        self._progress[(slot.stream, slot.origin.key)] = ended.last_sequence
-        return ended.last_sequence
+        self._progress[(slot.stream, slot.origin.key)] = ended.last_sequence, ended.newest_ts
+        return ended.last_sequence, ended.newest_ts
+
+    def _tell_put_back(self, active: _Active, ends: int) -> None:
+        slot = active.replica.slot
+        self._log.warning(
+            f"stream {slot.origin.stream} was put back to an earlier state at its origin, up to sequence {ends}:"
+            f" {slot.stream_name}, which had {active.replica.last_sequence} of it, goes on with what is newer",
+            event="origin_put_back",
+            account=slot.account_name,
+            stream=slot.stream_name,
+        )
 
     def _delete_consumer(self, active: _Active) -> None:
         """Best effort: spares the origin ten seconds of a consumer that nobody listens to."""

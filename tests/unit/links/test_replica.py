@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from leafd.links.origin import Origin, consumer_name, hash8
-from leafd.links.replica import Ask, Forget, Replica, Run, Slot, State
+from leafd.links.replica import Ask, Forget, PutBack, Replica, Run, Slot, State
 
 ORIGIN = Origin("ORDERS", "$JS.hub.API")
 SLOT = Slot(1, "AGG", 2, "A", 1, False, ORIGIN, "leaf", "JS_SRC_x")
@@ -138,6 +138,53 @@ def test_restart_goes_on_behind_what_is_stored() -> None:
     assert request["config"]["deliver_policy"] == "by_start_sequence"
     assert request["config"]["opt_start_seq"] == 42
     assert b"Nats-Stream-Identity: SLQhbl5x\r\n" in order.header
+
+
+def test_an_origin_that_says_that_it_ends_early_is_asked_for_what_is_newer() -> None:
+    """Below what was taken, or with another message there; the consumer that was made is given up."""
+    for position in ("9 0", "41 1700000000000000009"):
+        replica = Replica(SLOT, 40, "i", 1_700_000_000_000_000_000)
+        order, request = ask(replica, 0.0)
+        assert b"\r\nLeafd-Last-Taken: 40\r\n" in order.header
+        ends = int(position.split()[0])
+
+        assert [PutBack("c", ends)] == replica.answered(order.number, "i", created("c"), 0.1, position)
+        order, request = ask(replica, 0.1)
+        assert "by_start_time" == request["config"]["deliver_policy"]
+        assert "2023-11-14T22:13:20.000000001Z" == request["config"]["opt_start_time"]
+        (run,) = replica.answered(order.number, "i", created("c"), 0.2, position)
+        assert isinstance(run, Run) and run.by_time and not run.look
+        replica.lost(7, 1.0, 0.0, 1_700_000_000_000_000_010)
+        assert 8 == ask(replica, 1.0)[1]["config"]["opt_start_seq"], "it goes on at the sequences of now"
+
+
+def test_an_origin_that_fits_goes_on_behind_what_was_taken() -> None:
+    """With the message that was taken last, or without it; nonsense is no word about it."""
+    said = {"40 1700000000000000000": True, "90 0": True, "x y": False, "1": False, "9" * 30 + " 0": False}
+    for position, fits in said.items():
+        replica = Replica(SLOT, 40, "i", 1_700_000_000_000_000_000)
+        order, request = ask(replica, 0.0)
+        assert 40 == request["config"]["opt_start_seq"], "once more, since it is not known what the origin says"
+
+        (run,) = replica.answered(order.number, "i", created("c"), 0.1, position)
+
+        assert isinstance(run, Run) and not run.by_time
+        assert run.look == (not fits), "nonsense is no word"
+
+
+def test_an_origin_that_says_nothing_is_asked_where_it_ends() -> None:
+    """If the message that was taken last is not there: it may be deleted, or the stream ends before it."""
+    replica = Replica(SLOT, 40, "i", 1_700_000_000_000_000_000)
+    order, _ = ask(replica, 0.0)
+    (run,) = replica.answered(order.number, "i", created("c"), 0.1)
+    assert isinstance(run, Run) and run.look
+
+    assert replica.ends_early(b'{"state":{"last_seq":40}}') is None
+    assert replica.ends_early(b'{"error":{"code":503}}') is None
+    assert 39 == replica.ends_early(b'{"state":{"last_seq":39}}')
+    replica.put_back()
+    replica.lost(40, 0.2, 0.0, 1_700_000_000_000_000_000)
+    assert "by_start_time" == ask(replica, 0.2)[1]["config"]["deliver_policy"]
 
 
 def test_a_single_filter_is_in_the_subject() -> None:

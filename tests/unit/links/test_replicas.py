@@ -89,6 +89,7 @@ class FakePlane:
         source: t.IngestSource,
         transforms: Iterable[tuple[str, str]] = (),
         link: int = 0,
+        by_time: bool = False,
     ) -> None:
         self.fail_if_broken("start")
         parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source, "behind": durable_behind}
@@ -98,13 +99,13 @@ class FakePlane:
         self.fail_if_broken("stop")
         self.calls.append(("stop", stream, slot))
         self.sequence += self.arriving
-        return t.IngestState(self.sequence, self.lag, 0, 0, 0, 0)
+        return t.IngestState(self.sequence, 0, self.lag, 0, 0, 0, 0)
 
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
         self.fail_if_broken("state")
         if self.state_status != t.Status.OK:
             raise t.PlaneError(self.state_status, "reading an ingest's state")
-        return t.IngestState(self.sequence, self.lag, 0, 0, 0, 1)
+        return t.IngestState(self.sequence, 0, self.lag, 0, 0, 0, 1)
 
     async def ingest_forget(self, stream: int, key: str) -> None:
         self.calls.append(("forget", stream, key))

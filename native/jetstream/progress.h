@@ -1,0 +1,28 @@
+/* progress.h: how far a source has come at its origin, as it is stored: a record for each slot's key (RECORD_SOURCE).
+ *
+ *     sequence 8      of the message that was taken last
+ *     newest 8        stamp of the newest message that was taken (ns); 0, or missing in older stores: not known
+ *
+ * With a message the record is written by store_append, in the same batch. What does not live here: who asks when
+ * (ingest.c); a mirror's progress, which is its last sequence.
+ */
+#ifndef LEAFD_JETSTREAM_PROGRESS_H
+#define LEAFD_JETSTREAM_PROGRESS_H
+
+#include "base/bytes.h"
+#include "jetstream/js.h"
+#include "jetstream/stream.h"
+
+#define PROGRESS_KEY_MAX 500u /* + 4 is a record key that LMDB takes */
+
+typedef struct progress {
+    uint64_t seq;
+    int64_t newest_ts;
+} progress_t;
+
+/* Zeros where nothing is stored. Any other than STATUS_OK: it is not known. */
+LEAF_MUST_USE status_t progress_read(js_t *js, const stream_t *stream, bytes_t key, progress_t *progress);
+LEAF_MUST_USE status_t progress_write(js_t *js, const stream_t *stream, bytes_t key, progress_t progress);
+LEAF_MUST_USE status_t progress_forget(js_t *js, const stream_t *stream, bytes_t key);
+
+#endif
