@@ -313,9 +313,9 @@ def name_text(name: Name, *, all_types: bool = False) -> str:
 
 def domain_components(name: Name) -> str:
     """The parts of a name that are a domain's labels, as the reference puts them behind the rest; they are in nobody's
-    short form."""
+    short form. Escaped, which they are not there: a value with a comma in it would pass for two parts."""
     values = [value for part in name for kind, value in part if kind == _DOMAIN_COMPONENT]
-    return ",".join(f"DC={value}" for value in values)
+    return ",".join(f"DC={_escaped(value)}" for value in values)
 
 
 def _escaped(value: str) -> str:

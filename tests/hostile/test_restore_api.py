@@ -262,9 +262,10 @@ def test_what_is_refused_of_an_archive_with(server: Server, name: str) -> None:
 
 @pytest.mark.parametrize("name", TARS)
 def test_what_is_refused_of_an_older_archive_with(server: Server, name: str) -> None:
-    """Whatever is no file of a stream: nothing of it is there, in the stream or beside it."""
-    error, messages, _ = outcome(server, f"T{list(TARS).index(name)}", TARS[name])
+    """Whatever is no file of a stream: there is no stream then, and nothing beside it."""
+    error, messages, seen = outcome(server, f"T{list(TARS).index(name)}", TARS[name])
     assert (10062, 0) == (error, messages)
+    assert not any(isinstance(one, int) for one in seen), "a stream has a last sequence"
     assert not list(server.directory.rglob("*evil*"))
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import nats
+import pytest
 from nats.aio.client import Client
 
-from tests.servers import LEAFD, Server, running
+from tests.servers import KINDS, LEAFD, Server, running
 
 RECORDED = json.loads((Path(__file__).parent / "backup_2_12.json").read_text())
 ARCHIVE = base64.b64decode(RECORDED["archive"])
@@ -74,13 +75,15 @@ def test_a_backup_of_an_older_server_is_the_stream_that_it_had() -> None:
             asyncio.run(walk(server, chunk))
 
 
-def test_one_that_is_cut_is_told() -> None:
-    """The client hears of it; what had come is a stream, as with an archive of today."""
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_that_is_cut_is_told(kind: str) -> None:
+    """The client hears of it, and there is no stream: an older archive is taken whole or not at all."""
 
     async def cut(server: Server) -> None:
         client = await nats.connect(server.url)
-        assert "error" in await restored(client, ARCHIVE[:-40], 100_000)
+        assert "error" in await restored(client, ARCHIVE[:-40], 100)
+        assert 10059 == (await ask(client, "STREAM.INFO.S"))["error"]["err_code"]
         await client.close()
 
-    with running(LEAFD, CONFIGURATION) as server:
+    with running(kind, CONFIGURATION) as server:
         asyncio.run(cut(server))

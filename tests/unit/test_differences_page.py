@@ -220,6 +220,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "10,000 idle connections take": ("bench/rows.py::idle_connections", "bench/wide.py"),  # figures of a quiet machine
     "A remote of whose TLS the configuration": (f"{NAMED}test_a_remote_trusts_whom_the_machine_trusts",),
     "A CONNECT that has come twice": ("interop/test_known_logins.py::test_reports_know_each_login_at_once",),
+    "A domain component of a certificate's subject": (
+        "unit/auth/test_certificate_map.py::test_a_value_that_reads_as_several_parts_is_nobody_else",
+    ),
     "The private key of a certificate": ("interop/test_secrets.py::test_a_core_dump_has_no_key",),
     "A server's certificate, or one of its chain": (
         f"{NAMED}test_a_certificate_that_is_signed_with_sha_1_is_refused_in_one_line",

@@ -320,12 +320,13 @@ class Restoring:
         return "unexpected EOF" if self._data else "EOF"
 
     async def give_up(self) -> None:
-        """Nothing more comes: what is there becomes a stream, unless the account may not have it. Quiet: the failure
-        that led here has been told."""
+        """Nothing more comes: what is there becomes a stream, unless the account may not have it, or it is of an older
+        archive, which as in the reference is taken whole or not at all. Quiet: the failure that led here has been
+        told."""
         self._drop()
         if self._stream is None or self._stream.name in self._account.streams:
             return
-        if self._too_much:
+        if self._too_much or self._old is not None:
             await self._forget(self._stream)
             return
         try:

@@ -144,6 +144,40 @@ def test_a_certificate_is_the_user_that_it_is_to_the_reference(
     assert expected == {name: ours(policy, one, {}) for name, one in issued.items()}
 
 
+FORGED = {
+    "a comma": "/CN=box,O=Farm",
+    "a comma in another part": "/O=Farm,DC=com/CN=box",
+    "a plus": "/O=Farm/CN=box\\+OU=one",
+    "an escape": "/O=Farm/CN=box\\\\2CO",
+    "a comma in the domain": "/DC=com,DC=example/O=Farm/CN=box",
+}
+"""Names with one value that reads as several parts."""
+FORGED_USERS = [
+    "CN=box,O=Farm",
+    "CN=box,O=Farm,DC=com",
+    "OU=one+CN=box,O=Farm",
+    "CN=box,O,O=Farm",
+    "CN=box,O=Farm,DC=com,DC=example",
+]
+
+
+def test_a_value_that_reads_as_several_parts_is_nobody_else(authority: Authority) -> None:
+    """Nor is it at nats-server, but for a domain component, whose value is not escaped there."""
+    issued = {
+        name: authority.issue(f"forged{at}", subject=subject) for at, (name, subject) in enumerate(FORGED.items())
+    }
+    shown = authority.issue("honest", subject="/CN=localhost")
+    configuration = f"port: {{port}}\n{tls_block(authority, shown)}{accounts_of(FORGED_USERS)}"
+    policy = compile_policy(load_text(configuration.replace("{port}", "4222")).server)
+    with servers.running(servers.REFERENCE, configuration) as server:
+        theirs = {name: logged_in(server.port, one, {}) for name, one in issued.items()}
+    # Without the part that no other name has it is the user of the rest, as with any domain.
+    assert dict.fromkeys(FORGED, "") | {"a comma in the domain": "ACCOUNT0"} == {
+        name: ours(policy, one, {}) for name, one in issued.items()
+    }
+    assert dict.fromkeys(FORGED, "") | {"a comma in the domain": "ACCOUNT4"} == theirs
+
+
 LOGINS = """
 accounts {
   PLAIN { users: [ {user: "CN=bob"} ] }
