@@ -205,7 +205,7 @@ static status_t mirror_header(js_t *js, bytes_t header, bytes_t *out) {
 }
 
 /* What a verdict means for the position: true = go on behind this message. */
-static bool ingest_settle(js_t *js, ingest_t *ingest, appended_t appended, uint64_t seq) {
+static bool ingest_settle(js_t *js, ingest_t *ingest, appended_t appended, progress_t progress) {
     switch (appended.verdict) {
     case APPEND_STORED:
     case APPEND_SKIPPED:
@@ -213,11 +213,9 @@ static bool ingest_settle(js_t *js, ingest_t *ingest, appended_t appended, uint6
     case APPEND_DUPLICATE:
     case APPEND_BAD_SUBJECT:
     case APPEND_TOO_LARGE:
-    case APPEND_HEADER_TOO_LARGE: {
+    case APPEND_HEADER_TOO_LARGE:
         /* It will never be stored: the progress moves without it. */
-        progress_t progress = {.seq = seq, .newest_ts = ingest->newest_ts};
         return ingest->mirror || progress_write(js, ingest->stream, ingest->key, progress) == STATUS_OK;
-    }
     default: return false;
     }
 }
@@ -281,6 +279,7 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
                          const message_t *message) {
     text_t renamed;
     append_t append = {.subject = ingest_renamed(js, ingest, subject, &renamed), .payload = message->payload};
+    progress_t progress = {ack->stream_seq, ack->ts > ingest->newest_ts ? ack->ts : ingest->newest_ts};
     js->scratch.size = 0;
     status_t status;
     if (ingest->mirror) {
@@ -291,8 +290,8 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
         status = source_header(js, ingest, ack->stream_seq, subject, message->header);
         append.header = bytes_of(js->scratch.at, (uint32_t)js->scratch.size);
         append.source_key = ingest->key;
-        append.source_seq = ack->stream_seq;
-        append.source_ts = ingest->newest_ts;
+        append.source_seq = progress.seq;
+        append.source_ts = progress.newest_ts;
         if (message->header.size != 0) {
             bytes_t id;
             if (headers_find(message->header, BYTES_LITERAL("Nats-Msg-Id"), &id)) {
@@ -319,14 +318,15 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
     }
     appended_t appended =
         append.subject.size == 0 ? (appended_t){.verdict = APPEND_TOO_LARGE} : js_append(js, ingest->stream, &append);
-    if (!ingest_settle(js, ingest, appended, ack->stream_seq)) {
+    if (!ingest_settle(js, ingest, appended, progress)) {
         ingest_fail(js, ingest, INGEST_REFUSED, appended.verdict == APPEND_NO_SPACE ? STATUS_NO_SPACE : STATUS_FULL);
         return;
     }
     if (orders && appended.verdict == APPEND_STORED) {
         ingest_after(js, ingest, message->header, &appended);
     }
-    ingest->last_seq = ack->stream_seq;
+    ingest->last_seq = progress.seq;
+    ingest->newest_ts = progress.newest_ts;
     ingest->messages++;
     ingest->bytes += (uint64_t)message->header.size + message->payload.size;
 }
@@ -382,7 +382,6 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     if (ack.stream_seq <= ingest->last_seq && !is_put_back(js, ingest, &ack)) {
         return;
     }
-    ingest->newest_ts = ack.ts > ingest->newest_ts ? ack.ts : ingest->newest_ts;
     bytes_t subject = copied.size != 0 ? copied : message->subject;
     ingest_store(js, ingest, &ack, subject, message);
     if (!ingest->running) {
