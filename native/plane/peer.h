@@ -43,6 +43,7 @@
 #define INPUT_WORK_MIN 2048u          /* .. and among many that are ready */
 #define INPUT_TIME_NS (2 * NS_PER_MS) /* likewise, however costly the operations are */
 #define INPUT_TIME_OPS 64u            /* so many of them between two looks at the clock */
+#define INPUT_CHANGES_MAX 256u        /* subscriptions that come or go: of others nobody waits for thousands */
 /* subscriptions of who has left or begins anew, removed in one turn: leave.c */
 #define SWEEP_MAX 4096u
 #define SWEEP_CLOSE 2048u      /* closing a socket whose queue is full counts as so many */

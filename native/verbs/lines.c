@@ -150,8 +150,12 @@ static bool input_takes_long(const plane_t *plane, int64_t *start_ns) {
     return now_ns - *start_ns > INPUT_TIME_NS;
 }
 
+static bool changes_interest(const op_t *op) {
+    return op->kind == OP_SUB || op->kind == OP_UNSUB || op->kind == OP_LEAF_SUB || op->kind == OP_LEAF_UNSUB;
+}
+
 static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
-    uint32_t used = 0;
+    uint32_t used = 0, changes = 0;
     int64_t start_ns = 0;
     op_t op;
     static const uint64_t none = 0;
@@ -175,7 +179,8 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
             break;
         }
         used += taken;
-        if (LEAF_UNLIKELY(work_done(plane, steps) >= until
+        changes += changes_interest(&op);
+        if (LEAF_UNLIKELY(work_done(plane, steps) >= until || changes == INPUT_CHANGES_MAX
                           || (until % INPUT_TIME_OPS == 0 && input_takes_long(plane, &start_ns)))) {
             peer_yield(plane, peer);
             break;

@@ -423,8 +423,36 @@ static void allowed_replies(void) {
     rig_close(plane);
 }
 
+/* Thousands of lines in one read: another client's PING is answered in the same turn. */
+static void subscriptions_that_come(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *flood = rig_client(plane), *other = rig_client(plane);
+    buffer_t lines;
+    buffer_init(&lines, 1 << 20);
+    for (uint32_t i = 0; i < 10 * INPUT_CHANGES_MAX; i++) {
+        char line[40];
+        int size = snprintf(line, sizeof(line), i % 2 == 0 ? "SUB s.%u %u\r\n" : "UNSUB %u\r\n", i, i);
+        CHECK_EQ_I64(STATUS_OK, buffer_append(&lines, line, (uint32_t)size));
+    }
+    CHECK_EQ_I64(STATUS_OK, buffer_append(&lines, "PING\r\n", 7));
+    rig_say(plane, flood, (const char *)lines.at);
+    CHECK_EQ_U64(INPUT_CHANGES_MAX / 2, plane->stats.subscriptions);
+    rig_feed(plane, other, "PING\r\n");
+    RIG_HEARD("PONG\r\n", other);
+    RIG_HEARD("", flood);
+    for (uint32_t i = 0; i < 10; i++) {
+        core_again(plane);
+        rig_turn(plane);
+    }
+    CHECK_EQ_U64(5 * INPUT_CHANGES_MAX, plane->stats.subscriptions);
+    RIG_HEARD("PONG\r\n", flood);
+    buffer_free(&lines);
+    rig_close(plane);
+}
+
 int main(void) {
     rig_blocks_max = BLOCKS_MAX;
+    RUN("subscriptions that come by the thousand", subscriptions_that_come);
     RUN("a purge of any kind, and a stream's removal", purges);
     RUN("limits that are lowered", limits);
     RUN("messages whose time is over, with markers and without", times_to_live);
