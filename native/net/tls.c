@@ -27,6 +27,9 @@ static int read_records(BIO *bio, char *to, size_t size, size_t *got) {
     tls_desk_t *desk = tls->desk;
     BIO_clear_retry_flags(bio);
     *got = 0;
+    if (desk->updates > TLS_UPDATES_MAX) {
+        return 0; /* for good: the connection ends */
+    }
     if (desk->in_left == 0 && desk->in_fd >= 0) {
         size_t come = 0;
         status_t status = transport_socket.receive(NULL, desk->in_fd, desk->in, desk->in_max, &come);
@@ -71,8 +74,19 @@ static long control_records(BIO *bio, int what, long number, void *pointer) {
     return what == BIO_CTRL_FLUSH;
 }
 
+/* OpenSSL follows as many updates as there are, and never comes back to the caller between them. */
+void tls_count_updates(int writes, int version, int type, const void *message, size_t size, SSL *ssl, void *none) {
+    (void)version;
+    (void)none;
+    if (writes == 0 && type == SSL3_RT_HANDSHAKE && size != 0 && *(const uint8_t *)message == SSL3_MT_KEY_UPDATE) {
+        tls_t *tls = SSL_get_app_data(ssl);
+        tls->desk->updates++;
+    }
+}
+
 void tls_input_begin(tls_t *tls, int fd, size_t room) {
     tls_desk_t *desk = tls->desk;
+    desk->updates = 0;
     desk->out.size = 0;
     desk->in_closed = false;
     desk->in_kept = tls->input.size != 0;
@@ -158,6 +172,9 @@ static status_t open_receive(tls_t *tls, int fd, uint8_t *to, size_t room, size_
     }
     if (error != SSL_ERROR_NONE && error != SSL_ERROR_WANT_READ) {
         tls->broken = true;
+        if (tls->desk->updates > TLS_UPDATES_MAX) {
+            tls_say(tls, "more than %u updates of its keys at once", TLS_UPDATES_MAX);
+        }
         if (error != SSL_ERROR_ZERO_RETURN) {
             tls_explain(tls, error);
         }

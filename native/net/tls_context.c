@@ -381,6 +381,7 @@ SSL *tls_context_session(tls_context_t *context, const tls_t *tls) {
         SSL_free(ssl);
         return NULL;
     }
+    SSL_set_msg_callback(ssl, tls_count_updates);
     if ((context->settings.flags & TLS_CLIENT) == 0) {
         SSL_set_accept_state(ssl);
         return ssl;

@@ -59,6 +59,7 @@ struct tls_desk {
     int in_fd;          /* where more of it comes from; -1: no more in this call */
     bool in_kept;       /* in_at is in tls->input */
     bool in_closed;     /* the peer has */
+    uint32_t updates;   /* of a peer's keys, in this call */
     tls_list_t shaking; /* who was silent longest comes first */
     tls_list_t waiting;
     uint32_t shaking_count;
@@ -106,6 +107,8 @@ status_t tls_input_end(tls_t *tls);
 status_t tls_output_push(tls_t *tls, int fd);
 status_t tls_output_hold(tls_t *tls);
 void tls_list_leave(tls_t *tls);
+/* tls.c: OpenSSL calls it for each message it has read or written. */
+void tls_count_updates(int writes, int version, int type, const void *message, size_t size, SSL *ssl, void *none);
 /* tls_context.c */
 SSL *tls_context_session(tls_context_t *context, const tls_t *tls);
 void tls_context_forget(tls_context_t *context, bytes_t name);

@@ -386,6 +386,32 @@ static void updates_of_keys_that_nobody_reads_are_bounded(void) {
     stop(&ends);
 }
 
+/* A record of 27 bytes each: without a bound one turn would follow thousands. */
+static void updates_of_keys_in_one_turn_are_bounded(void) {
+    for (uint32_t many = TLS_UPDATES_MAX; many <= TLS_UPDATES_MAX + 1; many++) {
+        ends_t ends;
+        SSL_CTX *context;
+        start(&ends, false);
+        SSL *ssl = raw_client(&context, TLS1_3_VERSION, ends.client.fd);
+        for (uint32_t i = 0; i < 20 && tls_outcome(ends.server.tls) != TLS_OPEN; i++) {
+            (void)SSL_do_handshake(ssl);
+            tls_desk_turn(desk, now_ns);
+            receive(&ends.server);
+        }
+        for (uint32_t i = 0; i < many; i++) {
+            CHECK(SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 && SSL_do_handshake(ssl) == 1);
+        }
+        CHECK(SSL_write(ssl, "x", 1) == 1);
+        ends.server.size = 0;
+        receive(&ends.server);
+        CHECK_EQ_I64(many > TLS_UPDATES_MAX, ends.server.closed);
+        CHECK_EQ_U64(many > TLS_UPDATES_MAX ? 0 : 1, ends.server.size);
+        SSL_free(ssl);
+        SSL_CTX_free(context);
+        stop(&ends);
+    }
+}
+
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
 /* Clients that say hello and nothing more. */
@@ -493,6 +519,7 @@ int main(void) {
     RUN("half a first record takes no seat", half_a_record_waits_without_a_seat);
     RUN("a renegotiation is refused", a_renegotiation_is_refused);
     RUN("updates of keys whose answers nobody reads end the connection", updates_of_keys_that_nobody_reads_are_bounded);
+    RUN("as many updates of keys as make a turn long end the connection", updates_of_keys_in_one_turn_are_bounded);
     RUN("the handshakes of one turn take a bounded time", handshakes_of_one_turn_take_a_bounded_time);
     RUN("who is silent gives its seat to a new one", a_silent_one_gives_its_seat_to_a_new_one);
     RUN("who comes beyond the rate is told so in plain text", too_many_in_a_second_are_told_in_plain_text);
