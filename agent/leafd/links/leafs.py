@@ -38,6 +38,8 @@ DEFAULT_TLS: Final = 3
 HANDSHAKE_TIMEOUT_S: Final = 60.0
 """At a round trip of seconds, with packets lost; TCP itself finds out about a hub that is gone."""
 TOLD_EACH: Final = 600
+REASONS_MAX: Final = 16
+"""That are told at once between two links: some have words of the other side's choosing."""
 
 
 class Log(Protocol):
@@ -490,6 +492,7 @@ class Leafs:
                     if link.bind is not None:
                         status.attempts, status.ever = 0, True
                         status.last_error = ""
+                        status.told.clear()
                     await link.gone.wait()
                     delay_s = link.delay_s
                     status.last_error = link.last_error
@@ -512,8 +515,11 @@ class Leafs:
     def _dial_failed(self, status: RemoteStatus, url: str, why: str) -> None:
         host, port, _, _ = split_url(url)
         status.last_error = why
-        # The first failure is news, and then one in a while; the rest would only wear out the disk.
-        if status.attempts == 1 or status.attempts % self.told_each[status.ever] == 0:
+        # The first failure is news, another reason is, and then one in a while; the rest would only wear out the disk.
+        news = why not in status.told and len(status.told) < REASONS_MAX
+        if news or status.attempts == 1 or status.attempts % self.told_each[status.ever] == 0:
+            if news:
+                status.told.add(why)
             self._log.error(
                 f"Error trying to connect as leafnode to remote server {host}:{port} (attempt {status.attempts}): "
                 f"{why}",

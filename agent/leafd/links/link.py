@@ -107,6 +107,8 @@ class RemoteStatus:
     ever: bool = False
     """It was connected before."""
     last_error: str = ""
+    told: set[str] = field(default_factory=set)
+    """Why it could not be dialled, as far as the log has it since the last link."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     """Of whoever keeps the link."""
 
