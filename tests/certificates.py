@@ -21,7 +21,7 @@ default_ca = here
 database = {folder}/{name}.index
 new_certs_dir = {folder}
 rand_serial = yes
-default_md = default
+default_md = {digest}
 policy = any
 unique_subject = no
 email_in_dn = yes
@@ -45,11 +45,11 @@ distinguished_name = none
 string_mask = utf8only
 [none]
 [authority]
-basicConstraints = critical,CA:TRUE
+basicConstraints = critical,CA:TRUE{depth}
 keyUsage = critical,keyCertSign,cRLSign
 [leaf]
 basicConstraints = critical,CA:FALSE
-extendedKeyUsage = serverAuth,clientAuth
+extendedKeyUsage = {usage}
 {names}
 """
 KEYS = {
@@ -88,16 +88,28 @@ class Issued:
 
 
 class Authority:
-    """Signs certificates; its own is `certificate`."""
+    """Signs certificates; its own is `certificate`. above: who signs that one, by default itself. section: "leaf" for
+    one whose own certificate allows it to sign nothing. depth: of authorities below it, as ",pathlen:0"."""
 
-    def __init__(self, folder: Path, name: str = "authority") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str = "authority",
+        above: Authority | None = None,
+        section: str = "authority",
+        depth: str = "",
+    ) -> None:
         self._folder = folder
+        self._made = {"digest": "default", "depth": depth, "usage": "serverAuth,clientAuth"}
         self._name = name
         self.certificate = folder / f"{name}.pem"
         self._key = folder / f"{name}.key"
         (folder / f"{name}.index").write_text("")
         self._make_key(self._key, "ec")
-        self._sign(self._key, self.certificate, f"/CN={name}", "", "authority", ("", ""), own=True)
+        signer = above or self
+        depths = signer._made | {"depth": depth}
+        own = above is None
+        signer._sign(self._key, self.certificate, f"/CN={name}", "", section, ("", ""), own=own, made=depths)
 
     def issue(
         self,
@@ -107,23 +119,33 @@ class Authority:
         names: str = "DNS:localhost,IP:127.0.0.1",
         key: str = "ec",
         times: tuple[str, str] = ("", ""),
+        **made: str,
     ) -> Issued:
         """subject: as openssl takes it (`/O=x/CN=y`, `+` joins two into one part). names: the alternative ones. times:
-        from and until, as 20240131000000Z; empty: ten years from now."""
+        from and until, as 20240131000000Z; empty: ten years from now. made: digest and usage (extendedKeyUsage)."""
         certificate, private = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         self._make_key(private, key)
-        self._sign(private, certificate, f"/CN={name}" if subject is None else subject, names, "leaf", times)
+        self._sign(private, certificate, f"/CN={name}" if subject is None else subject, names, "leaf", times, made=made)
         return Issued(certificate, private)
 
     def _make_key(self, path: Path, kind: str) -> None:
         path.write_bytes(openssl(*KEYS[kind]))
 
     def _sign(
-        self, key: Path, to: Path, subject: str, names: str, section: str, times: tuple[str, str], *, own: bool = False
+        self,
+        key: Path,
+        to: Path,
+        subject: str,
+        names: str,
+        section: str,
+        times: tuple[str, str],
+        *,
+        own: bool = False,
+        made: dict[str, str],
     ) -> None:
         config = self._folder / f"{self._name}.conf"
         names = f"subjectAltName = {names}" if names else ""
-        config.write_text(CONFIG.format(folder=self._folder, name=self._name, names=names))
+        config.write_text(CONFIG.format(folder=self._folder, name=self._name, names=names, **(self._made | made)))
         request = to.with_suffix(".csr")
         with_config = ["-config", str(config)]
         shape = ["-utf8", "-subj", subject]

@@ -216,6 +216,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_tls.py::test_an_expired_certificate_is_told_in_one_line",
         "interop/test_tls.py::test_an_expired_certificate_of_our_own_is_named",
     ),
+    "Behind a TLS 1.3 handshake": ("hostile/test_tls.py::test_a_wrong_record_ends_its_connection_and_no_other",),
+    "A hub that cannot be dialled for another": ("hostile/test_tls_hub.py::test_only_the_hub_hears_who_the_box_is",),
     "A link that comes back within a day": ("interop/test_tls.py::test_a_link_that_comes_back_takes_up_its_session",),
     "10,000 idle connections take": ("bench/rows.py::idle_connections", "bench/wide.py"),  # figures of a quiet machine
     "A remote of whose TLS the configuration": (f"{NAMED}test_a_remote_trusts_whom_the_machine_trusts",),
