@@ -5,6 +5,8 @@ What does not live here: headers that a real proxy sends, and how the log tells 
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +15,7 @@ import pytest
 
 from tests.hostile.wires import PATIENCE_S, Wire
 from tests.interop.test_proxied import CONFIGURATION, SIGNATURE, V4, connections, second
-from tests.servers import KINDS, LEAFD, Server, running
+from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
 
 OWN: Final = "its own"
 REFUSED: Final = "refused"
@@ -139,3 +141,30 @@ def test_a_nul_behind_unknown_is_refused() -> None:
         with running(kind, CONFIGURATION) as server:
             assert (REFUSED if kind == LEAFD else OWN) == shown(server, b"PROXY UNKNOWN \0\r\n")
             assert OWN == shown(server, b"PROXY UNKNOWN \x1b[2J\r\n")
+
+
+def test_an_address_with_port_0_is_shown() -> None:
+    """nats-server shows no address at all beside that port; of the first IPv6 addresses each has its own notation."""
+    ends = b"::1.2.3.4"
+    for kind, told in {LEAFD: ["192.0.2.1", "::1.2.3.4"], REFERENCE: ["", "::102:304"]}.items():
+        with running(kind, CONFIGURATION) as server:
+            assert told == [shown(server, first(port=b"0")), shown(server, first(ends, family=b"TCP6"))]
+
+
+def test_thousands_of_headers_that_lie_or_never_end_keep_nobody_out(server: Server) -> None:
+    """A thousand wrong ones and a thousand halves, which stay: the next client logs in, and gets its own address."""
+    with contextlib.ExitStack() as stack:
+        for number in range(1000):
+            with socket.create_connection(("127.0.0.1", server.port), PATIENCE_S) as sock:
+                sock.sendall(first(port=b"x%d" % number) + LOGIN)
+            half = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), PATIENCE_S))
+            half.sendall(second(bytes(65_535))[: 1 + number % 50])
+        with Wire(server.port) as peer:
+            peer.send(LOGIN)
+            while (line := peer.line()) != b"PONG\r\n":
+                assert line
+            assert tuple(peer.socket.getsockname()[:2]) in connections(server)
+    deadline = time.monotonic() + PATIENCE_S
+    while connections(server) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert OWN == shown(server, b"")

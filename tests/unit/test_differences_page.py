@@ -209,6 +209,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_proxied.py::test_connections_have_the_address_that_the_proxy_tells",
         "interop/test_proxied.py::test_a_half_header_is_waited_for_some_seconds",
         "hostile/test_proxy.py::test_a_nul_behind_unknown_is_refused",
+        "hostile/test_proxy.py::test_an_address_with_port_0_is_shown",
     ),
     "With handshake_first: auto": (f"{NAMED}test_behind_a_proxy_the_handshake_may_come_first",),
     "OpenSSL does it": ("interop/test_tls_offer.py::test_every_port_offers_what_the_page_says",),
