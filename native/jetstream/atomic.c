@@ -238,11 +238,8 @@ static bool commit_step(js_t *js, job_t *job) {
     commit_job_t *commit = (commit_job_t *)job;
     atomic_refusal_t room;
     const refusal_t *refusal = atomic_commit(js, commit->batch, commit->before, commit->reply, &room);
-    if (refusal == &atomic_waits) {
-        if (js->now->mono_ns < commit->batch->open.deadline_ns) {
-            return false;
-        }
-        refusal = &refused_space;
+    if (refusal != NULL && room.waits && js->now->mono_ns < commit->batch->open.deadline_ns) {
+        return false;
     }
     if (refusal != NULL) {
         js_answer_refused(js, job->stream, commit->reply, refusal);
@@ -266,11 +263,11 @@ static const refusal_t *atomic_end(js_t *js, atomic_batch_t *batch, bool before,
                                    atomic_refusal_t *room) {
     stream_t *stream = batch->open.stream;
     const refusal_t *refusal = atomic_commit(js, batch, before, reply, room);
-    commit_job_t *commit = refusal == &atomic_waits ? calloc(1, sizeof(*commit)) : NULL;
+    commit_job_t *commit = refusal != NULL && room->waits ? calloc(1, sizeof(*commit)) : NULL;
     open_batch_remove(js->atomic, &batch->open);
     if (commit == NULL) {
         atomic_free(batch);
-        return refusal == &atomic_waits ? &refused_space : refusal;
+        return refusal;
     }
     *commit = (commit_job_t){
         .job = {.stream = stream, .refusable = true, .step = commit_step, .end = commit_end},

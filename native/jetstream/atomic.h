@@ -30,14 +30,14 @@ typedef struct atomic_batch {
 
 /* A refusal with a detail that is made for it. */
 typedef struct atomic_refusal {
+    bool waits; /* of a commit: what is refused may be possible soon, if it is tried again */
     refusal_t refusal;
     uint8_t text[DECIMAL_MAX + 8];
     taken_t taken;
 } atomic_refusal_t;
 
-extern const refusal_t atomic_waits;
 /* Stores all of the batch's messages and answers, or says why not. before: the last one gets the mark of a commit. The
- * refusal may be in room; atomic_waits: there is no room, but there will be, or the store is looking; so call again. */
+ * refusal may be in room; room->waits: there is no room, but there will be, or the store is looking; so call again. */
 const refusal_t *atomic_commit(js_t *js, const atomic_batch_t *batch, bool before, bytes_t reply,
                                atomic_refusal_t *room);
 

@@ -62,7 +62,6 @@ static const refusal_t refused_duplicate = {
     400, 10201, "atomic publish batch contains duplicate message id", {NULL, 0}, false};
 static const refusal_t refused_constant = {400, 10164, "wrong last sequence", {NULL, 0}, false};
 static const refusal_t refused_roll_subject = {500, 10111, "batch rollup sub invalid", {NULL, 0}, false};
-const refusal_t atomic_waits = {UINT32_MAX, 0, "", {NULL, 0}, false};
 static const refusal_t refused_roll_all = {500, 10111, "batch rollup all invalid", {NULL, 0}, false};
 
 /* ---- what the batch has already ---------------------------------------------------------------------------------- */
@@ -163,10 +162,8 @@ static const refusal_t *look_at_store(commit_t *commit, ready_t *ready, uint64_t
     if (taken->appended.verdict == APPEND_DUPLICATE) {
         return &refused_duplicate;
     }
-    if (taken->appended.verdict == APPEND_LATER) {
-        return &atomic_waits;
-    }
     js_name_verdict(taken);
+    room->waits = taken->outcome == OUTCOME_LATER;
     return &taken->refusal;
 }
 
@@ -340,10 +337,12 @@ const refusal_t *atomic_commit(js_t *js, const atomic_batch_t *batch, bool befor
                                atomic_refusal_t *room) {
     commit_t commit = {.js = js, .stream = batch->open.stream, .batch = batch, .count = batch->count};
     void *memory = commit_open(&commit);
+    room->waits = false;
     const refusal_t *refusal = memory != NULL ? look_at_all(&commit, before, room) : &refused_space;
     if (refusal == NULL) {
         status_t status = store_group_reserve(commit.stream->store, &commit.group);
-        refusal = status == STATUS_OK ? NULL : status == STATUS_AGAIN ? &atomic_waits : &refused_space;
+        refusal = status == STATUS_OK ? NULL : &refused_space;
+        room->waits = status == STATUS_AGAIN;
     }
     if (refusal == NULL) {
         commit_store(&commit, reply);

@@ -272,7 +272,7 @@ static void fast_settle(js_t *js, fast_batch_t *batch, const fast_word_t *word, 
         text_t text = flow_text(batch, 0); /* says nothing of the disk, and the client waits for it */
         answer_now(js, batch, reply, &text);
     }
-    if (taken->refusal.code != 0) {
+    if (taken->outcome != OUTCOME_TAKEN) {
         fast_refused(js, batch, word, reply, &taken->refusal);
         return;
     }
@@ -301,7 +301,7 @@ static void fast_append(js_t *js, fast_batch_t *batch, const fast_word_t *word, 
     taken_t taken;
     if (stores) {
         js_take(js, batch->open.stream, message, TAKER_FAST, &taken);
-        if (LEAF_UNLIKELY(taken.refusal.code == REFUSAL_LATER)) {
+        if (LEAF_UNLIKELY(taken.outcome == OUTCOME_LATER)) {
             js_later(js, batch->open.stream, message);
             return;
         }

@@ -36,9 +36,6 @@ static const refusal_t refused_sealed = {400, 10109, "invalid operation on seale
 const refusal_t refused_size = {400, 10054, "message size exceeds maximum allowed", {NULL, 0}, false};
 static const refusal_t refused_subject = {400, 10003, "bad request: message subject is not valid", {NULL, 0}, false};
 const refusal_t refused_header = {400, 10097, "header size exceeds maximum allowed of 64k", {NULL, 0}, false};
-/* Never shown: js_publish gives the message to its batch, or to those that wait. */
-static const refusal_t refused_batched = {REFUSAL_BATCHED, 0, "", {NULL, 0}, false};
-static const refusal_t refused_later = {REFUSAL_LATER, 0, "", {NULL, 0}, false};
 const refusal_t refused_no_rollup = {500, 10111, "rollup not permitted", {NULL, 0}, false};
 static const refusal_t refused_last_seq = {400, 10071, "wrong last sequence: ", {NULL, 0}, false};
 static const refusal_t refused_last_msg_id = {400, 10070, "wrong last msg ID: ", {NULL, 0}, false};
@@ -139,6 +136,7 @@ const refusal_t *js_refused_outright(const stream_t *stream, const message_t *me
 
 __attribute__((noinline)) void js_name_verdict(taken_t *taken) {
     const refusal_t *refusal = NULL;
+    taken->outcome = taken->appended.verdict == APPEND_LATER ? OUTCOME_LATER : OUTCOME_REFUSED;
     switch (taken->appended.verdict) {
     case APPEND_WRONG_LAST_SEQ:
         taken->refusal = refused_last_seq;
@@ -158,7 +156,7 @@ __attribute__((noinline)) void js_name_verdict(taken_t *taken) {
     case APPEND_STOPPED: refusal = &refused_stopped; break;
     case APPEND_NO_ALLOWANCE: refusal = &refused_account; break;
     case APPEND_NO_ROLLUP: refusal = &refused_no_rollup; break;
-    case APPEND_LATER: refusal = &refused_later; break;
+    case APPEND_LATER: /* or when it cannot come again */
     case APPEND_NO_SPACE:
     case APPEND_OUT_OF_ORDER:
     default: refusal = &refused_space;
@@ -182,7 +180,8 @@ static const refusal_t *count(js_t *js, stream_t *stream, append_t *append, byte
 }
 
 void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker, taken_t *taken) {
-    taken->refusal.code = 0;
+    taken->outcome = OUTCOME_TAKEN;
+    taken->counted.size = 0;
     const refusal_t *refusal = js_refused_outright(stream, message);
     if (message->header.size == 0 && refusal == NULL) { /* as most are */
         append_t append = {.subject = message->subject, .payload = message->payload, .waits = taker != TAKER_SERVER};
@@ -205,12 +204,14 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker
         intake.append.header = intake_header(js, &intake, message->header);
     }
     if (LEAF_UNLIKELY(intake.batch_id.size != 0) && taker == TAKER_CLIENT) {
-        refusal = &refused_batched;
+        taken->outcome = OUTCOME_BATCHED;
+        return;
     }
     if (LEAF_UNLIKELY(intake.increment.size != 0) && refusal == NULL) {
         refusal = count(js, stream, &intake.append, intake.increment);
     }
     if (LEAF_UNLIKELY(refusal != NULL)) {
+        taken->outcome = OUTCOME_REFUSED;
         taken->refusal = *refusal;
         return;
     }
@@ -221,29 +222,29 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker
     }
     if (LEAF_UNLIKELY(intake.increment.size != 0) && taken->appended.verdict == APPEND_STORED
         && taker == TAKER_CLIENT) {
-        taken->refusal = (refusal_t){.code = REFUSAL_COUNTED, .detail = counter_value(intake.append.payload)};
+        taken->counted = counter_value(intake.append.payload);
     }
 }
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) void answer_refused(js_t *js, stream_t *stream, const message_t *message,
-                                                     const refusal_t *refusal, uint64_t seq) {
-    if (refusal->code == REFUSAL_BATCHED) {
+static __attribute__((noinline)) void answer_not_taken(js_t *js, stream_t *stream, const message_t *message,
+                                                       const taken_t *taken) {
+    if (taken->outcome == OUTCOME_BATCHED) {
         js_atomic(js, stream, message);
-    } else if (refusal->code == REFUSAL_LATER) {
+    } else if (taken->outcome == OUTCOME_LATER) {
         js_later(js, stream, message);
-    } else if (refusal->code == REFUSAL_COUNTED) {
-        answer_counted(js, stream, message->reply, seq, refusal->detail);
     } else {
-        js_answer_refused(js, stream, message->reply, refusal);
+        js_answer_refused(js, stream, message->reply, &taken->refusal);
     }
 }
 
 static inline __attribute__((always_inline)) void answer_taken(js_t *js, stream_t *stream, const message_t *message,
                                                                const taken_t *taken) {
-    if (LEAF_UNLIKELY(taken->refusal.code != 0)) {
-        answer_refused(js, stream, message, &taken->refusal, taken->appended.seq);
+    if (LEAF_UNLIKELY(taken->outcome != OUTCOME_TAKEN)) {
+        answer_not_taken(js, stream, message, taken);
+    } else if (LEAF_UNLIKELY(taken->counted.size != 0)) {
+        answer_counted(js, stream, message->reply, taken->appended.seq, taken->counted);
     } else if (LEAF_UNLIKELY(taken->appended.rolling != 0)) {
         js_roll(js, stream, &taken->appended,
                 (stream->config.flags & STREAM_NO_ACK) == 0 ? message->reply : BYTES_NONE);
@@ -289,7 +290,7 @@ void js_publish(js_t *js, stream_t *stream, const message_t *message) {
 }
 
 static void note_refusal(text_t *out, const refusal_t *refusal) {
-    if (refusal != NULL && refusal->code != 0) {
+    if (refusal != NULL) {
         text_add_literal(out, refusal->text);
         text_add(out, refusal->detail);
     }
@@ -331,8 +332,6 @@ void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, boo
     }
     taken_t taken;
     js_take(js, stream, message, TAKER_CLIENT, &taken);
-    if (taken.refusal.code < REFUSAL_COUNTED) {
-        note_refusal(&out->refusal, &taken.refusal);
-    }
+    note_refusal(&out->refusal, taken.outcome == OUTCOME_REFUSED ? &taken.refusal : NULL);
     answer_taken(js, stream, message, &taken);
 }

@@ -29,9 +29,20 @@ typedef struct refusal {
     bool quoted;    /* the detail is shown in quotes */
 } refusal_t;
 
+/* What has become of a message. */
+typedef enum outcome {
+    OUTCOME_TAKEN,   /* appended says as what */
+    OUTCOME_REFUSED, /* refusal says why */
+    OUTCOME_BATCHED, /* it belongs to an atomic batch, which is to have it */
+    OUTCOME_LATER,   /* nothing is decided yet: it comes again in the next turn */
+} outcome_t;
+
+/* Slices live as long as the message and this. */
 typedef struct taken {
-    refusal_t refusal; /* code 0: taken, and appended says as what. Slices live as long as the message and this */
+    outcome_t outcome;
+    refusal_t refusal;
     appended_t appended;
+    bytes_t counted; /* the value that a client's counter has now; empty: it is none */
     uint8_t digits[20];
 } taken_t;
 
@@ -40,15 +51,10 @@ typedef enum taker {
     TAKER_FAST,   /* a fast batch: it is in no other */
     TAKER_SERVER, /* the server's own: what clients may not say in their headers is not looked at */
 } taker_t;
-/* In place of refusal_t.code: it belongs to an atomic batch; nothing is decided yet; it is stored, and detail is the
- * counter's value. */
-#define REFUSAL_BATCHED UINT32_MAX
-#define REFUSAL_LATER (UINT32_MAX - 1)
-#define REFUSAL_COUNTED (UINT32_MAX - 2)
 
 /* Reads the headers, checks, appends. Answers nobody. */
 void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker, taken_t *taken);
-/* A refusal of the store in the protocol's words; its detail lives in *taken. */
+/* The store's verdict is none of a success: the outcome, and a refusal in the protocol's words. */
 void js_name_verdict(taken_t *taken);
 void ack_text(const stream_t *stream, uint64_t seq, text_t *text); /* a PubAck */
 /* What the store would refuse first, so that it wins over what the headers say. NULL: nothing. */

@@ -364,15 +364,15 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
         return false;
     }
     js_take(firing->js, firing->stream, &message, TAKER_SERVER, &taken);
-    if (taken.refusal.code == 503 && taken.refusal.err_code == 10023) {
+    if (taken.outcome == OUTCOME_REFUSED && taken.refusal.err_code == refused_space.err_code) {
         return false;
     }
-    if (taken.refusal.err_code == refused_account.err_code && !firing->repeats) {
+    if (taken.outcome == OUTCOME_REFUSED && taken.refusal.err_code == refused_account.err_code && !firing->repeats) {
         /* Not false: what expires behind it may be what makes room for it. */
         status_t status = store_schedule(firing->stream->store, firing->seq, now.wall_ns + FULL_WAIT_NS, now);
         return status == STATUS_OK || status == STATUS_NOT_FOUND;
     }
-    if (taken.refusal.code == 0 && taken.appended.rolling != 0) {
+    if (taken.outcome == OUTCOME_TAKEN && taken.appended.rolling != 0) {
         js_roll(firing->js, firing->stream, &taken.appended, BYTES_NONE);
     }
     /* What the stream refuses for good is left out; a schedule that repeats goes on all the same. */
