@@ -11,9 +11,11 @@ from __future__ import annotations
 import ast
 import fnmatch
 import io
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -140,6 +142,14 @@ NAMED_FROM = ("", "native/", "agent/", "agent/leafd/", "tests/")
 # What the charter of a room's private header says.
 PRIVATE = re.compile(r"Nobody outside ((?:native/\w+(?: and )?)+) includes this")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
+# A struct that says whose it is, and a member: type, stars, name, and a comment behind it, which may name others.
+OWNED = re.compile(
+    r"^(?:typedef )?struct (\w+) \{ +/\* only (.+?) writes? to it \*/\n(.*?)^\}", re.MULTILINE | re.DOTALL
+)
+MEMBER = re.compile(r"^( +)([\w ]+?)( \**|\b)(\w+(?:\[\w+\])*;)(.*)", re.MULTILINE)
+MEMBER_OWNER = re.compile(r"/\* only ((?:\w+\.c|and|,| )+)")
+OWNED_ROOMS = ("store", "recovery")  # whose files may see such structs
+COMPILER_ERROR = re.compile(r"^(native/[\w/.]+):(\d+):\d+: error: (.*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -235,6 +245,63 @@ def private_headers(tree: list[Source]) -> Iterator[Complaint]:
             include = INCLUDE.match(line)
             if include and source.room not in allowed.get(include[2], {source.room}):
                 yield Complaint(source.path, number, f"{include[2]} says that {source.room}/ does not include it")
+
+
+def c_files(text: str) -> set[str]:
+    return set(re.findall(r"\w+\.c", text))
+
+
+def sealed_header(text: str, writer: str, owned: set[str]) -> str:
+    """A header in which members that are not the file `writer`'s are const, those apart that are owned structs."""
+
+    def seal(found: re.Match[str]) -> str:
+        def member(line: re.Match[str]) -> str:
+            apart = MEMBER_OWNER.search(line[5])
+            writers = c_files(apart[1] if apart else found[2])
+            struct = "*" not in line[3] and line[2].removeprefix("struct ").removesuffix("_t") in owned
+            return line[0] if struct or writer in writers else f"{line[1]}{line[2]}{line[3]} const {line[4]}{line[5]}"
+
+        return MEMBER.sub(member, found[0])
+
+    return OWNED.sub(seal, text)
+
+
+def struct_owners(tree: list[Source]) -> Iterator[Complaint]:
+    """A struct that says "only FILE writes to it" is written to by that file alone, tests apart: for all others the
+    compiler is shown its members as const.
+    """
+    headers = [source for source in tree if c_room(source) and OWNED.search(source.text)]
+    owned = {found[1] for source in headers for found in OWNED.finditer(source.text)}
+    groups: dict[tuple[str, ...], list[Source]] = {}
+    for source in tree:
+        if c_room(source) in OWNED_ROOMS and source.path.endswith(".c"):
+            writer = source.path.rsplit("/", 1)[-1]
+            texts = tuple(sealed_header(header.text, writer, owned) for header in headers)
+            groups.setdefault(texts, []).append(source)
+    for texts, sources_of_it in groups.items():
+        with tempfile.TemporaryDirectory() as folder:
+            placed = {source.path: source.text for source in sources_of_it}
+            for header, text in zip(headers, texts, strict=True):
+                placed[f"sealed/{header.path.removeprefix('native/')}"] = text
+            for path, text in placed.items():
+                Path(folder, path).parent.mkdir(parents=True, exist_ok=True)
+                Path(folder, path).write_text(text)
+            command = [os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE", "-Werror", "-fsyntax-only"]
+            paths = [source.path for source in sources_of_it]
+            compiled = subprocess.run(
+                [*command, "-Isealed", f"-I{ROOT / 'native'}", *paths],
+                cwd=folder,
+                env={**os.environ, "LC_ALL": "C"},
+                capture_output=True,
+                text=True,
+            )
+        complaints = [
+            Complaint(found[1], int(found[2]), f"{found[3]} (its struct says who writes to it)")
+            for found in COMPILER_ERROR.finditer(compiled.stderr)
+        ]
+        yield from complaints
+        if compiled.returncode != 0 and not complaints:
+            yield Complaint(paths[0], 1, compiled.stderr.strip())
 
 
 def imported(source: Source) -> Iterator[tuple[int, str]]:
@@ -457,6 +524,7 @@ def named_files(tree: list[Source]) -> Iterator[Complaint]:
 RULES: list[Rule] = [
     c_includes,
     private_headers,
+    struct_owners,
     python_imports,
     file_lengths,
     c_columns,
@@ -475,6 +543,26 @@ def test_tidy(rule: Rule) -> None:
     complaints = [str(complaint) for complaint in rule(sources())]
 
     assert [] == complaints
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "stream->log.first_seq = 1;",
+        "stream->log = (log_t){0};",
+        "uint64_t *last = &stream->log.last_seq; *last = 1;",
+        "stream->log.last_id[0] = 1;",
+    ],
+)
+def test_a_write_to_a_struct_of_another_file_is_seen(write: str) -> None:
+    """The rule struct_owners complains of a write to a stream's numbers, and of none in the file whose they are."""
+    function = f"\nvoid written(store_stream_t *stream);\nvoid written(store_stream_t *stream) {{ {write} }}\n"
+    mutated = [
+        Source(s.path, s.text + function) if s.path in ("native/store/limits.c", "native/store/log.c") else s
+        for s in sources()
+    ]
+
+    assert ["native/store/limits.c"] == [complaint.path for complaint in struct_owners(mutated)]
 
 
 def main() -> int:

@@ -99,10 +99,9 @@ static status_t count_message(auditing_t *auditing, const look_entry_t *entry, c
         return STATUS_NO_MEMORY;
     }
     if ((message->flags & MESSAGE_GONE) == 0) {
-        static const store_stream_t plain; /* on disk: as its configuration counts */
         auditing->audit->messages++;
         counted->messages++;
-        counted->bytes += stream_message_bytes(&plain, message);
+        counted->bytes += log_message_bytes(0, message);
         if (!subject_storable(message->subject)) {
             name_bad_subject(auditing, entry, message->subject);
         }
@@ -112,15 +111,16 @@ static status_t count_message(auditing_t *auditing, const look_entry_t *entry, c
 
 static status_t count_state(auditing_t *auditing, const look_entry_t *entry) {
     counted_t *counted = counted_of(auditing, load_be32(entry->key.at + 1));
-    store_stream_t *stream = calloc(1, sizeof *stream);
-    status_t status = counted != NULL && stream != NULL ? STATUS_OK : STATUS_NO_MEMORY;
-    if (status == STATUS_OK && stream_state_read(stream, bytes_after(entry->value, VALUE_CRC_SIZE)) == STATUS_OK) {
-        counted->stated = true;
-        counted->said_messages = stream->messages;
-        counted->said_bytes = stream->bytes;
+    log_t log;
+    if (counted == NULL) {
+        return STATUS_NO_MEMORY;
     }
-    free(stream);
-    return status;
+    if (log_read(&log, bytes_after(entry->value, VALUE_CRC_SIZE)) == STATUS_OK) {
+        counted->stated = true;
+        counted->said_messages = log.messages;
+        counted->said_bytes = log.bytes;
+    }
+    return STATUS_OK;
 }
 
 static status_t audit_entry(void *context, const char *database, bytes_t key, bytes_t value) {

@@ -293,16 +293,12 @@ static status_t list_record(void *context, const char *database, bytes_t key, by
     if (kind == RECORD_STREAM || kind == RECORD_CONSUMER) {
         list_row(listing, entry.key, content.at, content.size);
     } else if (kind == RECORD_STATE) {
-        store_stream_t *stream = calloc(1, sizeof *stream);
-        if (stream == NULL) {
-            return STATUS_NO_MEMORY;
-        }
-        if (stream_state_read(stream, content) == STATUS_OK) {
-            const stored_stream_t row = {stream->first_seq, stream->last_seq, stream->messages,
-                                         stream->bytes,     stream->subjects, stream->last_ts};
+        log_t log;
+        if (log_read(&log, content) == STATUS_OK) {
+            const stored_stream_t row = {log.first_seq, log.last_seq, log.messages,
+                                         log.bytes,     log.subjects, log.last_ts};
             list_row(listing, entry.key, &row, sizeof row);
         }
-        free(stream);
     }
     return STATUS_OK;
 }

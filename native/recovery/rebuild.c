@@ -18,17 +18,18 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/check.h"
+#include "base/number.h"
 #include "store/overlay.h"
 #include "recovery/salvage.h"
 
 #define STREAM_ALARMS_MAX 40 /* leaves room in the queue for others */
 
 typedef struct rebuilt {
-    store_stream_t *stream; /* its counters only, no part of the store */
-    uint32_t hole;          /* the newest hole that its sequences were compared behind */
-    uint64_t lost_from;     /* a gap that is not told yet; 0: none */
+    uint32_t id;
+    uint32_t hole;      /* the newest hole that its sequences were compared behind */
+    uint64_t lost_from; /* a gap that is not told yet; 0: none */
     uint64_t lost_upto;
+    log_t log;
 } rebuilt_t;
 
 struct rebuild {
@@ -53,9 +54,6 @@ rebuild_t *rebuild_new(store_t *store) {
 }
 
 void rebuild_free(rebuild_t *rebuild) {
-    for (uint32_t i = 0; rebuild != NULL && i < rebuild->count; i++) {
-        stream_release(rebuild->streams[i].stream);
-    }
     if (rebuild != NULL) {
         free(rebuild->streams);
         free(rebuild->scratch);
@@ -83,7 +81,7 @@ static uint8_t *rebuild_scratch(rebuild_t *rebuild, uint64_t size) {
 
 static status_t stream_of(rebuild_t *rebuild, uint32_t id, rebuilt_t **out) {
     for (uint32_t i = 0; i < rebuild->count; i++) {
-        if (rebuild->streams[i].stream->id == id) {
+        if (rebuild->streams[i].id == id) {
             *out = &rebuild->streams[i];
             return STATUS_OK;
         }
@@ -92,32 +90,31 @@ static status_t stream_of(rebuild_t *rebuild, uint32_t id, rebuilt_t **out) {
         != STATUS_OK) {
         return STATUS_NO_MEMORY;
     }
-    store_stream_t *stream = calloc(1, sizeof *stream);
-    if (stream == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    *stream = (store_stream_t){.store = rebuild->store, .id = id, .first_seq = 1, .last_born = INT64_MIN};
+    rebuilt_t *rebuilt = &rebuild->streams[rebuild->count];
+    rebuilt->id = id;
+    rebuilt->hole = 0;
+    rebuilt->lost_from = rebuilt->lost_upto = 0;
+    log_begin(&rebuilt->log, 1);
     store_key_t key;
     bytes_t value = BYTES_NONE;
-    stream_state_key(&key, id);
+    log_key(&key, id);
     status_t status = env_write_get(rebuild->env, DB_RECORDS, key_bytes(&key), &value);
     if (status == STATUS_OK && value_sound(key_bytes(&key), value)) {
-        status = stream_state_read(stream, bytes_of(value.at + VALUE_CRC_SIZE, value.size - VALUE_CRC_SIZE));
+        status = log_read(&rebuilt->log, bytes_of(value.at + VALUE_CRC_SIZE, value.size - VALUE_CRC_SIZE));
     }
     if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-        free(stream);
         return status;
     }
-    *out = &rebuild->streams[rebuild->count++];
-    **out = (rebuilt_t){.stream = stream};
+    rebuild->count++;
+    *out = rebuilt;
     return STATUS_OK;
 }
 
 static void forget_stream(rebuild_t *rebuild, uint32_t id) {
     for (uint32_t i = 0; i < rebuild->count; i++) {
-        if (rebuild->streams[i].stream->id == id) {
-            stream_release(rebuild->streams[i].stream);
-            rebuild->streams[i] = rebuild->streams[--rebuild->count];
+        if (rebuild->streams[i].id == id) {
+            rebuild->count--;
+            memmove(&rebuild->streams[i], &rebuild->streams[rebuild->count], sizeof(rebuilt_t));
             return;
         }
     }
@@ -126,16 +123,16 @@ static void forget_stream(rebuild_t *rebuild, uint32_t id) {
 /* Sequences up to `upto` are accounted for; what lies between them and the last one is missing when a hole came in
  * between. */
 static void rebuild_compare(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t next) {
-    const store_stream_t *stream = rebuilt->stream;
-    if (rebuilt->hole != rebuild->holes && next > stream->last_seq + 1) {
-        rebuilt->lost_from = rebuilt->lost_from == 0 ? stream->last_seq + 1 : rebuilt->lost_from;
+    uint64_t expected = rebuilt->log.last_seq + 1;
+    if (rebuilt->hole != rebuild->holes && next > expected) {
+        rebuilt->lost_from = rebuilt->lost_from == 0 ? expected : rebuilt->lost_from;
         rebuilt->lost_upto = next - 1;
     }
     rebuilt->hole = rebuild->holes;
 }
 
 static void tell_lost(rebuild_t *rebuild, rebuilt_t *rebuilt) {
-    uint64_t from = rebuilt->lost_from > rebuilt->stream->first_seq ? rebuilt->lost_from : rebuilt->stream->first_seq;
+    uint64_t from = number_most(rebuilt->lost_from, rebuilt->log.first_seq);
     if (rebuilt->lost_from == 0 || from > rebuilt->lost_upto) {
         rebuilt->lost_from = 0;
         return;
@@ -144,10 +141,10 @@ static void tell_lost(rebuild_t *rebuild, rebuilt_t *rebuilt) {
     rebuilt->lost_from = 0;
     if (rebuild->alarms < STREAM_ALARMS_MAX) {
         rebuild->alarms++;
-        store_alarm(rebuild->store, ALARM_CORRUPT, rebuilt->stream->id, from,
+        store_alarm(rebuild->store, ALARM_CORRUPT, rebuilt->id, from,
                     "messages %llu to %llu of stream %u were in a damaged part of the journal: they are lost, or had "
                     "been removed",
-                    (unsigned long long)from, (unsigned long long)rebuilt->lost_upto, rebuilt->stream->id);
+                    (unsigned long long)from, (unsigned long long)rebuilt->lost_upto, rebuilt->id);
     }
 }
 
@@ -197,40 +194,33 @@ static status_t message_get(rebuild_t *rebuild, uint32_t id, uint64_t seq, messa
 }
 
 static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq, const message_record_t *given) {
-    store_stream_t *stream = rebuilt->stream;
     message_record_t message = *given; /* its slices lie in the ring */
     message_record_t there;
     head_t head;
     rebuild_compare(rebuild, rebuilt, seq);
-    status_t status = message_get(rebuild, stream->id, seq, &there);
+    status_t status = message_get(rebuild, rebuilt->id, seq, &there);
     if (status != STATUS_NOT_FOUND) {
         return status == STATUS_CORRUPT ? STATUS_OK : status;
     }
-    status = head_get(rebuild, stream->id, message.subject, &head);
+    status = head_get(rebuild, rebuilt->id, message.subject, &head);
     if (status != STATUS_OK) {
         return status;
     }
     message.previous = head.count > 0 && head.last < seq ? head.last : 0;
-    stream->subjects += head.count == 0;
-    head.first = head.count == 0 ? seq : head.first;
+    bool new_subject = head.count == 0;
+    head.first = new_subject ? seq : head.first;
     head.last = seq > head.last ? seq : head.last;
     head.count++;
-    status = head_put(rebuild, stream->id, message.subject, head);
+    status = head_put(rebuild, rebuilt->id, message.subject, head);
     uint32_t size = message_size(&message);
     uint8_t *value = status == STATUS_OK ? rebuild_scratch(rebuild, size) : NULL;
     if (value == NULL) {
         return status == STATUS_OK ? STATUS_NO_MEMORY : status;
     }
     store_key_t key;
-    key_message(&key, stream->id, seq);
+    key_message(&key, rebuilt->id, seq);
     message_write(value, key_bytes(&key), &message);
-    stream->messages++;
-    stream->bytes += stream_message_bytes(stream, &message);
-    if (seq > stream->last_seq) {
-        stream->last_seq = seq;
-        stream->last_ts = message.ts;
-        stream->last_born = message.born;
-    }
+    log_count(&rebuilt->log, seq, &message, new_subject);
     return env_write_put(rebuild->env, DB_MESSAGES, key_bytes(&key), bytes_of(value, size));
 }
 
@@ -251,15 +241,12 @@ static uint64_t newest_before(rebuild_t *rebuild, uint32_t id, uint64_t at, head
 
 /* Takes it off its head and the counters; the caller takes it out of the database. */
 static status_t drop_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq) {
-    store_stream_t *stream = rebuilt->stream;
     message_record_t message;
-    status_t status = message_get(rebuild, stream->id, seq, &message);
+    status_t status = message_get(rebuild, rebuilt->id, seq, &message);
     if (status != STATUS_OK || (message.flags & MESSAGE_GONE) != 0) {
         return status == STATUS_NOT_FOUND || status == STATUS_CORRUPT ? STATUS_OK : status;
     }
-    uint64_t bytes = stream_message_bytes(stream, &message);
-    stream->messages -= stream->messages > 0;
-    stream->bytes -= bytes < stream->bytes ? bytes : stream->bytes;
+    log_discount(&rebuilt->log, &message);
     head_t head;
     uint8_t *copy = malloc((size_t)message.subject.size + 1); /* LMDB's memory moves with the next write */
     if (copy == NULL) {
@@ -267,17 +254,19 @@ static status_t drop_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t se
     }
     memcpy(copy, message.subject.at, message.subject.size);
     bytes_t subject = bytes_of(copy, message.subject.size);
-    status = head_get(rebuild, stream->id, subject, &head);
+    status = head_get(rebuild, rebuilt->id, subject, &head);
     if (status == STATUS_OK && head.count > 0) {
         head.count--;
-        stream->subjects -= head.count == 0 && stream->subjects > 0;
+        if (head.count == 0) {
+            log_lose_subject(&rebuilt->log);
+        }
         if (seq == head.last) {
-            uint64_t before = newest_before(rebuild, stream->id, message.previous, head);
+            uint64_t before = newest_before(rebuild, rebuilt->id, message.previous, head);
             head.last = before != 0 ? before : head.first;
         } else if (seq <= head.first) {
             head.first = seq + 1;
         }
-        status = head_put(rebuild, stream->id, subject, head);
+        status = head_put(rebuild, rebuilt->id, subject, head);
     }
     free(copy);
     return status;
@@ -291,11 +280,11 @@ static status_t raw_range(rebuild_t *rebuild, const batch_op_t *op) {
 static status_t rebuild_sweep(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t from, uint64_t to) {
     store_key_t key;
     store_key_t end;
-    key_message(&end, rebuilt->stream->id, to);
+    key_message(&end, rebuilt->id, to);
     uint64_t seq = from;
     for (;;) {
         bytes_t found = BYTES_NONE;
-        key_message(&key, rebuilt->stream->id, seq);
+        key_message(&key, rebuilt->id, seq);
         status_t status = env_write_seek(rebuild->env, DB_MESSAGES, key_bytes(&key), &found);
         if (status == STATUS_NOT_FOUND
             || (status == STATUS_OK
@@ -312,7 +301,7 @@ static status_t rebuild_sweep(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t f
         }
         seq++;
     }
-    key_message(&key, rebuilt->stream->id, from);
+    key_message(&key, rebuilt->id, from);
     const batch_op_t op = {
         .kind = OP_DELETE_RANGE, .db = DB_MESSAGES, .key = key_bytes(&key), .value = key_bytes(&end)};
     return raw_range(rebuild, &op);
@@ -359,27 +348,20 @@ static status_t take_message(rebuild_t *rebuild, const batch_op_t *op) {
 static status_t take_state(rebuild_t *rebuild, const batch_op_t *op) {
     rebuilt_t *rebuilt = NULL;
     status_t status = stream_of(rebuild, load_be32(op->key.at + 1), &rebuilt);
-    store_stream_t *stream = status == STATUS_OK ? rebuilt->stream : NULL;
-    store_stream_t *said = calloc(1, sizeof *said);
-    if (said != NULL && status == STATUS_OK) {
-        status = stream_state_read(said, bytes_of(op->value.at + VALUE_CRC_SIZE, op->value.size - VALUE_CRC_SIZE));
+    log_t said;
+    if (status == STATUS_OK) {
+        status = log_read(&said, bytes_of(op->value.at + VALUE_CRC_SIZE, op->value.size - VALUE_CRC_SIZE));
     }
-    if (said == NULL || status != STATUS_OK || said->last_seq < stream->last_seq) {
-        free(said);
-        return said == NULL ? STATUS_NO_MEMORY : status;
+    if (status != STATUS_OK || said.last_seq < rebuilt->log.last_seq) {
+        return status;
     }
-    rebuild_compare(rebuild, rebuilt, said->last_seq + 1);
-    stream->last_seq = said->last_seq;
-    stream->last_ts = said->last_ts;
-    stream->last_born = said->last_born;
-    stream->last_id_size = said->last_id_size;
-    memcpy(stream->last_id, said->last_id, said->last_id_size);
+    rebuild_compare(rebuild, rebuilt, said.last_seq + 1);
+    log_follow(&rebuilt->log, &said);
     /* Numbers that contradict each other sweep nothing. */
-    if (stream_sound(said) && said->first_seq > stream->first_seq) {
-        status = rebuild_sweep(rebuild, rebuilt, stream->first_seq, said->first_seq);
-        stream->first_seq = said->first_seq;
+    if (log_sound(&said) && said.first_seq > rebuilt->log.first_seq) {
+        status = rebuild_sweep(rebuild, rebuilt, rebuilt->log.first_seq, said.first_seq);
+        log_set_first(&rebuilt->log, said.first_seq);
     }
-    free(said);
     tell_lost(rebuild, rebuilt);
     return status;
 }
@@ -444,31 +426,36 @@ status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 static status_t finish_stream(rebuild_t *rebuild, rebuilt_t *rebuilt) {
-    store_stream_t *stream = rebuilt->stream;
+    log_t *log = &rebuilt->log;
     store_key_t key;
     bytes_t found = BYTES_NONE;
     tell_lost(rebuild, rebuilt);
-    for (uint64_t seq = stream->first_seq; stream->messages > 0; seq++) {
+    for (uint64_t seq = log->first_seq; log->messages > 0; seq++) {
         message_record_t message;
-        key_message(&key, stream->id, seq);
+        key_message(&key, rebuilt->id, seq);
         status_t status = env_write_seek(rebuild->env, DB_MESSAGES, key_bytes(&key), &found);
+        if (status_unknown(status)) {
+            return status;
+        }
         if (status != STATUS_OK || found.size != MESSAGE_KEY_SIZE || memcmp(found.at, key.at, 4) != 0) {
-            stream->messages = 0;
+            log_set_empty(log);
             break;
         }
         seq = load_be64(found.at + 4);
-        if (message_get(rebuild, stream->id, seq, &message) != STATUS_OK || (message.flags & MESSAGE_GONE) == 0) {
-            stream->first_seq = seq;
+        if (message_get(rebuild, rebuilt->id, seq, &message) != STATUS_OK || (message.flags & MESSAGE_GONE) == 0) {
+            log_set_first(log, seq);
             break;
         }
     }
-    stream->first_seq = stream->messages == 0 ? stream->last_seq + 1 : stream->first_seq;
-    uint8_t *value = rebuild_scratch(rebuild, STREAM_PROMISE);
+    if (log->messages == 0) {
+        log_set_empty(log);
+    }
+    uint8_t *value = rebuild_scratch(rebuild, LOG_STATE_MAX);
     if (value == NULL) {
         return STATUS_NO_MEMORY;
     }
-    stream_state_key(&key, stream->id);
-    uint32_t size = stream_state_write(stream, key_bytes(&key), value);
+    log_key(&key, rebuilt->id);
+    uint32_t size = log_write(log, key_bytes(&key), value);
     return env_write_put(rebuild->env, DB_RECORDS, key_bytes(&key), bytes_of(value, size));
 }
 
@@ -493,7 +480,7 @@ status_t rebuild_end(rebuild_t *rebuild) {
     status_t status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < rebuild->count; i++) {
         status = finish_stream(rebuild, &rebuild->streams[i]);
-        check_definition(rebuild, rebuild->streams[i].stream->id);
+        check_definition(rebuild, rebuild->streams[i].id);
     }
     return status;
 }

@@ -85,7 +85,7 @@ static status_t ahead_step(store_stream_t *stream, store_ahead_list_t *list, uin
 
 /* The way back. STATUS_AGAIN: that was as far as the budget goes. */
 static status_t ahead_go_back(store_stream_t *stream, store_ahead_list_t *list, const head_t *head, uint32_t budget) {
-    uint64_t floor = number_most(list->from, number_most(head->first, stream->first_seq));
+    uint64_t floor = number_most(list->from, number_most(head->first, stream->log.first_seq));
     status_t status = STATUS_AGAIN;
     for (uint32_t steps = budget / AHEAD_STEP_BUDGET + 1; status == STATUS_AGAIN && steps > 0; steps--) {
         status = ahead_step(stream, list, floor);

@@ -1,6 +1,5 @@
 /* allowance.c: see allowance.h: limits that change, streams that are charged, levels that somebody is told of.
  */
-#include "store/sums.h"
 #include "store/allowance.h"
 
 #include "store/core.h"
@@ -31,9 +30,9 @@ void allowance_refuse(store_t *store, allowance_t *allowance) {
 }
 
 void store_stream_charge(store_stream_t *stream, allowance_t *allowance) {
-    stream->allowance->bytes -= stream->bytes;
+    stream->allowance->bytes -= stream->log.bytes;
     stream->allowance = allowance;
-    allowance->bytes += stream->bytes;
+    allowance->bytes += stream->log.bytes;
     if (allowance->bytes > allowance->near) {
         allowance_rise(stream->store, allowance);
     }
@@ -73,22 +72,22 @@ bool store_stream_lacks(store_stream_t *stream, bytes_t subject, bytes_t header,
 /* One pass that takes each stream's bytes off, and one that gives them back: what is left between the two is what no
  * stream accounts for. */
 bool store_sound(store_t *store) {
-    uint64_t bytes = store->bytes;
-    uint64_t messages = store->messages;
+    uint64_t bytes = store->sums.bytes;
+    uint64_t messages = store->sums.messages;
     bool good = true;
     for (uint32_t i = 0; i < store->streams.count; i++) {
         store_stream_t *stream = store->streams.at[i];
-        bytes -= stream->bytes;
-        messages -= stream->messages;
-        stream->allowance->bytes -= stream->bytes;
-        good = good && (stream->stopped || stream_sound(stream))
-               && (stream->corrupt > 0 || stream->subjects <= stream->messages);
+        bytes -= stream->log.bytes;
+        messages -= stream->log.messages;
+        stream->allowance->bytes -= stream->log.bytes;
+        good = good && (stream->log.stopped || stream_sound(stream))
+               && (stream->corrupt > 0 || stream->log.subjects <= stream->log.messages);
     }
     for (uint32_t i = 0; i < store->streams.count; i++) {
         good = good && store->streams.at[i]->allowance->bytes == 0;
     }
     for (uint32_t i = 0; i < store->streams.count; i++) {
-        store->streams.at[i]->allowance->bytes += store->streams.at[i]->bytes;
+        store->streams.at[i]->allowance->bytes += store->streams.at[i]->log.bytes;
     }
     return good && bytes == 0 && messages == 0;
 }

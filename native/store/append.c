@@ -1,5 +1,10 @@
-/* append.c: one message in. Decides in the reference's order (tests/wire/jetstream.md, "Publishing"), then writes:
- * message, ids, expiry, source progress into the open batch, head and counters for when it closes, limits last.
+/* append.c: messages in, one by itself or several that happen together: a publish is a group of one.
+ *
+ *     admit, in the reference's order (tests/wire/jetstream.md, "Publishing") > room > write > limits
+ *
+ * Written are message, ids, expiry and source progress into the open batch, head and counters for when it closes. Two
+ * things a group of one does otherwise, as the reference does: what is expected is looked at before duplicates, and a
+ * full subject makes room by itself (old goes, new comes).
  */
 #include <stdlib.h>
 
@@ -7,7 +12,6 @@
 #include "base/number.h"
 #include "text/subject.h"
 #include "store/dedupe.h"
-#include "store/sums.h"
 #include "store/append.h"
 #include "store/follow.h"
 #include "store/message.h"
@@ -30,24 +34,18 @@ typedef struct entry {
     head_entry_t *head;
 } entry_t;
 
-static appended_t append_refused(append_verdict_t verdict) {
-    return (appended_t){.verdict = verdict};
-}
-
 /* What is expected of a subject, or of all that a pattern matches, is held against this. */
 static status_t newest_expected(store_stream_t *stream, const append_t *append, append_group_t *group,
                                 uint64_t *actual) {
     bytes_t subject = append->expected_subject.size > 0 ? append->expected_subject : append->subject;
-    bool at_once = group == NULL && !append->waits;
-    if (stream->messages == 0 || at_once || !subject_has_wildcard(subject)) {
+    bool at_once = group->alone && !append->waits;
+    if (stream->log.messages == 0 || at_once || !subject_has_wildcard(subject)) {
         return subjects_last(stream, subject, actual);
     }
-    uint32_t searches = group == NULL ? 1 : (uint32_t)number_less(GROUP_SEARCHES, group->searched);
+    uint32_t searches = (uint32_t)number_less(GROUP_SEARCHES, group->searched);
     uint32_t left = searches;
-    status_t status = follow_newest(stream, subject, &left, group != NULL, actual);
-    if (group != NULL) {
-        group->searched += searches - left;
-    }
+    status_t status = follow_newest(stream, subject, &left, !group->alone, actual);
+    group->searched += searches - left;
     return status;
 }
 
@@ -58,7 +56,7 @@ static inline bool expectation_holds(store_stream_t *stream, const append_t *app
         uint64_t actual = 0;
         status_t status = newest_expected(stream, append, group, &actual);
         if (status != STATUS_OK) {
-            *out = append_refused(status == STATUS_AGAIN ? APPEND_LATER : APPEND_NO_SPACE);
+            out->verdict = status == STATUS_AGAIN ? APPEND_LATER : APPEND_NO_SPACE;
             return false;
         }
         if (actual != append->expected_subject_seq) {
@@ -73,12 +71,8 @@ static inline bool expectation_holds(store_stream_t *stream, const append_t *app
     return true;
 }
 
-static bytes_t last_id(const store_stream_t *stream) {
-    return bytes_of(stream->last_id, stream->last_id_size);
-}
-
 static bytes_t kept_id(bytes_t id) {
-    return bytes_of(id.at, id.size < STORE_LAST_ID_MAX ? id.size : STORE_LAST_ID_MAX);
+    return bytes_of(id.at, id.size < LOG_ID_MAX ? id.size : LOG_ID_MAX);
 }
 
 /* Beside what one call needs, however many it appends. */
@@ -95,34 +89,40 @@ static uint64_t need_of(const entry_t *entry) {
     return EVICTION_SLACK + STREAM_PROMISE + need_of_one(entry);
 }
 
-/* Discard new: would the message break a limit? Being one more on a subject that is full makes room by itself (old
- * goes, new comes). */
-static append_verdict_t discard_new(const entry_t *entry) {
+/* Does its subject's oldest message make room for it? */
+static append_verdict_t takes_place_of_oldest(const entry_t *entry) {
+    found_t oldest;
+    head_t head = entry->head->head;
+    uint32_t steps = STORE_STEP;
+    status_t status = subject_oldest(entry->stream, &head, entry->append->subject, &steps, &oldest);
+    if (status == STATUS_OK) {
+        return stream_message_bytes(entry->stream, &oldest.message) < entry->bytes ? APPEND_MAX_BYTES : APPEND_STORED;
+    }
+    return status == STATUS_IO || status == STATUS_NO_MEMORY ? APPEND_NO_SPACE : APPEND_MAX_BYTES;
+}
+
+/* Discard new: would the message, behind those of its group, break a limit? */
+static append_verdict_t discard_new(const entry_t *entry, const append_group_t *group, uint64_t on_subject) {
     const stream_config_t *config = &entry->stream->config;
-    const store_stream_t *stream = entry->stream;
-    bool subject_full =
-        config->max_msgs_per_subject > 0 && entry->head->head.count >= (uint64_t)config->max_msgs_per_subject;
+    const log_t *log = &entry->stream->log;
+    bool subject_full = config->max_msgs_per_subject > 0
+                        && entry->head->head.count + on_subject >= (uint64_t)config->max_msgs_per_subject;
     bool per_subject = (config->flags & STREAM_DISCARD_NEW_PER_SUBJECT) != 0;
-    if (per_subject && subject_full && entry->append->rollup == 0) {
+    bool refused = per_subject && subject_full && entry->append->rollup == 0;
+    bool replaces = group->alone && subject_full;
+    if (group->alone && refused) {
         return APPEND_MAX_PER_SUBJECT;
     }
-    if (config->max_msgs > 0 && stream->messages >= (uint64_t)config->max_msgs && !subject_full) {
+    if (config->max_msgs > 0 && log->messages + group->count >= (uint64_t)config->max_msgs && !replaces) {
         return APPEND_MAX_MSGS;
     }
-    if (config->max_bytes > 0 && stream->bytes + entry->bytes > (uint64_t)config->max_bytes) {
-        found_t oldest;
-        status_t status = STATUS_NOT_FOUND;
-        head_t head = entry->head->head;
-        uint32_t steps = STORE_STEP;
-        if (!subject_full
-            || (status = subject_oldest(entry->stream, &head, entry->append->subject, &steps, &oldest)) != STATUS_OK) {
-            return status == STATUS_IO || status == STATUS_NO_MEMORY ? APPEND_NO_SPACE : APPEND_MAX_BYTES;
-        }
-        if (stream_message_bytes(stream, &oldest.message) < entry->bytes) {
-            return APPEND_MAX_BYTES;
+    if (config->max_bytes > 0 && log->bytes + group->bytes + entry->bytes > (uint64_t)config->max_bytes) {
+        append_verdict_t verdict = replaces ? takes_place_of_oldest(entry) : APPEND_MAX_BYTES;
+        if (verdict != APPEND_STORED) {
+            return verdict;
         }
     }
-    return APPEND_STORED;
+    return refused ? APPEND_MAX_PER_SUBJECT : APPEND_STORED;
 }
 
 /* What a batch can hold at all, so that a message that never fits is not told to come again. */
@@ -158,10 +158,13 @@ static inline append_verdict_t admit_form(const entry_t *entry) {
     if (append->header.size > HEADER_MAX) {
         return APPEND_HEADER_TOO_LARGE;
     }
-    if (append->force_seq != 0 && append->force_seq <= stream->last_seq) {
+    if (append->force_seq != 0 && append->force_seq <= stream->log.last_seq) {
         return APPEND_OUT_OF_ORDER;
     }
-    return LEAF_UNLIKELY(stream->stopped) ? APPEND_STOPPED : in_range(entry->seq) ? APPEND_STORED : APPEND_NO_SPACE;
+    if (append->source_key.size > KEY_RECORD_MAX - 4) {
+        return APPEND_NO_SPACE;
+    }
+    return LEAF_UNLIKELY(stream->log.stopped) ? APPEND_STOPPED : in_range(entry->seq) ? APPEND_STORED : APPEND_NO_SPACE;
 }
 
 static inline bool is_duplicate(store_stream_t *stream, const append_t *append, int64_t age_now, appended_t *out) {
@@ -179,28 +182,6 @@ static inline bool is_duplicate(store_stream_t *stream, const append_t *append, 
 static inline bool may_not_roll(const store_stream_t *stream, const append_t *append) {
     uint32_t flags = stream->config.flags;
     return append->rollup != 0 && ((flags & STREAM_ALLOW_ROLLUP) == 0 || (flags & STREAM_DENY_PURGE) != 0);
-}
-
-/* Steps 2 to 16 of the reference's order that are the store's. */
-static bool append_admit(entry_t *entry, int64_t age_now, appended_t *out) {
-    const append_t *append = entry->append;
-    store_stream_t *stream = entry->stream;
-    *out = append_refused(admit_form(entry));
-    if (out->verdict != APPEND_STORED || !expectation_holds(stream, append, stream->last_seq, NULL, out)) {
-        return false;
-    }
-    if (is_duplicate(stream, append, age_now, out)) {
-        return false;
-    }
-    if (append->has_expected_msg_id && !bytes_equal(kept_id(append->expected_msg_id), last_id(stream))) {
-        *out = (appended_t){.verdict = APPEND_WRONG_LAST_MSG_ID, .last_msg_id = last_id(stream)};
-        return false;
-    }
-    if (may_not_roll(stream, append)) {
-        out->verdict = APPEND_NO_ROLLUP;
-        return false;
-    }
-    return true;
 }
 
 /* How much may be taken so that one more message of any size finds room: in the ring, and in the open batch. Asked
@@ -237,11 +218,17 @@ static bool has_room(store_t *store, uint64_t need) {
            && overlay_fits(store, need + store->batches.room / SIZES_RESERVE_PART);
 }
 
-static bool space_for(const entry_t *entry) {
+/* What so much takes beside the ring: disk that the owner of the store grants, and memory. */
+static inline bool space_for(store_stream_t *stream, uint64_t messages, uint64_t bytes, uint64_t times) {
+    const store_t *store = stream->store;
+    return !store->space_trouble && !store->io_trouble
+           && (store->options.max_bytes == 0 || store->sums.bytes + bytes <= store->options.max_bytes)
+           && stream_notes_reserve(stream, messages, times) == STATUS_OK;
+}
+
+static inline bool space_for_one(const entry_t *entry) {
     store_t *store = entry->stream->store;
-    if (store->space_trouble || store->io_trouble
-        || (store->options.max_bytes != 0 && store->bytes + entry->bytes > store->options.max_bytes)
-        || stream_notes_reserve(entry->stream, 1, entry->times) != STATUS_OK) {
+    if (!space_for(entry->stream, 1, entry->bytes, entry->times)) {
         return false;
     }
     uint64_t need = need_of(entry);
@@ -260,7 +247,7 @@ static void write_message(entry_t *entry) {
     head_t *head = &entry->head->head;
     if (head->count == 0) {
         head->first = entry->seq;
-        stream->subjects++;
+        log_subject_born(stream);
         births_push(&stream->births, position);
     }
     head->last = entry->seq;
@@ -291,17 +278,9 @@ static void write_source(entry_t *entry) {
     value_seal(key_bytes(&key), value, VALUE_CRC_SIZE + 16);
 }
 
-static void append_advance(entry_t *entry) {
+/* What is noted of each that takes a sequence. */
+static inline void append_note(entry_t *entry) {
     store_stream_t *stream = entry->stream;
-    bytes_t id = kept_id(entry->append->msg_id);
-    stream_touch(stream);
-    stream->last_seq = entry->seq;
-    stream->last_ts = entry->message.ts;
-    stream->last_born = entry->message.born;
-    stream->last_id_size = id.size;
-    if (id.size > 0) {
-        memcpy(stream->last_id, id.at, id.size);
-    }
     if (entry->append->msg_id.size > 0 && stream->config.duplicate_window_ns > 0) {
         dedupe_put(stream, entry->append->msg_id, entry->seq, entry->message.born);
     }
@@ -311,26 +290,16 @@ static void append_advance(entry_t *entry) {
 }
 
 static void append_skip(entry_t *entry) {
-    store_stream_t *stream = entry->stream;
-    append_advance(entry);
-    if (stream->messages == 0) {
-        stream->first_seq = entry->seq + 1;
-        stream->first_known = false;
-    }
+    log_skip(entry->stream, entry->seq, &entry->message, entry->append->msg_id);
+    append_note(entry);
 }
 
 static void store_it(entry_t *entry, int64_t age_now, int64_t wall_now) {
     store_stream_t *stream = entry->stream;
     entry->message.previous = entry->head->head.count > 0 ? entry->head->head.last : 0;
     write_message(entry);
-    append_advance(entry);
-    if (stream->messages == 0) {
-        stream->first_seq = entry->seq;
-        stream->first_ts = entry->message.ts;
-        stream->first_born = entry->message.born;
-        stream->first_known = true;
-    }
-    stream_gain(stream, 1, entry->bytes);
+    log_append(stream, entry->seq, &entry->message, entry->append->msg_id, entry->bytes);
+    append_note(entry);
     if (entry->append->expires_ts > 0) {
         int64_t left = entry->append->expires_ts - wall_now;
         expiry_write(stream, age_now + (left > 0 ? left : 0), entry->seq);
@@ -355,16 +324,6 @@ static void append_tell(const entry_t *entry) {
     }
 }
 
-static void append_after(entry_t *entry) {
-    store_stream_t *stream = entry->stream;
-    const append_t *append = entry->append;
-    append_tell(entry);
-    if (stream->config.max_msgs_per_subject > 0) {
-        limits_subject(stream, append->subject, LIMIT_OWN);
-    }
-    limits_appended(stream, LIMIT_OWN_REST);
-}
-
 /* What a rollup takes out in one step. false: there is more. */
 static bool append_roll(const entry_t *entry) {
     store_purge_t purge = {.filter = entry->append->rollup == 1 ? entry->append->subject : BYTES_NONE,
@@ -377,14 +336,33 @@ static bool append_roll(const entry_t *entry) {
     return status == STATUS_OK && !more;
 }
 
-status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns) {
+/* before: messages of its group that come before it and are not in the stream yet. */
+static inline void entry_begin(entry_t *entry, uint64_t before, int64_t age_now, int64_t wall_now) {
+    const append_t *append = entry->append;
+    const store_stream_t *stream = entry->stream;
+    entry->seq = append->force_seq != 0 ? append->force_seq : stream->log.last_seq + before + 1;
+    entry->message =
+        (message_record_t){.subject = append->subject, .header = append->header, .payload = append->payload};
+    int64_t ts = append->force_ts != 0 ? append->force_ts : wall_now;
+    int64_t born = age_now;
+    if (append->force_ts != 0 && append->force_ts < wall_now) {
+        born -= wall_now - append->force_ts; /* a mirror's message has the age that it has at its origin */
+    }
+    entry->message.ts = ts < stream->log.last_ts ? stream->log.last_ts : ts;
+    entry->message.born = born < stream->log.last_born ? stream->log.last_born : born;
+    entry->message.flags = append->expires_ts < 0 ? MESSAGE_NEVER : 0;
+    entry->message.flags |= append->due_ts != 0 ? MESSAGE_SCHEDULE : 0;
+    entry->times = (append->expires_ts > 0 ? 1u : 0u) + (append->due_ts != 0 ? 1u : 0u);
+    entry->message.flags |= (entry->stream->config.flags & STREAM_COMPRESS) != 0 ? MESSAGE_PACK : 0;
+    entry->bytes = append->skip ? 0 : stream_message_bytes(stream, &entry->message);
+}
+
+status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns, uint32_t *steps) {
     const clockwork_t *clock = &stream->store->clock;
     append_t append = {.subject = found->message.subject, .header = header, .expires_ts = clock->wall + ttl_ns};
-    entry_t entry = {.stream = stream, .append = &append, .seq = stream->last_seq + 1};
-    entry.message = (message_record_t){.subject = append.subject, .header = header};
-    entry.message.ts = clock->wall < stream->last_ts ? stream->last_ts : clock->wall;
-    entry.message.born = clock->age < stream->last_born ? stream->last_born : clock->age;
-    entry.bytes = stream_message_bytes(stream, &entry.message);
+    entry_t entry = {.stream = stream, .append = &append};
+    entry_begin(&entry, 0, clock->age, clock->wall);
+    entry.message.flags = 0;
     status_t status = stream_notes_reserve(stream, 1, 1);
     status = status == STATUS_OK ? head_fetch(stream, append.subject, &entry.head) : status;
     if (status != STATUS_OK) {
@@ -395,29 +373,10 @@ status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t he
     }
     store_it(&entry, clock->age, clock->wall);
     append_tell(&entry);
-    status = message_remove(stream, found, true);
+    status = message_remove(stream, found, true, steps);
     check(status == STATUS_OK); /* it is not the last of its subject any more, whose head is in the cache */
     limits_appended(stream, LIMIT_OWN_REST);
     return STATUS_OK;
-}
-
-static inline void entry_begin(entry_t *entry, int64_t age_now, int64_t wall_now) {
-    const append_t *append = entry->append;
-    const store_stream_t *stream = entry->stream;
-    entry->message =
-        (message_record_t){.subject = append->subject, .header = append->header, .payload = append->payload};
-    int64_t ts = append->force_ts != 0 ? append->force_ts : wall_now;
-    int64_t born = age_now;
-    if (append->force_ts != 0 && append->force_ts < wall_now) {
-        born -= wall_now - append->force_ts; /* a mirror's message has the age that it has at its origin */
-    }
-    entry->message.ts = ts < stream->last_ts ? stream->last_ts : ts;
-    entry->message.born = born < stream->last_born ? stream->last_born : born;
-    entry->message.flags = append->expires_ts < 0 ? MESSAGE_NEVER : 0;
-    entry->message.flags |= append->due_ts != 0 ? MESSAGE_SCHEDULE : 0;
-    entry->times = (append->expires_ts > 0 ? 1u : 0u) + (append->due_ts != 0 ? 1u : 0u);
-    entry->message.flags |= (entry->stream->config.flags & STREAM_COMPRESS) != 0 ? MESSAGE_PACK : 0;
-    entry->bytes = append->skip ? 0 : stream_message_bytes(stream, &entry->message);
 }
 
 /* Its subject is full, and the one that has to go for it is far from both ends. */
@@ -427,42 +386,70 @@ static inline bool is_over_reach(const entry_t *entry) {
            && entry->append->waits && !oldest_in_reach(entry->stream, entry->head);
 }
 
+/* Steps 2 to 16 of the reference's order that are the store's. true: it may be stored; false: *out says why not. */
+static inline __attribute__((always_inline)) bool admit(entry_t *entry, append_group_t *group, uint64_t on_subject,
+                                                        int64_t age_now, appended_t *out) {
+    const append_t *append = entry->append;
+    store_stream_t *stream = entry->stream;
+    uint64_t last_seq = stream->log.last_seq + group->count;
+    out->verdict = admit_form(entry);
+    if (out->verdict != APPEND_STORED || (group->alone && !expectation_holds(stream, append, last_seq, group, out))
+        || is_duplicate(stream, append, age_now, out)
+        || (!group->alone && !expectation_holds(stream, append, last_seq, group, out))) {
+        return false;
+    }
+    if (append->has_expected_msg_id && !bytes_equal(kept_id(append->expected_msg_id), log_last_id(&stream->log))) {
+        out->last_msg_id = log_last_id(&stream->log);
+        out->verdict = APPEND_WRONG_LAST_MSG_ID;
+    } else if (may_not_roll(stream, append)) {
+        out->verdict = APPEND_NO_ROLLUP;
+    } else if (lacks_allowance(entry, group->bytes + entry->bytes)) {
+        out->verdict = APPEND_NO_ALLOWANCE;
+    } else if (group->alone && !space_for_one(entry)) {
+        out->verdict = APPEND_NO_SPACE;
+    } else if (!append->skip) {
+        head_entry_t *head; /* of its own: what is only known to this function stays in registers */
+        status_t status = head_fetch(stream, append->subject, &head);
+        entry->head = head;
+        out->verdict = status != STATUS_OK           ? APPEND_NO_SPACE
+                       : is_over_reach(entry)        ? APPEND_LATER
+                       : stream->config.discard == 1 ? discard_new(entry, group, on_subject)
+                                                     : APPEND_STORED;
+    }
+    return out->verdict == APPEND_STORED;
+}
+
+/* It was admitted, and there is room. */
+static inline void append_put(entry_t *entry, int64_t age_now, int64_t wall_now, appended_t *out) {
+    out->seq = entry->seq;
+    out->ts = entry->message.ts;
+    if (entry->append->skip) {
+        out->verdict = APPEND_SKIPPED;
+        append_skip(entry);
+    } else {
+        store_it(entry, age_now, wall_now);
+        append_tell(entry);
+    }
+}
+
 appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now) {
     store_clock(stream->store, now);
     int64_t age_now = stream->store->clock.age;
+    append_group_t group = {.alone = true};
     entry_t entry = {.stream = stream, .append = append};
-    entry.seq = append->force_seq != 0 ? append->force_seq : stream->last_seq + 1;
-    entry_begin(&entry, age_now, now.wall_ns);
-    appended_t out;
-    if (append->source_key.size > KEY_RECORD_MAX - 4 || !append_admit(&entry, age_now, &out)) {
-        return append->source_key.size > KEY_RECORD_MAX - 4 ? append_refused(APPEND_NO_SPACE) : out;
-    }
-    if (lacks_allowance(&entry, entry.bytes)) {
-        return append_refused(APPEND_NO_ALLOWANCE);
-    }
-    if (!space_for(&entry)) {
-        return append_refused(APPEND_NO_SPACE);
-    }
-    out = (appended_t){.verdict = APPEND_SKIPPED, .seq = entry.seq, .ts = entry.message.ts};
-    if (append->skip) {
-        append_skip(&entry);
+    appended_t out = {.verdict = APPEND_STORED};
+    entry_begin(&entry, 0, age_now, now.wall_ns);
+    if (!admit(&entry, &group, 0, age_now, &out)) {
         return out;
     }
-    head_entry_t *head; /* of its own: what is only known to this function stays in registers */
-    status_t status = head_fetch(stream, append->subject, &head);
-    entry.head = head;
-    if (LEAF_UNLIKELY(status == STATUS_OK && is_over_reach(&entry))) {
-        return append_refused(APPEND_LATER);
+    append_put(&entry, age_now, now.wall_ns, &out);
+    if (LEAF_LIKELY(out.verdict == APPEND_STORED)) {
+        if (stream->config.max_msgs_per_subject > 0) {
+            limits_subject(stream, append->subject, LIMIT_OWN);
+        }
+        limits_appended(stream, LIMIT_OWN_REST);
+        out.rolling = append->rollup != 0 && !append_roll(&entry) ? append->rollup : 0;
     }
-    out.verdict = status != STATUS_OK           ? APPEND_NO_SPACE
-                  : stream->config.discard == 1 ? discard_new(&entry)
-                                                : APPEND_STORED;
-    if (out.verdict != APPEND_STORED) {
-        return append_refused(out.verdict);
-    }
-    store_it(&entry, age_now, now.wall_ns);
-    append_after(&entry);
-    out.rolling = append->rollup != 0 && !append_roll(&entry) ? append->rollup : 0;
     return out;
 }
 
@@ -478,53 +465,15 @@ uint64_t store_group_need(uint32_t subject_size, uint64_t message_size) {
     return GROUP_SLACK + 3 * (uint64_t)subject_size + message_size;
 }
 
-/* As the reference does it for batches: a full subject makes no room here. */
-static append_verdict_t discard_group(const entry_t *entry, const append_group_t *group, uint64_t on_subject) {
-    const store_stream_t *stream = entry->stream;
-    const stream_config_t *config = &stream->config;
-    if (config->max_msgs > 0 && stream->messages + group->count + 1 > (uint64_t)config->max_msgs) {
-        return APPEND_MAX_MSGS;
-    }
-    if (config->max_bytes > 0 && stream->bytes + group->bytes + entry->bytes > (uint64_t)config->max_bytes) {
-        return APPEND_MAX_BYTES;
-    }
-    bool per_subject = (config->flags & STREAM_DISCARD_NEW_PER_SUBJECT) != 0 && config->max_msgs_per_subject > 0;
-    if (per_subject && entry->append->rollup == 0
-        && entry->head->head.count + on_subject + 1 > (uint64_t)config->max_msgs_per_subject) {
-        return APPEND_MAX_PER_SUBJECT;
-    }
-    return APPEND_STORED;
-}
-
 appended_t store_group_look(store_stream_t *stream, append_group_t *group, const append_t *append, uint64_t on_subject,
                             moment_t now) {
     store_clock(stream->store, now);
     int64_t age_now = stream->store->clock.age;
-    uint64_t last_seq = stream->last_seq + group->count;
-    entry_t entry = {.stream = stream, .append = append, .seq = last_seq + 1};
-    entry_begin(&entry, age_now, now.wall_ns);
-    appended_t out = append_refused(admit_form(&entry));
-    if (out.verdict != APPEND_STORED) {
-        return out;
-    }
-    if (is_duplicate(stream, append, age_now, &out)) {
-        return out;
-    }
-    if (!expectation_holds(stream, append, last_seq, group, &out)) {
-        return out;
-    }
-    if (may_not_roll(stream, append)) {
-        return append_refused(APPEND_NO_ROLLUP);
-    }
-    if (lacks_allowance(&entry, group->bytes + entry.bytes)) {
-        return append_refused(APPEND_NO_ALLOWANCE);
-    }
-    /* it is in the cache from now on: appending has no need to load it */
-    status_t status = head_fetch(stream, append->subject, &entry.head);
-    out.verdict = status != STATUS_OK           ? APPEND_NO_SPACE
-                  : stream->config.discard == 1 ? discard_group(&entry, group, on_subject)
-                                                : APPEND_STORED;
-    if (out.verdict == APPEND_STORED) {
+    entry_t entry = {.stream = stream, .append = append};
+    entry_begin(&entry, group->count, age_now, now.wall_ns);
+    /* Its head is in the cache from now on: appending has no need to load it. */
+    appended_t out = {.verdict = APPEND_STORED};
+    if (admit(&entry, group, on_subject, age_now, &out)) {
         group->count++;
         group->bytes += entry.bytes;
         group->times += entry.times;
@@ -547,9 +496,7 @@ void store_group_give_up(store_t *store) {
 status_t store_group_reserve(store_stream_t *stream, const append_group_t *group) {
     store_t *store = stream->store;
     uint64_t need = EVICTION_SLACK + STREAM_PROMISE + group->need;
-    if (store->space_trouble || store->io_trouble || group->need > store_group_most(store)
-        || (store->options.max_bytes != 0 && store->bytes + group->bytes > store->options.max_bytes)
-        || stream_notes_reserve(stream, group->count, group->times) != STATUS_OK
+    if (group->need > store_group_most(store) || !space_for(stream, group->count, group->bytes, group->times)
         || memtable_reserve(&store->memtable, (store->batches.promised + need) / NOTE_BYTES_MIN) != STATUS_OK) {
         return STATUS_FULL;
     }
@@ -559,21 +506,16 @@ status_t store_group_reserve(store_stream_t *stream, const append_group_t *group
 }
 
 appended_t store_group_append(store_stream_t *stream, const append_t *append, moment_t now) {
-    entry_t entry = {.stream = stream, .append = append, .seq = stream->last_seq + 1};
+    entry_t entry = {.stream = stream, .append = append};
     int64_t age_now = stream->store->clock.age;
-    entry_begin(&entry, age_now, now.wall_ns);
-    appended_t out = {.verdict = APPEND_SKIPPED, .seq = entry.seq, .ts = entry.message.ts};
-    if (append->skip) {
-        append_skip(&entry);
-        return out;
+    entry_begin(&entry, 0, age_now, now.wall_ns);
+    if (!append->skip) {
+        head_entry_t *head;
+        check(head_fetch(stream, append->subject, &head) == STATUS_OK); /* without memory all of the group ends */
+        entry.head = head;
     }
-    head_entry_t *head;
-    status_t status = head_fetch(stream, append->subject, &head);
-    entry.head = head;
-    check(status == STATUS_OK); /* without memory the process ends, and with it all of the group */
-    store_it(&entry, age_now, now.wall_ns);
-    append_tell(&entry);
-    out.verdict = APPEND_STORED;
+    appended_t out = {.verdict = APPEND_STORED};
+    append_put(&entry, age_now, now.wall_ns, &out);
     return out;
 }
 

@@ -81,6 +81,7 @@ typedef struct append_group {
     uint64_t need;     /* of the open batch */
     uint64_t times;    /* entries in the index by time */
     uint32_t searched; /* expectations with wildcards that were not known */
+    bool alone;        /* store_append's: a message by itself */
 } append_group_t;
 
 /* The most that `need` may be: more is never in one batch of the journal. */

@@ -9,6 +9,7 @@
 #ifndef LEAFD_STORE_CORE_H
 #define LEAFD_STORE_CORE_H
 
+#include "base/check.h"
 #include "disk/batch.h"
 #include "disk/clockwork.h"
 #include "disk/env.h"
@@ -20,13 +21,13 @@
 #include "store/allowance.h"
 #include "store/gather.h"
 #include "store/heads.h"
+#include "store/log.h"
 #include "store/places.h"
 #include "store/store.h"
 
 #define STORE_ALARMS_MAX 64
 #define STORE_TOLD_MAX 64 /* a damaged message is alarmed once, not each time that it is asked for */
-#define STORE_LAST_ID_MAX 512
-#define STREAMS_MIN 64 /* that a list of streams has room for at first */
+#define STREAMS_MIN 64    /* that a list of streams has room for at first */
 /* of subject, header and payload; larger is refused, as by the reference */
 #define STORE_MESSAGE_MAX (UINT32_C(32) << 20)
 #define STREAM_PROMISE 768 /* bytes that closing a batch needs for one touched stream */
@@ -61,35 +62,16 @@ struct store_stream {
     stream_config_t config;
     void *owner;
     allowance_t *allowance; /* whose bytes its bytes are; the store's own until store_stream_charge */
+    log_t log;
+    uint64_t corrupt;
     uint64_t visible;
     commit_mark_t commit_oldest; /* these wait for the commit watermark */
     commit_mark_t commit_newest;
-    /* exact, open batch included; first_seq == last_seq + 1 when empty; first_open: no message is below it, but it may
-     * have none either, and the first one is being looked for */
-    uint64_t messages;
-    uint64_t bytes;
-    uint64_t first_seq;
-    uint64_t last_seq;
-    uint64_t subjects;
-    int64_t last_ts;
-    int64_t last_born;
-    uint64_t corrupt;
-    uint8_t last_id[STORE_LAST_ID_MAX];
-    uint32_t last_id_size;
-    /* of the first message, when first_known */
-    bool first_known;
-    bool first_open;
-    uint32_t removal_steps; /* beyond one, in the last removal: over deleted ones, for a subject that was not cached */
-    int64_t first_ts;
-    int64_t first_born;
     /* batch book-keeping */
     bool touched;         /* in the open batch */
-    bool flying;          /* in the batch that is being journaled */
     bool advanced;        /* in the list that store_advanced_next empties */
-    bool stopped;         /* its numbers contradict each other (stream_sound): nothing is written to it any more */
     bool over_limit;      /* a limit was not fully enforced for lack of room: next tick */
-    uint64_t flight_last; /* last_seq when that batch was sealed */
-    uint64_t swept;       /* below this the batches so far have removed everything */
+    uint64_t flight_last; /* last_seq when the batch that is being journaled was sealed */
     /* the overlay; a position: LMDB's entries are an earlier stream's of this id until it is checkpointed */
     uint64_t lmdb_hidden_until;
     places_t places;
@@ -113,7 +95,6 @@ struct store_stream {
     store_tally_t *tallies; /* counts that are to stay exact, see tally.c */
     struct gaps *gaps;      /* long rows of sequences without a message, NULL: none are known */
     struct follow *follows; /* patterns whose newest message is known or looked for, see follow.c */
-    bool purged_empty;      /* purged before it had a message: the reference then says first 1, not 0 */
 };
 
 typedef struct stream_list {
@@ -143,11 +124,10 @@ struct store {
     stream_list_t touched;
     stream_list_t flying;
     stream_list_t advanced;
-    uint64_t bytes;      /* of all streams */
+    sums_t sums;
     allowance_t unowned; /* of the streams that nobody is charged for */
     allowance_t *news;   /* whose level changed: store_allowance_next */
-    uint64_t messages;
-    uint64_t ids_bytes; /* of memory, in the streams' filters of ids */
+    uint64_t ids_bytes;  /* of memory, in the streams' filters of ids */
     /* pipeline */
     uint64_t first_batch;   /* number before the first one of this run */
     uint64_t durable;       /* batch number */
@@ -209,20 +189,27 @@ void adopted_drop(store_t *store);                           /* the ring was fre
 void adopted_free(store_t *store);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------------------- */
-void stream_touch(store_stream_t *stream);  /* its state changed: goes into the batch when it closes */
-bool stream_settle(store_stream_t *stream); /* writes its state op */
-/* Do its numbers fit together, as they do after every operation? Where not, its next batch stops its writes. */
-bool stream_sound(const store_stream_t *stream);
+void stream_join_batch(store_stream_t *stream);
+/* Its state changed: it goes into the batch when that closes. */
+static inline void stream_touch(store_stream_t *stream) {
+    if (LEAF_UNLIKELY(!stream->touched)) {
+        stream_join_batch(stream);
+    }
+}
+void stream_settle(store_stream_t *stream); /* writes its state op */
 /* Memory for what is noted of so many messages and of entries in the index by time: no note fails afterwards. */
 LEAF_MUST_USE status_t stream_notes_reserve(store_stream_t *stream, uint64_t messages, uint64_t times);
 void stream_rotate(store_stream_t *stream);
 void stream_drop(store_stream_t *stream);
 void stream_release(store_stream_t *stream); /* frees it, when the store closes */
-/* Its state record: value has room for STREAM_PROMISE bytes; returns how many it took. Read: what is behind the crc. */
-void stream_state_key(store_key_t *key, uint32_t id);
-uint32_t stream_state_write(const store_stream_t *stream, bytes_t key, uint8_t *value);
-status_t stream_state_read(store_stream_t *stream, bytes_t value);
-uint64_t stream_message_bytes(const store_stream_t *stream, const message_record_t *message);
+static inline uint64_t stream_message_bytes(const store_stream_t *stream, const message_record_t *message) {
+    return log_message_bytes(stream->config.storage, message);
+}
+
+/* ---- allowance.c ------------------------------------------------------------------------------------------------- */
+void allowance_rise(store_t *store, allowance_t *allowance); /* it is above `near` */
+void allowance_fall(store_t *store, allowance_t *allowance); /* it is below `clear` */
+void allowance_refuse(store_t *store, allowance_t *allowance);
 
 /* ---- commit.c ---------------------------------------------------------------------------------------------------- */
 /* The batch, with the stream's messages up to `last`, is on disk. */

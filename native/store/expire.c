@@ -11,13 +11,13 @@
  * stepped over once. */
 static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     int64_t limit = age_now - stream->config.max_age_ns;
-    if (first_load(stream) && stream->aged <= stream->first_seq && stream->first_born > limit) {
+    if (log_first_known(stream) && stream->aged <= stream->log.first_seq && stream->log.first_born > limit) {
         return true;
     }
     while (*steps > 0) {
         found_t found;
-        uint64_t from = stream->aged > stream->first_seq ? stream->aged : stream->first_seq;
-        status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
+        uint64_t from = stream->aged > stream->log.first_seq ? stream->aged : stream->log.first_seq;
+        status_t status = message_next_some(stream, &from, stream->log.last_seq, false, steps, &found);
         if (status == STATUS_AGAIN) {
             stream->aged = from; /* all of these are gone */
         }
@@ -29,10 +29,9 @@ static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps
             return true;
         }
         if (!exempt) {
-            if (marker_or_remove(stream, &found) != STATUS_OK) {
+            if (marker_or_remove(stream, &found, steps) != STATUS_OK) {
                 return false;
             }
-            *steps = (uint32_t)number_less(*steps, stream->removal_steps);
         }
         stream->aged = found.seq + 1;
     }
@@ -61,9 +60,8 @@ static status_t lmdb_expiry(store_stream_t *stream, int64_t *expires, uint64_t *
 }
 
 /* false: not now, and it stays due. */
-static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq) {
+static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq, uint32_t *steps) {
     found_t found;
-    stream->removal_steps = 0;
     if ((seq & EXPIRY_SCHEDULE) != 0) {
         return schedule_due(stream, seq & ~EXPIRY_SCHEDULE, expires);
     }
@@ -71,13 +69,13 @@ static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq) {
     if (status != STATUS_OK) {
         return !status_unknown(status);
     }
-    return (found.message.flags & MESSAGE_GONE) != 0 || marker_or_remove(stream, &found) == STATUS_OK;
+    return (found.message.flags & MESSAGE_GONE) != 0 || marker_or_remove(stream, &found, steps) == STATUS_OK;
 }
 
 /* Firing a schedule is a message put together and stored, and a look at its pattern. A marker is stored, too. */
 static void steps_spend(const store_stream_t *stream, uint32_t *steps, uint64_t seq) {
     uint32_t cost = (seq & EXPIRY_SCHEDULE) != 0 ? LOOK_STEPS_SCHEDULE : stream->config.marker_ttl_ns > 0 ? 4 : 1;
-    *steps = (uint32_t)number_less(*steps, cost + stream->removal_steps);
+    *steps = (uint32_t)number_less(*steps, cost);
 }
 
 static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
@@ -97,7 +95,7 @@ static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *st
         if (expires > age_now) {
             break;
         }
-        room = overlay_fits(stream->store, REMOVAL_NEED) && expire_one(stream, expires, seq);
+        room = overlay_fits(stream->store, REMOVAL_NEED) && expire_one(stream, expires, seq, steps);
         if (!room) {
             break;
         }
@@ -115,12 +113,12 @@ static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *st
 }
 
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
-    bool room = stream->config.max_age_ns <= 0 || stream->messages == 0 || expire_aged(stream, age_now, steps);
+    bool room = stream->config.max_age_ns <= 0 || stream->log.messages == 0 || expire_aged(stream, age_now, steps);
     while (*steps > 0 && stream->expiries.count > 0 && stream->expiries.at[0].expires <= age_now) {
         /* A marker's own expiry and a schedule's next time go into this heap meanwhile, always below the root: they are
          * still to come. */
         expiry_t first = stream->expiries.at[0];
-        if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, first.expires, first.seq)) {
+        if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, first.expires, first.seq, steps)) {
             return false;
         }
         expiries_pop(&stream->expiries);
@@ -135,15 +133,15 @@ bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
 /* The next message that max_age will take, as far as it is known without looking: where the walk stands. */
 static int64_t aged_deadline(store_stream_t *stream) {
     found_t found;
-    if (stream->config.max_age_ns <= 0 || stream->messages == 0) {
+    if (stream->config.max_age_ns <= 0 || stream->log.messages == 0) {
         return INT64_MAX;
     }
-    if (stream->aged <= stream->first_seq && first_load(stream)) {
-        return stream->first_born + stream->config.max_age_ns;
+    if (stream->aged <= stream->log.first_seq && log_first_known(stream)) {
+        return stream->log.first_born + stream->config.max_age_ns;
     }
     uint32_t steps = DEADLINE_STEPS;
     uint64_t from = stream->aged;
-    status_t status = message_next_some(stream, &from, stream->last_seq, false, &steps, &found);
+    status_t status = message_next_some(stream, &from, stream->log.last_seq, false, &steps, &found);
     if (status != STATUS_OK) {
         return status == STATUS_NOT_FOUND ? INT64_MAX : 0; /* not known yet: the next look goes on */
     }

@@ -4,13 +4,11 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "text/subject.h"
-#include "store/sums.h"
 #include "store/follow.h"
 #include "store/message.h"
 #include "store/overlay.h"
 
 #define LINK_HOPS 8
-#define FIRST_STEPS 64    /* over deleted messages, when the first one goes: the rest in later turns */
 #define NEWEST_STEPS 4096 /* over deleted ones of a subject, when its newest goes: likewise */
 #define SEEK_STEPS 2048   /* back over the stream, where damage broke a subject's chain: likewise */
 #define SEEK_PATIENCE 10000
@@ -18,83 +16,6 @@
 #define OLDEST_NEAR 64   /* a full subject's oldest message is not farther than that: no need to look for it twice */
 #define THIN_NEED 64     /* of a record */
 #define SPARE_STEPS 4096 /* in one tick, beyond what each message has of its own */
-
-static void alarm_lost(store_stream_t *stream, uint64_t count) {
-    store_alarm(stream->store, ALARM_CORRUPT, stream->id, stream->last_seq,
-                "stream %u has lost %llu messages: they are counted and not there", stream->id,
-                (unsigned long long)count);
-}
-
-/* Before the first message others are counted, which are not there (records lost to damage): believe the room. */
-static void believe_room(store_stream_t *stream) {
-    uint64_t room = stream->last_seq + 1 - stream->first_seq;
-    if (LEAF_UNLIKELY(stream->messages > room)) {
-        alarm_lost(stream, stream->messages - room);
-        stream->corrupt++;
-        stream_lose(stream, stream->messages - room, 0);
-    }
-}
-
-status_t first_seek(store_stream_t *stream, uint32_t *steps) {
-    found_t found;
-    uint64_t from = stream->first_seq;
-    status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
-    if (stream->first_open && (status == STATUS_OK || status == STATUS_AGAIN)) {
-        stream->first_seq = status == STATUS_OK ? found.seq : from;
-        believe_room(stream);
-    }
-    stream->first_open = stream->first_open && status_unknown(status);
-    stream->first_known = status == STATUS_OK && found.sound;
-    if (stream->first_known) {
-        stream->first_ts = found.message.ts;
-        stream->first_born = found.message.born;
-    }
-    return status;
-}
-
-bool first_load(store_stream_t *stream) {
-    uint32_t steps = FIRST_STEPS;
-    if (stream->messages == 0) {
-        return false;
-    }
-    if (!stream->first_known) {
-        (void)!first_seek(stream, &steps);
-    }
-    return stream->first_known;
-}
-
-bool store_first_settled(const store_stream_t *stream) {
-    return !stream->first_open;
-}
-
-/* The counters promise a message that is not there (a record lost to damage): believe the messages. Only who has looked
- * at all of the stream and heard STATUS_NOT_FOUND may say so. */
-static void believe_empty(store_stream_t *stream) {
-    stream_touch(stream);
-    if (stream->messages > 0) {
-        alarm_lost(stream, stream->messages);
-    }
-    stream_lose(stream, stream->messages, stream->bytes);
-    stream->first_known = stream->first_open = false;
-    stream->first_seq = stream->last_seq + 1;
-}
-
-/* The first message is gone: the next one that lives is first now. Returns the steps over deleted ones. */
-static uint32_t advance_first(store_stream_t *stream, uint64_t gone) {
-    uint32_t steps = FIRST_STEPS;
-    stream->first_known = false;
-    stream->first_open = stream->messages > 0;
-    stream->first_seq = gone + 1;
-    if (!stream->first_open) {
-        stream->first_seq = stream->last_seq + 1;
-    } else if (first_seek(stream, &steps) == STATUS_NOT_FOUND) {
-        believe_empty(stream);
-    }
-    if (stream->first_open) { /* very many deleted ones, or it is not known: first_seq is a lower bound until then */
-        stream->store->background_at = stream->store->now_mono;
-    }
-    return (uint32_t)number_less(FIRST_STEPS - steps, 1);
-}
 
 /* Where a link is to lead: over those that lie behind it, or a row of deletions would be gone over one by one. */
 static uint64_t link_end(store_stream_t *stream, uint64_t seq) {
@@ -133,7 +54,8 @@ static void write_deletion(store_stream_t *stream, const found_t *found, bool li
 
 /* Through the stream, since damage broke the chain. How far that is is kept for one message at a time; who wants to
  * remove another such message meanwhile waits, unless nobody goes on with the first one. */
-static status_t newest_by_search(store_stream_t *stream, const found_t *found, uint64_t floor, uint64_t *seq) {
+static status_t newest_by_search(store_stream_t *stream, const found_t *found, uint64_t floor, uint32_t *steps,
+                                 uint64_t *seq) {
     if (stream->seek_of != found->seq) {
         if (stream->seek_of != 0 && stream->seek_patience-- > 0) {
             return STATUS_AGAIN;
@@ -142,12 +64,12 @@ static status_t newest_by_search(store_stream_t *stream, const found_t *found, u
         stream->seek_at = found->seq - 1;
     }
     stream->seek_patience = SEEK_PATIENCE;
-    uint32_t steps = SEEK_STEPS;
+    uint32_t left = SEEK_STEPS;
     status_t status = STATUS_NOT_FOUND;
     *seq = floor;
     while (stream->seek_at >= floor && stream->seek_at > 0) {
         found_t before;
-        status = message_back_some(stream, &stream->seek_at, &steps, &before);
+        status = message_back_some(stream, &stream->seek_at, &left, &before);
         if (status != STATUS_OK) {
             break;
         }
@@ -157,7 +79,7 @@ static status_t newest_by_search(store_stream_t *stream, const found_t *found, u
         }
         stream->seek_at = before.seq - 1;
     }
-    stream->removal_steps += SEEK_STEPS - steps;
+    *steps = (uint32_t)number_less(*steps, SEEK_STEPS - left);
     if (status_unknown(status)) {
         return status;
     }
@@ -168,24 +90,25 @@ static status_t newest_by_search(store_stream_t *stream, const found_t *found, u
 /* The newest message of the subject below the one that goes. The chain knows; where damage broke it, the stream is
  * searched. Who deletes from the newest down leaves a link for each: when there are very many, the nearest one is made
  * to lead over those that were gone over, and STATUS_AGAIN says so. */
-static status_t newest_below(store_stream_t *stream, const found_t *found, head_t head, uint64_t *seq) {
+static status_t newest_below(store_stream_t *stream, const found_t *found, head_t head, uint32_t *steps,
+                             uint64_t *seq) {
     found_t before, nearest;
-    uint32_t steps = NEWEST_STEPS;
-    status_t status = message_chain(stream, &found->message, head.first, &steps, &before);
-    stream->removal_steps += (uint32_t)number_less(NEWEST_STEPS - steps, 1);
+    uint32_t left = NEWEST_STEPS;
+    status_t status = message_chain(stream, &found->message, head.first, &left, &before);
+    *steps = (uint32_t)number_less(*steps, number_less(NEWEST_STEPS - left, 1));
     if (status == STATUS_AGAIN && message_find(stream, found->message.previous, true, &nearest) == STATUS_OK) {
         write_link(stream, &nearest, before.message.previous);
         return STATUS_AGAIN;
     }
     if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT) {
-        return newest_by_search(stream, found, head.first, seq);
+        return newest_by_search(stream, found, head.first, steps, seq);
     }
     *seq = before.seq;
     return status;
 }
 
 /* Takes the message off its subject's head. *link: one must stay in its place. But for STATUS_OK nothing was done. */
-static status_t leave_head(store_stream_t *stream, const found_t *found, bool oldest, bool *link) {
+static status_t leave_head(store_stream_t *stream, const found_t *found, bool oldest, uint32_t *steps, bool *link) {
     *link = false;
     if (!found->sound) {
         return STATUS_OK; /* whose it was cannot be known; its head keeps a count too many */
@@ -198,7 +121,7 @@ static status_t leave_head(store_stream_t *stream, const found_t *found, bool ol
     head_t head = entry->head;
     head.count--;
     if (head.count > 0 && found->seq == head.last) {
-        status = newest_below(stream, found, head, &head.last);
+        status = newest_below(stream, found, head, steps, &head.last);
         if (status == STATUS_OK) {
             status = head_fetch(stream, found->message.subject, &entry); /* looking may have put it out of the cache */
         }
@@ -206,8 +129,8 @@ static status_t leave_head(store_stream_t *stream, const found_t *found, bool ol
             return status;
         }
     } else if (head.count == 0) {
-        stream->subjects -= stream->subjects > 0;
-    } else if (oldest || found->seq <= head.first || found->seq == stream->first_seq) {
+        log_lose_subject(&stream->log);
+    } else if (oldest || found->seq <= head.first || found->seq == stream->log.first_seq) {
         head.first = found->seq + 1;
     } else {
         *link = true;
@@ -217,28 +140,25 @@ static status_t leave_head(store_stream_t *stream, const found_t *found, bool ol
     return STATUS_OK;
 }
 
-status_t message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
+status_t message_remove(store_stream_t *stream, const found_t *found, bool oldest, uint32_t *steps) {
     store_t *store = stream->store;
     uint64_t bytes = found->sound ? stream_message_bytes(stream, &found->message) : 0;
     bool link;
     uint64_t loads = store->heads.added;
-    stream->removal_steps = 0;
-    if (LEAF_UNLIKELY(stream->stopped)) {
+    if (LEAF_UNLIKELY(stream->log.stopped)) {
         return STATUS_IO;
     }
-    status_t left = leave_head(stream, found, oldest, &link);
-    stream->removal_steps += LOAD_STEPS * (uint32_t)(store->heads.added - loads);
+    status_t left = leave_head(stream, found, oldest, steps, &link);
+    if (LEAF_UNLIKELY(store->heads.added != loads)) {
+        *steps = (uint32_t)number_less(*steps, LOAD_STEPS * (store->heads.added - loads));
+    }
     if (left != STATUS_OK) {
         return left;
     }
-    stream_touch(stream);
     if (found->sound && (found->message.flags & MESSAGE_SCHEDULE) != 0) {
         schedule_forget(stream, found->seq);
     }
-    stream_lose(stream, 1, bytes > stream->bytes || stream->messages == 1 ? stream->bytes : bytes);
-    if (found->seq == stream->first_seq || stream->messages == 0) {
-        stream->removal_steps += advance_first(stream, found->seq);
-    } else {
+    if (!log_remove(stream, found->seq, bytes, steps)) {
         write_deletion(stream, found, link);
     }
     if (LEAF_UNLIKELY(stream->tallies != NULL)) {
@@ -252,13 +172,6 @@ status_t message_remove(store_stream_t *stream, const found_t *found, bool oldes
         store->hooks.removed(store->hooks.context, stream, found->seq, subject);
     }
     return STATUS_OK;
-}
-
-/* Of the steps that a look at what is due may make; those over deleted messages count, too. */
-static LEAF_MUST_USE status_t remove_counted(store_stream_t *stream, const found_t *found, uint32_t *steps) {
-    status_t status = message_remove(stream, found, true);
-    *steps = (uint32_t)number_less(*steps, stream->removal_steps);
-    return status;
 }
 
 /* ---- what a new message may take out ----------------------------------------------------------------------------- */
@@ -322,7 +235,7 @@ bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry) {
 void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
     head_t head;
     uint32_t steps = steps_begin(stream->store, own);
-    uint64_t from = stream->first_seq;
+    uint64_t from = stream->log.first_seq;
     status_t status = head_look(stream, subject, &head);
     while (status == STATUS_OK && head.count > (uint64_t)stream->config.max_msgs_per_subject) {
         found_t found;
@@ -330,7 +243,7 @@ void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
                                                            : STATUS_AGAIN;
         from = head.first;
         if (status == STATUS_OK) {
-            status = remove_counted(stream, &found, &steps);
+            status = message_remove(stream, &found, true, &steps);
         }
         if (status == STATUS_OK) {
             status = head_look(stream, subject, &head);
@@ -342,39 +255,33 @@ void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
     }
 }
 
-void limits_appended(store_stream_t *stream, uint32_t own) {
-    uint32_t steps = steps_begin(stream->store, own);
-    limits_enforce(stream, &steps);
-    steps_end(stream->store, own, steps);
-}
-
 /* ---- what is over ------------------------------------------------------------------------------------------------ */
 
 /* A limit that is lowered takes nothing from a stream that refuses what is new instead of discarding what is old. */
 static bool stream_is_over(const store_stream_t *stream) {
     const stream_config_t *config = &stream->config;
-    if (stream->messages == 0 || config->discard != 0) {
+    if (stream->log.messages == 0 || config->discard != 0) {
         return false;
     }
-    if (config->max_msgs > 0 && stream->messages > (uint64_t)config->max_msgs) {
+    if (config->max_msgs > 0 && stream->log.messages > (uint64_t)config->max_msgs) {
         return true;
     }
-    return config->max_bytes > 0 && stream->bytes > (uint64_t)config->max_bytes;
+    return config->max_bytes > 0 && stream->log.bytes > (uint64_t)config->max_bytes;
 }
 
 /* false: not in this turn. */
 static bool remove_first(store_stream_t *stream, uint32_t *steps) {
     found_t found;
-    uint64_t from = stream->first_seq;
+    uint64_t from = stream->log.first_seq;
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return false;
     }
-    status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
+    status_t status = message_next_some(stream, &from, stream->log.last_seq, false, steps, &found);
     if (status == STATUS_OK) {
-        return remove_counted(stream, &found, steps) == STATUS_OK;
+        return message_remove(stream, &found, true, steps) == STATUS_OK;
     }
     if (status == STATUS_NOT_FOUND) {
-        believe_empty(stream);
+        log_believe_empty(stream);
     }
     return status == STATUS_NOT_FOUND;
 }
@@ -406,10 +313,10 @@ static bool thin_note(store_stream_t *stream, bool goes_on) {
 }
 
 void limits_thin(store_stream_t *stream, uint64_t from) {
-    if (stream->messages == 0) {
+    if (stream->log.messages == 0) {
         return;
     }
-    from = number_most(number_most(from, stream->first_seq), 1);
+    from = number_most(number_most(from, stream->log.first_seq), 1);
     stream->thin_at = stream->thin_at == 0 ? from : number_least(stream->thin_at, from);
     stream->over_limit = true;
     stream->store->background_at = stream->store->now_mono;
@@ -423,7 +330,7 @@ void limits_thin_load(store_stream_t *stream) {
     /* Where it is not known there may be one: going over the stream in vain does no harm. */
     stream->thin_noted = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_NOT_FOUND;
     if (stream->thin_noted) {
-        limits_thin(stream, stream->first_seq);
+        limits_thin(stream, stream->log.first_seq);
     }
 }
 
@@ -437,8 +344,8 @@ static bool thin(store_stream_t *stream, uint32_t *steps) {
         if (*steps == 0 || !overlay_fits(stream->store, REMOVAL_NEED) || !thin_note(stream, true)) {
             return false;
         }
-        uint64_t from = number_most(stream->thin_at, stream->first_seq);
-        status_t status = message_next_some(stream, &from, stream->last_seq, false, steps, &found);
+        uint64_t from = number_most(stream->thin_at, stream->log.first_seq);
+        status_t status = message_next_some(stream, &from, stream->log.last_seq, false, steps, &found);
         if (status == STATUS_NOT_FOUND) {
             break;
         }
@@ -450,7 +357,7 @@ static bool thin(store_stream_t *stream, uint32_t *steps) {
         status = found.sound ? head_look(stream, found.message.subject, &head) : STATUS_NOT_FOUND;
         *steps = (uint32_t)number_less(*steps, LOAD_STEPS * (stream->store->heads.added - loads));
         if (status == STATUS_OK && head.count > most) {
-            status = remove_counted(stream, &found, steps);
+            status = message_remove(stream, &found, true, steps);
         }
         if (status_unknown(status)) {
             return false;
@@ -472,4 +379,14 @@ void limits_enforce(store_stream_t *stream, uint32_t *steps) {
     if (LEAF_UNLIKELY(stream->thin_at != 0 || stream->thin_noted) && !thin(stream, steps)) {
         stream->over_limit = true;
     }
+}
+
+void limits_appended(store_stream_t *stream, uint32_t own) {
+    if (LEAF_LIKELY(!stream_is_over(stream) && stream->thin_at == 0 && !stream->thin_noted)) {
+        stream->over_limit = false;
+        return;
+    }
+    uint32_t steps = steps_begin(stream->store, own);
+    limits_enforce(stream, &steps);
+    steps_end(stream->store, own, steps);
 }

@@ -87,16 +87,17 @@ static bool marker_is_allowed(const store_stream_t *stream, const found_t *found
     message_record_t marker = {.subject = found->message.subject, .header = header};
     uint64_t more = number_less(stream_message_bytes(stream, &marker), stream_message_bytes(stream, &found->message));
     uint64_t most = stream->store->options.max_bytes;
-    return !allowance_lacks(stream->allowance, more) && (most == 0 || more <= number_less(most, stream->store->bytes));
+    return !allowance_lacks(stream->allowance, more)
+           && (most == 0 || more <= number_less(most, stream->store->sums.bytes));
 }
 
-status_t marker_or_remove(store_stream_t *stream, const found_t *found) {
+status_t marker_or_remove(store_stream_t *stream, const found_t *found, uint32_t *steps) {
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return STATUS_FULL;
     }
     status_t status = marker_is_wanted(stream, found);
     if (status == STATUS_NOT_FOUND) {
-        return message_remove(stream, found, false); /* an exempt one of its subject may be older */
+        return message_remove(stream, found, false, steps); /* an exempt one of its subject may be older */
     }
     if (status != STATUS_OK) {
         return status;
@@ -109,7 +110,7 @@ status_t marker_or_remove(store_stream_t *stream, const found_t *found) {
                         "NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %s\r\nNats-Rollup: sub\r\n\r\n", life);
     check(size > 0 && size < HEADER_SIZE);
     if (!marker_is_allowed(stream, found, bytes_of(header, (uint32_t)size))) {
-        return message_remove(stream, found, false);
+        return message_remove(stream, found, false, steps);
     }
-    return append_instead(stream, found, bytes_of(header, (uint32_t)size), seconds * NS_PER_SECOND);
+    return append_instead(stream, found, bytes_of(header, (uint32_t)size), seconds * NS_PER_SECOND, steps);
 }

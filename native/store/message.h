@@ -16,13 +16,11 @@ struct found {
 /* What is stored at seq, GONE links too. verify: look at the checksum. STATUS_NOT_FOUND, STATUS_CORRUPT (not alarmed
  * here). */
 LEAF_MUST_USE status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found);
-/* The first one alive at or after from, up to upto. A corrupt one is found too (sound false). */
-status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found);
-/* The same in slices: STATUS_AGAIN with *from moved on when *budget steps (over deleted ones, too) were not enough. */
+/* The first one alive at or after *from, up to upto. A corrupt one is found too (sound false). STATUS_AGAIN with *from
+ * moved on when *budget steps (over deleted ones, too) were not enough. */
 status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
                            found_t *found);
-/* The last one alive at or below upto, and the same in slices. */
-status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found);
+/* The last one alive at or below *from, likewise. */
 status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found);
 /* The one before `message` on its subject that still lives; floor: do not go below. STATUS_AGAIN: it is farther than
  * that many steps, and found is the deleted one that they lead to. */
@@ -38,10 +36,11 @@ void found_out(const found_t *found, stored_message_t *out);
 /* what one look at every stream removes or fires, of all streams together: */
 #define LOOK_STEPS 1024
 #define LOOK_STEPS_SCHEDULE 16 /* about two milliseconds; the rest has its turn behind others' messages */
-/* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. STATUS_AGAIN: not in this turn,
- * since very many deleted ones lie between it and the one before it on its subject; each call goes over some of them.
- * Any other but STATUS_OK: what has to be known for it could not be read, and nothing was done. */
-LEAF_MUST_USE status_t message_remove(store_stream_t *stream, const found_t *found, bool oldest);
+/* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. *steps: less what it takes
+ * beyond one, over deleted ones and for a subject that was not cached. STATUS_AGAIN: not in this turn, since very many
+ * deleted ones lie between it and the one before it on its subject; each call goes over some of them. Any other but
+ * STATUS_OK: what has to be known for it could not be read, and nothing was done. */
+LEAF_MUST_USE status_t message_remove(store_stream_t *stream, const found_t *found, bool oldest, uint32_t *steps);
 /* Enforces what is over; stops for lack of room or of steps (over_limit stays set). Subjects are held to their limit by
  * each message; those that have more than the next one may take out go to limits_thin. */
 void limits_enforce(store_stream_t *stream, uint32_t *steps);
@@ -51,9 +50,6 @@ void limits_thin_load(store_stream_t *stream); /* at a start: goes on with that 
 /* own: steps that this call may make whatever others made in this tick. */
 void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own);
 void limits_appended(store_stream_t *stream, uint32_t own); /* limits_enforce, likewise */
-bool first_load(store_stream_t *stream); /* makes first_ts and first_born known; false: empty, or not known now */
-/* Looks for the first message from first_seq on (first_open). STATUS_AGAIN: go on in a later turn. */
-LEAF_MUST_USE status_t first_seek(store_stream_t *stream, uint32_t *steps);
 /* Would a look for the subject's oldest message end in this turn? If not it comes closer: false, ask again later. */
 bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry);
 /* head.first becomes its sequence. STATUS_AGAIN: it is above head.first, farther than that many steps. */
@@ -69,7 +65,7 @@ int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
 /* ---- markers.c --------------------------------------------------------------------------------------------------- */
 /* The message has outlived its time: it goes, or a delete marker takes its place. STATUS_FULL: no room for that now;
  * any other but STATUS_OK: as message_remove. */
-LEAF_MUST_USE status_t marker_or_remove(store_stream_t *stream, const found_t *found);
+LEAF_MUST_USE status_t marker_or_remove(store_stream_t *stream, const found_t *found, uint32_t *steps);
 
 /* ---- schedules.c ------------------------------------------------------------------------------------------------- */
 #define SCHEDULE_NEED 160 /* an entry, a record */
@@ -84,7 +80,8 @@ void append_measure_room(store_t *store); /* for store_room, when the open batch
 void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
 /* A message of the store's own takes the place of the last one of its subject, whatever the limits say. But for
  * STATUS_OK nothing was done. */
-LEAF_MUST_USE status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns);
+LEAF_MUST_USE status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns,
+                                      uint32_t *steps);
 
 /* ---- walk.c ------------------------------------------------------------------------------------------------------ */
 /* Was the subject examined already (as one that is there, or as none)? */

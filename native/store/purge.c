@@ -22,7 +22,8 @@ status_t store_delete(store_stream_t *stream, uint64_t seq) {
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return STATUS_FULL;
     }
-    return message_remove(stream, &found, false);
+    uint32_t steps = 0;
+    return message_remove(stream, &found, false, &steps);
 }
 
 static bool takes_all(const store_purge_t *purge) {
@@ -32,8 +33,8 @@ static bool takes_all(const store_purge_t *purge) {
 static status_t purge_begin(store_stream_t *stream, store_purge_t *purge) {
     bool all = takes_all(purge);
     head_t head;
-    purge->at = stream->first_seq;
-    purge->upto = purge->last = stream->last_seq;
+    purge->at = stream->log.first_seq;
+    purge->upto = purge->last = stream->log.last_seq;
     if (purge->below_seq != 0 && purge->below_seq - 1 < purge->upto) {
         purge->upto = purge->below_seq - 1;
     }
@@ -102,7 +103,7 @@ static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_
             return STATUS_AGAIN;
         }
         status = message_find(stream, seqs[--count], false, &found);
-        status = status == STATUS_OK ? message_remove(stream, &found, true) : status;
+        status = status == STATUS_OK ? message_remove(stream, &found, true, &steps) : status;
         *purged += status == STATUS_OK;
         if (status_unknown(status)) {
             return status;
@@ -129,11 +130,10 @@ static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t
         if (status != STATUS_OK) {
             return status == STATUS_NOT_FOUND;
         }
-        if (message_remove(stream, &found, true) != STATUS_OK) {
+        if (message_remove(stream, &found, true, &budget) != STATUS_OK) {
             purge->at = found.seq;
             return false;
         }
-        budget = (uint32_t)number_less(budget, stream->removal_steps);
         ++*purged;
     }
     return status == STATUS_NOT_FOUND;
@@ -142,7 +142,7 @@ static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t
 /* Where what matches and stays begins. false: that takes further steps. */
 static bool look_for_left(store_stream_t *stream, store_purge_t *purge) {
     if (takes_all(purge)) {
-        purge->left = stream->first_seq;
+        purge->left = stream->log.first_seq;
     } else if (purge->left == 0 && purge->keep == 0 && purge->below_seq == 0) {
         purge->left = purge->last + 1;
     }
@@ -167,25 +167,23 @@ void store_purge_end(store_purge_t *purge) {
 /* All that was to go has gone. */
 static void purge_over(store_stream_t *stream, const store_purge_t *purge) {
     bool all = takes_all(purge);
-    stream->purged_empty = stream->purged_empty || (all && stream->last_seq == 0);
-    if (all && purge->keep == 0 && purge->below_seq > stream->last_seq + 1
-        && overlay_fits(stream->store, REMOVAL_NEED)) {
+    if (all) {
         /* Beyond the end: the stream goes on at that sequence, as the reference does. */
-        stream_touch(stream);
-        stream->last_seq = purge->below_seq - 1;
-        stream->first_seq = purge->below_seq;
-        stream->first_known = false;
+        bool beyond = purge->keep == 0 && purge->below_seq > stream->log.last_seq + 1
+                      && overlay_fits(stream->store, REMOVAL_NEED);
+        log_purged(stream, beyond ? purge->below_seq : 0);
     }
     const store_hooks_t *hooks = &stream->store->hooks;
     if (hooks->purged != NULL) {
-        hooks->purged(hooks->context, stream, all ? BYTES_NONE : purge->filter, all ? stream->first_seq : purge->left);
+        hooks->purged(hooks->context, stream, all ? BYTES_NONE : purge->filter,
+                      all ? stream->log.first_seq : purge->left);
     }
 }
 
 status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged, bool *more) {
     *purged = 0;
     *more = false;
-    if (stream->stopped) {
+    if (stream->log.stopped) {
         return STATUS_IO;
     }
     status_t status = purge->begun ? STATUS_OK : purge_begin(stream, purge);

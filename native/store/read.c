@@ -60,7 +60,7 @@ static void take_from_overlay(store_stream_t *stream, place_t place, found_t *fo
 
 status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found) {
     store_t *store = stream->store;
-    if (seq < stream->first_seq || seq > stream->last_seq) {
+    if (seq < stream->log.first_seq || seq > stream->log.last_seq) {
         return STATUS_NOT_FOUND;
     }
     store_key_t key;
@@ -173,7 +173,7 @@ static void learn_gap(store_stream_t *stream, uint64_t from, uint64_t to, uint32
     }
     stream->gaps = stream->gaps != NULL ? stream->gaps : calloc(1, sizeof *stream->gaps);
     if (stream->gaps != NULL) { /* without memory for it they are gone over again */
-        gaps_learn(stream->gaps, from, to, stream->first_seq);
+        gaps_learn(stream->gaps, from, to, stream->log.first_seq);
     }
 }
 
@@ -192,10 +192,10 @@ static status_t next_alive(store_stream_t *stream, uint64_t *from, uint64_t upto
 
 status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
                            found_t *found) {
-    *from = *from < stream->first_seq ? stream->first_seq : *from;
+    *from = *from < stream->log.first_seq ? stream->log.first_seq : *from;
     *from = stream->gaps != NULL ? gaps_over(stream->gaps, *from) : *from;
-    upto = upto > stream->last_seq ? stream->last_seq : upto;
-    if (*from > upto || stream->messages == 0) {
+    upto = upto > stream->log.last_seq ? stream->log.last_seq : upto;
+    if (*from > upto || stream->log.messages == 0) {
         return STATUS_NOT_FOUND;
     }
     uint64_t begin = *from;
@@ -211,18 +211,9 @@ status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto
     return status;
 }
 
-status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found) {
-    status_t status;
-    do {
-        uint32_t budget = UINT32_MAX;
-        status = message_next_some(stream, &from, upto, verify, &budget, found);
-    } while (status == STATUS_AGAIN);
-    return status;
-}
-
 static status_t back_in_lmdb(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found) {
     store_t *store = stream->store;
-    while (*from >= stream->first_seq && *from > 0) {
+    while (*from >= stream->log.first_seq && *from > 0) {
         if (*budget == 0) {
             return STATUS_AGAIN;
         }
@@ -240,7 +231,7 @@ static status_t back_in_lmdb(store_stream_t *stream, uint64_t *from, uint32_t *b
             return STATUS_NOT_FOUND;
         }
         uint64_t seq = load_be64(key.at + 4);
-        if (seq < stream->first_seq) {
+        if (seq < stream->log.first_seq) {
             return STATUS_NOT_FOUND;
         }
         *from = seq - 1;
@@ -261,7 +252,7 @@ static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *bud
         }
         for (;; i--) {
             place_t place = places_get(&stream->places, i);
-            if (place.seq < stream->first_seq) {
+            if (place.seq < stream->log.first_seq) {
                 return STATUS_NOT_FOUND;
             }
             *from = place.seq;
@@ -285,7 +276,7 @@ static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *bud
 }
 
 status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found) {
-    *from = *from > stream->last_seq ? stream->last_seq : *from;
+    *from = *from > stream->log.last_seq ? stream->log.last_seq : *from;
     *from = stream->gaps != NULL ? gaps_back(stream->gaps, *from) : *from;
     uint64_t begin = *from;
     uint32_t before = *budget;
@@ -298,19 +289,10 @@ status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *bud
     return status;
 }
 
-status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found) {
-    status_t status;
-    do {
-        uint32_t budget = UINT32_MAX;
-        status = message_back_some(stream, &upto, &budget, found);
-    } while (status == STATUS_AGAIN);
-    return status;
-}
-
 status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, uint32_t *steps,
                        found_t *found) {
     uint64_t seq = message->previous;
-    floor = floor < stream->first_seq ? stream->first_seq : floor;
+    floor = floor < stream->log.first_seq ? stream->log.first_seq : floor;
     while (seq >= floor && seq > 0) {
         if (*steps == 0) {
             return STATUS_AGAIN;
@@ -444,8 +426,8 @@ static status_t stamp_from(store_stream_t *stream, uint64_t from, uint64_t upto,
  * its stamp, so the place is found by halves. What may be long is the row of deleted messages behind it. Where damaged
  * messages lie at that place, they and older ones may be behind it: more than was asked for, never less. */
 status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq) {
-    uint64_t high = stream->last_seq + 1;
-    *seq = stream->first_seq; /* below it all is older; the place is in [*seq, high] */
+    uint64_t high = stream->log.last_seq + 1;
+    *seq = stream->log.first_seq; /* below it all is older; the place is in [*seq, high] */
     while (*seq < high) {
         uint64_t middle = *seq + (high - *seq) / 2;
         found_t found;
@@ -461,7 +443,7 @@ status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, 
     }
     while (budget > 0) {
         found_t found;
-        status_t status = message_next_some(stream, seq, stream->last_seq, false, &budget, &found);
+        status_t status = message_next_some(stream, seq, stream->log.last_seq, false, &budget, &found);
         if (status != STATUS_OK) {
             return status;
         }
@@ -476,8 +458,8 @@ status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, 
 
 status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget,
                        bool (*visit)(void *context, uint64_t seq), void *context) {
-    upto = upto > stream->last_seq ? stream->last_seq : upto;
-    *from = *from < stream->first_seq ? stream->first_seq : *from;
+    upto = upto > stream->log.last_seq ? stream->log.last_seq : upto;
+    *from = *from < stream->log.first_seq ? stream->log.first_seq : *from;
     uint32_t looks = budget; /* apart from visits: a row of links that is longer than the budget must still end */
     while (*from <= upto) {
         found_t found;

@@ -65,8 +65,7 @@ void store_seal(store_t *store) {
     for (uint32_t i = 0; i < store->touched.count; i++) {
         store_stream_t *stream = store->touched.at[i];
         stream_settle(stream);
-        stream->flight_last = stream->last_seq;
-        stream->flying = true;
+        stream->flight_last = stream->log.last_seq;
     }
     check(store->batches.promised == 0);
     check(store->flying.count == 0);
@@ -88,7 +87,6 @@ void store_seal(store_t *store) {
 static void advance_visible(store_t *store) {
     for (uint32_t i = 0; i < store->flying.count; i++) {
         store_stream_t *stream = store->flying.at[i];
-        stream->flying = false;
         commit_durable(stream, store->flight_number, stream->flight_last);
     }
     store->flying.count = 0;
@@ -317,8 +315,8 @@ static void store_background(store_t *store) {
             break;
         }
         store_stream_t *stream = store->streams.at[store->looked++ % store->streams.count];
-        if (LEAF_UNLIKELY(stream->first_open)) {
-            (void)!first_seek(stream, &steps);
+        if (LEAF_UNLIKELY(stream->log.first_open)) {
+            (void)!log_seek_first(stream, &steps);
         }
         room = limits_expire(stream, age_now, &steps) && room;
         if (stream->config.duplicate_window_ns > 0) {
@@ -330,7 +328,7 @@ static void store_background(store_t *store) {
         int64_t deadline = limits_deadline(stream);
         int64_t ids = dedupe_deadline(stream);
         deadline = ids < deadline ? ids : deadline;
-        deadline = stream->over_limit || stream->first_open ? age_now : deadline;
+        deadline = stream->over_limit || stream->log.first_open ? age_now : deadline;
         next = deadline < next ? deadline : next;
     }
     next = clockwork_mono_at(&store->clock, next);
@@ -482,8 +480,8 @@ void store_set_hooks(store_t *store, store_hooks_t hooks) {
 void store_stats(const store_t *store, plane_stats_t *stats) {
     const keeper_t *keeper = &store->keeper;
     stats->streams += store->streams.count;
-    stats->store_messages += store->messages;
-    *(store->options.memory ? &stats->memory_bytes : &stats->store_bytes) += store->bytes;
+    stats->store_messages += store->sums.messages;
+    *(store->options.memory ? &stats->memory_bytes : &stats->store_bytes) += store->sums.bytes;
     if (!store->options.memory) {
         stats->disk_bytes += atomic_load_explicit(&keeper->used_bytes, memory_order_relaxed) + store->journal.size;
         stats->disk_free += atomic_load_explicit(&keeper->disk_free, memory_order_relaxed);

@@ -141,8 +141,8 @@ status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto,
         if (*at == head.last && *at <= upto) {
             return STATUS_OK; /* whatever its checksum says: whoever reads it is told */
         }
-        status_t status =
-            *at < head.first || *at < stream->first_seq ? STATUS_NOT_FOUND : message_find(stream, *at, false, &found);
+        status_t status = *at < head.first || *at < stream->log.first_seq ? STATUS_NOT_FOUND
+                                                                          : message_find(stream, *at, false, &found);
         if (status == STATUS_NOT_FOUND && first && *at != head.last) {
             *at = head.last;
             continue;
@@ -202,7 +202,7 @@ static status_t newest_behind(store_stream_t *stream, store_newest_t *search, ui
 
 /* Among the last few messages of the stream? STATUS_AGAIN: not there. */
 static status_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t upto, uint64_t *seq) {
-    uint64_t at = upto > stream->last_seq ? stream->last_seq : upto;
+    uint64_t at = upto > stream->log.last_seq ? stream->log.last_seq : upto;
     uint32_t steps = BACK_STEPS;
     for (int looked = 0; looked < BACK_SCAN; looked++) {
         found_t found;
@@ -271,7 +271,7 @@ static status_t newest_matching(store_stream_t *stream, bytes_t pattern, uint64_
 }
 
 status_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq) {
-    status_t status = stream->messages == 0 ? STATUS_NOT_FOUND : newest_matching(stream, pattern, UINT64_MAX, seq);
+    status_t status = stream->log.messages == 0 ? STATUS_NOT_FOUND : newest_matching(stream, pattern, UINT64_MAX, seq);
     if (status == STATUS_OK) {
         return STATUS_OK;
     }
@@ -281,6 +281,6 @@ status_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq) {
 
 status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
     uint64_t seq = 0;
-    status_t status = stream->messages == 0 ? STATUS_NOT_FOUND : newest_matching(stream, pattern, upto, &seq);
+    status_t status = stream->log.messages == 0 ? STATUS_NOT_FOUND : newest_matching(stream, pattern, upto, &seq);
     return status == STATUS_OK ? store_read(stream, seq, out) : status;
 }

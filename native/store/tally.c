@@ -122,30 +122,30 @@ static void tally_scan(store_tally_t *tally, tally_way_t way, uint64_t begin, ui
 
 /* The stretch from `from` to the end is known to hold so many. */
 static void tally_settle(store_tally_t *tally, uint64_t counted) {
-    uint64_t last = tally->stream->last_seq;
+    uint64_t last = tally->stream->log.last_seq;
     tally_scan(tally, TALLY_AFTER, tally->from, last);
     tally->at = last + 1 > tally->from ? last + 1 : tally->from;
     tally->counted = counted;
 }
 
 static uint64_t tally_stretch(const store_tally_t *tally) {
-    return tally->stream->last_seq - tally->from + 1;
+    return tally->stream->log.last_seq - tally->from + 1;
 }
 
 static void choose_scan(store_tally_t *tally) {
     const store_stream_t *stream = tally->stream;
-    uint64_t before = tally->from - stream->first_seq;
+    uint64_t before = tally->from - stream->log.first_seq;
     bool total = tally->filters.count == 0;
-    uint64_t all = total ? stream->messages : tally->all;
-    if ((total || tally->walked) && all == stream->messages
-        && stream->messages == stream->last_seq - stream->first_seq + 1) {
+    uint64_t all = total ? stream->log.messages : tally->all;
+    if ((total || tally->walked) && all == stream->log.messages
+        && stream->log.messages == stream->log.last_seq - stream->log.first_seq + 1) {
         tally_settle(tally, tally_stretch(tally)); /* every message counts, none is missing */
     } else if ((total || tally->walked) && all == 0) {
         tally_settle(tally, 0);
     } else if ((total || tally->walked) && before < tally_stretch(tally)) {
-        tally_scan(tally, TALLY_BEFORE, stream->first_seq, tally->from - 1);
+        tally_scan(tally, TALLY_BEFORE, stream->log.first_seq, tally->from - 1);
     } else {
-        tally_scan(tally, TALLY_AFTER, tally->from, stream->last_seq);
+        tally_scan(tally, TALLY_AFTER, tally->from, stream->log.last_seq);
     }
 }
 
@@ -174,19 +174,20 @@ static bool choose_chain(store_tally_t *tally) {
 
 static void tally_choose(store_tally_t *tally) {
     const store_stream_t *stream = tally->stream;
-    if (stream->messages == 0 || tally->from > stream->last_seq) {
+    if (stream->log.messages == 0 || tally->from > stream->log.last_seq) {
         tally_settle(tally, 0);
-    } else if (tally->from <= stream->first_seq) {
+    } else if (tally->from <= stream->log.first_seq) {
         tally->way = tally->filters.count == 0 ? TALLY_TOTAL : TALLY_WALK;
     } else if (tally->filters.count == 0) {
         choose_scan(tally);
     } else if (!choose_chain(tally)) {
-        uint64_t cost = stream->subjects * WALK_COST;
-        uint64_t before = tally->from - stream->first_seq;
-        if (stream->subjects <= WALK_ALWAYS || (cost < tally_stretch(tally) && before < tally_stretch(tally) - cost)) {
+        uint64_t cost = stream->log.subjects * WALK_COST;
+        uint64_t before = tally->from - stream->log.first_seq;
+        if (stream->log.subjects <= WALK_ALWAYS
+            || (cost < tally_stretch(tally) && before < tally_stretch(tally) - cost)) {
             tally->way = TALLY_WALK;
         } else {
-            tally_scan(tally, TALLY_AFTER, tally->from, stream->last_seq);
+            tally_scan(tally, TALLY_AFTER, tally->from, stream->log.last_seq);
         }
     }
 }
@@ -197,7 +198,7 @@ static bool step_chain(store_tally_t *tally, uint32_t budget) {
     store_stream_t *stream = tally->stream;
     for (uint32_t step = 0; step < budget / CHAIN_COST + 1; step++) {
         found_t found;
-        bool over = tally->at < tally->from || tally->at < stream->first_seq;
+        bool over = tally->at < tally->from || tally->at < stream->log.first_seq;
         status_t status = over ? STATUS_NOT_FOUND : message_find(stream, tally->at, false, &found);
         if (status_unknown(status)) {
             return false; /* it is tried again */
@@ -270,7 +271,7 @@ static bool tally_walk(store_tally_t *tally, uint32_t budget) {
         tally->which = tally->until;
     }
     tally->walked = true;
-    if (tally->from > tally->stream->first_seq) {
+    if (tally->from > tally->stream->log.first_seq) {
         choose_scan(tally);
         return false;
     }
@@ -304,7 +305,7 @@ bool store_tally_step(store_tally_t *tally, uint32_t budget) {
 }
 
 uint64_t store_tally_now(const store_tally_t *tally) {
-    uint64_t all = tally->filters.count == 0 ? tally->stream->messages : tally->all;
+    uint64_t all = tally->filters.count == 0 ? tally->stream->log.messages : tally->all;
     switch (tally->way) {
     case TALLY_WALK:
     case TALLY_TOTAL: return all;

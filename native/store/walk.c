@@ -351,7 +351,7 @@ status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t vi
     if (walk->over) {
         return STATUS_OK;
     }
-    if (walk->literal || walk->stream->messages == 0) {
+    if (walk->literal || walk->stream->log.messages == 0) {
         status_t status = walk->literal ? head_look(walk->stream, walk->pattern, &head) : STATUS_NOT_FOUND;
         walk->over = !status_unknown(status);
         if (status == STATUS_OK) {

@@ -2,7 +2,7 @@
  * their word, nothing is written to the stream any more, it is said, and salvage counts again what is there.
  */
 #include "recovery/look.h"
-#include "store/sums.h"
+#include "store/core.h"
 #include "store_rig.h"
 
 #define STORED 20
@@ -30,34 +30,41 @@ static void begin(void) {
 
 /* What a fault of the program might do: each leaves the numbers of a stream that cannot be. */
 static void first_behind_the_end(void) {
-    stream->first_seq = stream->last_seq + 1;
+    stream->log.first_seq = stream->log.last_seq + 1;
 }
 
 static void first_beyond_the_end(void) {
-    stream->first_seq = stream->last_seq + 7;
+    stream->log.first_seq = stream->log.last_seq + 7;
 }
 
 static void more_messages_than_sequences(void) {
-    stream_gain(stream, 1, 34);
+    stream->log.messages = stream->log.last_seq - stream->log.first_seq + 2;
+    stream->store->sums.messages++;
 }
 
 static void bytes_of_no_message(void) {
-    stream_lose(stream, stream->messages, 0);
-    stream->first_seq = stream->last_seq + 1;
+    stream->store->sums.messages -= stream->log.messages;
+    stream->log.messages = 0;
+    stream->log.first_seq = stream->log.last_seq + 1;
 }
 
 static void no_first_sequence(void) {
-    stream->first_seq = 0;
+    stream->log.first_seq = 0;
 }
 
 static void an_end_that_went_back(void) {
-    stream->last_seq = STORED / 2;
-    stream->messages = STORED / 2;
-    stream->store->messages -= STORED / 2;
+    stream->log.last_seq = STORED / 2;
+    stream->log.messages = STORED / 2;
+    stream->store->sums.messages -= STORED / 2;
+}
+
+static void a_sweep_that_ran_ahead(void) {
+    stream->log.swept = stream->log.first_seq + 1;
 }
 
 static void (*const faults[])(void) = {first_behind_the_end,         first_beyond_the_end, bytes_of_no_message,
-                                       more_messages_than_sequences, no_first_sequence,    an_end_that_went_back};
+                                       more_messages_than_sequences, no_first_sequence,    an_end_that_went_back,
+                                       a_sweep_that_ran_ahead};
 
 static void all_are_there(uint64_t count) {
     stored_message_t message;
@@ -74,7 +81,7 @@ static void nothing_is_written(void) {
     CHECK_EQ_U64(APPEND_STOPPED, rig_put(&rig, stream, "sound.a", "no").verdict);
     CHECK_EQ_I64(STATUS_IO, store_purge(stream, &purge, &purged, &more));
     CHECK_EQ_U64(0, purged);
-    all_are_there(stream->last_seq);
+    all_are_there(stream->log.last_seq);
     CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, other, "sound.b", "yes").verdict);
     rig_sync(&rig);
 }
