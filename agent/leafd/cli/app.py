@@ -199,6 +199,7 @@ def _init(
     account: Annotated[str, typer.Option(help="The account of the links, at the hub.")] = "BOXES",
     directory: Annotated[Path, typer.Option("--dir", help="Where the files go.")] = CONFIGURATION.parent,
     store: Annotated[str, typer.Option(help="Where streams are kept.")] = STORE,
+    link: Annotated[str, typer.Option(help="How a leaf reaches its hub: cell, satellite or lan.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
 ) -> None:
     """Writes the configuration of a leaf or a hub, makes the key, and says what the other side has to enter."""
@@ -209,7 +210,7 @@ def _init(
         raise UsageError(f"init {role}: expected leaf or hub")
     if role == "leaf" and not hub:
         hub = typer.prompt("Hub (host, host:port or URL)")
-    made = planned(Plan(role, name, directory, store, hub, creds, account))
+    made = planned(Plan(role, name, directory, store, hub, creds, account, link))
     write(made, overwrite=force)
     for path in made.files:
         say(f"wrote {path}")

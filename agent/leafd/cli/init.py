@@ -46,6 +46,43 @@ class Plan:
     """A file that the hub's operator handed out, in place of a key."""
     account: str = "BOXES"
     """Of the links, at the hub."""
+    link: str = ""
+    """What the hub is reached by: one of PROFILES; empty: not said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What fits one kind of link, beyond what leafd finds out by itself (windows, patience, loss: plane/window.h)."""
+
+    about: str
+    """In a comment of the file."""
+    remote: tuple[str, ...]
+    """Settings of the remote."""
+    web: tuple[str, ...] = ()
+    """Those over WebSocket."""
+    hub: str = ""
+    """What the hub's operator is told."""
+
+
+_PATIENT_HUB: Final = (
+    "A hub that is a nats-server gives a leaf two seconds to log in, too few for this link: its leafnodes block needs "
+    "authorization { timeout: 60 }. A leafd hub needs nothing."
+)
+PROFILES: Final = {
+    "lan": Profile("a cable or Wi-Fi: nothing is gained by compressing", ("compression: off",)),
+    "cell": Profile(
+        "a cell modem: slow, lossy, at times away; each byte is paid for",
+        ("compression: s2_best",),
+        ("ws_compression: true",),
+        _PATIENT_HUB,
+    ),
+    "satellite": Profile(
+        "a satellite: seconds away",
+        ("compression: s2_best", 'dial_timeout: "30s"', 'first_info_timeout: "60s"'),
+        ("ws_compression: true",),
+        _PATIENT_HUB,
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +99,8 @@ def planned(plan: Plan) -> Made:
         raise UsageError(
             f"name {plan.name!r}: up to 64 letters, digits, - and _: it is a part of subjects and of files' names"
         )
+    if plan.link and (plan.role != "leaf" or plan.link not in PROFILES):
+        raise UsageError(f"--link {plan.link}: expected {', '.join(PROFILES)}, of a leaf")
     made = _leaf(plan) if plan.role == "leaf" else _hub(plan)
     for path, (text, _) in made.files.items():
         if path.suffix == ".conf":
@@ -136,11 +175,19 @@ def _leaf(plan: Plan) -> Made:
         )
     text = (
         f"# A leaf of {url}, written by `leafd init`. configs/reference.conf explains every key.\n"
-        "listen: 127.0.0.1:4222\n"
-        + _common(plan)
-        + f"leafnodes {{\n  remotes: [ {{ url: {_quoted(url)}, {login} }} ]\n}}\n"
+        "listen: 127.0.0.1:4222\n" + _common(plan) + f"leafnodes {{\n{_remote(plan.link, url, login)}}}\n"
     )
-    return Made({plan.directory / "leafd.conf": (text, PLAIN), **files}, advice)
+    hub = PROFILES[plan.link].hub if plan.link else ""
+    return Made({plan.directory / "leafd.conf": (text, PLAIN), **files}, f"{advice}\n{hub}\n" if hub else advice)
+
+
+def _remote(link: str, url: str, login: str) -> str:
+    if not link:
+        return f"  remotes: [ {{ url: {_quoted(url)}, {login} }} ]\n"
+    profile = PROFILES[link]
+    web = profile.web if urlsplit(url).scheme in _PORTS else ()
+    lines = "".join(f"    {line}\n" for line in (f"url: {_quoted(url)}", login, *profile.remote, *web))
+    return f"  # By {profile.about} (`leafd init leaf --link {link}`).\n  remotes: [ {{\n{lines}  }} ]\n"
 
 
 def _hub(plan: Plan) -> Made:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from leafd.cli.init import SERVICE, Plan, planned, write
+from leafd.config.bind import load_text
+from leafd.errors import UsageError
 
 
 @pytest.mark.parametrize(("user", "there", "mode"), [(0, True, 0o640), (0, False, 0o600), (1000, True, 0o600)])
@@ -53,3 +55,35 @@ def test_the_hub_s_address_gets_the_port_that_its_kind_has(hub: str, url: str, t
     """That for leaves, and of WebSocket those of web servers; in the file it stands in full."""
     made = planned(Plan(role="leaf", name="box-1", directory=tmp_path, store="/var/lib/leafd", hub=hub))
     assert f'url: "{url}"' in made.files[tmp_path / "leafd.conf"][0]
+
+
+@pytest.mark.parametrize(
+    ("link", "hub", "compression", "web", "dial_s", "told"),
+    [
+        ("", "hub.example.org", "s2_auto", False, 0, False),
+        ("lan", "hub.example.org", "off", False, 0, False),
+        ("cell", "hub.example.org", "s2_best", False, 0, True),
+        ("cell", "wss://hub.example.org", "s2_best", True, 0, True),
+        ("satellite", "hub.example.org", "s2_best", False, 30, True),
+    ],
+)
+def test_the_kind_of_link_decides_what_is_written(
+    link: str, hub: str, compression: str, web: bool, dial_s: int, told: bool, tmp_path: Path
+) -> None:
+    """The file's own reader finds it in the remote; and where a nats-server would be too quick for it, the hub's
+    operator is told."""
+    made = planned(Plan("leaf", "box-1", tmp_path, "/var/lib/leafd", hub, link=link))
+    loaded = load_text(made.files[tmp_path / "leafd.conf"][0])
+    assert loaded.warnings == ()
+    assert loaded.server.leafnodes is not None
+    (remote,) = loaded.server.leafnodes.remotes
+    assert remote.compression[0] == compression
+    assert (remote.ws_compression, remote.dial_timeout) == (web, dial_s * 1_000_000_000)
+    assert ("timeout: 60" in made.advice) == told
+
+
+def test_a_kind_of_link_that_is_not_known_is_named_with_those_that_are(tmp_path: Path) -> None:
+    """Nothing is written by guess; and a hub has many links, of which init knows none."""
+    for role, link in (("leaf", "pigeon"), ("hub", "cell")):
+        with pytest.raises(UsageError, match="expected lan, cell, satellite"):
+            planned(Plan(role, "box-1", tmp_path, "/var/lib/leafd", "hub.example.org", link=link))
