@@ -24,6 +24,7 @@ from rich.table import Table
 
 from . import checks, observations
 from .computing import Computing
+from .modem import ABOUT, LINES, Modem
 from .nodes import HUB_DOMAIN, PROGRAMS, Link, Node, NodeError, free_port
 from .observations import STATIONS
 from .report import write_report
@@ -54,6 +55,7 @@ class World:
     facts: list[tuple[str, str]] = field(default_factory=list)
     daily: dict[tuple[str, str], observations.Aggregate] = field(default_factory=dict)
     record: Record = field(default_factory=Record)
+    modem: Modem | None = None
 
     @property
     def nodes(self) -> list[Node]:
@@ -65,14 +67,21 @@ class World:
 
 
 def make_world(directory: Path, given: argparse.Namespace) -> World:
+    modem = Modem(given.link) if given.link else None
     hub = Node(HUB_DOMAIN, given.hub, directory / "hub", link_port=free_port())
-    link = Link(hub.link_port)
+    if modem is None:
+        link = Link(hub.link_port)
+    else:
+        hub.hub_address, hub.enter = modem.address, modem.enter(hub=True)
+        link = Link(hub.link_port, modem.address, partial(modem.socket, hub=True))
     leaves = {
         station: Node(
             station,
             given.leaf,
             directory / station,
             hub_link=link.port if station == CUT_STATION else hub.link_port,
+            hub_address=hub.hub_address,
+            enter=modem.enter(hub=False) if modem is not None else None,
         )
         for station in STATIONS
     }
@@ -82,6 +91,7 @@ def make_world(directory: Path, given: argparse.Namespace) -> World:
         hub=hub,
         leaves=leaves,
         link=link,
+        modem=modem,
         computing=Computing(hub.url, directory / "tables", directory / "spark.log"),
         rows=rows,
         telemetry={station: observations.telemetry(rows, station) for station in STATIONS},
@@ -93,6 +103,10 @@ async def start(world: World, console: Console) -> None:
     for node in world.nodes:
         node.configure()
     await world.link.join()
+    if world.modem is not None:
+        for node in world.nodes:
+            await world.modem.door(node.port, hub=node is world.hub)
+            await world.modem.door(node.monitoring_port, hub=node is world.hub)
     await asyncio.gather(*(start_one(node, console) for node in world.nodes))
     await create_streams(world.hub.url, hub_streams())
     await asyncio.gather(*(create_streams(leaf.url, leaf_streams(name)) for name, leaf in world.leaves.items()))
@@ -212,6 +226,9 @@ def note_what_happened(world: World, publishers: list[Publisher]) -> None:
         ("of these stored already and recognised", f"{sum(p.duplicates for p in publishers):,}"),
         ("largest backlog of a leaf", f"{highest:,} rows"),
     ]
+    if world.modem is not None:
+        up, down = world.modem.carried
+        world.facts.append(("on the wire", f"{up / 1e6:.1f} MB up, {down / 1e6:.1f} MB down"))
     world.facts += [(fault.label, f"from {fault.began:.1f} s to {fault.ended:.1f} s") for fault in world.record.faults]
 
 
@@ -291,6 +308,8 @@ async def perform(world: World, given: argparse.Namespace, console: Console) -> 
         await world.computing.kill()
         await asyncio.gather(*(node.stop() for node in world.nodes))
         world.link.cut()
+        if world.modem is not None:
+            world.modem.close()
     return all(check.passed for check in world.checks)
 
 
@@ -327,6 +346,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--leaf", choices=PROGRAMS, default="leafd", help="the program that is each leaf (default: leafd)"
     )
+    parser.add_argument(
+        "--link",
+        choices=LINES,
+        default="",
+        help=f"what is between them: cell ({ABOUT['cell']}) or satellite"
+        f" ({ABOUT['satellite']}); needs root (default: this machine's loopback)",
+    )
     parser.add_argument("--seconds", type=float, default=25.0, help="how long the stations send (default: 25)")
     parser.add_argument("--commands", type=int, default=100, help="commands for each station (default: 100)")
     parser.add_argument(
@@ -350,8 +376,14 @@ def main(arguments: list[str] | None = None) -> int:
     given = parse(arguments)
     console = Console(highlight=False)
     directory = Path(tempfile.mkdtemp(prefix="leafd-demo-"))
-    world = make_world(directory, given)
+    try:
+        world = make_world(directory, given)
+    except NodeError as error:
+        console.print(f"[bold red]{error}[/bold red]")
+        return 2
     world.facts.append(("hub, leaves", f"{given.hub}, {given.leaf}"))
+    if given.link:
+        world.facts.append(("between them", ABOUT[given.link]))
     world.facts.append(("seed of the faults", str(given.seed)))
     passed = asyncio.run(perform(world, given, console))
     if given.keep or not passed:

@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +45,8 @@ class Node:
     port: int = field(default_factory=free_port)
     link_port: int = 0  # where leaves connect to; the hub has one
     hub_link: int = 0  # where to find the hub; a leaf has one
+    hub_address: str = "127.0.0.1"
+    enter: Callable[[], None] | None = None  # the place where the process is to be
     monitoring_port: int = field(default_factory=free_port)
     process: asyncio.subprocess.Process | None = None
     up: bool = False
@@ -71,17 +74,31 @@ class Node:
         ]
         if self.link_port:
             # Without no_advertise a leaf learns the hub's own address and goes round a cut link.
-            lines.append(f"leafnodes {{ listen: 127.0.0.1:{self.link_port}, no_advertise: true }}")
+            lines.append(
+                f"leafnodes {{ listen: {self.hub_address}:{self.link_port}, no_advertise: true{self._patience(True)} }}"
+            )
         if self.hub_link:
-            lines.append(f'leafnodes {{ remotes: [ {{ url: "nats-leaf://127.0.0.1:{self.hub_link}" }} ] }}')
+            url = f"nats-leaf://{self.hub_address}:{self.hub_link}"
+            lines.append(f'leafnodes {{ remotes: [ {{ url: "{url}"{self._patience(False)} }} ] }}')
         (self.directory / "node.conf").write_text("\n".join(lines) + "\n")
+
+    def _patience(self, hub: bool) -> str:
+        """What nats-server has to be told on a bad line, and leafd has not."""
+        if self.enter is None or self.program == "leafd":
+            return ""
+        return ", authorization { timeout: 60 }" if hub else ', first_info_timeout: "60s"'
 
     async def start(self) -> None:
         """Start the process and wait until it takes connections."""
         command = [*PROGRAMS[self.program], "-c", str(self.directory / "node.conf")]
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                *command, stdout=log, stderr=log, stdin=asyncio.subprocess.DEVNULL, env=os.environ
+                *command,
+                stdout=log,
+                stderr=log,
+                stdin=asyncio.subprocess.DEVNULL,
+                env=os.environ,
+                preexec_fn=self.enter,
             )
         deadline = asyncio.get_running_loop().time() + START_SECONDS
         while not await self._answers():
@@ -130,11 +147,16 @@ class Node:
 
 
 class Link:
-    """A TCP proxy before the hub's leaf port. Cut, it drops its connections and refuses new ones."""
+    """A TCP proxy before the hub's leaf port. Cut, it drops its connections and refuses new ones. make: a socket of the
+    place where that port is."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(
+        self, target: int, address: str = "127.0.0.1", make: Callable[[], socket.socket] | None = None
+    ) -> None:
         self.port = free_port()
         self._target = target
+        self._address = address
+        self._make = make
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -143,7 +165,13 @@ class Link:
         return self._server is not None
 
     async def join(self) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        if self._make is None:
+            self._server = await asyncio.start_server(self._accept, self._address, self.port)
+            return
+        listener = self._make()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((self._address, self.port))
+        self._server = await asyncio.start_server(self._accept, sock=listener)
 
     def cut(self) -> None:
         if self._server is not None:
@@ -154,18 +182,30 @@ class Link:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            onward_reader, onward = await asyncio.open_connection("127.0.0.1", self._target)
+            onward_reader, onward = await self._go_on()
         except OSError:
             writer.transport.abort()
             return
         self._writers |= {writer, onward}
-        await asyncio.gather(self._pass(reader, onward), self._pass(onward_reader, writer))
+        await asyncio.gather(pass_on(reader, onward), pass_on(onward_reader, writer))
         self._writers -= {writer, onward}
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while data := await reader.read(1 << 16):
-                writer.write(data)
-                await writer.drain()
-        # One direction's end is the connection's end.
-        writer.transport.abort()
+    async def _go_on(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._make is None:
+            return await asyncio.open_connection(self._address, self._target)
+        onward = self._make()
+        try:
+            await asyncio.get_running_loop().sock_connect(onward, (self._address, self._target))
+        except OSError:
+            onward.close()
+            raise
+        return await asyncio.open_connection(sock=onward)
+
+
+async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """What comes from the one to the other. One direction's end is the connection's end."""
+    with contextlib.suppress(OSError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    writer.transport.abort()
