@@ -257,8 +257,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_STREAM_PUT 40
 #define COMMAND_STREAM_REMOVE 41 /* with its consumers, messages, definition */
 /* extra = strings: subject filter ("" = no subjects wanted); arg = 1: list deleted too; arg2 = offset of the first
- * subject (in byte order); at most STATE_LISTED_MAX of each come, of subjects no more than one answer has room for.
- * completion's payload = stream_state_t, then
+ * subject (in byte order); at most STATE_LISTED_MAX of each come. completion's payload = stream_state_t, then
  * deleted_count x u64 little-endian, then subjects: strings of subject, each followed by u64 count */
 #define COMMAND_STREAM_STATE 42
 /* body = uint32_t[]: ids of at most USAGE_STREAMS_MAX streams; completion's arg = the bytes of all that are there */
@@ -402,7 +401,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* for the log; target = connection, payload = a line, without its message; or of the message behind it header, reply =
  * what follows that, both cut where they are longer than limits.trace together, arg and arg2 = their real sizes */
 #define EVENT_TRACE 11
-/* an ephemeral's inactivity threshold passed: removed by C; target = stream, arg = id */
+/* an ephemeral's inactivity threshold passed: removed by C; target = stream, arg = id, arg2 = what a mirror or source
+ * has taken, as in consumer_state_t */
 #define EVENT_CONSUMER_GONE 12
 
 /* a client was refused something, for the log; target = connection, code = REFUSED_*, subject, reply = queue, payload =

@@ -206,6 +206,8 @@ typedef struct consumer_state {
     uint64_t redelivered;
     uint64_t waiting;
     uint64_t pending;    /* matching messages not delivered yet */
+    uint64_t taken;      /* of a mirror or source: the stream sequence up to which it said that it has stored all */
+    uint64_t untaken;    /* deliveries behind that */
     uint32_t push_bound; /* interest in the deliver subject */
     uint32_t paused;
     int64_t pause_remaining_ns;
@@ -226,15 +228,18 @@ typedef struct ingest_config {
     int64_t silence_ns;          /* EVENT_INGEST INGEST_SILENT after so long without any frame */
     uint64_t delivered_sequence; /* durable: origin sequence that its consumer is behind, as it was set back */
     uint64_t link;               /* the connection that its frames come by; 0: not known, or none */
-    uint64_t origin;             /* the connection that answered for the origin; 0: this server did */
     uint32_t by_time;            /* 1: the consumer begins at a time, at what is newer than what was taken */
-    uint32_t reserved;
+    uint32_t pending_known;      /* 1: so many were pending when the consumer was made: */
+    uint64_t pending;
 } ingest_config_t;
 
 typedef struct ingest_state {
     uint64_t last_sequence; /* origin sequence stored last (durable with its message) */
     int64_t newest_ts;      /* of all that was taken of the origin, wall ns; 0 = not known */
-    uint64_t lag;           /* messages still at the origin, from its ack subjects */
+    uint64_t lag;           /* messages still at the origin, as far as it is known */
+    int64_t known_ns;       /* since that was told; -1 = it is not known */
+    int64_t level_ns;       /* since the origin told that nothing is missing; -1 = not since the start */
+    int64_t pace_milli;     /* messages in 1,000 seconds that it came nearer, of late; INT64_MIN = not known */
     int64_t active_ns;      /* since the last frame of any kind; -1 = never */
     uint64_t messages;      /* taken since the start */
     uint64_t bytes;
@@ -266,6 +271,16 @@ typedef struct connection_row {
     uint32_t compressed; /* it is an S2 stream .. */
     uint32_t level;      /* .. and what is sent has that level, COMPRESS_* */
     uint64_t slow;       /* slow consumers among them */
+    int64_t heard_ns;    /* since anything came */
+    /* Of links, by the kernel; 0: not known. */
+    uint64_t window; /* bytes that it may have under way; 0: no bound but the kernel's */
+    uint64_t rate;   /* bytes a second that it has carried while more waited */
+    uint64_t held;   /* bytes that its kernel has, and the peer's has not acknowledged */
+    uint64_t sent;   /* bytes, with those that were sent again */
+    uint64_t resent;
+    uint64_t received;
+    int64_t trip_ns;     /* as the kernel sees it now, with its queues .. */
+    int64_t trip_min_ns; /* .. and without */
 } connection_row_t;
 
 /* What a connection has carried, at its end. */

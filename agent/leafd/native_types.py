@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field
+from typing import Final
 
 from leafd.native import layout
 from leafd.native_allowance import Allowance as Allowance, AllowanceLevel as AllowanceLevel
@@ -251,6 +252,8 @@ class ConsumerState:
     pause_remaining_ns: int
     pinned_ts: int = 0
     pin: str = ""
+    taken: int = 0
+    untaken: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +267,10 @@ class IngestSource:
     key: str = ""
 
 
+PACE_UNKNOWN: Final = -(1 << 63)
+"""Of IngestState.pace_milli."""
+
+
 @dataclass(frozen=True, slots=True)
 class IngestState:
     """ingest_state_t: progress of one mirror or source slot."""
@@ -275,6 +282,9 @@ class IngestState:
     messages: int
     bytes: int
     running: int
+    known_ns: int = -1
+    level_ns: int = -1
+    pace_milli: int = PACE_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +350,15 @@ class ConnectionRow:
     compressed: int
     level: int
     slow: int
+    heard_ns: int = 0
+    window: int = 0
+    rate: int = 0
+    held: int = 0
+    sent: int = 0
+    resent: int = 0
+    received: int = 0
+    trip_ns: int = 0
+    trip_min_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -525,6 +544,8 @@ class ConsumerGone:
 
     stream: int
     consumer: int
+    taken: int = 0
+    """Of a mirror's or source's: up to where that has said that it stored all."""
 
 
 Event = (

@@ -36,6 +36,16 @@ class Link:
     bytes_in: int = 0
     bytes_out: int = 0
     error: str = ""
+    rate: int | None = None
+    """Bytes a second that it has carried while more waited; None: not known, as all that follows may be."""
+    round_trip_s: float | None = None
+    """As the kernel sees it now."""
+    loss: float | None = None
+    """Of the bytes that were sent, the part that was sent again."""
+    heard_s: float | None = None
+    """Since anything came."""
+    waiting: int | None = None
+    """Bytes that were not sent yet, or not acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +56,47 @@ class Copy:
     account: str
     kind: str
     origin: str
-    behind: int
+    behind: int | None
+    """Messages; None: nobody knows now."""
     heard_s: float | None
     """Seconds since the origin was heard of; None: never."""
     error: str = ""
+    bytes_behind: int | None = None
+    told: int = 0
+    """What was told last of how far it is behind, .."""
+    told_s: float | None = None
+    """.. and how long ago."""
+    level_s: float | None = None
+    """Since nothing was missing; None: at no time that is known."""
+    oldest_s: float | None = None
+    """How old the oldest missing message can be; 0: nothing is missing, None: not known."""
+    ready_s: float | None = None
+    """In which time nothing will be missing, at the pace of late; None: not known, or never."""
+    pace: float | None = None
+    """Messages a second that it comes nearer."""
 
     @property
     def lost(self) -> bool:
         """Whether it does not get what its origin has."""
         return bool(self.error) or self.heard_s is None or self.heard_s > SILENT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """A mirror or source elsewhere that takes from a stream of this server."""
+
+    stream: str
+    account: str
+    kind: str
+    copy: str
+    """The stream that takes, with its domain; empty: it does not say."""
+    behind: int | None
+    """Messages that it has not stored, as far as it said; None: nobody can know."""
+    bytes_behind: int | None
+    asks: bool
+    """It is there now."""
+    seen_s: float
+    """Since it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +153,7 @@ class Status:
     disk_free: int
     links: tuple[Link, ...]
     copies: tuple[Copy, ...]
+    takers: tuple[Taker, ...]
     problems: tuple[str, ...]
 
 
@@ -137,6 +180,7 @@ def status(varz: Page, leafz: Page, jsz: Page) -> Status:
         disk_free=store.get("disk_free", 0),
         links=found_links,
         copies=found_copies,
+        takers=tuple(takers(jsz)),
         problems=(*_problems(varz, found_links, found_copies), *tight_accounts(jsz)),
     )
 
@@ -158,6 +202,7 @@ def tight_accounts(jsz: Page) -> Iterator[str]:
 def links(varz: Page, leafz: Page) -> Iterator[Link]:
     """Links that are up, then hubs that do not answer."""
     for one in leafz.get("leafs", ()):
+        measured = one.get("leafd") or {}
         yield Link(
             peer=one.get("name", ""),
             role="hub" if one.get("is_spoke") else "leaf",
@@ -169,6 +214,11 @@ def links(varz: Page, leafz: Page) -> Iterator[Link]:
             messages_out=one.get("out_msgs", 0),
             bytes_in=one.get("in_bytes", 0),
             bytes_out=one.get("out_bytes", 0),
+            rate=measured.get("rate"),
+            round_trip_s=_seconds(measured.get("round_trip")),
+            loss=measured.get("loss"),
+            heard_s=_seconds(measured.get("heard")),
+            waiting=measured["waiting"] + measured["unacknowledged"] if measured else None,
         )
     for one in varz.get("leafd", {}).get("remotes", ()):
         if not one["connected"]:
@@ -224,16 +274,44 @@ def copies(jsz: Page) -> Iterator[Copy]:
         sources = [("mirror", stream["mirror"])] if stream.get("mirror") else []
         sources += [("source", one) for one in stream.get("sources") or ()]
         for kind, one in sources:
-            active = one.get("active", -1)
+            active, far = one.get("active", -1), one.get("leafd") or {}
             yield Copy(
                 stream=stream["name"],
                 account=account,
                 kind=kind,
                 origin=_origin(one),
-                behind=one.get("lag", 0),
+                behind=far["behind"] if far else one.get("lag", 0) if active >= 0 else None,
                 heard_s=active / 1e9 if active >= 0 else None,
                 error=(one.get("error") or {}).get("description", ""),
+                bytes_behind=far.get("behind_bytes"),
+                told=one.get("lag", 0),
+                told_s=_seconds(far.get("told")),
+                level_s=_seconds(far.get("level")),
+                oldest_s=_seconds(far.get("oldest")),
+                ready_s=_seconds(far.get("level_in")),
+                pace=far.get("pace"),
             )
+
+
+def takers(jsz: Page) -> Iterator[Taker]:
+    """All copies elsewhere that are known here."""
+    for account, stream in _each_stream(jsz):
+        for one in (stream.get("leafd") or {}).get("takers", ()):
+            domain = f" ({one['domain']})" if one["domain"] else ""
+            yield Taker(
+                stream=stream["name"],
+                account=account,
+                kind=one["kind"],
+                copy=one["copy"] + domain if one["copy"] else "",
+                behind=one["behind"],
+                bytes_behind=one["behind_bytes"],
+                asks=one["asks"],
+                seen_s=one["seen"] / 1e9,
+            )
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e9
 
 
 def _origin(source: Page) -> str:

@@ -193,27 +193,46 @@ static uint64_t add_past(const account_t *account, uint32_t kind, connection_row
     return filled + 1;
 }
 
+/* What is measured of a link. */
+static void add_line(const peer_t *peer, connection_row_t *row) {
+    tcp_look_t look;
+    if (!peer->protocol->link || !tcp_look(peer->conn.fd, &look)) {
+        return;
+    }
+    const window_t *window = &peer->window;
+    row->window = window->narrow ? window->bytes : 0;
+    row->rate = window->proven ? window->rate : look.rate;
+    row->held = look.held;
+    row->sent = look.sent;
+    row->resent = look.resent;
+    row->received = look.received;
+    row->trip_ns = look.round_trip_ns;
+    row->trip_min_ns = look.round_trip_min_ns;
+}
+
 void command_connections(plane_t *plane, const plane_command_t *command) {
     uint64_t count = plane->stats.connections;
     connection_row_t *rows = calloc(count + 2 * (uint64_t)plane->accounts.count + 1, sizeof(*rows));
     uint64_t filled = 0;
     for (peer_t *peer = plane->all_peers; rows != NULL && peer != NULL && filled < count; peer = peer->next) {
         peer_look(plane, peer);
-        rows[filled++] = (connection_row_t){.connection = peer->id,
-                                            .account = peer->account == NULL ? 0 : peer->account->js.id,
-                                            .kind = peer->kind,
-                                            .in_msgs = peer->in_msgs,
-                                            .out_msgs = peer->out_msgs,
-                                            .in_bytes = peer->in_bytes,
-                                            .out_bytes = peer->out_bytes,
-                                            .pending_bytes = outq_pending(&peer->conn.out),
-                                            .subscriptions = peer->table.count - peer->dead_count,
-                                            .admitted = peer->state == PEER_ADMITTED,
-                                            .rtt_ns = peer->rtt_ns,
-                                            .start_wall_ns = peer->start_wall_ns,
-                                            .last_wall_ns = peer->last_wall_ns,
-                                            .compressed = peer->compress != NULL,
-                                            .level = peer->compress != NULL ? compress_level(peer->compress) : 0};
+        rows[filled] = (connection_row_t){.connection = peer->id,
+                                          .account = peer->account == NULL ? 0 : peer->account->js.id,
+                                          .kind = peer->kind,
+                                          .in_msgs = peer->in_msgs,
+                                          .out_msgs = peer->out_msgs,
+                                          .in_bytes = peer->in_bytes,
+                                          .out_bytes = peer->out_bytes,
+                                          .pending_bytes = outq_pending(&peer->conn.out),
+                                          .subscriptions = peer->table.count - peer->dead_count,
+                                          .admitted = peer->state == PEER_ADMITTED,
+                                          .rtt_ns = peer->rtt_ns,
+                                          .start_wall_ns = peer->start_wall_ns,
+                                          .last_wall_ns = peer->last_wall_ns,
+                                          .compressed = peer->compress != NULL,
+                                          .level = peer->compress != NULL ? compress_level(peer->compress) : 0,
+                                          .heard_ns = plane->now.mono_ns - peer->last_input_ns};
+        add_line(peer, &rows[filled++]);
     }
     uint32_t cursor = 0;
     for (const account_t *account; rows != NULL && (account = table_next(&plane->accounts, &cursor)) != NULL;) {

@@ -49,7 +49,7 @@ typedef struct consume_out {
     bool (*exact_interest)(void *context, uint32_t account, bytes_t subject, bytes_t group);
     void (*advise)(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers, bytes_t text);
     /* An ephemeral's inactivity threshold passed: consume has removed it (its records too) just now. */
-    void (*gone)(void *context, uint32_t stream, uint32_t consumer);
+    void (*gone)(void *context, uint32_t stream, uint32_t consumer, uint64_t taken);
 } consume_out_t;
 
 /* memory: of pull requests that wait and of deliveries that are not acknowledged, the caller's as long as it lives.

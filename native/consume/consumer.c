@@ -366,6 +366,15 @@ void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
+static bool acks_by_flow(const consumer_t *consumer) {
+    return consumer->setup.config.ack_policy == ACK_FLOW_CONTROL;
+}
+
+/* Of a mirror's or source's: up to where it has said that it stored all. */
+static uint64_t consumer_taken(const consumer_t *consumer) {
+    return acks_by_flow(consumer) ? consumer->floor_stream : consumer->push.taken;
+}
+
 void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out) {
     consume_t *consume = consumer->consume;
     consume->now = now;
@@ -383,6 +392,9 @@ void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out
     out->waiting = consumer->requests.count;
     if (consumer_is_push(consumer)) {
         out->push_bound = push_wanted(consumer);
+        out->taken = consumer_taken(consumer);
+        out->untaken = acks_by_flow(consumer) ? consumer->pending.count
+                                              : consumer->next_sequence - 1 - consumer->push.taken_delivery;
     }
     out->paused = consumer_paused(consumer);
     out->pinned_ts = consumer->pin.since_wall_ns;
@@ -524,8 +536,9 @@ static bool consumer_is_inactive(consumer_t *consumer) {
 static void consumer_vanish(consumer_t *consumer) {
     consume_t *consume = consumer->consume;
     uint32_t stream_id = consumer->setup.stream_id, id = consumer->setup.id;
+    uint64_t taken = consumer_taken(consumer);
     consumer_remove(consumer, consume->now);
-    consume->out.gone(consume->out.context, stream_id, id);
+    consume->out.gone(consume->out.context, stream_id, id, taken);
 }
 
 bool consumer_on_time(consumer_t *consumer) {

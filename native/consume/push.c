@@ -12,6 +12,12 @@ static bool flow_controlled(const consumer_t *consumer) {
     return (consumer->setup.config.flags & CONSUMER_FLOW_CONTROL) != 0;
 }
 
+/* Made by a mirror or source, which is told more than others, and says with its answers what it has stored. */
+static bool copies(const consumer_t *consumer) {
+    const consumer_config_t *config = &consumer->setup.config;
+    return (config->flags & CONSUMER_DIRECT) != 0 || config->ack_policy == ACK_FLOW_CONTROL;
+}
+
 static void heartbeat_later(consumer_t *consumer) {
     int64_t interval_ns = consumer->setup.config.idle_heartbeat_ns;
     if (interval_ns <= 0) return;
@@ -74,6 +80,10 @@ void idle_heartbeat(consumer_t *consumer, bytes_t to) {
         size += flow_subject(consumer, header + size, sizeof header - (size_t)size);
         size += snprintf(header + size, sizeof header - (size_t)size, "\r\n");
     }
+    if (copies(consumer) && consumer->left_known) {
+        size += snprintf(header + size, sizeof header - (size_t)size, "Leafd-Pending: %llu\r\n",
+                         (unsigned long long)consumer->left);
+    }
     size += snprintf(header + size, sizeof header - (size_t)size, "\r\n");
     consume_out_t *out = &consumer->consume->out;
     out->status(out->context, consumer->setup.config.account, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
@@ -100,6 +110,7 @@ void push_flow_request(consumer_t *consumer) {
     for (size_t i = 0; i < FLOW_ID_SIZE; i++)
         push->flow_id[i] = (uint8_t)base62[(consume_random(consumer->consume) >> 16) % 62];
     push->flow_open = true;
+    push->flow_asked_ns = consumer->consume->now.mono_ns;
     push->covered = push->outstanding;
     char subject[ACK_PREFIX_MAX + FLOW_ID_SIZE];
     int size = flow_subject(consumer, subject, sizeof subject);
@@ -117,7 +128,10 @@ void push_sent(consumer_t *consumer, uint64_t size) {
     if (!flow_controlled(consumer)) return;
     push->outstanding += (int64_t)size;
     if (!push->flow_open) {
-        if (push->outstanding > push->window / 2) push_flow_request(consumer);
+        /* Over a slow link half a window is minutes, and nobody here would know how far the copy is. */
+        bool ask = copies(consumer) && push->outstanding >= TOLD_BYTES
+                   && consumer->consume->now.mono_ns - push->flow_asked_ns >= TOLD_NS;
+        if (ask || push->outstanding > push->window / 2) push_flow_request(consumer);
     } else if (push->outstanding - push->covered >= push->window) {
         push->covered += (int64_t)size;
     }
@@ -140,15 +154,28 @@ static uint64_t flow_acknowledged(const consumer_t *consumer, bytes_t header) {
     return all ? consumer->delivered_stream : 0;
 }
 
+static void note_taken(consumer_t *consumer, bytes_t header) {
+    uint64_t seq = header_sequence(header, BYTES_LITERAL("Nats-Last-Stream"));
+    uint64_t delivery = header_sequence(header, BYTES_LITERAL("Nats-Last-Consumer"));
+    if (delivery >= consumer->next_sequence || delivery < consumer->push.taken_delivery
+        || seq > consumer->delivered_stream || seq < consumer->push.taken) {
+        return;
+    }
+    consumer->push.taken = seq;
+    consumer->push.taken_delivery = delivery;
+}
+
 void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, moment_t now) {
     push_t *push = &consumer->push;
     consumer->consume->now = now;
     /* only the newest counts */
     if (!push->flow_open || !bytes_equal(id, bytes_of(push->flow_id, FLOW_ID_SIZE))) return;
     push->flow_open = false;
+    bool wide = push->covered > push->window / 2;
     push->outstanding = push->outstanding > push->covered ? push->outstanding - push->covered : 0;
     push->covered = 0;
-    if (push->window < FLOW_WINDOW_MAX) push->window *= 2;
+    if (wide && push->window < FLOW_WINDOW_MAX) push->window *= 2;
+    note_taken(consumer, header);
     uint64_t seq = flow_acknowledged(consumer, header);
     if (seq > consumer->floor_stream) acknowledge_upto(consumer, seq, 0);
     consumer_ready(consumer);

@@ -7,12 +7,15 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "consume/consume.h"
 
 #define FLOW_WINDOW_MIN (2 << 20)
 #define FLOW_WINDOW_MAX (32 << 20)
 #define RATE_BURST_DEFAULT (1 << 20)
 #define FLOW_ID_SIZE 4
+#define TOLD_BYTES (16 << 10) /* after so many a mirror or source is asked how far it is, */
+#define TOLD_NS NS_PER_SECOND /* .. but not more often */
 
 typedef struct push {
     bool active; /* there is interest in the deliver subject */
@@ -22,7 +25,10 @@ typedef struct push {
     int64_t covered;     /* outstanding bytes that the open request covers */
     uint8_t flow_id[FLOW_ID_SIZE];
     bool flow_open; /* a request is not answered yet */
-    int64_t tokens; /* rate limit, bytes */
+    int64_t flow_asked_ns;
+    uint64_t taken;          /* of a mirror or source: up to here it has stored all, as it said; */
+    uint64_t taken_delivery; /* the consumer sequence of that */
+    int64_t tokens;          /* rate limit, bytes */
     int64_t tokens_at_ns;
 } push_t;
 

@@ -59,6 +59,7 @@ static void start_at(consumer_t *consumer, uint64_t start) {
     consumer->cursor = consumer->selection.resume > 0 ? consumer->selection.resume + 1 : start;
     consumer->delivered_stream = consumer->floor_stream = start - 1;
     consumer->settled = consumer->acked_upto = start - 1;
+    consumer->push.taken = start - 1; /* a mirror or source begins behind what it has */
 }
 
 void survey_end(consumer_t *consumer) {

@@ -20,6 +20,7 @@
 #include "exchange/exchange.h"
 #include "exchange/strings.h"
 #include "text/ack_reply.h"
+#include "jetstream/behind.h"
 #include "jetstream/commands.h"
 #include "jetstream/host.h"
 #include "jetstream/counter.h"
@@ -63,14 +64,13 @@ struct ingest {
     int64_t newest_ts;     /* stamp of the newest message that came of the origin; 0: not known */
     uint64_t consumer_seq; /* delivered last */
     uint64_t taken_seq;    /* its origin sequence; before the first one, of what the consumer is behind */
-    uint64_t lag;
+    behind_t behind;
     uint64_t messages;
     uint64_t bytes;
     int64_t last_frame_ns; /* mono; 0 = none yet */
     int64_t started_ns;
     int64_t silence_ns;
-    uint64_t link;   /* that its frames come by; 0: not known */
-    uint64_t origin; /* the connection that answered for the origin; 0: this server */
+    uint64_t link; /* that its frames come by; 0: not known */
 };
 
 static ingest_t **ingest_place(js_t *js, const stream_t *stream, uint64_t slot) {
@@ -148,7 +148,7 @@ static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message)
         ingest_flow_reply(js, ingest, message->reply);
         return;
     }
-    bytes_t stalled;
+    bytes_t stalled = BYTES_NONE;
     if (headers_find(message->header, BYTES_LITERAL("Nats-Consumer-Stalled"), &stalled)) {
         ingest_flow_reply(js, ingest, stalled);
     }
@@ -156,6 +156,10 @@ static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message)
     uint64_t delivered = header_number(message->header, BYTES_LITERAL("Nats-Last-Consumer"), &found);
     if (found && (delivered > ingest->consumer_seq || (ingest->durable && delivered < ingest->consumer_seq))) {
         ingest_fail(js, ingest, INGEST_GAP, STATUS_OK);
+        return;
+    }
+    if (found && delivered == ingest->consumer_seq) {
+        behind_heartbeat(&ingest->behind, message->header, stalled.size != 0, js->now->mono_ns);
     }
 }
 
@@ -376,7 +380,7 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     }
     ingest->consumer_seq = ack.consumer_seq;
     ingest->taken_seq = ack.stream_seq;
-    ingest->lag = ack.pending;
+    behind_learn(&ingest->behind, ack.pending, js->now->mono_ns);
     if (first) {
         (void)ingest_tell(js, ingest, INGEST_FIRST, STATUS_OK); /* if it is lost, only the log and a state lack it */
     }
@@ -386,12 +390,8 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     bytes_t subject = copied.size != 0 ? copied : message->subject;
     ingest_store(js, ingest, &ack, subject, message);
     if (!ingest->running) {
-        ingest->lag++; /* this one, which was not taken */
+        ingest->behind.messages++; /* this one, which was not taken */
     }
-}
-
-uint64_t ingest_origin(const ingest_t *ingest) {
-    return ingest->origin;
 }
 
 bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store) {
@@ -514,8 +514,10 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     ingest->running = true;
     ingest->silence_ns = config.silence_ns;
     ingest->link = config.link;
-    ingest->origin = config.origin;
     ingest->started_ns = js->now->mono_ns;
+    if (config.pending_known != 0) {
+        behind_begin(&ingest->behind, config.pending, js->now->mono_ns);
+    }
     progress_t stored = {0};
     status_t status = STATUS_OK;
     if (ingest->mirror) {
@@ -548,15 +550,16 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
 }
 
 static ingest_state_t state_of(const js_t *js, const ingest_t *ingest) {
-    return (ingest_state_t){
+    ingest_state_t state = {
         .last_sequence = ingest->last_seq,
         .newest_ts = ingest->newest_ts,
-        .lag = ingest->lag,
         .active_ns = ingest->last_frame_ns == 0 ? -1 : js->now->mono_ns - ingest->last_frame_ns,
         .messages = ingest->messages,
         .bytes = ingest->bytes,
         .running = ingest->running,
     };
+    behind_tell(&ingest->behind, js->now->mono_ns, &state);
+    return state;
 }
 
 void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream) {

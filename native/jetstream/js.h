@@ -59,7 +59,6 @@ struct js {
     histogram_t *took;        /* HISTOGRAMS, of the file store */
     share_t consumers;        /* pull requests that wait, deliveries that are not acknowledged */
     uint64_t held_max;        /* what waits for a store's batches */
-    uint64_t listing_max;     /* a listing of a stream's subjects, which is one message when it is answered */
 
     store_t *stores[2];
     held_t held[2];         /* what waits for their batches */
@@ -131,8 +130,6 @@ void js_next(js_t *js, consumer_seat_t *seat, const message_t *message);
 void js_ack(js_t *js, consumer_seat_t *seat, const message_t *message);
 void js_flow(js_t *js, consumer_seat_t *seat, const message_t *message);
 /* false: it does not run. */
-/* The connection that answered for the origin; 0: this server. */
-uint64_t ingest_origin(const ingest_t *ingest);
 bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store);
 /* The subjects, beside its own, that a message with a schedule names; empty where it names none. */
 typedef struct js_schedule_names {

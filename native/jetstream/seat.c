@@ -210,7 +210,7 @@ static void definition_key(uint8_t key[8], uint32_t stream, uint32_t consumer) {
     store_be32(key + 4, consumer);
 }
 
-static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id) {
+static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id, uint64_t taken) {
     js_t *js = context;
     stream_t *stream = stream_find(js, stream_id);
     consumer_seat_t *seat = stream == NULL ? NULL : seat_find(js, stream, consumer_id);
@@ -229,6 +229,7 @@ static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id) {
     seat_free(js, seat);
     entry->event.target = stream_id;
     entry->event.arg = consumer_id;
+    entry->event.arg2 = taken;
     event_post(js->exchange, entry);
 }
 

@@ -30,7 +30,11 @@ bool tcp_look(int fd, tcp_look_t *out) {
     *out = (tcp_look_t){.acked = info.tcpi_bytes_acked,
                         .held = tcp_held(fd),
                         .round_trip_ns = (int64_t)info.tcpi_rtt * 1000,
-                        .round_trip_min_ns = (int64_t)info.tcpi_min_rtt * 1000};
+                        .round_trip_min_ns = (int64_t)info.tcpi_min_rtt * 1000,
+                        .sent = info.tcpi_bytes_sent, /* these are 0 where the kernel is too old to tell them */
+                        .resent = info.tcpi_bytes_retrans,
+                        .received = info.tcpi_bytes_received,
+                        .rate = info.tcpi_delivery_rate_app_limited ? 0 : info.tcpi_delivery_rate};
     if (info.tcpi_min_rtt == 0 || info.tcpi_min_rtt == UINT32_MAX) {
         out->round_trip_min_ns = out->round_trip_ns;
     }

@@ -11,6 +11,10 @@ typedef struct tcp_look {
     uint64_t held;  /* bytes that were sent or wait to be, and are not acknowledged */
     int64_t round_trip_ns;
     int64_t round_trip_min_ns; /* the least of the last minutes: without queues */
+    uint64_t sent;             /* bytes that were sent, and those that were sent again among them; 0: not known */
+    uint64_t resent;
+    uint64_t received;
+    uint64_t rate; /* bytes a second that it has carried of late while there was more to send; 0: not known */
 } tcp_look_t;
 
 /* false: it is not a TCP connection. */

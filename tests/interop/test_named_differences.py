@@ -350,3 +350,19 @@ def sha_1_issued(folder: Path) -> Issued:
     signed = ["-in", request, "-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-sha1", "-days", "90"]
     openssl("x509", "-req", *signed, "-out", certificate)
     return Issued(Path(certificate), Path(key))
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_how_far_a_copy_is_behind_that_never_heard_of_its_origin(kind: str) -> None:
+    """`lag` is a number for clients that know no null, and `active` -1 says that it means nothing; leafd says null."""
+    with servers.running(kind, STORE) as server:
+        line = Line(server)
+        mirror = {"name": "X", "external": {"api": "$JS.nowhere.API"}}
+        line.ask("$JS.API.STREAM.CREATE.M", {"name": "M", "mirror": mirror})
+        found = line.ask("$JS.API.STREAM.INFO.M")["mirror"]
+        line.close()
+        assert (found["lag"], found["active"]) == (0, -1)
+        assert ("leafd" in found) == (kind == servers.LEAFD)
+        if kind == servers.LEAFD:
+            assert found["leafd"]["behind"] is None
+            assert found["leafd"]["told"] is None

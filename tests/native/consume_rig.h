@@ -4,7 +4,7 @@
  *     inbox <- subject | reply | header | payload          a delivery
  *     inbox <* reply | header                              a status
  *     advisory 2 seq cseq deliveries text                  an advisory
- *     gone 1 7                                             an ephemeral removed itself
+ *     gone 1 7[, 5 taken]                                             an ephemeral removed itself
  *
  * CRLF is shown as "~". A test says what it did and which lines it expects.
  */
@@ -117,9 +117,13 @@ HELPER void rig_advise(void *context, consumer_t *consumer, uint32_t advisory, c
              (long long)numbers->ack_time_ns, SHOWN(text));
 }
 
-HELPER void rig_gone(void *context, uint32_t stream, uint32_t consumer) {
+HELPER void rig_gone(void *context, uint32_t stream, uint32_t consumer, uint64_t taken) {
     (void)context;
-    rig_note("gone %u %u", stream, consumer);
+    if (taken != 0) {
+        rig_note("gone %u %u, %llu taken", stream, consumer, (unsigned long long)taken);
+    } else {
+        rig_note("gone %u %u", stream, consumer);
+    }
 }
 
 HELPER void rig_consume_start(void) {

@@ -99,6 +99,8 @@ static void heartbeats(void) {
 
 static char megabyte[1 << 19];
 
+#define LARGE (16u << 10) /* after so many bytes a mirror or source is asked how far it is */
+
 /* The id in "d <* $JS.FC.S.p.XXXX | ..." */
 static bytes_t flow_id(const char *line) {
     static const char start[] = "d <* $JS.FC.S.p.";
@@ -222,7 +224,7 @@ static void heartbeat_asks(void) {
     rig_run();
     rig_skip();
     rig_pass(1001 * NS_PER_MS);
-    EXPECT("d <*  | NATS/1.0 100 Idle Heartbeat~Nats-Last-Consumer: 1~Nats-Last-Stream: 1~~");
+    EXPECT("d <*  | NATS/1.0 100 Idle Heartbeat~Nats-Last-Consumer: 1~Nats-Last-Stream: 1~Leafd-Pending: 0~~");
     (void)flow_id(rig_next());
     EXPECT_NOTHING();
 }
@@ -304,6 +306,76 @@ static void full_receiver_dies(void) {
     CHECK_EQ_U64(5, rig.deliveries);
 }
 
+/* Of a mirror or source: C, which begins at the second of three messages. */
+static consumer_t *copied(void) {
+    rig_start(0);
+    consumer_setup_t setup = push_setup();
+    setup.config.flags = CONSUMER_PUSH | CONSUMER_DIRECT | CONSUMER_FLOW_CONTROL;
+    setup.config.idle_heartbeat_ns = SECOND;
+    setup.config.inactive_threshold_ns = 10 * SECOND;
+    setup.config.deliver_policy = DELIVER_BY_START_SEQUENCE;
+    setup.config.opt_start_seq = 2;
+    rig.quiet = true;
+    rig_publish_many("s", 3);
+    return rig_add(&setup);
+}
+
+static consumer_state_t state_of(consumer_t *consumer) {
+    consumer_state_t state;
+    consumer_snapshot(consumer, rig.now, &state);
+    return state;
+}
+
+static void a_copy_says_what_it_has(void) {
+    consumer_t *consumer = copied();
+    CHECK_EQ_U64(1, state_of(consumer).taken);
+    rig_run();
+    CHECK_EQ_U64(1, state_of(consumer).taken);
+    CHECK_EQ_U64(2, state_of(consumer).untaken);
+    static char body[LARGE + 1];
+    memset(body, 'x', LARGE);
+    rig_pass(SECOND / 2);
+    rig_publish("s", body);
+    rig_run();
+    bytes_t id = flow_id(rig_next());
+    rig_publish("s", body);
+    rig_run();
+    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 3\r\nNats-Last-Stream: 4\r\n\r\n"),
+                        rig.now);
+    CHECK_EQ_U64(4, state_of(consumer).taken);
+    CHECK_EQ_U64(1, state_of(consumer).untaken);
+    rig_publish("s", body);
+    rig_run();
+    EXPECT_NOTHING(); /* within a second it is not asked again */
+    interest("", "");
+    rig_pass(11 * SECOND);
+    EXPECT("gone 1 7, 4 taken");
+}
+
+static void lies_of_a_copy(void) {
+    consumer_t *consumer = copied();
+    rig_run();
+    static char body[LARGE + 1];
+    memset(body, 'x', LARGE);
+    rig_pass(2 * SECOND);
+    rig_skip();
+    rig_publish("s", body);
+    rig_run();
+    bytes_t id = flow_id(rig_next());
+    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 9\r\nNats-Last-Stream: 99\r\n\r\n"),
+                        rig.now);
+    CHECK_EQ_U64(1, state_of(consumer).taken);
+}
+
+static void a_copy_hears_what_is_pending(void) {
+    consumer_t *consumer = copied();
+    (void)consumer;
+    rig_run();
+    rig_skip();
+    rig_pass(SECOND);
+    EXPECT("d <*  | NATS/1.0 100 Idle Heartbeat~Nats-Last-Consumer: 2~Nats-Last-Stream: 3~Leafd-Pending: 0~~");
+}
+
 static void redelivers(void) {
     rig_start(0);
     consumer_setup_t setup = push_setup();
@@ -368,6 +440,9 @@ int main(void) {
     RUN("replay original keeps the gaps up to the end as of the start", replay_original);
     RUN("a full receiver stops delivery until it drained", full_receiver);
     RUN("a full receiver that dies, or drains silently, blocks nobody for long", full_receiver_dies);
+    RUN("a mirror or source is asked what it has stored, after 16 KB and not each second", a_copy_says_what_it_has);
+    RUN("it has not stored what was not delivered, whatever it says", lies_of_a_copy);
+    RUN("its heartbeat says how many messages wait", a_copy_hears_what_is_pending);
     RUN("push consumers redeliver after the ack wait", redelivers);
     RUN("a consumer of a mirror or source goes without interest and writes nothing", ephemeral);
     RUN("a changed deliver subject is followed", deliver_subject_changes);

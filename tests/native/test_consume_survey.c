@@ -46,8 +46,8 @@ static void advise(void *context, consumer_t *which, uint32_t advisory, const ad
     (void)context, (void)which, (void)advisory, (void)numbers, (void)text;
 }
 
-static void gone(void *context, uint32_t stream_id, uint32_t consumer_id) {
-    (void)context, (void)stream_id, (void)consumer_id;
+static void gone(void *context, uint32_t stream_id, uint32_t consumer_id, uint64_t taken) {
+    (void)context, (void)stream_id, (void)consumer_id, (void)taken;
 }
 
 static void publish(uint32_t subject) {

@@ -192,6 +192,14 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_replica.py::test_a_late_answer_is_an_answer",
         "interop/test_cell.py::test_a_source_drains_over_a_slow_lossy_link",
     ),
+    "A stream's info has more of its mirror": (
+        "interop/test_named_differences.py::test_how_far_a_copy_is_behind_that_never_heard_of_its_origin",
+        "interop/test_lag.py::test_both_ends_tell_what_is_missing_while_a_backlog_drains_is_flooded_and_stalls",
+    ),
+    "A consumer that a mirror or source has made": (
+        "native/test_consume_push.c: a mirror or source is asked what it has stored, after 16 KB and not each second",
+        "native/test_consume_push.c: its heartbeat says how many messages wait",
+    ),
     "A message or an interest that a link": ("wire/leaf/client-verbs.wire",),
     "Who a user of the hub is": ("interop/test_leaf.py::test_users_are_told_by_their_own_server_who_they_are",),
     "Queue weights are capped": ("wire/leaf/queue-weight.wire",),

@@ -20,10 +20,9 @@ from leafd.daemon.page_logins import PageLogins, _judged
 from leafd.guard import Guard
 from leafd.monitor.page import feed as feeds
 from leafd.monitor.page.feed import LIFE_S, READERS_MAX, SEND_S, Feed
-from leafd.monitor.page.history import COLUMNS, LOOKS_MAX, PERIOD_S, SAMPLES, History, Levels
+from leafd.monitor.page.history import COLUMNS, LOOKS_MAX, PERIOD_S, SAMPLES, History
 from leafd.monitor.page.routes import EVENTS, GUARDS, HOME, PAGE, PATHS, Page, credentials, escaped
-from leafd.monitor.page.view import View, _Rates, changes, whole
-from leafd.status import Copy
+from leafd.monitor.page.view import View, changes, whole
 
 HOSTILE = "<script>alert('x')</script>\"&\n%%NAME%%"
 
@@ -32,7 +31,7 @@ class Streams:
     """JetStream as the history reads it: streams with one source each, so many messages behind."""
 
     def __init__(self, number: int) -> None:
-        self.behind = {f"S{one}": one for one in range(number)}
+        self.behind: dict[str, int | None] = {f"S{one}": one for one in range(number)}
         self.looks = 0
         config = SimpleNamespace(mirror=None, sources=(object(),))
         streams = {name: SimpleNamespace(name=name, config=config, consumers={}) for name in self.behind}
@@ -44,7 +43,7 @@ class Streams:
         await trio.lowlevel.checkpoint()
         self.looks += 1
         name = request.removeprefix("STREAM.INFO.")
-        return {"sources": [{"name": "T", "lag": self.behind[name], "active": 0}]}
+        return {"sources": [{"name": "T", "lag": 9, "active": 0, "leafd": {"behind": self.behind[name]}}]}
 
 
 def facts_with(jetstream: Streams | None = None) -> Any:
@@ -152,20 +151,23 @@ def test_a_stream_of_many_sources_is_looked_at_seldom() -> None:
     assert 9 <= jetstream.looks <= 160 * LOOKS_MAX / 1000 + 1
 
 
-def test_what_a_copy_misses_is_no_older_than_since_it_had_all() -> None:
-    """While it is level it misses nothing, and the age runs from when its origin was last heard of."""
-    now = [100.0]
-    levels = Levels(lambda: now[0])
+def test_what_no_copy_knows_is_a_gap_and_no_zero() -> None:
+    """While nobody tells how far a copy is behind, the plot has no point; the known ones are summed."""
+    jetstream = Streams(2)
+    history = History(facts_with(jetstream))
 
-    def missing(behind: int, heard_s: float | None) -> float | None:
-        return levels.missing_s(Copy("S", "A", "mirror", "S", behind, heard_s))
+    async def sampled() -> float | None:
+        await history.sample()
+        return history.since(0, history.taken)["behind"][-1]
 
-    assert missing(5, 0.0) is None
-    assert missing(0, 0.5) == 0.5
-    now[0] = 130.0
-    assert missing(0, 30.5) == 30.5
-    assert missing(7, None) == 30.5
-    assert missing(0, 0.0) == 0.0
+    async def main() -> list[float | None]:
+        found = []
+        for behind in ((3, 4), (None, 4), (None, None), (0, 0)):
+            jetstream.behind = {f"S{one}": number for one, number in enumerate(behind)}
+            found.append(await sampled())
+        return found
+
+    assert trio.run(main) == [7, 4, None, 0]
 
 
 # ---- readers
@@ -336,20 +338,10 @@ def test_changes_make_of_what_was_seen_what_there_is(seed: int) -> None:
         before = now
 
 
-def test_the_time_to_catch_up_follows_from_how_fast_the_distance_shrinks() -> None:
-    """What a link tells when it is back is a rise and no speed; from then on it is the mean of the latest."""
-    before, falls = None, []
-    for second, behind in ((0, 0), (2, 900), (4, 700), (6, 300), (8, 300), (10, 0)):
-        made = View(float(second), 0, {}, {}, {})
-        falls.append(_Rates(made, before).fall("copy", behind))
-        before = made
-    assert falls == [0, 0, 100, 150, 75, 0]
-
-
 def test_no_sample_is_sent_twice() -> None:
     """What was sampled since a view comes with the next one, also to who has just come."""
     facts = facts_with()
-    history, sent = History(facts), list[float]()
+    history, sent = History(facts), list[float | None]()
 
     async def main() -> None:
         before = View(0.0, 0, {}, {}, {})

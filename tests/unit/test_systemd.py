@@ -27,7 +27,7 @@ from leafd.daemon.systemd import Notifier
 from leafd.guard import Guard
 from leafd.links.leaf import Remote
 from leafd.links.link import LinkStatus, RemoteStatus
-from leafd.links.replicas import Behind
+from leafd.links.told import Behind
 
 from tests.servers import LEAFD, free_port, make
 

@@ -37,6 +37,11 @@ def ago(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds >= 1 else "now"
 
 
+def lasting(seconds: float) -> str:
+    """How long something takes, or has taken."""
+    return "0 s" if seconds < 0.5 else ago(max(seconds, 1.0))
+
+
 def when(ts: int) -> str:
     """Nanoseconds since 1970, in UTC to the second."""
     try:

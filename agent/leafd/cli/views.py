@@ -6,20 +6,20 @@ What does not live here: words and options (app.py), what the daemon's pages mea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from leafd.cli import tables
 from leafd.cli.pages import Monitor
-from leafd.cli.tables import ago, say, show, size
+from leafd.cli.tables import ago, lasting, say, show, size
 from leafd.config.bind import load_file
 from leafd.config.differences import changed_settings, differences, spelt
 from leafd.config.schema.section import Takes
 from leafd.errors import LeafdError
 from leafd.records import dataclass
-from leafd.status import STREAMS_PAGE, Link, Status, consumers, copies, links, status, streams
+from leafd.status import STREAMS_PAGE, Copy, Link, Status, Taker, consumers, copies, links, status, streams
 
 _EFFECT: Final = {
     Takes.LIVE: "a reload takes it up",
@@ -165,14 +165,42 @@ def _show_status(found: Status) -> None:
         say("")
         show(
             "Mirrors and sources",
-            ("stream", "kind", "of", ">behind", "heard"),
-            [(one.stream, one.kind, one.origin, one.behind, ago(one.heard_s)) for one in found.copies],
+            ("stream", "kind", "of", ">behind", ">bytes", "oldest", "level in", "heard"),
+            [(one.stream, one.kind, one.origin, *_how_far(one), ago(one.heard_s)) for one in found.copies],
+        )
+    if found.takers:
+        say("")
+        show(
+            "Who takes from here",
+            ("stream", "kind", "in", ">has not stored", ">bytes", "asked"),
+            [(one.stream, one.kind, one.copy or "-", *_not_stored(one)) for one in found.takers],
         )
     say("")
     for line in found.problems:
         say(f"! {line}")
     if not found.problems:
         say("nothing needs attention")
+
+
+def _how_far(copy: Copy) -> tuple[object, str, str, str]:
+    """Messages, bytes, age of the oldest, and when it is level; what is not known is no number."""
+    if copy.behind is None:
+        told = "" if copy.told_s is None else f", {copy.told:,} {ago(copy.told_s)} ago".replace("now ago", "just now")
+        return f"not known{told}", "", "" if copy.level_s is None else f"at most {lasting(copy.level_s)}", ""
+    if not copy.behind:
+        return 0, "", "", ""
+    oldest = "" if copy.oldest_s is None else f"at most {lasting(copy.oldest_s)}"
+    ready = "not known" if copy.ready_s is None else f"about {lasting(copy.ready_s)}"
+    return copy.behind, _about(copy.bytes_behind), oldest, ready
+
+
+def _not_stored(taker: Taker) -> tuple[object, str, str]:
+    behind = "not known" if taker.behind is None else taker.behind
+    return behind, _about(taker.bytes_behind), "now" if taker.asks else f"{lasting(taker.seen_s)} ago"
+
+
+def _about(count: int | None) -> str:
+    return f"about {size(count)}" if count else ""
 
 
 def show_links(monitor: Monitor, *, as_json: bool) -> bool:
@@ -204,6 +232,27 @@ def _show_links(found: Sequence[Link]) -> None:
             for one in found
         ],
     )
+    measured = [one for one in found if one.heard_s is not None]
+    if measured:
+        say("")
+        show(
+            "As they are",
+            ("to", "account", ">carries", ">round trip", ">sent again", ">under way", "heard"),
+            [(one.peer or one.address, one.account, *_line(one)) for one in measured],
+        )
+
+
+def _line(link: Link) -> tuple[str, str, str, str, str]:
+    """What is measured of it: the rate that it has carried, its round trip, loss, what is under way, and when anything
+    came."""
+    heard_s = link.heard_s or 0.0
+    return (
+        "not known" if link.rate is None else f"{size(link.rate)}/s",
+        "" if link.round_trip_s is None else f"{link.round_trip_s * 1e3:,.0f} ms",
+        "" if link.loss is None else f"{100 * link.loss:.1f} %",
+        "" if link.waiting is None else size(link.waiting),
+        ago(heard_s) if heard_s < 1 else f"{ago(heard_s)} ago",
+    )
 
 
 def _streams_page(monitor: Monitor, account: str | None) -> dict[str, Any]:
@@ -213,7 +262,7 @@ def _streams_page(monitor: Monitor, account: str | None) -> dict[str, Any]:
 def show_streams(monitor: Monitor, account: str | None, *, as_json: bool) -> None:
     """Streams and what they hold."""
     page = _streams_page(monitor, account)
-    found, behind = tuple(streams(page)), {(one.account, one.stream): one.behind for one in copies(page)}
+    found, behind = tuple(streams(page)), _behind_by_stream(copies(page))
     if as_json:
         tables.as_json(found)
         return
@@ -228,6 +277,16 @@ def show_streams(monitor: Monitor, account: str | None, *, as_json: bool) -> Non
             for one in found
         ],
     )
+
+
+def _behind_by_stream(found: Iterable[Copy]) -> dict[tuple[str, str], object]:
+    """Of all sources of a stream together."""
+    sums: dict[tuple[str, str], object] = {}
+    for one in found:
+        before = sums.get((one.account, one.stream), 0)
+        known = isinstance(before, int) and one.behind is not None
+        sums[one.account, one.stream] = before + one.behind if known else "not known"  # type: ignore[operator]
+    return sums
 
 
 def show_consumers(monitor: Monitor, account: str | None, stream: str | None, *, as_json: bool) -> None:

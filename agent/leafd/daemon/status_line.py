@@ -16,7 +16,7 @@ import trio
 from leafd.daemon.systemd import Notifier
 from leafd.links.addresses import place_of
 from leafd.links.link import LinkStatus, RemoteStatus
-from leafd.links.replicas import Behind
+from leafd.links.told import Behind
 from leafd.native_types import Stats
 from leafd.quoting import printable
 from leafd.records import dataclass
@@ -51,7 +51,7 @@ def compose(seen: Seen) -> str:
         parts.append(_count(sum(not link.spoke for link in seen.links), "leaf"))
     if not seen.remotes:
         parts.append(_count(stats.connections - stats.leafs, "client"))
-    if seen.behind.running or seen.behind.messages:
+    if seen.behind.running:
         parts.append(f"{seen.behind.messages} behind")
     if seen.behind.stopped:
         parts.append(f"{_count(seen.behind.stopped, 'mirror or source', 'mirrors or sources')} without origin")

@@ -220,7 +220,7 @@ async def _follows(
     if full:
         report(fault(Check.LIMITS, pull.about, full, **dict.fromkeys(side, "raise the limit, or discard: old")))
         return
-    if not pull.lag and not _lost(pull):
+    if pull.lag == 0 and not _lost(pull):
         report(well(Check.ORIGIN, pull.about, f"followed, nothing behind; the origin has {origin.count('messages'):,}"))
         return
     now = await _again(pull, session, subject)
@@ -228,14 +228,19 @@ async def _follows(
         other = pull.api and not pull.domain and (now.error or now.heard_s is None)
         report(_not_delivered(pull) if other else fault(Check.LAG, pull.about, _lost(now), **side))
     elif now is None:
-        text = _lost(pull) or f"{pull.lag:,} messages behind"
+        text = _lost(pull) or ("it is not known how far it is behind" if pull.lag is None else _behind(pull.lag))
         report(unproven(Check.LAG, pull.about, f"{text}; it could not be asked again"))
-    elif now.lag < pull.lag or not now.lag:
-        report(
-            well(Check.LAG, pull.about, f"{now.lag:,} messages behind, {max(pull.lag - now.lag, 0):,} less meanwhile")
-        )
+    elif now.lag is None:
+        report(unproven(Check.LAG, pull.about, "it asks its origin, and does not know yet how far it is behind"))
+    elif now.lag == 0 or pull.lag is None or now.lag < pull.lag:
+        less = f", {pull.lag - now.lag:,} less meanwhile" if pull.lag and pull.lag > now.lag else ""
+        report(well(Check.LAG, pull.about, f"{_behind(now.lag)}{less}"))
     else:
-        report(warning(Check.LAG, pull.about, f"{now.lag:,} messages behind, and not catching up", **side))
+        report(warning(Check.LAG, pull.about, f"{_behind(now.lag)}, and not catching up", **side))
+
+
+def _behind(lag: int) -> str:
+    return f"{lag:,} messages behind"
 
 
 def _lost(pull: Pull) -> str:
@@ -277,7 +282,7 @@ def _full(pull: Pull, origin: Stream) -> str:
     if copy.config.get("discard") != "new":
         return ""
     missing = origin.count("last_seq") - copy.count("last_seq") if pull.kind == "mirror" else 0
-    waiting = max(pull.lag, missing)
+    waiting = max(pull.lag or 0, missing)
     for limit, held in (("max_msgs", "messages"), ("max_bytes", "bytes")):
         top = copy.limit(limit)
         if top and copy.count(held) >= top and waiting > 0:

@@ -25,7 +25,8 @@ class Pull:
     api: str
     """... behind this prefix, "" for the own account's."""
     deliver: str
-    lag: int
+    lag: int | None
+    """Messages that it is behind; None: that is not known."""
     heard_s: float | None
     """Seconds since the origin was heard of; None: never."""
     error: str
@@ -90,10 +91,17 @@ class Stream:
                 origin=str(row.get("name", "")),
                 api=str(external.get("api") or ""),
                 deliver=str(external.get("deliver") or ""),
-                lag=lag if isinstance(lag, int) else 0,
+                lag=_lag(row, lag),
                 heard_s=active / 1e9 if isinstance(active, int) and active >= 0 else None,
                 error=str(error.get("description", "")) if isinstance(error, dict) else "",
             )
+
+
+def _lag(row: Row, lag: object) -> int | None:
+    """A leafd says whether it knows; of another server the number counts if it has heard of the origin."""
+    own, active = row.get("leafd"), row.get("active")
+    known = own.get("behind") if isinstance(own, dict) else lag if isinstance(active, int) and active >= 0 else None
+    return known if isinstance(known, int) else None
 
 
 def _external(row: object) -> Row:

@@ -42,6 +42,7 @@ from leafd.jetstream.pages import cut, page_of, texts_size
 from leafd.jetstream.registry import BODY_FIRST, Body, Call, Check, Counted, Lock, endpoint
 from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, refused
 from leafd.jetstream.subjects import SubjectSet
+from leafd.jetstream.takers import takes
 from leafd.jetstream.versioning import (
     IDENTITY_HEADER,
     POSITION_HEADER,
@@ -123,6 +124,7 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
     await aside(len(call.body) + ITEM_WEIGHT * len(stream.config.subjects), rules.check, config, surroundings)
     if existing is not None and before is not None:
         state = await _update(call, stream, existing, config, request.action, before)
+        context.takers.begun(stream, existing, state.taken)
         call.weight = existing.weight
         return await aside(existing.weight, consumer_info, stream, existing, state)
     if request.action == ACTION_UPDATE:
@@ -263,6 +265,7 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
     if config.deliver_subject:
         call.after = partial(_begin, context, stream, consumer)
     served = stream.add_consumer(consumer)
+    context.takers.begun(stream, consumer, state.taken)
     context.advisories.consumer(stream, consumer, "CREATED", "create")
     if not served:
         context.advisories.consumer(stream, consumer, "DELETED", "delete")
@@ -355,6 +358,9 @@ async def delete(call: Call, _request: None) -> dict[str, Any]:
     if owner is not None and call.name(3) in owner.aside:
         return await _delete_aside(call, owner, call.name(3))
     stream, consumer = _found(call)
+    before = await _state(call.context, stream, consumer) if takes(consumer.config) else None
+    if before is not None:
+        call.context.takers.ended(stream, consumer, before.taken)
     try:
         await call.context.plane.consumer_remove(stream.id, consumer.id)
     except t.PlaneError as error:

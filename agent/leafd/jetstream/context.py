@@ -15,6 +15,7 @@ from leafd.jetstream.consumer_rules import ConsumerContext
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.ports import JetStreamPlane, Neighbours
 from leafd.jetstream.stream_rules import StreamContext
+from leafd.jetstream.takers import Takers
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Context:
     advisories: Advisories
     log: Log
     make_templates: Callable[[], Templates]
+    takers: Takers
 
     @property
     def templates(self) -> Templates:

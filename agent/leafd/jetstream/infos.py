@@ -101,6 +101,7 @@ def _source(stream: Stream, source: StreamSource, status: SourceStatus, *, seque
     if sequence and status.sequence:
         info["seq"] = status.sequence
     info["active"] = status.active_ns
+    info["leafd"] = _how_far(status)
     if asks(source) in stream.denied:
         info["error"] = WITHHELD.fields()
     elif status.error:
@@ -109,6 +110,40 @@ def _source(stream: Stream, source: StreamSource, status: SourceStatus, *, seque
         if name in members:
             info[name] = members[name]
     return info
+
+
+def _how_far(status: SourceStatus) -> dict[str, Any]:
+    """How far a copy is behind: null where that is not known now. `lag` beside it is what was told last, since clients
+    know no null there. Times are ns, as those of the reference."""
+    behind = status.lag if status.known else None
+    return {
+        "behind": behind,
+        "behind_bytes": _scaled(behind, status.mean_size),
+        "told": _passed(status.told_ns),
+        "level": _passed(status.level_ns),
+        "oldest": _oldest(behind, status),
+        "level_in": 0
+        if behind == 0
+        else _scaled(behind, 1e9 / status.pace if status.pace and status.pace > 0 else None),
+        "pace": status.pace,
+    }
+
+
+def _scaled(count: int | None, factor: float | None) -> int | None:
+    return 0 if count == 0 else None if count is None or factor is None else int(count * factor)
+
+
+def _passed(ns: int) -> int | None:
+    return ns if ns >= 0 else None
+
+
+def _oldest(behind: int | None, status: SourceStatus) -> int | None:
+    """How old the oldest missing message can be: newer than what was taken, and than when nothing was missing."""
+    if not behind:
+        return behind
+    bounds = [max(now_ns() - status.newest_ts, 0)] if status.newest_ts else []
+    bounds += [status.level_ns] if status.level_ns >= 0 else []
+    return min(bounds, default=None)
 
 
 def consumer_info(

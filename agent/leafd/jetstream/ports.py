@@ -104,10 +104,22 @@ class JetStreamPlane(Protocol):
 
 
 class SourceStatus(Protocol):
-    """How a mirror or source is doing. active_ns: -1 = never heard of."""
+    """How a mirror or source is doing. Times are ns that have passed, -1 = it never was."""
 
     @property
     def lag(self) -> int: ...
+    @property
+    def told_ns(self) -> int: ...
+    @property
+    def known(self) -> bool: ...
+    @property
+    def level_ns(self) -> int: ...
+    @property
+    def pace(self) -> float | None: ...
+    @property
+    def newest_ts(self) -> int: ...
+    @property
+    def mean_size(self) -> float | None: ...
     @property
     def active_ns(self) -> int: ...
     @property
@@ -191,9 +203,11 @@ class _Server:
 
 
 class _Never:
-    lag = 0
-    active_ns = -1
-    sequence = 0
+    lag = newest_ts = sequence = 0
+    told_ns = level_ns = active_ns = -1
+    known = False
+    pace: float | None = None
+    mean_size: float | None = None
     error: dict[str, Any] | None = None
 
 

@@ -55,6 +55,7 @@ from leafd.jetstream.context import Context, Log
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.ports import SERVER, Alone, Asker, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
+from leafd.jetstream.takers import Takers
 from leafd.jetstream.versioning import fits_level
 from leafd.quoting import printable, quoted
 
@@ -92,6 +93,7 @@ class JetStream:
         self.catalogue = Catalogue()
         self.tight: dict[tuple[str, str], int] = {}
         """Accounts, with the storage, whose streams have nearly all that they may, and how much that is."""
+        self.takers = Takers(plane, self.catalogue)
         self._context = Context(
             self.catalogue,
             plane,
@@ -100,6 +102,7 @@ class JetStream:
             Advisories(plane, settings),
             log,
             self._make_templates,
+            self.takers,
         )
         self._plane = plane
         self._log = log
@@ -488,6 +491,7 @@ class JetStream:
         """The plane removed an ephemeral that nobody used."""
         found, stream = self.catalogue.consumer(event.stream, event.consumer), self.catalogue.stream(event.stream)
         if found is not None:
+            self.takers.ended(*found, event.taken)
             consumers.removed(self._context, *found)
         elif stream is not None:
             stream.gone_early(event.consumer)

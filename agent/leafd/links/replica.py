@@ -107,6 +107,8 @@ class Run:
     """The consumer begins at what is newer than what was taken."""
     look: bool = False
     """The message that was taken last is not there, and the origin did not say where its stream ends: it is asked."""
+    pending: int = 0
+    """What waits at the origin; one of it was taken where the consumer begins at the last message once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +324,10 @@ class Replica:
         self._started_s = now_s
         behind = reply.delivered.stream_seq if reply.delivered is not None else 0
         look = self._looks and not self._put_back and not self._tells_position and reply.num_pending == 0
-        return [*orders, Run(self._deliver, name, self.last_sequence, self.identity, behind, self._put_back, look)]
+        pending = reply.num_pending
+        return [
+            *orders, Run(self._deliver, name, self.last_sequence, self.identity, behind, self._put_back, look, pending)
+        ]  # fmt: skip
 
     @property
     def _looks(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import field, replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import trio
 
@@ -22,6 +22,7 @@ from leafd.links.leafs import Log
 from leafd.links.link import Link
 from leafd.links.origin import bounded, random8
 from leafd.links.replica import Ask, Forget, Order, PutBack, Replica, Run, Slot, State
+from leafd.links.told import Behind, SlotInfo, Told
 from leafd.records import dataclass
 
 Job = Callable[[], Awaitable[None]]
@@ -65,35 +66,13 @@ class ReplicaPlane(Protocol):
         source: t.IngestSource,
         transforms: Iterable[tuple[str, str]] = ...,
         link: int = ...,
-        origin: int = ...,
         by_time: bool = ...,
+        pending: int | None = ...,
     ) -> None: ...
     async def ingest_stop(self, stream: int, slot: int) -> t.IngestState: ...
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState: ...
     async def ingest_forget(self, stream: int, key: str) -> None: ...
     async def record_put(self, key: bytes, value: bytes) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class SlotInfo:
-    """What stream info tells of a mirror or source; lag while it gets nothing: as it was when it last did. active_ns:
-    -1 = never heard of."""
-
-    lag: int
-    active_ns: int
-    sequence: int
-    error: dict[str, Any] | None
-    running: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Behind:
-    """All mirrors and sources together: how many get what their origin has, how many messages all of them have still
-    to get, as far as they heard, and how many get nothing."""
-
-    running: int = 0
-    messages: int = 0
-    stopped: int = 0
 
 
 @dataclass(slots=True)
@@ -105,14 +84,11 @@ class _Active:
     """The number of the request whose answer it listens for, .."""
     inbox: str = ""
     """.. and where."""
-    answered_by: int = 0
-    """The connection by which that answer came; 0: this server's own."""
     probe: int = 0
     ingesting: bool = False
-    lag: int = 0
-    """While it is not ingesting: how far it was behind, .."""
-    heard_s: float | None = None
-    """.. and when it heard of its origin."""
+    link: int = 0
+    """The connection that it ingests by, if it is known."""
+    told: Told = field(default_factory=Told)
     jobs: dict[str, Job] = field(default_factory=dict)
     """What is to be done for it, in this order: at most one job of a kind, .."""
     queued: bool = False
@@ -120,8 +96,7 @@ class _Active:
 
     def stopped(self) -> SlotInfo:
         """What is told of it while it is not ingesting."""
-        active_ns = -1 if self.heard_s is None else int((trio.current_time() - self.heard_s) * 1e9)
-        return SlotInfo(self.lag, active_ns, self.replica.last_sequence, self.replica.error, False)
+        return self.told.info(self.replica.last_sequence, self.replica.error)
 
 
 class Replicas:
@@ -140,8 +115,6 @@ class Replicas:
         """Those with jobs."""
         self._lined_up = trio.Event()
         self._links: dict[tuple[int, str], int] = {}
-        self._bound: dict[int, tuple[int, str]] = {}
-        """Which domain's stream a connection may answer for."""
         """Which connection leads to a domain, by account."""
         self._far: set[int] = set()
         """Accounts that got a link since their slots of far domains were tried, .."""
@@ -190,7 +163,6 @@ class Replicas:
         assert link.bind is not None
         now_s = trio.current_time()
         self._links[(link.bind.account, link.bind.remote_domain)] = link.connection
-        self._bound[link.connection] = link.bind.account, link.bind.remote_domain
         for active in self._slots.values():
             replica = active.replica
             if (replica.slot.account, replica.slot.origin.domain) != (link.bind.account, link.bind.remote_domain):
@@ -220,7 +192,6 @@ class Replicas:
             key = (link.bind.account, link.bind.remote_domain)
             if self._links.get(key) == link.connection:
                 del self._links[key]
-            self._bound.pop(link.connection, None)
         self._wake.set()
 
     def ingest_event(self, event: t.Ingest) -> None:
@@ -243,7 +214,7 @@ class Replicas:
         """Lag, activity and error of one slot."""
         active = self._slots.get((stream, slot))
         if active is None:
-            return SlotInfo(0, -1, 0, None, False)
+            return SlotInfo()
         if not active.ingesting:
             return active.stopped()
         try:
@@ -252,13 +223,19 @@ class Replicas:
             if error.status != t.Status.NOT_FOUND:
                 raise
             return active.stopped()  # while we asked
-        return SlotInfo(state.lag, state.active_ns, state.last_sequence, active.replica.error, bool(state.running))
+        linked = active.link in (0, self._link_of(active))
+        return active.told.info(active.replica.last_sequence, active.replica.error, state, linked=linked)
+
+    def _link_of(self, active: _Active) -> int:
+        """The connection that leads to its origin, 0: none does, or it is not known."""
+        slot = active.replica.slot
+        return self._links.get((slot.account, slot.origin.domain), 0)
 
     async def behind(self) -> Behind:
         """How far the copies of this server are behind."""
         found = [await self.info(*key) for key in tuple(self._slots)]
         running = sum(one.running for one in found)
-        return Behind(running, sum(one.lag for one in found), len(found) - running)
+        return Behind(running, sum(one.lag for one in found if one.known), len(found) - running)
 
     def waiting(self) -> int:
         """How many jobs wait for the plane."""
@@ -387,9 +364,6 @@ class Replicas:
         self._drop_reply(active)
 
         def answered(message: t.Message) -> None:
-            if not self._may_answer(active.replica.slot, message.connection):
-                return
-            active.answered_by = message.connection
             self._drop_reply(active)
             self._drop_probe(active)
             identity = _header(message.header, "Nats-Stream-Identity")
@@ -402,20 +376,13 @@ class Replicas:
         active.asked, active.inbox = number, f"$JSC.R.{random8()}"
         active.reply = self._plane.subscribe(active.replica.slot.account, active.inbox, answered)
 
-    def _may_answer(self, slot: Slot, connection: int) -> bool:
-        """Whose deliveries are taken under the names that they give: this server's own API answers for a stream of its
-        own, and a link to the origin's domain, where there is one, for that domain."""
-        if not slot.origin.api or not connection:
-            return not connection
-        key = (slot.account, slot.origin.domain)
-        return not slot.origin.domain or key not in self._bound.values() or self._bound.get(connection) == key
-
     async def _start(self, active: _Active, order: Run) -> None:
         slot = active.replica.slot
         if not self._is_current(active) or active.replica.state is not State.RUNNING:
             return
         active.consumer = order.consumer
         last_sequence = max(order.last_sequence, self._without_consumer(slot, order.identity))
+        link = self._link_of(active)
         try:
             # Known before the first message of it is stored: or after a crash it would be a stream never seen.
             await self._remember(slot, order.identity)
@@ -430,9 +397,9 @@ class Replicas:
                 consumer=order.consumer,
                 source=_source_of(slot, order.identity),
                 transforms=slot.origin.transforms,
-                link=self._links.get((slot.account, slot.origin.domain), 0),
-                origin=active.answered_by,
+                link=link,
                 by_time=order.by_time,
+                pending=order.pending,
             )
         except Exception:
             # Nobody takes in what the consumer sends, and no event would ever say so.
@@ -440,7 +407,7 @@ class Replicas:
             active.replica.lost(order.last_sequence, trio.current_time(), REFUSED_WAIT_S)
             self._wake.set()
             raise
-        active.ingesting = True
+        active.ingesting, active.link = True, link
         if order.look:
             self._look(active)
 
@@ -502,8 +469,7 @@ class Replicas:
         # Where it ended, not where it was when it was asked before: messages may come in between.
         ended = await self._plane.ingest_stop(slot.stream, slot.number)
         active.ingesting = False
-        if ended.active_ns >= 0:
-            active.lag, active.heard_s = ended.lag, trio.current_time() - ended.active_ns / 1e9
+        active.told.note(ended)
         self._progress[(slot.stream, slot.origin.key)] = ended.last_sequence, ended.newest_ts
         return ended.last_sequence, ended.newest_ts
 

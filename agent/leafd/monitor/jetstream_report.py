@@ -194,6 +194,8 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     for part in ("mirror", "sources"):
         if part in info:
             detail[part] = info[part]
+    if takers := await wanted.jetstream.takers.of(account.name, name):
+        detail["leafd"] = {"takers": takers}
     stream = account.streams.get(name)
     if wanted.consumers and stream is not None:
         detail["consumer_detail"] = await _consumers(wanted, account, name, stream.listed())

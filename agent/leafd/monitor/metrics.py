@@ -183,6 +183,7 @@ def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> Non
             found.gauge(f"gnatsd_leafz_conn_{name}", f"{name} of the link", labels, one.get(name, 0))
         subscriptions = one.get("subscriptions", 0)
         found.gauge("gnatsd_leafz_conn_subscriptions_total", "Subscriptions of the link", labels, subscriptions)
+        _line(found, labels, one.get("leafd") or {})
     for one in varz["leafd"]["remotes"]:
         labels = {"account": one["account"], "url": ", ".join(one["urls"])}
         found.gauge("leafd_remote_up", "Whether the link to the hub is up", labels, int(one["connected"]))
@@ -215,11 +216,61 @@ def _stream(found: _Families, labels: Labels, stream: Report) -> None:
         found.gauge(f"jetstream_stream_{name}", f"{member} of the stream, -1: none", labels, config.get(member, -1))
     for kind, one in _copies(stream):
         copied = {**labels, f"{kind}_name": one["name"], f"{kind}_api": (one.get("external") or {}).get("api", "")}
-        found.gauge(f"jetstream_stream_{kind}_lag", "Messages behind the origin", copied, one.get("lag", 0))
+        _how_far(found, kind, copied, one.get("leafd") or {"behind": one.get("lag", 0)})
         text = "Nanoseconds since the origin was heard of, -1: never"
         found.gauge(f"jetstream_stream_{kind}_active_duration_ns", text, copied, one.get("active", -1))
+    for one in (stream.get("leafd") or {}).get("takers", ()):
+        taken = {**labels, "kind": one["kind"], "copy": one["copy"], "copy_domain": one["domain"]}
+        if one["behind"] is not None:
+            text = "Messages of the stream that a mirror or source elsewhere has not stored"
+            found.gauge("leafd_taker_behind", text, taken, one["behind"])
+        text = "Seconds since a mirror or source elsewhere was there, 0: it is there now"
+        found.gauge("leafd_taker_away_seconds", text, taken, 0 if one["asks"] else one["seen"] / SECOND)
     for one in stream.get("consumer_detail") or ():
         _consumer(found, {**labels, "consumer_name": one["name"], "is_consumer_leader": "true"}, one)
+
+
+_FAR: Final = {
+    "behind_bytes": ("behind_bytes", "Bytes behind the origin, by the mean of what came", 1),
+    "oldest": ("oldest_seconds", "How old the oldest missing message can be", SECOND),
+    "level_in": ("level_in_seconds", "When nothing will be missing, at the pace of late", SECOND),
+    "told": ("told_seconds", "Seconds since the origin told how far behind it is", SECOND),
+    "level": ("level_seconds", "Seconds since nothing was missing", SECOND),
+}
+
+
+def _how_far(found: _Families, kind: str, labels: Labels, far: Report) -> None:
+    """What is not known has no sample: 0 would say that nothing is missing."""
+    if far["behind"] is not None:
+        found.gauge(f"jetstream_stream_{kind}_lag", "Messages behind the origin", labels, far["behind"])
+    for member, (name, text, unit) in _FAR.items():
+        if far.get(member) is not None:
+            found.gauge(f"leafd_{kind}_{name}", text, labels, far[member] / unit)
+
+
+_LINE: Final = {
+    "rate": ("rate_bytes", "Bytes a second that the link has carried while more waited", 1),
+    "round_trip": ("round_trip_seconds", "Round-trip time as the kernel sees it now", SECOND),
+    "round_trip_least": ("round_trip_least_seconds", "Least round-trip time of late: without queues", SECOND),
+    "window": ("window_bytes", "Bytes that the link may have under way", 1),
+    "heard": ("heard_seconds", "Seconds since anything came by the link", SECOND),
+    "waiting": ("waiting_bytes", "Bytes that wait to be sent", 1),
+    "unacknowledged": ("unacknowledged_bytes", "Bytes that were sent and are not acknowledged", 1),
+}
+_LINE_COUNTS: Final = {
+    "sent": ("sent_bytes", "Bytes on the wire, with those that were sent again"),
+    "sent_again": ("sent_again_bytes", "Bytes that were sent again, since the network lost them"),
+    "received": ("received_bytes", "Bytes that came by the link, as they are on the wire"),
+}
+
+
+def _line(found: _Families, labels: Labels, measured: Report) -> None:
+    for member, (name, text, unit) in _LINE.items():
+        if measured.get(member) is not None:
+            found.gauge(f"leafd_link_{name}", text, labels, measured[member] / unit)
+    for member, (name, text) in _LINE_COUNTS.items():
+        if measured.get(member) is not None:
+            found.counter(f"leafd_link_{name}", text, labels, measured[member])
 
 
 def _copies(stream: Report) -> Iterator[tuple[str, Report]]:

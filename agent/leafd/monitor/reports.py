@@ -274,11 +274,28 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
             one |= {
                 name: getattr(row, name) for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "subscriptions")
             }
+            one["leafd"] = _measured(row)
         if listed:
             one["subscriptions_list"] = [row.subject for row in await subscriptions.of(facts.plane, link.connection)]
         one["compression"] = COMPRESSION_LEVELS[row.level] if row is not None and row.compressed else link.compression
         found.append(one)
     return facts.head() | {"leafnodes": len(found), "leafs": found}
+
+
+def _measured(row: t.ConnectionRow) -> dict[str, Any]:
+    """What the kernel tells of a link: null what it does not. Times are ns; in bytes, as they are on the wire."""
+    figures = {"rate": row.rate, "round_trip": row.trip_ns, "round_trip_least": row.trip_min_ns, "window": row.window}
+    found: dict[str, Any] = {name: value or None for name, value in figures.items()}
+    counted = row.sent > 0
+    return found | {
+        "heard": row.heard_ns,
+        "waiting": row.pending_bytes,
+        "unacknowledged": row.held,
+        "sent": row.sent if counted else None,
+        "sent_again": row.resent if counted else None,
+        "received": row.received if counted else None,
+        "loss": round(row.resent / row.sent, 4) if counted else None,
+    }
 
 
 async def subsz(facts: Facts, options: Options) -> dict[str, Any]:

@@ -160,6 +160,12 @@ class CatalogueFacts(Protocol):
     def by_name(self) -> Mapping[str, JetStreamAccountFacts]: ...
 
 
+class TakersFacts(Protocol):
+    """Who takes from streams of this server."""
+
+    async def of(self, account: str, name: str) -> list[dict[str, Any]]: ...
+
+
 class JetStreamFacts(Protocol):
     """jetstream.service.JetStream."""
 
@@ -168,3 +174,5 @@ class JetStreamFacts(Protocol):
     @property
     def tight(self) -> Mapping[tuple[str, str], int]: ...
     async def look(self, account: str, request: str) -> dict[str, Any]: ...
+    @property
+    def takers(self) -> TakersFacts: ...

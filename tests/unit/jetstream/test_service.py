@@ -375,7 +375,9 @@ def test_neighbours_hear_of_streams(bench: Bench) -> None:
     heard: list[str] = []
 
     class Ears(Alone):
-        lag, active_ns, sequence, error = 3, 5, 9, None
+        lag, active_ns, sequence, error, known, told_ns = 3, 5, 9, None, True, 7
+        level_ns, newest_ts, mean_size = 2_000_000_000, 0, 200.5
+        pace: float | None = 0.5
 
         def stream_changed(self, stream: Any, last_sequence: int) -> None:
             heard.append(f"changed {stream.name} {last_sequence}")
@@ -393,7 +395,16 @@ def test_neighbours_hear_of_streams(bench: Bench) -> None:
     bench.account = bench.service.add_account(1, "A")
     bench.stream("S", sources=[{"name": "X", "filter_subject": "x.>"}])
     (source,) = bench.asked("STREAM.INFO.S")["sources"]
+    far = source.pop("leafd")
     assert {"name": "X", "lag": 3, "seq": 9, "active": 5, "filter_subject": "x.>"} == source
+    assert far == {
+        "behind": 3, "behind_bytes": 601, "told": 7, "level": 2_000_000_000, "oldest": 2_000_000_000,
+        "level_in": 6_000_000_000, "pace": 0.5,
+    }  # fmt: skip
+    Ears.known, Ears.told_ns, Ears.pace = False, -1, None
+    far = bench.asked("STREAM.INFO.S")["sources"][0]["leafd"]
+    unknown = dict.fromkeys(("behind", "behind_bytes", "told", "oldest", "level_in", "pace"))
+    assert far == unknown | {"level": 2_000_000_000}
     bench.asked("STREAM.UPDATE.S", {"name": "S"})
     bench.asked("STREAM.DELETE.S")
     assert ["changed S 0", "changed S 0", "removed S"] == heard

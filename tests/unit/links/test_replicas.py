@@ -89,25 +89,24 @@ class FakePlane:
         source: t.IngestSource,
         transforms: Iterable[tuple[str, str]] = (),
         link: int = 0,
-        origin: int = 0,
         by_time: bool = False,
+        pending: int | None = None,
     ) -> None:
         self.fail_if_broken("start")
         parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source, "behind": durable_behind}
-        parts["origin"] = origin
         self.calls.append(("start", stream, slot, parts))
 
     async def ingest_stop(self, stream: int, slot: int) -> t.IngestState:
         self.fail_if_broken("stop")
         self.calls.append(("stop", stream, slot))
         self.sequence += self.arriving
-        return t.IngestState(self.sequence, 0, self.lag, 0, 0, 0, 0)
+        return t.IngestState(self.sequence, 0, self.lag, 0, 4, 800, 0, known_ns=2_000_000_000)
 
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
         self.fail_if_broken("state")
         if self.state_status != t.Status.OK:
             raise t.PlaneError(self.state_status, "reading an ingest's state")
-        return t.IngestState(self.sequence, 0, self.lag, 0, 0, 0, 1)
+        return t.IngestState(self.sequence, 0, self.lag, 0, 0, 0, 1, known_ns=0, pace_milli=25_500)
 
     async def ingest_forget(self, stream: int, key: str) -> None:
         self.calls.append(("forget", stream, key))
@@ -115,12 +114,12 @@ class FakePlane:
     async def record_put(self, key: bytes, value: bytes) -> None:
         self.calls.append(("record", key, value))
 
-    def answer(self, body: dict[str, Any], header: bytes = b"", at: int = -1, connection: int = 5) -> None:
-        """Answers the newest request, or another one, as its origin would; connection: whose answer it is."""
+    def answer(self, body: dict[str, Any], header: bytes = b"", at: int = -1) -> None:
+        """Answers the newest request, or another one, as its origin would."""
         reply = self.requests[at][3]
         for subject, handler in list(self.handlers.values()):
             if subject == reply:
-                handler(t.Message(1, 2, connection, 2, reply, "", header, json.dumps(body).encode()))
+                handler(t.Message(1, 2, 5, 2, reply, "", header, json.dumps(body).encode()))
 
 
 @asynccontextmanager
@@ -179,33 +178,6 @@ async def test_a_new_source_asks_and_starts(plane: FakePlane, replicas: Replicas
     assert start[3]["consumer"] == "JS_SRC_x-1"
     assert start[3]["last_sequence"] == 7
     assert start[3]["source"] == t.IngestSource("ORDERS:bTMUkJQk", ">", ">", "ID", "ORDERS:bTMUkJQk > >")
-
-
-@pytest.mark.parametrize(
-    ("api", "linked", "wrong", "right"),
-    [("", False, 5, 0), ("$JS.hub.API", True, 6, 5), ("$JS.hub.API", False, None, 6), ("theirs.API", True, None, 6)],
-    ids=["a stream of this server", "a domain with a link", "a domain behind another", "any other way"],
-)
-def test_who_answers_for_an_origin(api: str, linked: bool, wrong: int | None, right: int) -> None:
-    """The server itself for its own streams, and a link to the origin's domain, where there is one, for that domain;
-    the names that others deliver are judged. An answer of somebody else is none."""
-
-    @on_mock_clock
-    async def test(plane: FakePlane, replicas: Replicas) -> None:
-        if linked:
-            replicas.link_up(link_to("hub"))
-        replicas.set_slots(10, [replace(SLOT, origin=replace(ORIGIN, api=api))])
-        await trio.testing.wait_all_tasks_blocked()
-        if wrong is not None:
-            plane.answer({"name": "forged"}, connection=wrong)
-            await trio.testing.wait_all_tasks_blocked()
-            assert not [call for call in plane.calls if call[0] == "start"]
-        plane.answer({"name": "good"}, connection=right)
-        await trio.testing.wait_all_tasks_blocked()
-        (start,) = [call[3] for call in plane.calls if call[0] == "start"]
-        assert ("good", right) == (start["consumer"], start["origin"])
-
-    test()
 
 
 DURABLE = replace(SLOT, origin=replace(ORIGIN, durable="hub", durable_deliver="d.hub"))
@@ -458,16 +430,31 @@ async def test_removing_the_stream_stops_and_tells_the_origin(plane: FakePlane, 
 async def test_a_source_that_waits_tells_how_far_it_was_behind_and_since_when(
     plane: FakePlane, replicas: Replicas
 ) -> None:
-    """A source whose message was refused, or whose link is gone, is behind by what it last heard of."""
+    """A source whose message was refused says what it was told last, when that was, and that it is not known now."""
     await take_up(plane, replicas)
     plane.lag = 51
+    known = await replicas.info(SLOT.stream, SLOT.number)
+    assert (known.lag, known.known, known.pace, known.mean_size) == (51, True, 25.5, None)
     replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.REFUSED, 0, 5))
     await trio.testing.wait_all_tasks_blocked()
     await trio.sleep(1)
     found = await replicas.info(SLOT.stream, SLOT.number)
     assert (found.lag, found.active_ns, found.running) == (51, 1_000_000_000, False)
+    assert (found.known, found.told_ns, found.pace, found.mean_size) == (False, 3_000_000_000, None, 200)
     behind = await replicas.behind()
-    assert (behind.running, behind.messages, behind.stopped) == (0, 51, 1)
+    assert (behind.running, behind.messages, behind.stopped) == (0, 0, 1)
+
+
+@on_mock_clock
+async def test_a_link_that_is_lost_takes_along_what_is_known(plane: FakePlane, replicas: Replicas) -> None:
+    """Nobody says how far it is behind from the moment on in which its link ended, long before its silence is told."""
+    replicas.link_up(link_to("hub"))
+    await take_up(plane, replicas)
+    plane.lag = 7
+    assert (await replicas.info(SLOT.stream, SLOT.number)).known
+    replicas.link_down(link_to("hub"))
+    found = await replicas.info(SLOT.stream, SLOT.number)
+    assert (found.known, found.lag, found.pace) == (False, 7, None)
 
 
 @on_mock_clock

@@ -9,10 +9,10 @@ does not live here: what the page shows of this moment (view.py).
 
 from __future__ import annotations
 
+import math
 import time
 from array import array
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import trio
@@ -21,7 +21,7 @@ from leafd import native_types as t
 from leafd.monitor.facts import Facts, memory_bytes
 from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts, StreamFacts
 from leafd.records import dataclass
-from leafd.status import Copy, copies
+from leafd.status import copies
 from leafd.turns import Pause
 
 PERIOD_S: Final = 10.0
@@ -34,46 +34,21 @@ bytes are 31,680 bytes."""
 LOOKS_MAX: Final = 64
 STREAMS_MAX: Final = 1024
 """Of one sample: streams and consumers that are passed, most of which cost no look."""
-LEVELS_MAX: Final = 1024
 
-CopyKey = tuple[str, str, str, str]
 _Place = tuple[str, str, str, int]
 """Account, stream, consumer, and how many looks it takes; no consumer for a stream of copies, and no stream where there
 is nothing to look at."""
 
 
-class Levels:
-    """When each copy last had all that its origin has: nothing that it misses is older."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._at: OrderedDict[CopyKey, float] = OrderedDict()
-
-    def missing_s(self, copy: Copy) -> float | None:
-        """How old the oldest message that it misses can be; None: it has had all at no time that we know of."""
-        key, now = key_of(copy), self._clock()
-        if not copy.behind and copy.heard_s is not None:
-            self._at[key] = now - copy.heard_s
-        at = self._at.get(key)
-        if at is None:
-            return None
-        self._at.move_to_end(key)
-        if len(self._at) > LEVELS_MAX:
-            self._at.popitem(last=False)
-        return now - at
-
-
-def key_of(copy: Copy) -> CopyKey:
-    """One mirror or source of one stream."""
-    return copy.account, copy.stream, copy.kind, copy.origin
-
-
 @dataclass(slots=True)
 class Backlog:
-    """Messages that copies are behind, and that consumers have still to get."""
+    """Messages that copies are behind, and that consumers have still to get. behind: of those copies of which it is
+    known; None: there are copies, and of none it is."""
 
-    behind: int = 0
+    behind: int | None = 0
     pending: int = 0
+    unknown: int = 0
+    """Copies of which it is not known."""
 
 
 class History:
@@ -81,7 +56,6 @@ class History:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self.levels = Levels()
         self.backlog = Backlog()
         self.taken = 0
         """Samples since the start."""
@@ -118,7 +92,7 @@ class History:
         }
         row |= {
             "time": now,
-            "behind": self.backlog.behind,
+            "behind": math.nan if self.backlog.behind is None else self.backlog.behind,
             "pending": self.backlog.pending,
             "stored": stats.store_bytes,
             "disk": stats.disk_bytes,
@@ -130,14 +104,13 @@ class History:
             self._columns[name][at] = value
         self.taken += 1
 
-    def since(self, taken: int, until: int) -> dict[str, list[float]]:
+    def since(self, taken: int, until: int) -> dict[str, list[float | None]]:
         """By column the samples after so many up to so many, of those that are kept, the oldest first. Times are Unix
         milliseconds by the clock of today: setting it (a box boots in 1970, then NTP arrives) tears nothing apart."""
         first = max(taken, self.taken - SAMPLES, 0)
         places = [number % SAMPLES for number in range(first, min(until, self.taken))]
-        found: dict[str, list[float]] = {
-            name: [int(column[place]) if column[place] >= 100 else round(column[place], 2) for place in places]
-            for name, column in self._columns.items()
+        found: dict[str, list[float | None]] = {
+            name: [_figure(column[place]) for place in places] for name, column in self._columns.items()
         }
         began = time.time() - time.monotonic()
         found["time"] = [int((began + self._columns["time"][place]) * 1000) for place in places]
@@ -162,14 +135,23 @@ class History:
             passed, self._debt = passed + 1, self._debt + looks
             if self._debt >= LOOKS_MAX or passed >= STREAMS_MAX:
                 return
-        self._round, self.backlog = None, self._counted
+        counted = self._counted
+        if counted.unknown and not counted.behind:
+            counted.behind = None
+        self._round, self.backlog = None, counted
 
     async def _count_copies(self, jetstream: JetStreamFacts, account: str, stream: str) -> None:
         found = await look(jetstream, account, f"STREAM.INFO.{stream}")
         detail = {"name": stream} | {name: found[name] for name in ("mirror", "sources") if name in found}
         for copy in copies({"account_details": [{"name": account, "stream_detail": [detail]}]}):
-            self._counted.behind += copy.behind
-            self.levels.missing_s(copy)
+            if copy.behind is None:
+                self._counted.unknown += 1
+            else:
+                self._counted.behind = (self._counted.behind or 0) + copy.behind
+
+
+def _figure(value: float) -> float | None:
+    return None if math.isnan(value) else int(value) if value >= 100 else round(value, 2)
 
 
 def _places(jetstream: JetStreamFacts) -> Iterator[_Place]:

@@ -31,7 +31,7 @@ function take(news) {
     for (const key of (news.gone && news.gone[kind]) || []) known[kind].delete(key);
     for (const [key, row] of Object.entries(news[kind] || {})) known[kind].set(key, row);
   }
-  for (const name of ["server", "memory", "disk", "links", "copies", "problems", "warnings", "left_out"]) {
+  for (const name of ["server", "memory", "disk", "links", "copies", "takers", "problems", "warnings", "left_out"]) {
     if (news[name] !== undefined) known[name] = news[name];
   }
   known.skew = Date.now() - known.server.now;
@@ -171,16 +171,18 @@ class Table {
 
 // ---- the tables ----------------------------------------------------------------------------------------------------
 
-const COPY_WORDS = { level: "level", behind: "catching up", lost: "not followed" };
-const COPY_STATES = { level: "good", behind: "slow", lost: "bad" };
-const COPY_ORDER = { lost: 0, behind: 1, level: 2 };
+const COPY_WORDS = { level: "level", behind: "catching up", unknown: "asking", lost: "not followed" };
+const COPY_STATES = { level: "good", behind: "slow", unknown: "slow", lost: "bad" };
+const COPY_ORDER = { lost: 0, unknown: 1, behind: 2, level: 3 };
 
 const links = new Table(byId("links"), [
   { title: "Peer", text: (one) => one.peer || one.address, more: (one) => (one.peer ? one.address : "") },
   { title: "State", text: (one) => (one.up ? "linked" : "cut"), state: (one) => (one.up ? "good" : "bad") },
   { title: "It is a", text: (one) => one.role },
   { title: "Account", text: (one) => one.account },
-  { title: "Round trip", number: true, text: (one) => trip(one.rtt) },
+  { title: "Round trip", number: true, text: (one) => trip(one.rtt), more: (one) => (one.round_trip_s === null ? "" : `now ${seconds(one.round_trip_s)}`) },
+  { title: "Carries", number: true, text: (one) => (one.rate === null ? (one.up ? "not known" : "") : `${size(one.rate)}/s`), more: (one) => lossy(one) },
+  { title: "Heard", number: true, text: (one) => (one.heard_s === null ? "" : `${lasting(one.heard_s)} ago`) },
   { title: "In", number: true, text: (one) => (one.up ? rate(one.in[2]) || "–" : ""), more: (one) => (one.up ? `${count(one.in[0])}, ${size(one.in[1])}` : "") },
   { title: "Out", number: true, text: (one) => (one.up ? rate(one.out[2]) || "–" : ""), more: (one) => (one.up ? `${count(one.out[0])}, ${size(one.out[1])}` : "") },
   { title: "Reason", text: (one) => one.error },
@@ -189,12 +191,39 @@ const links = new Table(byId("links"), [
 const copies = new Table(byId("copies"), [
   { title: "Stream", text: (one) => one.stream, more: (one) => `${one.kind} of ${one.origin}` },
   { title: "State", text: (one) => COPY_WORDS[one.state], state: (one) => COPY_STATES[one.state] },
-  { title: "Behind", number: true, text: (one) => count(one.behind) },
+  { title: "Behind", number: true, text: (one) => far(one), more: before },
   { title: "Oldest missing", number: true, text: oldest },
   { title: "Level in", number: true, text: ready, more: (one) => (one.rate ? `${rate(one.rate)} nearer` : "") },
   { title: "Origin heard", number: true, text: (one) => (one.heard_s === null ? "–" : `${lasting(one.heard_s)} ago`) },
   { title: "Reason", text: (one) => one.error },
 ], "No stream is a mirror or has sources.");
+
+const takers = new Table(byId("takers"), [
+  { title: "Stream", text: (one) => one.stream, more: (one) => (severalAccounts() ? `account ${one.account}` : "") },
+  { title: "State", text: (one) => (one.asks ? (one.behind ? "taking" : "level") : "away"), state: (one) => (one.asks ? (one.behind ? "slow" : "good") : "bad") },
+  { title: "Taken by", text: (one) => one.copy || "not said", more: (one) => one.kind },
+  { title: "Has not stored", number: true, text: far, more: (one) => (one.bytes ? `about ${size(one.bytes)}` : "") },
+  { title: "Asked", number: true, text: (one) => (one.asks ? "now" : `${lasting(one.seen_s)} ago`) },
+], "Nobody takes from a stream of this server.");
+
+function far(one) {
+  return one.behind === null ? "not known" : count(one.behind);
+}
+
+function seconds(value) {
+  return value < 1 ? `${few.format(value * 1000)} ms` : `${few.format(value)} s`;
+}
+
+// What was known before, or how much it is.
+function before(one) {
+  if (one.behind !== null) return one.bytes ? `about ${size(one.bytes)}` : "";
+  return one.told[1] === null ? "" : `${count(one.told[0])} ${lasting(one.told[1])} ago`;
+}
+
+function lossy(one) {
+  const parts = [one.loss ? `${few.format(one.loss * 100)} % sent again` : "", one.waiting ? `${size(one.waiting)} under way` : ""];
+  return parts.filter(Boolean).join(", ");
+}
 
 function oldest(one) {
   if (one.state === "level") return "–";
@@ -280,6 +309,8 @@ const long = [
     .map((one) => [`${one.role} ${one.peer} ${one.account} ${one.address}`, one])),
   new Long(byId("copies"), copies, "copies", () => [...known.copies].sort((a, b) => COPY_ORDER[a.state] - COPY_ORDER[b.state])
     .map((one) => [`${one.account} ${one.stream} ${one.kind} ${one.origin}`, one])),
+  new Long(byId("takers"), takers, "takers", () => known.takers
+    .map((one) => [`${one.account} ${one.stream} ${one.kind} ${one.copy}`, one])),
   new Long(byId("streams"), streams, "streams", () => [...known.streams].sort(byKey).map(([key, row]) => [key, streamOf(row)])),
   new Long(byId("consumers"), consumers, "consumers", () => [...known.consumers].sort(byKey).map(([key, row]) => [key, consumerOf(row)])),
 ];
@@ -321,10 +352,12 @@ function showTiles() {
   if (!all) tiles.links.show("none", "no leaf links, and none configured");
   else if (cut) tiles.links.show(`${count(cut)} cut`, `${count(all - cut)} of ${count(all)} linked`, "bad");
   else tiles.links.show(`${count(all)} linked`, known.links.length === 1 ? `round trip ${trip(known.links[0].rtt) || "not measured yet"}` : "all that are configured");
-  const behind = known.copies.reduce((sum, one) => sum + one.behind, 0);
+  const behind = known.copies.reduce((sum, one) => sum + (one.behind || 0), 0);
+  const unknown = known.copies.filter((one) => one.behind === null).length;
   const lost = known.copies.filter((one) => one.state === "lost").length;
   if (!known.copies.length) tiles.copies.show("none", "no stream is a copy of another");
-  else if (lost) tiles.copies.show(`${count(lost)} not followed`, `${many(behind, "message")} behind at least`, "bad");
+  else if (lost) tiles.copies.show(`${count(lost)} not followed`, behind ? `${many(behind, "message")} behind at least` : "how far they are behind is not known", "bad");
+  else if (unknown) tiles.copies.show(`${count(unknown)} asking`, "how far they are behind is not known yet", "slow");
   else if (behind) tiles.copies.show(`${count(behind)} behind`, "catching up", "slow");
   else tiles.copies.show("level", `0 behind, ${many(known.copies.length, "origin")}`);
   const rates = server.rates;
@@ -345,7 +378,7 @@ function rounded(value) {
 
 class Plot {
   constructor(title, series, show, bound) {
-    Object.assign(this, { title, series, text: show, bound, at: null });
+    Object.assign(this, { title, series, text: (value) => (value === null ? "not known" : show(value)), bound, at: null });
     this.keys = series.map((one, number) => made("span", { class: `key ${number ? "second" : "first"}` }));
     this.when = made("span", { class: "quiet" });
     this.svg = drawn("svg", { role: "img" });
@@ -372,7 +405,7 @@ class Plot {
     if (bound && bound <= top) parts.push(drawn("line", { class: "bound", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(bound), y2: y(bound) }));
     this.series.forEach((one, number) => {
       const line = this.line(times, known.history[one.name], x, y);
-      if (!number) parts.push(drawn("path", { class: "under", d: line.map((run) => `M${run[0][0]},${y(0)}L${run.join("L")}L${run[run.length - 1][0]},${y(0)}Z`).join("") }));
+      if (!number && line.length) parts.push(drawn("path", { class: "under", d: line.map((run) => `M${run[0][0]},${y(0)}L${run.join("L")}L${run[run.length - 1][0]},${y(0)}Z`).join("") }));
       parts.push(drawn("path", { class: number ? "second" : "first", d: line.map((run) => `M${run.join("L")}${run.length === 1 ? "h1" : ""}`).join("") }));
     });
     let index = times.length - 1;
@@ -388,11 +421,12 @@ class Plot {
     this.tell(times, from, until);
   }
 
-  // Runs of points without a gap: nothing was sampled while the box slept.
+  // Runs of points without a gap: nothing was sampled while the box slept, or it was not known.
   line(times, values, x, y) {
     const runs = [];
     times.forEach((at, number) => {
-      if (!number || at - times[number - 1] > GAP_MS) runs.push([]);
+      if (values[number] === null) return;
+      if (!number || at - times[number - 1] > GAP_MS || values[number - 1] === null) runs.push([]);
       runs[runs.length - 1].push([x(at).toFixed(1), y(values[number]).toFixed(1)]);
     });
     return runs;

@@ -19,11 +19,11 @@ from typing import Any, Final
 from leafd.monitor import reports
 from leafd.monitor.facts import Facts
 from leafd.monitor.jetstream_report import configuration
-from leafd.monitor.page.history import History, key_of, look, streams_of
+from leafd.monitor.page.history import History, look, streams_of
 from leafd.monitor.rooms import JetStreamFacts
 from leafd.quoting import printable
 from leafd.records import dataclass
-from leafd.status import Consumer, Copy, Link, Status, Stream, consumers, status, streams
+from leafd.status import Consumer, Copy, Link, Status, Stream, Taker, consumers, status, streams
 from leafd.turns import Pause
 
 ROWS_MAX: Final = 1000
@@ -49,8 +49,6 @@ class View:
     streams: Rows
     consumers: Rows
     counts: dict[str, float] = field(default_factory=dict)
-    falls: dict[str, float] = field(default_factory=dict)
-    """By copy, how many messages a second it has caught up lately."""
 
 
 async def glance(facts: Facts) -> tuple[Report, Report, Report]:
@@ -93,13 +91,15 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
         },
         "disk": _disk(facts, found),
         "links": [_link(one, rates) for one in found.links],
-        "copies": [_copy(one, history, rates) for one in islice(found.copies, ROWS_MAX)],
+        "copies": [_copy(one) for one in islice(found.copies, ROWS_MAX)],
+        "takers": [_taker(one) for one in islice(found.takers, ROWS_MAX)],
         "problems": [_cut(one) for one in found.problems[:PROBLEMS_MAX]],
         "warnings": [[int(at_s * 1000), level, _cut(text)] for at_s, level, text in facts.warnings()][-WARNINGS_MAX:],
         "left_out": left_out
         | {
             "links": leafz["leafnodes"] - len(leafz["leafs"]),
             "copies": max(len(found.copies) - ROWS_MAX, 0),
+            "takers": max(len(found.takers) - ROWS_MAX, 0),
             "problems": max(len(found.problems) - PROBLEMS_MAX, 0),
         },
     }
@@ -119,18 +119,6 @@ class _Rates:
         self._made.counts[name] = count
         last = self._before.counts.get(name) if self._before is not None else None
         return None if last is None else round(max(count - last, 0) / self._elapsed, 1)
-
-    def fall(self, name: str, count: float) -> float:
-        """How much it sinks each second, of late; 0 where it does not."""
-        self._made.counts[name] = count
-        last = self._before.counts.get(name) if self._before is not None else None
-        if self._before is None or last is None or not count:
-            return 0.0
-        now, old = (last - count) / self._elapsed, self._before.falls.get(name, 0.0)
-        # A rise, as when a link is back and tells what there is, says nothing of how fast it sinks.
-        smooth = max(0.5 * now + 0.5 * old if old else now, 0.0)
-        self._made.falls[name] = smooth
-        return smooth
 
 
 async def _details(facts: Facts) -> tuple[list[Report], dict[str, int]]:
@@ -181,7 +169,9 @@ async def _detail(jetstream: JetStreamFacts, account: str, name: str) -> dict[st
     if not info:
         return None
     config = info.get("config") or {}
-    detail = {name: info[name] for name in ("state", "mirror", "sources") if name in info}
+    detail: dict[str, Any] = {name: info[name] for name in ("state", "mirror", "sources") if name in info}
+    if takers := await jetstream.takers.of(account, name):
+        detail["leafd"] = {"takers": takers}
     shown = {"storage": config.get("storage", ""), "subjects": config.get("subjects") or ()}
     return detail | {"name": name, "config": shown}
 
@@ -233,28 +223,51 @@ def _link(link: Link, rates: _Rates) -> dict[str, Any]:
         "address": _cut(link.address),
         "up": link.up,
         "rtt": link.rtt,
+        "rate": link.rate,
+        "round_trip_s": link.round_trip_s,
+        "loss": link.loss,
+        "heard_s": _whole(link.heard_s),
+        "waiting": link.waiting,
         "error": _cut(link.error),
         "in": [link.messages_in, link.bytes_in, rates.of(f"{name} in", link.messages_in)],
         "out": [link.messages_out, link.bytes_out, rates.of(f"{name} out", link.messages_out)],
     }
 
 
-def _copy(copy: Copy, history: History, rates: _Rates) -> dict[str, Any]:
-    fall = rates.fall(f"copy {key_of(copy)}", copy.behind)
-    missing_s = history.levels.missing_s(copy)
+def _copy(copy: Copy) -> dict[str, Any]:
+    known = "unknown" if copy.behind is None else "behind" if copy.behind else "level"
     return {
         "stream": _cut(copy.stream),
         "account": _cut(copy.account),
         "kind": copy.kind,
         "origin": _cut(copy.origin),
         "behind": copy.behind,
-        "state": "lost" if copy.lost else "behind" if copy.behind else "level",
+        "bytes": copy.bytes_behind,
+        "told": [copy.told, _whole(copy.told_s)],
+        "state": "lost" if copy.lost else known,
         "error": _cut(copy.error),
-        "heard_s": None if copy.heard_s is None else int(copy.heard_s),
-        "missing_s": None if missing_s is None else int(missing_s),
-        "ready_s": int(copy.behind / fall) if copy.behind and fall > 0 else None,
-        "rate": round(fall, 1),
+        "heard_s": _whole(copy.heard_s),
+        "missing_s": _whole(copy.level_s if copy.oldest_s is None else copy.oldest_s),
+        "ready_s": _whole(copy.ready_s),
+        "rate": round(copy.pace or 0, 1),
     }
+
+
+def _taker(taker: Taker) -> dict[str, Any]:
+    return {
+        "stream": _cut(taker.stream),
+        "account": _cut(taker.account),
+        "kind": taker.kind,
+        "copy": _cut(taker.copy),
+        "behind": taker.behind,
+        "bytes": taker.bytes_behind,
+        "asks": taker.asks,
+        "seen_s": _whole(taker.seen_s),
+    }
+
+
+def _whole(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds)
 
 
 def _stream(stream: Stream, rates: _Rates) -> list[Any]:

@@ -1,0 +1,163 @@
+"""Who elsewhere copies streams of this server, and how far each of them is: what has left the box, seen from the box.
+
+    CONSUMER.CREATE of a mirror or source --begun()--> Taker <--ended()-- its consumer has gone
+                                                        `--of(stream)--> rows for people
+
+A copy begins behind what it has stored, and its answers to flow control say how far it has come since. When its
+consumer is gone, as while the link is cut, it stays known up to where it had come then. TAKERS_MAX are kept, the
+latest; they are forgotten with a restart. What does not live here: consumers (consumers.py), what is shown of it
+(leafd.status).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import Any, Final
+
+from leafd import native_types as t
+from leafd.jetstream.catalogue import Catalogue, Consumer, Stream
+from leafd.jetstream.models.consumer import ConsumerConfig
+from leafd.jetstream.ports import JetStreamPlane
+from leafd.records import dataclass
+
+TAKERS_MAX: Final = 1024
+"""With names of some hundred bytes each."""
+NAME_MAX: Final = 256
+_KINDS: Final = {"mirror": "_nats.mirror.", "source": "_nats.src."}
+
+
+@dataclass(slots=True)
+class Taker:
+    """One mirror or source of a stream, somewhere else or here."""
+
+    consumer: str
+    """The name of its latest consumer."""
+    kind: str
+    """"mirror" or "source"; "copy" where it does not say."""
+    copy: str
+    """The stream that takes; empty: it does not say."""
+    account: str
+    domain: str
+    filtered: bool
+    """It takes some of the messages only."""
+    taken: int
+    """Up to which sequence it has stored all."""
+    seen_s: float
+    """When its consumer was there last."""
+
+
+def takes(config: ConsumerConfig) -> bool:
+    """Whether it is the consumer of a mirror or source."""
+    return config.direct or config.sourcing
+
+
+def _taker(consumer: Consumer, taken: int) -> Taker:
+    metadata = consumer.config.metadata or {}
+    kind, stream, account, domain = "copy", "", "", ""
+    for named, prefix in _KINDS.items():
+        if f"{prefix}stream" in metadata:
+            kind = named
+            stream, account, domain = (
+                str(metadata.get(prefix + name, ""))[:NAME_MAX] for name in ("stream", "acc", "domain")
+            )
+    filtered = bool(consumer.config.filters)
+    return Taker(consumer.name, kind, stream, account, domain, filtered, taken, time.monotonic())
+
+
+def _key(stream: Stream, taker: Taker, config: ConsumerConfig) -> tuple[int, ...]:
+    """The same for all consumers of one copy; of one that does not say who it is, for that consumer alone."""
+    if not taker.copy:
+        return stream.id, hash(taker.consumer)
+    return stream.id, hash((taker.kind, taker.copy, taker.account, taker.domain, config.filters))
+
+
+class Takers:
+    """Of all streams."""
+
+    def __init__(self, plane: JetStreamPlane, catalogue: Catalogue) -> None:
+        self._plane = plane
+        self._catalogue = catalogue
+        self._known: OrderedDict[tuple[int, ...], Taker] = OrderedDict()
+
+    def begun(self, stream: Stream, consumer: Consumer, taken: int) -> None:
+        """A consumer was made or set back, which begins behind what is stored there."""
+        if not takes(consumer.config):
+            return
+        taker = _taker(consumer, taken)
+        key = _key(stream, taker, consumer.config)
+        self._known[key] = taker
+        self._known.move_to_end(key)
+        if len(self._known) > TAKERS_MAX:
+            self._known.popitem(last=False)
+
+    def ended(self, stream: Stream, consumer: Consumer, taken: int) -> None:
+        """Its consumer has gone, and it had stored so much."""
+        if not takes(consumer.config):
+            return
+        key = _key(stream, _taker(consumer, taken), consumer.config)
+        taker = self._known.get(key)
+        if taker is None or taker.consumer != consumer.name:
+            return
+        taker.taken, taker.seen_s = max(taker.taken, taken), time.monotonic()
+        if not taker.copy:
+            del self._known[key]  # its next consumer has another name
+
+    def removed(self, stream: Stream) -> None:
+        """The stream is gone."""
+        for key in [key for key in self._known if key[0] == stream.id]:
+            del self._known[key]
+
+    async def of(self, account: str, name: str) -> list[dict[str, Any]]:
+        """Each copy of a stream that is known, for monitoring: how many messages it has not stored; null: nobody can
+        know."""
+        known = self._catalogue.by_name.get(account)
+        stream = known.streams.get(name) if known is not None else None
+        if stream is None:
+            return []
+        found, state = [], await self._plane.stream_state(stream.id)
+        for consumer in list(stream.consumers.values()):  # a durable one of before the start
+            if consumer.config.sourcing and self._known.get(_key(stream, _taker(consumer, 0), consumer.config)) is None:
+                self.begun(stream, consumer, 0)
+        for taker in [taker for key, taker in self._known.items() if key[0] == stream.id]:
+            served = stream.consumers.get(taker.consumer)
+            now = await self._state(stream, served) if served is not None else None
+            if now is not None:
+                taker.taken, taker.seen_s = now.taken, time.monotonic()
+            behind = now.pending + now.untaken if now is not None else _missing(taker, state)
+            found.append(
+                {
+                    "kind": taker.kind,
+                    "copy": taker.copy,
+                    "account": taker.account,
+                    "domain": taker.domain,
+                    "asks": now is not None,
+                    "taken": taker.taken,
+                    "behind": behind,
+                    "behind_bytes": _bytes(behind, state),
+                    "seen": int((time.monotonic() - taker.seen_s) * 1e9),
+                }
+            )
+        return found
+
+    async def _state(self, stream: Stream, consumer: Consumer) -> t.ConsumerState | None:
+        try:
+            return await self._plane.consumer_state(stream.id, consumer.id)
+        except t.PlaneError:
+            return None  # it has gone in this very moment
+
+
+def _missing(taker: Taker, state: t.StreamState) -> int | None:
+    """How many messages lie behind what it has. With gaps between them that is not known to the message: at most."""
+    if state.last_seq <= taker.taken:
+        return 0
+    if taker.filtered:
+        return None
+    return min(state.messages, state.last_seq - max(taker.taken, state.first_seq - 1))
+
+
+def _bytes(behind: int | None, state: t.StreamState) -> int | None:
+    """As the stream counts them, by their mean."""
+    if not behind:
+        return behind
+    return round(behind * state.bytes / state.messages) if state.messages else None

@@ -1,0 +1,105 @@
+"""How far a mirror or source is behind, as far as its origin told: what is known now, and what was known last.
+
+    plane: ingest_state of the consumer that runs --note()--> Told --info()--> stream info, the status page, /metrics
+
+A consumer at the origin tells what waits there; made anew, the next one tells it anew. In between nobody knows, and
+that is said (`known`): a number that was true once is not one for now. What does not live here: consumers (replica.py),
+and what is told in which words (jetstream/infos.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from leafd import native_types as t
+from leafd.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SlotInfo:
+    """What stream info tells of a mirror or source. Times are ns that have passed; -1 = it never was."""
+
+    lag: int = 0
+    """Messages that are missing, as the origin has told last .."""
+    told_ns: int = -1
+    """.. at that time."""
+    known: bool = False
+    """That is how it is now, but for what is under way: the origin is heard of. Else nobody knows."""
+    active_ns: int = -1
+    """Since anything came of the origin."""
+    sequence: int = 0
+    error: dict[str, Any] | None = None
+    running: bool = False
+    level_ns: int = -1
+    """Since nothing was missing."""
+    pace: float | None = None
+    """Messages a second that it comes nearer, of late; None: that is not known."""
+    newest_ts: int = 0
+    """Stamp of the newest message that was taken, Unix ns; 0: not known."""
+    mean_size: float | None = None
+    """Of the messages that were taken, bytes of header and payload; None: none was since the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """All mirrors and sources together: how many get what their origin has, how many messages these have still to get,
+    and how many get nothing."""
+
+    running: int = 0
+    messages: int = 0
+    stopped: int = 0
+
+
+@dataclass(slots=True)
+class Told:
+    """Of one slot, over all of its consumers."""
+
+    lag: int = 0
+    told_s: float | None = None
+    heard_s: float | None = None
+    level_s: float | None = None
+    newest_ts: int = 0
+    mean_size: float | None = None
+
+    def note(self, state: t.IngestState) -> None:
+        """What an ingest was told, which stays known when it has ended."""
+        now_s = trio.current_time()
+        if state.known_ns >= 0:
+            self.lag, self.told_s = state.lag, now_s - state.known_ns / 1e9
+        if state.active_ns >= 0:
+            self.heard_s = now_s - state.active_ns / 1e9
+        if state.level_ns >= 0:
+            self.level_s = now_s - state.level_ns / 1e9
+        if state.messages:
+            self.mean_size = state.bytes / state.messages
+        self.newest_ts = max(state.newest_ts, self.newest_ts)
+
+    def info(
+        self, sequence: int, error: dict[str, Any] | None, state: t.IngestState | None = None, *, linked: bool = True
+    ) -> SlotInfo:
+        """What is told of it. state: of its ingest, if it has one, which takes from there; linked: the link that its
+        messages come by is there."""
+        if state is not None:
+            self.note(state)
+        now_s = trio.current_time()
+        running = state is not None and bool(state.running)
+        pace = state.pace_milli if state is not None else t.PACE_UNKNOWN
+        return SlotInfo(
+            lag=self.lag,
+            told_ns=_since(self.told_s, now_s),
+            known=running and linked and state is not None and state.known_ns >= 0,
+            active_ns=_since(self.heard_s, now_s),
+            sequence=sequence if state is None else state.last_sequence,
+            error=error,
+            running=running,
+            level_ns=_since(self.level_s, now_s),
+            pace=pace / 1e3 if running and linked and pace != t.PACE_UNKNOWN else None,
+            newest_ts=self.newest_ts,
+            mean_size=self.mean_size,
+        )
+
+
+def _since(at_s: float | None, now_s: float) -> int:
+    return -1 if at_s is None else int(round((now_s - at_s) * 1e9))

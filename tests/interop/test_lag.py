@@ -1,0 +1,242 @@
+"""How far a copy is behind, as both ends tell it, against what is stored at both ends: floods, stalls and cuts of a bad
+line between two real daemons.
+
+The oracle counts messages in both stores. A number that is told has an age, so it is held against what was true then:
+within 5 %, or by what the line has under way. What nobody can know is null, and never 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import cell, servers
+from tests.bench.process import Process
+from tests.cell import HUB, HUB_ADDRESS, LEAF, Cell, Link
+
+MISSING = cell.missing()
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+SIZE = 200
+SLOW = Link(rate=50_000, delay=0.25, loss=0.01)
+SILENT = Link(rate=50_000, delay=0.25, loss=1.0)
+UNDER_WAY_S = 4.0
+"""So old is a number at most when it arrives: round trips, what waits in the window, what is sent again."""
+UNDER_WAY = 200
+"""Messages in the window, and those of which the hub has not said that it stored them: 16 KB each at most."""
+PART = 0.05
+
+HUB_TEXT = """
+server_name: hub
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{monitor_port}"
+jetstream { store_dir: "{store}", domain: hub, max_mem: 64MB, max_file: 256MB }
+leafnodes { listen: "0.0.0.0:{leaf_port}" }
+"""
+LEAF_TEXT = f"""
+server_name: leaf
+listen: "127.0.0.1:{{port}}"
+http: "127.0.0.1:{{monitor_port}}"
+jetstream {{ store_dir: "{{store}}", domain: leaf, max_mem: 64MB, max_file: 256MB }}
+leafnodes {{ remotes: [ {{ url: "nats-leaf://{HUB_ADDRESS}:{{hub_leaf_port}}" }} ] }}
+"""
+PAGE = "/jsz?accounts=1&streams=1&config=1"
+COPY = {"name": "COPY", "storage": "file", "sources": [{"name": "T", "external": {"api": "$JS.leaf.API"}}]}
+ORIGIN = {"name": "T", "storage": "file", "subjects": ["t.>"]}
+
+
+@dataclass
+class Moment:
+    """What was stored at both ends, and what both told, at one time."""
+
+    at: float
+    stored: int
+    copied: int
+    source: dict[str, Any] | None
+    taker: dict[str, Any] | None
+
+
+@dataclass
+class World:
+    """Hub and leaf, and what was seen of them."""
+
+    joined: Cell
+    hub: Process
+    leaf: Process
+    seen: list[Moment] = field(default_factory=list)
+    silent: tuple[float, float] = (0.0, 0.0)
+
+    @contextlib.contextmanager
+    def silence(self) -> Iterator[None]:
+        """Nothing passes, and no connection ends."""
+        self.joined.change(SILENT)
+        began = time.monotonic()
+        yield
+        self.joined.change(SLOW)
+        self.silent = began, time.monotonic()
+
+    def under_way_s(self, then: float) -> float:
+        """How old what arrived at that time can be: a silence is added to what it took before."""
+        began, ended = self.silent
+        return UNDER_WAY_S + (ended - began if began <= then <= ended + 2 * UNDER_WAY_S else 0)
+
+    def ask(self, place: int, subject: str, body: object) -> None:
+        """A request to the API, whose answer is of no interest but for its errors."""
+        with self.joined.at(place), socket.create_connection(("127.0.0.1", self.server(place).port), 20) as client:
+            payload = json.dumps(body).encode()
+            client.sendall(b'CONNECT {"verbose":false}\r\nSUB _INBOX.x%d 1\r\n' % place)
+            client.sendall(f"PUB {subject} _INBOX.x{place} {len(payload)}\r\n".encode() + payload + b"\r\n")
+            lines = client.makefile("rb")
+            while not (line := lines.readline()).startswith(b"MSG"):
+                assert line, "the server closed the connection"
+            assert b'"error"' not in lines.readline()
+
+    def publish(self, count: int) -> None:
+        """At the leaf, all at once."""
+        with self.joined.at(LEAF), socket.create_connection(("127.0.0.1", self.leaf.port), 20) as client:
+            for number in range(count):
+                body = f'{{"n":{number},"pad":"{"x" * SIZE}'[: SIZE - 2] + '"}'
+                client.sendall(f"PUB t.a {SIZE}\r\n{body}\r\n".encode())
+            client.sendall(b"PING\r\n")
+            lines = client.makefile("rb")
+            while lines.readline() != b"PONG\r\n":
+                pass
+
+    def server(self, place: int) -> Process:
+        return self.hub if place == HUB else self.leaf
+
+    def stream(self, place: int, name: str) -> dict[str, Any]:
+        """The stream's row of /jsz; empty: it is not there, or its server is not."""
+        url = f"http://127.0.0.1:{self.server(place).server.ports['monitor_port']}{PAGE}"
+        with contextlib.suppress(OSError), self.joined.at(place), urllib.request.urlopen(url, timeout=20) as answer:
+            for account in json.load(answer).get("account_details", ()):
+                for one in account.get("stream_detail", ()):
+                    if one["name"] == name:
+                        return dict(one)
+        return {}
+
+    def look(self) -> Moment:
+        at_leaf, at_hub = self.stream(LEAF, "T"), self.stream(HUB, "COPY")
+        copied = at_hub["state"]["messages"] if at_hub else self.seen[-1].copied if self.seen else 0
+        takers = at_leaf.get("leafd", {}).get("takers", [None])
+        source = at_hub["sources"][0] if at_hub else None
+        self.seen.append(Moment(time.monotonic(), at_leaf["state"]["messages"], copied, source, takers[0]))
+        return self.seen[-1]
+
+    def watch(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.look()
+            time.sleep(0.2)
+
+    def between(self, since: float, until: float) -> list[Moment]:
+        return [one for one in self.seen if since <= one.at <= until + 0.4]
+
+    def judge(self, since: float) -> None:
+        """Everything that was told since then. Each end counts its own store as it is, and the other's as it was."""
+        for one in self.seen:
+            if one.at < since:
+                continue
+            if one.source is not None and one.source["leafd"]["behind"] is not None:
+                then = one.at - one.source["leafd"]["told"] / 1e9
+                copied = self.between(then, then)[-1:] or [one]
+                truths = [was.stored - copied[0].copied for was in self.between(then - self.under_way_s(then), then)]
+                near(one, one.source["leafd"]["behind"], truths, 10)
+            if one.taker is not None:
+                truths = [one.stored - was.copied for was in self.between(one.at - self.under_way_s(one.at), one.at)]
+                near(one, one.taker["behind"], truths, UNDER_WAY)
+
+
+def near(one: Moment, told: int | None, truths: list[int], slack: int) -> None:
+    assert told is not None
+    assert any(abs(told - true) <= max(PART * true, slack) for true in truths), (one.at, told, truths, one)
+
+
+@contextlib.contextmanager
+def world() -> Iterator[World]:
+    """Linked by a good line."""
+    with (
+        cell.joined(Link(rate=5e6, delay=SLOW.delay)) as joined,
+        tempfile.TemporaryDirectory(prefix="leafd-lag-") as directory,
+        contextlib.ExitStack() as ends,
+    ):
+        base = Path(directory)
+        (base / "hub").mkdir()
+        (base / "leaf").mkdir()
+        hub = Process(servers.make(servers.LEAFD, HUB_TEXT, base / "hub"))
+        ends.callback(hub.server.stop)
+        with joined.at(HUB):
+            hub.start()
+        port = hub.server.ports["leaf_port"]
+        leaf = Process(servers.make(servers.LEAFD, LEAF_TEXT, base / "leaf", hub_leaf_port=port))
+        ends.callback(leaf.server.stop)
+        with joined.at(LEAF):
+            leaf.start()
+        made = World(joined, hub, leaf)
+        made.ask(LEAF, "$JS.API.STREAM.CREATE.T", ORIGIN)
+        yield made
+
+
+def test_both_ends_tell_what_is_missing_while_a_backlog_drains_is_flooded_and_stalls() -> None:
+    """From the copy's first moment on: no end ever says 0 while messages are missing, and each number was true when it
+    was said that it was. A line that is silent for a while makes it older, and no less true."""
+    with world() as both:
+        both.publish(3000)
+        both.joined.change(SLOW)
+        both.ask(HUB, "$JS.API.STREAM.CREATE.COPY", COPY)
+        began = time.monotonic()
+        both.watch(15)
+        both.publish(2000)
+        both.watch(8)
+        with both.silence():
+            both.watch(4)
+            both.publish(500)
+            both.watch(4)
+        both.watch(15)
+        both.judge(began)
+        known = [one for one in both.seen if one.source and one.source["leafd"]["behind"] is not None]
+        assert len(known) > 0.7 * len(both.seen)
+        paces = [one.source["leafd"]["pace"] for one in known[-10:] if one.source]
+        assert all(pace is not None and abs(pace) < 200 for pace in paces)
+
+
+def test_while_the_hub_is_gone_the_box_knows_what_it_has_not_taken_and_the_hub_says_that_it_does_not() -> None:
+    """A box whose hub is away counts what waits for it. The hub, back and not linked yet, tells null."""
+    with world() as both:
+        both.publish(2000)
+        both.joined.change(SLOW)
+        both.ask(HUB, "$JS.API.STREAM.CREATE.COPY", COPY)
+        both.watch(10)
+        both.hub.server.stop()
+        copied_at_least = both.seen[-1].copied
+        both.publish(1000)
+        deadline = time.monotonic() + 30
+        while (taker := both.look().taker) is not None and taker["asks"] and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert taker is not None
+        assert not taker["asks"]
+        assert abs(taker["behind"] - (3000 - copied_at_least)) <= max(PART * 3000, UNDER_WAY)
+        both.joined.change(SILENT)
+        with both.joined.at(HUB):
+            both.hub.start()
+        both.watch(3)
+        told = both.seen[-1].source
+        assert told is not None
+        assert told["leafd"]["behind"] is None
+        assert told["active"] == -1
+        both.joined.change(SLOW)
+        since = time.monotonic()
+        while both.look().source["leafd"]["behind"] is None and time.monotonic() < since + 90:  # type: ignore[index]
+            time.sleep(0.2)
+        both.watch(5)
+        both.judge(since)
