@@ -228,6 +228,7 @@ typedef struct ingest_config {
     int64_t silence_ns;          /* EVENT_INGEST INGEST_SILENT after so long without any frame */
     uint64_t delivered_sequence; /* durable: origin sequence that its consumer is behind, as it was set back */
     uint64_t link;               /* the connection that its frames come by; 0: not known, or none */
+    uint64_t origin;             /* the connection that answered for the origin; 0: this server did */
     uint32_t by_time;            /* 1: the consumer begins at a time, at what is newer than what was taken */
     uint32_t pending_known;      /* 1: so many were pending when the consumer was made: */
     uint64_t pending;

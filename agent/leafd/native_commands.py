@@ -524,14 +524,15 @@ class Commands(Submits):
         source: t.IngestSource,
         transforms: Iterable[tuple[str, str]] = (),
         link: int = 0,
+        origin: int = 0,
         by_time: bool = False,
         pending: int | None = None,
     ) -> None:
         """Takes up what arrives on deliver_subject. durable_behind: the origin sequence that a durable consumer is
         behind; None when the consumer was made for this start, by_time: at what is newer than what was taken.
         transforms: source and destination of each; the first one that is for a message's subject renames it. link: the
-        connection that its messages come by, if known. pending: how many waited when the consumer was made, if it is
-        known."""
+        connection that its messages come by, if known; origin: the one that answered for the origin, 0: this server.
+        pending: how many waited when the consumer was made, if it is known."""
         config = encoded(
             "ingest_config_t",
             {
@@ -541,6 +542,7 @@ class Commands(Submits):
                 "silence_ns": silence_ns,
                 "delivered_sequence": durable_behind or 0,
                 "link": link,
+                "origin": origin,
                 "by_time": int(by_time),
                 "pending_known": int(pending is not None),
                 "pending": pending or 0,

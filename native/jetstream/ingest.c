@@ -70,7 +70,8 @@ struct ingest {
     int64_t last_frame_ns; /* mono; 0 = none yet */
     int64_t started_ns;
     int64_t silence_ns;
-    uint64_t link; /* that its frames come by; 0: not known */
+    uint64_t link;   /* that its frames come by; 0: not known */
+    uint64_t origin; /* the connection that answered for the origin; 0: this server */
 };
 
 static ingest_t **ingest_place(js_t *js, const stream_t *stream, uint64_t slot) {
@@ -394,6 +395,10 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     }
 }
 
+uint64_t ingest_origin(const ingest_t *ingest) {
+    return ingest->origin;
+}
+
 bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store) {
     *which_store = ingest->stream->which_store;
     return ingest->running;
@@ -514,6 +519,7 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     ingest->running = true;
     ingest->silence_ns = config.silence_ns;
     ingest->link = config.link;
+    ingest->origin = config.origin;
     ingest->started_ns = js->now->mono_ns;
     if (config.pending_known != 0) {
         behind_begin(&ingest->behind, config.pending, js->now->mono_ns);

@@ -67,6 +67,9 @@ void inside_direct(plane_t *plane, const sink_t *sink, const publication_t *publ
 
 void inside_ingest(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     uint32_t which_store;
+    if (!judge_copied(plane, publication->origin, ingest_origin(sink->object), publication->copied)) {
+        return;
+    }
     bool feeds = ingest_feeds(sink->object, &which_store);
     ingest_frame(&plane->js, sink->object, &publication->message, publication->copied);
     if (feeds) {

@@ -66,6 +66,10 @@ judged_t judge_shown(plane_t *plane, const peer_t *peer, bytes_t named) {
     return (judged_t){may ? named : BYTES_NONE};
 }
 
+bool judge_copied(plane_t *plane, const peer_t *peer, uint64_t origin, bytes_t named) {
+    return named.size == 0 || peer == NULL || peer->id == origin || judge_may_publish(plane, peer, named);
+}
+
 judged_t judged_stored(bytes_t stored) {
     return (judged_t){stored};
 }

@@ -35,6 +35,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "if the link may publish there",
         "interop/test_names_attacks.py::test_no_second_name_leads_where_the_leaf_may_not",
         "interop/test_names_attacks.py::test_no_second_name_of_a_hub_leads_where_the_box_denies_it",
+        "interop/test_copies_attacks.py::test_a_leaf_puts_no_name_that_it_may_not_publish_into_a_copy",
+        "unit/links/test_replicas.py::test_who_answers_for_an_origin",
     ),
     "Nats-Trace-Dest": (DENIALS,),
     "Nats-Schedule-Target": (SCHEDULE, DENIALS, LATER),

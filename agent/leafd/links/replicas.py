@@ -66,6 +66,7 @@ class ReplicaPlane(Protocol):
         source: t.IngestSource,
         transforms: Iterable[tuple[str, str]] = ...,
         link: int = ...,
+        origin: int = ...,
         by_time: bool = ...,
         pending: int | None = ...,
     ) -> None: ...
@@ -84,6 +85,8 @@ class _Active:
     """The number of the request whose answer it listens for, .."""
     inbox: str = ""
     """.. and where."""
+    answered_by: int = 0
+    """The connection by which that answer came; 0: this server's own."""
     probe: int = 0
     ingesting: bool = False
     link: int = 0
@@ -115,6 +118,8 @@ class Replicas:
         """Those with jobs."""
         self._lined_up = trio.Event()
         self._links: dict[tuple[int, str], int] = {}
+        self._bound: dict[int, tuple[int, str]] = {}
+        """Which domain's stream a connection may answer for."""
         """Which connection leads to a domain, by account."""
         self._far: set[int] = set()
         """Accounts that got a link since their slots of far domains were tried, .."""
@@ -163,6 +168,7 @@ class Replicas:
         assert link.bind is not None
         now_s = trio.current_time()
         self._links[(link.bind.account, link.bind.remote_domain)] = link.connection
+        self._bound[link.connection] = link.bind.account, link.bind.remote_domain
         for active in self._slots.values():
             replica = active.replica
             if (replica.slot.account, replica.slot.origin.domain) != (link.bind.account, link.bind.remote_domain):
@@ -192,6 +198,7 @@ class Replicas:
             key = (link.bind.account, link.bind.remote_domain)
             if self._links.get(key) == link.connection:
                 del self._links[key]
+            self._bound.pop(link.connection, None)
         self._wake.set()
 
     def ingest_event(self, event: t.Ingest) -> None:
@@ -364,6 +371,9 @@ class Replicas:
         self._drop_reply(active)
 
         def answered(message: t.Message) -> None:
+            if not self._may_answer(active.replica.slot, message.connection):
+                return
+            active.answered_by = message.connection
             self._drop_reply(active)
             self._drop_probe(active)
             identity = _header(message.header, "Nats-Stream-Identity")
@@ -375,6 +385,14 @@ class Replicas:
 
         active.asked, active.inbox = number, f"$JSC.R.{random8()}"
         active.reply = self._plane.subscribe(active.replica.slot.account, active.inbox, answered)
+
+    def _may_answer(self, slot: Slot, connection: int) -> bool:
+        """Whose deliveries are taken under the names that they give: this server's own API answers for a stream of its
+        own, and a link to the origin's domain, where there is one, for that domain."""
+        if not slot.origin.api or not connection:
+            return not connection
+        key = (slot.account, slot.origin.domain)
+        return not slot.origin.domain or key not in self._bound.values() or self._bound.get(connection) == key
 
     async def _start(self, active: _Active, order: Run) -> None:
         slot = active.replica.slot
@@ -398,6 +416,7 @@ class Replicas:
                 source=_source_of(slot, order.identity),
                 transforms=slot.origin.transforms,
                 link=link,
+                origin=active.answered_by,
                 by_time=order.by_time,
                 pending=order.pending,
             )

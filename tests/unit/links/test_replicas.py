@@ -89,11 +89,13 @@ class FakePlane:
         source: t.IngestSource,
         transforms: Iterable[tuple[str, str]] = (),
         link: int = 0,
+        origin: int = 0,
         by_time: bool = False,
         pending: int | None = None,
     ) -> None:
         self.fail_if_broken("start")
         parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source, "behind": durable_behind}
+        parts["origin"] = origin
         self.calls.append(("start", stream, slot, parts))
 
     async def ingest_stop(self, stream: int, slot: int) -> t.IngestState:
@@ -114,12 +116,12 @@ class FakePlane:
     async def record_put(self, key: bytes, value: bytes) -> None:
         self.calls.append(("record", key, value))
 
-    def answer(self, body: dict[str, Any], header: bytes = b"", at: int = -1) -> None:
-        """Answers the newest request, or another one, as its origin would."""
+    def answer(self, body: dict[str, Any], header: bytes = b"", at: int = -1, connection: int = 5) -> None:
+        """Answers the newest request, or another one, as its origin would; connection: whose answer it is."""
         reply = self.requests[at][3]
         for subject, handler in list(self.handlers.values()):
             if subject == reply:
-                handler(t.Message(1, 2, 5, 2, reply, "", header, json.dumps(body).encode()))
+                handler(t.Message(1, 2, connection, 2, reply, "", header, json.dumps(body).encode()))
 
 
 @asynccontextmanager
@@ -178,6 +180,33 @@ async def test_a_new_source_asks_and_starts(plane: FakePlane, replicas: Replicas
     assert start[3]["consumer"] == "JS_SRC_x-1"
     assert start[3]["last_sequence"] == 7
     assert start[3]["source"] == t.IngestSource("ORDERS:bTMUkJQk", ">", ">", "ID", "ORDERS:bTMUkJQk > >")
+
+
+@pytest.mark.parametrize(
+    ("api", "linked", "wrong", "right"),
+    [("", False, 5, 0), ("$JS.hub.API", True, 6, 5), ("$JS.hub.API", False, None, 6), ("theirs.API", True, None, 6)],
+    ids=["a stream of this server", "a domain with a link", "a domain behind another", "any other way"],
+)
+def test_who_answers_for_an_origin(api: str, linked: bool, wrong: int | None, right: int) -> None:
+    """The server itself for its own streams, and a link to the origin's domain, where there is one, for that domain;
+    the names that others deliver are judged. An answer of somebody else is none."""
+
+    @on_mock_clock
+    async def test(plane: FakePlane, replicas: Replicas) -> None:
+        if linked:
+            replicas.link_up(link_to("hub"))
+        replicas.set_slots(10, [replace(SLOT, origin=replace(ORIGIN, api=api))])
+        await trio.testing.wait_all_tasks_blocked()
+        if wrong is not None:
+            plane.answer({"name": "forged"}, connection=wrong)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not [call for call in plane.calls if call[0] == "start"]
+        plane.answer({"name": "good"}, connection=right)
+        await trio.testing.wait_all_tasks_blocked()
+        (start,) = [call[3] for call in plane.calls if call[0] == "start"]
+        assert ("good", right) == (start["consumer"], start["origin"])
+
+    test()
 
 
 DURABLE = replace(SLOT, origin=replace(ORIGIN, durable="hub", durable_deliver="d.hub"))
