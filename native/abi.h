@@ -257,7 +257,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_STREAM_PUT 40
 #define COMMAND_STREAM_REMOVE 41 /* with its consumers, messages, definition */
 /* extra = strings: subject filter ("" = no subjects wanted); arg = 1: list deleted too; arg2 = offset of the first
- * subject (in byte order); at most STATE_LISTED_MAX of each come. completion's payload = stream_state_t, then
+ * subject (in byte order); at most STATE_LISTED_MAX of each come, of subjects no more than one answer has room for.
+ * completion's payload = stream_state_t, then
  * deleted_count x u64 little-endian, then subjects: strings of subject, each followed by u64 count */
 #define COMMAND_STREAM_STATE 42
 /* body = uint32_t[]: ids of at most USAGE_STREAMS_MAX streams; completion's arg = the bytes of all that are there */

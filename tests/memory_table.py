@@ -54,6 +54,10 @@ ROWS: Final[tuple[Row, ...]] = (
         (f"{ATTACKS}messages_that_are_never_finished",),
     ),
     Row(
+        "half_messages", "lines, heads and messages below 16 KB that are not finished", "input",
+        "as much again as the share; beyond it the silent ones are closed",
+    ),
+    Row(
         "strangers", "inflaters of compressed WebSocket messages before the login", "input",
         "a quarter is theirs; the next stranger is closed",
         ("native/test_websocket.c: strangers leave inflaters to those who have logged in",),
@@ -118,6 +122,14 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "interest", "what leaf links ask for", "interest",
         "-ERR 'maximum subscriptions exceeded' to the link, which goes on; a line in the log",
+    ),
+    Row(
+        "rights", "what connections with permissions remember: verdicts, and where replies may go", "",
+        "nothing before the first publish, the first request",
+    ),
+    Row(
+        "subjects", "listings of a stream's subjects", "output",
+        "a page is at most half of the share; two are made at a time",
     ),
     Row(
         "lists", "permission lists of connections and of schedules' authors", "",

@@ -83,6 +83,7 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
     plane->js.changed_max[STORE_MEMORY] = memory_share(most, MEMORY_KEEPER) / 4;
     plane->js.consumers = (share_t){.limit = memory_share(most, MEMORY_CONSUMERS)};
     plane->js.staged = (share_t){.limit = memory_share(most, MEMORY_BATCHES)};
+    plane->js.listing_max = memory_share(most, MEMORY_OUTPUT) / 2;
     plane->js.took = plane->disk_took;
     plane->js.held_max = memory_share(most, MEMORY_HELD) / 2;
     plane->js.random = random_next(&plane->random);

@@ -59,6 +59,7 @@ struct js {
     histogram_t *took;        /* HISTOGRAMS, of the file store */
     share_t consumers;        /* pull requests that wait, deliveries that are not acknowledged */
     uint64_t held_max;        /* what waits for a store's batches */
+    uint64_t listing_max;     /* a listing of a stream's subjects, which is one message when it is answered */
 
     store_t *stores[2];
     held_t held[2];         /* what waits for their batches */

@@ -34,6 +34,8 @@ static plane_command_t command_kept(const plane_command_t *command) {
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
+#define SUBJECT_COST 12u /* of each subject beside its bytes, here and in the answer */
+
 typedef struct state_job {
     job_t job;
     plane_command_t command;
@@ -45,6 +47,8 @@ typedef struct state_job {
     uint64_t deleted_from;
     uint64_t deleted_upto;
     uint64_t subjects;
+    uint64_t room; /* for subjects: those behind it are for another page */
+    bool full;
     bool failed;
     buffer_t out;
 } state_job_t;
@@ -67,9 +71,15 @@ static bool list_deleted(void *context, uint64_t seq) {
 static bool list_subject(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
     (void)last_seq;
     state_job_t *job = context;
-    if (job->state.subjects_matched++ < job->command.arg2 || job->subjects >= STATE_LISTED_MAX) {
+    if (job->state.subjects_matched++ < job->command.arg2 || job->full) {
         return true;
     }
+    uint64_t cost = SUBJECT_COST + subject.size;
+    job->full = job->subjects == STATE_LISTED_MAX || (job->subjects != 0 && cost > job->room);
+    if (job->full) {
+        return true;
+    }
+    job->room -= cost < job->room ? cost : job->room;
     uint8_t head[4], tail[8];
     little_endian(head, subject.size, 4);
     little_endian(tail, count, 8);
@@ -160,6 +170,7 @@ void stream_state(js_t *js, const plane_command_t *command, stream_t *stream) {
     job->command = command_kept(command);
     job->filter = bytes_copy(filter); /* looked at below, with what else may fail */
     job->settles = !settled;
+    job->room = js->listing_max;
     state_begin(job);
     buffer_init(&job->out, UINT64_C(1) << 32);
     job->failed = buffer_append(&job->out, &state, sizeof(state)) != STATUS_OK || job->filter.size != filter.size;

@@ -1,7 +1,7 @@
 /* judge.h: the names that a message carries beside its subject on the wire, and what its sender may do by them.
  *
  *     name behind an acknowledgement's subject     judge_shown       subscribers see it
-                                                  judge_copied      a mirror or source stores it
+ *                                                  judge_copied      a mirror or source stores it
  *     destination of a trace                       judge_publish     the trace is published there
  *     target, source, end of a schedule            judge_schedule    a stream acts on them later
  *
@@ -31,8 +31,8 @@ typedef struct judged {
 judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject);
 /* Of a delivery that comes over a link. */
 judged_t judge_shown(plane_t *plane, const peer_t *peer, bytes_t named);
-/* May a copy store under that name what the peer delivers (NULL: this server)? The names of `origin`, the connection that
- * answered for the copy's origin, are what its owner asked for; whoever else delivers has its own rights. */
+/* May a copy store under that name what the peer delivers (NULL: this server)? The names of `origin`, the connection
+ * that answered for the copy's origin, are what its owner asked for; whoever else delivers has its own rights. */
 bool judge_copied(plane_t *plane, const peer_t *peer, uint64_t origin, bytes_t named);
 /* Of a delivery of one of our consumers: the stored subject, which was judged when it was stored. */
 judged_t judged_stored(bytes_t stored);

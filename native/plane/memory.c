@@ -9,7 +9,9 @@
  * waits for something. The less the share has left, the less is read at once (conn.c). A connection whose message finds
  * no room is not read for a moment, but the message that was begun first may always be made whole: the share may be
  * passed by one message, and by INPUT_SMALL of every connection. While others wait for room, the sender of the oldest
- * one is closed when it could send and sends less than INPUT_SMALL in INPUT_PATIENCE_NS.
+ * one is closed when it could send and sends less than INPUT_SMALL in INPUT_PATIENCE_NS. All that is small comes to as
+ * much again as the share: beyond it who has begun something and is silent is closed, clients before links, and until
+ * somebody is that silent nothing more is read.
  *
  * Replies. Whoever asks a service gets the answer that it can still be given: the oldest requests go first, and of the
  * one that has most of them (base/holders.h). A small reply costs 300 bytes: half of two parts is 1,700 requests that
@@ -101,6 +103,8 @@ static const struct {
 #define BEHIND_SHARES 8u
 #define INPUT_SMALL (16u * 1024u)
 #define INPUT_PATIENCE_NS (5 * NS_PER_SECOND)
+#define INPUT_IDLE_NS (200 * NS_PER_MS)
+#define INPUT_LOOK_NS (20 * NS_PER_MS)
 
 static uint64_t memory_part(uint64_t limit, uint32_t which) {
     uint64_t share = limit == 0 ? UINT64_MAX : limit / WHOLE * table[which].parts;
@@ -216,11 +220,42 @@ static void watch_oldest(plane_t *plane, peer_t *oldest) {
     }
 }
 
+/* Closes those of one kind who have begun something and are silent, down to half of what may be small: so the next look
+ * is as far away as it takes to fill that. */
+static void close_silent(plane_t *plane, const buffer_t *buffer, bool link) {
+    const share_t *share = &plane->memory.input;
+    for (peer_t *peer = plane->all_peers; peer != NULL && share->used > share->limit / 2 * 3; peer = peer->next) {
+        buffer_t *rest = &peer->conn.rest;
+        if (rest != buffer && rest->size != 0 && peer->protocol->link == link && peer->state != PEER_DOOMED
+            && plane->now.mono_ns - peer->last_input_ns > INPUT_IDLE_NS && owes_input(peer)) {
+            buffer_free(rest);
+            peer->conn.rest_used = 0;
+            peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
+        }
+    }
+}
+
+static bool make_small_room(plane_t *plane, const buffer_t *buffer, uint64_t more) {
+    memory_t *memory = &plane->memory;
+    const share_t *share = &memory->input;
+    uint64_t most = share->limit > UINT64_MAX / 2 ? UINT64_MAX : share->limit * 2;
+    if (LEAF_LIKELY(share->used + more <= most)) {
+        return true;
+    }
+    if (plane->now.mono_ns - memory->looked_ns < INPUT_LOOK_NS) {
+        return false;
+    }
+    memory->looked_ns = plane->now.mono_ns;
+    close_silent(plane, buffer, false);
+    close_silent(plane, buffer, true);
+    return share->used + more <= most;
+}
+
 static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more) {
     plane_t *plane = context;
     share_t *share = &plane->memory.input;
     if (buffer->capacity + more <= INPUT_SMALL) {
-        return true;
+        return make_small_room(plane, buffer, more);
     }
     peer_t *oldest = NULL;
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {

@@ -32,6 +32,7 @@ typedef struct memory {
     uint64_t oldest;          /* whose message was begun first, when last asked, and since when it is the one */
     int64_t oldest_since_ns;
     uint64_t oldest_bytes; /* that it had sent then */
+    int64_t looked_ns;     /* for who has begun something and is silent */
 } memory_t;
 
 /* A share's bytes, by the limit. limit 0: no bound. */

@@ -2,9 +2,10 @@
  *
  * Lists are short in practice; long ones are sorted (text/subject_set.h), and connections with the same lists share
  * them. The verdicts of recent publish subjects are kept in a small direct-mapped cache with the subject's text, so a
- * steady publisher pays one comparison. A pattern "subject queue" in a subscribe list speaks of that queue group only.
- * An empty allow list allows everything. Reference: tests/wire/client.md and leaf.md, "Permissions"; the order of the
- * questions is nats-server's.
+ * steady publisher pays one comparison. The cache, like the table of replies, is there from the first use on: most
+ * connections of a large fleet need neither. A pattern "subject queue" in a subscribe list speaks of that queue group
+ * only. An empty allow list allows everything. Reference: tests/wire/client.md and leaf.md, "Permissions"; the order of
+ * the questions is nats-server's.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -73,10 +74,11 @@ struct permissions {
     leftover_t leftover; /* once they are nobody's */
     permission_set_t *set;
     permission_pool_t *pool;
-    verdict_slot_t *cache;
+    verdict_slot_t *cache; /* NULL until the first publish */
     uint32_t response_max;
     int64_t response_ttl_ns;
-    reply_slot_t **replies;
+    reply_slot_t **replies; /* buckets; NULL until the first one */
+    uint32_t buckets;       /* a power of two */
     reply_slot_t *oldest;
     reply_slot_t *newest;
     uint32_t reply_count;
@@ -84,7 +86,9 @@ struct permissions {
     holder_t holder;
 };
 
-#define REPLY_BUCKETS 1024u
+#define REPLY_BUCKETS_FIRST 16u
+#define REPLY_BUCKETS_MAX 1024u
+#define REPLY_BUCKETS_FACTOR 4u
 
 /* A failure leaves a list that can be freed. */
 static status_t list_make(list_t *list, const bytes_t *at, uint32_t count) {
@@ -156,7 +160,7 @@ static void age_take(permissions_t *permissions, reply_slot_t *slot) {
 
 static void reply_drop(permissions_t *permissions, reply_slot_t *slot) {
     visits_add(1);
-    reply_slot_t **at = &permissions->replies[slot->hash % REPLY_BUCKETS];
+    reply_slot_t **at = &permissions->replies[slot->hash % permissions->buckets];
     while (*at != slot) {
         check(*at != NULL);
         at = &(*at)->next;
@@ -175,7 +179,7 @@ static void reply_drop_oldest(holder_t *holder, void *context) {
 }
 
 static reply_slot_t *reply_find(const permissions_t *permissions, bytes_t reply, uint64_t hash) {
-    reply_slot_t *slot = permissions->replies[hash % REPLY_BUCKETS];
+    reply_slot_t *slot = permissions->replies == NULL ? NULL : permissions->replies[hash % permissions->buckets];
     while (slot != NULL && (slot->hash != hash || !bytes_equal(bytes_of(slot->at, slot->size), reply))) {
         slot = slot->next;
     }
@@ -183,12 +187,39 @@ static reply_slot_t *reply_find(const permissions_t *permissions, bytes_t reply,
 }
 
 bool permissions_tracks(const permissions_t *permissions) {
-    return permissions->replies != NULL;
+    return permissions->response_max != 0;
+}
+
+static void bucket_put(reply_slot_t **replies, uint32_t buckets, reply_slot_t *slot) {
+    reply_slot_t **bucket = &replies[slot->hash % buckets];
+    slot->next = *bucket;
+    *bucket = slot;
+}
+
+/* More buckets, while there are few for so many. false: there are none at all. */
+static bool buckets_grow(permissions_t *permissions) {
+    uint32_t buckets = permissions->replies == NULL ? REPLY_BUCKETS_FIRST : permissions->buckets * REPLY_BUCKETS_FACTOR;
+    if (permissions->replies != NULL
+        && (permissions->reply_count < permissions->buckets || buckets > REPLY_BUCKETS_MAX)) {
+        return true;
+    }
+    reply_slot_t **replies = calloc(buckets, sizeof(*replies));
+    if (replies == NULL) {
+        return permissions->replies != NULL;
+    }
+    for (reply_slot_t *slot = permissions->oldest; slot != NULL; slot = slot->newer) {
+        visits_add(1);
+        bucket_put(replies, buckets, slot);
+    }
+    free(permissions->replies);
+    permissions->replies = replies;
+    permissions->buckets = buckets;
+    return true;
 }
 
 static reply_slot_t *reply_make(permissions_t *permissions, bytes_t reply, uint64_t hash) {
     uint64_t bytes = slot_size(reply.size);
-    reply_slot_t *slot = calloc(1, sizeof(*slot) + reply.size);
+    reply_slot_t *slot = buckets_grow(permissions) ? calloc(1, sizeof(*slot) + reply.size) : NULL;
     if (slot == NULL || !holders_take(permissions->holders, &permissions->holder, bytes)) {
         free(slot);
         return NULL;
@@ -196,9 +227,7 @@ static reply_slot_t *reply_make(permissions_t *permissions, bytes_t reply, uint6
     slot->hash = hash;
     slot->size = reply.size;
     memcpy(slot->at, reply.at, reply.size);
-    reply_slot_t **bucket = &permissions->replies[hash % REPLY_BUCKETS];
-    slot->next = *bucket;
-    *bucket = slot;
+    bucket_put(permissions->replies, permissions->buckets, slot);
     permissions->reply_count++;
     return slot;
 }
@@ -230,7 +259,7 @@ void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t 
 
 static bool reply_allowed(permissions_t *permissions, bytes_t subject, int64_t mono_ns) {
     if (permissions->replies == NULL) {
-        return false;
+        return false; /* none yet */
     }
     reply_slot_t *slot = reply_find(permissions, subject, hash_bytes(subject.at, subject.size));
     if (slot == NULL) {
@@ -397,15 +426,11 @@ status_t permissions_new(const permission_lists_t *lists, uint32_t response_max,
     }
     permissions->pool = pool;
     permissions->set = set_take(pool, lists);
-    permissions->cache = calloc(VERDICT_CACHE, sizeof(*permissions->cache));
     permissions->response_max = response_max;
     permissions->response_ttl_ns = response_ttl_ns;
     permissions->holders = replies;
     permissions->holder.drop_oldest = reply_drop_oldest;
-    if (response_max != 0) {
-        permissions->replies = calloc(REPLY_BUCKETS, sizeof(*permissions->replies));
-    }
-    if (permissions->set == NULL || permissions->cache == NULL || (response_max != 0 && permissions->replies == NULL)) {
+    if (permissions->set == NULL) {
         permissions_free(permissions);
         return STATUS_NO_MEMORY;
     }
@@ -478,7 +503,10 @@ static bool pair_allows(const permissions_t *permissions, uint32_t allow, bytes_
 
 bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mono_ns) {
     bool allowed;
-    if (subject.size != 0 && subject.size <= VERDICT_TEXT) {
+    if (permissions->cache == NULL) {
+        permissions->cache = calloc(VERDICT_CACHE, sizeof(*permissions->cache));
+    }
+    if (subject.size != 0 && subject.size <= VERDICT_TEXT && permissions->cache != NULL) {
         verdict_slot_t *slot = &permissions->cache[hash_bytes(subject.at, subject.size) % VERDICT_CACHE];
         if (slot->size != subject.size || memcmp(slot->at, subject.at, subject.size) != 0) {
             slot->size = (uint8_t)subject.size;

@@ -200,6 +200,24 @@ def next_to_subscribe(server: servers.Server) -> None:
 
 
 @attack
+def half_messages(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Three thousand clients that begin a message of 16 KB and keep its end back; whoever comes next is heard."""
+    for _ in range(3000):
+        connection = stack.enter_context(login(server))
+        connection.sendall(b"PUB half 16000\r\n" + b"x" * 15_000)
+    with login(server) as next_one:
+        next_one.sendall(b"SUB whole 1\r\nPUB whole 12000\r\n" + b"x" * 12_000 + b"\r\n")
+        heard(next_one, b"MSG whole 1 12000\r\n")
+
+
+@attack
+def rights(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Five thousand connections of a user with permissions who may answer whom he is asked by."""
+    for _ in range(5000):
+        stack.enter_context(login(server, "responder"))
+
+
+@attack
 def subscriptions(server: servers.Server, stack: contextlib.ExitStack) -> None:
     """A hundred thousand subscriptions of three tokens by four clients, with a queue group each, then long ones, and
     some with as many tokens as they may have."""
@@ -317,6 +335,35 @@ class Asker:
         """A message."""
         head = b"PUB %s%s %s %d\r\n" % (self._prefix, subject.encode(), reply, len(data))
         self._connection.sendall(head + data + b"\r\n")
+
+
+@prepared
+def some_subjects(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """A stream of 20,000 subjects of 1.5 KB each."""
+    connection = stack.enter_context(login(server))
+    Asker(connection).ask("STREAM.CREATE.L", name="L", subjects=["l.>"])
+    for first in range(0, 20_000, 500):
+        named = (b"PUB l.%s.%d 0\r\n\r\n" % (b"x" * 1500, number) for number in range(first, first + 500))
+        connection.sendall(b"".join(named))
+        flushed(connection)
+
+
+@attack
+def subjects(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Three clients that list them all, page by page: each gets every one."""
+
+    def walked(asker: Asker) -> int:
+        names, total = set[str](), 1
+        while len(names) < total:
+            page = asker.ask("STREAM.INFO.L", subjects_filter=">", offset=len(names))
+            total = page["total"]
+            assert page["limit"] == len(page["state"]["subjects"]) or len(names) + page["limit"] > total
+            names |= set(page["state"]["subjects"])
+        return len(names)
+
+    askers = [Asker(stack.enter_context(login(server))) for _ in range(3)]
+    with ThreadPoolExecutor(len(askers)) as threads:
+        assert [20_000] * len(askers) == list(threads.map(walked, askers))
 
 
 @prepared

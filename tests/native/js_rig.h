@@ -167,7 +167,8 @@ static inline js_rig_t *js_rig_open(void) {
                      .now = &rig->now,
                      .consumers = {.limit = UINT64_MAX},
                      .staged = {.limit = UINT64_MAX},
-                     .held_max = UINT64_MAX};
+                     .held_max = UINT64_MAX,
+                     .listing_max = UINT64_MAX};
     snprintf(rig->directory, sizeof(rig->directory), "/tmp/leafd-test-XXXXXX");
     CHECK(mkdtemp(rig->directory) != NULL);
     char reason[PLANE_REASON_SIZE] = "";

@@ -145,6 +145,46 @@ static void silent_while_others_wait(void) {
     rig_close(plane);
 }
 
+#define HALF 10000u
+
+/* As much of a line or of a small message as HALF; false: it finds no room. */
+static bool begin_small(peer_t *peer) {
+    static uint8_t part[HALF];
+    bool kept = buffer_append(&peer->conn.rest, part, sizeof part) == STATUS_OK;
+    peer->last_input_ns = kept ? plane->now.mono_ns : peer->last_input_ns;
+    return kept;
+}
+
+/* What is small may be begun without asking, until it comes to twice the share. Then nobody finds room until some were
+ * silent for a while; a link of theirs stays longer than a client. */
+static void small_and_silent(void) {
+    start();
+    plane->memory.input.limit = UINT64_C(10) * HALF;
+    peer_t *link = rig_leaf(plane, 0, "", NULL), *clients[30];
+    for (uint32_t i = 0; i < 30; i++) {
+        clients[i] = rig_client(plane);
+    }
+    core_again(plane);
+    uint64_t link_id = link->id, ids[30];
+    CHECK(begin_small(link));
+    uint32_t count = 0, there = 0;
+    for (; count < 29 && begin_small(clients[count]); count++) {
+        ids[count] = clients[count]->id;
+        CHECK(plane->memory.input.used <= 2 * plane->memory.input.limit);
+    }
+    CHECK(count > 8 && count < 29);
+    plane->now.mono_ns += NS_PER_SECOND / 8;
+    CHECK(!begin_small(clients[29]));
+    plane->now.mono_ns += NS_PER_SECOND / 8;
+    CHECK(begin_small(clients[29]));
+    for (uint32_t i = 0; i < count; i++) {
+        there += peer_find(plane, ids[i]) != NULL;
+    }
+    CHECK(there > 0 && there < count);
+    CHECK(peer_find(plane, link_id) != NULL);
+    rig_close(plane);
+}
+
 static void not_read_while_others_wait(void) {
     start();
     peer_t *large = begin_large(), *other = rig_client(plane);
@@ -203,6 +243,7 @@ int main(void) {
     RUN("memory that a connection has and does not use is taken back before anybody is closed", memory_comes_back);
     RUN("who is silent in the middle of a large message while others wait for room is closed",
         silent_while_others_wait);
+    RUN("what is small and never finished comes to twice the share, then who is silent is closed", small_and_silent);
     RUN("the time in which a connection is not read does not count against it", not_read_while_others_wait);
     RUN("a slow sender of a large message is not closed, one that sends a byte now and then is", slow_and_not_silent);
     RUN("the shares of any limit come to that limit at most", shares_come_to_the_limit);

@@ -286,7 +286,10 @@ async def info(call: Call, request: StreamInfoRequest) -> dict[str, Any]:
     page = dict(_NO_PAGE)
     call.weight = stream.weight + ITEM_WEIGHT * (len(state.subject_counts) + len(state.deleted))
     if state.subjects_matched:
-        page = {"total": state.subjects_matched, "offset": offset, "limit": SUBJECTS_LIMIT}
+        listed = len(state.subject_counts)
+        # One message has them all: where that would be more than its reader may have waiting, the page ends sooner.
+        cut = 0 < listed < min(SUBJECTS_LIMIT, state.subjects_matched - offset)
+        page = {"total": state.subjects_matched, "offset": offset, "limit": listed if cut else SUBJECTS_LIMIT}
     return page | await stream_info(call.context, stream, state, cluster=True)
 
 
