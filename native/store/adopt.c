@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/check.h"
-#include "store/core.h"
+#include "store/message.h"
 
 #define ADOPTED_MIN 4096
 
@@ -118,23 +118,19 @@ static status_t adopt_message(store_stream_t *stream, const batch_op_t *op, uint
     message_record_t message;
     uint64_t seq = load_be64(op->key.at + 4);
     check(message_read(op->value, &message));
-    status_t status = stream_notes_reserve(stream, 1, 0);
+    status_t status = notes_reserve(stream, 1, 0);
     if (status != STATUS_OK) {
         return status;
     }
-    places_push(&stream->places, seq, position);
-    if (message.previous == 0) {
-        births_push(&stream->births, position); /* none before it on its subject: that was born with it */
-    }
+    notes_message(stream, seq, position,
+                  message.previous == 0); /* none before it on its subject: that was born with it */
     return STATUS_OK;
 }
 
 status_t adopt_stream(store_stream_t *stream) {
     store_t *store = stream->store;
     adopted_t *adopted = &store->adopted;
-    uint8_t prefix[4];
-    store_be32(prefix, stream->id);
-    uint64_t hidden = memtable_covers(&store->memtable, DB_MESSAGES, bytes_of(prefix, 4));
+    uint64_t hidden = notes_hide(stream);
     uint64_t low = 0;
     uint64_t high = adopted->count;
     while (low < high) {
@@ -145,8 +141,7 @@ status_t adopt_stream(store_stream_t *stream) {
             high = middle;
         }
     }
-    stream->lmdb_hidden_until = hidden;
-    stream->deletes[0] = adopted->deletes;
+    notes_deleted(stream, adopted->deletes);
     for (; low < adopted->count && adopted->at[low].stream == stream->id; low++) {
         batch_op_t op;
         uint64_t position = adopted->at[low].position;
@@ -160,16 +155,16 @@ status_t adopt_stream(store_stream_t *stream) {
         } else {
             expiry_t entry = {
                 .expires = (int64_t)load_be64(op.key.at + 4), .seq = load_be64(op.key.at + 12), .position = position};
-            status = stream_notes_reserve(stream, 0, 1);
+            status = notes_reserve(stream, 0, 1);
             if (status == STATUS_OK) {
-                expiries_push(&stream->expiries, entry);
+                expiry_adopt(stream, entry);
             }
         }
         if (status != STATUS_OK) {
             return status;
         }
     }
-    if (store->boundary != 0) {
+    if (store->pipeline.boundary != 0) {
         stream_rotate(stream); /* a checkpoint that covers all of this has begun already */
     }
     return STATUS_OK;

@@ -18,11 +18,9 @@
 #include "store/overlay.h"
 
 #define HEADER_MAX 65535
-#define NEED_MORE (UINT64_C(32) * 1024) /* what a message needs beside its own bytes, at most: need_of */
-#define EVICTION_SLACK 8192             /* room for what the limits will write in the same call */
-#define GROUP_ROLL 64                   /* messages that a rollup of a group takes out at once */
-#define GROUP_SLACK 256                 /* each of a group's own: ops' headers, keys, its subject's head */
-#define GROUP_SEARCHES 1                /* of expectations with wildcards, in one turn */
+#define GROUP_ROLL 64    /* messages that a rollup of a group takes out at once */
+#define GROUP_SLACK 256  /* each of a group's own: ops' headers, keys, its subject's head */
+#define GROUP_SEARCHES 1 /* of expectations with wildcards, in one turn */
 
 typedef struct entry {
     store_stream_t *stream;
@@ -86,7 +84,7 @@ static uint64_t need_of_one(const entry_t *entry) {
 }
 
 static uint64_t need_of(const entry_t *entry) {
-    return EVICTION_SLACK + STREAM_PROMISE + need_of_one(entry);
+    return ROOM_EVICTION + STREAM_PROMISE + need_of_one(entry);
 }
 
 /* Does its subject's oldest message make room for it? */
@@ -125,11 +123,6 @@ static append_verdict_t discard_new(const entry_t *entry, const append_group_t *
     return refused ? APPEND_MAX_PER_SUBJECT : APPEND_STORED;
 }
 
-/* What a batch can hold at all, so that a message that never fits is not told to come again. */
-static uint64_t message_max(const store_t *store) {
-    return number_least(sizes_message_max(store->batches.size), STORE_MESSAGE_MAX);
-}
-
 /* A purge or a first sequence may put a stream at the end of its numbers. They never begin again: consumers and heads
  * rely on it, and on the number behind the last one. */
 static bool in_range(uint64_t seq) {
@@ -149,7 +142,7 @@ static inline append_verdict_t admit_form(const entry_t *entry) {
     if (!subject_storable(append->subject) && !(append->skip && append->subject.size == 0)) {
         return APPEND_BAD_SUBJECT;
     }
-    if (size + append->subject.size > message_max(stream->store) || append->subject.size > UINT16_MAX) {
+    if (size + append->subject.size > room_message_max(stream->store) || append->subject.size > UINT16_MAX) {
         return APPEND_TOO_LARGE;
     }
     if (config->max_msg_size >= 0 && size > (uint64_t)config->max_msg_size) {
@@ -184,23 +177,6 @@ static inline bool may_not_roll(const store_stream_t *stream, const append_t *ap
     return append->rollup != 0 && ((flags & STREAM_ALLOW_ROLLUP) == 0 || (flags & STREAM_DENY_PURGE) != 0);
 }
 
-/* How much may be taken so that one more message of any size finds room: in the ring, and in the open batch. Asked
- * after each message, so it is one position, which holds until the open batch is another or something was freed. */
-void append_measure_room(store_t *store) {
-    const batches_t *batches = &store->batches;
-    store->holds = number_least(store->admits, number_least(store->resident, batches->room) / 8 * 7);
-    if (store->space_trouble || store->io_trouble) {
-        store->room_end = UINT64_MAX; /* publishers are to hear that they are refused, not to hang */
-        return;
-    }
-    /* Larger ones than a batch can hold at all are refused: room is not kept for them, or there would never be any. */
-    uint64_t largest = number_least(store->options.message_max, message_max(store));
-    uint64_t one = number_least(number_most(largest + NEED_MORE, store->wanted), store->holds / 2);
-    uint64_t open = number_less(batches->room / 2 - batches->room / SIZES_RESERVE_PART, one);
-    uint64_t used = number_least(store->holds / 7 * 6, store->holds - one);
-    store->room_end = number_least(batches->begin + number_least(open, store->holds / 7), batches->freed + used);
-}
-
 /* Is there no room for it in the owner's allowance? What a limit of the stream would take out for it is still there: as
  * in the reference, that makes no room. */
 static inline bool lacks_allowance(const entry_t *entry, uint64_t bytes) {
@@ -212,18 +188,12 @@ static inline bool lacks_allowance(const entry_t *entry, uint64_t bytes) {
     return true;
 }
 
-/* In the ring, which disk (space.h) and memory may not be large enough to have filled. */
-static bool has_room(store_t *store, uint64_t need) {
-    return batches_used(&store->batches) + store->batches.promised + need <= store->holds
-           && overlay_fits(store, need + store->batches.room / SIZES_RESERVE_PART);
-}
-
 /* What so much takes beside the ring: disk that the owner of the store grants, and memory. */
 static inline bool space_for(store_stream_t *stream, uint64_t messages, uint64_t bytes, uint64_t times) {
     const store_t *store = stream->store;
-    return !store->space_trouble && !store->io_trouble
+    return !store->trouble.space && !store->trouble.io
            && (store->options.max_bytes == 0 || store->sums.bytes + bytes <= store->options.max_bytes)
-           && stream_notes_reserve(stream, messages, times) == STATUS_OK;
+           && notes_reserve(stream, messages, times) == STATUS_OK;
 }
 
 static inline bool space_for_one(const entry_t *entry) {
@@ -232,7 +202,7 @@ static inline bool space_for_one(const entry_t *entry) {
         return false;
     }
     uint64_t need = need_of(entry);
-    return has_room(store, need) || (store_widen_for(store, need) && has_room(store, need));
+    return room_for(store, need) || (room_widen_for(store, need) && room_for(store, need));
 }
 
 static void write_message(entry_t *entry) {
@@ -243,25 +213,15 @@ static void write_message(entry_t *entry) {
     key_message(&key, stream->id, entry->seq);
     uint8_t *value = overlay_put(store, DB_MESSAGES, key_bytes(&key), message_size(&entry->message), false, &position);
     message_write(value, key_bytes(&key), &entry->message);
-    places_push(&stream->places, entry->seq, position);
     head_t *head = &entry->head->head;
     if (head->count == 0) {
         head->first = entry->seq;
         log_subject_born(stream);
-        births_push(&stream->births, position);
     }
+    notes_message(stream, entry->seq, position, head->count == 0);
     head->last = entry->seq;
     head->count++;
     head_change(stream, entry->head);
-}
-
-void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq) {
-    store_key_t key;
-    uint64_t position;
-    key_expiry(&key, stream->id, expires, seq);
-    uint8_t *value = overlay_put(stream->store, DB_EXPIRY, key_bytes(&key), VALUE_CRC_SIZE, false, &position);
-    value_seal(key_bytes(&key), value, VALUE_CRC_SIZE);
-    expiries_push(&stream->expiries, (expiry_t){.expires = expires, .seq = seq, .position = position});
 }
 
 static void write_source(entry_t *entry) {
@@ -363,7 +323,7 @@ status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t he
     entry_t entry = {.stream = stream, .append = &append};
     entry_begin(&entry, 0, clock->age, clock->wall);
     entry.message.flags = 0;
-    status_t status = stream_notes_reserve(stream, 1, 1);
+    status_t status = notes_reserve(stream, 1, 1);
     status = status == STATUS_OK ? head_fetch(stream, append.subject, &entry.head) : status;
     if (status != STATUS_OK) {
         return status;
@@ -455,12 +415,6 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
 
 /* ---- several at once --------------------------------------------------------------------------------------------- */
 
-uint64_t store_group_most(const store_t *store) {
-    uint64_t most =
-        number_least(message_max(store) + NEED_MORE, number_least(store->admits, store->resident / 8 * 7) / 2);
-    return number_less(most, EVICTION_SLACK + STREAM_PROMISE);
-}
-
 uint64_t store_group_need(uint32_t subject_size, uint64_t message_size) {
     return GROUP_SLACK + 3 * (uint64_t)subject_size + message_size;
 }
@@ -482,26 +436,19 @@ appended_t store_group_look(store_stream_t *stream, append_group_t *group, const
     return out;
 }
 
-static void group_want(store_t *store, uint64_t need) {
-    if (store->wanted != need) {
-        store->wanted = need;
-        append_measure_room(store);
-    }
-}
-
 void store_group_give_up(store_t *store) {
-    group_want(store, 0);
+    room_want(store, 0);
 }
 
 status_t store_group_reserve(store_stream_t *stream, const append_group_t *group) {
     store_t *store = stream->store;
-    uint64_t need = EVICTION_SLACK + STREAM_PROMISE + group->need;
+    uint64_t need = ROOM_EVICTION + STREAM_PROMISE + group->need;
     if (group->need > store_group_most(store) || !space_for(stream, group->count, group->bytes, group->times)
         || memtable_reserve(&store->memtable, (store->batches.promised + need) / NOTE_BYTES_MIN) != STATUS_OK) {
         return STATUS_FULL;
     }
-    bool fits = has_room(store, need);
-    group_want(store, fits ? 0 : need);
+    bool fits = room_for(store, need);
+    room_want(store, fits ? 0 : need);
     return fits ? STATUS_OK : STATUS_AGAIN;
 }
 

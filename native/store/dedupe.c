@@ -24,33 +24,33 @@ static void filter_begin(store_stream_t *stream) {
     uint64_t seq;
     int64_t born;
     bytes_t id;
-    stream->ids = malloc(sizeof *stream->ids);
-    if (stream->ids != NULL) {
+    stream->ids.filter = malloc(sizeof *stream->ids.filter);
+    if (stream->ids.filter != NULL) {
         bool none = stream->store->adopted.end == 0 && dedupe_oldest(stream, &seq, &born, &id) == STATUS_NOT_FOUND;
         int64_t window_ns = stream->config.duplicate_window_ns;
-        idfilter_open(stream->ids, window_ns, none ? INT64_MIN : stream->store->clock.age + window_ns);
+        idfilter_open(stream->ids.filter, window_ns, none ? INT64_MIN : stream->store->clock.age + window_ns);
     }
 }
 
 void dedupe_end(store_stream_t *stream) {
-    if (stream->ids != NULL) {
-        idfilter_close(stream->ids, &stream->store->ids_bytes);
-        free(stream->ids);
-        stream->ids = NULL;
+    if (stream->ids.filter != NULL) {
+        idfilter_close(stream->ids.filter, &stream->store->ids_bytes);
+        free(stream->ids.filter);
+        stream->ids.filter = NULL;
     }
 }
 
 /* NULL: no memory for it. */
 static id_filter_t *filter_of(store_stream_t *stream) {
     int64_t window_ns = stream->config.duplicate_window_ns;
-    if (LEAF_UNLIKELY(stream->ids == NULL)) {
+    if (LEAF_UNLIKELY(stream->ids.filter == NULL)) {
         filter_begin(stream);
-    } else if (LEAF_UNLIKELY(stream->ids->window_ns != window_ns)) {
+    } else if (LEAF_UNLIKELY(stream->ids.filter->window_ns != window_ns)) {
         /* ids that were let go may count again */
-        stream->ids->window_ns = window_ns;
-        stream->ids->complete = stream->store->clock.age + window_ns;
+        stream->ids.filter->window_ns = window_ns;
+        stream->ids.filter->complete = stream->store->clock.age + window_ns;
     }
-    return stream->ids;
+    return stream->ids.filter;
 }
 
 status_t dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq) {
@@ -97,10 +97,10 @@ static status_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *bo
     store_key_t from;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    if (stream->lmdb_hidden_until != 0) {
+    if (stream->notes.hidden_until != 0) {
         return STATUS_NOT_FOUND;
     }
-    key_message(&from, stream->id, stream->ids_done);
+    key_message(&from, stream->id, stream->ids.done);
     status_t status = env_seek(stream->store->env, DB_ID_ORDER, key_bytes(&from), &key, &value);
     if (status != STATUS_OK) {
         return status;
@@ -140,39 +140,43 @@ static bool dedupe_forget(store_stream_t *stream, bytes_t id, uint64_t seq) {
 void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     store_t *store = stream->store;
     store_key_t from;
-    uint64_t before = stream->ids_done;
-    if (*steps == 0 || stream->ids_next > age_now) {
+    uint64_t before = stream->ids.done;
+    if (*steps == 0 || stream->ids.next > age_now) {
         return;
     }
-    stream->ids_next = INT64_MAX;
+    stream->ids.next = INT64_MAX;
     for (; *steps > 0; (*steps)--) {
         uint64_t seq = 0;
         int64_t born = 0;
         bytes_t id = BYTES_NONE;
         status_t status = dedupe_oldest(stream, &seq, &born, &id);
         if (status != STATUS_OK) {
-            stream->ids_next = status == STATUS_NOT_FOUND ? INT64_MAX : age_now;
+            stream->ids.next = status == STATUS_NOT_FOUND ? INT64_MAX : age_now;
             break;
         }
-        stream->ids_next = born + stream->config.duplicate_window_ns;
-        if (stream->ids_next > age_now || !overlay_fits(store, 4 * KEY_MAX) || !dedupe_forget(stream, id, seq)) {
+        stream->ids.next = born + stream->config.duplicate_window_ns;
+        if (stream->ids.next > age_now || !overlay_fits(store, 4 * KEY_MAX) || !dedupe_forget(stream, id, seq)) {
             break;
         }
-        stream->ids_done = seq + 1;
+        stream->ids.done = seq + 1;
     }
-    if (stream->ids_done > before) {
+    if (stream->ids.done > before) {
         store_key_t to;
         key_message(&from, stream->id, before);
-        key_message(&to, stream->id, stream->ids_done);
+        key_message(&to, stream->id, stream->ids.done);
         overlay_delete_range(store, DB_ID_ORDER, key_bytes(&from), key_bytes(&to));
     }
 }
 
+void dedupe_look_again(store_stream_t *stream) {
+    stream->ids.next = 0;
+}
+
 /* Housekeeping may be late by some seconds; it need not wake anybody for each id. */
 int64_t dedupe_deadline(store_stream_t *stream) {
-    if (stream->config.duplicate_window_ns <= 0 || stream->ids_next == INT64_MAX) {
+    if (stream->config.duplicate_window_ns <= 0 || stream->ids.next == INT64_MAX) {
         /* without a window nobody moves ids_next on: a deadline in the past kept the plane awake for ever */
         return INT64_MAX;
     }
-    return stream->ids_next + NS_PER_SECOND;
+    return stream->ids.next + NS_PER_SECOND;
 }

@@ -7,19 +7,49 @@
 
 #define DEADLINE_STEPS 64 /* over deleted ones, for the next one that max_age takes: the rest in later turns */
 
+void expire_open(store_stream_t *stream) {
+    stream->aging.aged = stream->log.first_seq;
+}
+
+void expire_look_again(store_stream_t *stream) {
+    stream->aging.next = 0;
+}
+
+status_t expire_reserve(store_stream_t *stream, uint64_t times) {
+    return expiries_reserve(&stream->aging.expiries, times);
+}
+
+void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq) {
+    store_key_t key;
+    uint64_t position;
+    key_expiry(&key, stream->id, expires, seq);
+    uint8_t *value = overlay_put(stream->store, DB_EXPIRY, key_bytes(&key), VALUE_CRC_SIZE, false, &position);
+    value_seal(key_bytes(&key), value, VALUE_CRC_SIZE);
+    expiries_push(&stream->aging.expiries, (expiry_t){.expires = expires, .seq = seq, .position = position});
+}
+
+void expiry_adopt(store_stream_t *stream, expiry_t entry) {
+    expiries_push(&stream->aging.expiries, entry);
+}
+
+void expire_drop(store_stream_t *stream) {
+    expiries_drop_below(&stream->aging.expiries, stream->store->batches.freed);
+    expire_look_again(stream);
+}
+
 /* Walks from the oldest message on. Stamps ascend, so the first one that is young enough ends it; exempt ones are
  * stepped over once. */
 static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     int64_t limit = age_now - stream->config.max_age_ns;
-    if (log_first_known(stream) && stream->aged <= stream->log.first_seq && stream->log.first_born > limit) {
+    if (log_first_known(stream) && stream->aging.aged <= stream->log.first_seq && stream->log.first_born > limit) {
         return true;
     }
     while (*steps > 0) {
         found_t found;
-        uint64_t from = stream->aged > stream->log.first_seq ? stream->aged : stream->log.first_seq;
+        uint64_t from = stream->aging.aged > stream->log.first_seq ? stream->aging.aged : stream->log.first_seq;
         status_t status = message_next_some(stream, &from, stream->log.last_seq, false, steps, &found);
         if (status == STATUS_AGAIN) {
-            stream->aged = from; /* all of these are gone */
+            stream->aging.aged = from; /* all of these are gone */
         }
         if (status != STATUS_OK) {
             return status == STATUS_AGAIN || status == STATUS_NOT_FOUND;
@@ -33,7 +63,7 @@ static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps
                 return false;
             }
         }
-        stream->aged = found.seq + 1;
+        stream->aging.aged = found.seq + 1;
     }
     return true;
 }
@@ -43,10 +73,10 @@ static status_t lmdb_expiry(store_stream_t *stream, int64_t *expires, uint64_t *
     store_key_t from;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    if (stream->lmdb_hidden_until != 0) {
+    if (stream->notes.hidden_until != 0) {
         return STATUS_NOT_FOUND;
     }
-    key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq + 1);
+    key_expiry(&from, stream->id, stream->aging.done, stream->aging.done_seq + 1);
     status_t status = env_seek(stream->store->env, DB_EXPIRY, key_bytes(&from), &key, &value);
     if (status != STATUS_OK) {
         return status;
@@ -84,7 +114,7 @@ static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *st
     bool any = false;
     bool room = true;
     store_key_t from;
-    key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq);
+    key_expiry(&from, stream->id, stream->aging.done, stream->aging.done_seq);
     for (; *steps > 0; steps_spend(stream, steps, seq)) {
         status_t status = lmdb_expiry(stream, &expires, &seq);
         if (status != STATUS_OK) {
@@ -99,14 +129,14 @@ static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *st
         if (!room) {
             break;
         }
-        stream->expiry_done = expires;
-        stream->expiry_done_seq = seq;
+        stream->aging.done = expires;
+        stream->aging.done_seq = seq;
         any = true;
     }
-    stream->expiry_next = expires;
+    stream->aging.next = expires;
     if (any) {
         store_key_t to;
-        key_expiry(&to, stream->id, stream->expiry_done, stream->expiry_done_seq + 1);
+        key_expiry(&to, stream->id, stream->aging.done, stream->aging.done_seq + 1);
         overlay_delete_range(stream->store, DB_EXPIRY, key_bytes(&from), key_bytes(&to));
     }
     return room;
@@ -114,17 +144,17 @@ static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *st
 
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     bool room = stream->config.max_age_ns <= 0 || stream->log.messages == 0 || expire_aged(stream, age_now, steps);
-    while (*steps > 0 && stream->expiries.count > 0 && stream->expiries.at[0].expires <= age_now) {
+    while (*steps > 0 && stream->aging.expiries.count > 0 && stream->aging.expiries.at[0].expires <= age_now) {
         /* A marker's own expiry and a schedule's next time go into this heap meanwhile, always below the root: they are
          * still to come. */
-        expiry_t first = stream->expiries.at[0];
+        expiry_t first = stream->aging.expiries.at[0];
         if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, first.expires, first.seq, steps)) {
             return false;
         }
-        expiries_pop(&stream->expiries);
+        expiries_pop(&stream->aging.expiries);
         steps_spend(stream, steps, first.seq);
     }
-    if (*steps > 0 && stream->expiry_next <= age_now) {
+    if (*steps > 0 && stream->aging.next <= age_now) {
         return expire_in_lmdb(stream, age_now, steps) && room;
     }
     return room;
@@ -136,11 +166,11 @@ static int64_t aged_deadline(store_stream_t *stream) {
     if (stream->config.max_age_ns <= 0 || stream->log.messages == 0) {
         return INT64_MAX;
     }
-    if (stream->aged <= stream->log.first_seq && log_first_known(stream)) {
+    if (stream->aging.aged <= stream->log.first_seq && log_first_known(stream)) {
         return stream->log.first_born + stream->config.max_age_ns;
     }
     uint32_t steps = DEADLINE_STEPS;
-    uint64_t from = stream->aged;
+    uint64_t from = stream->aging.aged;
     status_t status = message_next_some(stream, &from, stream->log.last_seq, false, &steps, &found);
     if (status != STATUS_OK) {
         return status == STATUS_NOT_FOUND ? INT64_MAX : 0; /* not known yet: the next look goes on */
@@ -150,8 +180,8 @@ static int64_t aged_deadline(store_stream_t *stream) {
 
 int64_t limits_deadline(store_stream_t *stream) {
     int64_t deadline = aged_deadline(stream);
-    if (stream->expiries.count > 0 && stream->expiries.at[0].expires < deadline) {
-        deadline = stream->expiries.at[0].expires;
+    if (stream->aging.expiries.count > 0 && stream->aging.expiries.at[0].expires < deadline) {
+        deadline = stream->aging.expiries.at[0].expires;
     }
-    return stream->expiry_next < deadline ? stream->expiry_next : deadline;
+    return stream->aging.next < deadline ? stream->aging.next : deadline;
 }

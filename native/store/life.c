@@ -7,8 +7,6 @@
 #include "store/message.h"
 #include "store/overlay.h"
 
-#define NARROWED 4 /* clients that wait for each answer need no more than a part of the ring, nor does a short burst */
-
 store_t *store_new(const store_options_t *options) {
     store_t *store = calloc(1, sizeof *store);
     if (store == NULL) {
@@ -21,7 +19,7 @@ store_t *store_new(const store_options_t *options) {
     }
     store->lock_fd = -1;
     store->journal.fd = store->journal.direct_fd = store->highwater.fd = -1;
-    store->pending_since = INT64_MAX;
+    store->pipeline.pending_since = INT64_MAX;
     store->directory = strdup(options->directory);
     if (store->directory == NULL) {
         free(store);
@@ -53,13 +51,13 @@ static status_t load_clock(store_t *store) {
 
 status_t store_load(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) {
     batches_restart(&store->batches, end.position, end.number);
-    store->durable = store->flight_number = store->first_batch = end.number - 1;
-    store->flight_end = store->handed = end.position;
+    store->pipeline.durable = store->pipeline.flight_number = store->pipeline.first_batch = end.number - 1;
+    store->pipeline.flight_end = store->pipeline.handed = end.position;
     memtable_open(&store->memtable, &store->batches);
     status_t status = heads_open(&store->heads, store->options.heads_max);
     if (status == STATUS_OK && checkpoint.position != end.position) {
-        store->batches.freed = store->handed = checkpoint.position;
-        store->pending_since = 0;
+        store->batches.freed = store->pipeline.handed = checkpoint.position;
+        store->pipeline.pending_since = 0;
         status = adopt_batches(store, checkpoint.position, end.position);
     }
     if (status == STATUS_OK) {
@@ -82,19 +80,17 @@ status_t store_run(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) 
                                .took = store->options.took,
                                .budget = store->sizes.budget};
     status_t status = keeper_open(&store->keeper, checkpoint, end);
-    store->admits = atomic_load(&store->keeper.admits);
-    store->resident = sizes_ring_within(store->batches.size, store->options.ring_max);
-    store->narrowed = store->resident < store->batches.size ? 1 : NARROWED;
+    room_open(store);
     if (checkpoint.position == end.position) {
-        store_rest(store);
+        room_rest(store);
     }
-    append_measure_room(store);
+    room_measure(store);
     return status;
 }
 
 bool store_end(store_t *store) {
     if (!store_batch_empty(store)) {
-        store->flying.count = 0; /* nobody will ask what became visible */
+        carried_forget(store);
         store_seal(store);
     }
     keeper_close(&store->keeper);
@@ -117,9 +113,7 @@ void store_free(store_t *store) {
     adopted_free(store);
     free(store->record_ops.at);
     free(store->streams.at);
-    free(store->touched.at);
-    free(store->flying.at);
-    free(store->advanced.at);
+    carried_free(store);
     if (store->lock_fd >= 0) {
         close(store->lock_fd);
     }

@@ -38,7 +38,7 @@ static void write_link(store_stream_t *stream, const found_t *found, uint64_t pr
         .flags = MESSAGE_GONE, .ts = found->message.ts, .born = found->message.born, .previous = previous};
     uint8_t *value = overlay_put(stream->store, DB_MESSAGES, key_bytes(&key), message_size(&gone), true, NULL);
     message_write(value, key_bytes(&key), &gone);
-    stream->deletes[0]++;
+    notes_deleted(stream, 1);
 }
 
 static void write_deletion(store_stream_t *stream, const found_t *found, bool link) {
@@ -49,27 +49,27 @@ static void write_deletion(store_stream_t *stream, const found_t *found, bool li
     store_key_t key;
     key_message(&key, stream->id, found->seq);
     overlay_delete(stream->store, DB_MESSAGES, key_bytes(&key), true);
-    stream->deletes[0]++;
+    notes_deleted(stream, 1);
 }
 
 /* Through the stream, since damage broke the chain. How far that is is kept for one message at a time; who wants to
  * remove another such message meanwhile waits, unless nobody goes on with the first one. */
 static status_t newest_by_search(store_stream_t *stream, const found_t *found, uint64_t floor, uint32_t *steps,
                                  uint64_t *seq) {
-    if (stream->seek_of != found->seq) {
-        if (stream->seek_of != 0 && stream->seek_patience-- > 0) {
+    if (stream->limits.seek_of != found->seq) {
+        if (stream->limits.seek_of != 0 && stream->limits.seek_patience-- > 0) {
             return STATUS_AGAIN;
         }
-        stream->seek_of = found->seq;
-        stream->seek_at = found->seq - 1;
+        stream->limits.seek_of = found->seq;
+        stream->limits.seek_at = found->seq - 1;
     }
-    stream->seek_patience = SEEK_PATIENCE;
+    stream->limits.seek_patience = SEEK_PATIENCE;
     uint32_t left = SEEK_STEPS;
     status_t status = STATUS_NOT_FOUND;
     *seq = floor;
-    while (stream->seek_at >= floor && stream->seek_at > 0) {
+    while (stream->limits.seek_at >= floor && stream->limits.seek_at > 0) {
         found_t before;
-        status = message_back_some(stream, &stream->seek_at, &left, &before);
+        status = message_back_some(stream, &stream->limits.seek_at, &left, &before);
         if (status != STATUS_OK) {
             break;
         }
@@ -77,13 +77,13 @@ static status_t newest_by_search(store_stream_t *stream, const found_t *found, u
             *seq = before.seq;
             break;
         }
-        stream->seek_at = before.seq - 1;
+        stream->limits.seek_at = before.seq - 1;
     }
     *steps = (uint32_t)number_less(*steps, SEEK_STEPS - left);
     if (status_unknown(status)) {
         return status;
     }
-    stream->seek_of = 0;
+    stream->limits.seek_of = 0;
     return STATUS_OK;
 }
 
@@ -178,11 +178,11 @@ status_t message_remove(store_stream_t *stream, const found_t *found, bool oldes
 
 /* However many messages come in a tick: each has a few steps of its own, and they share the others. */
 static uint32_t steps_begin(const store_t *store, uint32_t own) {
-    return own + (uint32_t)number_less(SPARE_STEPS, store->spare_spent);
+    return own + (uint32_t)number_less(SPARE_STEPS, store->turn.spare_spent);
 }
 
 static void steps_end(store_t *store, uint32_t own, uint32_t left) {
-    store->spare_spent += (uint32_t)number_less(steps_begin(store, own) - left, own);
+    store->turn.spare_spent += (uint32_t)number_less(steps_begin(store, own) - left, own);
 }
 
 /* Looks from both ends at once, so the cost is twice the shorter way: forward over the stream from the head's lower
@@ -295,7 +295,7 @@ static void thin_key(const store_stream_t *stream, store_key_t *key) {
 /* Written down or deleted, when there is room for that. */
 static bool thin_note(store_stream_t *stream, bool goes_on) {
     store_key_t key;
-    if (stream->thin_noted == goes_on || stream->store->options.memory) {
+    if (stream->limits.thin_noted == goes_on || stream->store->options.memory) {
         return true;
     }
     if (!overlay_fits(stream->store, THIN_NEED)) {
@@ -308,7 +308,7 @@ static bool thin_note(store_stream_t *stream, bool goes_on) {
     } else {
         overlay_delete(stream->store, DB_RECORDS, key_bytes(&key), true);
     }
-    stream->thin_noted = goes_on;
+    stream->limits.thin_noted = goes_on;
     return true;
 }
 
@@ -317,9 +317,9 @@ void limits_thin(store_stream_t *stream, uint64_t from) {
         return;
     }
     from = number_most(number_most(from, stream->log.first_seq), 1);
-    stream->thin_at = stream->thin_at == 0 ? from : number_least(stream->thin_at, from);
-    stream->over_limit = true;
-    stream->store->background_at = stream->store->now_mono;
+    stream->limits.thin_at = stream->limits.thin_at == 0 ? from : number_least(stream->limits.thin_at, from);
+    stream->limits.over = true;
+    store_look_soon(stream->store);
     (void)thin_note(stream, true); /* or with the next step */
 }
 
@@ -328,8 +328,8 @@ void limits_thin_load(store_stream_t *stream) {
     bytes_t value = BYTES_NONE;
     thin_key(stream, &key);
     /* Where it is not known there may be one: going over the stream in vain does no harm. */
-    stream->thin_noted = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_NOT_FOUND;
-    if (stream->thin_noted) {
+    stream->limits.thin_noted = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_NOT_FOUND;
+    if (stream->limits.thin_noted) {
         limits_thin(stream, stream->log.first_seq);
     }
 }
@@ -338,19 +338,19 @@ void limits_thin_load(store_stream_t *stream) {
  * one at hand is the oldest. false: there was no room or no step for all of it. */
 static bool thin(store_stream_t *stream, uint32_t *steps) {
     uint64_t most = (uint64_t)stream->config.max_msgs_per_subject;
-    while (stream->thin_at != 0 && stream->config.max_msgs_per_subject > 0) {
+    while (stream->limits.thin_at != 0 && stream->config.max_msgs_per_subject > 0) {
         found_t found;
         head_t head;
         if (*steps == 0 || !overlay_fits(stream->store, REMOVAL_NEED) || !thin_note(stream, true)) {
             return false;
         }
-        uint64_t from = number_most(stream->thin_at, stream->log.first_seq);
+        uint64_t from = number_most(stream->limits.thin_at, stream->log.first_seq);
         status_t status = message_next_some(stream, &from, stream->log.last_seq, false, steps, &found);
         if (status == STATUS_NOT_FOUND) {
             break;
         }
         if (status != STATUS_OK) { /* all up to there is gone */
-            stream->thin_at = from;
+            stream->limits.thin_at = from;
             return false;
         }
         uint64_t loads = stream->store->heads.added;
@@ -362,31 +362,37 @@ static bool thin(store_stream_t *stream, uint32_t *steps) {
         if (status_unknown(status)) {
             return false;
         }
-        stream->thin_at = found.seq + 1;
+        stream->limits.thin_at = found.seq + 1;
     }
     if (!thin_note(stream, false)) {
         return false;
     }
-    stream->thin_at = 0;
+    stream->limits.thin_at = 0;
     return true;
 }
 
-void limits_enforce(store_stream_t *stream, uint32_t *steps) {
-    stream->over_limit = false;
-    while (!stream->over_limit && stream_is_over(stream)) {
-        stream->over_limit = *steps == 0 || !remove_first(stream, steps);
+static inline void enforce(store_stream_t *stream, bool is_over, uint32_t *steps) {
+    limits_t *limits = &stream->limits;
+    limits->over = false;
+    for (; is_over && !limits->over; is_over = stream_is_over(stream)) {
+        limits->over = *steps == 0 || !remove_first(stream, steps);
     }
-    if (LEAF_UNLIKELY(stream->thin_at != 0 || stream->thin_noted) && !thin(stream, steps)) {
-        stream->over_limit = true;
+    if (LEAF_UNLIKELY(limits->thin_at != 0 || limits->thin_noted) && !thin(stream, steps)) {
+        limits->over = true;
     }
 }
 
+void limits_enforce(store_stream_t *stream, uint32_t *steps) {
+    enforce(stream, stream_is_over(stream), steps);
+}
+
 void limits_appended(store_stream_t *stream, uint32_t own) {
-    if (LEAF_LIKELY(!stream_is_over(stream) && stream->thin_at == 0 && !stream->thin_noted)) {
-        stream->over_limit = false;
+    bool is_over = stream_is_over(stream);
+    if (LEAF_LIKELY(!is_over && stream->limits.thin_at == 0 && !stream->limits.thin_noted)) {
+        stream->limits.over = false;
         return;
     }
     uint32_t steps = steps_begin(stream->store, own);
-    limits_enforce(stream, &steps);
+    enforce(stream, is_over, &steps);
     steps_end(stream->store, own, steps);
 }

@@ -140,7 +140,7 @@ static inline void log_lose(store_stream_t *stream, uint64_t messages, uint64_t 
 }
 
 bool stream_sound(const store_stream_t *stream) {
-    return log_sound(&stream->log) && stream->visible <= stream->log.last_seq;
+    return log_sound(&stream->log) && stream->promise.visible <= stream->log.last_seq;
 }
 
 /* Nothing is removed on the word of such numbers. First is 0 from here on: no message is hidden, and a start finds that
@@ -307,7 +307,7 @@ bool log_remove(store_stream_t *stream, uint64_t seq, uint64_t bytes, uint32_t *
         }
     }
     if (log->first_open) { /* very many deleted ones, or it is not known: first_seq is a lower bound until then */
-        stream->store->background_at = stream->store->now_mono;
+        store_look_soon(stream->store);
     }
     return true;
 }

@@ -28,6 +28,8 @@ status_t message_chain(store_stream_t *stream, const message_record_t *message, 
                        found_t *found);
 void found_out(const found_t *found, stored_message_t *out);
 
+void read_forget(store_t *store); /* LMDB's cursor stands nowhere: its snapshot is another one */
+
 /* ---- limits.c ---------------------------------------------------------------------------------------------------- */
 #define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
 #define LIMIT_OWN 64      /* steps of a message for its subject's limit (own, below) */
@@ -62,6 +64,14 @@ LEAF_MUST_USE status_t subject_oldest(store_stream_t *stream, head_t *head, byte
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
 
+void expire_open(store_stream_t *stream);       /* looks from the first message on */
+void expire_look_again(store_stream_t *stream); /* what LMDB has next is not known any more */
+LEAF_MUST_USE status_t expire_reserve(store_stream_t *stream, uint64_t times);
+/* Into LMDB's index by time, and into the heap, which has room. */
+void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
+void expiry_adopt(store_stream_t *stream, expiry_t entry); /* into the heap alone */
+void expire_drop(store_stream_t *stream);                  /* a checkpoint is there */
+
 /* ---- markers.c --------------------------------------------------------------------------------------------------- */
 /* The message has outlived its time: it goes, or a delete marker takes its place. STATUS_FULL: no room for that now;
  * any other but STATUS_OK: as message_remove. */
@@ -75,9 +85,6 @@ void schedule_forget(store_stream_t *stream, uint64_t seq); /* its message goes 
 LEAF_MUST_USE bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due);
 
 /* ---- append.c ---------------------------------------------------------------------------------------------------- */
-void append_measure_room(store_t *store); /* for store_room, when the open batch or what there is room for changes */
-/* Into LMDB's index by time, and into the heap. */
-void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
 /* A message of the store's own takes the place of the last one of its subject, whatever the limits say. But for
  * STATUS_OK nothing was done. */
 LEAF_MUST_USE status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns,

@@ -1,16 +1,11 @@
-/* overlay.c: ops into the open batch with their notes in the memtable, reads through the overlay into LMDB, and the
- * alarms that reads raise.
+/* overlay.c: ops into the open batch with their notes in the memtable, reads through the overlay into LMDB.
  *
  * Every writer asks overlay_fits first, with all it may need; after a yes nothing in here can fail, so no change is
  * left half done.
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/array.h"
 #include "base/check.h"
-#include "base/number.h"
 #include "store/overlay.h"
 
 #define NOTES_FOR_ONE_CALL 16
@@ -23,7 +18,9 @@ bool overlay_fits(store_t *store, uint64_t need) {
         return false;
     }
     bool fits = batch_fits(&store->batches, need);
-    store->cramped = fits ? store->cramped : number_most(store->cramped, need);
+    if (!fits) {
+        room_cramped(store, need);
+    }
     return fits;
 }
 
@@ -107,78 +104,4 @@ status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value)
     }
     *value = bytes_of(stored.at + VALUE_CRC_SIZE, stored.size - VALUE_CRC_SIZE);
     return STATUS_OK;
-}
-
-void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, const char *format, ...) {
-    if (store->alarm_count == STORE_ALARMS_MAX) {
-        store->alarms_dropped++;
-        return;
-    }
-    store_alarm_t *alarm = &store->alarms[(store->alarm_begin + store->alarm_count) % STORE_ALARMS_MAX];
-    store->alarm_count++;
-    *alarm = (store_alarm_t){.code = code, .stream = stream, .seq = seq};
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(alarm->text, sizeof alarm->text, format, arguments);
-    va_end(arguments);
-}
-
-/* Was that alarmed lately? A consumer asks again for what is pending; and an advisory that follows from an alarm may be
- * stored in the very stream whose index is damaged. */
-static bool alarm_was_told(store_t *store, uint32_t stream, uint64_t seq) {
-    seq = seq > 0 ? seq : UINT64_MAX;
-    for (uint32_t i = 0; i < STORE_TOLD_MAX; i++) {
-        if (store->told[i].seq == seq && store->told[i].stream == stream) {
-            return true;
-        }
-    }
-    store->told[store->told_next].stream = stream;
-    store->told[store->told_next].seq = seq;
-    store->told_next = (store->told_next + 1) % STORE_TOLD_MAX;
-    return false;
-}
-
-void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what) {
-    if (stream != NULL) {
-        stream->corrupt++; /* each time: a backup sees by it that it lacks something */
-    }
-    bool again = alarm_was_told(store, stream_id, seq);
-    store->corrupt += !again || seq == 0;
-    if (again) {
-        return;
-    }
-    store_alarm(store, ALARM_CORRUPT, stream_id, seq,
-                "%s of stream %u fails its checksum (sequence %llu); it is not served", what, stream_id,
-                (unsigned long long)seq);
-}
-
-static status_t list_reserve(stream_list_t *list, uint32_t count) {
-    return array_reserve(&list->at, &list->capacity, count, STREAMS_MIN, sizeof(store_stream_t *));
-}
-
-status_t lists_reserve(store_t *store, uint32_t count) {
-    stream_list_t *lists[] = {&store->touched, &store->flying, &store->advanced};
-    status_t status = STATUS_OK;
-    for (uint32_t i = 0; i < 3 && status == STATUS_OK; i++) {
-        status = list_reserve(lists[i], count);
-    }
-    return status;
-}
-
-status_t list_add(stream_list_t *list, store_stream_t *stream) {
-    status_t status = list_reserve(list, list->count + 1);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    list->at[list->count++] = stream;
-    return STATUS_OK;
-}
-
-void list_remove(stream_list_t *list, const store_stream_t *stream) {
-    for (uint32_t i = 0; i < list->count; i++) {
-        if (list->at[i] == stream) {
-            list->at[i] = list->at[--list->count];
-            return;
-        }
-    }
 }

@@ -19,8 +19,5 @@ void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix);
 status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
 /* The overlay's word on a key alone: STATUS_OK with value, STATUS_NOT_FOUND: removed, STATUS_AGAIN: ask LMDB. */
 status_t overlay_find(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
-void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what);
 
 #endif

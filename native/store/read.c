@@ -22,11 +22,11 @@
 static status_t found_deleted(store_stream_t *stream, uint64_t seq, bytes_t key, found_t *found) {
     batch_op_t op;
     uint64_t position;
-    if (stream->deletes[0] + stream->deletes[1] == 0
+    if (stream->notes.deletes[0] + stream->notes.deletes[1] == 0
         || !memtable_find(&stream->store->memtable, DB_MESSAGES, key, &op, &position)) {
         return STATUS_AGAIN;
     }
-    if (position < stream->lmdb_hidden_until) {
+    if (position < stream->notes.hidden_until) {
         return STATUS_AGAIN; /* of an earlier stream with this id */
     }
     if (op.kind != OP_PUT || !message_read(op.value, &found->message)) {
@@ -69,24 +69,28 @@ status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t
     if (status != STATUS_AGAIN) {
         return status;
     }
-    if (seq >= places_first(&stream->places)) {
-        uint64_t index = places_find(&stream->places, seq);
-        if (index == stream->places.end) {
+    if (seq >= places_first(&stream->notes.places)) {
+        uint64_t index = places_find(&stream->notes.places, seq);
+        if (index == stream->notes.places.end) {
             return STATUS_NOT_FOUND;
         }
-        place_t place = places_get(&stream->places, index);
+        place_t place = places_get(&stream->notes.places, index);
         if (place.seq != seq) {
             return STATUS_NOT_FOUND;
         }
         take_from_overlay(stream, place, found);
         return STATUS_OK;
     }
-    if (stream->lmdb_hidden_until != 0) {
+    if (stream->notes.hidden_until != 0) {
         return STATUS_NOT_FOUND;
     }
     bytes_t value = BYTES_NONE;
     status = env_get(store->env, DB_MESSAGES, key_bytes(&key), &value);
     return status == STATUS_OK ? found_take(found, seq, key_bytes(&key), value, verify) : status;
+}
+
+void read_forget(store_t *store) {
+    store->cursor.seq = 0;
 }
 
 /* Puts the cursor on the first LMDB message of the stream at or above from. */
@@ -96,12 +100,12 @@ static inline __attribute__((always_inline)) status_t message_lmdb_step(store_st
     status_t status;
     store_key_t wanted;
     key_message(&wanted, stream->id, from);
-    if (store->cursor_stream == stream->id && store->cursor_seq != 0 && store->cursor_seq + 1 == from) {
+    if (store->cursor.stream == stream->id && store->cursor.seq != 0 && store->cursor.seq + 1 == from) {
         status = env_next(store->env, DB_MESSAGES, key_bytes(&wanted), key, value);
     } else {
         status = env_seek(store->env, DB_MESSAGES, key_bytes(&wanted), key, value);
     }
-    store->cursor_seq = 0;
+    store->cursor.seq = 0;
     if (status != STATUS_OK) {
         return status;
     }
@@ -109,8 +113,8 @@ static inline __attribute__((always_inline)) status_t message_lmdb_step(store_st
         return STATUS_NOT_FOUND;
     }
     *seq = load_be64(key->at + 4);
-    store->cursor_stream = stream->id;
-    store->cursor_seq = *seq;
+    store->cursor.stream = stream->id;
+    store->cursor.seq = *seq;
     return STATUS_OK;
 }
 
@@ -146,8 +150,8 @@ static status_t next_in_lmdb(store_stream_t *stream, uint64_t *from, uint64_t up
 
 static status_t next_in_overlay(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t *budget,
                                 found_t *found) {
-    for (uint64_t i = places_find(&stream->places, *from); i < stream->places.end; i++) {
-        place_t place = places_get(&stream->places, i);
+    for (uint64_t i = places_find(&stream->notes.places, *from); i < stream->notes.places.end; i++) {
+        place_t place = places_get(&stream->notes.places, i);
         if (place.seq > upto) {
             break;
         }
@@ -168,7 +172,7 @@ static status_t next_in_overlay(store_stream_t *stream, uint64_t *from, uint64_t
 
 /* No message has a sequence of [from, to], as `steps` steps have shown. */
 static void learn_gap(store_stream_t *stream, uint64_t from, uint64_t to, uint32_t steps) {
-    if (LEAF_LIKELY(steps < GAP_STEPS) || stream->store->unreadable) {
+    if (LEAF_LIKELY(steps < GAP_STEPS) || stream->store->trouble.unreadable) {
         return;
     }
     stream->gaps = stream->gaps != NULL ? stream->gaps : calloc(1, sizeof *stream->gaps);
@@ -179,8 +183,8 @@ static void learn_gap(store_stream_t *stream, uint64_t from, uint64_t to, uint32
 
 static status_t next_alive(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
                            found_t *found) {
-    uint64_t overlay_from = places_first(&stream->places);
-    if (*from < overlay_from && stream->lmdb_hidden_until == 0) {
+    uint64_t overlay_from = places_first(&stream->notes.places);
+    if (*from < overlay_from && stream->notes.hidden_until == 0) {
         status_t status =
             next_in_lmdb(stream, from, upto < overlay_from ? upto : overlay_from - 1, verify, budget, found);
         if (status != STATUS_NOT_FOUND) {
@@ -222,7 +226,7 @@ static status_t back_in_lmdb(store_stream_t *stream, uint64_t *from, uint32_t *b
         key_message(&wanted, stream->id, *from);
         bytes_t key = BYTES_NONE;
         bytes_t value = BYTES_NONE;
-        store->cursor_seq = 0;
+        store->cursor.seq = 0;
         status_t status = env_seek_back(store->env, DB_MESSAGES, key_bytes(&wanted), &key, &value);
         if (status != STATUS_OK) {
             return status;
@@ -244,14 +248,14 @@ static status_t back_in_lmdb(store_stream_t *stream, uint64_t *from, uint32_t *b
 }
 
 static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found) {
-    uint64_t overlay_from = places_first(&stream->places);
+    uint64_t overlay_from = places_first(&stream->notes.places);
     if (*from >= overlay_from) {
-        uint64_t i = places_find(&stream->places, *from);
-        if (i == stream->places.end || places_get(&stream->places, i).seq > *from) {
+        uint64_t i = places_find(&stream->notes.places, *from);
+        if (i == stream->notes.places.end || places_get(&stream->notes.places, i).seq > *from) {
             i--;
         }
         for (;; i--) {
-            place_t place = places_get(&stream->places, i);
+            place_t place = places_get(&stream->notes.places, i);
             if (place.seq < stream->log.first_seq) {
                 return STATUS_NOT_FOUND;
             }
@@ -266,13 +270,13 @@ static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *bud
                 take_from_overlay(stream, place, found);
                 return STATUS_OK;
             }
-            if (i == stream->places.begin) {
+            if (i == stream->notes.places.begin) {
                 break;
             }
         }
         *from = overlay_from - 1;
     }
-    return stream->lmdb_hidden_until != 0 ? STATUS_NOT_FOUND : back_in_lmdb(stream, from, budget, found);
+    return stream->notes.hidden_until != 0 ? STATUS_NOT_FOUND : back_in_lmdb(stream, from, budget, found);
 }
 
 status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found) {
@@ -407,18 +411,18 @@ static status_t stamp_in_lmdb(store_stream_t *stream, uint64_t from, uint64_t up
 }
 
 static status_t stamp_from(store_stream_t *stream, uint64_t from, uint64_t upto, found_t *found) {
-    uint64_t overlay_from = places_first(&stream->places);
-    if (from < overlay_from && stream->lmdb_hidden_until == 0) {
+    uint64_t overlay_from = places_first(&stream->notes.places);
+    if (from < overlay_from && stream->notes.hidden_until == 0) {
         status_t status = stamp_in_lmdb(stream, from, upto < overlay_from ? upto : overlay_from - 1, found);
         if (status != STATUS_NOT_FOUND) {
             return status;
         }
     }
-    uint64_t index = places_find(&stream->places, from);
-    if (index == stream->places.end || places_get(&stream->places, index).seq > upto) {
+    uint64_t index = places_find(&stream->notes.places, from);
+    if (index == stream->notes.places.end || places_get(&stream->notes.places, index).seq > upto) {
         return STATUS_NOT_FOUND;
     }
-    take_from_overlay(stream, places_get(&stream->places, index), found);
+    take_from_overlay(stream, places_get(&stream->notes.places, index), found);
     return STATUS_OK;
 }
 

@@ -10,58 +10,25 @@
 #include "store/overlay.h"
 #include "store/record.h"
 
-void stream_join_batch(store_stream_t *stream) {
-    stream->touched = true;
-    stream->store->batches.promised += STREAM_PROMISE;
-    check(list_add(&stream->store->touched, stream) == STATUS_OK); /* reserved when the stream was opened */
-}
-
-void stream_settle(store_stream_t *stream) {
-    stream->touched = false;
-    stream->store->batches.promised -= STREAM_PROMISE;
-    log_settle(stream);
-}
-
-status_t stream_notes_reserve(store_stream_t *stream, uint64_t messages, uint64_t times) {
-    status_t status = places_reserve(&stream->places, messages);
-    if (messages > 0 && status == STATUS_OK) {
-        status = births_reserve(&stream->births, messages);
-    }
-    if (times > 0 && status == STATUS_OK) {
-        status = expiries_reserve(&stream->expiries, times);
-    }
-    return status;
-}
-
 void stream_rotate(store_stream_t *stream) {
-    stream->boundary = stream->log.last_seq + 1;
-    stream->deletes[1] = stream->deletes[0];
-    stream->deletes[0] = 0;
-    births_rotate(&stream->births);
+    notes_rotate(stream);
 }
 
 void stream_drop(store_stream_t *stream) {
-    places_drop_below(&stream->places, stream->boundary);
-    expiries_drop_below(&stream->expiries, stream->store->batches.freed);
-    births_drop(&stream->births);
-    stream->deletes[1] = 0;
-    stream->expiry_next = 0;
-    stream->ids_next = 0;
-    if (stream->lmdb_hidden_until != 0 && stream->lmdb_hidden_until < stream->store->batches.freed) {
-        stream->lmdb_hidden_until = 0;
-    }
+    notes_drop(stream);
+    expire_drop(stream);
+    dedupe_look_again(stream);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-static void stream_free(store_stream_t *stream) {
-    free(stream->places.at);
-    free(stream->expiries.at);
+void stream_release(store_stream_t *stream) {
     check(stream->tallies == NULL);
+    notes_free(stream);
+    free(stream->aging.expiries.at);
     follows_end(stream);
     free(stream->gaps);
     dedupe_end(stream);
-    births_free(&stream->births);
     free(stream);
 }
 
@@ -138,32 +105,31 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     if (status == STATUS_OK && stored && store->adopted.end > 0) {
         status = adopt_stream(stream);
     }
+    if (!stored) {
+        log_begin(&stream->log, number_most(config->first_seq, 1));
+        (void)notes_hide(stream);
+    }
     if (status == STATUS_OK) {
-        status = lists_reserve(store, store->streams.count + 1);
+        status = carried_open(stream, store->streams.count + 1);
     }
     if (status == STATUS_OK) {
         status = list_add(&store->streams, stream);
     }
     if (status != STATUS_OK) {
-        stream_free(stream);
+        stream_release(stream);
         return status;
     }
     if (!stored) {
-        uint8_t prefix[4];
-        store_be32(prefix, id);
-        log_begin(&stream->log, number_most(config->first_seq, 1));
-        stream->lmdb_hidden_until = memtable_covers(&store->memtable, DB_MESSAGES, bytes_of(prefix, 4));
         stream_touch(stream);
     }
-    stream->aged = stream->log.first_seq;
-    stream->visible = stream->log.last_seq;
+    expire_open(stream);
     log_join(stream);
     if (stored && !stream->log.stopped) {
         uint32_t steps = STORE_STEP;
         limits_thin_load(stream);
         limits_enforce(stream, &steps);
     }
-    store->background_at = store->now_mono;
+    store_look_soon(store);
     *out = stream;
     return STATUS_OK;
 }
@@ -175,9 +141,9 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
     if (config->max_msgs_per_subject > 0 && (before <= 0 || config->max_msgs_per_subject < before)) {
         limits_thin(stream, stream->log.first_seq);
     }
-    stream->expiry_next = 0;
-    stream->ids_next = 0;
-    stream->store->background_at = stream->store->now_mono;
+    expire_look_again(stream);
+    dedupe_look_again(stream);
+    store_look_soon(stream->store);
     uint32_t steps = STORE_STEP;
     limits_enforce(stream, &steps);
     steps = LOOK_STEPS;
@@ -208,23 +174,12 @@ status_t store_stream_remove(store_stream_t *stream) {
     }
     log_key(&key, stream->id);
     overlay_delete(store, DB_RECORDS, key_bytes(&key), true);
-    if (stream->touched) {
-        store->batches.promised -= STREAM_PROMISE;
-    }
     list_remove(&store->streams, stream);
-    list_remove(&store->touched, stream);
-    list_remove(&store->flying, stream);
-    list_remove(&store->advanced, stream);
-    if (store->cursor_stream == stream->id) {
-        store->cursor_seq = 0;
-    }
+    carried_close(stream);
+    read_forget(store);
     log_leave(stream);
-    stream_free(stream);
+    stream_release(stream);
     return STATUS_OK;
-}
-
-void stream_release(store_stream_t *stream) {
-    stream_free(stream);
 }
 
 /* ---- looks ------------------------------------------------------------------------------------------------------- */
@@ -242,7 +197,7 @@ const stream_config_t *store_stream_config(const store_stream_t *stream) {
 }
 
 uint64_t store_stream_visible(const store_stream_t *stream) {
-    return stream->visible;
+    return stream->promise.visible;
 }
 
 void store_stream_set_owner(store_stream_t *stream, void *owner) {

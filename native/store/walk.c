@@ -133,7 +133,7 @@ bool walk_passed(const store_walk_t *walk, bytes_t subject) {
 static bytes_t born_subject(const store_stream_t *stream, uint64_t index) {
     batch_op_t op;
     message_record_t message;
-    op_read(&stream->store->batches, stream->births.list.at[index], &op);
+    op_read(&stream->store->batches, stream->notes.births.list.at[index], &op);
     return message_read(op.value, &message) ? message.subject : BYTES_NONE;
 }
 
@@ -155,17 +155,17 @@ static void sort_run(store_stream_t *stream, uint64_t begin, uint64_t end) {
     uint64_t count = end - begin;
     check(count <= BIRTH_RUN);
     for (uint64_t i = 0; i < count; i++) {
-        born[i] = (born_t){.rank = born_rank(stream, begin + i), .position = stream->births.list.at[begin + i]};
+        born[i] = (born_t){.rank = born_rank(stream, begin + i), .position = stream->notes.births.list.at[begin + i]};
     }
     qsort(born, count, sizeof *born, born_compare);
     for (uint64_t i = 0; i < count; i++) {
-        stream->births.list.at[begin + i] = born[i].position;
+        stream->notes.births.list.at[begin + i] = born[i].position;
     }
 }
 
 /* false: there are more to sort than one slice may. */
 static bool sort_runs(store_stream_t *stream) {
-    births_t *births = &stream->births;
+    births_t *births = &stream->notes.births;
     uint32_t sorted = 0;
     for (uint32_t i = 0; i < births->run_count; i++) {
         if (births->runs[i].sorted) {
@@ -239,7 +239,7 @@ static void branch_add(store_walk_t *walk, uint64_t begin, uint64_t end) {
 }
 
 static status_t open_branches(store_walk_t *walk) {
-    const births_t *births = &walk->stream->births;
+    const births_t *births = &walk->stream->notes.births;
     walk->branch_count = 0;
     if (births->run_count > walk->branch_capacity) {
         branch_t *larger = realloc(walk->branches, births->run_count * sizeof *larger);
@@ -285,7 +285,7 @@ static void lmdb_next(store_walk_t *walk) {
 
 static void lmdb_open(store_walk_t *walk) {
     walk->lmdb = STATUS_NOT_FOUND;
-    if (walk->stream->lmdb_hidden_until != 0) {
+    if (walk->stream->notes.hidden_until != 0) {
         return;
     }
     bytes_t from = walk->moved ? bytes_of(walk->after, walk->after_size) : walk->prefix;

@@ -1,0 +1,29 @@
+/* alarms.h: what the store has to say to people: a bounded queue of alarms.
+ */
+#ifndef LEAFD_STORE_ALARMS_H
+#define LEAFD_STORE_ALARMS_H
+
+#include "store/store.h"
+
+#define STORE_ALARMS_MAX 64
+#define STORE_TOLD_MAX 64
+
+typedef struct alarms {                 /* only alarms.c writes to it */
+    store_alarm_t at[STORE_ALARMS_MAX]; /* circular */
+    uint32_t begin;
+    uint32_t count;
+    uint64_t dropped;
+    /* A damaged message is alarmed once, not each time that it is asked for. */
+    struct {
+        uint32_t stream;
+        uint64_t seq;
+    } told[STORE_TOLD_MAX];
+    uint32_t told_next;
+} alarms_t;
+
+void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+/* Something fails its checksum: counted and alarmed. stream: NULL when it is not open. */
+void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what);
+
+#endif

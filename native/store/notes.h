@@ -1,0 +1,30 @@
+/* notes.h: what the overlay has of a stream: where the messages are that no checkpoint covers yet, which subjects came
+ * with them, and how many were deleted.
+ */
+#ifndef LEAFD_STORE_NOTES_H
+#define LEAFD_STORE_NOTES_H
+
+#include "base/status.h"
+#include "store/places.h"
+#include "store/store.h"
+
+typedef struct notes { /* only notes.c writes to it */
+    places_t places;
+    births_t births;       /* only notes.c and walk.c */
+    uint64_t boundary;     /* messages below this are covered by the running checkpoint */
+    uint64_t deletes[2];   /* of deleted messages: current, previous */
+    uint64_t hidden_until; /* a position: LMDB's entries are an earlier stream's of this id until it is checkpointed */
+} notes_t;
+
+/* Memory for so many messages and entries in the index by time: no note of them fails afterwards. */
+LEAF_MUST_USE status_t notes_reserve(store_stream_t *stream, uint64_t messages, uint64_t times);
+/* The message's op is there. born: its subject has no other. */
+void notes_message(store_stream_t *stream, uint64_t seq, uint64_t position, bool born);
+void notes_deleted(store_stream_t *stream, uint64_t count);
+/* What LMDB has of that id is another stream's, if a removal is not checkpointed yet. Returns up to where it is. */
+uint64_t notes_hide(store_stream_t *stream);
+void notes_rotate(store_stream_t *stream); /* a checkpoint begins, .. */
+void notes_drop(store_stream_t *stream);   /* .. and is there */
+void notes_free(store_stream_t *stream);
+
+#endif

@@ -1,0 +1,157 @@
+/* room.c: see room.h.
+ */
+#include "store/room.h"
+
+#include "base/number.h"
+#include "disk/space.h"
+#include "store/append.h"
+#include "store/message.h"
+#include "store/overlay.h"
+
+#define NARROWED 4 /* clients that wait for each answer need no more than a part of the ring, nor does a short burst */
+#define NARROW_MIN (UINT64_C(4) << 20)
+#define RING_USUAL_MAX (UINT64_C(8) << 20)
+#define SPREAD 3 /* bytes of pages that are changed for a byte of a message: more than of those that lie in a row */
+#define TRIM_BYTES (UINT64_C(1) << 20)
+
+void room_take(store_t *store) {
+    store->room.admits = atomic_load_explicit(&store->keeper.admits, memory_order_acquire);
+}
+
+void room_open(store_t *store) {
+    room_take(store);
+    store->room.resident = sizes_ring_within(store->batches.size, store->options.ring_max);
+    store->room.narrowed = store->room.resident < store->batches.size ? 1 : NARROWED;
+}
+
+/* What a batch can hold at all, so that a message that never fits is not told to come again. */
+uint64_t room_message_max(const store_t *store) {
+    return number_least(sizes_message_max(store->batches.size), STORE_MESSAGE_MAX);
+}
+
+/* How much may be taken so that one more message of any size finds room: in the ring, and in the open batch. Asked
+ * after each message, so it is one position, which holds until the open batch is another or something was freed. */
+void room_measure(store_t *store) {
+    const batches_t *batches = &store->batches;
+    store->room.holds = number_least(store->room.admits, number_least(store->room.resident, batches->room) / 8 * 7);
+    if (store->trouble.space || store->trouble.io) {
+        store->room.end = UINT64_MAX; /* publishers are to hear that they are refused, not to hang */
+        return;
+    }
+    /* Larger ones than a batch can hold at all are refused: room is not kept for them, or there would never be any. */
+    uint64_t largest = number_least(store->options.message_max, room_message_max(store));
+    uint64_t one = number_least(number_most(largest + ROOM_ONE_MORE, store->room.wanted), store->room.holds / 2);
+    uint64_t open = number_less(batches->room / 2 - batches->room / SIZES_RESERVE_PART, one);
+    uint64_t used = number_least(store->room.holds / 7 * 6, store->room.holds - one);
+    store->room.end = number_least(batches->begin + number_least(open, store->room.holds / 7), batches->freed + used);
+}
+
+bool store_room(const store_t *store) {
+    return store->batches.end + store->batches.promised < store->room.end;
+}
+
+/* In the ring, which disk (space.h) and memory may not be large enough to have filled. */
+bool room_for(store_t *store, uint64_t need) {
+    return batches_used(&store->batches) + store->batches.promised + need <= store->room.holds
+           && overlay_fits(store, need + store->batches.room / SIZES_RESERVE_PART);
+}
+
+void room_want(store_t *store, uint64_t need) {
+    if (store->room.wanted != need) {
+        store->room.wanted = need;
+        room_measure(store);
+    }
+}
+
+void room_cramped(store_t *store, uint64_t need) {
+    store->room.cramped = number_most(store->room.cramped, need);
+}
+
+uint64_t store_group_most(const store_t *store) {
+    uint64_t most = number_least(room_message_max(store) + ROOM_ONE_MORE,
+                                 number_least(store->room.admits, store->room.resident / 8 * 7) / 2);
+    return number_less(most, ROOM_EVICTION + STREAM_PROMISE);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Would a message of that size find room in a ring of that size? */
+static bool ring_takes(uint64_t ring, uint64_t need) {
+    return sizes_message_max(ring) >= need;
+}
+
+void room_rest(store_t *store) {
+    batches_t *batches = &store->batches;
+    uint32_t part = store->room.narrowed;
+    while (part > 1
+           && (batches->size / part < NARROW_MIN || !ring_takes(batches->size / part, store->options.message_max))) {
+        part /= 2;
+    }
+    while (batches->size / part > batches->lap) {
+        part *= 2;
+    }
+    batches_narrow(batches, part);
+    store->room.cramped = 0;
+    store->room.trimmed = batches->begin;
+}
+
+bool room_trim_pays(const store_t *store) {
+    return store->batches.begin - store->room.trimmed >= TRIM_BYTES;
+}
+
+/* Idle: the memory of the ring and of the notes on it goes back. Not at every checkpoint: faulting it in again costs
+ * 0.15 us a message, a third of an append. */
+void room_trim(store_t *store) {
+    if (store->batches.begin == store->pipeline.boundary && batch_is_empty(&store->batches) && room_trim_pays(store)) {
+        room_rest(store);
+        memtable_rest(&store->memtable);
+    }
+}
+
+/* A small load goes round in little memory, which stays in the processor's cache, too. Publishers and removals that
+ * wait for room, mostly since the disk takes its time, get twice as much, up to RING_USUAL_MAX: with more they are no
+ * faster, since a checkpoint has the same size. What is large gets what it needs; and where each message changes pages
+ * all over LMDB, as ids do, a larger checkpoint writes fewer of them. The journal thread has nothing in its hands just
+ * now. */
+void room_widen(store_t *store) {
+    batches_t *batches = &store->batches;
+    uint64_t wanted = number_most(store->options.message_max, store->room.wanted);
+    bool more = batches->lap < RING_USUAL_MAX || store->room.cramped > batches->lap / CHECKPOINT_PART_NARROW
+                || atomic_load_explicit(&store->keeper.spread, memory_order_relaxed) >= SPREAD;
+    uint64_t lap = batches->lap;
+    if (more && (!store_room(store) || store->room.cramped > 0)) {
+        lap *= 2;
+    }
+    while (lap < batches->size && !ring_takes(lap, wanted)) {
+        lap *= 2;
+    }
+    if (lap > batches->lap && batches->room == batches->lap && batches_widen(batches, lap)) {
+        store->room.cramped = 0;
+        room_measure(store);
+    }
+}
+
+/* So large a message does not fit into a narrow ring. false: it cannot be widened just now, but is soon. */
+bool room_widen_for(store_t *store, uint64_t need) {
+    if (LEAF_LIKELY(store->batches.lap == store->batches.size || ring_takes(store->batches.lap, need))) {
+        return false; /* it waits for room as others do */
+    }
+    store->options.message_max = number_most(store->options.message_max, need); /* more of them are likely */
+    if (store->pipeline.durable == store->pipeline.flight_number) {
+        room_widen(store);
+    }
+    return ring_takes(store->batches.room, need);
+}
+
+/* A ring that is larger than it may be in memory goes on through its places all the same: what is checkpointed goes
+ * back at once. */
+void room_give_back(store_t *store) {
+    if (store->room.resident == store->batches.size) {
+        return;
+    }
+    const uint64_t step = 64 * 1024; /* what batches_trim gives back is whole ones of these */
+    uint64_t from = store->room.trimmed / step * step;
+    uint64_t lap = store->pipeline.boundary > store->batches.size ? store->pipeline.boundary - store->batches.size : 0;
+    batches_trim(&store->batches, from > lap ? from : lap, store->pipeline.boundary);
+    store->room.trimmed = store->pipeline.boundary;
+}
