@@ -124,13 +124,6 @@ static void ingest_fail(js_t *js, ingest_t *ingest, uint32_t code, status_t stat
 
 /* ---- control frames ---------------------------------------------------------------------------------------------- */
 
-static uint64_t header_number(bytes_t header, bytes_t name, bool *found) {
-    bytes_t value;
-    uint64_t number = 0;
-    *found = headers_find(header, name, &value) && decimal_parse(value, &number);
-    return number;
-}
-
 /* Held: the origin's window opens again only for what is on disk here. What it acknowledges is what this consumer has
  * delivered: one that was set back delivers again what is stored here, and to be told of more would confuse it. */
 static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject) {
@@ -149,12 +142,13 @@ static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message)
         ingest_flow_reply(js, ingest, message->reply);
         return;
     }
-    bytes_t stalled = BYTES_NONE;
+    bytes_t stalled = BYTES_NONE, value;
     if (headers_find(message->header, BYTES_LITERAL("Nats-Consumer-Stalled"), &stalled)) {
         ingest_flow_reply(js, ingest, stalled);
     }
-    bool found;
-    uint64_t delivered = header_number(message->header, BYTES_LITERAL("Nats-Last-Consumer"), &found);
+    uint64_t delivered = 0;
+    bool found =
+        headers_find(message->header, BYTES_LITERAL("Nats-Last-Consumer"), &value) && decimal_parse(value, &delivered);
     if (found && (delivered > ingest->consumer_seq || (ingest->durable && delivered < ingest->consumer_seq))) {
         ingest_fail(js, ingest, INGEST_GAP, STATUS_OK);
         return;
