@@ -45,13 +45,16 @@ class Modem:
             raise NodeError(f"--link {kind} needs root and /dev/net/tun: {lacks}")
         self._cell = Cell(LINES[kind])
         self._doors: list[asyncio.Server] = []
+        self._entered: contextlib.AbstractContextManager[None] | None = None
 
     def enter(self, *, hub: bool) -> Callable[[], None]:
         """For a process that is about to begin: its place."""
         return functools.partial(self._enter, HUB if hub else LEAF)
 
     def _enter(self, place: int) -> None:
-        self._cell.at(place).__enter__()
+        """In the process that is about to begin, which never comes back: a manager that nobody holds would go back."""
+        self._entered = self._cell.at(place)
+        self._entered.__enter__()
 
     def socket(self, *, hub: bool) -> socket.socket:
         """One of that place, which it stays in."""
