@@ -74,17 +74,20 @@ class Listener:
 
 
 @contextlib.contextmanager
-def pair(cell: Cell, hub_kind: str, leaf_kind: str) -> Iterator[tuple[Process, Process]]:
-    """Both, linked."""
+def pair(
+    cell: Cell, hub_kind: str, leaf_kind: str, *, patient: bool = True, wait_s: float = LINK_SECONDS_MAX
+) -> Iterator[tuple[Process, Process]]:
+    """Both, linked. patient: who needs it is told to be. Raises RuntimeError when there is no link within that time."""
     with tempfile.TemporaryDirectory(prefix="leafd-cell-") as directory, contextlib.ExitStack() as ends:
         base = Path(directory)
         (base / "hub").mkdir()
         (base / "leaf").mkdir()
-        hub = Process(servers.make(hub_kind, HUB_TEXT.replace("MORE", HUB_PATIENCE[hub_kind]), base / "hub"))
+        at_hub = HUB_PATIENCE[hub_kind] if patient else ""
+        hub = Process(servers.make(hub_kind, HUB_TEXT.replace("MORE", at_hub), base / "hub"))
         with cell.at(HUB):
             hub.start()
         ends.callback(hub.server.stop)
-        more, less = LEAF_PATIENCE[leaf_kind]
+        more, less = LEAF_PATIENCE[leaf_kind] if patient else ("", "")
         text = LEAF_TEXT.replace("MORE", more).replace("LESS", less)
         leaf = Process(servers.make(leaf_kind, text, base / "leaf", hub_leaf_port=hub.server.ports["leaf_port"]))
         with cell.at(LEAF):
@@ -92,8 +95,8 @@ def pair(cell: Cell, hub_kind: str, leaf_kind: str) -> Iterator[tuple[Process, P
         ends.callback(leaf.server.stop)
         began = time.monotonic()
         while not (links(cell, HUB, hub) and links(cell, LEAF, leaf)):
-            if time.monotonic() - began > LINK_SECONDS_MAX:
-                raise RuntimeError(f"no link within {LINK_SECONDS_MAX} s")
+            if time.monotonic() - began > wait_s:
+                raise RuntimeError(f"no link within {wait_s} s")
             time.sleep(0.05)
         print(f"link up after {time.monotonic() - began:.1f} s", flush=True)
         yield hub, leaf
