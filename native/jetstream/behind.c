@@ -4,6 +4,8 @@
 #include "text/decimal.h"
 #include "text/headers.h"
 
+#define PACE_MAX 1e12
+
 static void learn_pace(behind_t *behind, int64_t mono_ns) {
     int64_t took_ns = mono_ns - behind->mark_ns;
     if (took_ns < BEHIND_SPAN_NS) {
@@ -11,6 +13,8 @@ static void learn_pace(behind_t *behind, int64_t mono_ns) {
     }
     double nearer = (double)behind->mark - (double)behind->messages;
     double sample = nearer * (double)NS_PER_SECOND / (double)took_ns;
+    /* The origin may say what it likes. */
+    sample = sample > PACE_MAX ? PACE_MAX : sample < -PACE_MAX ? -PACE_MAX : sample;
     /* The mean of the latest: a link that brings much after an outage is not that fast. But a rise, as when the origin
      * was flooded, says nothing of how fast it sinks. */
     behind->pace = behind->paced && behind->pace > 0 && sample > 0 ? (behind->pace + sample) / 2 : sample;

@@ -73,6 +73,12 @@ static void what_is_told_of_it(void) {
     CHECK_EQ_I64(2 * SECOND, state.known_ns);
     CHECK_EQ_I64(5 * SECOND, state.level_ns);
     CHECK_EQ_I64(-30000, state.pace_milli);
+    behind_learn(&behind, UINT64_MAX, 20 * SECOND);
+    behind_tell(&behind, 20 * SECOND, &state);
+    CHECK_EQ_I64(-1000000000000000, state.pace_milli);
+    behind_learn(&behind, 0, 25 * SECOND);
+    behind_tell(&behind, 25 * SECOND, &state);
+    CHECK_EQ_I64(1000000000000000, state.pace_milli);
 }
 
 int main(void) {

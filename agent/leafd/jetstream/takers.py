@@ -65,11 +65,11 @@ def _taker(consumer: Consumer, taken: int) -> Taker:
     return Taker(consumer.name, kind, stream, account, domain, filtered, taken, time.monotonic())
 
 
-def _key(stream: Stream, taker: Taker, config: ConsumerConfig) -> tuple[int, ...]:
+def _key(taker: Taker, config: ConsumerConfig) -> int:
     """The same for all consumers of one copy; of one that does not say who it is, for that consumer alone."""
     if not taker.copy:
-        return stream.id, hash(taker.consumer)
-    return stream.id, hash((taker.kind, taker.copy, taker.account, taker.domain, config.filters))
+        return hash(taker.consumer)
+    return hash((taker.kind, taker.copy, taker.account, taker.domain, config.filters))
 
 
 class Takers:
@@ -78,35 +78,44 @@ class Takers:
     def __init__(self, plane: JetStreamPlane, catalogue: Catalogue) -> None:
         self._plane = plane
         self._catalogue = catalogue
-        self._known: OrderedDict[tuple[int, ...], Taker] = OrderedDict()
+        self._known: dict[int, dict[int, Taker]] = {}
+        """By stream, and by copy."""
+        self._latest: OrderedDict[tuple[int, int], None] = OrderedDict()
+        """All of them, the one that was made anew last at the end."""
 
     def begun(self, stream: Stream, consumer: Consumer, taken: int) -> None:
         """A consumer was made or set back, which begins behind what is stored there."""
         if not takes(consumer.config):
             return
         taker = _taker(consumer, taken)
-        key = _key(stream, taker, consumer.config)
-        self._known[key] = taker
-        self._known.move_to_end(key)
-        if len(self._known) > TAKERS_MAX:
-            self._known.popitem(last=False)
+        key = _key(taker, consumer.config)
+        self._known.setdefault(stream.id, {})[key] = taker
+        self._latest[stream.id, key] = None
+        self._latest.move_to_end((stream.id, key))
+        if len(self._latest) > TAKERS_MAX:
+            self._forget(*next(iter(self._latest)))
 
     def ended(self, stream: Stream, consumer: Consumer, taken: int) -> None:
         """Its consumer has gone, and it had stored so much."""
         if not takes(consumer.config):
             return
-        key = _key(stream, _taker(consumer, taken), consumer.config)
-        taker = self._known.get(key)
+        key = _key(_taker(consumer, taken), consumer.config)
+        taker = self._known.get(stream.id, {}).get(key)
         if taker is None or taker.consumer != consumer.name:
             return
         taker.taken, taker.seen_s = max(taker.taken, taken), time.monotonic()
         if not taker.copy:
-            del self._known[key]  # its next consumer has another name
+            self._forget(stream.id, key)  # its next consumer has another name
 
     def removed(self, stream: Stream) -> None:
         """The stream is gone."""
-        for key in [key for key in self._known if key[0] == stream.id]:
-            del self._known[key]
+        for key in list(self._known.get(stream.id, ())):
+            self._forget(stream.id, key)
+
+    def _forget(self, stream: int, key: int) -> None:
+        del self._latest[stream, key], self._known[stream][key]
+        if not self._known[stream]:
+            del self._known[stream]
 
     async def of(self, account: str, name: str) -> list[dict[str, Any]]:
         """Each copy of a stream that is known, for monitoring: how many messages it has not stored; null: nobody can
@@ -115,11 +124,11 @@ class Takers:
         stream = known.streams.get(name) if known is not None else None
         if stream is None:
             return []
+        self._find_durable(stream)
+        if stream.id not in self._known:
+            return []
         found, state = [], await self._plane.stream_state(stream.id)
-        for consumer in list(stream.consumers.values()):  # a durable one of before the start
-            if consumer.config.sourcing and self._known.get(_key(stream, _taker(consumer, 0), consumer.config)) is None:
-                self.begun(stream, consumer, 0)
-        for taker in [taker for key, taker in self._known.items() if key[0] == stream.id]:
+        for taker in list(self._known.get(stream.id, {}).values()):
             served = stream.consumers.get(taker.consumer)
             now = await self._state(stream, served) if served is not None else None
             if now is not None:
@@ -139,6 +148,15 @@ class Takers:
                 }
             )
         return found
+
+    def _find_durable(self, stream: Stream) -> None:
+        """Those that were there before the start: the others are made anew."""
+        for name in stream.names:
+            consumer = stream.consumers[name]
+            if consumer.config.sourcing:
+                key = _key(_taker(consumer, 0), consumer.config)
+                if key not in self._known.get(stream.id, ()):
+                    self.begun(stream, consumer, 0)
 
     async def _state(self, stream: Stream, consumer: Consumer) -> t.ConsumerState | None:
         try:

@@ -1,0 +1,101 @@
+"""Who takes from a stream elsewhere: what is known of it while it asks, when it is gone, and how much is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import trio
+from leafd import native_types as t
+from leafd.jetstream.catalogue import Consumer, Stream
+from leafd.jetstream.models.consumer import ConsumerConfig
+from leafd.jetstream.takers import TAKERS_MAX, Takers
+
+COPY = {"_nats.src.stream": "COPY", "_nats.src.acc": "A", "_nats.src.domain": "hub"}
+EMPTY = t.ConsumerState(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+class World:
+    """One stream of 100 messages, and what the plane says of its consumers."""
+
+    def __init__(self) -> None:
+        self.states: dict[int, t.ConsumerState] = {}
+        self.state = t.StreamState(100, 20_000, 1, 100, 0, 0, 1, 0, 0, 0, 0)
+        self.stream = cast(Stream, SimpleNamespace(id=7, consumers={}, names=[]))
+        account = SimpleNamespace(streams={"T": self.stream})
+        self.takers = Takers(cast(Any, self), cast(Any, SimpleNamespace(by_name={"A": account})))
+
+    async def stream_state(self, stream: int) -> t.StreamState:
+        return self.state
+
+    async def consumer_state(self, stream: int, consumer: int) -> t.ConsumerState:
+        return self.states[consumer]
+
+    def begins(self, number: int, taken: int, **config: Any) -> Consumer:
+        made = ConsumerConfig(name=f"JS_SRC_{number}", direct=True, sourcing=True, **{"metadata": COPY} | config)
+        consumer = Consumer(number, made.name, made, 0)
+        self.stream.consumers[consumer.name] = consumer
+        self.takers.begun(self.stream, consumer, taken)
+        return consumer
+
+    def ends(self, consumer: Consumer, taken: int) -> None:
+        self.takers.ended(self.stream, consumer, taken)
+        del self.stream.consumers[consumer.name]
+
+    def told(self) -> list[tuple[bool, int | None, int | None]]:
+        found = trio.run(self.takers.of, "A", "T")
+        return [(one["asks"], one["behind"], one["behind_bytes"]) for one in found]
+
+
+def test_what_is_not_delivered_and_what_is_not_stored_there_counts() -> None:
+    """While it asks, its consumer tells; when it is gone, what lies behind what it had stored, and what comes since."""
+    world = World()
+    consumer = world.begins(1, 40)
+    world.states[1] = replace(EMPTY, pending=30, taken=60, untaken=10)
+    assert world.told() == [(True, 40, 8_000)]
+    world.ends(consumer, 65)
+    assert world.told() == [(False, 35, 7_000)]
+    world.state = replace(world.state, messages=200, bytes=40_000, last_seq=200)
+    assert world.told() == [(False, 135, 27_000)]
+    world.begins(2, 70)  # it is the same copy, by another consumer
+    world.states[2] = replace(EMPTY, pending=130, taken=70)
+    assert world.told() == [(True, 130, 26_000)]
+
+
+def test_of_a_copy_that_filters_nobody_knows_what_is_for_it() -> None:
+    """Once something came since it was here; before, nothing has."""
+    world = World()
+    world.ends(world.begins(1, 0, filter_subject="t.a"), 100)
+    assert world.told() == [(False, 0, 0)]
+    world.state = replace(world.state, last_seq=101)
+    assert world.told() == [(False, None, None)]
+
+
+def test_what_the_stream_has_lost_is_not_missing() -> None:
+    """Messages that were removed cannot be taken any more."""
+    world = World()
+    world.ends(world.begins(1, 10), 10)
+    world.state = replace(world.state, messages=20, bytes=4_000, first_seq=81)
+    assert world.told() == [(False, 20, 4_000)]
+
+
+def test_a_copy_that_does_not_say_who_it_is_is_forgotten_with_its_consumer() -> None:
+    """Its next one has a name that nobody can connect with it."""
+    world = World()
+    consumer = world.begins(1, 10, metadata={})
+    world.states[1] = replace(EMPTY, pending=5, taken=95)
+    assert world.told() == [(True, 5, 1_000)]
+    world.ends(consumer, 95)
+    assert world.told() == []
+
+
+def test_whoever_makes_consumers_fills_no_memory_with_them() -> None:
+    """The latest are kept, and a stream that goes takes along its own."""
+    world = World()
+    for number in range(TAKERS_MAX + 50):
+        world.ends(world.begins(number, 1, metadata={"_nats.src.stream": f"C{number}"}), 1)
+    found = trio.run(world.takers.of, "A", "T")
+    assert [one["copy"] for one in found] == [f"C{number}" for number in range(50, TAKERS_MAX + 50)]
+    world.takers.removed(world.stream)
+    assert world.told() == []
