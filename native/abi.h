@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 33
+#define PLANE_ABI 34
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -521,6 +521,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ALARM_COMMAND 7  /* a command failed that nobody waits for: target = its op, arg = its target */
 #define ALARM_KEY 8      /* a change of key has come to its end */
 #define ALARM_INTEREST 9 /* subscriptions are refused for lack of memory */
+#define ALARM_DROPPED                                                                                                  \
+    10 /* a narrow link: messages that were not stored are dropped, target = connection, arg = so many */
 
 /* ---- look -------------------------------------------------------------------------------------------------------- */
 

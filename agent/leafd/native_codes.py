@@ -211,6 +211,7 @@ class AlarmCode(IntEnum):
     COMMAND = abi.ALARM_COMMAND
     KEY = abi.ALARM_KEY
     INTEREST = abi.ALARM_INTEREST
+    DROPPED = abi.ALARM_DROPPED
 
 
 class Query(IntEnum):

@@ -223,7 +223,7 @@ void command_connections(plane_t *plane, const plane_command_t *command) {
                                           .out_msgs = peer->out_msgs,
                                           .in_bytes = peer->in_bytes,
                                           .out_bytes = peer->out_bytes,
-                                          .pending_bytes = outq_pending(&peer->conn.out),
+                                          .pending_bytes = outq_pending(&peer->conn.out) + lanes_pending(peer->lanes),
                                           .subscriptions = peer->table.count - peer->dead_count,
                                           .admitted = peer->state == PEER_ADMITTED,
                                           .rtt_ns = peer->rtt_ns,

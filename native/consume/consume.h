@@ -21,8 +21,18 @@
 typedef struct consume consume_t;
 typedef struct consumer consumer_t;
 
+/* Which consumer's: whoever gets messages and statuses of one flow gets them in their order. */
+typedef struct flow {
+    uint64_t id;    /* no other consumer's; not below FLOW_FIRST */
+    bytes_t stream; /* its name; empty: the consumer has gone */
+    uint64_t left;  /* messages behind this one; FLOW_LEFT_UNKNOWN: of a status */
+} flow_t;
+#define FLOW_FIRST (UINT64_C(1) << 32)
+#define FLOW_LEFT_UNKNOWN UINT64_MAX
+
 typedef struct delivery {
     consumer_t *consumer;
+    flow_t flow;
     bytes_t to;      /* deliver subject, or the pull request's reply */
     bytes_t group;   /* deliver group, push only */
     bytes_t subject; /* as stored; what the client is shown */
@@ -41,7 +51,7 @@ typedef struct consume_out {
     void *context;
     delivered_t (*deliver)(void *context, const delivery_t *delivery);
     /* A header-only message (statuses, heartbeats, flow control requests); reply may be empty. */
-    void (*status)(void *context, uint32_t account, bytes_t to, bytes_t reply, bytes_t header);
+    void (*status)(void *context, uint32_t account, const flow_t *flow, bytes_t to, bytes_t reply, bytes_t header);
     /* Is there a live subscription matching `subject`? group empty: a plain one; otherwise a queue subscription of that
      * name. */
     bool (*interest)(void *context, uint32_t account, bytes_t subject, bytes_t group);

@@ -19,6 +19,7 @@ typedef struct outgoing {
     bool again;          /* a redelivery */
     bool from_selection;
     bytes_t reply, header, payload;
+    uint64_t left; /* behind it */
     uint64_t size; /* as the client counts it */
 } outgoing_t;
 
@@ -209,6 +210,7 @@ static status_t outgoing_shape(consumer_t *consumer, outgoing_t *out) {
     *at++ = '.';
     at = decimal_write(at, left);
     out->reply = bytes_of(reply, (uint32_t)(at - reply));
+    out->left = left;
     out->header = out->message.header;
     out->payload = out->message.payload;
     status_t status = STATUS_OK;
@@ -221,6 +223,7 @@ static status_t outgoing_shape(consumer_t *consumer, outgoing_t *out) {
 
 static delivered_t hand_over(consumer_t *consumer, const outgoing_t *out, bytes_t to, bytes_t group) {
     delivery_t delivery = {.consumer = consumer,
+                           .flow = consumer_flow(consumer, out->left),
                            .to = to,
                            .group = group,
                            .subject = out->message.subject,

@@ -26,4 +26,10 @@ static inline void consumer_expires_anew(consumer_t *consumer, int64_t due_ns) {
     consumer->expiring = false;
 }
 
+/* left: FLOW_LEFT_UNKNOWN for a status. */
+static inline flow_t consumer_flow(const consumer_t *consumer, uint64_t left) {
+    const consumer_setup_t *setup = &consumer->setup;
+    return (flow_t){.id = (uint64_t)setup->stream_id << 32 | setup->id, .stream = setup->stream_name, .left = left};
+}
+
 #endif

@@ -7,6 +7,7 @@
 #include "text/blank.h"
 #include "text/duration.h"
 #include "text/json.h"
+#include "consume/deliver.h"
 #include "consume/private.h"
 
 #define WAITING_FEW 16u     /* that wait at a consumer, also while there is no memory for more */
@@ -17,31 +18,34 @@
 
 /* ---- statuses ---------------------------------------------------------------------------------------------------- */
 
-static void send_status(consume_t *consume, uint32_t account, bytes_t to, const char *text, const char *rest) {
+static void send_status(consume_t *consume, uint32_t account, const flow_t *flow, bytes_t to, const char *text,
+                        const char *rest) {
     char header[STATUS_MAX];
     int size = snprintf(header, sizeof header, "NATS/1.0 %s\r\n%s\r\n", text, rest);
     /* our own texts are short; those of JSON errors are cut to fit */
     if (size < 0 || (size_t)size >= sizeof header) return;
     consume_out_t *out = &consume->out;
-    out->status(out->context, account, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
+    out->status(out->context, account, flow, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
 }
 
 static void request_refuse(consumer_t *consumer, bytes_t reply, const char *text) {
-    send_status(consumer->consume, consumer->setup.config.account, reply, text, "");
+    flow_t flow = consumer_flow(consumer, FLOW_LEFT_UNKNOWN);
+    send_status(consumer->consume, consumer->setup.config.account, &flow, reply, text, "");
 }
 
-static void request_tell(consume_t *consume, uint32_t account, const request_t *request, const char *text,
-                         bool with_pending) {
+static void request_tell(consume_t *consume, uint32_t account, const flow_t *flow, const request_t *request,
+                         const char *text, bool with_pending) {
     char rest[96] = "";
     if (with_pending) {
         (void)snprintf(rest, sizeof rest, "Nats-Pending-Messages: %lld\r\nNats-Pending-Bytes: %lld\r\n",
                        (long long)request->left, (long long)request->bytes_left);
     }
-    send_status(consume, account, bytes_of(request->reply, request->reply_size), text, rest);
+    send_status(consume, account, flow, bytes_of(request->reply, request->reply_size), text, rest);
 }
 
 static void request_status(consumer_t *consumer, const request_t *request, const char *text, bool with_pending) {
-    request_tell(consumer->consume, consumer->setup.config.account, request, text, with_pending);
+    flow_t flow = consumer_flow(consumer, FLOW_LEFT_UNKNOWN);
+    request_tell(consumer->consume, consumer->setup.config.account, &flow, request, text, with_pending);
 }
 
 /* ---- the requests ------------------------------------------------------------------------------------------------ */
@@ -135,6 +139,7 @@ typedef struct parting {
     leftover_t leftover; /* of consume_t */
     requests_t requests;
     uint32_t account;
+    uint64_t flow;
     bool with_pending;
     char status[64]; /* "": they are told nothing */
 } parting_t;
@@ -142,9 +147,10 @@ typedef struct parting {
 /* true: none is left. */
 static bool parting_some(consume_t *consume, parting_t *parting, uint32_t *budget) {
     requests_t *requests = &parting->requests;
+    flow_t flow = {.id = parting->flow, .left = FLOW_LEFT_UNKNOWN};
     for (request_t *request; (request = line_first(&requests->line)) != NULL && leftover_pay(budget, 1);) {
         if (parting->status[0] != 0 && !consume->closing)
-            request_tell(consume, parting->account, request, parting->status, parting->with_pending);
+            request_tell(consume, parting->account, &flow, request, parting->status, parting->with_pending);
         request_release(consume, requests, request);
     }
     return requests->count == 0;
@@ -164,6 +170,7 @@ void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending) {
     parting_t parting = {.leftover.step = parting_step,
                          .requests = *line,
                          .account = consumer->setup.config.account,
+                         .flow = consumer_flow(consumer, FLOW_LEFT_UNKNOWN).id,
                          .with_pending = with_pending};
     (void)snprintf(parting.status, sizeof parting.status, "%.*s", (int)status.size, (const char *)status.at);
     *line = (requests_t){.line.sorted = line->line.sorted, .due_ns = NEVER, .steps = line->steps};

@@ -2,6 +2,7 @@
  * heartbeats (whose text pull requests share). */
 #include <stdio.h>
 
+#include "consume/deliver.h"
 #include "consume/private.h"
 #include "text/decimal.h"
 #include "text/headers.h"
@@ -86,7 +87,8 @@ void idle_heartbeat(consumer_t *consumer, bytes_t to) {
     }
     size += snprintf(header + size, sizeof header - (size_t)size, "\r\n");
     consume_out_t *out = &consumer->consume->out;
-    out->status(out->context, consumer->setup.config.account, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
+    flow_t flow = consumer_flow(consumer, FLOW_LEFT_UNKNOWN);
+    out->status(out->context, consumer->setup.config.account, &flow, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
 }
 
 void push_on_time(consumer_t *consumer) {
@@ -115,7 +117,8 @@ void push_flow_request(consumer_t *consumer) {
     char subject[ACK_PREFIX_MAX + FLOW_ID_SIZE];
     int size = flow_subject(consumer, subject, sizeof subject);
     consume_out_t *out = &consumer->consume->out;
-    out->status(out->context, consumer->setup.config.account, consumer->setup.deliver_subject,
+    flow_t flow = consumer_flow(consumer, FLOW_LEFT_UNKNOWN);
+    out->status(out->context, consumer->setup.config.account, &flow, consumer->setup.deliver_subject,
                 bytes_of(subject, (uint32_t)size), BYTES_LITERAL("NATS/1.0 100 FlowControl Request\r\n\r\n"));
 }
 

@@ -66,6 +66,13 @@ static void host_publish(plane_t *plane, js_account_t *account, bytes_t subject,
     (void)publish_inside(plane, plane_account(account), subject, reply, header, payload);
 }
 
+static void host_status(plane_t *plane, js_account_t *account, const flow_t *flow, bytes_t subject, bytes_t reply,
+                        bytes_t header) {
+    plane->flow = flow;
+    (void)publish_inside(plane, plane_account(account), subject, reply, header, BYTES_NONE);
+    plane->flow = NULL;
+}
+
 static delivered_t host_deliver(plane_t *plane, js_account_t *account, const delivery_t *delivery) {
     return publish_delivery(plane, plane_account(account), delivery);
 }
@@ -90,13 +97,9 @@ static void host_release(plane_t *plane, const held_entry_t *entry) {
     (void)publish(plane, &publication);
 }
 
-/* A link is an orderly stream: while nothing at all comes by it, something of everybody's may be under way. */
-static int64_t host_heard_until(plane_t *plane, uint64_t link) {
+static int64_t host_heard(plane_t *plane, uint64_t link) {
     const peer_t *peer = link != 0 ? peer_find(plane, link) : NULL;
-    if (peer == NULL) {
-        return plane->now.mono_ns;
-    }
-    return peer->last_input_ns - WINDOW_HEARD_TRIPS * peer->window.round_trip_ns;
+    return peer == NULL ? -1 : peer->heard_ns;
 }
 
 static bool host_advisory_room(plane_t *plane) {
@@ -122,11 +125,12 @@ const js_host_t plane_host = {
     .unlisten = host_unlisten,
     .subject = host_subject,
     .publish = host_publish,
+    .status = host_status,
     .deliver = host_deliver,
     .interest = host_interest,
     .exact_interest = host_exact_interest,
     .release = host_release,
-    .heard_until = host_heard_until,
+    .heard = host_heard,
     .advisory_room = host_advisory_room,
     .advise = host_advise,
     .may_fire = host_may_fire,

@@ -57,18 +57,20 @@ typedef struct js_host {
                        sink_t **out);
     void (*unlisten)(plane_t *plane, sink_t *sink);
     bytes_t (*subject)(const sink_t *sink); /* what it listens to */
-    /* A status or an answer that waits for nothing. */
+    /* An answer that waits for nothing. */
     void (*publish)(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
                     bytes_t payload);
+    /* A status of a consumer: it comes behind what that has delivered. */
+    void (*status)(plane_t *plane, js_account_t *account, const flow_t *flow, bytes_t subject, bytes_t reply,
+                   bytes_t header);
     delivered_t (*deliver)(plane_t *plane, js_account_t *account, const delivery_t *delivery);
     bool (*interest)(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group);
     /* Does anybody but JetStream have that very subject, without wildcards? */
     bool (*exact_interest)(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group);
     /* A held message whose batch is on disk. This one may lead to js_publish: its subject may be a stream's. */
     void (*release)(plane_t *plane, const held_entry_t *entry);
-    /* Up to which moment (mono) everything that was sent by that link has been heard of; now, where there is no such
-     * link. */
-    int64_t (*heard_until)(plane_t *plane, uint64_t link);
+    /* For how long that link has brought something, ever: an outage does not count. -1: there is no such link. */
+    int64_t (*heard)(plane_t *plane, uint64_t link);
     /* An advisory for control: is there room, asked before it is made; the advisory, gone either way. */
     bool (*advisory_room)(plane_t *plane);
     void (*advise)(plane_t *plane, event_entry_t *entry);

@@ -16,6 +16,7 @@
 #include "base/abi_types.h"
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/copies.h"
 #include "exchange/exchange.h"
 #include "exchange/strings.h"
@@ -41,6 +42,7 @@
 
 #define INGEST_TEXT_MAX 3072u /* of a source's header, which the origin's subject is added to */
 #define INGEST_TRANSFORMS_MAX 1024u
+#define SHARED_LINK_NS (1 * NS_PER_SECOND) /* more patience for each that takes by the same link */
 
 struct ingest {
     ingest_t *next;
@@ -68,6 +70,7 @@ struct ingest {
     uint64_t messages;
     uint64_t bytes;
     int64_t last_frame_ns; /* mono; 0 = none yet */
+    int64_t heard_ns;      /* how long its link had been heard then, or at the start */
     int64_t started_ns;
     int64_t silence_ns;
     uint64_t link;   /* that its frames come by; 0: not known */
@@ -186,9 +189,7 @@ static status_t source_header(js_t *js, const ingest_t *ingest, uint64_t seq, by
     if (header.size != 0) {
         bool empty = false;
         status_t status = headers_copy_without(out, header, dropped_by_source, true, &empty);
-        if (status != STATUS_OK) {
-            return status;
-        }
+        if (status != STATUS_OK) return status;
     }
     return headers_append(out, start, BYTES_LITERAL("Nats-Stream-Source"), text_bytes(&value));
 }
@@ -292,25 +293,21 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
         append.source_key = ingest->key;
         append.source_seq = progress.seq;
         append.source_ts = progress.newest_ts;
-        if (message->header.size != 0) {
-            bytes_t id;
-            if (headers_find(message->header, BYTES_LITERAL("Nats-Msg-Id"), &id)) {
-                append.msg_id = id;
-            }
+        bytes_t id;
+        if (message->header.size != 0 && headers_find(message->header, BYTES_LITERAL("Nats-Msg-Id"), &id)) {
+            append.msg_id = id;
         }
     }
     if (status == STATUS_FULL) {
         append.subject = BYTES_NONE; /* no room for its header: that message is too large, the next one may not be */
-    } else if (status != STATUS_OK) {
+        status = STATUS_OK;
+    } else if (status == STATUS_OK && (ingest->stream->config.flags & STREAM_COUNTER) != 0 && !ingest->mirror
+               && append.subject.size != 0) {
+        status = counter_source(js, ingest->stream, &append);
+    }
+    if (status != STATUS_OK) {
         ingest_fail(js, ingest, INGEST_REFUSED, status);
         return;
-    }
-    if ((ingest->stream->config.flags & STREAM_COUNTER) != 0 && !ingest->mirror && append.subject.size != 0) {
-        status = counter_source(js, ingest->stream, &append);
-        if (status != STATUS_OK) {
-            ingest_fail(js, ingest, INGEST_REFUSED, status);
-            return;
-        }
     }
     bool orders = headers_has_prefix(message->header, BYTES_LITERAL("Nats-"));
     if (orders) {
@@ -359,6 +356,7 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     }
     bool first = ingest->last_frame_ns == 0;
     ingest->last_frame_ns = js->now->mono_ns;
+    ingest->heard_ns = js->host->heard(js->plane, ingest->link);
     ack_reply_t ack;
     if (!ack_reply_parse(message->reply, &ack)) {
         if (message->payload.size == 0 && bytes_starts(message->header, BYTES_LITERAL("NATS/1.0 100"))) {
@@ -376,9 +374,7 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     ingest->consumer_seq = ack.consumer_seq;
     ingest->taken_seq = ack.stream_seq;
     behind_learn(&ingest->behind, ack.pending, js->now->mono_ns);
-    if (first) {
-        (void)ingest_tell(js, ingest, INGEST_FIRST, STATUS_OK); /* if it is lost, only the log and a state lack it */
-    }
+    if (first) (void)ingest_tell(js, ingest, INGEST_FIRST, STATUS_OK); /* lost: only the log and a state lack it */
     if (ack.stream_seq <= ingest->last_seq && !is_put_back(js, ingest, &ack)) {
         return;
     }
@@ -400,12 +396,23 @@ bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store) {
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
+/* Only time counts in which its link brought something: in an outage nothing can come, and a copy's messages are not
+ * what goes first afterwards. Those that share a link wait for each other. */
+static bool is_silent(const js_t *js, const ingest_t *ingest) {
+    int64_t since = ingest->last_frame_ns != 0 ? ingest->last_frame_ns : ingest->started_ns;
+    int64_t heard_ns = js->host->heard(js->plane, ingest->link), patience_ns = ingest->silence_ns;
+    if (!ingest->running || js->now->mono_ns - since <= patience_ns) {
+        return false;
+    }
+    for (const ingest_t *one = js->ingests; one != NULL; one = one->next) {
+        patience_ns += one->running && one->link == ingest->link ? SHARED_LINK_NS : 0;
+    }
+    return heard_ns < 0 || ingest->heard_ns < 0 || heard_ns - ingest->heard_ns > patience_ns;
+}
+
 void ingest_chores(js_t *js) {
     for (ingest_t *ingest = js->ingests; ingest != NULL; ingest = ingest->next) {
-        int64_t since = ingest->last_frame_ns != 0 ? ingest->last_frame_ns : ingest->started_ns;
-        /* Judged by what the link could have carried: as long as that brings nothing, its frames may be under way. */
-        if (ingest->running && js->now->mono_ns - since > ingest->silence_ns
-            && js->host->heard_until(js->plane, ingest->link) - since > ingest->silence_ns) {
+        if (is_silent(js, ingest)) {
             ingest_fail(js, ingest, INGEST_SILENT, STATUS_OK);
         }
         if (ingest->untold != 0 && ingest_tell(js, ingest, ingest->untold, ingest->untold_status)) {
@@ -518,6 +525,7 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     if (config.pending_known != 0) {
         behind_begin(&ingest->behind, config.pending, js->now->mono_ns);
     }
+    ingest->heard_ns = js->host->heard(js->plane, ingest->link);
     progress_t stored = {0};
     status_t status = STATUS_OK;
     if (ingest->mirror) {
@@ -549,7 +557,11 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     return STATUS_OK;
 }
 
-static ingest_state_t state_of(const js_t *js, const ingest_t *ingest) {
+static void ingest_answer(js_t *js, const plane_command_t *command, const ingest_t *ingest) {
+    if (ingest == NULL) {
+        js_done(js, command, STATUS_NOT_FOUND);
+        return;
+    }
     ingest_state_t state = {
         .last_sequence = ingest->last_seq,
         .newest_ts = ingest->newest_ts,
@@ -559,17 +571,11 @@ static ingest_state_t state_of(const js_t *js, const ingest_t *ingest) {
         .running = ingest->running,
     };
     behind_tell(&ingest->behind, js->now->mono_ns, &state);
-    return state;
+    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
 }
 
 void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream) {
-    const ingest_t *ingest = *ingest_place(js, stream, command->arg);
-    if (ingest == NULL) {
-        js_done(js, command, STATUS_NOT_FOUND);
-        return;
-    }
-    ingest_state_t state = state_of(js, ingest);
-    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+    ingest_answer(js, command, *ingest_place(js, stream, command->arg));
 }
 
 void ingest_forget(js_t *js, const plane_command_t *command, stream_t *stream) {
@@ -589,11 +595,6 @@ void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream) {
 
 void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream) {
     ingest_t **place = ingest_place(js, stream, command->arg);
-    if (*place == NULL) {
-        js_done(js, command, STATUS_NOT_FOUND);
-        return;
-    }
-    ingest_state_t state = state_of(js, *place);
-    ingest_free(js, place);
-    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+    ingest_answer(js, command, *place);
+    if (*place != NULL) ingest_free(js, place);
 }

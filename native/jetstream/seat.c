@@ -168,11 +168,12 @@ static delivered_t out_deliver(void *context, const delivery_t *delivery) {
     return js->host->deliver(js->plane, seat->stream->account, delivery);
 }
 
-static void out_status(void *context, uint32_t account_id, bytes_t to, bytes_t reply, bytes_t header) {
+static void out_status(void *context, uint32_t account_id, const flow_t *flow, bytes_t to, bytes_t reply,
+                       bytes_t header) {
     js_t *js = context;
     js_account_t *account = js->host->account(js->plane, account_id);
     if (account != NULL) {
-        js->host->publish(js->plane, account, to, reply, header, BYTES_NONE);
+        js->host->status(js->plane, account, flow, to, reply, header);
     }
 }
 

@@ -86,6 +86,27 @@ void outq_share(outq_t *outq, shared_t *shared, uint32_t from, uint32_t size) {
     outq->last_mark = outq->data.size - OUTQ_MARK_BYTES;
 }
 
+status_t outq_move(outq_t *to, outq_t *from, uint64_t size) {
+    status_t status = outq_share_room(to, size);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    uint64_t at = from->sent, left = size;
+    for (uint32_t i = from->piece_first; i < piece_count(from) && left > piece_at(from, i)->at - at; i++) {
+        const outq_piece_t *piece = piece_at(from, i);
+        check(i == from->piece_first && from->piece_sent == 0); /* a frame has one at most */
+        uint64_t own = piece->at - at;
+        check(buffer_append(&to->data, from->data.at + at, own) == STATUS_OK);
+        outq_share(to, piece->shared, piece->from, piece->size);
+        at += own;
+        left -= own + piece->size;
+    }
+    check(buffer_append(&to->data, from->data.at + at, left) == STATUS_OK);
+    outq_written(from, size, 0);
+    status = outq_end(to);
+    return status == STATUS_FULL ? STATUS_OK : status; /* it is there, and may be: it was taken before */
+}
+
 status_t outq_ordered(outq_t *outq, bytes_t frame) {
     status_t status = buffer_append(&outq->data, frame.at, frame.size);
     return status == STATUS_OK ? outq_end(outq) : status;

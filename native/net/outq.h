@@ -110,6 +110,10 @@ static inline buffer_t *outq_urgent_place(outq_t *outq) {
  * connection. */
 LEAF_MUST_USE status_t outq_urgent(outq_t *outq, bytes_t frame);
 
+/* The first `size` bytes that wait in `from`, one whole frame, go behind what waits in `to`. An error: nothing moved.
+ */
+LEAF_MUST_USE status_t outq_move(outq_t *to, outq_t *from, uint64_t size);
+
 /* What to write next, in order, at most `room` bytes; returns how many iovecs (0 = nothing waits). Valid until the
  * queue is touched. *size: bytes of all of them. */
 int outq_gather(const outq_t *outq, uint64_t room, struct iovec iov[OUTQ_IOVECS], uint64_t *size);

@@ -12,9 +12,10 @@
 #include "base/clock.h"
 
 #define PROBES 3
-#define RTO_MAX_MS 44 /* TCP_RTO_MAX_MS, which older headers lack */
+#define RTO_MAX_MS 44   /* TCP_RTO_MAX_MS, which older headers lack */
+#define HEADERS_SIZE 52 /* of TCP with a timestamp, and of IP */
 
-uint64_t tcp_held(int fd) {
+static uint64_t held_by(int fd) {
     int size = 0;
     return ioctl(fd, SIOCOUTQ, &size) == 0 && size > 0 ? (uint64_t)size : 0;
 }
@@ -27,8 +28,15 @@ bool tcp_look(int fd, tcp_look_t *out) {
         || size < offsetof(struct tcp_info, tcpi_min_rtt) + sizeof info.tcpi_min_rtt) {
         return false;
     }
+    /* Linux 4.19; before it, what was sent again is not in it. */
+    uint64_t sent = info.tcpi_bytes_sent != 0 ? info.tcpi_bytes_sent : info.tcpi_bytes_acked;
+    uint64_t out_bytes = sent + (uint64_t)info.tcpi_segs_out * HEADERS_SIZE;
     *out = (tcp_look_t){.acked = info.tcpi_bytes_acked,
-                        .held = tcp_held(fd),
+                        .held = held_by(fd),
+                        .beyond = (uint64_t)info.tcpi_sacked * info.tcpi_snd_mss,
+                        .packet = info.tcpi_snd_mss,
+                        .wire = out_bytes + info.tcpi_bytes_received + (uint64_t)info.tcpi_segs_in * HEADERS_SIZE,
+                        .out = out_bytes,
                         .round_trip_ns = (int64_t)info.tcpi_rtt * 1000,
                         .round_trip_min_ns = (int64_t)info.tcpi_min_rtt * 1000,
                         .sent = info.tcpi_bytes_sent, /* these are 0 where the kernel is too old to tell them */

@@ -7,8 +7,12 @@
 #include <stdint.h>
 
 typedef struct tcp_look {
-    uint64_t acked; /* bytes that the peer's kernel has acknowledged, ever */
-    uint64_t held;  /* bytes that were sent or wait to be, and are not acknowledged */
+    uint64_t acked;  /* bytes that the peer's kernel has acknowledged, ever */
+    uint64_t held;   /* bytes that were sent or wait to be, and are not acknowledged */
+    uint64_t beyond; /* about so many of these have arrived behind a gap */
+    uint64_t packet; /* bytes in a full one */
+    uint64_t wire;   /* bytes both ways, ever, with what TCP and IP add and what was sent again */
+    uint64_t out;    /* of these, those that were sent */
     int64_t round_trip_ns;
     int64_t round_trip_min_ns; /* the least of the last minutes: without queues */
     uint64_t sent;             /* bytes that were sent, and those that were sent again among them; 0: not known */
@@ -19,8 +23,6 @@ typedef struct tcp_look {
 
 /* false: it is not a TCP connection. */
 bool tcp_look(int fd, tcp_look_t *out);
-/* tcp_look_t.held alone, which costs less. */
-uint64_t tcp_held(int fd);
 /* A connection over which nothing is heard is ended after that time at most, whether something was sent or not; costs
  * two packets for each half of that time in which nothing is sent. */
 void tcp_expect_life(int fd, int64_t patience_ns);

@@ -26,6 +26,8 @@
 #include "net/conn.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
+#include "plane/protocol.h"
+#include "plane/publication.h"
 #include "plane/secure.h"
 
 #define LAG_PART 4u /* of the share of output */
@@ -94,6 +96,38 @@ bool output_holds(plane_t *plane, peer_t *peer, const op_t *op) {
     return true;
 }
 
+/* ---- links ------------------------------------------------------------------------------------------------------- */
+
+void output_sent(plane_t *plane, peer_t *peer, const message_t *message) {
+    uint64_t size = (uint64_t)message->header.size + message->payload.size;
+    peer_touch(plane, peer);
+    peer->out_msgs++;
+    peer->out_bytes += size;
+    plane->stats.out_msgs++;
+    plane->stats.out_bytes += size;
+    plane->stats.link_out_msgs++;
+    plane->stats.link_out_bytes += size;
+}
+
+void output_line_up(plane_t *plane, peer_t *peer, const publication_t *publication, bytes_t name) {
+    const message_t *message = &publication->message;
+    lane_use_t use = {.subject = message->subject,
+                      .flow = plane->flow,
+                      .answer = publication->origin == NULL && (publication->flags & PUBLICATION_UNJUDGED) != 0,
+                      .size = (uint64_t)message->header.size + message->payload.size};
+    lane_t *lane = lanes_lane(peer->lanes, peer->precedence, &use);
+    if (lane == NULL) {
+        window_dropped(plane, peer);
+        return;
+    }
+    status_t status = peer->protocol->emit(peer, lane_out(lane), NULL, message, name);
+    lane_end(peer->lanes, lane, status);
+    if (status == STATUS_OK) {
+        output_sent(plane, peer, message);
+        window_pace(plane, peer, publication->origin);
+    }
+}
+
 /* ---- who is written ---------------------------------------------------------------------------------------------- */
 
 /* true: it stopped because of the room. */
@@ -101,8 +135,8 @@ static bool flush_some(plane_t *plane, peer_t *peer, uint64_t room) {
     if (!plane->threaded || peer->conn.fd < 0) {
         return false;
     }
-    bool narrow = peer->window.narrow;
-    if (LEAF_UNLIKELY(narrow)) {
+    bool lanes = peer->lanes != NULL;
+    if (LEAF_UNLIKELY(lanes)) {
         uint64_t most = window_room(plane, peer);
         if (most == 0) {
             window_wait(plane, peer);
@@ -122,18 +156,16 @@ static bool flush_some(plane_t *plane, peer_t *peer, uint64_t room) {
         plane->pace_over = true;
         plane->more = true;
     }
-    uint64_t low = narrow ? window_most(&peer->window) / 2 : DELIVERY_LOW_WATER;
-    if (peer->full && waiting < low) {
+    if (LEAF_UNLIKELY(lanes)) {
+        window_given(plane, peer);
+        return false;
+    }
+    if (peer->full && waiting < DELIVERY_LOW_WATER) {
         peer->full = false;
         plane->drained = true;
         plane->more = true;
     }
-    bool more = status == STATUS_AGAIN && waiting != 0 && !peer->conn.writing;
-    if (LEAF_UNLIKELY(narrow) && more) {
-        window_wait(plane, peer);
-        return false;
-    }
-    return more;
+    return status == STATUS_AGAIN && waiting != 0 && !peer->conn.writing;
 }
 
 void peer_flush(plane_t *plane, peer_t *peer) {
@@ -237,6 +269,10 @@ void output_ready(plane_t *plane, peer_t *peer) {
 
 void output_forget(plane_t *plane, peer_t *peer) {
     window_forget(plane, peer);
+    lanes_free(peer->lanes);
+    precedence_free(peer->precedence);
+    peer->lanes = NULL;
+    peer->precedence = NULL;
     output_t *output = &plane->output;
     for (peer_t **at = &plane->dirty; peer->dirty && *at != NULL; at = &(*at)->next_dirty) {
         if (*at == peer) {

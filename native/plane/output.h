@@ -45,6 +45,13 @@ LEAF_MUST_USE status_t output_queue_body(outq_t *out, const message_t *message, 
 /* Does it have to wait, because output lags and it is a large message? */
 bool output_holds(plane_t *plane, peer_t *peer, const op_t *op);
 
+/* ---- links ------------------------------------------------------------------------------------------------------- */
+
+typedef struct publication publication_t;
+void output_sent(plane_t *plane, peer_t *peer, const message_t *message); /* queued for a link */
+/* A link with lanes: it waits in one, or is dropped where too much does. name: emit's. */
+void output_line_up(plane_t *plane, peer_t *peer, const publication_t *publication, bytes_t name);
+
 /* ---- who is written ---------------------------------------------------------------------------------------------- */
 
 void output_turn(plane_t *plane);  /* a turn of the loop begins to write */

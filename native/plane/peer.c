@@ -157,6 +157,10 @@ void peer_release(plane_t *plane, peer_t *peer) {
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
+    if (peer->protocol->link) {
+        int64_t gap_ns = plane->now.mono_ns - peer->last_input_ns;
+        peer->heard_ns += gap_ns < WINDOW_GAP_NS ? gap_ns : WINDOW_GAP_NS;
+    }
     peer->last_input_ns = plane->now.mono_ns;
     if (LEAF_UNLIKELY(plane->throttling) && throttle_waits(plane, peer)) {
         return 0;

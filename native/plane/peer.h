@@ -16,6 +16,7 @@
 #include "net/outq.h"
 #include "exchange/exchange.h"
 #include "plane/interest.h"
+#include "plane/lanes.h"
 #include "plane/output.h"
 #include "plane/plane.h"
 #include "plane/refused.h"
@@ -145,7 +146,10 @@ struct peer {
     int64_t errors_ns;
     uint32_t errors_told;
     uint32_t errors_untold;
-    window_t window; /* leafs: how much may be under way to it */
+    int64_t heard_ns; /* links: for how long it has brought something */
+    window_t window;  /* leafs: how much may be under way to it */
+    lanes_t *lanes;   /* leafs: what waits for it; NULL: it is neither narrow nor limited, and all waits in conn.out */
+    precedence_t *precedence;
     peer_t *next_narrow;
     peer_t *next_stalled;
     peer_t *next_dirty;

@@ -125,6 +125,7 @@ struct plane {
     uint64_t interest_looks; /* counts questions of what clusters ask for */
     peer_t *newcomers;       /* links that have not been told all interest yet */
     bool drained;            /* a full receiver has room again */
+    const flow_t *flow;      /* of the consumer whose delivery or status is being published; NULL: it is none */
     bool more;               /* something is left to do without waiting */
     replies_t *replies;      /* NULL until somebody asks through an import */
     latencies_t *latencies;  /* NULL until a request is measured */

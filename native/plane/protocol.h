@@ -21,6 +21,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "net/outq.h"
 #include "plane/pressure.h"
 #include "plane/subscription.h"
 #include "wire/emit.h"
@@ -32,10 +33,11 @@ typedef struct peer peer_t;
 typedef struct protocol {
     /* Acts on as much of input as it can, in any state of the peer; returns how much it used. */
     uint32_t (*input)(plane_t *plane, peer_t *peer, bytes_t input);
-    /* A whole message into the peer's queue. one: the subscription that it is for; NULL for a link, which gets it once
-     * for all of them, with the groups in peer->queues. shown: links: what the message's subject is to be for its last
-     * receiver, empty = the same. STATUS_INVALID: it cannot be said in this protocol, and nothing was queued. */
-    status_t (*emit)(peer_t *peer, const subscription_t *one, const message_t *message, bytes_t shown);
+    /* A whole message into out, the peer's queue or a lane before it. one: the subscription that it is for; NULL for a
+     * link, which gets it once for all of them, with the groups in peer->queues. shown: links: what the message's
+     * subject is to be for its last receiver, empty = the same. STATUS_INVALID: it cannot be said in this protocol, and
+     * nothing was queued. */
+    status_t (*emit)(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message, bytes_t shown);
     status_t (*ping)(buffer_t *out);
     status_t (*refuse)(buffer_t *out, bytes_t text); /* why it is refused, or closed */
 

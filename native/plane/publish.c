@@ -58,7 +58,7 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
         return false;
     }
     outq_t *out = &peer->conn.out;
-    status_t status = peer->protocol->emit(peer, one, shown, BYTES_NONE);
+    status_t status = peer->protocol->emit(peer, out, one, shown, BYTES_NONE);
     if (LEAF_UNLIKELY(status != STATUS_OK)) {
         peer_emit_failed(plane, peer, status);
         return false;
@@ -196,22 +196,19 @@ static bytes_t link_name(const publication_t *publication) {
 }
 
 static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publication) {
+    if (LEAF_UNLIKELY(peer->lanes != NULL)) {
+        output_line_up(plane, peer, publication, link_name(publication));
+        return;
+    }
     const message_t *message = &publication->message;
     outq_t *out = &peer->conn.out;
-    status_t status = peer->protocol->emit(peer, NULL, message, link_name(publication));
+    status_t status = peer->protocol->emit(peer, out, NULL, message, link_name(publication));
     if (status == STATUS_INVALID) {
         return; /* this link does not get it */
     }
     if (status == STATUS_OK) {
         status = outq_end(out);
-        peer_touch(plane, peer);
-        uint64_t size = (uint64_t)message->header.size + message->payload.size;
-        peer->out_msgs++;
-        peer->out_bytes += size;
-        plane->stats.out_msgs++;
-        plane->stats.out_bytes += size;
-        plane->stats.link_out_msgs++;
-        plane->stats.link_out_bytes += size;
+        output_sent(plane, peer, message);
         if (LEAF_UNLIKELY(outq_pending(out) > plane->behind_bytes || outq_crowded(out))
             && publication->origin != NULL) {
             peer_stall(plane, publication->origin, out);
@@ -540,23 +537,19 @@ uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, byt
 /* ---- deliveries of consumers ------------------------------------------------------------------------------------- */
 
 bool peer_is_full(const plane_t *plane, peer_t *peer) {
-    uint64_t most = LEAF_UNLIKELY(peer->window.narrow) ? window_most(&peer->window) : plane->behind_bytes;
-    if (outq_pending(&peer->conn.out) <= most) {
+    if (LEAF_UNLIKELY(peer->lanes != NULL)) {
+        bool full = lanes_full(peer->lanes, plane->flow, window_most(&peer->window));
+        peer->full = peer->full || full;
+        return full;
+    }
+    if (outq_pending(&peer->conn.out) <= plane->behind_bytes) {
         return false;
     }
     peer->full = true;
     return true;
 }
 
-delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery) {
-    if (plane->deferred.bytes > BEHIND_BYTES) {
-        plane->deferred_full = true;
-        return DELIVERED_FULL;
-    }
-    delivered_t look = look_at_receivers(plane, account, delivery->to, delivery->group);
-    if (look != DELIVERED) {
-        return look;
-    }
+static delivered_t deliver_now(plane_t *plane, account_t *account, const delivery_t *delivery) {
     bytes_t stored = bytes_equal(delivery->to, delivery->subject) ? BYTES_NONE : delivery->subject;
     publication_t publication = {.account = account,
                                  .message = {.subject = delivery->to,
@@ -567,4 +560,18 @@ delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_
                                  .copied = stored,
                                  .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED};
     return publish(plane, &publication) == 0 ? DELIVERED_NO_INTEREST : DELIVERED;
+}
+
+delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery) {
+    if (plane->deferred.bytes > BEHIND_BYTES) {
+        plane->deferred_full = true;
+        return DELIVERED_FULL;
+    }
+    plane->flow = &delivery->flow;
+    delivered_t done = look_at_receivers(plane, account, delivery->to, delivery->group);
+    if (done == DELIVERED) {
+        done = deliver_now(plane, account, delivery);
+    }
+    plane->flow = NULL;
+    return done;
 }

@@ -1,7 +1,10 @@
 /* window.c: see window.h. */
 #include "plane/window.h"
 
+#include "base/bytes.h"
+#include "exchange/exchange.h"
 #include "net/outq.h"
+#include "plane/lanes.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/protocol.h"
@@ -12,9 +15,13 @@ void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
     *window = (window_t){.measured = true,
                          .narrow = look->round_trip_min_ns >= WINDOW_NEAR_NS,
                          .bytes = WINDOW_FIRST,
+                         .packet = look->packet != 0 ? look->packet : WINDOW_PACKET,
                          .acked = look->acked,
+                         .arrived = look->acked + look->beyond,
                          .looked_ns = mono_ns,
                          .progress_ns = mono_ns,
+                         .drained_ns = mono_ns,
+                         .packed = 1,
                          .round_trip_ns = look->round_trip_ns,
                          .round_trip_min_ns = look->round_trip_min_ns};
 }
@@ -23,16 +30,30 @@ static int64_t look_after(const window_t *window) {
     return window->round_trip_min_ns > WINDOW_LOOK_NS ? window->round_trip_min_ns : WINDOW_LOOK_NS;
 }
 
-/* Twice what is under way at that rate. */
-static uint64_t bytes_at(uint64_t rate, int64_t round_trip_ns) {
-    double bytes = 2.0 * (double)rate * (double)round_trip_ns / (double)NS_PER_SECOND;
-    if (bytes < (double)WINDOW_MIN) {
-        return WINDOW_MIN;
-    }
+static double under_way(const window_t *window) {
+    return (double)window->rate * (double)window->round_trip_min_ns / (double)NS_PER_SECOND;
+}
+
+static bool is_coarse(const window_t *window) {
+    return window->proven && under_way(window) < (double)window->packet;
+}
+
+uint64_t window_piece(const window_t *window) {
+    uint64_t quarter = window->bytes / 4;
+    return is_coarse(window) ? window->packet / 2 : quarter > window->packet ? quarter : window->packet;
+}
+
+/* What is under way at its rate, a quarter and two packets more: one that is being sent, and one behind it. Where
+ * packets are half full, one of these does. */
+static uint64_t bytes_at(const window_t *window) {
+    double bytes = under_way(window) * (window->level < WINDOW_LEVEL ? 2.0 : 1.25)
+                   + (is_coarse(window) ? 1.0 : 2.0) * (double)window->packet;
     return bytes > (double)WINDOW_MAX ? (uint64_t)WINDOW_MAX + 1 : (uint64_t)bytes;
 }
 
 static void learn_rate(window_t *window, uint64_t sample) {
+    bool rises = !window->proven || sample > window->rate + window->rate / 10;
+    window->level = rises && window->level < WINDOW_LEVEL ? 0 : window->level + (window->level < WINDOW_LEVEL);
     /* Half of a rise at once: what was acknowledged after a stall comes in a heap, and was not carried as fast. */
     if (sample > window->rate) {
         window->rate = window->proven ? window->rate + (sample - window->rate) / 2 : sample;
@@ -43,35 +64,73 @@ static void learn_rate(window_t *window, uint64_t sample) {
 }
 
 static void learn_width(window_t *window) {
+    uint64_t bytes = bytes_at(window);
     if (window->narrow) {
-        window->bytes = bytes_at(window->rate, window->round_trip_min_ns);
+        window->bytes = bytes;
         window->narrow = window->bytes <= WINDOW_MAX
                          && (window->round_trip_min_ns >= WINDOW_NEAR_NS || window->rate < 2 * (uint64_t)WINDOW_SLOW);
     } else if (window->rate < WINDOW_SLOW) {
         window->narrow = true;
-        window->bytes = bytes_at(window->rate, window->round_trip_min_ns);
-        window->bytes = window->bytes < WINDOW_FIRST ? WINDOW_FIRST : window->bytes;
+        window->bytes = bytes < WINDOW_FIRST ? WINDOW_FIRST : bytes;
     }
 }
 
 void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_t mono_ns) {
     window->round_trip_ns = look->round_trip_ns;
     window->round_trip_min_ns = look->round_trip_min_ns;
+    window->packet = look->packet != 0 ? look->packet : window->packet;
+    window->wire = look->wire;
+    window->out = look->out;
     int64_t took_ns = mono_ns - window->looked_ns;
     if (took_ns < look_after(window)) {
         return;
     }
-    uint64_t moved = look->acked - window->acked;
-    if (moved != 0 || look->held == 0) {
+    if (look->acked != window->acked || look->held == 0) {
         window->progress_ns = mono_ns;
+    }
+    window->acked = look->acked;
+    uint64_t arrived = look->acked + look->beyond;
+    uint64_t moved = arrived > window->arrived ? arrived - window->arrived : 0;
+    if (window->busy && waiting && moved == 0 && look->held != 0) {
+        return; /* the next time that something has arrived says how fast it was */
     }
     if (window->busy && waiting) {
         learn_rate(window, (uint64_t)((double)moved * (double)NS_PER_SECOND / (double)took_ns));
         learn_width(window);
     }
     window->busy = waiting;
-    window->acked = look->acked;
+    window->arrived = arrived;
     window->looked_ns = mono_ns;
+}
+
+/* Is the queue to run empty, so that a round trip is seen without it? Then nothing but what is urgent goes for as long
+ * as it takes. */
+static bool drains(window_t *window, uint64_t flying, int64_t mono_ns) {
+    if (flying <= window->packet) {
+        window->drained_ns = mono_ns;
+    } else if (mono_ns - window->drained_ns > WINDOW_DRAIN_NS) {
+        window->drained_ns = mono_ns;
+        window->resume_ns = mono_ns + window->round_trip_ns - window->round_trip_min_ns * 7 / 8;
+    }
+    return mono_ns < window->resume_ns;
+}
+
+static uint64_t less(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns) {
+    uint64_t flying = less(look->held, look->beyond);
+    uint64_t limit = drains(window, flying, mono_ns) ? 0 : window->bytes;
+    uint64_t room = less(limit, flying);
+    if (look->held > 4 * window->bytes) {
+        return 0; /* one that is lost again and again: the peer has to keep all behind it */
+    }
+    if (room >= window_piece(window) || room >= waiting || look->held == 0) {
+        return room;
+    }
+    room = less(limit + window->packet, flying);
+    return room < urgent ? room : urgent;
 }
 
 int64_t window_patience_ns(const window_t *window) {
@@ -92,6 +151,19 @@ static void expect_the_worst(const peer_t *peer) {
     tcp_expect_outages(peer->conn.fd, again_ns > WINDOW_AGAIN_NS ? again_ns : WINDOW_AGAIN_NS);
 }
 
+/* What waits goes by lanes from here on, or no longer does. Without memory it stays as it is. */
+static void line_up(plane_t *plane, peer_t *peer) {
+    if (peer->window.narrow && peer->lanes == NULL) {
+        peer->lanes = lanes_new(&plane->memory.output);
+    } else if (!peer->window.narrow && peer->lanes != NULL && lanes_join(peer->lanes, &peer->conn.out) == STATUS_OK) {
+        lanes_free(peer->lanes);
+        peer->lanes = NULL;
+        plane->drained = plane->drained || peer->full;
+        peer->full = false;
+        peer_touch(plane, peer);
+    }
+}
+
 void window_admitted(plane_t *plane, peer_t *peer) {
     tcp_look_t look;
     if (!peer->protocol->link || peer->window.measured || !tcp_look(peer->conn.fd, &look)) {
@@ -101,57 +173,92 @@ void window_admitted(plane_t *plane, peer_t *peer) {
     tcp_expect_life(peer->conn.fd, window_patience_ns(&peer->window));
     if (peer->window.narrow) {
         expect_the_worst(peer);
+        line_up(plane, peer);
     }
 }
 
-/* Only what is written in small pieces is a matter of a slow link: a look for each would cost what it saves. */
-static void look(plane_t *plane, peer_t *peer) {
+static uint64_t waiting_of(const peer_t *peer) {
+    return outq_pending(&peer->conn.out) + lanes_pending(peer->lanes);
+}
+
+/* How many of our bytes become one of the kernel's. */
+static void learn_packed(peer_t *peer, const tcp_look_t *seen) {
     window_t *window = &peer->window;
-    uint64_t pending = outq_pending(&peer->conn.out);
-    tcp_look_t seen;
-    if (plane->now.mono_ns - window->looked_ns < look_after(window) || !tcp_look(peer->conn.fd, &seen)) {
+    uint64_t given = seen->acked + seen->held;
+    uint64_t packed = given - window->packed_before, plain = peer->conn.bytes_out - window->plain_before;
+    if (peer->compress == NULL || packed < window->packet) {
         return;
     }
+    double ratio = (double)plain / (double)packed;
+    ratio = ratio < 1 ? 1 : ratio > WINDOW_PACKED_MAX ? WINDOW_PACKED_MAX : ratio;
+    window->packed += (ratio - window->packed) / 4;
+    window->packed_before = given;
+    window->plain_before = peer->conn.bytes_out;
+}
+
+static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
+    window_t *window = &peer->window;
     bool narrow = window->narrow;
     /* What is near has to prove that it is the link that is slow, and not this processor. */
-    bool waiting = pending != 0 && (narrow || seen.held != 0);
-    window_learn(window, &seen, waiting, plane->now.mono_ns);
+    bool waiting = waiting_of(peer) != 0 && (narrow || seen->held != 0);
+    window_learn(window, seen, waiting, plane->now.mono_ns);
+    learn_packed(peer, seen);
     if (window->narrow && !narrow) {
         expect_the_worst(peer);
     }
+    line_up(plane, peer);
 }
 
 void window_chores(plane_t *plane, peer_t *peer) {
     window_t *window = &peer->window;
+    tcp_look_t seen;
     if (!window->measured) {
         return;
     }
-    look(plane, peer);
+    if (plane->now.mono_ns - window->looked_ns >= look_after(window) && tcp_look(peer->conn.fd, &seen)) {
+        learn(plane, peer, &seen);
+    }
     if (window_dead(window, plane->limits.write_deadline_ns, plane->now.mono_ns)) {
         plane->stats.stale_connections++;
         peer_doom_silently(plane, peer, CLOSE_STALE, BYTES_LITERAL("Stale Connection: nothing sent is acknowledged"));
     }
 }
 
-uint64_t window_room(plane_t *plane, peer_t *peer) {
-    look(plane, peer);
-    if (!peer->window.narrow) {
-        return UINT64_MAX;
-    }
-    uint64_t held = tcp_held(peer->conn.fd);
-    uint64_t room = held < peer->window.bytes ? peer->window.bytes - held : 0;
-    uint64_t pending = outq_pending(&peer->conn.out);
-    if (room >= WINDOW_PIECE || room >= pending || held == 0) {
-        return room;
-    }
-    /* What the transport has begun is the loop's to report until it is written. */
-    return (peer->conn.transport_wants & LOOP_WRITE) != 0 ? WINDOW_PIECE : 0;
+/* Whole frames that are chosen now, and no fewer bytes than there is room for, if so many wait. */
+static uint64_t choose(peer_t *peer, uint64_t room) {
+    outq_t *out = &peer->conn.out;
+    lanes_fill(peer->lanes, out, room, LANE_LOW);
+    uint64_t chosen = outq_pending(out);
+    /* The end of the last one goes with it, unless it is a large one. */
+    return chosen > room && chosen - room <= peer->window.packet ? chosen : room;
 }
 
-/* Until about a packet more is acknowledged. */
+uint64_t window_room(plane_t *plane, peer_t *peer) {
+    window_t *window = &peer->window;
+    tcp_look_t seen;
+    if (!tcp_look(peer->conn.fd, &seen)) {
+        return choose(peer, UINT64_MAX);
+    }
+    learn(plane, peer, &seen);
+    if (peer->lanes == NULL) {
+        return UINT64_MAX;
+    }
+    /* A large frame that was begun is nothing that anybody waits for. */
+    uint64_t begun = outq_pending(&peer->conn.out);
+    uint64_t urgent = lanes_ranked(peer->lanes, LANE_NORMAL) + (begun > window->packet ? 0 : begun);
+    urgent = urgent > window->packet ? 0 : urgent;
+    uint64_t room = window_gives(window, &seen, waiting_of(peer), urgent, plane->now.mono_ns);
+    if (room == 0) {
+        /* What the transport has begun is the loop's to report until it is written. */
+        return (peer->conn.transport_wants & LOOP_WRITE) != 0 ? window->packet : 0;
+    }
+    return choose(peer, (uint64_t)((double)room * window->packed));
+}
+
+/* Until about a part of a packet more has arrived. */
 static int64_t wait_ns(const window_t *window) {
     double wait = window->rate == 0 ? (double)WINDOW_WAIT_MAX_NS
-                                    : (double)WINDOW_PIECE * (double)NS_PER_SECOND / (double)window->rate;
+                                    : (double)window->packet / 8 * (double)NS_PER_SECOND / (double)window->rate;
     if (wait > (double)WINDOW_WAIT_MAX_NS) {
         return WINDOW_WAIT_MAX_NS;
     }
@@ -175,6 +282,46 @@ void window_wait(plane_t *plane, peer_t *peer) {
         peer->window.waits = true;
         peer->next_narrow = plane->narrows;
         plane->narrows = peer;
+    }
+}
+
+void window_given(plane_t *plane, peer_t *peer) {
+    if (peer->full && peer->lanes != NULL && lanes_drained(peer->lanes, window_most(&peer->window))) {
+        plane->drained = true;
+        plane->more = true;
+    }
+    if (waiting_of(peer) != 0) {
+        window_wait(plane, peer);
+    }
+}
+
+void window_dropped(plane_t *plane, peer_t *peer) {
+    window_t *window = &peer->window;
+    if (window->told_ns != 0 && plane->now.mono_ns - window->told_ns < WINDOW_TELL_NS) {
+        return;
+    }
+    uint64_t dropped = lanes_dropped(peer->lanes);
+    event_entry_t *entry = event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE,
+                                     BYTES_LITERAL("more than the link carries: messages are dropped"));
+    if (entry != NULL) {
+        entry->event.code = ALARM_DROPPED;
+        entry->event.target = peer->id;
+        entry->event.arg = dropped > window->told ? dropped - window->told : 0;
+    }
+    event_post(&plane->exchange, entry);
+    window->told_ns = plane->now.mono_ns;
+    window->told = dropped;
+}
+
+void window_pace(plane_t *plane, const peer_t *peer, peer_t *producer) {
+    uint64_t waiting = lanes_ranked(peer->lanes, LANE_LOW);
+    if (producer == NULL || waiting < LANE_MAX / 4 || peer->window.rate < LANE_MAX / 4) {
+        return;
+    }
+    if (waiting < LANE_MAX / 2) {
+        peer_stall(plane, producer, &peer->conn.out);
+    } else {
+        peer_wait(plane, producer);
     }
 }
 

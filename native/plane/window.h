@@ -1,16 +1,18 @@
 /* window.h: how much a leaf link may have under way, by what it has proven to carry.
  *
- *     peer's queue  --room-->  kernel: unsent, unacknowledged  -->  the peer's kernel
- *     |<- a quarter   ->|      |<-------- one window -------->|
+ *     lanes  --room-->  kernel: unsent, under way, lost  -->  the peer's kernel
+ *                       |<--------- one window -------->|
  *
  * The kernel takes megabytes for a link that carries kilobytes a second, and whatever is in its queue is minutes old
  * when it arrives: a command waits behind it, a copy's answers come too late, and all of it is lost with the
- * connection. So a link that is far or slow is given no more than about twice what it has under way at its rate
- * (bandwidth x round trip), beginning with WINDOW_FIRST; the consumers behind it stop when a quarter of a window waits
- * here. A link that is near or fast has no window: nothing is asked or counted for it.
+ * connection. So a link that is far or slow is given no more than it has under way at its rate (bandwidth x round
+ * trip), a quarter and one or two packets more; twice as much while the rate rises; WINDOW_FIRST at the beginning. What
+ * has arrived behind a gap counts no longer: a lost packet does not stop the others. What has to wait does so in
+ * lanes.h, where precedence chooses. A link that is near or fast has no window: nothing is asked or counted for it.
  *
- * The rate is that of the bytes that the peer's kernel acknowledged while something waited. It is also what tells a
- * slow link from a dead one.
+ * The rate is that of the bytes that arrived while something waited. It is also what tells a slow link from a dead one.
+ * A time in which nothing arrives is an outage, and proves nothing of the rate. The shortest round trip is seen only
+ * while nothing queues: a link that is busy all the time is given nothing for a moment now and then.
  *
  * window_learn is a pure function of what was seen; window.c asks the kernel.
  */
@@ -27,19 +29,22 @@ typedef struct plane plane_t;
 typedef struct peer peer_t;
 
 #define WINDOW_FIRST (16u * 1024u)
-#define WINDOW_MIN (4u * 1024u)
+#define WINDOW_PACKET 1448u              /* bytes in a full packet, where the kernel does not say */
 #define WINDOW_MAX (1024u * 1024u)       /* a link that needs more needs none */
 #define WINDOW_NEAR_NS (5 * NS_PER_MS)   /* a round trip below this is near: no window, unless it turns out slow */
 #define WINDOW_SLOW (256u * 1024u)       /* bytes a second of a near one below which it is slow */
 #define WINDOW_LOOK_NS (100 * NS_PER_MS) /* between two looks, at least; and at least a round trip */
 #define WINDOW_WAIT_MIN_NS (5 * NS_PER_MS)
 #define WINDOW_WAIT_MAX_NS (100 * NS_PER_MS)
-#define WINDOW_WAITS_MIN (2u * 1024u)
-#define WINDOW_PIECE 1024u                      /* less room than this is none, so that packets are full */
+#define WINDOW_WAITS_MIN (16u * 1024u) /* that is enough for a well packed piece */
+#define WINDOW_PACKED_MAX 6u           /* bytes that become one, at most, where a link is compressed */
+#define WINDOW_LEVEL 3u
+#define WINDOW_DRAIN_NS (120 * NS_PER_SECOND) /* so long a queue may stand before it is let run empty */
+#define WINDOW_TELL_NS (60 * NS_PER_SECOND)
 #define WINDOW_PATIENCE_NS (45 * NS_PER_SECOND) /* a link of which nothing is heard or acknowledged for so long .. */
 #define WINDOW_AGAIN_NS (5 * NS_PER_SECOND)     /* what is lost is sent again at least so often, .. */
 #define WINDOW_AGAIN_TRIPS 3                    /* .. or after so many round trips, if that is longer */
-#define WINDOW_HEARD_TRIPS 4                    /* so many may a message wait behind others */
+#define WINDOW_GAP_NS (3 * NS_PER_SECOND)       /* time in which nothing comes is heard time up to that */
 #define WINDOW_PATIENCE_TRIPS 12                /* .. and for so many round trips is dead */
 
 typedef struct window {
@@ -49,12 +54,22 @@ typedef struct window {
     bool busy;     /* something waited at the last look */
     bool waits;    /* in plane->narrows */
     uint64_t bytes;
-    uint64_t rate; /* bytes a second */
+    uint64_t packet;
+    uint64_t rate;  /* bytes a second */
+    uint32_t level; /* looks in which it did not rise; WINDOW_LEVEL: that is all it carries */
     uint64_t acked;
+    uint64_t arrived; /* acked, and what came behind a gap */
     int64_t looked_ns;
     int64_t progress_ns; /* when something was acknowledged, or nothing had to be */
+    int64_t drained_ns;  /* when no queue stood last, or was let run empty */
+    int64_t resume_ns;   /* until when it is */
     int64_t round_trip_ns;
     int64_t round_trip_min_ns;
+    double packed; /* of so many bytes of ours one goes out */
+    uint64_t plain_before, packed_before;
+    uint64_t wire, out; /* bytes both ways, and those that were sent, ever */
+    int64_t told_ns;    /* when it was last said that messages are dropped, .. */
+    uint64_t told;      /* .. and how many had been then */
 } window_t;
 
 /* ---- pure -------------------------------------------------------------------------------------------------------- */
@@ -66,20 +81,30 @@ int64_t window_patience_ns(const window_t *window);
 /* Nothing was acknowledged for so long that the link is dead. */
 bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono_ns);
 
-/* So much may wait here before consumers stop: enough for the time until the next look at the socket. */
+/* So much may wait here before consumers stop: enough for the time until the next look at the socket, and for a piece
+ * that is well packed. */
 static inline uint64_t window_most(const window_t *window) {
-    uint64_t quarter = window->bytes / 4;
-    return quarter > WINDOW_WAITS_MIN ? quarter : WINDOW_WAITS_MIN;
+    return window->bytes > WINDOW_WAITS_MIN ? window->bytes : WINDOW_WAITS_MIN;
 }
+/* Less room than this is none, so that packets are full; half full where a full one takes the time of a round trip. */
+uint64_t window_piece(const window_t *window);
+/* Of a narrow one: bytes that may be given to the kernel now; some of them urgent. 0: none. */
+uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns);
 
 /* ---- of a link --------------------------------------------------------------------------------------------------- */
 
 void window_admitted(plane_t *plane, peer_t *peer);
 void window_chores(plane_t *plane, peer_t *peer);
-/* Of a narrow one: how many bytes its socket may be given now; 0: none, and it is flushed again when it is time. */
+/* Of one with lanes: how many bytes its socket may be given now, which are in conn.out then; 0: none, and it is flushed
+ * again when it is time. */
 uint64_t window_room(plane_t *plane, peer_t *peer);
 /* It was given all that it may have, and more waits. */
 void window_wait(plane_t *plane, peer_t *peer);
+/* It was given what it may have; what waits may go on. */
+void window_given(plane_t *plane, peer_t *peer);
+void window_dropped(plane_t *plane, peer_t *peer); /* a message for which its lane has no room */
+/* Slows down who publishes more than the link carries, where it carries enough for a pause to help. */
+void window_pace(plane_t *plane, const peer_t *peer, peer_t *producer);
 void window_turn(plane_t *plane); /* those whose time has come are flushed */
 void window_forget(plane_t *plane, peer_t *peer);
 

@@ -373,9 +373,8 @@ static status_t client_admitted(plane_t *plane, peer_t *peer, const conn_verdict
     return STATUS_OK;
 }
 
-static __attribute__((noinline)) status_t emit_shared(peer_t *peer, const subscription_t *one,
+static __attribute__((noinline)) status_t emit_shared(const peer_t *peer, outq_t *out, const subscription_t *one,
                                                       const message_t *message) {
-    outq_t *out = &peer->conn.out;
     bytes_t sid = bytes_of(one->sid, one->sid_size);
     bool headers = (peer->flags & VERDICT_HEADERS) != 0;
     status_t status = outq_share_room(out, emit_client_line_size(message, sid));
@@ -385,12 +384,13 @@ static __attribute__((noinline)) status_t emit_shared(peer_t *peer, const subscr
     return status == STATUS_OK ? output_queue_body(out, message, headers) : status;
 }
 
-static status_t client_emit(peer_t *peer, const subscription_t *one, const message_t *message, bytes_t shown) {
+static status_t client_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message,
+                            bytes_t shown) {
     (void)shown;
     if (LEAF_UNLIKELY(message->body != NULL)) {
-        return emit_shared(peer, one, message);
+        return emit_shared(peer, out, one, message);
     }
-    return emit_client_message(&peer->conn.out.data, message, bytes_of(one->sid, one->sid_size),
+    return emit_client_message(&out->data, message, bytes_of(one->sid, one->sid_size),
                                (peer->flags & VERDICT_HEADERS) != 0);
 }
 

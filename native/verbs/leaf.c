@@ -318,7 +318,8 @@ static bool leaf_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
 
 /* ---- the protocol ------------------------------------------------------------------------------------------------ */
 
-static status_t leaf_emit(peer_t *peer, const subscription_t *one, const message_t *routed, bytes_t shown) {
+static status_t leaf_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *routed,
+                          bytes_t shown) {
     (void)one;
     message_t message = *routed;
     text_t reply;
@@ -333,7 +334,6 @@ static status_t leaf_emit(peer_t *peer, const subscription_t *one, const message
             return STATUS_INVALID; /* both subjects together are longer than a line */
         }
     }
-    outq_t *out = &peer->conn.out;
     bool headers = (peer->flags & VERDICT_HEADERS) != 0;
     if (LEAF_LIKELY(message.body == NULL)) {
         return emit_leaf_message(&out->data, &message, peer->queues, peer->queue_count, headers);

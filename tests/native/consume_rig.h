@@ -102,9 +102,10 @@ HELPER delivered_t rig_deliver(void *context, const delivery_t *delivery) {
     return DELIVERED;
 }
 
-HELPER void rig_status(void *context, uint32_t account, bytes_t to, bytes_t reply, bytes_t header) {
+HELPER void rig_status(void *context, uint32_t account, const flow_t *flow, bytes_t to, bytes_t reply, bytes_t header) {
     (void)context;
     (void)account;
+    (void)flow;
     rig_note("%.*s <* %.*s | %.*s", SHOWN(to), SHOWN(reply), SHOWN(header));
 }
 

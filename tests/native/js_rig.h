@@ -34,7 +34,7 @@ typedef struct js_rig {
     uint32_t listens_left; /* then there is no memory */
     char heard[1 << 16];   /* "<subject> <header><payload>\n" of each message */
     size_t heard_size;
-    int64_t heard_until_ns; /* of any link */
+    int64_t link_heard_ns; /* of any link */
     char directory[64];
 } js_rig_t;
 
@@ -95,6 +95,12 @@ static inline void js_rig_publish(plane_t *plane, js_account_t *account, bytes_t
     for (uint32_t i = 0; i < 5; i++) js_rig_write(js_rig_of(plane), parts[i]);
 }
 
+static inline void js_rig_status(plane_t *plane, js_account_t *account, const flow_t *flow, bytes_t subject,
+                                 bytes_t reply, bytes_t header) {
+    CHECK(flow->id >= FLOW_FIRST);
+    js_rig_publish(plane, account, subject, reply, header, BYTES_NONE);
+}
+
 static inline delivered_t js_rig_deliver(plane_t *plane, js_account_t *account, const delivery_t *delivery) {
     js_rig_publish(plane, account, delivery->to, BYTES_NONE, BYTES_NONE, delivery->payload);
     return DELIVERED;
@@ -127,9 +133,8 @@ static inline status_t js_rig_watch(plane_t *plane, uint32_t which_store, int fd
     return STATUS_OK;
 }
 
-static inline int64_t js_rig_heard_until(plane_t *plane, uint64_t link) {
-    const js_rig_t *rig = js_rig_of(plane);
-    return link != 0 ? rig->heard_until_ns : rig->now.mono_ns;
+static inline int64_t js_rig_heard(plane_t *plane, uint64_t link) {
+    return link != 0 ? js_rig_of(plane)->link_heard_ns : -1;
 }
 
 static const js_host_t js_rig_host = {
@@ -138,11 +143,12 @@ static const js_host_t js_rig_host = {
     .unlisten = js_rig_unlisten,
     .subject = js_rig_subject,
     .publish = js_rig_publish,
+    .status = js_rig_status,
     .deliver = js_rig_deliver,
     .interest = js_rig_interest,
     .exact_interest = js_rig_interest,
     .release = js_rig_release,
-    .heard_until = js_rig_heard_until,
+    .heard = js_rig_heard,
     .advisory_room = js_rig_advisory_room,
     .advise = js_rig_advise,
     .watch = js_rig_watch,

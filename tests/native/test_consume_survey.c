@@ -33,8 +33,8 @@ static delivered_t deliver(void *context, const delivery_t *delivery) {
     return DELIVERED;
 }
 
-static void status(void *context, uint32_t account, bytes_t to, bytes_t reply, bytes_t header) {
-    (void)context, (void)account, (void)to, (void)reply, (void)header;
+static void status(void *context, uint32_t account, const flow_t *flow, bytes_t to, bytes_t reply, bytes_t header) {
+    (void)context, (void)account, (void)flow, (void)to, (void)reply, (void)header;
 }
 
 static bool interest(void *context, uint32_t account, bytes_t subject, bytes_t group) {

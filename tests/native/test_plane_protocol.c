@@ -50,9 +50,11 @@ static uint32_t framed_input(plane_t *plane, peer_t *peer, bytes_t input) {
     return used;
 }
 
-static status_t framed_emit(peer_t *peer, const subscription_t *one, const message_t *message, bytes_t shown) {
+static status_t framed_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message,
+                            bytes_t shown) {
+    (void)peer;
     (void)shown;
-    return frame(&peer->conn.out.data, one->account->js.id, 'M', message->subject, message->payload);
+    return frame(&out->data, one->account->js.id, 'M', message->subject, message->payload);
 }
 
 static status_t framed_ping(buffer_t *out) {

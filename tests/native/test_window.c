@@ -13,7 +13,7 @@ typedef struct line {
 
 static line_t line_of(double rate, int64_t round_trip_ns) {
     line_t line = {.rate = rate, .round_trip_ns = round_trip_ns, .now = NS_PER_SECOND};
-    line.look = (tcp_look_t){.round_trip_ns = round_trip_ns, .round_trip_min_ns = round_trip_ns};
+    line.look = (tcp_look_t){.packet = 1448, .round_trip_ns = round_trip_ns, .round_trip_min_ns = round_trip_ns};
     window_begin(&line.window, &line.look, line.now);
     return line;
 }
@@ -48,9 +48,9 @@ static void follows_what_was_carried(void) {
     for (int i = 0; i < 3; i++) {
         line_t line = line_of(lines[i].rate, lines[i].round_trip_ns);
         loaded(&line, 120 * NS_PER_SECOND);
-        double twice = 2 * lines[i].rate * (double)lines[i].round_trip_ns / (double)NS_PER_SECOND;
+        double under_way = lines[i].rate * (double)lines[i].round_trip_ns / (double)NS_PER_SECOND;
         CHECK(line.window.narrow);
-        CHECK((double)line.window.bytes > 0.9 * twice && (double)line.window.bytes < 1.1 * twice);
+        CHECK((double)line.window.bytes > 1.1 * under_way && (double)line.window.bytes < 1.4 * under_way + 3 * 1448);
     }
 }
 
@@ -94,6 +94,59 @@ static void a_stall_is_no_proof_of_speed(void) {
     CHECK(line.window.bytes < before + before / 5);
 }
 
+/* No contact for a minute: the window is as before when it is back. */
+static void an_outage_proves_nothing(void) {
+    line_t line = line_of(6250, 2 * NS_PER_SECOND);
+    loaded(&line, 120 * NS_PER_SECOND);
+    uint64_t before = line.window.bytes;
+    for (int i = 0; i < 600; i++) {
+        line.now += NS_PER_SECOND / 10;
+        window_learn(&line.window, &line.look, true, line.now);
+    }
+    loaded(&line, 2 * NS_PER_SECOND);
+    CHECK(line.window.bytes > before - before / 4 && line.window.bytes < before + before / 4);
+}
+
+/* 5 % of the packets are lost: what is behind them has arrived, and others are sent in their place. */
+static void a_gap_stops_nobody(void) {
+    line_t line = line_of(6250, 2 * NS_PER_SECOND);
+    loaded(&line, 120 * NS_PER_SECOND);
+    window_t *window = &line.window;
+    tcp_look_t look = {.held = window->bytes, .packet = 1448};
+    CHECK_EQ_U64(0, window_gives(window, &look, 1 << 20, 0, line.now));
+    look.beyond = window->bytes / 2;
+    CHECK(window_gives(window, &look, 1 << 20, 0, line.now) >= window->bytes / 2 - 1);
+    look.held = 5 * window->bytes; /* not for ever: the peer has to keep it */
+    look.beyond = look.held - 1448;
+    CHECK_EQ_U64(0, window_gives(window, &look, 1 << 20, 0, line.now));
+}
+
+static void little_goes_at_once(void) {
+    line_t line = line_of(6250, 2 * NS_PER_SECOND);
+    loaded(&line, 120 * NS_PER_SECOND);
+    window_t *window = &line.window;
+    tcp_look_t look = {.held = window->bytes, .packet = 1448};
+    CHECK_EQ_U64(100, window_gives(window, &look, 1 << 20, 100, line.now));
+    look.held = window->bytes + 1448;
+    CHECK_EQ_U64(0, window_gives(window, &look, 1 << 20, 100, line.now));
+    look.held = window->bytes - 100; /* room, but not for a full packet */
+    CHECK_EQ_U64(0, window_gives(window, &look, 1 << 20, 0, line.now));
+    CHECK_EQ_U64(100, window_gives(window, &look, 60, 0, line.now));
+}
+
+static void a_queue_runs_empty_now_and_then(void) {
+    line_t line = line_of(6250, 2 * NS_PER_SECOND);
+    loaded(&line, 20 * NS_PER_SECOND);
+    window_t *window = &line.window;
+    window->round_trip_ns = 2500 * NS_PER_MS;
+    tcp_look_t look = {.held = window->bytes - 6000, .packet = 1448};
+    int64_t now = line.now + 130 * NS_PER_SECOND;
+    CHECK_EQ_U64(0, window_gives(window, &look, 1 << 20, 0, now));
+    CHECK_EQ_U64(0, window_gives(window, &look, 1 << 20, 0, now + 500 * NS_PER_MS));
+    CHECK(window_gives(window, &look, 1 << 20, 0, now + 800 * NS_PER_MS) >= 6000);
+    CHECK(window_gives(window, &look, 1 << 20, 0, now + 100 * NS_PER_SECOND) >= 6000);
+}
+
 static void slow_is_not_dead(void) {
     line_t line = line_of(100, 2 * NS_PER_SECOND);
     for (int i = 0; i < 3600; i++) {
@@ -113,7 +166,11 @@ static void slow_is_not_dead(void) {
 
 int main(void) {
     RUN("a far link begins with 16 KB, a near one has no window", begins_small);
-    RUN("the window is about twice what the link has under way", follows_what_was_carried);
+    RUN("the window is what the link has under way, a quarter and two packets", follows_what_was_carried);
+    RUN("an outage does not make a link slow", an_outage_proves_nothing);
+    RUN("what was lost does not stop what comes behind it", a_gap_stops_nobody);
+    RUN("a message that is urgent does not wait for room for a packet", little_goes_at_once);
+    RUN("a queue that stands for minutes is let run empty", a_queue_runs_empty_now_and_then);
     RUN("a link that carries much has no window, a near one that is slow gets one", wide_ones_have_none);
     RUN("time without load changes nothing", idle_time_proves_nothing);
     RUN("what comes in a heap after a stall does not make a link fast", a_stall_is_no_proof_of_speed);

@@ -74,6 +74,7 @@ _NO_STORE: Final[dict[int, str]] = {
     t.AlarmCode.SLOW: "slow_consumer",
     t.AlarmCode.COMMAND: "command_failed",
     t.AlarmCode.INTEREST: "subscriptions_refused",
+    t.AlarmCode.DROPPED: "messages_dropped",
 }
 
 
