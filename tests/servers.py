@@ -20,7 +20,7 @@ import sysconfig
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -107,14 +107,15 @@ class Server:
         path = self.directory / "log"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def start(self, existing: str = "") -> None:
-        """Starts with the configuration's text, or with a file of the directory that is there already."""
+    def start(self, existing: str = "", before: Sequence[str] = ()) -> None:
+        """Starts with the configuration's text, or with a file of the directory that is there already; with words
+        before the command where something else is to start it."""
         file = self.directory / (existing or "server.conf")
         if not existing:
             file.write_text(self.configuration)
         with (self.directory / "log").open("ab") as output:
             self.process = subprocess.Popen(
-                [*command(self.kind), "-c", str(file)], stdout=output, stderr=output, cwd=self.directory
+                [*before, *command(self.kind), "-c", str(file)], stdout=output, stderr=output, cwd=self.directory
             )
         self._wait_until_it_speaks()
 
