@@ -144,6 +144,7 @@ static inline __attribute__((always_inline)) status_t cursor_get(env_t *env, uin
     if (code == 0) {
         *found = bytes_from(k);
         *value = bytes_from(v);
+        willneed_note(&env->read_ahead, k.mv_data);
         if (LEAF_UNLIKELY(env->sealer != NULL || packing_done(db_of_index(index), *value))) {
             return plain_of(env, db_of_index(index), *found, found, value);
         }
@@ -379,6 +380,7 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
         if (*done == limit) {
             return STATUS_AGAIN;
         }
+        willneed_note(&env->write_ahead, k.mv_data);
         code = mdb_cursor_del(cursor, 0);
         if (code != 0) {
             break;

@@ -19,6 +19,7 @@
 #include "disk/env.h"
 #include "disk/packer.h"
 #include "disk/slots.h"
+#include "disk/willneed.h"
 
 #define MESSAGE_DBS_MAX SLOTS_MAX
 #define DBS_MAX (DB_COUNT + MESSAGE_DBS_MAX)
@@ -51,12 +52,14 @@ struct env {
     uint64_t renewals;
     atomic_uint_fast64_t unread; /* of any thread */
     slots_t read_slots;
+    willneed_t read_ahead;
     unsealed_t read_values;
     dictionaries_t read_dictionaries; /* of this renewal */
     /* keeper */
     MDB_txn *write;
     MDB_cursor *writers[DBS_MAX];
     slots_t write_slots;
+    willneed_t write_ahead;
     unsealed_t written_value; /* the last one that was read */
     puts_t *puts;             /* NULL: no sealer, nothing put yet, or no memory */
     dictionaries_t written_dictionaries;

@@ -131,7 +131,8 @@ static status_t attach(env_t *env, bool tidy, int *code) {
         *code = mdb_env_set_mapsize(env->env, (size_t)env->map_size);
     }
     if (*code == 0) {
-        unsigned int flags = MDB_NOTLS | (env->memory ? MDB_NOSYNC | MDB_NOMETASYNC : 0);
+        env->read_ahead.off = env->write_ahead.off = env->memory;
+        unsigned int flags = MDB_NOTLS | (env->memory ? MDB_NOSYNC | MDB_NOMETASYNC : MDB_NORDAHEAD);
         *code = mdb_env_open(env->env, env->directory, flags, 0600);
     }
     status_t status = env_translate(*code);
