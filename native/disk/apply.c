@@ -1,28 +1,32 @@
 /* apply.c: see apply.h.
  *
- * A removal of more than DELETE_STEP entries is committed in steps. That is safe in the middle of a batch: readers stay
- * on the snapshot of the last checkpoint, and after a crash the whole batch is applied again, which changes nothing
- * that is done.
+ * A commit in the middle, even of a batch, is safe: LMDB's note of how far it has come is not moved by it. Readers stay
+ * on the snapshot of the last checkpoint, and after a crash all since then is applied again, which changes nothing that
+ * is done.
  */
 #include "disk/apply.h"
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/check.h"
 
 #define DELETE_STEP 50000
-#define LATE_MAX 16384u /* at the worst each changes a page of its own */
+#define LATE_MIN 1024u
+
+static status_t commit_in_between(env_t *env) {
+    status_t status = env_write_commit(env);
+    return status == STATUS_OK ? env_write_begin(env) : status;
+}
 
 static status_t apply_range(env_t *env, const batch_op_t *op) {
     for (;;) {
         uint64_t done = 0;
         status_t status = env_write_delete_range(env, (store_db_t)op->db, op->key, op->value, DELETE_STEP, &done);
-        if (status != STATUS_AGAIN) {
+        if (status == STATUS_AGAIN) {
+            status = commit_in_between(env);
+        } else {
             return status;
-        }
-        status = env_write_commit(env);
-        if (status == STATUS_OK) {
-            status = env_write_begin(env);
         }
         if (status != STATUS_OK) {
             return status;
@@ -60,43 +64,69 @@ static status_t apply_in_rows(env_t *env, row_of_puts_t *row, const batch_op_t *
     return status == STATUS_OK ? apply_op(env, op) : status;
 }
 
-/* ---- ops on ids -------------------------------------------------------------------------------------------------- */
+/* ---- ops that wait ----------------------------------------------------------------------------------------------- */
 
-status_t late_apply(late_t *late, env_t *env) {
+static bool late_is_last(const late_row_t *row, uint32_t i) {
+    return i + 1 == row->count || !bytes_equal(row->at[i].bytes, row->at[i + 1].bytes);
+}
+
+/* Of equal keys the later op comes last: positions grow. */
+static status_t late_apply_row(late_t *late, late_row_t *row, env_t *env) {
     status_t status = STATUS_OK;
     batch_op_t op;
-    for (uint32_t i = 0; i < late->count; i++) {
-        op_read_sealed(late->batches, late->at[i].rank, &op);
-        late->at[i].bytes = op.key;
+    for (uint32_t i = 0; i < row->count; i++) {
+        op_read_sealed(late->batches, row->at[i].rank, &op);
+        row->at[i].bytes = op.key;
     }
-    order_sort(late->at, late->count);
-    for (uint32_t i = 0; status == STATUS_OK && i < late->count; i++) {
-        op_read_sealed(late->batches, late->at[i].rank, &op);
+    order_sort(row->at, row->count);
+    for (uint32_t i = 0; status == STATUS_OK && i < row->count; i++) {
+        if (!late_is_last(row, i)) {
+            continue;
+        }
+        op_read_sealed(late->batches, row->at[i].rank, &op);
         status = apply_op(env, &op);
+        if (status == STATUS_OK && changed_full(env_changed(env))) {
+            status = commit_in_between(env);
+        }
     }
-    late->count = 0;
+    row->count = 0;
     return status;
 }
 
-void late_give_back(late_t *late) {
-    if (late->count == 0) {
-        free(late->at);
-        late->at = NULL;
+status_t late_apply(late_t *late, env_t *env) {
+    status_t status = late_apply_row(late, &late->ids, env);
+    return status == STATUS_OK ? late_apply_row(late, &late->heads, env) : status;
+}
+
+void late_forget(late_t *late) {
+    late->ids.count = late->heads.count = 0;
+}
+
+static void late_row_give_back(late_row_t *row) {
+    if (row->count == 0) {
+        free(row->at);
+        *row = (late_row_t){0};
     }
 }
 
+void late_give_back(late_t *late) {
+    late_row_give_back(&late->ids);
+    late_row_give_back(&late->heads);
+}
+
 /* STATUS_AGAIN: the op cannot wait; what waits has been done before it. */
-static status_t late_take(late_t *late, env_t *env, const batch_op_t *op, uint64_t position) {
-    if (late->at == NULL) {
-        late->at = calloc(LATE_MAX, sizeof *late->at);
-    }
-    if (late->at == NULL || op->kind == OP_DELETE_RANGE) {
-        status_t status = late_apply(late, env);
+static status_t late_take(late_t *late, late_row_t *row, env_t *env, const batch_op_t *op, uint64_t position) {
+    if (op->kind == OP_DELETE_RANGE
+        || array_reserve(&row->at, &row->room, row->count + 1, LATE_MIN, sizeof *row->at) != STATUS_OK) {
+        status_t status = late_apply_row(late, row, env);
         return status == STATUS_OK ? STATUS_AGAIN : status;
     }
-    uint64_t bound = env_changed(env)->max >> (CHANGED_FRAME_BITS + 2);
-    late->at[late->count++] = (order_item_t){.rank = position};
-    return late->count == LATE_MAX || (bound != 0 && late->count >= bound) ? late_apply(late, env) : STATUS_OK;
+    row->at[row->count++] = (order_item_t){.rank = position};
+    return row->count == LATE_MAX ? late_apply_row(late, row, env) : STATUS_OK;
+}
+
+static late_row_t *late_row_of(late_t *late, store_db_t db) {
+    return db == DB_IDS ? &late->ids : db == DB_HEADS ? &late->heads : NULL;
 }
 
 status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *late) {
@@ -113,8 +143,9 @@ status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *la
         if (!op_next(batch, size, &offset, &op)) {
             return STATUS_CORRUPT;
         }
-        if (op.db == DB_IDS && late != NULL) {
-            status = late_take(late, env, &op, header.position + at);
+        late_row_t *waiting = late != NULL ? late_row_of(late, (store_db_t)op.db) : NULL;
+        if (waiting != NULL) {
+            status = late_take(late, waiting, env, &op, header.position + at);
         }
         if (status == STATUS_AGAIN) {
             status = LEAF_UNLIKELY(in_rows) ? apply_in_rows(env, &row, &op) : apply_op(env, &op);

@@ -1,7 +1,13 @@
 /* apply.h: the one way ops get into LMDB, for the keeper and for replay. Knows write transactions; begins none.
  *
- * Ids come in any order, and each has its page somewhere in a large index. So the keeper lets ops on ids wait for the
- * others of the transaction, and does them in the order of their keys: a page is looked for, copied and changed once.
+ * Subjects and ids come in any order, and each has its page somewhere in a large index. So the keeper lets ops on them
+ * wait until its checkpoint's end and does them in the order of their keys, the last one of each key alone: a page is
+ * looked for, copied, changed and written once, however many batches changed something on it.
+ *
+ *     batches    message, head of t.7, id x | message, head of t.2 | message, head of t.7
+ *     LMDB       message        message        message                       head of t.2, head of t.7, id x
+ *
+ * With a sealer, whose keys have another order, they do not wait.
  */
 #ifndef LEAFD_DISK_APPLY_H
 #define LEAFD_DISK_APPLY_H
@@ -10,17 +16,26 @@
 #include "disk/batch.h"
 #include "disk/env.h"
 
+#define LATE_MAX 32768u /* of one index: more than these are done, and others wait anew */
+
+typedef struct late_row {
+    order_item_t *at; /* rank: the op's position */
+    uint64_t room;
+    uint32_t count;
+} late_row_t;
+
 typedef struct late {
     const batches_t *batches; /* where they lie */
-    order_item_t *at;         /* rank: the op's position */
-    uint32_t count;
+    late_row_t ids;
+    late_row_t heads;
 } late_t;
 
-/* Applies the ops of one batch inside the write transaction; commits in between when a removal is large. late: where
- * ops on ids may wait, NULL: they do not. */
+/* Applies the ops of one batch inside the write transaction; commits in between when a removal is large, or when what
+ * waited is much. late: where ops may wait, NULL: they do not. */
 LEAF_MUST_USE status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *late);
-/* What waits is done. Before the transaction is committed. */
+/* What waits is done; commits in between when the transaction has changed as many pages as it may. */
 LEAF_MUST_USE status_t late_apply(late_t *late, env_t *env);
+void late_forget(late_t *late);    /* what waits will come again */
 void late_give_back(late_t *late); /* its memory, if nothing waits */
 
 #endif

@@ -15,6 +15,7 @@
 typedef struct changed {
     uint64_t max; /* bytes, 0 = no bound */
     uint64_t frames;
+    uint64_t earlier;             /* of transactions that are over, until somebody sets it to 0 */
     uintptr_t seen[CHANGED_SEEN]; /* frames that were counted, by their last bits */
 } changed_t;
 
@@ -32,6 +33,11 @@ static inline uint64_t changed_bytes(const changed_t *changed) {
     return changed->frames << CHANGED_FRAME_BITS;
 }
 
+/* With those of earlier transactions. */
+static inline uint64_t changed_in_all(const changed_t *changed) {
+    return (changed->earlier + changed->frames) << CHANGED_FRAME_BITS;
+}
+
 static inline bool changed_full(const changed_t *changed) {
     return changed->max != 0 && changed_bytes(changed) > changed->max;
 }
@@ -39,6 +45,7 @@ static inline bool changed_full(const changed_t *changed) {
 /* The transaction is over. */
 static inline void changed_forget(changed_t *changed) {
     if (changed->frames != 0) {
+        changed->earlier += changed->frames;
         changed->frames = 0;
         memset(changed->seen, 0, sizeof changed->seen);
     }

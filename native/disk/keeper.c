@@ -1,8 +1,8 @@
 /* keeper.c: see keeper.h. The keeper thread's loop (the journal's is in writer.c); what an op does in LMDB is apply.c.
  *
- * LMDB keeps a changed page in memory until the commit, and where subjects or ids come in any order each message
- * changes a few of its own. When these are more than there is memory for, the keeper commits behind a batch, with the
- * note of how far it came, as a checkpoint does; the plane hears of checkpoints only, and stays on its snapshot.
+ * LMDB keeps a changed page in memory until the commit. When these are more than there is memory for, the keeper
+ * commits in between, and leaves the note of how far it came as it is (apply.c): what waits for the checkpoint's end is
+ * not in LMDB yet. The plane hears of checkpoints only, and stays on its snapshot.
  */
 #include "disk/keeper.h"
 #include "disk/sealing.h"
@@ -99,38 +99,39 @@ static status_t commit_timed(keeper_t *keeper, uint64_t position, uint64_t numbe
     return status;
 }
 
-static status_t commit_between(keeper_t *keeper) {
-    status_t status = late_apply(&keeper->late, keeper->env);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    uint64_t changed = changed_bytes(env_changed(keeper->env)), batches = keeper->applied - keeper->committed;
-    atomic_store_explicit(&keeper->spread, changed / (batches + 1), memory_order_relaxed);
-    status = commit_timed(keeper, keeper->applied, keeper->applied_number, keeper->applied_chain);
-    keeper->writing = false;
-    if (status == STATUS_OK) {
-        keeper->committed = keeper->applied;
-        keeper->committed_number = keeper->applied_number;
-        keeper->committed_chain = keeper->applied_chain;
-    }
+static status_t keeper_begin(keeper_t *keeper) {
+    status_t status = keeper->writing ? STATUS_OK : env_write_begin(keeper->env);
+    keeper->writing = status == STATUS_OK;
     return status;
 }
 
-static status_t apply_handed(keeper_t *keeper) {
+static status_t commit_between(keeper_t *keeper) {
+    keeper->writing = false;
+    return env_write_commit(keeper->env);
+}
+
+/* Up to where batches may be applied. A commit in between has part of their effects: they have to be in the journal. */
+static uint64_t keeper_handed(const keeper_t *keeper) {
     uint64_t handed = atomic_load_explicit(&keeper->handed, memory_order_acquire);
+    if (LEAF_LIKELY(keeper->journal == NULL || keeper->sync_interval_ns == 0)) {
+        return handed;
+    }
+    uint64_t synced = atomic_load_explicit(&keeper->synced, memory_order_acquire);
+    return synced < handed ? synced : handed;
+}
+
+static status_t apply_handed(keeper_t *keeper) {
+    uint64_t handed = keeper_handed(keeper);
     while (keeper->applied < handed) {
-        if (!keeper->writing) {
-            status_t status = env_write_begin(keeper->env);
-            if (status != STATUS_OK) {
-                return status;
-            }
-            keeper->writing = true;
+        status_t status = keeper_begin(keeper);
+        if (status != STATUS_OK) {
+            return status;
         }
         const uint8_t *batch = batches_at(keeper->batches, keeper->applied);
         batch_header_t header;
         check(batch_header_read(batch, &header));
         check(header.position == keeper->applied);
-        status_t status = apply_batch(keeper->env, batch, header.size, &keeper->late);
+        status = apply_batch(keeper->env, batch, header.size, &keeper->late);
         atomic_store_explicit(&keeper->changed, changed_bytes(env_changed(keeper->env)), memory_order_relaxed);
         if (status != STATUS_OK) {
             return status;
@@ -141,7 +142,7 @@ static status_t apply_handed(keeper_t *keeper) {
         if (changed_full(env_changed(keeper->env)) && (status = commit_between(keeper)) != STATUS_OK) {
             return status;
         }
-        handed = atomic_load_explicit(&keeper->handed, memory_order_acquire);
+        handed = keeper_handed(keeper);
     }
     return STATUS_OK;
 }
@@ -211,8 +212,25 @@ static void committed_upto(keeper_t *keeper, uint64_t position, uint64_t number,
     atomic_store_explicit(&keeper->checkpointed, keeper->committed, memory_order_release);
 }
 
+/* How many bytes of pages it changed for each byte of batches says how far from each other its keys lay. */
+static void keeper_measure(keeper_t *keeper, uint64_t batches) {
+    changed_t *changed = env_changed(keeper->env);
+    atomic_store_explicit(&keeper->spread, changed_in_all(changed) / (batches + 1), memory_order_relaxed);
+    changed->earlier = 0;
+}
+
 static status_t keeper_checkpoint(keeper_t *keeper) {
-    status_t status = keeper->writing ? commit_between(keeper) : STATUS_OK; /* not: it is committed already */
+    status_t status = STATUS_OK;
+    uint64_t batches = keeper->applied - keeper->committed;
+    if (batches > 0) { /* else a drain has committed it already */
+        status = keeper_begin(keeper);
+        status = status == STATUS_OK ? late_apply(&keeper->late, keeper->env) : status;
+        if (status == STATUS_OK) {
+            status = commit_timed(keeper, keeper->applied, keeper->applied_number, keeper->applied_chain);
+            keeper->writing = false;
+        }
+        keeper_measure(keeper, batches);
+    }
     atomic_store_explicit(&keeper->changed, 0, memory_order_relaxed);
     if (status == STATUS_OK) {
         committed_upto(keeper, keeper->applied, keeper->applied_number, keeper->applied_chain);
@@ -267,7 +285,7 @@ static status_t keeper_drain(keeper_t *keeper, uint64_t wanted) {
 /* Back to the last commit: what was applied since is applied again. */
 static void fall_back(keeper_t *keeper) {
     env_write_abort(keeper->env);
-    keeper->late.count = 0;
+    late_forget(&keeper->late);
     keeper->writing = false;
     keeper->applied = keeper->committed;
     keeper->applied_number = keeper->committed_number;
@@ -434,6 +452,7 @@ status_t keeper_open(keeper_t *keeper, keeper_mark_t checkpoint, keeper_mark_t e
     keeper->removed = keeper->put = checkpoint.position;
     atomic_store(&keeper->sealed, end.position);
     atomic_store(&keeper->durable, end.position);
+    atomic_store(&keeper->synced, end.position);
     atomic_store(&keeper->handed, checkpoint.position);
     atomic_store(&keeper->wanted, checkpoint.position);
     atomic_store(&keeper->checkpointed, checkpoint.position);
@@ -512,6 +531,9 @@ void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint_too) {
     atomic_store_explicit(&keeper->handed, position, memory_order_release);
     if (checkpoint_too) {
         atomic_store_explicit(&keeper->wanted, position, memory_order_release);
+        if (keeper->journal != NULL && keeper->sync_interval_ns != 0) {
+            thread_wake(keeper->journal_fd);
+        }
     }
     thread_wake(keeper->keeper_fd);
 }

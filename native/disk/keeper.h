@@ -2,7 +2,8 @@
  * else.
  *
  *     plane    sealed ------> journal thread    one write and one fdatasync for all that is sealed ------> durable
- *     plane    handed ------> keeper thread     applies batches to LMDB in one long write transaction
+ *     plane    handed ------> keeper thread     applies batches to LMDB in one long write transaction; with a sync
+ *                                               interval only those that are synced, which a checkpoint sees to
  *     plane    wanted ------> keeper thread     commits as soon as it has applied that far          ------>
  *                                                                                                   checkpointed
  *
@@ -47,6 +48,8 @@ typedef struct keeper {
     /* threads --> plane */
     _Atomic bool signalled; /* plane_fd is readable, or the plane is about to look */
     _Atomic uint64_t durable;
+    _Atomic uint64_t
+        synced; /* of that: with a sync interval it may be less. LMDB never gets what a power cut may take */
     _Atomic uint64_t checkpointed;
     /* the journal thread reads memory from here on again; UINT64_MAX: only what it never wrote */
     _Atomic uint64_t rewriting;

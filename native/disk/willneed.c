@@ -11,7 +11,8 @@ static void ask(willneed_row_t *row) {
     uintptr_t from = row->until > row->page ? row->until : row->page + 1;
     row->until = row->page + 1 + WINDOW;
     /* What lies behind the file's end, or is not to be had, is found out by whoever reads it. */
-    (void)madvise((void *)(from << 12), (row->until - from) << 12, MADV_WILLNEED); // NOLINT(performance-no-int-to-ptr)
+    void *at = (void *)(from << 12); /* NOLINT(performance-no-int-to-ptr) */
+    (void)madvise(at, (row->until - from) << 12, MADV_WILLNEED);
 }
 
 static uint32_t row_of(const willneed_t *willneed, uintptr_t page) {

@@ -85,6 +85,7 @@ static status_t journal_bring(keeper_t *keeper, journal_state_t *state, uint64_t
         atomic_fetch_add_explicit(&keeper->journal_bytes, sealed - from, memory_order_relaxed);
     }
     bool due = keeper->sync_interval_ns == 0 || stopping || state->failed
+               || atomic_load_explicit(&keeper->wanted, memory_order_acquire) > state->synced
                || thread_elapsed_ns() - state->synced_at >= keeper->sync_interval_ns;
     if (!due || state->synced == state->written) {
         return STATUS_OK;
@@ -95,6 +96,10 @@ static status_t journal_bring(keeper_t *keeper, journal_state_t *state, uint64_t
     keeper_took(keeper, HISTOGRAM_SYNC, state->synced_at);
     if (status == STATUS_OK) {
         state->synced = state->written;
+        atomic_store_explicit(&keeper->synced, state->synced, memory_order_release);
+        if (keeper->sync_interval_ns != 0) {
+            thread_wake(keeper->keeper_fd);
+        }
         const highwater_mark_t mark = {.position = state->synced, .number = keeper->number, .chain = keeper->chain};
         highwater_note(keeper->highwater, keeper->batches->store_id, mark);
     }

@@ -193,35 +193,53 @@ static status_t message_get(rebuild_t *rebuild, uint32_t id, uint64_t seq, messa
     return status;
 }
 
+static status_t rebuild_write(rebuild_t *rebuild, uint32_t id, uint64_t seq, const message_record_t *message) {
+    uint32_t size = message_size(message);
+    uint8_t *value = rebuild_scratch(rebuild, size);
+    if (value == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    store_key_t key;
+    key_message(&key, id, seq);
+    message_write(value, key_bytes(&key), message);
+    return env_write_put(rebuild->env, DB_MESSAGES, key_bytes(&key), bytes_of(value, size));
+}
+
+/* A checkpoint that was cut short may have put the message alone (apply.h): the state and the head that are there do
+ * not know of it then. */
 static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq, const message_record_t *given) {
     message_record_t message = *given; /* its slices lie in the ring */
-    message_record_t there;
+    message_record_t there = {0};
     head_t head;
     rebuild_compare(rebuild, rebuilt, seq);
     status_t status = message_get(rebuild, rebuilt->id, seq, &there);
-    if (status != STATUS_NOT_FOUND) {
-        return status == STATUS_CORRUPT ? STATUS_OK : status;
+    bool is_there = status == STATUS_OK;
+    if (status == STATUS_CORRUPT || (is_there && (there.flags & MESSAGE_GONE) != 0)) {
+        return STATUS_OK;
+    }
+    if (status_unknown(status)) {
+        return status;
     }
     status = head_get(rebuild, rebuilt->id, message.subject, &head);
     if (status != STATUS_OK) {
         return status;
     }
-    message.previous = head.count > 0 && head.last < seq ? head.last : 0;
+    bool counted = is_there && seq <= rebuilt->log.last_seq;
     bool new_subject = head.count == 0;
-    head.first = new_subject ? seq : head.first;
-    head.last = seq > head.last ? seq : head.last;
-    head.count++;
-    status = head_put(rebuild, rebuilt->id, message.subject, head);
-    uint32_t size = message_size(&message);
-    uint8_t *value = status == STATUS_OK ? rebuild_scratch(rebuild, size) : NULL;
-    if (value == NULL) {
-        return status == STATUS_OK ? STATUS_NO_MEMORY : status;
+    message.previous = head.count > 0 && head.last < seq ? head.last : 0;
+    if (!is_there || new_subject || head.last < seq) {
+        head.first = new_subject ? seq : head.first;
+        head.last = seq > head.last ? seq : head.last;
+        head.count++;
+        status = head_put(rebuild, rebuilt->id, message.subject, head);
     }
-    store_key_t key;
-    key_message(&key, rebuilt->id, seq);
-    message_write(value, key_bytes(&key), &message);
-    log_count(&rebuilt->log, seq, &message, new_subject);
-    return env_write_put(rebuild->env, DB_MESSAGES, key_bytes(&key), bytes_of(value, size));
+    if (status == STATUS_OK && !is_there) {
+        status = rebuild_write(rebuild, rebuilt->id, seq, &message);
+    }
+    if (status == STATUS_OK && !counted) {
+        log_count(&rebuilt->log, seq, &message, new_subject);
+    }
+    return status;
 }
 
 /* The newest one below `at` on the subject's chain that is alive; 0: the chain does not say. */

@@ -108,18 +108,24 @@ void room_trim(store_t *store) {
     }
 }
 
+bool room_is_spread(const store_t *store) {
+    return atomic_load_explicit(&store->keeper.spread, memory_order_relaxed) >= SPREAD;
+}
+
 /* A small load goes round in little memory, which stays in the processor's cache, too. Publishers and removals that
  * wait for room, mostly since the disk takes its time, get twice as much, up to RING_USUAL_MAX: with more they are no
  * faster, since a checkpoint has the same size. What is large gets what it needs; and where each message changes pages
- * all over LMDB, as ids do, a larger checkpoint writes fewer of them. The journal thread has nothing in its hands just
- * now. */
+ * all over LMDB, as many subjects and ids do, all of the ring is used, and a larger checkpoint writes fewer of them.
+ * The journal thread has nothing in its hands just now. */
 void room_widen(store_t *store) {
     batches_t *batches = &store->batches;
     uint64_t wanted = number_most(store->options.message_max, store->room.wanted);
-    bool more = batches->lap < RING_USUAL_MAX || store->room.cramped > batches->lap / CHECKPOINT_PART_NARROW
-                || atomic_load_explicit(&store->keeper.spread, memory_order_relaxed) >= SPREAD;
+    bool spread = room_is_spread(store);
+    bool more = batches->lap < RING_USUAL_MAX || store->room.cramped > batches->lap / CHECKPOINT_PART_NARROW || spread;
+    bool full = !store_room(store) || store->room.cramped > 0
+                || (spread && batches_used(batches) >= batches->lap / CHECKPOINT_PART_NARROW);
     uint64_t lap = batches->lap;
-    if (more && (!store_room(store) || store->room.cramped > 0)) {
+    if (more && full) {
         lap *= 2;
     }
     while (lap < batches->size && !ring_takes(lap, wanted)) {

@@ -34,6 +34,8 @@ uint64_t room_message_max(const store_t *store);
 bool room_for(store_t *store, uint64_t need);
 void room_want(store_t *store, uint64_t need); /* publishers leave so much */
 void room_cramped(store_t *store, uint64_t need);
+/* Did the last checkpoint's changes lie all over LMDB, as subjects and ids in any order do? */
+bool room_is_spread(const store_t *store);
 /* The journal thread has nothing in its hands just now. */
 void room_widen(store_t *store);
 /* So large a message does not fit into a narrow ring. false: it cannot be widened just now, but is soon. */

@@ -13,10 +13,13 @@
 #include "base/check.h"
 #include "disk/space.h"
 
-#define CHECKPOINT_NS (5 * NS_PER_SECOND) /* the oldest batch in the overlay waits no longer */
+/* The oldest batch in the overlay waits no longer. A checkpoint for one message writes ten pages of LMDB. */
+#define CHECKPOINT_NS (20 * NS_PER_SECOND)
 /* a checkpoint begins when the ring is 1/8 full: CPU and rate are the same from 1/3 to 1/24, and replay after a kill is
  * the shorter the earlier */
 #define CHECKPOINT_PART 8
+/* .. and half of what there is memory for, where changes are spread: a page that two messages change is written once */
+#define CHECKPOINT_PART_SPREAD 2
 #define CHECKPOINT_SHORT_NS (200 * NS_PER_MS)
 #define CHECKPOINT_MIN (UINT64_C(64) << 10)
 #define HAND_BYTES (UINT64_C(256) << 10) /* the keeper is woken for so much, not for each batch */
@@ -246,14 +249,18 @@ static void store_background(store_t *store) {
 
 /* The less publishers may hold in the ring, the smaller the checkpoints. */
 static uint64_t checkpoint_bytes(const store_t *store) {
-    uint64_t usual = number_least(store->room.resident / CHECKPOINT_PART, store->batches.room / CHECKPOINT_PART_NARROW);
+    uint64_t usual =
+        room_is_spread(store)
+            ? number_least(store->room.resident, store->batches.room) / CHECKPOINT_PART_SPREAD
+            : number_least(store->room.resident / CHECKPOINT_PART, store->batches.room / CHECKPOINT_PART_NARROW);
     uint64_t part = store->room.admits / 4 > CHECKPOINT_MIN ? store->room.admits / 4 : CHECKPOINT_MIN;
     return part < usual ? part : usual;
 }
 
 /* When the next one is due, however little it is for. Without room, what a removal frees is wanted soon. */
 static int64_t checkpoint_at(const store_t *store) {
-    int64_t at = store->pipeline.pending_since + (store->trouble.space ? CHECKPOINT_SHORT_NS : CHECKPOINT_NS);
+    int64_t usual = store->options.checkpoint_ns != 0 ? store->options.checkpoint_ns : CHECKPOINT_NS;
+    int64_t at = store->pipeline.pending_since + (store->trouble.space ? CHECKPOINT_SHORT_NS : usual);
     int64_t rest = room_trim_pays(store) ? store->pipeline.gather.sealed_at + REST_NS : INT64_MAX;
     return rest < at ? rest : at;
 }

@@ -49,6 +49,7 @@ typedef struct store_options {
     uint64_t message_max;     /* store_room says that there is room for one so large */
     uint64_t heads_max;       /* memory of the cache of subject heads, 0 = no bound */
     uint64_t changed_max;     /* memory of LMDB's pages that a checkpoint changes, 0 = no bound */
+    int64_t checkpoint_ns;    /* a change waits no longer for its checkpoint, 0 = as is usual */
     uint64_t pack_from;       /* a compressed stream's first dictionary comes so many bytes later, 0 = as many as pay */
     int64_t sync_interval_ns; /* 0 = durable before acknowledged */
     bool lossy;               /* data.mdb has lost messages: replay counts anew what the journal says of streams */

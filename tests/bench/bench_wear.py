@@ -25,7 +25,7 @@ import nats
 from tests import servers
 
 CONFIGURATION = 'listen: 127.0.0.1:{port}\njetstream { store_dir: "{store}" }\n'
-SETTLE_SECONDS = 4.0  # until what was published is in the database, too
+SETTLE_SECONDS = 22.0  # until what was published is in the database, too
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ static void prepare(void) {
     say("PUB $JS.ACK.S.C.1.1.1.0.0 4\r\n+ACK\r\nPUB $JS.ACK.S.C.1.2.2.0.0 4\r\n+ACK\r\nPUB $JS.ACK.S.C.1.4.4.0.0 "
         "4\r\n+ACK\r\n");
     rig_settle(plane);
-    pass(6 * NS_PER_SECOND);
+    pass(21 * NS_PER_SECOND);
     rig_settle(plane);
     rig_close(plane);
 }
@@ -301,7 +301,7 @@ static bool run_source(unsigned n) {
     start_source();
     deliver(1, 4);
     READS_CHECK(stored() == 4);
-    pass(6 * NS_PER_SECOND);
+    pass(21 * NS_PER_SECOND);
     rig_settle(plane);
     rig_close(plane);
     failing_reads((failing_reads_t){.from = n, .times = 1, .error = EIO});

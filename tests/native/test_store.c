@@ -313,7 +313,7 @@ static void synced_at_the_interval(void) {
     CHECK_EQ_U64(50, store_stream_visible(stream));
     plane_stats_t stats = {0};
     store_stats(rig.store, &stats);
-    CHECK_EQ_U64(0, stats.journal_syncs);
+    CHECK(stats.journal_syncs <= stats.checkpoints + 1); /* LMDB gets only what is synced */
     CHECK(stats.journal_batches >= 50);
     rig_crash(&rig);
     stream = rig_stream(&rig, 1, rig_config());

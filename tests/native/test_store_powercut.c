@@ -101,6 +101,7 @@ static status_t open_at(const char *directory) {
                                     .journal_size = 1 << 20,
                                     .max_bytes = 1 << 28,
                                     .changed_max = 128 << 10, /* checkpoints commit in between */
+                                    .checkpoint_ns = 5 * NS_PER_SECOND,
                                     .pack_from = 2 << 10,
                                     .sync_interval_ns = sync_interval_ns};
     status_t status = store_open(&rig.options, &rig.store, reason, sizeof reason);
