@@ -1,5 +1,5 @@
 /* memtable.c: see memtable.h. Open addressing, linear probing, 16 bytes a slot; a dropped table keeps its memory for
- * the next round unless it grew large for the load it had. */
+ * the next round unless it grew large for the load it had, or clearing it would take longer than giving it back. */
 #include "disk/memtable.h"
 
 #include <stdlib.h>
@@ -9,15 +9,23 @@
 
 #define CAPACITY_MIN 1024
 #define CAPACITY_KEEP (1 << 16)
+#define CAPACITY_CLEARED (1 << 18)
+#define MOVED_AT_ONCE 4 /* with each note: two would do */
 #define PREFIX_MARK UINT64_C(0x9ddfea08eb382d69)
 
 void memtable_open(memtable_t *memtable, const batches_t *batches) {
     *memtable = (memtable_t){.batches = batches};
 }
 
+static void half_free(memtable_half_t *table) {
+    free(table->slots);
+    free(table->smaller);
+    *table = (memtable_half_t){0};
+}
+
 void memtable_close(memtable_t *memtable) {
-    free(memtable->current.slots);
-    free(memtable->previous.slots);
+    half_free(&memtable->current);
+    half_free(&memtable->previous);
     *memtable = (memtable_t){0};
 }
 
@@ -33,45 +41,81 @@ static uint64_t hash_of(store_db_t db, bytes_t key) {
     return hash_bytes(key.at, key.size) ^ ((uint64_t)db << 56);
 }
 
-static void memtable_half_put(memtable_half_t *table, const batches_t *batches, bytes_t key, uint64_t hash,
-                              uint64_t position) {
-    uint64_t mask = table->capacity - 1;
+/* The slot of the key, or the empty one where it belongs. */
+static memtable_slot_t *memtable_slot_of(memtable_slot_t *slots, uint64_t capacity, const batches_t *batches,
+                                         bytes_t key, uint64_t hash) {
+    uint64_t mask = capacity - 1;
     for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
-        memtable_slot_t *slot = &table->slots[i];
+        memtable_slot_t *slot = &slots[i];
+        batch_op_t op;
         if (slot->position == 0) {
-            *slot = (memtable_slot_t){.hash = hash, .position = position};
-            table->count++;
-            return;
+            return slot;
         }
         if (slot->hash == hash) {
-            batch_op_t op;
             op_read(batches, slot->position, &op);
             if (bytes_equal(op.key, key)) {
-                slot->position = position;
-                return;
+                return slot;
             }
         }
     }
 }
 
-static status_t memtable_half_grow(memtable_half_t *table, uint64_t capacity) {
+static void memtable_half_put(memtable_half_t *table, const batches_t *batches, bytes_t key, uint64_t hash,
+                              uint64_t position) {
+    memtable_slot_t *slot = memtable_slot_of(table->slots, table->capacity, batches, key, hash);
+    table->count += slot->position == 0;
+    *slot = (memtable_slot_t){.hash = hash, .position = position};
+}
+
+static bool same_key(const batches_t *batches, uint64_t position, uint64_t other) {
+    batch_op_t op, other_op;
+    op_read(batches, position, &op);
+    op_read(batches, other, &other_op);
+    return bytes_equal(op.key, other_op.key);
+}
+
+/* What was noted anew meanwhile is newer than what is moved. */
+static void move_one(memtable_half_t *table, const batches_t *batches, memtable_slot_t moved) {
+    uint64_t mask = table->capacity - 1;
+    for (uint64_t i = moved.hash & mask;; i = (i + 1) & mask) {
+        memtable_slot_t *slot = &table->slots[i];
+        if (slot->position == 0) {
+            *slot = moved;
+            return;
+        }
+        if (slot->hash == moved.hash && same_key(batches, slot->position, moved.position)) {
+            table->count--;
+            return;
+        }
+    }
+}
+
+static void move_some(memtable_half_t *table, const batches_t *batches, uint64_t count) {
+    uint64_t left = table->smaller_capacity - table->moved;
+    for (uint64_t end = table->moved + (count < left ? count : left); table->moved < end; table->moved++) {
+        if (table->smaller[table->moved].position != 0) {
+            move_one(table, batches, table->smaller[table->moved]);
+        }
+    }
+    if (table->smaller != NULL && table->moved == table->smaller_capacity) {
+        free(table->smaller);
+        table->smaller = NULL;
+        table->smaller_capacity = table->moved = 0;
+    }
+}
+
+static status_t memtable_half_grow(memtable_half_t *table, const batches_t *batches, uint64_t capacity) {
+    move_some(table, batches, table->smaller_capacity); /* few, or none: see memtable.h */
     memtable_slot_t *slots = calloc(capacity, sizeof *slots);
     if (slots == NULL) {
         return STATUS_NO_MEMORY;
     }
-    for (uint64_t i = 0; i < table->capacity; i++) {
-        memtable_slot_t slot = table->slots[i];
-        if (slot.position != 0) {
-            uint64_t to = slot.hash & (capacity - 1);
-            while (slots[to].position != 0) {
-                to = (to + 1) & (capacity - 1);
-            }
-            slots[to] = slot;
-        }
-    }
-    free(table->slots);
+    table->smaller = table->slots;
+    table->smaller_capacity = table->capacity;
+    table->moved = 0;
     table->slots = slots;
     table->capacity = capacity;
+    move_some(table, batches, MOVED_AT_ONCE);
     return STATUS_OK;
 }
 
@@ -81,11 +125,16 @@ status_t memtable_reserve(memtable_t *memtable, uint64_t count) {
     while ((table->count + count) * 3 > capacity * 2) {
         capacity *= 2;
     }
-    return capacity > table->capacity ? memtable_half_grow(table, capacity) : STATUS_OK;
+    if (capacity > table->capacity) {
+        return memtable_half_grow(table, memtable->batches, capacity);
+    }
+    move_some(table, memtable->batches, MOVED_AT_ONCE);
+    return STATUS_OK;
 }
 
 void memtable_note(memtable_t *memtable, store_db_t db, bytes_t key, uint64_t position) {
     check(memtable->current.count + 1 < memtable->current.capacity);
+    move_some(&memtable->current, memtable->batches, MOVED_AT_ONCE);
     memtable_half_put(&memtable->current, memtable->batches, key, hash_of(db, key), position);
 }
 
@@ -96,14 +145,11 @@ void memtable_note_prefix(memtable_t *memtable, store_db_t db, bytes_t prefix, u
     memtable->prefix_sizes[0] |= UINT64_C(1) << prefix.size;
 }
 
-static uint64_t memtable_half_find(const memtable_half_t *table, const batches_t *batches, bytes_t key, uint64_t hash,
-                                   batch_op_t *op) {
-    if (table->count == 0) {
-        return 0;
-    }
-    uint64_t mask = table->capacity - 1;
-    for (uint64_t i = hash & mask; table->slots[i].position != 0; i = (i + 1) & mask) {
-        const memtable_slot_t *slot = &table->slots[i];
+static uint64_t slots_find(const memtable_slot_t *slots, uint64_t capacity, const batches_t *batches, bytes_t key,
+                           uint64_t hash, batch_op_t *op) {
+    uint64_t mask = capacity - 1;
+    for (uint64_t i = hash & mask; slots[i].position != 0; i = (i + 1) & mask) {
+        const memtable_slot_t *slot = &slots[i];
         if (slot->hash == hash) {
             op_read(batches, slot->position, op);
             if (bytes_equal(op->key, key)) {
@@ -112,6 +158,17 @@ static uint64_t memtable_half_find(const memtable_half_t *table, const batches_t
         }
     }
     return 0;
+}
+
+static uint64_t memtable_half_find(const memtable_half_t *table, const batches_t *batches, bytes_t key, uint64_t hash,
+                                   batch_op_t *op) {
+    if (table->count == 0) {
+        return 0;
+    }
+    uint64_t position = slots_find(table->slots, table->capacity, batches, key, hash, op);
+    return position == 0 && table->smaller != NULL
+               ? slots_find(table->smaller, table->smaller_capacity, batches, key, hash, op)
+               : position;
 }
 
 static uint64_t find_either(const memtable_t *memtable, bytes_t key, uint64_t hash, batch_op_t *op) {
@@ -156,11 +213,13 @@ void memtable_drop(memtable_t *memtable) {
     if (table->count == 0) {
         return;
     }
-    if (table->capacity > CAPACITY_KEEP && table->count < table->capacity / 8) {
-        free(table->slots);
-        *table = (memtable_half_t){0};
+    if (table->capacity > CAPACITY_KEEP && (table->capacity > CAPACITY_CLEARED || table->count < table->capacity / 8)) {
+        half_free(table);
         return;
     }
+    free(table->smaller);
+    table->smaller = NULL;
+    table->smaller_capacity = table->moved = 0;
     memset(table->slots, 0, table->capacity * sizeof *table->slots);
     table->count = 0;
 }

@@ -9,6 +9,9 @@
  * plane reads from a newer snapshot, memtable_drop empties previous. A lookup asks current first. Messages are not in
  * here one by one when they are appended (streams keep those by sequence, stream.c); their deletions are.
  *
+ * A table that grows does not move its slots at once: the smaller one stays beside it, is asked second, and each note
+ * and reservation moves a few slots of it, which is sooner over than the larger one is full.
+ *
  * Removed prefixes (records of a consumer, all of a stream) are noted under the prefix itself with its size in a small
  * bitmap, so memtable_covers costs one lookup for each prefix length in use.
  */
@@ -28,7 +31,10 @@ typedef struct memtable_slot {
 typedef struct memtable_half {
     memtable_slot_t *slots;
     uint64_t capacity; /* a power of two */
-    uint64_t count;
+    uint64_t count;    /* of both; a key that is in the smaller one and was noted anew counts twice until it is moved */
+    memtable_slot_t *smaller; /* NULL: all of it was moved */
+    uint64_t smaller_capacity;
+    uint64_t moved; /* of its slots */
 } memtable_half_t;
 
 typedef struct memtable {
@@ -56,7 +62,9 @@ void memtable_drop(memtable_t *memtable);
 void memtable_rest(memtable_t *memtable); /* while it is empty: its memory goes back */
 
 static inline uint64_t memtable_bytes(const memtable_t *memtable) {
-    return (memtable->current.capacity + memtable->previous.capacity) * sizeof(memtable_slot_t);
+    const memtable_half_t *current = &memtable->current, *previous = &memtable->previous;
+    return (current->capacity + current->smaller_capacity + previous->capacity + previous->smaller_capacity)
+           * sizeof(memtable_slot_t);
 }
 
 #endif

@@ -6,9 +6,12 @@
 #include "store/message.h"
 #include "store/overlay.h"
 
-#define PURGE_STEP 1024 /* messages that one step takes out or looks at, fewer if each has another subject */
-#define CHAIN_MAX 256   /* messages of one subject that are gone through back its chain */
-#define CHAIN_COST 8    /* when a step back is shorter than so many forward */
+/* Messages that one step takes out or looks at, fewer if each has another subject: half a millisecond, since a login
+ * waits for four or five turns. */
+#define PURGE_STEP 256
+#define CHAIN_STEPS 1024 /* of a chain, which is gone through at once */
+#define CHAIN_MAX 256    /* messages of one subject that are gone through back its chain */
+#define CHAIN_COST 8     /* when a step back is shorter than so many forward */
 
 status_t store_delete(store_stream_t *stream, uint64_t seq) {
     found_t found;
@@ -88,7 +91,7 @@ static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_
         || head.last - head.first < head.count * CHAIN_COST) {
         return STATUS_NOT_FOUND;
     }
-    uint32_t steps = PURGE_STEP;
+    uint32_t steps = CHAIN_STEPS;
     status_t status = message_find(stream, head.last, false, &found);
     for (uint64_t left = head.count; left > 0; left--) {
         if (status != STATUS_OK) {
