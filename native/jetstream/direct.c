@@ -591,7 +591,7 @@ void js_direct(js_t *js, stream_t *stream, const message_t *message) {
     }
     const direct_request_t *asked = &direct.asked;
     if (asked->seq != 0 || asked->last_by.size != 0 || asked->next_by.size != 0 || asked->multi.size != 0
-        || asked->has_time || asked->batch != 0) {
+        || asked->has_time || asked->batch != 0 || asked->up_to_seq != 0 || asked->has_up_to_time) {
         answer_status(&direct, "408 Bad Request");
         return;
     }

@@ -105,6 +105,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_old_backup.py::test_a_backup_of_an_older_server_is_the_stream_that_it_had",
         "interop/test_backup.py::test_a_restore_that_is_killed_half_way_leaves_nothing",
     ),
+    "The name and the subjects of a stream that is being restored": (
+        "hostile/test_restore_api.py::test_nobody_takes_the_subjects_of_a_stream_that_is_being_restored",
+    ),
     "A backup of a stream with replicas": ("wire/jetstream/restore-replicas.wire",),
     "A message of an archive that is older": ("hostile/test_restore_api.py::test_what_becomes_of_an_archive_with",),
     "A restored stream knows the ids": ("interop/test_backup.py::test_a_backup_is_the_same_stream_elsewhere",),
