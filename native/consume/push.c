@@ -33,6 +33,7 @@ static int64_t rate_burst(const consumer_t *consumer) {
 
 void push_start(consumer_t *consumer) {
     consumer->push.window = FLOW_WINDOW_MIN;
+    consumer->push.flow_asked_ns = consumer->consume->now.mono_ns;
     consumer->push.tokens = rate_burst(consumer);
     consumer->push.tokens_at_ns = consumer->consume->now.mono_ns;
     push_review(consumer);
@@ -91,11 +92,23 @@ void idle_heartbeat(consumer_t *consumer, bytes_t to) {
     out->status(out->context, consumer->setup.config.account, &flow, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
 }
 
+/* Over a slow link half a window is minutes, and until then nobody here would know how far the copy is. */
+static bool asks_how_far(const consumer_t *consumer, int64_t bytes) {
+    const push_t *push = &consumer->push;
+    if (!copies(consumer) || !flow_controlled(consumer) || push->flow_open
+        || consumer->next_sequence - 1 == push->taken_delivery) {
+        return false;
+    }
+    int64_t since_ns = consumer->consume->now.mono_ns - push->flow_asked_ns;
+    return (push->outstanding >= bytes && since_ns >= TOLD_NS) || since_ns >= TOLD_LATE_NS;
+}
+
 void push_on_time(consumer_t *consumer) {
     if (consumer->push.heartbeat_due_ns > consumer->consume->now.mono_ns) return;
     idle_heartbeat(consumer, consumer->setup.deliver_subject);
-    if (consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && consumer->pending.count > 0
-        && !consumer->push.flow_open) {
+    bool acks = consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && consumer->pending.count > 0
+                && !consumer->push.flow_open;
+    if (acks || asks_how_far(consumer, TOLD_LEAST_BYTES)) {
         push_flow_request(consumer);
     }
     heartbeat_later(consumer);
@@ -131,10 +144,7 @@ void push_sent(consumer_t *consumer, uint64_t size) {
     if (!flow_controlled(consumer)) return;
     push->outstanding += (int64_t)size;
     if (!push->flow_open) {
-        /* Over a slow link half a window is minutes, and nobody here would know how far the copy is. */
-        bool ask = copies(consumer) && push->outstanding >= TOLD_BYTES
-                   && consumer->consume->now.mono_ns - push->flow_asked_ns >= TOLD_NS;
-        if (ask || push->outstanding > push->window / 2) push_flow_request(consumer);
+        if (asks_how_far(consumer, TOLD_BYTES) || push->outstanding > push->window / 2) push_flow_request(consumer);
     } else if (push->outstanding - push->covered >= push->window) {
         push->covered += (int64_t)size;
     }

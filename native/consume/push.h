@@ -14,8 +14,12 @@
 #define FLOW_WINDOW_MAX (32 << 20)
 #define RATE_BURST_DEFAULT (1 << 20)
 #define FLOW_ID_SIZE 4
-#define TOLD_BYTES (16 << 10) /* after so many a mirror or source is asked how far it is, */
-#define TOLD_NS NS_PER_SECOND /* .. but not more often */
+/* A mirror or source is asked how far it is after so many bytes, but not more often; */
+#define TOLD_BYTES (16 << 10)
+#define TOLD_NS NS_PER_SECOND
+/* .. once no more comes, after so few; and whatever is left after so long. An answer costs what a message does. */
+#define TOLD_LEAST_BYTES (4 << 10)
+#define TOLD_LATE_NS (60 * NS_PER_SECOND)
 
 typedef struct push {
     bool active; /* there is interest in the deliver subject */

@@ -334,7 +334,8 @@ static void a_copy_says_what_it_has(void) {
     CHECK_EQ_U64(2, state_of(consumer).untaken);
     static char body[LARGE + 1];
     memset(body, 'x', LARGE);
-    rig_pass(SECOND / 2);
+    rig_pass(SECOND);
+    rig_skip();
     rig_publish("s", body);
     rig_run();
     bytes_t id = flow_id(rig_next());
@@ -350,6 +351,42 @@ static void a_copy_says_what_it_has(void) {
     interest("", "");
     rig_pass(11 * SECOND);
     EXPECT("gone 1 7, 4 taken");
+}
+
+/* How often it is asked in so many seconds in which nothing comes; at the end. */
+static uint32_t asked_in(int seconds, const char **last) {
+    uint32_t asked = 0;
+    for (int second = 0; second < seconds; second++) {
+        rig_pass(SECOND);
+        while (rig.line_next < rig.line_count) {
+            const char *line = rig_next();
+            if (strstr(line, "FlowControl") != NULL) {
+                asked++;
+                *last = line;
+            }
+        }
+    }
+    return asked;
+}
+
+static void the_rest_is_asked_for_later(void) {
+    consumer_t *consumer = copied();
+    const char *line = "";
+    rig_run();
+    rig_skip();
+    CHECK_EQ_U64(0, asked_in(58, &line));
+    CHECK_EQ_U64(1, asked_in(4, &line));
+    bytes_t id = flow_id(line);
+    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 3\r\n\r\n"),
+                        rig.now);
+    CHECK_EQ_U64(3, state_of(consumer).taken);
+    CHECK_EQ_U64(0, state_of(consumer).untaken);
+    CHECK_EQ_U64(0, asked_in(200, &line));
+    static char body[LARGE / 4 + 1];
+    memset(body, 'x', LARGE / 4);
+    rig_publish("s", body);
+    rig_run();
+    CHECK_EQ_U64(1, asked_in(2, &line));
 }
 
 static void lies_of_a_copy(void) {
@@ -441,6 +478,8 @@ int main(void) {
     RUN("a full receiver stops delivery until it drained", full_receiver);
     RUN("a full receiver that dies, or drains silently, blocks nobody for long", full_receiver_dies);
     RUN("a mirror or source is asked what it has stored, after 16 KB and not each second", a_copy_says_what_it_has);
+    RUN("once no more comes it is asked for the rest, for a little of it a minute later, and then no more",
+        the_rest_is_asked_for_later);
     RUN("it has not stored what was not delivered, whatever it says", lies_of_a_copy);
     RUN("its heartbeat says how many messages wait", a_copy_hears_what_is_pending);
     RUN("push consumers redeliver after the ack wait", redelivers);
