@@ -265,6 +265,11 @@ store_hooks_t consume_store_hooks(consume_t *consume) {
     return (store_hooks_t){.context = consume, .appended = on_appended, .removed = on_removed, .purged = on_purged};
 }
 
+bool consumer_sound(const consumer_t *consumer) {
+    return consumer->floor_consumer < consumer->next_sequence && consumer->floor_stream <= consumer->delivered_stream
+           && consumer->pending.count <= consumer->delivered_stream && consumer->settled < consumer->cursor;
+}
+
 /* ---- what the plane says and asks -------------------------------------------------------------------------------- */
 
 consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consumer_id) {
@@ -278,10 +283,7 @@ uint64_t consume_count(const consume_t *consume) {
 bool consume_sound(const consume_t *consume) {
     uint32_t cursor = 0;
     for (const consumer_t *one; (one = table_next(&consume->consumers, &cursor)) != NULL;) {
-        if (one->floor_consumer >= one->next_sequence || one->floor_stream > one->delivered_stream
-            || one->pending.count > one->delivered_stream || one->settled >= one->cursor) {
-            return false;
-        }
+        if (!consumer_sound(one)) return false;
     }
     return true;
 }

@@ -175,6 +175,10 @@ static uint64_t state_due(consumer_t *consumer) {
 
 bool state_flush(consumer_t *consumer) {
     if (!state_kept(consumer) || survey_is_new(consumer)) return true; /* where it starts is not known yet */
+    if (LEAF_UNLIKELY(!consumer_sound(consumer))) {
+        store_stream_stop(consumer->stream, consumer->setup.id);
+        return true; /* the disk keeps the last position that could be */
+    }
     bool all = consumer->settle_all || consumer->setup.config.ack_policy == ACK_NONE;
     uint64_t upto = all ? state_covers(consumer) : consumer->settled;
     if (!all && consumer->acked_upto > upto) upto = consumer->acked_upto;

@@ -42,8 +42,9 @@
 #define SWEEP_SIZE 16
 
 bool state_kept(const consumer_t *consumer);
-void state_dirty(consumer_t *consumer);                     /* acks: into the open batch */
-void state_lazy(consumer_t *consumer);                      /* deliveries: within SETTLE_NS */
+bool consumer_sound(const consumer_t *consumer); /* do its positions fit together, as at the end of every turn? */
+void state_dirty(consumer_t *consumer);          /* acks: into the open batch */
+void state_lazy(consumer_t *consumer);           /* deliveries: within SETTLE_NS */
 void state_row_changed(consumer_t *consumer, uint32_t row); /* a stored row: delivered again, put off */
 /* Its message left the store, which is calling us now: the record goes with the next flush. false: no memory to
  * remember it. */

@@ -161,6 +161,18 @@ static void log_judge(store_stream_t *stream) {
     log->first_known = log->first_open = false;
 }
 
+void store_stream_stop(store_stream_t *stream, uint32_t consumer) {
+    if (!stream->log.stopped) {
+        stream->log.stopped = true;
+        stream->corrupt++;
+        store_alarm(
+            stream->store, ALARM_CORRUPT, stream->id, stream->log.last_seq,
+            "the position of consumer %u of stream %u contradicts itself: the stream takes no more writes until "
+            "leafd is started again, from the last position that could be",
+            consumer, stream->id);
+    }
+}
+
 void log_join(store_stream_t *stream) {
     const log_t *log = &stream->log;
     stream->store->sums.messages += log->messages;
@@ -178,7 +190,7 @@ void log_settle(store_stream_t *stream) {
     store_t *store = stream->store;
     store_key_t key;
     log_judge(stream);
-    if (log->first_seq > log->swept && !log->stopped) {
+    if (log->first_seq > log->swept) { /* not where the numbers stopped it: then it is 0 */
         store_key_t to;
         key_message(&key, stream->id, log->swept);
         key_message(&to, stream->id, log->first_seq);

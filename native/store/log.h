@@ -35,7 +35,7 @@ typedef struct log { /* only log.c writes to it */
     uint64_t swept; /* below this the batches so far have removed everything */
     bool first_known;
     bool first_open; /* no message is below first_seq, but it may have none either: the first one is being looked for */
-    bool stopped;    /* the numbers contradict each other (log_sound): nothing is written to the stream any more */
+    bool stopped;    /* its numbers (log_sound), or a consumer's, contradict each other: nothing is written any more */
     bool purged_empty; /* purged before it had a message: the reference then says first 1, not 0 */
     uint32_t last_id_size;
     uint8_t last_id[LOG_ID_MAX]; /* the message id of the last message, or its beginning */

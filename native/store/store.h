@@ -124,6 +124,9 @@ void store_allow(store_t *store, allowance_t *allowance, uint64_t limit);
 allowance_t *store_allowance_next(store_t *store);
 /* Is a message of such parts refused for lack of allowance? */
 bool store_stream_lacks(store_stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload);
+/* What a consumer of the stream has contradicts itself: nothing is stored in the stream or removed from it any more
+ * until the store is opened again, and an alarm says so. */
+void store_stream_stop(store_stream_t *stream, uint32_t consumer);
 /* For tests, at any time: do all sums and each stream's numbers hold, by going over every stream? */
 bool store_sound(store_t *store);
 uint32_t store_stream_id(const store_stream_t *stream);

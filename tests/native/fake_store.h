@@ -40,6 +40,7 @@ struct store_stream {
     bool hold; /* visible does not follow by itself */
     fake_message_t *messages;
     uint32_t tally_steps; /* that a count takes */
+    uint32_t stopped_by;  /* the consumer that store_stream_stop was called for */
 };
 
 typedef struct fake_record {
@@ -169,6 +170,10 @@ store_t *store_stream_store(const store_stream_t *stream) {
 
 const stream_config_t *store_stream_config(const store_stream_t *stream) {
     return &stream->config;
+}
+
+void store_stream_stop(store_stream_t *stream, uint32_t consumer) {
+    stream->stopped_by = consumer;
 }
 
 uint64_t store_stream_visible(const store_stream_t *stream) {

@@ -1,4 +1,5 @@
 /* test_consume_state.c: what a consumer stores, and what it knows after the process was killed and started again. */
+#include "consume/state.h"
 #include "consume_rig.h"
 
 static uint32_t records(uint32_t kind) {
@@ -330,6 +331,41 @@ static void newer_version(void) {
     CHECK_EQ_I64(STATUS_CORRUPT, consumer_add(rig.consume, rig.stream, &setup, true, rig.now, &consumer));
 }
 
+static void floor_beyond_the_end(consumer_t *consumer) {
+    consumer->floor_stream = consumer->delivered_stream + 1;
+}
+
+static void floor_beyond_what_was_sent(consumer_t *consumer) {
+    consumer->floor_consumer = consumer->next_sequence;
+}
+
+static void settled_beyond_the_cursor(consumer_t *consumer) {
+    consumer->settled = consumer->cursor;
+}
+
+static void contradictions_stay_in_memory(void) {
+    void (*const faults[])(consumer_t *) = {floor_beyond_the_end, floor_beyond_what_was_sent,
+                                            settled_beyond_the_cursor};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        rig_start(0);
+        consumer_setup_t setup = rig_setup("c");
+        consumer_t *consumer = rig_add(&setup);
+        rig_publish_many("s", 6);
+        rig_pull(consumer, "in", "6");
+        rig_ack(consumer, 1, 1, "");
+        CHECK_EQ_U64(0, rig.stream->stopped_by);
+        uint32_t writes = rig.store->record_writes;
+        faults[i](consumer);
+        state_dirty(consumer);
+        consume_flush(rig.consume);
+        CHECK_EQ_U64(CONSUMER_ID, rig.stream->stopped_by);
+        CHECK_EQ_U64(writes, rig.store->record_writes);
+        rig_restart();
+        consumer = rig_load(&setup);
+        CHECK_EQ_U64(1, rig_state(consumer).floor_stream);
+    }
+}
+
 int main(void) {
     RUN("messages acknowledged in order never get a pending record, one state a batch", in_order_writes_no_pending);
     RUN("after a crash everything acknowledged is acknowledged, whatever the order was", acks_survive);
@@ -347,6 +383,7 @@ int main(void) {
     RUN("deleted messages and removed consumers leave no records", removal_cleans);
     RUN("a record write that fails is made good by the next flush", refused_writes);
     RUN("a newer or damaged record is refused, not misread", newer_version);
+    RUN("a position that contradicts itself is not written, and stops its stream", contradictions_stay_in_memory);
     rig_end();
     return TEST_RESULT();
 }

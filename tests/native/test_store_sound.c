@@ -141,7 +141,24 @@ static void contradictions(void) {
     }
 }
 
+static void stopped_by_a_consumer(void) {
+    begin();
+    store_stream_stop(stream, 7);
+    CHECK(rig_alarmed(&rig, "consumer 7 of stream 1 contradicts itself"));
+    nothing_is_written();
+    CHECK_EQ_I64(STATUS_IO, store_delete(stream, 1));
+    rig_checkpoint(&rig);
+    rig_crash(&rig);
+    open_streams();
+    CHECK(!rig_alarmed(&rig, "contradict"));
+    all_are_there(STORED);
+    CHECK_EQ_U64(STORED + 1, rig_put(&rig, stream, "sound.a", "again").seq);
+    rig_sync(&rig);
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("numbers that contradict each other stop a stream's writes, are said, and lose nothing", contradictions);
+    RUN("a consumer's position that contradicts itself stops its stream until the next start", stopped_by_a_consumer);
     return TEST_RESULT();
 }
