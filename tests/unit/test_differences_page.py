@@ -186,9 +186,17 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_dialling.py::test_after_a_lost_link_each_failure_of_a_number_is_told_besides_the_first",
     ),
     "A link that is far or slow": (
-        "native/test_window.c: the window is about twice what the link has under way",
+        "native/test_window.c: the window is what the link has under way, a quarter and two packets",
         "native/test_window.c: a link is dead when nothing is acknowledged, however slow it is",
         "interop/test_cell.py::test_a_live_link_is_not_closed_for_being_slow",
+    ),
+    "What waits for such a link goes by precedence": (
+        "native/test_lanes.c: acknowledgements go first, then messages, then what catches up",
+        "native/test_lanes.c: what goes last still has an eighth of what goes before it",
+        "native/test_lanes.c: what a consumer delivers stays in order, with more consumers than lanes",
+    ),
+    "Of messages of clients, and of answers": (
+        "native/test_lanes.c: a peer that asks for answers without end holds up nobody, and no more memory than its part",
     ),
     "A mirror or source takes its origin's consumer": (
         "native/test_jetstream.c: while a link brings nothing at all, none of its copies is silent",
