@@ -196,7 +196,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_lanes.c: what a consumer delivers stays in order, with more consumers than lanes",
     ),
     "Of messages of clients, and of answers": (
-        "native/test_lanes.c: a peer that asks for answers without end holds up nobody, and no more memory than its part",
+        "native/test_lanes.c: "
+        "a peer that asks for answers without end holds up nobody, and no more memory than its part",
     ),
     "A mirror or source takes its origin's consumer": (
         "native/test_jetstream.c: while a link brings nothing at all, none of its copies is silent",
