@@ -126,7 +126,7 @@ static status_t late_take(late_t *late, late_row_t *row, env_t *env, const batch
 }
 
 static late_row_t *late_row_of(late_t *late, store_db_t db) {
-    return db == DB_IDS ? &late->ids : db == DB_HEADS ? &late->heads : NULL;
+    return db == DB_IDS ? &late->ids : db == DB_HEADS && late->heads_wait ? &late->heads : NULL;
 }
 
 status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *late) {

@@ -7,7 +7,8 @@
  *     batches    message, head of t.7, id x | message, head of t.2 | message, head of t.7
  *     LMDB       message        message        message                       head of t.2, head of t.7, id x
  *
- * With a sealer, whose keys have another order, they do not wait.
+ * Heads do so where the last checkpoint's changes were scattered, and after a start. With a sealer, whose keys have
+ * another order, nothing waits.
  */
 #ifndef LEAFD_DISK_APPLY_H
 #define LEAFD_DISK_APPLY_H
@@ -28,6 +29,7 @@ typedef struct late {
     const batches_t *batches; /* where they lie */
     late_row_t ids;
     late_row_t heads;
+    bool heads_wait; /* changes only while none does: where subjects come in order, sorting them is only work */
 } late_t;
 
 /* Applies the ops of one batch inside the write transaction; commits in between when a removal is large, or when what

@@ -19,6 +19,9 @@
 #include "disk/space.h"
 #include "disk/waiting.h"
 
+/* bytes of pages for a byte of batches; 1.1 to 1.5 of messages alone, which lie in a row */
+#define SCATTERED 3
+#define SCATTERED_STILL 2
 #define SEAL_MS 5 /* between two slices of a change of key */
 /* a refusal is waited out RETRY_MS, doubling up to this: each try applies again what no checkpoint covers */
 #define RETRY_MS_MAX 1000
@@ -212,10 +215,15 @@ static void committed_upto(keeper_t *keeper, uint64_t position, uint64_t number,
     atomic_store_explicit(&keeper->checkpointed, keeper->committed, memory_order_release);
 }
 
-/* How many bytes of pages it changed for each byte of batches says how far from each other its keys lay. */
+/* How many bytes of pages it changed for each byte of batches says how far from each other its keys lay. What waited
+ * was put together and is less: the bound to begin with is another than the one to go on. */
 static void keeper_measure(keeper_t *keeper, uint64_t batches) {
     changed_t *changed = env_changed(keeper->env);
-    atomic_store_explicit(&keeper->spread, changed_in_all(changed) / (batches + 1), memory_order_relaxed);
+    uint64_t most = changed_in_all(changed) / (batches + 1);
+    bool scattered = atomic_load_explicit(&keeper->scattered, memory_order_relaxed);
+    scattered = most >= (scattered ? SCATTERED_STILL : SCATTERED);
+    atomic_store_explicit(&keeper->scattered, scattered, memory_order_relaxed);
+    keeper->late.heads_wait = scattered;
     changed->earlier = 0;
 }
 
@@ -446,7 +454,7 @@ status_t keeper_open(keeper_t *keeper, keeper_mark_t checkpoint, keeper_mark_t e
     keeper->applied = keeper->committed = checkpoint.position;
     keeper->applied_number = keeper->committed_number = checkpoint.number - 1;
     keeper->applied_chain = keeper->committed_chain = checkpoint.chain;
-    keeper->late = (late_t){.batches = keeper->batches};
+    keeper->late = (late_t){.batches = keeper->batches, .heads_wait = true};
     keeper->scarce = checkpoint.position != end.position;
     keeper->piece = DRAIN_PIECE;
     keeper->removed = keeper->put = checkpoint.position;

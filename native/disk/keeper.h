@@ -67,7 +67,7 @@ typedef struct keeper {
     _Atomic int short_by;     /* space_short_t: what bounds them */
     _Atomic bool parked;      /* LMDB has to be opened again: the keeper keeps out of it until the plane clears this */
     _Atomic bool sealed_anew; /* a change of key has come to its end, and nobody was told yet */
-    _Atomic uint64_t spread;  /* so many bytes of pages the last commit changed for each byte of batches */
+    _Atomic bool scattered;   /* the last checkpoint changed pages all over LMDB */
     _Atomic uint64_t pieces;  /* commits in the middle of a checkpoint: the plane has to renew its snapshot */
     /* journal thread's own */
     uint32_t chain;

@@ -11,7 +11,6 @@
 #define NARROWED 4 /* clients that wait for each answer need no more than a part of the ring, nor does a short burst */
 #define NARROW_MIN (UINT64_C(4) << 20)
 #define RING_USUAL_MAX (UINT64_C(8) << 20)
-#define SPREAD 3 /* bytes of pages that are changed for a byte of a message: more than of those that lie in a row */
 #define TRIM_BYTES (UINT64_C(1) << 20)
 
 void room_take(store_t *store) {
@@ -109,7 +108,7 @@ void room_trim(store_t *store) {
 }
 
 bool room_is_spread(const store_t *store) {
-    return atomic_load_explicit(&store->keeper.spread, memory_order_relaxed) >= SPREAD;
+    return atomic_load_explicit(&store->keeper.scattered, memory_order_relaxed);
 }
 
 /* A small load goes round in little memory, which stays in the processor's cache, too. Publishers and removals that

@@ -222,8 +222,8 @@ def publish(server: servers.Server, given: argparse.Namespace) -> tuple[int, flo
 def measure(server: servers.Server, given: argparse.Namespace) -> str:
     group = Group(given.limit << 20)
     try:
-        server.start(before=group.entered())
         try:
+            server.start(before=group.entered())
             if given.settled:
                 publish(server, given)
             settled(server)
@@ -236,7 +236,7 @@ def measure(server: servers.Server, given: argparse.Namespace) -> str:
                 f" {did.journal / count:,.0f} | {did.checkpoints} | {group.peak() / (1 << 20):.0f} |"
             )
         except servers.ServerDied as error:
-            return f"| {server.kind} | ended: {str(error).splitlines()[0]} |"
+            return f"| {server.kind} | {str(error).splitlines()[0].removesuffix(':')} |"
         finally:
             server.stop()
     finally:

@@ -113,6 +113,34 @@ static status_t open_at(const char *directory) {
 
 /* ---- what can be read -------------------------------------------------------------------------------------------- */
 
+typedef struct heads_sum {
+    uint64_t subjects;
+    uint64_t messages;
+} heads_sum_t;
+
+static bool sum_head(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
+    heads_sum_t *sum = context;
+    (void)subject;
+    (void)last_seq;
+    sum->subjects++;
+    sum->messages += count;
+    return true;
+}
+
+/* What the heads say comes to what the stream says. */
+static void check_heads(store_stream_t *stream, const stream_state_t *state) {
+    heads_sum_t sum = {0};
+    store_walk_t *walk = store_walk_open(stream, BYTES_NONE);
+    status_t status;
+    do {
+        status = store_walk_step(walk, 100000, sum_head, &sum);
+    } while (status == STATUS_AGAIN);
+    store_walk_close(walk);
+    CHECK_EQ_I64(STATUS_OK, status);
+    CHECK_EQ_U64(state->subjects, sum.subjects);
+    CHECK_EQ_U64(state->messages, sum.messages);
+}
+
 static picture_t take_picture(store_stream_t *stream) {
     stream_state_t state;
     store_stream_state(stream, &state);
@@ -131,6 +159,7 @@ static picture_t take_picture(store_stream_t *stream) {
     }
     CHECK_EQ_U64(state.messages, seen);
     CHECK_EQ_U64(0, state.corrupt);
+    check_heads(stream, &state);
     return picture;
 }
 
@@ -172,7 +201,7 @@ static appended_t put_message(int i, uint64_t op) {
     for (uint32_t at = 0; at < size; at++) {
         payload[at] = (uint8_t)(op * 31 + at);
     }
-    snprintf(subject, sizeof subject, "s.%u", (unsigned)below(17));
+    snprintf(subject, sizeof subject, "s.%u", (unsigned)below(op % 2 == 0 ? 3000 : 17));
     snprintf(id, sizeof id, "id-%llu", (unsigned long long)op);
     append_t append = {
         .subject = text(subject), .payload = bytes_of(payload, size), .msg_id = i == 0 ? text(id) : BYTES_NONE};
