@@ -1,0 +1,254 @@
+"""A fleet of simulated boxes and one hub, leafd and nats-server in turn:
+
+    python -m tests.bench.fleet storm 100 400 1000        the hub dies by kill -9 and is back: until all is as before
+    python -m tests.bench.fleet unreachable 1000          what sources cost whose origins are not there
+    python -m tests.bench.fleet creation 250 500 1000     mirrors and sources are made
+    python -m tests.bench.fleet interest 1000             each box subscribes to ten subjects
+    ... [--kinds leafd] [--isolate] [--rounds 3] [--subscriptions 10]
+
+Boxes and servers share the machine, so times tell how two servers compare and how a figure grows, not what a hub with
+processors of its own does. What does not live here: the boxes (simulated.py, boxes/), rows of other things (run).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.bench.process import Api, Process, api, running
+from tests.bench.simulated import simulated
+from tests.hostile.wires import Wire
+from tests.servers import KINDS
+
+HUB: Final = """
+server_name: hub
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{monitor_port}"
+jetstream { store_dir: "{store}", domain: hub, max_mem: 256MB, max_file: 4GB }
+max_pending: 256MB
+leafnodes { listen: "127.0.0.1:{leaf_port}" ISOLATE }
+"""
+WAITING: Final = 10
+"""Messages of each box before the hub dies, and as many while it is away."""
+SECONDS_MAX: Final = 180.0
+LOGIN_PAUSE_S: Final = 0.01
+WARM_S: Final = 2.0
+LOOK_S: Final = 10.0
+LATER_S: Final = 45.0
+Figures = dict[str, float]
+
+
+@contextlib.contextmanager
+def hub_of(kind: str, isolate: bool) -> Iterator[Process]:
+    configuration = HUB.replace("ISOLATE", ", isolate_leafnode_interest: true" if isolate else "")
+    with (
+        tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory,
+        running(kind, configuration, Path(directory) / "hub") as hub,
+    ):
+        yield hub
+
+
+def source(number: int) -> dict[str, object]:
+    return {"name": "T", "external": {"api": f"$JS.box-{number}.API"}}
+
+
+def collect(connection: Api, count: int) -> None:
+    """One stream that takes from every box."""
+    config = {"name": "ALL", "storage": "file", "sources": [source(number) for number in range(count)]}
+    connection.must("$JS.API.STREAM.CREATE.ALL", config)
+
+
+def wait_for_messages(connection: Api, count: int, seconds: float = SECONDS_MAX) -> float:
+    """When ALL had so many."""
+    deadline = time.monotonic() + seconds
+    while (found := connection.messages_in("ALL")) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{found} of {count} messages")
+        time.sleep(0.02)
+    if found > count:
+        raise RuntimeError(f"{found} messages where {count} were sent")
+    return time.monotonic()
+
+
+@contextlib.contextmanager
+def logins(process: Process) -> Iterator[list[float]]:
+    """How long logins of clients take meanwhile, one after the other, in ms."""
+    took: list[float] = []
+    over = threading.Event()
+
+    def again() -> None:
+        while not over.wait(LOGIN_PAUSE_S):
+            begun = time.monotonic()
+            wire = Wire(process.port, 60.0)
+            wire.send(b'CONNECT {"verbose":false}\r\nPING\r\n')
+            while (line := wire.line()) and not line.startswith(b"PONG"):
+                pass
+            wire.close()
+            took.append((time.monotonic() - begun) * 1000)
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    try:
+        yield took
+    finally:
+        over.set()
+        thread.join()
+
+
+def at_99(values: list[float]) -> float:
+    return sorted(values)[min(int(len(values) * 0.99), len(values) - 1)]
+
+
+# ---- cases
+
+
+def storm(kind: str, count: int, isolate: bool, subscriptions: int) -> Figures:
+    """The hub dies by kill -9, boxes have messages for it, and it is started again."""
+    with (
+        hub_of(kind, isolate) as hub,
+        simulated(hub.server.ports["leaf_port"], count, subscriptions=subscriptions) as boxes,
+    ):
+        boxes.wait(lambda seen: seen.up == count)
+        with api(hub) as connection:
+            collect(connection, count)
+            boxes.wait(lambda seen: seen.whole == count)
+            boxes.tell(f"publish {WAITING}")
+            wait_for_messages(connection, WAITING * count)
+        hub.server.kill()
+        boxes.wait(lambda seen: seen.up == 0)
+        before = boxes.tell(f"publish {WAITING}")
+        begun = time.monotonic()
+        hub.start()
+        figures = {"start s": hub.start_seconds}
+        with hub.watched() as private, logins(hub) as took:
+            figures["linked s"] = boxes.wait(lambda seen: seen.up == count).at - begun
+            figures["running s"] = boxes.wait(lambda seen: seen.whole == count, SECONDS_MAX).at - begun
+            with api(hub) as connection:
+                figures["whole s"] = wait_for_messages(connection, 2 * WAITING * count) - begun
+        seen = boxes.settled()
+        figures |= {
+            "consumers": seen.made - before.made,
+            "told": seen.told - before.told,
+            "untold": seen.untold - before.untold,
+            "MB to boxes": (seen.bytes - before.bytes) / 1e6,
+            "login p99 ms": at_99(took),
+            "login max ms": max(took),
+            "private MB": private[0],
+            "CPU s": hub.cpu_seconds(),
+        }
+    return figures
+
+
+def unreachable(kind: str, count: int, isolate: bool, subscriptions: int) -> Figures:
+    """Sources of boxes that are not there: processor time, and the first message when one is."""
+
+    def percent(process: Process) -> float:
+        before = process.cpu_seconds()
+        time.sleep(LOOK_S)
+        return (process.cpu_seconds() - before) / LOOK_S * 100
+
+    with hub_of(kind, isolate) as hub, api(hub) as connection:
+        collect(connection, count)
+        time.sleep(WARM_S)
+        figures = {"first % of a processor": percent(hub)}
+        time.sleep(LATER_S)
+        figures["later %"] = percent(hub)
+        with simulated(hub.server.ports["leaf_port"], 1, messages=1, reconnect=0.0) as boxes:
+            linked = boxes.wait(lambda seen: seen.up == 1).at
+            figures["first message s"] = wait_for_messages(connection, 1) - linked
+    return figures
+
+
+def creation(kind: str, count: int, isolate: bool, subscriptions: int) -> Figures:
+    """Boxes are linked; then so many mirrors are made, one after the other; and one stream with as many sources."""
+    figures: Figures = {}
+    with (
+        hub_of(kind, isolate) as hub,
+        simulated(hub.server.ports["leaf_port"], count) as boxes,
+        api(hub) as connection,
+    ):
+        boxes.wait(lambda seen: seen.up == count)
+        boxes.settled()
+        begun, cpu = time.monotonic(), hub.cpu_seconds()
+        for number in range(count):
+            config = {"name": f"M{number}", "storage": "file", "mirror": source(number)}
+            connection.must(f"$JS.API.STREAM.CREATE.M{number}", config)
+        figures["mirrors made s"] = time.monotonic() - begun
+        figures["all copy s"] = boxes.wait(lambda seen: seen.whole == count).at - begun
+        figures["CPU s"] = hub.cpu_seconds() - cpu
+    with (
+        hub_of(kind, isolate) as hub,
+        simulated(hub.server.ports["leaf_port"], count) as boxes,
+        api(hub) as connection,
+    ):
+        boxes.wait(lambda seen: seen.up == count)
+        boxes.settled()
+        begun, cpu = time.monotonic(), hub.cpu_seconds()
+        collect(connection, count)
+        figures["sources made s"] = time.monotonic() - begun
+        figures["all taken from s"] = boxes.wait(lambda seen: seen.whole == count).at - begun
+        figures["CPU of sources s"] = hub.cpu_seconds() - cpu
+    return figures
+
+
+def interest(kind: str, count: int, isolate: bool, subscriptions: int) -> Figures:
+    """Boxes come, each with its subscriptions: what each is told of all others."""
+    with hub_of(kind, isolate) as hub:
+        idle = hub.private_mb()
+        port = hub.server.ports["leaf_port"]
+        with hub.watched() as private, simulated(port, count, subscriptions=subscriptions, reconnect=5.0) as boxes:
+            begun = time.monotonic()
+            linked = boxes.wait(lambda seen: seen.up == count).at - begun
+            seen = boxes.settled(2.0)
+            return {
+                "linked s": linked,
+                "told": seen.told,
+                "bytes a link": seen.bytes / count,
+                "KB private a box": (hub.private_mb() - idle) * 1024 / count,
+                "private peak MB": private[0],
+                "CPU s": hub.cpu_seconds(),
+            }
+
+
+Case = Callable[[str, int, bool, int], Figures]
+CASES: Final[dict[str, Case]] = {one.__name__: one for one in (storm, unreachable, creation, interest)}
+DEFAULT_SUBSCRIPTIONS: Final = {"interest": 10}
+
+
+def main() -> None:
+    """Prints a line for each case, size and server: medians of the rounds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("case", choices=CASES)
+    parser.add_argument("sizes", nargs="+", type=int)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--isolate", action="store_true")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--subscriptions", type=int)
+    chosen = parser.parse_args()
+    subscriptions = chosen.subscriptions
+    if subscriptions is None:
+        subscriptions = DEFAULT_SUBSCRIPTIONS.get(chosen.case, 0)
+    for size in chosen.sizes:
+        for kind in chosen.kinds.split(","):
+            rounds: list[Figures] = []
+            try:
+                for _ in range(chosen.rounds):
+                    rounds.append(CASES[chosen.case](kind, size, chosen.isolate, subscriptions))
+            except (TimeoutError, RuntimeError, ConnectionError) as problem:
+                print(f"{chosen.case} {size} {kind}: failed: {problem}", flush=True)
+                continue
+            found = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+            shown = {name: round(value, 3 if value < 100 else 0) for name, value in found.items()}
+            print(f"{chosen.case} {size} {kind}: {json.dumps(shown)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
