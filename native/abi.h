@@ -229,7 +229,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* Commands: accounts. */
 #define COMMAND_ACCOUNT 20 /* account, arg = ACCOUNT_* flags, extra = strings: name, domain */
 /* account, target = subscription id (caller's), extra = strings: subject, queue; arg = SUBSCRIBE_* flags; messages come
- * as EVENT_MESSAGE with that target */
+ * as EVENT_MESSAGE with that target. arg2: the only link that is told of it, 0 = all are */
 #define COMMAND_SUBSCRIBE 21
 #define COMMAND_UNSUBSCRIBE 22 /* account, target = subscription id */
 /* account, body = payload, extra = strings: subject, reply, header block; arg = PUBLISH_* flags; completion's arg = how
@@ -313,8 +313,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* as CONSUMER_PUT of a new one, body = consumer_config_t, consumer_state_t (the four positions count),
  * pending_entry_t[] in ascending order */
 #define COMMAND_CONSUMER_IMPORT 113
-/* account, extra = strings: subject; completion's arg = how many subscribe to that very subject; wildcards do not
- * count: a client's inbox for replies matches before anybody listens */
+/* account, extra = strings: subject; completion's arg = how many subscribe to that very subject (a client's inbox with
+ * wildcards matches before anybody listens); arg = 1: whether anybody would get a message, also over links, imports */
 #define COMMAND_INTEREST 114
 
 /* body = plane_limits_t: the live ones take effect (max_payload, pings, deadlines) */
@@ -440,6 +440,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define AUTHOR_KNOWN 1 /* always */
 #define AUTHOR_MAY 2   /* what the lists say; without it nothing */
 #define AUTHOR_LINK 4  /* the lists are a link's */
+
+#define EVENT_REACHED 21 /* a link asks for an API of JetStream: account, subject = `$JS.<domain>.API.` and > or so */
 
 #define TRACE_INGRESS 1        /* text 4 = why it went nowhere */
 #define TRACE_EGRESS 2         /* texts: subscription, queue, hop */

@@ -24,6 +24,7 @@ typedef struct conn_verdict {
 #define VERDICT_SPOKE 64     /* leaf: the peer is our hub (we announce only own interest to it) */
 #define VERDICT_IMPLICIT 128 /* no CONNECT came (no_auth_user): the op that came first is run now */
 #define VERDICT_TRACES 256   /* leaf: the peer knows traces of messages */
+#define VERDICT_ISOLATED 512 /* leaf: it is not told what other links want */
 
 typedef struct secure {
     uint32_t context; /* its number */
@@ -232,6 +233,8 @@ typedef struct ingest_config {
     uint32_t by_time;            /* 1: the consumer begins at a time, at what is newer than what was taken */
     uint32_t pending_known;      /* 1: so many were pending when the consumer was made: */
     uint64_t pending;
+    uint32_t alone; /* 1: they come by that connection alone, and no other one is told of the subject */
+    uint32_t reserved;
 } ingest_config_t;
 
 typedef struct ingest_state {

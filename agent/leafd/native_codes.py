@@ -116,6 +116,7 @@ class VerdictFlag(IntFlag):
     SPOKE = abi.VERDICT_SPOKE
     IMPLICIT = abi.VERDICT_IMPLICIT
     TRACES = abi.VERDICT_TRACES
+    ISOLATED = abi.VERDICT_ISOLATED
 
 
 class AccountFlag(IntFlag):

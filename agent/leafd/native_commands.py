@@ -240,13 +240,15 @@ class Commands(Submits):
         *,
         queue: str = "",
         flags: int = 0,
+        link: int = 0,
     ) -> int:
-        """Control subscription: `handler` is called by the pump with each message. Returns the subscription id."""
+        """Control subscription: `handler` is called by the pump with each message. link: the only link that is told of
+        it; 0: all are. Returns the subscription id."""
         subscription = self._next_subscription
         self._next_subscription += 1
         self._handlers[subscription] = handler
         strings = {"subject": subject, "queue": queue}
-        self._submit("SUBSCRIBE", account=account, target=subscription, arg=int(flags), strings=strings)
+        self._submit("SUBSCRIBE", account=account, target=subscription, arg=int(flags), arg2=link, strings=strings)
         return subscription
 
     def unsubscribe(self, account: int, subscription: int) -> None:
@@ -443,6 +445,13 @@ class Commands(Submits):
         done = await self._request("INTEREST", "looking for subscribers", account=account, strings={"subject": subject})
         return done.arg
 
+    async def reaches(self, account: int, subject: str) -> bool:
+        """Whether anybody would get a message, here or over a link."""
+        done = await self._request(
+            "INTEREST", "looking for subscribers", account=account, arg=1, strings={"subject": subject}
+        )
+        return bool(done.arg)
+
     async def stream_export(self, stream: int, first: int, last: int) -> tuple[bytes, int]:
         """Some messages as archive entries, and the sequence to go on from (0 = that was all)."""
         done = await self._request("STREAM_EXPORT", "reading messages", target=stream, arg=first, arg2=last)
@@ -525,13 +534,15 @@ class Commands(Submits):
         transforms: Iterable[tuple[str, str]] = (),
         link: int = 0,
         origin: int = 0,
+        alone: bool = False,
         by_time: bool = False,
         pending: int | None = None,
     ) -> None:
         """Takes up what arrives on deliver_subject. durable_behind: the origin sequence that a durable consumer is
         behind; None when the consumer was made for this start, by_time: at what is newer than what was taken.
         transforms: source and destination of each; the first one that is for a message's subject renames it. link: the
-        connection that its messages come by, if known; origin: the one that answered for the origin, 0: this server.
+        connection that its messages come by, if known; alone: no other one is told that they are
+        wanted. origin: the one that answered for the origin, 0: this server.
         pending: how many waited when the consumer was made, if it is known."""
         config = encoded(
             "ingest_config_t",
@@ -546,6 +557,7 @@ class Commands(Submits):
                 "by_time": int(by_time),
                 "pending_known": int(pending is not None),
                 "pending": pending or 0,
+                "alone": int(alone),
             },
         )
         strings: Strings = {

@@ -236,6 +236,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     "CONSUMER_GONE": t.ConsumerGone,
     "ALLOWANCE": t.Allowance,
     "AUTHOR": t.Author,
+    "REACHED": t.Reached,
     "REFUSED": t.Refused,
 }
 SLICES: Final = ("subject", "reply", "header", "payload")

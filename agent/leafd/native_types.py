@@ -512,6 +512,14 @@ class Ingest:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """A link wants what goes to a JetStream's API: `$JS.<domain>.API.` and what covers the creation of consumers."""
+
+    account: int
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
 class Alarm:
     """Something the operator must know: corruption, full disk, clock steps, slow consumers."""
 
@@ -550,5 +558,5 @@ class ConsumerGone:
 
 Event = (
     Opened | Proxied | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo
-    | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance | Author
+    | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance | Author | Reached
 )  # fmt: skip

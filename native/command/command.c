@@ -317,7 +317,9 @@ void command_subscribe(plane_t *plane, const plane_command_t *command, account_t
                          : (command->arg & SUBSCRIBE_TEMPLATE) != 0 ? TARGET_TEMPLATE
                                                                     : TARGET_CONTROL;
     subscription_t *one;
-    status_t status = subscription_add(plane, account, NULL, kind, NULL, subject, queue, BYTES_NONE, 1, 0, &one);
+    status_t status = kind == TARGET_CONTROL && command->arg2 != 0
+                          ? subscription_add_for(plane, account, command->arg2, subject, queue, &one)
+                          : subscription_add(plane, account, NULL, kind, NULL, subject, queue, BYTES_NONE, 1, 0, &one);
     if (status == STATUS_OK) {
         one->id = command->target;
         status = table_put(&plane->controls, one->id, one);

@@ -135,6 +135,7 @@ static const plane_event_row_t event_rows[] = {
     EVENT(ALLOWANCE,     "account=account storage=target level=code bytes=arg limit=arg2"),
     EVENT(AUTHOR,        "code=code account=account ticket=arg stream=target author=header denied=subject"
                          " schedule=reply left_out=arg2"),
+    EVENT(REACHED,       "account=account subject=subject"),
     EVENT(REFUSED,       "connection=target code=code subject=subject queue=reply sid=payload:log size=arg"
                          " left_out=arg2"),
 };

@@ -16,6 +16,7 @@
 #include "command/command.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
+#include "plane/publication.h"
 #include "plane/subscription.h"
 #include "route/route.h"
 
@@ -56,6 +57,10 @@ static uint64_t same_subject(route_target_t *const *targets, uint32_t count, byt
 void command_interest(plane_t *plane, const plane_command_t *command, account_t *account) {
     strings_t strings = strings_of(command);
     bytes_t subject = strings_next(&strings);
+    if (command->arg != 0) {
+        command_answer(plane, command, STATUS_OK, account_interest(plane, account, subject, BYTES_NONE), 0, BYTES_NONE);
+        return;
+    }
     const route_match_t *match = route_match(account->route, subject);
     uint64_t count = same_subject(match->plain, match->plain_count, subject);
     for (uint32_t i = 0; i < match->group_count; i++) {

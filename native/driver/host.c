@@ -33,8 +33,8 @@ static js_account_t *host_account(plane_t *plane, uint32_t id) {
     return account == NULL ? NULL : &account->js;
 }
 
-static status_t host_listen(plane_t *plane, js_account_t *account, js_role_t role, bytes_t subject, void *object,
-                            sink_t **out) {
+static status_t host_listen(plane_t *plane, js_account_t *account, js_role_t role, bytes_t subject, uint64_t link,
+                            void *object, sink_t **out) {
     static const target_kind_t kinds[] = {
         [JS_PUBLISH] = TARGET_STREAM, [JS_DIRECT] = TARGET_DIRECT, [JS_NEXT] = TARGET_NEXT,
         [JS_ACK] = TARGET_ACK,        [JS_FLOW] = TARGET_FLOW,     [JS_INGEST] = TARGET_INGEST,
@@ -43,7 +43,7 @@ static status_t host_listen(plane_t *plane, js_account_t *account, js_role_t rol
     if (sink == NULL) {
         return STATUS_NO_MEMORY;
     }
-    status_t status = sink_add(plane, plane_account(account), sink, kinds[role], subject, object);
+    status_t status = sink_add(plane, plane_account(account), sink, kinds[role], subject, link, object);
     if (status != STATUS_OK) {
         free(sink);
         return status;

@@ -52,9 +52,10 @@ typedef enum js_right { JS_RIGHT_UNKNOWN = 0, JS_RIGHT_YES, JS_RIGHT_NO } js_rig
 
 typedef struct js_host {
     js_account_t *(*account)(plane_t *plane, uint32_t id); /* NULL: there is none */
-    /* A target: object gets what is published to subject. An error leaves *out as it was. */
-    status_t (*listen)(plane_t *plane, js_account_t *account, js_role_t role, bytes_t subject, void *object,
-                       sink_t **out);
+    /* A target: object gets what is published to subject. link: by which alone that can come, so that no other one is
+     * told; 0: from anywhere. An error leaves *out as it was. */
+    status_t (*listen)(plane_t *plane, js_account_t *account, js_role_t role, bytes_t subject, uint64_t link,
+                       void *object, sink_t **out);
     void (*unlisten)(plane_t *plane, sink_t *sink);
     bytes_t (*subject)(const sink_t *sink); /* what it listens to */
     /* An answer that waits for nothing. */

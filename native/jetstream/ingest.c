@@ -8,8 +8,7 @@
  *
  * Exactly once: a source's progress (origin sequence by "name filter destination") is a record in the message's own
  * batch; a mirror's is its last sequence. What is at or below it is dropped, so a consumer made anew may start too
- * early. What does not live here: making consumers, retries, who the origin is. Reference:
- * tests/wire/jetstream.md, "Mirrors and sources".
+ * early. What does not live here: making consumers, retries, who the origin is. Reference: tests/wire/jetstream.md.
  */
 #include <stdlib.h>
 
@@ -542,7 +541,8 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
         status = ingest_transforms(ingest, &strings);
     }
     if (status == STATUS_OK) {
-        status = js->host->listen(js->plane, stream->account, JS_INGEST, deliver, ingest, &ingest->sink);
+        status = js->host->listen(js->plane, stream->account, JS_INGEST, deliver, config.alone != 0 ? config.link : 0,
+                                  ingest, &ingest->sink);
     }
     if (status != STATUS_OK) {
         ingest_free(js, &ingest);

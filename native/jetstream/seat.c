@@ -108,16 +108,16 @@ static status_t seat_listen(js_t *js, consumer_seat_t *seat, bytes_t name, const
     const js_host_t *host = js->host;
     text_t subject;
     subject_of(&subject, stream, "$JS.API.CONSUMER.MSG.NEXT.", false, name, "");
-    status_t status = host->listen(js->plane, stream->account, JS_NEXT, text_bytes(&subject), seat, &seat->next);
+    status_t status = host->listen(js->plane, stream->account, JS_NEXT, text_bytes(&subject), 0, seat, &seat->next);
     bool acks = config->ack_policy == ACK_ALL || config->ack_policy == ACK_EXPLICIT;
     for (uint32_t v2 = 0; v2 < 2 && acks && status == STATUS_OK; v2++) {
         subject_of(&subject, stream, "$JS.ACK.", v2 != 0, name, v2 != 0 ? ".*.*.*.*.>" : ".*.*.*.*.*");
-        status = host->listen(js->plane, stream->account, JS_ACK, text_bytes(&subject), seat, &seat->ack[v2]);
+        status = host->listen(js->plane, stream->account, JS_ACK, text_bytes(&subject), 0, seat, &seat->ack[v2]);
     }
     bool flow = (config->flags & CONSUMER_FLOW_CONTROL) != 0;
     for (uint32_t v2 = 0; v2 < 2 && flow && status == STATUS_OK; v2++) {
         subject_of(&subject, stream, "$JS.FC.", v2 != 0, name, ".*");
-        status = host->listen(js->plane, stream->account, JS_FLOW, text_bytes(&subject), seat, &seat->flow[v2]);
+        status = host->listen(js->plane, stream->account, JS_FLOW, text_bytes(&subject), 0, seat, &seat->flow[v2]);
     }
     return status;
 }

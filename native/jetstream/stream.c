@@ -72,7 +72,7 @@ static status_t add_subjects(js_t *js, stream_t *stream, strings_t strings, subs
     }
     status_t status = STATUS_OK;
     while (status == STATUS_OK && added->count < count) {
-        status = js->host->listen(js->plane, stream->account, JS_PUBLISH, strings_next(&strings), stream,
+        status = js->host->listen(js->plane, stream->account, JS_PUBLISH, strings_next(&strings), 0, stream,
                                   &added->subjects[added->count]);
         added->count += status == STATUS_OK;
     }
@@ -88,7 +88,7 @@ static status_t add_direct(js_t *js, stream_t *stream, bytes_t name, subscriptio
             text_add_literal(&subject, "$JS.API.DIRECT.GET.");
             text_add(&subject, name);
             text_add_literal(&subject, i == 0 ? "" : ".>");
-            status = js->host->listen(js->plane, stream->account, JS_DIRECT, text_bytes(&subject), stream,
+            status = js->host->listen(js->plane, stream->account, JS_DIRECT, text_bytes(&subject), 0, stream,
                                       &stream->direct[i]);
             added->direct[i] = status == STATUS_OK;
         }

@@ -208,9 +208,9 @@ uint32_t subscription_cost(bytes_t subject, bytes_t queue, bytes_t sid) {
                       + (uint64_t)subject_token_count(subject) * TOKEN_COST);
 }
 
-status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table, target_kind_t kind,
-                          peer_t *peer, bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags,
-                          subscription_t **out) {
+static status_t add(plane_t *plane, account_t *account, subscription_table_t *table, target_kind_t kind, peer_t *peer,
+                    uint64_t link, bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags,
+                    subscription_t **out) {
     uint32_t cost = peer == NULL ? 0 : subscription_cost(subject, queue, sid);
     if (cost != 0 && !memory_for_interest(plane, table->count, cost)) {
         return STATUS_FULL;
@@ -223,6 +223,7 @@ status_t subscription_add(plane_t *plane, account_t *account, subscription_table
     one->target.weight = weight;
     one->target.owner = one;
     one->peer = peer;
+    one->link = link;
     one->account = account;
     one->flags = flags;
     one->sid_size = sid.size;
@@ -258,9 +259,22 @@ status_t subscription_add(plane_t *plane, account_t *account, subscription_table
     if (interest_is_announced(&one->target)) {
         interest_change(plane, account, one->target.subject, one->target.queue,
                         traits_of(&one->target)->order == ORDER_LINK ? peer : NULL, 0, weight);
+    } else if (link != 0) {
+        interest_tell_link(plane, link, one->target.subject, one->target.queue, weight);
     }
     *out = one;
     return STATUS_OK;
+}
+
+status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table, target_kind_t kind,
+                          peer_t *peer, bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags,
+                          subscription_t **out) {
+    return add(plane, account, table, kind, peer, 0, subject, queue, sid, weight, flags, out);
+}
+
+status_t subscription_add_for(plane_t *plane, account_t *account, uint64_t link, bytes_t subject, bytes_t queue,
+                              subscription_t **out) {
+    return add(plane, account, NULL, TARGET_CONTROL, NULL, link, subject, queue, BYTES_NONE, 1, 0, out);
 }
 
 void subscription_kill(plane_t *plane, subscription_t *subscription) {
@@ -281,6 +295,8 @@ void subscription_sweep(plane_t *plane) {
         if (interest_is_announced(&one->target)) {
             interest_change(plane, one->account, one->target.subject, one->target.queue,
                             traits_of(&one->target)->order == ORDER_LINK ? one->peer : NULL, one->target.weight, 0);
+        } else if (one->target.kind == TARGET_CONTROL) {
+            interest_tell_link(plane, one->link, one->target.subject, one->target.queue, 0);
         }
         shadows_drop(plane, &one->shadows);
         route_remove(one->account->route, &one->target);
@@ -297,9 +313,11 @@ void subscription_sweep(plane_t *plane) {
 
 /* ---- targets inside ---------------------------------------------------------------------------------------------- */
 
-status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject, void *object) {
+status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject, uint64_t link,
+                  void *object) {
     check(!sink->in);
-    *sink = (sink_t){.target = {.kind = kind, .weight = 1, .owner = sink}, .account = account, .object = object};
+    *sink = (sink_t){
+        .target = {.kind = kind, .weight = 1, .owner = sink}, .account = account, .link = link, .object = object};
     status_t status = route_add(account->route, &sink->target, subject, BYTES_NONE);
     if (status != STATUS_OK) {
         return status;
@@ -326,6 +344,8 @@ status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_
     plane->interest_changed = true;
     if (interest_is_announced(&sink->target)) {
         interest_change(plane, account, sink->target.subject, BYTES_NONE, NULL, 0, 1);
+    } else if (link != 0) {
+        interest_tell_link(plane, link, sink->target.subject, BYTES_NONE, 1);
     }
     return STATUS_OK;
 }
@@ -336,6 +356,8 @@ void sink_remove(plane_t *plane, sink_t *sink) {
     }
     if (interest_is_announced(&sink->target)) {
         interest_change(plane, sink->account, sink->target.subject, BYTES_NONE, NULL, 1, 0);
+    } else if (sink->link != 0) {
+        interest_tell_link(plane, sink->link, sink->target.subject, BYTES_NONE, 0);
     }
     shadows_drop(plane, &sink->shadows);
     route_remove(sink->account->route, &sink->target);

@@ -38,7 +38,8 @@ struct account {
     route_t *route;
     mapping_t *mappings;  /* NULL: messages go where they are published to */
     interest_t *interest; /* NULL until the first leaf link */
-    peer_t *leafs;
+    peer_t *leafs;        /* its links: interest.c */
+    peer_t *isolated;     /* those that are not told what other links want */
     uint32_t leaf_count;
     uint64_t client_count;
     account_past_t past[2];  /* clients, links */

@@ -130,7 +130,7 @@ static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *
         if (import->row.kind == IMPORT_STREAM) {
             import->growth = growth;
         } else {
-            status = sink_add(plane, importer, &import->service, TARGET_SERVICE, import->local, import);
+            status = sink_add(plane, importer, &import->service, TARGET_SERVICE, import->local, 0, import);
         }
     }
     if (status != STATUS_OK) {

@@ -3,13 +3,15 @@
  *   entry (subject, queue):  local   weight of targets here      spokes  weight from links whose hub we are
  *                            hubs    weight from our own hubs
  *
- *   what link L sees:        L is our hub:  local + spokes
+ *   what link L sees:        L is isolated: local
+ *                            L is our hub:  local + spokes
  *                            else:          local + spokes + hubs - its own - that of links of its cluster
  *
  * A plain subject is told when the sum L sees leaves or reaches zero, a queue group whenever it changes (LS+ carries
  * the absolute weight). No state is kept for a link: before and after of a change say what to send. Permissions of a
  * link never change in its life, so they filter both sides alike. The table exists from an account's first leaf link
  * on.
+ * A target that names one link, by which alone its messages can come, is told to that link and is in no entry.
  *
  * A new link is told in slices, in the order of the entries' hashes, which is also the order of the buckets, however
  * often the table grows meanwhile. Of changes it hears when they are behind the place that it has got to; what is
@@ -23,6 +25,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "plane/account.h"
 #include "plane/import.h"
@@ -54,6 +57,7 @@ typedef struct interest_entry {
 
 struct interest {
     interest_entry_t **buckets; /* by the highest bits of the hash */
+    uint64_t *inside;           /* a bit for each: of some entry in it `local` is, or was, not zero */
     uint32_t size;
     uint32_t shift; /* of a hash, to its bucket's number */
     uint32_t count;
@@ -68,12 +72,18 @@ static bytes_t entry_queue(const interest_entry_t *entry) {
     return bytes_of(entry->bytes + entry->subject_size, entry->queue_size);
 }
 
+static uint64_t target_link(const route_target_t *target) {
+    return traits_of(target)->subscription ? ((const subscription_t *)target->owner)->link
+                                           : ((const sink_t *)target->owner)->link;
+}
+
 bool interest_is_announced(const route_target_t *target) {
     bool announced;
     peer_t *origin;
     switch ((target_told_t)traits_of(target)->told) {
     case TOLD_ALWAYS: return true;
     case TOLD_AS_ITS_ORIGIN: shadow_interest(target, &announced, &origin); return announced;
+    case TOLD_TO_ITS_LINK: return target_link(target) == 0;
     case TOLD_NEVER:
     default: return false;
     }
@@ -91,11 +101,34 @@ static interest_entry_t *entry_find(const interest_t *interest, uint64_t hash, b
     return entry;
 }
 
+#define WORD_BITS 64u /* of `inside` */
+
+static void inside_note(interest_t *interest, uint64_t bucket) {
+    interest->inside[bucket / WORD_BITS] |= UINT64_C(1) << bucket % WORD_BITS;
+}
+
+/* The first bucket from `bucket` on of which the bit is set, or the end of the table. */
+static uint64_t inside_next(const interest_t *interest, uint64_t bucket) {
+    for (; bucket < interest->size; bucket = (bucket / WORD_BITS + 1) * WORD_BITS) {
+        uint64_t word = interest->inside[bucket / WORD_BITS] >> bucket % WORD_BITS;
+        if (word != 0) {
+            return bucket + (uint64_t)__builtin_ctzll(word);
+        }
+    }
+    return interest->size;
+}
+
 static void interest_grow(interest_t *interest) {
     uint32_t size = interest->size * 2;
     interest_entry_t **grown = calloc(size, sizeof(*grown));
-    if (grown == NULL) {
+    uint64_t *inside = calloc(size / WORD_BITS, sizeof(*inside));
+    if (grown == NULL || inside == NULL) {
+        free(grown);
+        free(inside);
         return;
+    }
+    for (uint64_t i = inside_next(interest, 0); i < interest->size; i = inside_next(interest, i + 1)) {
+        inside[2 * i / WORD_BITS] |= UINT64_C(3) << 2 * i % WORD_BITS;
     }
     for (uint32_t i = 0; i < interest->size; i++) {
         for (interest_entry_t *entry = interest->buckets[i], *next; entry != NULL; entry = next) {
@@ -105,7 +138,9 @@ static void interest_grow(interest_t *interest) {
         }
     }
     free(interest->buckets);
+    free(interest->inside);
     interest->buckets = grown;
+    interest->inside = inside;
     interest->size = size;
     interest->shift--;
 }
@@ -156,20 +191,21 @@ void interest_free(interest_t *interest) {
     if (interest == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < interest->size; i++) {
+    for (uint32_t i = 0; interest->buckets != NULL && i < interest->size; i++) {
         for (interest_entry_t *entry = interest->buckets[i], *next; entry != NULL; entry = next) {
             next = entry->next;
             free(entry);
         }
     }
     free(interest->buckets);
+    free(interest->inside);
     free(interest);
 }
 
 /* ---- what a link sees -------------------------------------------------------------------------------------------- */
 
 static bool same_cluster(const peer_t *a, const peer_t *b) {
-    return a->cluster.size != 0 && bytes_equal(a->cluster, b->cluster);
+    return a->hearing.cluster != 0 && a->hearing.cluster == b->hearing.cluster && bytes_equal(a->cluster, b->cluster);
 }
 
 static uint64_t weight_of(const peer_t *peer, bytes_t subject, bytes_t queue) {
@@ -202,8 +238,8 @@ static uint64_t own_weight(plane_t *plane, peer_t *peer, bytes_t subject, bytes_
 
 /* plane->interest_looks is of this entry and this `changing`. */
 static uint64_t seen_by(plane_t *plane, peer_t *peer, const interest_entry_t *entry, const peer_t *changing) {
-    uint64_t sum = entry->local + entry->spokes;
-    if (peer_is_hub(peer)) {
+    uint64_t sum = entry->local + (peer_is_isolated(peer) ? 0 : entry->spokes);
+    if (peer_is_hub(peer) || peer_is_isolated(peer)) {
         return sum;
     }
     sum += entry->hubs;
@@ -232,6 +268,28 @@ static void interest_line(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t
     peer_emitted(plane, peer);
 }
 
+void interest_tell_link(plane_t *plane, uint64_t link, bytes_t subject, bytes_t queue, uint32_t weight) {
+    peer_t *peer = peer_find(plane, link);
+    if (peer != NULL && peer->at_leaf != NULL) {
+        interest_line(plane, peer, subject, queue, weight);
+    }
+}
+
+/* What one link is told of a change of an entry that, without the weight that changes, is as it stands. */
+static void tell_change(plane_t *plane, peer_t *peer, const interest_entry_t *entry, const peer_t *origin,
+                        uint32_t before, uint32_t after) {
+    bool sees = origin == NULL
+                || (peer != origin && !same_cluster(peer, origin) && !(peer_is_hub(peer) && peer_is_hub(origin)));
+    if (!sees || (!peer->hearing.told_all && entry->hash >= peer->hearing.told_below)) {
+        return;
+    }
+    uint64_t others = seen_by(plane, peer, entry, origin);
+    uint64_t was = others + before, is = others + after;
+    if (entry->queue_size != 0 ? was != is : (was == 0) != (is == 0)) {
+        interest_line(plane, peer, entry_subject(entry), entry_queue(entry), is);
+    }
+}
+
 void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_t queue, peer_t *origin,
                      uint32_t before, uint32_t after) {
     interest_t *interest = account->interest;
@@ -245,18 +303,15 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     *part -= before;
     plane->interest_looks++;
     for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
-        bool sees = origin == NULL
-                    || (peer != origin && !same_cluster(peer, origin) && !(peer_is_hub(peer) && peer_is_hub(origin)));
-        if (!sees || (!peer->hearing.told_all && entry->hash >= peer->hearing.told_below)) {
-            continue;
-        }
-        uint64_t others = seen_by(plane, peer, entry, origin);
-        uint64_t was = others + before, is = others + after;
-        if (queue.size != 0 ? was != is : (was == 0) != (is == 0)) {
-            interest_line(plane, peer, subject, queue, is);
-        }
+        tell_change(plane, peer, entry, origin, before, after);
+    }
+    for (peer_t *peer = origin == NULL ? account->isolated : NULL; peer != NULL; peer = peer->next_leaf) {
+        tell_change(plane, peer, entry, origin, before, after);
     }
     *part += after;
+    if (entry->local != 0) {
+        inside_note(interest, entry->hash >> interest->shift);
+    }
     if (entry->local + entry->spokes + entry->hubs == 0) {
         entry_drop(interest, entry);
     }
@@ -281,6 +336,9 @@ static bool count_local(void *context, route_target_t *target) {
         shadow_interest(target, &announced, &origin);
     }
     *(origin == NULL ? &entry->local : peer_is_hub(origin) ? &entry->hubs : &entry->spokes) += target->weight;
+    if (origin == NULL) {
+        inside_note(interest, entry->hash >> interest->shift);
+    }
     return true;
 }
 
@@ -335,8 +393,9 @@ static status_t interest_start(plane_t *plane, account_t *account) {
     interest->size = TABLE_FIRST;
     interest->shift = 64 - TABLE_FIRST_BITS;
     interest->buckets = calloc(interest->size, sizeof(*interest->buckets));
-    if (interest->buckets == NULL) {
-        free(interest);
+    interest->inside = calloc(interest->size / WORD_BITS, sizeof(*interest->inside));
+    if (interest->buckets == NULL || interest->inside == NULL) {
+        interest_free(interest);
         return STATUS_NO_MEMORY;
     }
     account->interest = interest;
@@ -352,9 +411,25 @@ static status_t interest_start(plane_t *plane, account_t *account) {
     return status;
 }
 
-/* The links of one cluster are a ring; one that is alone is in none. */
+static void leafs_put(peer_t **list, peer_t *peer) {
+    peer->at_leaf = list;
+    peer->next_leaf = *list;
+    if (*list != NULL) {
+        (*list)->at_leaf = &peer->next_leaf;
+    }
+    *list = peer;
+}
+
+static void leafs_take(peer_t *peer) {
+    *peer->at_leaf = peer->next_leaf;
+    if (peer->next_leaf != NULL) {
+        peer->next_leaf->at_leaf = peer->at_leaf;
+    }
+    peer->at_leaf = NULL;
+}
+
+/* The links of one cluster that hear of others are a ring; one that is alone is in none. */
 static void join_mates(const account_t *account, peer_t *peer) {
-    peer->hearing.next_mate = NULL;
     for (peer_t *other = account->leafs; other != NULL; other = other->next_leaf) {
         if (other != peer && same_cluster(other, peer)) {
             peer->hearing.next_mate = other->hearing.next_mate == NULL ? other : other->hearing.next_mate;
@@ -395,6 +470,12 @@ static bool tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
     const interest_t *interest = peer->account->interest;
     uint64_t bucket = peer->hearing.told_below >> interest->shift;
     while (bucket < interest->size && *budget != 0 && peer->state != PEER_DOOMED) {
+        if (peer_is_isolated(peer)) {
+            bucket = inside_next(interest, bucket);
+            if (bucket == interest->size) {
+                break;
+            }
+        }
         uint32_t cost = tell_bucket(plane, peer, interest->buckets[bucket++]);
         *budget -= cost < *budget ? cost : *budget;
     }
@@ -412,10 +493,13 @@ status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     if (status != STATUS_OK) {
         return status;
     }
-    peer->next_leaf = account->leafs;
-    account->leafs = peer;
+    leafs_put(peer_is_isolated(peer) ? &account->isolated : &account->leafs, peer);
     account->leaf_count++;
-    join_mates(account, peer);
+    peer->hearing.cluster = peer->cluster.size == 0 ? 0 : hash_bytes(peer->cluster.at, peer->cluster.size) | 1u;
+    peer->hearing.next_mate = NULL;
+    if (!peer_is_isolated(peer)) {
+        join_mates(account, peer);
+    }
     if (peer->lds.size != 0) {
         interest_line(plane, peer, peer->lds, BYTES_NONE, 1);
     }
@@ -454,14 +538,10 @@ void interest_leaf_left(plane_t *plane, peer_t *peer) {
             break;
         }
     }
-    peer_t **at = &account->leafs;
-    while (*at != NULL && *at != peer) {
-        at = &(*at)->next_leaf;
-    }
-    if (*at == NULL) {
+    if (peer->at_leaf == NULL) {
         return;
     }
-    *at = peer->next_leaf;
+    leafs_take(peer);
     account->leaf_count--;
     leave_mates(peer);
 }

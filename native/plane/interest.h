@@ -23,6 +23,7 @@ typedef struct interest interest_t;
 typedef struct hearing {
     bool told_all;
     uint64_t told_below; /* until then: entries whose hash is below this */
+    uint64_t cluster;    /* hash of its cluster's name, 0 = it has none */
     uint64_t mates_look; /* number of the look that the weight is of */
     uint64_t mates_weight;
     struct peer *next_mate;     /* ring of links with the same cluster; NULL = alone */
@@ -45,5 +46,7 @@ void interest_tell(plane_t *plane); /* once a tick: the next slice for new links
 void interest_leaf_left(plane_t *plane, peer_t *peer);
 void interest_free(interest_t *interest);
 bool interest_is_announced(const route_target_t *target);
+/* A target of which only that link is told comes, or goes. */
+void interest_tell_link(plane_t *plane, uint64_t link, bytes_t subject, bytes_t queue, uint32_t weight);
 
 #endif

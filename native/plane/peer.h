@@ -157,7 +157,7 @@ struct peer {
     uint64_t line_until;
     peer_t *next_doomed;
     peer_t *next_again;
-    peer_t *next_leaf;
+    peer_t *next_leaf, **at_leaf; /* in its account's list of links; NULL: in none */
     peer_t *next_shedding;
     peer_t *previous, *next;
 };
@@ -223,6 +223,10 @@ static inline bool peer_is_read(const peer_t *peer) {
 /* Of a link: are we the spoke of it? */
 static inline bool peer_is_hub(const peer_t *peer) {
     return (peer->flags & VERDICT_SPOKE) != 0;
+}
+/* Of a link: is it told of what others than links want, and of nothing else? */
+static inline bool peer_is_isolated(const peer_t *peer) {
+    return (peer->flags & VERDICT_ISOLATED) != 0;
 }
 void peer_again(plane_t *plane, peer_t *peer);
 /* Acts on input (what was kept and what came) and keeps what is left. */

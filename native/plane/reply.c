@@ -256,7 +256,7 @@ static bool listen_for_answers(plane_t *plane, account_t *account) {
     text_t subject = {0};
     text_add(&subject, bytes_of(account->reply_prefix, REPLY_PREFIX_SIZE));
     text_add_literal(&subject, ">");
-    return sink_add(plane, account, &account->replies, TARGET_REPLY, text_bytes(&subject), account) == STATUS_OK;
+    return sink_add(plane, account, &account->replies, TARGET_REPLY, text_bytes(&subject), 0, account) == STATUS_OK;
 }
 
 reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, account_t *responder, bytes_t to,

@@ -52,8 +52,11 @@ typedef struct subscription {
     struct subscription *next_dead;
     shadow_t *shadows; /* where its account imports streams */
     uint64_t hash;
-    uint64_t id;  /* control: the caller's id */
-    uint64_t max; /* deliveries until it ends; 0 = no limit */
+    uint64_t id; /* control: the caller's id */
+    union {
+        uint64_t max;  /* clients: deliveries until it ends; 0 = no limit */
+        uint64_t link; /* control: the only link that is told of it; 0 = all are */
+    };
     uint64_t delivered;
     uint32_t flags;
     uint32_t cost; /* of memory, about; control's: 0 */
@@ -66,6 +69,7 @@ struct sink {
     route_target_t target; /* first */
     account_t *account;
     shadow_t *shadows;
+    uint64_t link;           /* the only link that is told of it; 0 = all are, or none, by kind */
     void *object;            /* stream_t, consumer_seat_t, ingest_t, import_t, by kind */
     sink_t *next, *previous; /* of its account, if it casts shadows */
     bool in;
@@ -88,13 +92,16 @@ subscription_t *subscription_find_subject(const subscription_table_t *table, byt
 LEAF_MUST_USE status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table,
                                         target_kind_t kind, peer_t *peer, bytes_t subject, bytes_t queue, bytes_t sid,
                                         uint32_t weight, uint32_t flags, subscription_t **out);
+/* One of control's of which only that link is told. */
+LEAF_MUST_USE status_t subscription_add_for(plane_t *plane, account_t *account, uint64_t link, bytes_t subject,
+                                            bytes_t queue, subscription_t **out);
 void subscription_kill(plane_t *plane, subscription_t *subscription); /* at the end of the tick */
 void subscription_sweep(plane_t *plane);
 void subscription_table_free(subscription_table_t *table);
 /* Adds those of a bucket that live, as subscription_row_t and texts. */
 LEAF_MUST_USE status_t subscription_rows(buffer_t *rows, const subscription_t *bucket);
 LEAF_MUST_USE status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject,
-                                void *object);
+                                uint64_t link, void *object);
 void sink_remove(plane_t *plane, sink_t *sink);
 
 #endif

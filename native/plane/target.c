@@ -20,7 +20,7 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
                      .peer = true,
                      .casts_shadows = true},
     [TARGET_CONTROL] = {.order = ORDER_QUEUE,
-                        .told = TOLD_ALWAYS,
+                        .told = TOLD_TO_ITS_LINK,
                         .withheld = PUBLICATION_INSIDE,
                         .subscription = true,
                         .casts_shadows = true},
@@ -56,7 +56,7 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
                        .take = inside_direct,
                        .jetstream = true},
     [TARGET_INGEST] =
-        {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .take = inside_ingest, .feeds = true, .casts_shadows = true},
+        {.order = ORDER_INSIDE, .told = TOLD_TO_ITS_LINK, .take = inside_ingest, .feeds = true, .casts_shadows = true},
     [TARGET_FAR] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .take = inside_far},
     /* What crosses to another account may feed a stream there. */
     [TARGET_SERVICE] = {.order = ORDER_CROSS, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED, .feeds = true},

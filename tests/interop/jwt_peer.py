@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import random
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from tests.jwts import User
 from tests.servers import Server
 from tests.wire.player import Connection
 
@@ -22,10 +22,17 @@ def close_all() -> None:
         _opened.pop().socket.close()
 
 
+class Signs(Protocol):
+    """Who can answer a nonce."""
+
+    @property
+    def connect(self) -> Callable[[str], dict[str, str]]: ...
+
+
 class Peer(Connection):
     """A client that sends a CONNECT; lines() are what it was told since, up to the answer of a PING."""
 
-    def __init__(self, server: Server, by: User | None = None, **fields: object) -> None:
+    def __init__(self, server: Server, by: Signs | None = None, **fields: object) -> None:
         super().__init__(server.port, "lines", random.Random(1))
         _opened.append(self)
         self.sids = 1000

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from leafd.auth.creds import signer_from_credentials
 
 from tests.interop.jwt_peer import Peer, close_all
 from tests.jwts import Operator
@@ -41,6 +42,13 @@ def tool(name: str) -> str:
     if found is None:
         pytest.skip(f"{name} is not on PATH: see https://github.com/nats-io for the official tools")
     return found
+
+
+class Holder:
+    """Who has a credentials file, as a client of the hub."""
+
+    def __init__(self, file: Path) -> None:
+        self.connect = signer_from_credentials(str(file))
 
 
 @dataclass
@@ -135,27 +143,32 @@ class Desk:
             yield server
 
     def check_boxes(self, text: str, link: Server) -> None:
-        """Two boxes hear each other over the hub, and each has streams of its own, which the hub reaches."""
+        """The hub hears two boxes and each of them hears the hub, and each has streams of its own, which the hub
+        reaches."""
         with ExitStack() as stack:
             boxes = []
             for name in ("box-0001", "box-0002"):
                 port = free_port()
                 mine = text.replace("box-0001", name).replace("listen: 127.0.0.1:4222", f"listen: 127.0.0.1:{port}")
                 boxes.append(stack.enter_context(self.server(LEAFD, name, mine, {"port": port})))
-            listener, talker = Peer(boxes[1]), Peer(boxes[0])
-            listener.say("SUB fleet.> 1")
-            deadline = time.monotonic() + SECONDS_MAX
-            while not listener.lines():
-                assert time.monotonic() < deadline, f"nothing came over: {[box.log for box in boxes]}\n{link.log}"
-                talker.say("PUB fleet.hello 2\r\nhi")
-                talker.lines()
-                time.sleep(0.2)
+            hub = Peer(link, Holder(self.directory / "box-0001.creds"))
+            peers = [Peer(box) for box in boxes]
+            for listener, talker in ((hub, peers[0]), (hub, peers[1]), (peers[0], hub), (peers[1], hub)):
+                listener.say("SUB fleet.> 1")
+                deadline = time.monotonic() + SECONDS_MAX
+                while not listener.lines():
+                    assert time.monotonic() < deadline, f"nothing came over: {[box.log for box in boxes]}\n{link.log}"
+                    talker.say("PUB fleet.hello 2\r\nhi")
+                    talker.lines()
+                    time.sleep(0.2)
+                listener.say("UNSUB 1")
+                listener.lines()
             for number, box in enumerate(boxes):
                 peer = Peer(box)
                 peer.sids = 2000 * (number + 1)  # its inboxes are heard on all boxes: they are of one account
                 answered = peer.ask("$JS.API.STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')[0]
                 assert b'"error"' not in answered, answered
-            found = talker.ask("$JS.box-0002.API.STREAM.INFO.S")[0]
+            found = hub.ask("$JS.box-0002.API.STREAM.INFO.S")[0]
             assert b'"domain":"box-0002"' in found.replace(b" ", b""), found
 
 

@@ -52,7 +52,8 @@ static inline js_account_t *js_rig_account(plane_t *plane, uint32_t id) {
 }
 
 static inline status_t js_rig_listen(plane_t *plane, js_account_t *account, js_role_t role, bytes_t subject,
-                                     void *object, sink_t **out) {
+                                     uint64_t link, void *object, sink_t **out) {
+    (void)link;
     js_rig_t *rig = js_rig_of(plane);
     if (rig->listens_left-- == 0) {
         rig->listens_left = 0;

@@ -63,6 +63,93 @@ static void between_spokes(void) {
     RIG_HEARD("LS- t\r\n", one);
 }
 
+static void isolated(void) {
+    peer_t *open = joined(0, "open", NULL), *alone = joined(VERDICT_ISOLATED, "alone", NULL);
+    rig_feed(plane, open, "LS+ theirs\r\nLS+ both\r\nLS+ shared q 2\r\n");
+    rig_feed(plane, alone, "LS+ own\r\n");
+    RIG_HEARD("", alone);
+    RIG_HEARD("LS+ own\r\n", open);
+    peer_t *a = rig_client(plane), *late = rig_leaf(plane, VERDICT_ISOLATED, "late", NULL);
+    RIG_HEARD("LS+ $LDS.own\r\n", late);
+    rig_feed(plane, a, "SUB both 1\r\nSUB shared q 2\r\n");
+    RIG_HEARD("LS+ both\r\nLS+ shared q 1\r\n", alone);
+    RIG_HEARD("LS+ both\r\nLS+ shared q 1\r\n", open);
+    rig_feed(plane, open, "LS- both\r\nLS- shared q\r\n");
+    RIG_HEARD("", alone);
+    rig_feed(plane, a, "UNSUB 1\r\n");
+    RIG_HEARD("LS- both\r\n", alone);
+    rig_heard(open);
+    /* Only interest is kept back: what a link was told of, or sends unasked, goes where it is wanted. */
+    rig_feed(plane, alone, "LMSG theirs 1\r\nx\r\n");
+    RIG_HEARD("LMSG theirs 1\r\nx\r\n", open);
+}
+
+static void isolated_among_many(void) {
+    peer_t *open = joined(0, "open", NULL), *a = rig_client(plane);
+    for (int i = 0; i < 600; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "LS+ of.boxes.%d\r\n", i);
+        rig_feed(plane, open, line);
+        if (i % 200 == 0) {
+            snprintf(line, sizeof line, "SUB inside.%d %d\r\n", i, i + 1);
+            rig_feed(plane, a, line);
+        }
+    }
+    rig_feed(plane, a, "UNSUB 1\r\n");
+    const char *heard = rig_heard(rig_leaf(plane, VERDICT_ISOLATED, "alone", NULL));
+    CHECK(strstr(heard, "of.boxes") == NULL && strstr(heard, "inside.0") == NULL);
+    CHECK(strstr(heard, "LS+ inside.200\r\n") != NULL && strstr(heard, "LS+ inside.400\r\n") != NULL);
+}
+
+static void told_to_one_link(void) {
+    peer_t *one = joined(0, "one", NULL), *other = joined(0, "other", NULL);
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "answers.7");
+    rig_pack(&strings, "");
+    plane_command_t begin = {.op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = 77, .arg2 = one->id};
+    rig_run(plane, begin, &strings);
+    RIG_HEARD("LS+ answers.7\r\n", one);
+    RIG_HEARD("", other);
+    peer_t *late = joined(0, "late", NULL);
+    RIG_HEARD("", late);
+    rig_feed(plane, one, "LMSG answers.7 1\r\nx\r\n");
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_MESSAGE, &event) && event.target == 77);
+    rig_run(plane, (plane_command_t){.op = COMMAND_UNSUBSCRIBE, .account = RIG_ACCOUNT, .target = 77}, NULL);
+    rig_turn(plane);
+    RIG_HEARD("LS- answers.7\r\n", one);
+    RIG_HEARD("", other);
+    /* one whose link has gone meanwhile is told to nobody */
+    begin.arg2 = 1u << 20;
+    rig_run(plane, begin, &strings);
+    RIG_HEARD("", one);
+    RIG_HEARD("", other);
+}
+
+static void apis_in_reach(void) {
+    rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "hub");
+    peer_t *peer = joined(0, "one", NULL);
+    static const char *const told[] = {"$JS.box.API.CONSUMER.>", "$JS.box.API.>", "$JS.*.API.*.CREATE.>"};
+    static const char *const untold[] = {"$JS.box.API.STREAM.>", "$JS.API.CONSUMER.>", "$JS.box", "$JS.", "box.API.>",
+                                         "$JS.box.APIS.>"};
+    plane_event_t event;
+    for (uint32_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "LS+ %s\r\n", told[i]);
+        rig_feed(plane, peer, line);
+        CHECK(rig_event(plane, EVENT_REACHED, &event) && event.account == RIG_ACCOUNT);
+        CHECK_TEXT(told[i], (const char *)event.subject, event.subject_size);
+        rig_feed(plane, peer, line);
+        CHECK(!rig_event(plane, EVENT_REACHED, &event)); /* it is there already */
+    }
+    for (uint32_t i = 0; i < sizeof untold / sizeof untold[0]; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "LS+ %s\r\n", untold[i]);
+        rig_feed(plane, peer, line);
+        CHECK(!rig_event(plane, EVENT_REACHED, &event));
+    }
+}
+
 static void not_between_hubs(void) {
     peer_t *hub = joined(VERDICT_SPOKE, "h1", NULL), *other = joined(VERDICT_SPOKE, "h2", NULL),
            *spoke = joined(0, "s", NULL);
@@ -345,6 +432,11 @@ static void promises(void) {
     RUN_LINKED("a hub carries interest and messages between spokes, never back and never to the same cluster",
                between_spokes);
     RUN_LINKED("what one hub wants is not told to another", not_between_hubs);
+    RUN_LINKED("what can come by one link alone is asked of that link alone", told_to_one_link);
+    RUN_LINKED("control hears when a link asks for what makes consumers in a domain, and once", apis_in_reach);
+    RUN_LINKED("an isolated link is told of what is wanted here, and nothing of what other links want", isolated);
+    RUN_LINKED("an isolated link that comes late is told of all that is wanted here, among much that is not",
+               isolated_among_many);
     RUN_LINKED("a member here wins; a link serves the groups it is named, and is named the groups it serves",
                queues_over_links);
     RUN_LINKED("the stored subject travels behind the ack subject and is shown to the client",

@@ -204,6 +204,11 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_replica.py::test_a_late_answer_is_an_answer",
         "interop/test_cell.py::test_a_source_drains_over_a_slow_lossy_link",
     ),
+    "A mirror or source whose origin's domain is at": (
+        "native/test_plane_leaf.c: what can come by one link alone is asked of that link alone",
+        "unit/links/test_replicas.py::test_a_thousand_unreachable_origins_are_looked_for_twenty_times_a_second",
+        "unit/links/test_replicas.py::test_an_unreachable_origin_is_asked_when_a_link_asks_for_its_api",
+    ),
     "A stream's info has more of its mirror": (
         "interop/test_named_differences.py::test_how_far_a_copy_is_behind_that_never_heard_of_its_origin",
         "interop/test_lag.py::test_both_ends_tell_what_is_missing_while_a_backlog_drains_is_flooded_and_stalls",

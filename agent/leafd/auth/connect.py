@@ -64,6 +64,7 @@ class LeafConnect(_Credentials):
     remote_account: str = wire(TEXT, "remote_account")
     compress_mode: str = wire(TEXT, "compress_mode")
     is_hub: bool = wire(FLAG, "is_hub")
+    isolate: bool = wire(FLAG, "isolate")
     headers: bool = wire(FLAG, "headers")
     jetstream: bool = wire(FLAG, "jetstream")
     protocol: int = wire(INT, "protocol")

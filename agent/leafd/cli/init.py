@@ -195,7 +195,9 @@ def _hub(plan: Plan) -> Made:
         "# A hub of leaf nodes, written by `leafd init`. configs/reference.conf explains every key.\n"
         "listen: 127.0.0.1:4222\n"
         + _common(plan)
-        + f"leafnodes {{ listen: 0.0.0.0:{LEAF_PORT} }}\n"
+        + f"leafnodes {{\n  listen: 0.0.0.0:{LEAF_PORT}\n"
+        + "  # Boxes hear what the hub wants, not what other boxes want. Delete this where boxes reach each other.\n"
+        + "  isolate_leafnode_interest: true\n}\n"
         + "accounts {\n"
         + f"  {plan.account} {{\n    jetstream: enabled\n    users: [\n"
         + "      # one line a box: `leafd init leaf` prints it\n    ]\n  }\n}\n"

@@ -25,7 +25,7 @@ from leafd.daemon.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
 from leafd.guard import Guard
-from leafd.links.leaf import Later, Login, Refused
+from leafd.links.leaf import Bind, Later, Login, Refused
 from leafd.links.link import Link, LinkStatus
 from leafd.records import dataclass
 
@@ -43,6 +43,7 @@ class LeafLinks(Protocol):
     """What this room needs of links.leafs.Leafs."""
 
     def links(self) -> list[LinkStatus]: ...
+    def bind_of(self, connection: int) -> Bind | None: ...
     def logging_in(self, connection: int) -> bool: ...
     def judged(self, link: Link, login: Login | Refused | None) -> None: ...
     async def judge_again(self, judge: Callable[[dict[str, Any], Login, str], Login | Refused | None]) -> None: ...
@@ -126,7 +127,7 @@ class LeafLogins:
         self._patient.pop(connection, None)
         if connection in self._asked:  # which has a time of its own
             return
-        if not any(link.connection == connection for link in self.links.links()):
+        if self.links.bind_of(connection) is None:
             # The plane ignores the order for a connection that has closed in the meantime.
             self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
 

@@ -59,6 +59,8 @@ def remotes_of(
             account_name=account.name,
             system=account.system,
             hub=one.hub,
+            isolates=one.isolate_leafnode_interest,
+            asks_to_isolate=one.request_isolation,
             deny_imports=one.deny_imports,
             deny_exports=one.deny_exports,
             author=remote_author(account.name, one.urls),

@@ -358,6 +358,7 @@ class Server:
         self.leafs.secured_by(secure, info_of(leafnodes.tls if leafnodes else None))
         if leafnodes is not None:
             self.leafs.min_version = leafnodes.min_version
+            self.leafs.isolates = leafnodes.isolate_leafnode_interest
             wanted = Compression(*leafnodes.compression)
             if wanted != self.leafs.compression:
                 self.leafs.compress_anew(wanted)
@@ -391,6 +392,8 @@ class Server:
                 self.leafs.handle(event)
             case t.Ingest():
                 self.replicas.ingest_event(event)
+            case t.Reached():
+                self.replicas.reached(event)
             case t.ConsumerGone() if self.jetstream is not None:
                 self.jetstream.consumer_gone(event)
             case t.Advisory() if self.jetstream is not None:

@@ -106,6 +106,8 @@ class Bind:
     expires_wall_ns: int = 0
     traces: bool = False
     """The peer knows traces of messages."""
+    isolated: bool = False
+    """The peer is not told what other links want."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,8 @@ class Acceptor:
         """What INFO says of TLS."""
         self.min_version = ""
         """The lowest that the peer may have; "": any."""
+        self.isolates = False
+        """Whether the peer is not told what other links want, although it does not ask for that."""
 
     def opened(self) -> list[Action]:
         """The first INFO."""
@@ -388,6 +392,7 @@ class Acceptor:
             max_subscriptions=login.max_subscriptions,
             expires_wall_ns=login.expires_wall_ns,
             traces=connect.get("protocol", 0) >= TRACE_PROTOCOL,
+            isolated=self.isolates or bool(connect.get("isolate")),
         )
         return [Send(_frame("INFO", confirm)), bind]
 
@@ -413,6 +418,10 @@ class Remote:
     """Whether the addresses are tried in their order."""
     system: bool = False
     hub: bool = False
+    isolates: bool = False
+    """Whether the hub is not told what other links want, .."""
+    asks_to_isolate: bool = False
+    """.. and whether it is asked to do likewise."""
     deny_imports: tuple[str, ...] = ()
     deny_exports: tuple[str, ...] = ()
     author: str = ""
@@ -527,6 +536,8 @@ class Solicitor:
             connect |= {"user": self._user, "pass": self._password}
         if remote.hub:
             connect["is_hub"] = True
+        if remote.asks_to_isolate:
+            connect["isolate"] = True
         if remote.deny_imports:
             connect["deny_pub"] = list(remote.deny_imports)
         return connect
@@ -562,6 +573,7 @@ class Solicitor:
             max_payload=max(info.get("max_payload", 0), 0) or identity.max_payload,
             system=remote.system,
             traces=info.get("proto", 0) >= TRACE_PROTOCOL,
+            isolated=remote.isolates,
         )
 
 

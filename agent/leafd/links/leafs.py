@@ -108,6 +108,8 @@ class Leafs:
         self._guard = guard or Guard()
         self._links: dict[int, Link] = {}
         self._dialled: dict[int, Link] = {}
+        self._accepted_as: dict[tuple[object, ...], int] = {}
+        """The connection of each server, account and remote account that dialled us."""
         self._early: dict[int, list[t.Opened | t.Line | t.Closed]] = {}
         self._listen: tuple[str, int, tuple[str, ...]] = ("0.0.0.0", DEFAULT_PORT, ())
         self._nursery: trio.Nursery | None = None
@@ -117,6 +119,8 @@ class Leafs:
         """Which failed attempts to dial are logged besides the first one, before a first link and after it."""
         self.min_version = ""
         """The lowest that a server that dials us may have; "": any."""
+        self.isolates = False
+        """Whether leaves are not told what other links want."""
         self.remotes: list[RemoteStatus] = []
         self.on_up: list[Callable[[Link], None]] = []
         self.on_down: list[Callable[[Link], None]] = []
@@ -252,7 +256,7 @@ class Leafs:
         machine = leaf.Acceptor(
             self._identity, event.connection, self._nonce(), advertised, host, port, self.compression, _age()
         )
-        machine.min_version = self.min_version
+        machine.min_version, machine.isolates = self.min_version, self.isolates
         link = self._links[event.connection] = Link(event.connection, event.peer, machine)
         if self.secure is None:
             self._act(link, machine.opened())
@@ -265,7 +269,7 @@ class Leafs:
         """One has come over WebSocket, whose request was answered; TLS, if any, lies below that."""
         host, port, advertised = self._listen
         machine = leaf.Acceptor(self._identity, connection, self._nonce(), advertised, host, port)
-        machine.min_version = self.min_version
+        machine.min_version, machine.isolates = self.min_version, self.isolates
         link = self._links[connection] = Link(connection, peer, machine, web=True, tls=tls)
         self._act(link, machine.opened())
 
@@ -339,6 +343,8 @@ class Leafs:
             # What we dialled and was never up is the dial loop's to tell, once in a while.
             account = link.bind.account_name if link.bind is not None else ""
             self._log.info(f"{link.log_name} - Leafnode connection closed: {why}", event="link_down", account=account)
+        if link.bind is not None and self._accepted_as.get(_who(link.bind)) == link.connection:
+            del self._accepted_as[_who(link.bind)]
         if link.bind is not None:
             for callback in self.on_down:
                 with self._guard.around("what follows a leaf link's end"):
@@ -391,6 +397,8 @@ class Leafs:
             flags |= t.VerdictFlag.SPOKE
         if bind.traces:
             flags |= t.VerdictFlag.TRACES
+        if bind.isolated:
+            flags |= t.VerdictFlag.ISOLATED
         self.describe(link, bind)
         self._plane.admit_leaf(
             link.connection,
@@ -426,14 +434,11 @@ class Leafs:
         yet."""
         if not isinstance(link.machine, leaf.Acceptor) or not bind.remote_account:
             return
-        key = (bind.remote_name, bind.cluster, bind.account, bind.remote_account)
-        for other in list(self._links.values()):
-            if other is link or other.bind is None or not isinstance(other.machine, leaf.Acceptor):
-                continue
-            known = other.bind
-            if (known.remote_name, known.cluster, known.account, known.remote_account) == key:
-                text = "Duplicate Remote LeafNode Connection"
-                self._plane.close_connection(other.connection, text, t.CloseReason.DUPLICATE)
+        before = self._accepted_as.get(_who(bind))
+        self._accepted_as[_who(bind)] = link.connection
+        if before is not None:
+            text = "Duplicate Remote LeafNode Connection"
+            self._plane.close_connection(before, text, t.CloseReason.DUPLICATE)
 
     # ---- dialling
 
@@ -569,6 +574,11 @@ class Leafs:
             self._log.warning(f"{link.peer} - no {what} within {seconds:g} s: closing")
             self._plane.close_connection(link.connection, "Stale Leaf Node Connection - Closing", t.CloseReason.STALE)
             await link.gone.wait()
+
+
+def _who(bind: leaf.Bind) -> tuple[object, ...]:
+    """What no two links of those that dialled us have in common."""
+    return bind.remote_name, bind.cluster, bind.account, bind.remote_account
 
 
 def _over_web(remote: leaf.Remote) -> leaf.Remote:

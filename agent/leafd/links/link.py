@@ -70,6 +70,7 @@ class Link:
             self.machine.compression,
             self.version,
             self.user,
+            bind.isolated,
         )
 
     @property
@@ -94,6 +95,8 @@ class LinkStatus:
     """Of the server that dialled us, as it says."""
     user: str = ""
     """With whom it has logged in here, without what proves it."""
+    isolated: bool = False
+    """It is not told what other links want."""
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ def bounded(text: str, size_max: int) -> str:
 
 def random8() -> str:
     """Eight random characters of the same alphabet."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(8))
+    return "".join(_ALPHABET[byte % 62] for byte in secrets.token_bytes(8))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@
              |         `--error, no answer--> IDLE, after a wait
              `--nobody heard the request--> IDLE, after a short wait
 
-A request that reaches nobody costs little, so in the first seconds of an origin being unreachable it is tried often
-(POLL_S): catch-up then starts well within a second of the link's return, which begins those seconds anew (kick). Later
-it is tried every other second, or less often where many slots wait; all of them at the same moments. A request that was
-heard and not answered, or refused, is repeated slowly. The position always comes from what is stored: the machine asks
+An origin in a domain that is not in reach is seldom looked for: the link that brings it wakes its slots (kick). One
+behind another prefix, which may be any subject, is looked for often in the first seconds (POLL_S), later every other
+second, or less often where many slots wait; all of them at the same moments. A request that was heard and not answered,
+or refused, is repeated slowly. The position always comes from what is stored: the machine asks
 for last_sequence + 1, and the store drops what it has. A durable consumer, where the configuration names one, is set
 back instead of made; it acknowledges by flow control, whose replies wait for the disk here. It belongs to somebody, who
 may set it back or make it anew at any time: the plane then reports a gap, and the next answer tells whether it is still
@@ -226,12 +226,16 @@ class Replica:
         """Whether its durable consumer did not answer when it was asked last: it may not be there yet."""
         return self.state is State.ASKING and self._failures > 0 and bool(self.slot.origin.durable)
 
-    def kick(self, now_s: float) -> None:
-        """A link came up: try at once, as if nothing had failed."""
+    def waits_for(self, number: int) -> bool:
+        """Whether the answer to that request is still wanted."""
+        return number == self._number and self.state is State.ASKING
+
+    def kick(self, at_s: float) -> None:
+        """Its origin may be in reach: try then, as if nothing had failed."""
         self._failures = self._unheard = 0
         if self.state is not State.RUNNING:
             self.state = State.IDLE
-            self._deadline_s = now_s
+            self._deadline_s = at_s
 
     @property
     def is_put_back(self) -> bool:
@@ -280,11 +284,13 @@ class Replica:
     def unheard(self, number: int, now_s: float, seldom_s: float = POLL_MAX_S) -> None:
         """Nobody subscribes to the request's subject: the link is down or has not told its interest yet. seldom_s: the
         time between two tries when it stays so."""
-        if number == self._number and self.state is State.ASKING:
+        if self.waits_for(number):
             self.state = State.IDLE
             self.error = {"code": 503, "err_code": 10029, "description": "origin not reachable"}
             self._unheard = min(self._unheard + 1, POLLS_OFTEN + 16)
-            wait_s = min(POLL_S * 2 ** max(self._unheard - POLLS_OFTEN, 0), max(seldom_s, POLL_MAX_S))
+            wait_s = max(seldom_s, POLL_MAX_S)
+            if not self.slot.origin.domain:
+                wait_s = min(POLL_S * 2 ** max(self._unheard - POLLS_OFTEN, 0), wait_s)
             # Of a thousand slots all those wake together that wait for the same moment.
             ticks = math.floor(now_s / POLL_S) + round(wait_s / POLL_S)
             self._deadline_s = ticks * POLL_S if ticks * POLL_S > now_s else (ticks + 1) * POLL_S
@@ -292,7 +298,7 @@ class Replica:
     def answered(self, number: int, identity: str, body: bytes, now_s: float, position: str = "") -> list[Order]:
         """The origin's answer to request `number`; identity, position: its headers Nats-Stream-Identity and
         Leafd-Stream-Position, or ""."""
-        if number != self._number or self.state is not State.ASKING:
+        if not self.waits_for(number):
             return []
         try:
             reply = decode(Created, body, strict=False)

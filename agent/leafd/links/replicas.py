@@ -1,16 +1,21 @@
 """All mirrors and sources of this server: one task drives every slot's machine, the plane does the copying.
 
     catalogue (jetstream/) --set_slots--> Replica machines --orders--> plane (publish, ingest_start, ingest_stop)
-    answers, EVENT_INGEST, links up and down --> machines
+    answers, EVENT_INGEST, EVENT_REACHED, links up and down --> machines
 
-What does not live here: the state of one slot (replica.py), names (origin.py), messages (native/jetstream/ingest.c).
+Work follows what happened: a link that comes up, and a link that asks for what goes to an API, wake the slots of that
+domain, and nothing else is looked at. A slot whose origin is in the domain at the other end of a link is answered and
+delivered to by that link, and no other one is told of the subjects: with a thousand boxes each would hear of those of
+all others.
+
+What does not live here: the state of one slot (replica.py), names (origin.py), jobs and deadlines (orders.py), messages
+(native/jetstream/ingest.c).
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final, Protocol
 
 import trio
@@ -20,20 +25,18 @@ from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.links.leafs import Log
 from leafd.links.link import Link
+from leafd.links.orders import Job, Moments, Orders, Waiting
 from leafd.links.origin import bounded, random8
 from leafd.links.replica import Ask, Forget, Order, PutBack, Replica, Run, Slot, State
 from leafd.links.told import Behind, SlotInfo, Told
-from leafd.records import dataclass
 
-Job = Callable[[], Awaitable[None]]
 SILENCE_NS: Final = 5_000_000_000
 REFUSED_WAIT_S: Final = 2.0
 UNEXPECTED_WAIT_S: Final = 30.0
-UNHEARD_A_SECOND: Final = 100
-"""Requests of all slots together that nobody hears, in the long run."""
-FAR_SPACING_S: Final = 1.0
-"""Between two rounds over all slots that wait, when links come up."""
-# Interest of a peer follows its handshake within a round trip or so; asked again at POLL_S when it was too early.
+UNHEARD_A_SECOND: Final = 20
+"""Looks of all slots together whether their origin is there, in the long run: a link that asks for it wakes them."""
+UNTOLD_S: Final = 0.5
+"""So long after a link came up its domain's slots look by themselves: it may have been told of before."""
 _IDENTITY_RECORD: Final = b"source-identity/"
 # With the prefix and a stream's number it is a key that the store takes.
 _IDENTITY_KEY_SIZE_MAX: Final = 480
@@ -43,8 +46,9 @@ class ReplicaPlane(Protocol):
     """What this room needs of native.Plane."""
 
     def subscribe(
-        self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
+        self, account: int, subject: str, handler: Callable[[t.Message], None], *, flags: int = 0, link: int = 0
     ) -> int: ...
+    async def reaches(self, account: int, subject: str) -> bool: ...
     def unsubscribe(self, account: int, subscription: int) -> None: ...
     async def publish_counted(
         self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
@@ -67,6 +71,7 @@ class ReplicaPlane(Protocol):
         transforms: Iterable[tuple[str, str]] = ...,
         link: int = ...,
         origin: int = ...,
+        alone: bool = ...,
         by_time: bool = ...,
         pending: int | None = ...,
     ) -> None: ...
@@ -76,26 +81,37 @@ class ReplicaPlane(Protocol):
     async def record_put(self, key: bytes, value: bytes) -> None: ...
 
 
-@dataclass(slots=True)
-class _Active:
-    replica: Replica
-    consumer: str = ""
-    reply: int = 0
-    asked: int = 0
-    """The number of the request whose answer it listens for, .."""
-    inbox: str = ""
-    """.. and where."""
-    answered_by: int = 0
-    """The connection by which that answer came; 0: this server's own."""
-    probe: int = 0
-    ingesting: bool = False
-    link: int = 0
-    """The connection that it ingests by, if it is known."""
-    told: Told = field(default_factory=Told)
-    jobs: dict[str, Job] = field(default_factory=dict)
-    """What is to be done for it, in this order: at most one job of a kind, .."""
-    queued: bool = False
-    """.. for which it waits in line."""
+class _Active(Waiting):
+    """One slot at work."""
+
+    def __init__(self, replica: Replica) -> None:
+        super().__init__(hash((replica.slot.stream, replica.slot.number)))
+        self.replica = replica
+        self.consumer = ""
+        self.reply = 0
+        self.asked = 0
+        """The number of the request whose answer it listens for, .."""
+        self.inbox = ""
+        """.. where, .."""
+        self.asked_link = 0
+        """.. and of which link it is told, 0: of all."""
+        self.answered_by = 0
+        """The connection by which that answer came; 0: this server's own."""
+        self.probe = 0
+        self.ingesting = False
+        self.link = 0
+        """The connection that it ingests by, if it is known."""
+        self.told = Told()
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Stream and number."""
+        return self.replica.slot.stream, self.replica.slot.number
+
+    @property
+    def domain(self) -> tuple[int, str]:
+        """Account, and its origin's domain."""
+        return self.replica.slot.account, self.replica.slot.origin.domain
 
     def stopped(self) -> SlotInfo:
         """What is told of it while it is not ingesting."""
@@ -114,20 +130,15 @@ class Replicas:
         self._progress: dict[tuple[int, str], tuple[int, int]] = {}
         """Of sources, by stream and key: the origin's sequence taken last, and the newest stamp."""
         self._identities: dict[bytes, str] = {}
-        self._line: deque[_Active] = deque()
-        """Those with jobs."""
-        self._lined_up = trio.Event()
-        self._links: dict[tuple[int, str], int] = {}
-        self._bound: dict[int, tuple[int, str]] = {}
-        """Which domain's stream a connection may answer for."""
-        """Which connection leads to a domain, by account."""
-        self._far: set[int] = set()
-        """Accounts that got a link since their slots of far domains were tried, .."""
-        self._far_s = 0.0
-        """.. which happens again from this time on."""
+        self._numbers: dict[int, set[int]] = {}
+        """Of the slots of each stream."""
+        self._by_domain: dict[tuple[int, str], dict[tuple[int, int], _Active]] = {}
+        """The slots by account and their origin's domain."""
+        self._orders = Orders(self._do)
+        self._moments: Moments[_Active] = Moments()
+        self._links: dict[tuple[int, str], dict[str, int]] = {}
+        """Which connections lead to a domain, by account, and each by its server; the newest last."""
         self._wake = trio.Event()
-        self._nearest_s = 0.0
-        """Until when run() waits."""
 
     # ---- at start
 
@@ -145,7 +156,7 @@ class Replicas:
     def set_slots(self, stream: int, slots: Iterable[Slot], mirror_last_sequence: int = 0) -> None:
         """The mirror or sources of a stream, now. Slots that stay the same go on undisturbed."""
         wanted = {(stream, slot.number): slot for slot in slots}
-        for key in [key for key in self._slots if key[0] == stream]:
+        for key in [(stream, number) for number in self._numbers.get(stream, ())]:
             if wanted.get(key) != self._slots[key].replica.slot:
                 self._end(key)
         for key, slot in wanted.items():
@@ -154,52 +165,59 @@ class Replicas:
                 if not slot.mirror:
                     last, newest_ts = self._progress.get((stream, slot.origin.key), (0, 0))
                 identity = self._identities.get(_identity_key(slot), "")
-                self._slots[key] = _Active(Replica(slot, last, identity, newest_ts))
-        self._wake.set()
+                active = self._slots[key] = _Active(Replica(slot, last, identity, newest_ts))
+                self._numbers.setdefault(stream, set()).add(slot.number)
+                self._by_domain.setdefault(active.domain, {})[key] = active
+                self._due(active)
 
     def remove_stream(self, stream: int) -> None:
         """The stream is gone: stop, and tell the origin so."""
-        for key in [key for key in self._slots if key[0] == stream]:
-            self._end(key)
+        for number in list(self._numbers.get(stream, ())):
+            self._end((stream, number))
 
     def link_up(self, link: Link) -> None:
-        """A leaf link was bound: slots that take from its domain start at once. Others that wait may take from a domain
-        behind it: they are tried at once, too, but once a second where many links come up together."""
+        """A leaf link was bound: slots of its domain start as soon as it asks for what goes to that domain's API, which
+        is what it says first. One that runs starts over: the consumer may have ended with the old link."""
         assert link.bind is not None
-        now_s = trio.current_time()
-        self._links[(link.bind.account, link.bind.remote_domain)] = link.connection
-        self._bound[link.connection] = link.bind.account, link.bind.remote_domain
-        for active in self._slots.values():
-            replica = active.replica
-            if (replica.slot.account, replica.slot.origin.domain) != (link.bind.account, link.bind.remote_domain):
-                continue
-            if replica.state is State.RUNNING:
+        domain = (link.bind.account, link.bind.remote_domain)
+        known = self._links.setdefault(domain, {})
+        known.pop(link.bind.remote_id, None)
+        known[link.bind.remote_id] = link.connection
+        for active in self._by_domain.get(domain, {}).values():
+            if active.replica.state is State.RUNNING:
                 self._queue_restart(active)
-            replica.kick(now_s)
-        self._far.add(link.bind.account)
-        self._far_s = max(now_s, self._far_s)
-        self._wake.set()
+            self._kick(active, 0.0 if not link.bind.remote_domain else UNTOLD_S)
 
-    def _kick_far(self, now_s: float) -> None:
-        """Slots that wait for a domain to which no link leads directly."""
-        if not self._far or now_s < self._far_s:
-            return
-        for active in self._slots.values():
-            slot = active.replica.slot
-            direct = (slot.account, slot.origin.domain) in self._links
-            if slot.account in self._far and not direct and active.replica.state is State.IDLE:
-                active.replica.kick(now_s)
-        self._far.clear()
-        self._far_s = now_s + FAR_SPACING_S
+    def reached(self, event: t.Reached) -> None:
+        """A link asks for what goes to a domain's API, which is at its other end or somewhere behind it."""
+        named = event.subject.split(".")[1]
+        if named == "*":
+            domains = [one for one in self._by_domain if one[0] == event.account and one[1]]
+        else:
+            domains = [(event.account, named)]
+        for domain in domains:
+            for active in self._by_domain.get(domain, {}).values():
+                self._kick(active)
 
     def link_down(self, link: Link) -> None:
         """A leaf link was lost. Its slots restart when it is back; nothing can be asked before."""
-        if link.bind is not None:
-            key = (link.bind.account, link.bind.remote_domain)
-            if self._links.get(key) == link.connection:
-                del self._links[key]
-            self._bound.pop(link.connection, None)
-        self._wake.set()
+        if link.bind is None:
+            return
+        domain = (link.bind.account, link.bind.remote_domain)
+        known = self._links.get(domain, {})
+        if known.get(link.bind.remote_id) == link.connection:
+            del known[link.bind.remote_id]
+        if not known:
+            self._links.pop(domain, None)
+
+    def _link_of(self, active: _Active) -> int:
+        """The connection that leads to its origin, 0: none does, or it is not known."""
+        return next(reversed(self._links.get(active.domain, {}).values()), 0)
+
+    def _only_link_of(self, active: _Active) -> int:
+        """The connection by which alone its origin is reached; 0: there may be others."""
+        known = self._links.get(active.domain, {}) if active.domain[1] else {}
+        return next(iter(known.values())) if len(known) == 1 else 0
 
     def ingest_event(self, event: t.Ingest) -> None:
         """News of the C side."""
@@ -233,11 +251,6 @@ class Replicas:
         linked = active.link in (0, self._link_of(active))
         return active.told.info(active.replica.last_sequence, active.replica.error, state, linked=linked)
 
-    def _link_of(self, active: _Active) -> int:
-        """The connection that leads to its origin, 0: none does, or it is not known."""
-        slot = active.replica.slot
-        return self._links.get((slot.account, slot.origin.domain), 0)
-
     async def behind(self) -> Behind:
         """How far the copies of this server are behind."""
         found = [await self.info(*key) for key in tuple(self._slots)]
@@ -246,25 +259,20 @@ class Replicas:
 
     def waiting(self) -> int:
         """How many jobs wait for the plane."""
-        return sum(len(active.jobs) for active in self._line)
+        return self._orders.waiting()
 
     # ---- driving
 
     async def run(self) -> None:
         """Drives all slots for ever. Cancel to end it."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._work)
+            nursery.start_soon(self._orders.run)
             while True:
                 now_s = trio.current_time()
-                self._kick_far(now_s)
-                for active in list(self._slots.values()):
+                for active in self._moments.due(now_s):
                     self._poll(active, now_s)
                 self._wake = trio.Event()
-                nearest = min((a.replica.deadline_s for a in self._slots.values()), default=float("inf"))
-                if self._far:
-                    nearest = min(nearest, self._far_s)
-                self._nearest_s = nearest
-                with trio.move_on_at(nearest):
+                with trio.move_on_at(self._moments.nearest_s):
                     await self._wake.wait()
 
     def _poll(self, active: _Active, now_s: float) -> None:
@@ -276,6 +284,16 @@ class Replicas:
         except Exception as error:
             self._guard.caught("a mirror or source", error)
             active.replica.lost(0, now_s, UNEXPECTED_WAIT_S)
+        self._due(active)
+
+    def _due(self, active: _Active) -> None:
+        """Something has happened to a slot: it may be due at another moment."""
+        if self._is_current(active) and self._moments.at(active, active.replica.deadline_s):
+            self._wake.set()
+
+    def _kick(self, active: _Active, wait_s: float = 0.0) -> None:
+        active.replica.kick(trio.current_time() + wait_s)
+        self._due(active)
 
     def _listen(self, active: _Active) -> None:
         """A durable consumer that did not answer may be made at any time: what it delivers, if only a heartbeat, tells
@@ -284,22 +302,9 @@ class Replicas:
 
         def heard(_message: t.Message) -> None:
             self._drop_probe(active)
-            active.replica.kick(trio.current_time())
-            self._wake.set()
+            self._kick(active)
 
         active.probe = self._plane.subscribe(slot.account, slot.origin.durable_deliver, heard)
-
-    async def _work(self) -> None:
-        """Orders are carried out one after the other, so that a stop is never overtaken by a start."""
-        while True:
-            while self._line:
-                active = self._line.popleft()
-                active.queued = False
-                jobs, active.jobs = active.jobs, {}
-                for job in jobs.values():
-                    await self._do(job)
-            self._lined_up = trio.Event()
-            await self._lined_up.wait()
 
     async def _do(self, job: Job) -> None:
         try:
@@ -312,14 +317,7 @@ class Replicas:
             self._guard.caught("an order of a mirror or source", error)
 
     def _job(self, active: _Active, kind: str, job: Job) -> None:
-        """To be done after what waits already. However slow the plane is, what waits is bounded by the number of slots:
-        of one kind only the latest counts, as only the answer to the latest request does."""
-        active.jobs.pop(kind, None)
-        active.jobs[kind] = job
-        if not active.queued:
-            active.queued = True
-            self._line.append(active)
-            self._lined_up.set()
+        self._orders.put(active, kind, job)
 
     def _queue(self, active: _Active, order: Order) -> None:
         match order:
@@ -350,7 +348,14 @@ class Replicas:
         slot = active.replica.slot
         if not self._is_current(active):
             return
-        if not active.reply or active.asked != order.number:
+        # To tell links of an answer that nobody will give is what costs; of origins here that is always known.
+        far = slot.origin.domain not in ("", slot.domain)
+        if far and not await self._plane.reaches(slot.account, order.subject):
+            self._unheard(active, order)
+            return
+        if not self._is_current(active) or not active.replica.waits_for(order.number):
+            return  # another one has taken its place meanwhile
+        if not active.reply or (active.asked, active.asked_link) != (order.number, self._only_link_of(active)):
             self._listen_for(active, order.number)
         heard = await self._plane.publish_counted(
             slot.account,
@@ -361,10 +366,12 @@ class Replicas:
             flags=t.PublishFlag.REQUEST,
         )
         if heard == 0:
-            self._drop_reply(active)
-            active.replica.unheard(order.number, trio.current_time(), len(self._slots) / UNHEARD_A_SECOND)
-            if active.replica.deadline_s < self._nearest_s:
-                self._wake.set()  # not for each of a thousand: run() looks at all slots then
+            self._unheard(active, order)
+
+    def _unheard(self, active: _Active, order: Ask) -> None:
+        self._drop_reply(active)
+        active.replica.unheard(order.number, trio.current_time(), len(self._slots) / UNHEARD_A_SECOND)
+        self._due(active)
 
     def _listen_for(self, active: _Active, number: int) -> None:
         """Whichever answer to that request comes first is taken, however often it was sent."""
@@ -381,18 +388,19 @@ class Replicas:
             now_s = trio.current_time()
             for next_order in active.replica.answered(number, identity, message.payload, now_s, position):
                 self._queue(active, next_order)
-            self._wake.set()
+            self._due(active)
 
         active.asked, active.inbox = number, f"$JSC.R.{random8()}"
-        active.reply = self._plane.subscribe(active.replica.slot.account, active.inbox, answered)
+        active.asked_link = link = self._only_link_of(active)
+        active.reply = self._plane.subscribe(active.replica.slot.account, active.inbox, answered, link=link)
 
     def _may_answer(self, slot: Slot, connection: int) -> bool:
         """Whose deliveries are taken under the names that they give: this server's own API answers for a stream of its
         own, and a link to the origin's domain, where there is one, for that domain."""
         if not slot.origin.api or not connection:
             return not connection
-        key = (slot.account, slot.origin.domain)
-        return not slot.origin.domain or key not in self._bound.values() or self._bound.get(connection) == key
+        known = self._links.get((slot.account, slot.origin.domain), {})
+        return not slot.origin.domain or not known or connection in known.values()
 
     async def _start(self, active: _Active, order: Run) -> None:
         slot = active.replica.slot
@@ -416,6 +424,7 @@ class Replicas:
                 source=_source_of(slot, order.identity),
                 transforms=slot.origin.transforms,
                 link=link,
+                alone=self._only_link_of(active) != 0,
                 origin=active.answered_by,
                 by_time=order.by_time,
                 pending=order.pending,
@@ -424,7 +433,7 @@ class Replicas:
             # Nobody takes in what the consumer sends, and no event would ever say so.
             self._delete_consumer(active)
             active.replica.lost(order.last_sequence, trio.current_time(), REFUSED_WAIT_S)
-            self._wake.set()
+            self._due(active)
             raise
         active.ingesting, active.link = True, link
         if order.look:
@@ -447,7 +456,7 @@ class Replicas:
                 self._queue_restart(active)
 
         inbox = f"$JSC.R.{random8()}"
-        active.probe = self._plane.subscribe(slot.account, inbox, told)
+        active.probe = self._plane.subscribe(slot.account, inbox, told, link=self._only_link_of(active))
         self._plane.publish(slot.account, slot.origin.info_subject, b"", reply=inbox, flags=t.PublishFlag.REQUEST)
 
     async def _remember(self, slot: Slot, identity: str) -> None:
@@ -480,7 +489,7 @@ class Replicas:
             active.ingesting = False
             self._delete_consumer(active)
             active.replica.lost(last, trio.current_time(), wait_s, newest_ts)
-            self._wake.set()
+            self._due(active)
 
     async def _stop_ingest(self, active: _Active) -> tuple[int, int]:
         """The origin's sequence taken last, and the newest stamp."""
@@ -512,6 +521,13 @@ class Replicas:
 
     def _end(self, key: tuple[int, int]) -> None:
         active = self._slots.pop(key)
+        self._moments.at(active, float("inf"))
+        self._numbers[key[0]].discard(key[1])
+        if not self._numbers[key[0]]:
+            del self._numbers[key[0]]
+        del self._by_domain[active.domain][key]
+        if not self._by_domain[active.domain]:
+            del self._by_domain[active.domain]
         self._drop_reply(active)
         self._drop_probe(active)
 

@@ -264,6 +264,7 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
             "id": link.connection,
             "name": link.name,
             "is_spoke": link.spoke,
+            **({"is_isolated": True} if link.isolated else {}),
             "account": link.account,
             "ip": host.strip("[]"),
             "port": int(port) if port.isdigit() else 0,

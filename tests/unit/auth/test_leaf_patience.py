@@ -18,8 +18,8 @@ class Links:
         self.waiting: set[int] = set()
         self.closed: list[tuple[float, int]] = []
 
-    def links(self) -> list[Any]:
-        return []
+    def bind_of(self, connection: int) -> None:
+        return None
 
     def logging_in(self, connection: int) -> bool:
         return connection in self.waiting

@@ -130,7 +130,6 @@ def test_keys_ignore_case_and_know_aliases() -> None:
         "mqtt { port: 1883 }",
         "max_sub_tokens: 8",
         "write_timeout: retry",
-        "leafnodes { isolate_leafnode_interest: true }",
         "gateway { name: x }",
         "jetstream { tpm { keys_file: k } }",
     ],

@@ -84,7 +84,9 @@ class BackupPlane(FakePlane):
         self.receive: Callable[[str, bytes], None] = lambda reply, chunk: None
         self.step = 3  # messages of one export
 
-    def subscribe(self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0) -> int:
+    def subscribe(
+        self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0, link: int = 0
+    ) -> int:
         """By subject, which is the id's only use here."""
         self.handlers[subject] = handler
         return len(self.handlers)

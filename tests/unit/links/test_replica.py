@@ -219,17 +219,25 @@ def asked_at(replica: Replica, begin_s: float, seconds: float, seldom_s: float =
     return times
 
 
-def test_an_unreachable_origin_is_asked_often_at_first_and_seldom_later() -> None:
-    """Catch-up has to start within a second of the link's return, after which it is asked often again."""
-    replica = Replica(SLOT, 0, "")
+def test_an_unreachable_origin_of_no_domain_is_asked_often_at_first_and_seldom_later() -> None:
+    """Catch-up has to start within a second of its return; no link tells of that."""
+    slot = replace(SLOT, origin=Origin("ORDERS", "JS.hub.API"))
+    replica = Replica(slot, 0, "")
     for begin_s in (0.0, 1000.05):
         times = asked_at(replica, begin_s, 100.0)
         apart = [after - before for before, after in pairwise(times)]
         assert max(apart[:20]) < 0.25
         assert all(1.7 < one < 2.1 for one in apart[30:])
         replica.kick(1000.05)
-    many = asked_at(Replica(SLOT, 0, ""), 0.0, 200.0, seldom_s=10.0)
+    many = asked_at(Replica(slot, 0, ""), 0.0, 200.0, seldom_s=10.0)
     assert all(9.7 < after - before < 10.1 for before, after in pairwise(many[35:]))
+
+
+def test_an_unreachable_domain_is_looked_for_seldom_from_the_start() -> None:
+    """The link that brings it wakes its slots."""
+    for seldom_s, about in ((0.0, 2.0), (50.0, 50.0)):
+        apart = [after - before for before, after in pairwise(asked_at(Replica(SLOT, 0, ""), 0.0, 300.0, seldom_s))]
+        assert all(about - 0.3 < one < about + 0.1 for one in apart)
 
 
 def test_old_origins_are_asked_in_the_older_forms() -> None:

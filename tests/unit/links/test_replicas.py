@@ -37,6 +37,9 @@ class FakePlane:
 
     def __init__(self) -> None:
         self.reachable = True
+        self.looks: list[tuple[float, str]] = []
+        self.told: dict[str, int] = {}
+        """Which link alone is told of a subject."""
         self.handlers: dict[int, tuple[str, Callable[[t.Message], None]]] = {}
         self.requests: list[tuple[float, str, dict[str, Any], str]] = []
         self.calls: list[tuple[Any, ...]] = []
@@ -50,10 +53,24 @@ class FakePlane:
         """Until it is set, requests are not carried out."""
 
     def subscribe(
-        self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
+        self,
+        account: int,
+        subject: str,
+        handler: Callable[[t.Message], None],
+        *,
+        queue: str = "",
+        flags: int = 0,
+        link: int = 0,
     ) -> int:
         self.handlers[len(self.handlers) + 1] = (subject, handler)
+        self.told[subject] = link
         return len(self.handlers)
+
+    async def reaches(self, account: int, subject: str) -> bool:
+        if self.busy is not None:
+            await self.busy.wait()
+        self.looks.append((trio.current_time(), subject))
+        return self.reachable
 
     def unsubscribe(self, account: int, subscription: int) -> None:
         self.handlers[subscription] = ("", lambda message: None)
@@ -90,9 +107,11 @@ class FakePlane:
         transforms: Iterable[tuple[str, str]] = (),
         link: int = 0,
         origin: int = 0,
+        alone: bool = False,
         by_time: bool = False,
         pending: int | None = None,
     ) -> None:
+        self.told[deliver_subject] = link if alone else 0
         self.fail_if_broken("start")
         parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source, "behind": durable_behind}
         parts["origin"] = origin
@@ -255,10 +274,36 @@ async def test_a_source_that_gets_a_durable_consumer_goes_on_where_it_was(plane:
 
 
 @on_mock_clock
-async def test_an_unreachable_origin_is_asked_again_until_it_hears(plane: FakePlane, replicas: Replicas) -> None:
-    """Four requests a second cost nothing while nobody is there, and the first one heard starts the catch-up."""
+async def test_an_unreachable_origin_is_asked_when_a_link_asks_for_its_api(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """Until then nobody is told of anything; then it is asked at once, and once."""
     plane.reachable = False
     replicas.set_slots(10, [SLOT])
+    await trio.sleep(61.1)
+    assert plane.requests == [] and not plane.told and len(plane.looks) <= 32
+    plane.reachable = True
+    replicas.reached(t.Reached(2, "$JS.other.API.CONSUMER.>"))
+    replicas.reached(t.Reached(3, "$JS.hub.API.CONSUMER.>"))
+    await trio.testing.wait_all_tasks_blocked()
+    assert plane.requests == []
+    began_s = trio.current_time()
+    replicas.reached(t.Reached(2, "$JS.hub.API.CONSUMER.>"))
+    await trio.testing.wait_all_tasks_blocked()
+    plane.answer({"name": "c"})
+    await trio.sleep(60)
+
+    assert [began_s] == [when for when, *_ in plane.requests]
+    assert [call[0] for call in plane.calls] == ["start"]
+
+
+@on_mock_clock
+async def test_an_origin_behind_a_prefix_that_names_no_domain_is_looked_for(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """No link says when it is there: it is looked for often at first, and is taken up when somebody hears."""
+    plane.reachable = False
+    replicas.set_slots(10, [replace(SLOT, origin=Origin("ORDERS", "JS.hub.API"))])
     await trio.sleep(2.05)
     asked = len(plane.requests)
     plane.reachable = True
@@ -271,18 +316,41 @@ async def test_an_unreachable_origin_is_asked_again_until_it_hears(plane: FakePl
 
 
 @on_mock_clock
-async def test_a_thousand_unreachable_origins_are_asked_a_hundred_times_a_second(
+async def test_a_thousand_unreachable_origins_are_looked_for_twenty_times_a_second(
     plane: FakePlane, replicas: Replicas
 ) -> None:
-    """However many slots wait for boxes that are away, asking for them takes a bounded part of a processor."""
+    """However many slots wait for boxes that are away, looking for them takes a bounded part of a processor."""
     plane.reachable = False
     slots = [Slot(10, "A", 2, "A", 1 + i, False, Origin("X", f"$JS.b{i}.API"), "hub", f"JS_{i}") for i in range(1000)]
     replicas.set_slots(10, slots)
     await trio.sleep(60)
-    before = len(plane.requests)
-    await trio.sleep(60)
+    before = len(plane.looks)
+    await trio.sleep(600)
 
-    assert 5_000 <= len(plane.requests) - before <= 7_000
+    assert 11_000 <= len(plane.looks) - before <= 13_000
+    assert plane.requests == [] and not plane.told
+
+
+@on_mock_clock
+async def test_only_the_link_to_an_origin_s_domain_is_told_where_answers_and_messages_are_wanted(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """Where two links lead there, or none is known to, all are told: the answer may come by any."""
+    replicas.link_up(link_to("hub"))
+    await take_up(plane, replicas)
+    assert set(plane.told.values()) == {5} and len(plane.told) == 2
+    plane.told.clear()
+    other = link_to("hub")
+    assert other.bind is not None
+    other.connection, other.bind = 6, replace(other.bind, remote_id="N2")
+    replicas.link_up(other)
+    await trio.testing.wait_all_tasks_blocked()
+    plane.answer({"name": "c2"})
+    await trio.testing.wait_all_tasks_blocked()
+    assert set(plane.told.values()) == {0} and len(plane.told) == 2
+    plane.told.clear()
+    await take_up(plane, replicas, Slot(11, "B", 2, "A", 1, False, Origin("X", "$JS.behind.API"), "leaf", "JS_SRC_y"))
+    assert set(plane.told.values()) == {0} and len(plane.told) == 2
 
 
 @on_mock_clock
@@ -309,17 +377,29 @@ async def test_boxes_that_come_back_together_are_each_asked_once(plane: FakePlan
     slots = [Slot(10, "A", 2, "A", 1 + i, False, Origin("X", f"$JS.b{i}.API"), "hub", f"JS_{i}") for i in range(200)]
     plane.reachable = False
     replicas.set_slots(10, slots)
-    await trio.sleep(30)
+    await trio.sleep(31.1)
     plane.reachable = True
     before = len(plane.requests)
     for i in range(200):
         replicas.link_up(link_to(f"b{i}"))
+        replicas.reached(t.Reached(2, f"$JS.b{i}.API.CONSUMER.>"))
         await trio.sleep(0.005)
     await trio.testing.wait_all_tasks_blocked()
 
     asked = [subject for _, subject, *_ in plane.requests[before:]]
-    assert {f"$JS.b{i}.API.CONSUMER.CREATE.X" for i in range(200)} == set(asked)
-    assert len(asked) <= 3 * 200
+    assert sorted(f"$JS.b{i}.API.CONSUMER.CREATE.X" for i in range(200)) == sorted(asked)
+
+
+@on_mock_clock
+async def test_a_link_whose_interest_is_not_told_anew_is_looked_at(plane: FakePlane, replicas: Replicas) -> None:
+    """Another link may have asked for the same before, and there may be no room to tell control of it."""
+    plane.reachable = False
+    replicas.set_slots(10, [SLOT])
+    await trio.sleep(0.1)
+    plane.reachable = True
+    replicas.link_up(link_to("hub"))
+    await trio.sleep(0.6)
+    assert ["$JS.hub.API.CONSUMER.CREATE.ORDERS"] == [subject for _, subject, *_ in plane.requests]
 
 
 @on_mock_clock
@@ -346,7 +426,7 @@ async def test_what_waits_for_a_plane_that_is_busy_is_bounded_and_nothing_of_it_
 
     asked = [subject for _, subject, *_ in plane.requests[before:]]
     assert {f"$JS.b{i}.API.CONSUMER.CREATE.X" for i in range(500)} == set(asked)
-    assert len(asked) <= 501  # and that which was under way
+    assert len(asked) == 500
     for at in range(len(plane.requests)):
         plane.answer({"name": "c"}, at=at)
     await trio.testing.wait_all_tasks_blocked()
@@ -378,17 +458,23 @@ async def test_a_slot_that_is_replaced_while_the_plane_is_busy_stops_before_the_
 
 
 @on_mock_clock
-async def test_a_domain_behind_another_is_asked_when_a_link_comes_up(plane: FakePlane, replicas: Replicas) -> None:
-    """The link leads to the hub; the box behind it has no link to here."""
+async def test_domains_behind_another_are_asked_when_its_link_asks_for_them(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """The link leads to the hub; the boxes behind it have no link to here, and it may ask for all of them at once."""
     plane.reachable = False
-    replicas.set_slots(11, [Slot(11, "B", 2, "A", 1, False, Origin("X", "$JS.behind.API"), "leaf", "JS_SRC_y")])
-    await trio.sleep(30)
-    before = len(plane.requests)
+    for stream, name in ((11, "one"), (12, "two")):
+        origin = Origin("X", f"$JS.{name}.API")
+        replicas.set_slots(stream, [Slot(stream, "B", 2, "A", 1, False, origin, "leaf", "JS_SRC_y")])
+    await trio.sleep(31.1)
     plane.reachable = True
-    replicas.link_up(link_to("hub"))
+    replicas.reached(t.Reached(2, "$JS.one.API.>"))
     await trio.testing.wait_all_tasks_blocked()
-
-    assert ["$JS.behind.API.CONSUMER.CREATE.X"] == [subject for _, subject, *_ in plane.requests[before:]]
+    assert ["$JS.one.API.CONSUMER.CREATE.X"] == [subject for _, subject, *_ in plane.requests]
+    plane.answer({"name": "c"})
+    replicas.reached(t.Reached(2, "$JS.*.API.>"))
+    await trio.testing.wait_all_tasks_blocked()
+    assert ["$JS.two.API.CONSUMER.CREATE.X"] == [subject for _, subject, *_ in plane.requests[1:]]
 
 
 @on_mock_clock

@@ -48,6 +48,15 @@ async def a_request_that_nobody_hears(plane: Any) -> Any:
     return await plane.publish_counted(ACCOUNT, "api", b"{}", reply="_in.box")
 
 
+async def looks_whether_anybody_would_hear(plane: Any) -> Any:
+    """Somebody or nobody; a wildcard counts."""
+    if isinstance(plane, Plane):
+        plane.subscribe(ACCOUNT, "api.>", lambda message: None)
+    seen = [await plane.reaches(ACCOUNT, "api.create")]
+    plane.reachable = False
+    return [*seen, await plane.reaches(ACCOUNT, "other")]
+
+
 async def an_inbox_that_was_given_up(plane: Any) -> Any:
     """Is not called again."""
     heard: list[bytes] = []
@@ -97,6 +106,7 @@ async def slots_from_start_to_end(plane: Any) -> Any:
 CASES: list[Case] = [
     a_request_that_somebody_hears,
     a_request_that_nobody_hears,
+    looks_whether_anybody_would_hear,
     an_inbox_that_was_given_up,
     slots_from_start_to_end,
 ]

@@ -102,12 +102,10 @@ class LeafRemote(Section):
     )
     dial_timeout: Duration = option(0, "How long may a connection take? 0: as leafnodes.dial_timeout.", ge=0)
     disabled: Flag = option(False, "Leave this hub alone for now.")
-    isolate_leafnode_interest: Any = later(
-        "leaves are not kept apart in this build: messages would pass between them", refuse=True, aliases=("isolate",)
+    isolate_leafnode_interest: Flag = option(
+        False, "Do not tell this hub what other links of the account want.", aliases=("isolate",)
     )
-    request_isolation: Any = later(
-        "leaves are not kept apart in this build: messages would pass between them", refuse=True
-    )
+    request_isolation: Flag = option(False, "Ask this hub not to tell what its other leaves want.")
     tls: Tls | None = option(
         None, "TLS with the hub, whatever its INFO says. Absent: as the hub's INFO or the address (tls://) says."
     )
@@ -193,8 +191,11 @@ class LeafNodes(Section):
     )
     dial_timeout: Duration = option(0, "How long may the connection to a hub take? 0: 5, 10, 20 s, in turn.", ge=0)
     write_deadline: Any = later("that of the server counts", refuse=False)
-    isolate_leafnode_interest: Any = later(
-        "leaves are not kept apart in this build: messages would pass between them", refuse=True, aliases=("isolate",)
+    isolate_leafnode_interest: Flag = option(
+        False,
+        "Do not tell leaves what other leaves want. Choose it for a fleet whose boxes talk to the hub and not to "
+        "each other.",
+        aliases=("isolate",),
     )
     remotes: tuple[LeafRemote, ...] = option((), "The hubs that this server links to, each a block.", takes=Takes.LIVE)
     tls: Tls | None = option(None, "TLS for leaves: with it, who does not speak it is refused.", takes=Takes.LIVE)

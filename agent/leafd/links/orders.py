@@ -1,0 +1,120 @@
+"""What is to be done for mirrors and sources, and when: jobs that wait for the plane, deadlines.
+
+    slot --put(kind, job)--> its jobs --> one of LINES lines --> carried out, one after the other
+    slot --at(moment)--> a heap --> due(now)
+
+A slot has at most one job of a kind, the latest: however slow the plane is, what waits is bounded by the number of
+slots. The jobs of one place (a stream's slot) are always in the same line, so that a stop is never overtaken by the
+start that follows it; those of other places do not wait for them. What does not live here: what the jobs are
+(replicas.py).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, Generic, TypeVar
+
+import trio
+
+Job = Callable[[], Awaitable[None]]
+LINES: Final = 8
+STALE_MAX: Final = 64
+"""Moments in the heap that no longer count, besides as many as there are slots."""
+
+
+class Waiting:
+    """What one slot waits for. place: the same for whatever comes in its place."""
+
+    __slots__ = ("due_s", "jobs", "place", "queued")
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+        self.jobs: dict[str, Job] = {}
+        """In the order in which they are to be done."""
+        self.queued = False
+        self.due_s = float("inf")
+
+
+One = TypeVar("One", bound=Waiting)
+
+
+class Orders:
+    """The lines of jobs. `run` carries them out."""
+
+    def __init__(self, carry_out: Callable[[Job], Awaitable[None]]) -> None:
+        self._carry_out = carry_out
+        self._lines: list[deque[Waiting]] = [deque() for _ in range(LINES)]
+        self._lined_up = [trio.Event() for _ in range(LINES)]
+
+    def put(self, slot: Waiting, kind: str, job: Job) -> None:
+        """To be done after what waits already; of one kind only the latest counts."""
+        slot.jobs.pop(kind, None)
+        slot.jobs[kind] = job
+        if not slot.queued:
+            slot.queued = True
+            number = slot.place % LINES
+            self._lines[number].append(slot)
+            self._lined_up[number].set()
+
+    def waiting(self) -> int:
+        """How many jobs wait."""
+        return sum(len(slot.jobs) for line in self._lines for slot in line)
+
+    async def run(self) -> None:
+        """Carries them out, for ever."""
+        async with trio.open_nursery() as nursery:
+            for number in range(LINES):
+                nursery.start_soon(self._work, number)
+
+    async def _work(self, number: int) -> None:
+        line = self._lines[number]
+        while True:
+            while line:
+                slot = line.popleft()
+                slot.queued = False
+                jobs, slot.jobs = slot.jobs, {}
+                for job in jobs.values():
+                    await self._carry_out(job)
+            self._lined_up[number] = trio.Event()
+            await self._lined_up[number].wait()
+
+
+class Moments(Generic[One]):
+    """When each slot is due, the nearest first."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, One]] = []
+        self._count = 0
+        self._live = 0
+
+    def at(self, slot: One, moment_s: float) -> bool:
+        """From now on it is due then (infinite: never). Whether that is nearer than anything was."""
+        if slot.due_s == moment_s:
+            return False
+        self._live += (moment_s != float("inf")) - (slot.due_s != float("inf"))
+        slot.due_s = moment_s
+        if moment_s == float("inf"):
+            return False
+        nearer = moment_s < self.nearest_s
+        self._count += 1
+        heapq.heappush(self._heap, (moment_s, self._count, slot))
+        if len(self._heap) > 2 * self._live + STALE_MAX:
+            self._heap = [one for one in self._heap if one[2].due_s == one[0]]
+            heapq.heapify(self._heap)
+        return nearer
+
+    @property
+    def nearest_s(self) -> float:
+        """The nearest moment; it may be that of a slot that is due later by now."""
+        return self._heap[0][0] if self._heap else float("inf")
+
+    def due(self, now_s: float) -> Iterator[One]:
+        """Takes out those that are due."""
+        while self._heap and self._heap[0][0] <= now_s:
+            moment_s, _, slot = heapq.heappop(self._heap)
+            if slot.due_s == moment_s:
+                slot.due_s = float("inf")
+                self._live -= 1
+                yield slot
