@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import bench_wear
+from tests.bench import bench_wear, fleet
 from tests.bench.report import Measured, as_json, table
 from tests.bench.rows import DEFAULT, LEAFD, Goal, Row, core, publish, request
 from tests.bench.wide import WIDE_ROWS
+from tests.servers import KINDS
 
 WIDE = {row.name: row for row in WIDE_ROWS}
 
@@ -24,6 +25,14 @@ def test_the_load_generator_measures_the_reference_server() -> None:
     assert 0 < figures["p50_us"] <= figures["p99_us"]
     with publish(2, 10, 2_000, 1_000)(DEFAULT, True) as once:
         assert once()["rate"] > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_simulated_boxes_are_whole_after_their_hub_has_died(kind: str) -> None:
+    """Each of five boxes has one consumer made anew, and is told at least where answer and deliveries are wanted."""
+    figures = fleet.storm(kind, 5, False, 1)
+    assert figures["consumers"] == 5 and figures["told"] >= 5 * 2
+    assert 0 < figures["linked s"] <= figures["running s"] and 0 < figures["whole s"]
 
 
 def test_every_answer_is_timed_and_every_message_is_stored() -> None:

@@ -1,0 +1,68 @@
+"""What waits for mirrors and sources: lines of jobs, and moments, without a plane and without a clock."""
+
+from __future__ import annotations
+
+import trio
+import trio.testing
+from leafd.links.orders import LINES, STALE_MAX, Job, Moments, Orders, Waiting
+
+NEVER = float("inf")
+
+
+def test_the_latest_job_of_a_kind_counts_and_what_has_one_place_is_done_in_order() -> None:
+    """Two that have the same place: what the first one was told before comes first, however slow a job is."""
+
+    async def play() -> list[str]:
+        done: list[str] = []
+
+        def says(text: str, seconds: float = 0.0) -> Job:
+            async def job() -> None:
+                await trio.sleep(seconds)
+                done.append(text)
+
+            return job
+
+        async def carry_out(job: Job) -> None:
+            await job()
+
+        orders = Orders(carry_out)
+        old, new, elsewhere = Waiting(7), Waiting(7), Waiting(8)
+        orders.put(old, "ask", says("never"))
+        orders.put(old, "ask", says("asked"))
+        orders.put(old, "end", says("ended", 5))
+        orders.put(new, "start", says("started"))
+        orders.put(elsewhere, "ask", says("elsewhere"))
+        assert orders.waiting() == 4
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(orders.run)
+            await trio.sleep(10)
+            nursery.cancel_scope.cancel()
+        return done
+
+    assert 7 % LINES != 8 % LINES
+    done = trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert [one for one in done if one != "elsewhere"] == ["asked", "ended", "started"]
+    assert done.index("elsewhere") < done.index("ended")
+
+
+def test_a_slot_is_due_at_its_latest_moment_only_and_never_twice() -> None:
+    moments: Moments[Waiting] = Moments()
+    one, other = Waiting(1), Waiting(2)
+    assert moments.at(one, 5.0) and not moments.at(other, 7.0)
+    assert moments.at(one, 3.0) and not moments.at(one, 8.0)
+    assert list(moments.due(6.0)) == []
+    assert list(moments.due(7.5)) == [other]
+    moments.at(one, NEVER)
+    assert list(moments.due(100.0)) == []
+    moments.at(one, 9.0)
+    assert list(moments.due(100.0)) == [one] and list(moments.due(100.0)) == []
+
+
+def test_moments_that_no_longer_count_do_not_pile_up() -> None:
+    """However often a slot is put off, what is remembered is bounded by the number of slots."""
+    moments: Moments[Waiting] = Moments()
+    slots = [Waiting(number) for number in range(10)]
+    for turn in range(10_000):
+        moments.at(slots[turn % 10], float(turn))
+    assert len(moments._heap) <= 2 * len(slots) + STALE_MAX + 1
+    assert len(list(moments.due(1e9))) == 10
