@@ -1,0 +1,487 @@
+#!/usr/bin/env python3
+"""Single damaged pages of data.mdb and blocks of the journal, in masses: what a real daemon makes of each.
+
+    python -m tests.crash.damaged --cases 200 --seed 7          a table by kind of page; 0 when nothing was dead,
+                                                                refused, wrong or silent
+    python -m tests.crash.damaged --cases 20 --only running     damage while the daemon runs
+
+A store of many streams (with subjects, message ids, times to live, consumers, a bucket, a compressed one, a sealed one,
+one with large messages) is made once, and copied for each case. Then one page is flipped, zeroed or garbled, while the
+daemon is down or while it runs, or a block of the journal after kill -9; everything is read and written to, and read
+again after a restart. What every stream and consumer was is known from the making, and compared:
+
+    dead      the daemon ended without being asked
+    refused   it did not start
+    wrong     a message that differs from what was published, or a number that cannot be
+    silent    a message, stream or consumer is missing (or what is asked gets no answer) and no word of damage is said
+
+Two more columns only count: cases in which messages were lost (and said), and in which a stream took no new ones.
+
+What does not live here: what the C code makes of each bit (tests/native/test_store_damage.c and others).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+import zlib
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nats
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from tests.crash.pages import PAGE, kinds_of
+from tests.servers import LEAFD, Server, ServerDied, make
+
+CONFIGURATION = """
+listen: 127.0.0.1:{port}
+http: 127.0.0.1:{http_port}
+jetstream { store_dir: "{store}", max_file: 1G, max_mem: 64M }
+"""
+SMALL_STREAMS = 24
+ANSWER_SECONDS = 5.0
+WORDS = ("damaged", "fails its checksum", "cannot be read", "could not be read", "lost")
+OUTCOMES = ("dead", "refused", "wrong", "silent")
+BATCH = 500
+
+
+@dataclass
+class Known:
+    """What was published and acknowledged: of each stream its messages by sequence, of each consumer its floor."""
+
+    messages: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # checksums of the payloads
+    floors: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass
+class Verdict:
+    """What became of one case."""
+
+    kind: str
+    how: str
+    outcomes: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    lost: int = 0  # messages, said or not
+    unwritable: int = 0  # streams, said or not
+
+    def say(self, outcome: str, note: str) -> None:
+        self.outcomes[outcome] += 1
+        self.notes.append(f"{outcome}: {note}")
+
+
+async def api(client: Client, verb: str, body: object = None) -> dict[str, object]:
+    payload = json.dumps(body).encode() if body is not None else b""
+    answer = await client.request(f"$JS.API.{verb}", payload, timeout=ANSWER_SECONDS)
+    found: dict[str, object] = json.loads(answer.data)
+    return found
+
+
+async def publish(
+    client: Client, known: Known, stream: str, subject: str, payload: bytes, headers: dict[str, str] | None = None
+) -> None:
+    answer = await client.request(subject, payload, timeout=ANSWER_SECONDS, headers=headers or None)
+    ack = json.loads(answer.data)
+    if "error" in ack:
+        raise ValueError(f"{subject}: {ack['error']}")
+    known.messages[stream][ack["seq"]] = zlib.crc32(payload)
+
+
+def configurations() -> dict[str, dict[str, object]]:
+    """The streams by name."""
+    streams: dict[str, dict[str, object]] = {
+        "BIG": {"subjects": ["big.>"], "allow_msg_ttl": True},
+        "LARGE": {"subjects": ["large.>"]},
+        "PACKED": {"subjects": ["packed.>"], "compression": "s2"},
+        "KV_B": {"subjects": ["$KV.B.>"], "max_msgs_per_subject": 3, "allow_rollup_hdrs": True, "discard": "new"},
+        "WORK": {"subjects": ["work.>"], "retention": "workqueue"},
+        "SEALED": {"subjects": ["sealed.>"]},
+    }
+    for number in range(SMALL_STREAMS):
+        streams[f"S{number}"] = {"subjects": [f"s{number}.>"]}
+    for name, configuration in streams.items():
+        configuration |= {"name": name, "allow_direct": True, "storage": "file"}
+    return streams
+
+
+async def fill(client: Client, known: Known, chance: random.Random, large: int) -> None:
+    for name, configuration in configurations().items():
+        made = await api(client, f"STREAM.CREATE.{name}", configuration)
+        assert "error" not in made, made
+    work: list[tuple[str, str, bytes, dict[str, str]]] = []
+    for number in range(6_000):
+        text = f"reading {number} ".encode() * chance.randint(3, 14)
+        headers = {"Nats-Msg-Id": f"id-{number}"} if number % 3 == 0 else {}
+        headers |= {"Nats-TTL": "8h"} if number % 5 == 0 else {}
+        work.append(("BIG", f"big.{number * 7919 % 900}.temperature", text, headers))
+    work += [("LARGE", f"large.{n % 7}", chance.randbytes(chance.randint(3_000, 40_000)), {}) for n in range(large)]
+    work += [("PACKED", f"packed.{n % 50}", f'{{"id": {n}, "value": 21.5}}'.encode() * 4, {}) for n in range(2_500)]
+    work += [("KV_B", f"$KV.B.key{n % 400}", f"value {n}".encode() * 5, {}) for n in range(1_000)]
+    work += [("WORK", f"work.{n % 9}", f"job {n}".encode() * 9, {}) for n in range(600)]
+    work += [("SEALED", "sealed.a", f"closed {n}".encode() * 3, {}) for n in range(200)]
+    for small in range(SMALL_STREAMS):
+        work += [(f"S{small}", f"s{small}.{n % 11}", f"{small} has {n}".encode() * 4, {}) for n in range(60)]
+    for begin in range(0, len(work), 200):
+        await asyncio.gather(*(publish(client, known, *item) for item in work[begin : begin + 200]))
+    sealed = configurations()["SEALED"] | {"sealed": True}
+    assert "error" not in await api(client, "STREAM.UPDATE.SEALED", sealed)
+    for stream, take in (("BIG", 700), ("WORK", 200), ("S3", 20), ("KV_B", 100)):
+        await consume(client, known, stream, take)
+
+
+async def consume(client: Client, known: Known, stream: str, take: int) -> None:
+    """A durable consumer that has acknowledged the first `take` messages."""
+    policy = "explicit" if stream == "WORK" else "all"
+    body = {"stream_name": stream, "config": {"durable_name": "reader", "ack_policy": policy, "ack_wait": 3600 * 10**9}}
+    made = await api(client, f"CONSUMER.CREATE.{stream}.reader", body)
+    assert "error" not in made, made
+    inbox = client.new_inbox()
+    replies = await client.subscribe(inbox)
+    await client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.reader", json.dumps({"batch": take}).encode(), inbox)
+    taken = [await replies.next_msg(ANSWER_SECONDS) for _ in range(take)]
+    for message in taken if policy == "explicit" else taken[-1:]:
+        await client.request(message.reply, b"+ACK", timeout=ANSWER_SECONDS)
+    await replies.unsubscribe()
+    floor = int(taken[-1].reply.split(".")[5])
+    known.floors[stream, "reader"] = floor
+    if stream == "WORK":
+        for seq in [seq for seq in known.messages[stream] if seq <= floor]:
+            del known.messages[stream][seq]
+
+
+async def trim_buckets(client: Client, known: Known) -> None:
+    """The bucket keeps three values a key: what is there is what was not pushed out."""
+    state = await read_stream(client, "KV_B")
+    assert all(known.messages["KV_B"][seq] == check for seq, check in state.items())
+    assert len(state) == min(1_000, 400 * 3)
+    known.messages["KV_B"] = state
+
+
+async def read_stream(client: Client, stream: str) -> dict[int, int]:
+    """All messages by batched direct gets: the checksum of each payload by its sequence."""
+    found: dict[int, int] = {}
+    inbox = client.new_inbox()
+    answers = await client.subscribe(inbox, pending_msgs_limit=-1, pending_bytes_limit=-1)
+    seq = 1
+    try:
+        while True:
+            await client.publish(
+                f"$JS.API.DIRECT.GET.{stream}", json.dumps({"seq": seq, "batch": BATCH}).encode(), inbox
+            )
+            while True:
+                message = await answers.next_msg(ANSWER_SECONDS)
+                headers = message.headers or {}
+                if "Status" in headers:
+                    break
+                found[int(headers["Nats-Sequence"])] = zlib.crc32(message.data)
+                seq = max(seq, int(headers["Nats-Sequence"]) + 1)
+            if headers["Status"] == "404" or headers.get("Nats-Num-Pending", "0") == "0":
+                return found
+            if headers["Status"] != "204":
+                raise ValueError(f"{stream}: {dict(headers)}")
+    finally:
+        await answers.unsubscribe()
+
+
+async def compare(client: Client, known: Known, verdict: Verdict) -> list[str]:
+    """What is not as it was. A message that differs, or that nobody published, is wrong at once."""
+    missing: list[str] = []
+    for stream, expected in known.messages.items():
+        try:
+            info = await api(client, f"STREAM.INFO.{stream}")
+            if "error" in info:
+                missing.append(f"stream {stream}: {info['error']}")
+                continue
+            found = await read_stream(client, stream)
+        except (TimeoutError, NatsError, ValueError) as error:
+            missing.append(f"stream {stream}: {error!r}")
+            continue
+        wrong = [seq for seq, check in found.items() if expected.get(seq, -1) != check]
+        if wrong:
+            verdict.say("wrong", f"stream {stream}: {wrong[:5]}")
+        gone = [seq for seq in expected if seq not in found]
+        verdict.lost += len(gone)
+        if gone:
+            missing.append(f"stream {stream}: {len(gone)} messages, {gone[0]} to {gone[-1]}")
+    for (stream, consumer), floor in known.floors.items():
+        try:
+            info = await api(client, f"CONSUMER.INFO.{stream}.{consumer}")
+        except (TimeoutError, NatsError) as error:
+            missing.append(f"consumer {stream}/{consumer}: {error!r}")
+            continue
+        ack_floor = info.get("ack_floor")
+        if not isinstance(ack_floor, dict):
+            missing.append(f"consumer {stream}/{consumer}: {info.get('error')}")
+        elif ack_floor["stream_seq"] != floor:
+            missing.append(f"consumer {stream}/{consumer}: floor {ack_floor['stream_seq']}, not {floor}")
+    return missing
+
+
+async def more(client: Client, known: Known, chance: random.Random) -> list[str]:
+    """A few messages into every stream that takes some."""
+    refused = []
+    for stream, configuration in configurations().items():
+        if stream in ("SEALED", "KV_B"):
+            continue
+        prefix = configuration["subjects"][0].removesuffix(">")  # type: ignore[index]
+        for _ in range(2):
+            subject = f"{prefix}{chance.randint(0, 900)}" + (".temperature" if stream == "BIG" else "")
+            try:
+                await publish(client, known, stream, subject, chance.randbytes(200).hex().encode())
+            except (TimeoutError, NatsError, ValueError) as error:
+                refused.append(f"{stream}: {error!r}")
+                break
+    return refused
+
+
+# ---- one case --------------------------------------------------------------------------------------------------------
+
+
+def damage(data: bytearray, chance: random.Random) -> str:
+    """Changes one page, or block, in place."""
+    how = chance.choice(("flip", "flips", "zeros", "garbage", "head", "stripe"))
+    size = len(data)
+    if how == "flip":
+        data[chance.randrange(size)] ^= 1 << chance.randrange(8)
+    elif how == "flips":
+        for _ in range(64):
+            data[chance.randrange(size)] ^= 1 << chance.randrange(8)
+    elif how == "zeros":
+        data[:] = bytes(size)
+    elif how == "garbage":
+        data[:] = chance.randbytes(size)
+    elif how == "head":
+        data[: chance.randint(1, 40)] = chance.randbytes(40)[: chance.randint(1, 40)].ljust(40, b"\xa5")[:40]
+        del data[size:]
+        data.extend(bytes(size - len(data)))
+    else:
+        begin = chance.randrange(0, size, 512)
+        data[begin : begin + 512] = bytes(512)
+    return how
+
+
+def damage_page(path: Path, page: int, chance: random.Random) -> str:
+    """Writes through the file, so that a running daemon's map changes, too."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        before = os.pread(fd, PAGE, page * PAGE)
+        for _ in range(20):
+            data = bytearray(before)
+            how = damage(data, chance)
+            if bytes(data) != before:
+                break
+        os.pwrite(fd, data, page * PAGE)
+        return how
+    finally:
+        os.close(fd)
+
+
+def general(kind: str) -> str:
+    """Without the stream's number."""
+    name, _, rest = kind.partition(" ")
+    return f"messages {rest}" if name[0] == "m" and len(name) == 9 else kind
+
+
+def pick(kinds: dict[str, list[int]], chance: random.Random) -> tuple[str, int]:
+    """Every kind as often, so that the rare and dear ones are met."""
+    by_general: dict[str, list[int]] = defaultdict(list)
+    for kind, pages in kinds.items():
+        by_general[general(kind)] += pages
+    kind = chance.choice(sorted(kind for kind, pages in by_general.items() if pages))
+    return kind, chance.choice(by_general[kind])
+
+
+def file_of(server: Server, name: str) -> Path:
+    (found,) = (server.directory / "store").rglob(name)
+    return found
+
+
+def status_of(server: Server) -> int | None:
+    assert server.process is not None
+    return server.process.poll()
+
+
+@dataclass
+class Case:
+    """One damaged page or block, and what came of it."""
+
+    template: Path
+    known: Known
+    seed: int
+    only: str = ""
+
+    async def visit(self, server: Server, verdict: Verdict, known: Known, *, write: bool) -> None:
+        """Reads everything, writes a little. What is missing has to have been said."""
+        chance = random.Random(self.seed + 1)
+        client = await nats.connect(server.url, allow_reconnect=False, error_cb=_quiet, connect_timeout=5)
+        try:
+            missing = await compare(client, known, verdict)
+            if missing and status_of(server) is None:
+                await asyncio.sleep(1)
+            if missing and not any(word in server.log for word in WORDS):
+                verdict.say("silent", "; ".join(missing[:4]))
+            elif missing:
+                verdict.notes.append(f"said: {'; '.join(missing[:4])}")
+            if write:
+                refused = await more(client, known, chance)
+                verdict.unwritable += len(refused)
+                if refused and not any(word in server.log for word in WORDS):
+                    verdict.say("silent", f"refused: {'; '.join(refused[:4])}")
+                elif refused:
+                    verdict.notes.append(f"refused and said: {'; '.join(refused[:4])}")
+        finally:
+            with contextlib.suppress(NatsError, OSError, asyncio.TimeoutError):
+                await asyncio.wait_for(client.close(), 2)
+
+    def visited(self, server: Server, verdict: Verdict, known: Known, *, write: bool) -> bool:
+        try:
+            asyncio.run(asyncio.wait_for(self.visit(server, verdict, known, write=write), 120))
+        except (TimeoutError, NatsError, OSError, ValueError, KeyError) as error:
+            if status_of(server) is None:
+                verdict.say("silent", f"the visit: {error!r}")
+        if status_of(server) is not None:
+            verdict.say("dead", f"status {status_of(server)}")
+            return False
+        return True
+
+    def started(self, server: Server, verdict: Verdict) -> bool:
+        try:
+            server.start()
+        except ServerDied as error:
+            verdict.say("refused", str(error)[-400:])
+            return False
+        return True
+
+    def ended(self, server: Server, verdict: Verdict) -> None:
+        status = server.stop()
+        if status != 0:
+            verdict.say("dead", f"status {status} at its end")
+
+    def run(self) -> Verdict:
+        chance = random.Random(self.seed)
+        known = Known(defaultdict(dict, {s: dict(m) for s, m in self.known.messages.items()}), dict(self.known.floors))
+        moment = self.only or chance.choice(("stopped", "stopped", "running", "running", "journal"))
+        with tempfile.TemporaryDirectory(prefix="leafd-damaged-") as directory:
+            server = make(LEAFD, CONFIGURATION, Path(directory))
+            shutil.copytree(self.template, server.directory / "store")
+            verdict = self.play(server, known, moment, chance)
+            if server.process is not None:
+                server.stop()
+            if verdict.outcomes and "LEAFD_DAMAGED_KEEP" in os.environ:
+                shutil.copytree(directory, f"{os.environ['LEAFD_DAMAGED_KEEP']}/{self.seed}")
+        return verdict
+
+    def play(self, server: Server, known: Known, moment: str, chance: random.Random) -> Verdict:
+        verdict = Verdict("", "")
+        if moment == "running":
+            server.start()
+            asyncio.run(self.warm(server))
+        if moment == "journal":
+            server.start()
+            self.visited(server, Verdict("", ""), known, write=True)
+            server.kill()
+            path = file_of(server, "journal")
+            used = path.read_bytes()
+            blocks = [at for at in range(len(used) // PAGE) if used[at * PAGE : at * PAGE + PAGE].strip(b"\0")]
+            verdict = Verdict("journal block", damage_page(path, chance.choice(blocks), chance))
+        else:
+            path = file_of(server, "data.mdb")
+            kind, page = pick(kinds_of(path), chance)
+            verdict = Verdict(f"{kind}", damage_page(path, page, chance))
+            verdict.notes.append(f"page {page}")
+        verdict.how += f" {moment}"
+        if (moment == "running" or self.started(server, verdict)) and self.visited(server, verdict, known, write=True):
+            time.sleep(0.2)
+            self.ended(server, verdict)
+            if self.started(server, verdict) and self.visited(server, verdict, known, write=True):
+                self.ended(server, verdict)
+        return verdict
+
+    async def warm(self, server: Server) -> None:
+        """Some of it was read before it is damaged."""
+        client = await nats.connect(server.url)
+        await read_stream(client, "BIG")
+        await client.close()
+
+
+async def _quiet(error: Exception) -> None:
+    """Connections of a server that dies break: that is what is looked for."""
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+
+
+def template(directory: Path, large: int) -> Known:
+    """A store that was closed in order, as directory/store."""
+    known = Known()
+    server = make(LEAFD, CONFIGURATION, directory)
+    server.start()
+
+    async def filled() -> None:
+        client = await nats.connect(server.url)
+        await fill(client, known, random.Random(1), large)
+        await trim_buckets(client, known)
+        await client.close()
+
+    try:
+        asyncio.run(filled())
+    finally:
+        assert server.stop() == 0
+    return known
+
+
+def table(verdicts: list[Verdict]) -> str:
+    rows: dict[str, Counter[str]] = defaultdict(Counter)
+    for verdict in verdicts:
+        for name in (f"{verdict.kind}", "all"):
+            rows[name]["cases"] += 1
+            rows[name]["lost"] += verdict.lost > 0
+            rows[name]["closed"] += verdict.unwritable > 0
+            for outcome in verdict.outcomes:
+                rows[name][outcome] += 1
+    columns = ("cases", *OUTCOMES, "lost", "closed")
+    lines = [f"{'page':28}" + "".join(f"{column:>9}" for column in columns)]
+    for name in sorted(rows, key=lambda row: (row == "all", row)):
+        lines.append(f"{name:28}" + "".join(f"{rows[name][column]:9}" for column in columns))
+    return "\n".join(lines)
+
+
+def run_all(cases: int, seed: int, only: str = "", *, first: int = 0, large: int = 500) -> list[Verdict]:
+    """Plays so many cases, each from a seed of its own, and prints those that are not as they should be."""
+    verdicts = []
+    with tempfile.TemporaryDirectory(prefix="leafd-damaged-") as directory:
+        known = template(Path(directory), large)
+        for number in range(first, first + cases):
+            verdict = Case(Path(directory) / "store", known, seed * 1_000_003 + number, only).run()
+            verdicts.append(verdict)
+            if verdict.outcomes or "-v" in sys.argv:
+                print(f"case {number}: {verdict.kind}, {verdict.how}: {' | '.join(verdict.notes)}", flush=True)
+    return verdicts
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--first", type=int, default=0, help="begin with this case of the seed")
+    parser.add_argument("--large", type=int, default=500, help="so many messages of 21 KB are in the store")
+    parser.add_argument("--only", default="", choices=("", "stopped", "running", "journal"))
+    parser.add_argument("-v", action="store_true", help="print every case")
+    arguments = parser.parse_args()
+    verdicts = run_all(arguments.cases, arguments.seed, arguments.only, first=arguments.first, large=arguments.large)
+    print(table(verdicts))
+    return 1 if any(verdict.outcomes for verdict in verdicts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
