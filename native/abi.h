@@ -525,6 +525,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ALARM_INTEREST 9 /* subscriptions are refused for lack of memory */
 #define ALARM_DROPPED                                                                                                  \
     10 /* a narrow link: messages that were not stored are dropped, target = connection, arg = so many */
+#define ALARM_MEND 11    /* a damaged page stops what is to be written: a start mends the store */
 
 /* ---- look -------------------------------------------------------------------------------------------------------- */
 

@@ -213,6 +213,7 @@ class AlarmCode(IntEnum):
     KEY = abi.ALARM_KEY
     INTEREST = abi.ALARM_INTEREST
     DROPPED = abi.ALARM_DROPPED
+    MEND = abi.ALARM_MEND
 
 
 class Query(IntEnum):

@@ -1,8 +1,7 @@
-/* env.c: reading and writing of env.h. See env_lmdb.h.
+/* env.c: writing of env.h (reading: env_read.c). See env_lmdb.h.
  *
- * A cursor for each database stays open over the plane's read transaction and is renewed with it, so a sequential
- * reader pays mdb_cursor_get(MDB_NEXT) and not a descent from the root. Messages and id order are put through a kept
- * write cursor: LMDB then finds the page of the last put without a descent when the next key lands on it.
+ * Before LMDB writes, the pages that it is going to read are judged (env_judge.c). Messages and id order are put
+ * through a kept write cursor: LMDB then finds the page of the last put without a descent when the next key lands on it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,167 +9,6 @@
 #include "base/check.h"
 #include "disk/entry.h"
 #include "disk/env_lmdb.h"
-
-static MDB_val val_of(bytes_t bytes) {
-    return (MDB_val){.mv_size = bytes.size, .mv_data = (void *)(uintptr_t)bytes.at};
-}
-
-static bytes_t bytes_from(MDB_val val) {
-    return bytes_of(val.mv_data, (uint32_t)val.mv_size);
-}
-
-/* ---- which database ---------------------------------------------------------------------------------------------- */
-
-static uint32_t index_in(const env_t *env, const slots_t *slots, store_db_t db, bytes_t key) {
-    if (db != DB_MESSAGES || key.size < 4) {
-        return db;
-    }
-    uint32_t slot = slots_find(slots, env->slots, load_be32(key.at));
-    check(slot <= SLOTS_MAX);
-    return slot != 0 ? DB_COUNT + slot - 1u : DB_MESSAGES;
-}
-
-static inline store_db_t db_of_index(uint32_t index) {
-    return index < DB_COUNT ? (store_db_t)index : DB_MESSAGES;
-}
-
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
-
-/* What a read of LMDB says: STATUS_OK, STATUS_NOT_FOUND, or that it is not known. A page that LMDB itself finds damaged
- * is no entry whose checksum fails (STATUS_CORRUPT, by who looks at it): what lies on it is not known either. */
-static inline status_t read_status(env_t *env, int code) {
-    if (LEAF_LIKELY(code == 0)) {
-        return STATUS_OK;
-    }
-    if (LEAF_LIKELY(code == MDB_NOTFOUND)) {
-        return STATUS_NOT_FOUND;
-    }
-    env_note_unread(env);
-    return code == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO;
-}
-
-uint64_t env_unread(const env_t *env) {
-    return atomic_load_explicit(&env->unread, memory_order_relaxed);
-}
-
-/* A new transaction and not the old one renewed: the old snapshot stays when LMDB gives none. */
-status_t env_renew(env_t *env) {
-    uint32_t published = atomic_load_explicit(&env->published, memory_order_acquire);
-    MDB_txn *newest = NULL;
-    int code = env->env != NULL ? mdb_txn_begin(env->env, NULL, MDB_RDONLY, &newest) : EIO;
-    if (code == 0) {
-        mdb_txn_abort(env->read);
-        env->read = newest;
-        env->renewals++;
-        slots_catch_up(&env->read_slots, env->slots, published);
-    }
-    return read_status(env, code);
-}
-
-void env_forget(env_t *env) {
-    if (LEAF_UNLIKELY(env->read_values.newest != NULL)) {
-        unsealed_forget(&env->read_values);
-    }
-}
-
-/* From what LMDB has to what the store put. found: the key, which may change with it; NULL: it is known. */
-static status_t plain_of(env_t *env, store_db_t db, bytes_t lmdb, bytes_t *found, bytes_t *value) {
-    status_t status = STATUS_OK;
-    if (entry_sealed(env->sealer, db)) {
-        status = entry_open(&env->read_values, env->sealer, SEALER_PLANE, db, lmdb, *value, found, value);
-    }
-    if (status == STATUS_OK && packing_done(db, *value)) {
-        status = env_unpack_read(env, lmdb, *value, value); /* a message's key is the same in LMDB */
-    }
-    if (status != STATUS_OK) {
-        env_note_unread(env);
-    }
-    return status;
-}
-
-status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
-    store_key_t room;
-    MDB_val v;
-    if (env->read == NULL) {
-        return STATUS_IO;
-    }
-    key = env_stored_key(env, db, key, &room);
-    MDB_val k = val_of(key);
-    int code = mdb_get(env->read, env->dbs[index_in(env, &env->read_slots, db, key)], &k, &v);
-    if (code == 0) {
-        *value = bytes_from(v);
-        if (LEAF_UNLIKELY(env->sealer != NULL || packing_done(db, *value))) {
-            return plain_of(env, db, key, NULL, value);
-        }
-    }
-    return read_status(env, code);
-}
-
-bytes_t env_stored_key(const env_t *env, store_db_t db, bytes_t key, store_key_t *room) {
-    return LEAF_LIKELY(env->sealer == NULL) ? key : entry_key(env->sealer, SEALER_PLANE, db, key, room);
-}
-
-bool env_hides(const env_t *env) {
-    return env->sealer != NULL;
-}
-
-static status_t reader_renew(env_t *env, uint32_t index) {
-    int code = 0;
-    if (env->read == NULL) {
-        return STATUS_IO;
-    }
-    if (env->readers[index] == NULL) {
-        code = mdb_cursor_open(env->read, env->dbs[index], &env->readers[index]);
-    } else {
-        code = mdb_cursor_renew(env->read, env->readers[index]);
-    }
-    if (code == 0) {
-        env->reader_renewals[index] = env->renewals;
-    }
-    return read_status(env, code);
-}
-
-static inline __attribute__((always_inline)) status_t cursor_get(env_t *env, uint32_t index, MDB_cursor_op op,
-                                                                 bytes_t key, bytes_t *found, bytes_t *value) {
-    if (LEAF_UNLIKELY(env->readers[index] == NULL || env->reader_renewals[index] != env->renewals)) {
-        status_t status = reader_renew(env, index);
-        if (status != STATUS_OK) {
-            return status;
-        }
-    }
-    MDB_val k = val_of(key);
-    MDB_val v;
-    int code = mdb_cursor_get(env->readers[index], &k, &v, op);
-    if (code == 0) {
-        *found = bytes_from(k);
-        *value = bytes_from(v);
-        willneed_note(&env->read_ahead, k.mv_data);
-        if (LEAF_UNLIKELY(env->sealer != NULL || packing_done(db_of_index(index), *value))) {
-            return plain_of(env, db_of_index(index), *found, found, value);
-        }
-    }
-    return read_status(env, code);
-}
-
-status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
-    return cursor_get(env, index_in(env, &env->read_slots, db, key), MDB_SET_RANGE, key, found, value);
-}
-
-status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
-    return cursor_get(env, index_in(env, &env->read_slots, db, key), MDB_NEXT, BYTES_NONE, found, value);
-}
-
-status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
-    uint32_t index = index_in(env, &env->read_slots, db, key);
-    status_t status = cursor_get(env, index, MDB_SET_RANGE, key, found, value);
-    if (status == STATUS_OK && bytes_equal(*found, key)) {
-        return STATUS_OK;
-    }
-    if (status == STATUS_OK) {
-        return cursor_get(env, index, MDB_PREV, BYTES_NONE, found, value);
-    }
-    return status == STATUS_NOT_FOUND ? cursor_get(env, index, MDB_LAST, BYTES_NONE, found, value) : status;
-}
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -181,6 +19,10 @@ status_t env_write_begin(env_t *env) {
     }
     int dead; /* readers of other processes (tools) that died: their snapshots would keep pages from being used again */
     (void)mdb_reader_check(env->env, &dead);
+    status_t status = env_judge_begin(env);
+    if (status != STATUS_OK) {
+        return status;
+    }
     int code = mdb_txn_begin(env->env, NULL, 0, &env->write);
     env->written_version++;
     env->broken = code == MDB_PANIC;
@@ -201,11 +43,12 @@ static status_t writer(env_t *env, uint32_t index, MDB_cursor **cursor) {
 /* A stream's first put gives it a database of its own, unless it has begun in the shared one. */
 static status_t index_for_first_put(env_t *env, bytes_t key, uint32_t *index) {
     MDB_cursor *cursor = NULL;
-    status_t status = writer(env, DB_MESSAGES, &cursor);
+    status_t status = env_judge(env, DB_MESSAGES, bytes_of(key.at, 4));
+    status = status == STATUS_OK ? writer(env, DB_MESSAGES, &cursor) : status;
     if (status != STATUS_OK) {
         return status;
     }
-    MDB_val k = val_of(bytes_of(key.at, 4));
+    MDB_val k = env_val(bytes_of(key.at, 4));
     MDB_val v;
     int code = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
     if (code == 0 && k.mv_size >= 4 && memcmp(k.mv_data, key.at, 4) == 0) {
@@ -213,13 +56,13 @@ static status_t index_for_first_put(env_t *env, bytes_t key, uint32_t *index) {
     }
     if (code == 0 || code == MDB_NOTFOUND) {
         code = env_open_messages(env, env->write, load_be32(key.at));
-        *index = index_in(env, &env->write_slots, DB_MESSAGES, key);
+        *index = env_index(env, &env->write_slots, DB_MESSAGES, key);
     }
     return env_translate(code);
 }
 
 static inline status_t index_for_put(env_t *env, store_db_t db, bytes_t key, uint32_t *index) {
-    *index = index_in(env, &env->write_slots, db, key);
+    *index = env_index(env, &env->write_slots, db, key);
     bool first = db == DB_MESSAGES && *index == DB_MESSAGES && env->opened != MESSAGE_DBS_MAX;
     return LEAF_UNLIKELY(first) ? index_for_first_put(env, key, index) : STATUS_OK;
 }
@@ -238,7 +81,7 @@ typedef struct put_place {
  * that the key lies behind all others it leaves the full one alone. So 1,000 messages of 1 KB take 333 pages and not
  * 500, in three fifths of the time. */
 static inline uint8_t *put_reserve(env_t *env, put_place_t place, bytes_t key, uint32_t size, status_t *status) {
-    MDB_val k = val_of(key);
+    MDB_val k = env_val(key);
     MDB_val v = {.mv_size = size};
     int code = mdb_cursor_put(place.cursor, &k, &v, MDB_RESERVE | place.append);
     if (LEAF_UNLIKELY(code == MDB_KEYEXIST)) { /* it does not come behind the last one */
@@ -253,28 +96,36 @@ static inline uint8_t *put_reserve(env_t *env, put_place_t place, bytes_t key, u
     return v.mv_data;
 }
 
-static status_t put_sealed(env_t *env, put_place_t place, store_db_t db, bytes_t key, bytes_t value) {
-    store_key_t room;
+static inline status_t put_twice(env_t *env, store_db_t db, bytes_t lmdb, bytes_t value) {
+    if (LEAF_LIKELY(db != DB_RECORDS && db != DB_META)) {
+        return STATUS_OK;
+    }
+    store_db_t twin = env_twin_of(db, lmdb);
+    return twin != DB_COUNT ? env_twin_put(env, twin, lmdb, value) : STATUS_OK;
+}
+
+static status_t put_sealed(env_t *env, put_place_t place, store_db_t db, bytes_t key, bytes_t lmdb, bytes_t value) {
     status_t status;
-    bytes_t lmdb = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
     uint8_t *at = put_reserve(env, place, lmdb, entry_size(env->sealer, db, key, value), &status);
     if (at != NULL) {
         sealer_item_t item = entry_item(db, key, lmdb, value, at);
         env->sealer->seal(env->sealer->context, SEALER_KEEPER, &item, 1);
+        status = put_twice(env, db, lmdb, bytes_of(at, entry_size(env->sealer, db, key, value)));
     }
     return status;
 }
 
-static inline status_t put_as_it_is(env_t *env, put_place_t place, bytes_t lmdb, bytes_t value) {
+static inline status_t put_as_it_is(env_t *env, put_place_t place, store_db_t db, bytes_t lmdb, bytes_t value) {
     status_t status;
     uint8_t *at = put_reserve(env, place, lmdb, value.size, &status);
     if (at != NULL) {
         (void)bytes_write(at, value);
+        status = put_twice(env, db, lmdb, value);
     }
     return status;
 }
 
-static inline __attribute__((always_inline)) status_t put_find(env_t *env, store_db_t db, bytes_t key,
+static inline __attribute__((always_inline)) status_t put_find(env_t *env, store_db_t db, bytes_t key, bytes_t lmdb,
                                                                put_place_t *place) {
     uint32_t index = 0;
     if (LEAF_UNLIKELY(db == DB_RECORDS && key.size > 0 && key.at[0] == RECORD_SOURCE)) {
@@ -282,20 +133,30 @@ static inline __attribute__((always_inline)) status_t put_find(env_t *env, store
     }
     status_t status = index_for_put(env, db, key, &index);
     place->append = index >= DB_COUNT ? MDB_APPEND : 0; /* a stream's own messages */
+    status = status == STATUS_OK ? env_judge(env, index, lmdb) : status;
     return status == STATUS_OK ? writer(env, index, &place->cursor) : status;
 }
 
 /* As it is, but for what a sealer does. */
 static status_t put_value(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
+    store_key_t room;
     put_place_t place = {0};
-    status_t status = put_find(env, db, key, &place);
+    bytes_t lmdb =
+        LEAF_UNLIKELY(entry_sealed(env->sealer, db)) ? entry_key(env->sealer, SEALER_KEEPER, db, key, &room) : key;
+    status_t status = put_find(env, db, key, lmdb, &place);
     if (LEAF_UNLIKELY(status != STATUS_OK)) {
         return status;
     }
     if (LEAF_UNLIKELY(entry_sealed(env->sealer, db))) {
-        return put_sealed(env, place, db, key, value);
+        return put_sealed(env, place, db, key, lmdb, value);
     }
-    return put_as_it_is(env, place, key, value);
+    return put_as_it_is(env, place, db, key, value);
+}
+
+status_t env_write_raw(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
+    put_place_t place = {0};
+    status_t status = put_find(env, db, key, key, &place);
+    return status == STATUS_OK ? put_as_it_is(env, place, db, key, value) : status;
 }
 
 status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
@@ -331,8 +192,8 @@ static status_t put_after_sealing(env_t *env, const env_put_t *put, uint32_t i) 
     if (env->puts->sealed[i].size == 0) {
         return env_write_put(env, put->db, put->key, put->value);
     }
-    status_t status = put_find(env, put->db, put->key, &place);
-    return status == STATUS_OK ? put_as_it_is(env, place, env->puts->lmdb[i], env->puts->sealed[i]) : status;
+    status_t status = put_find(env, put->db, put->key, env->puts->lmdb[i], &place);
+    return status == STATUS_OK ? put_as_it_is(env, place, put->db, env->puts->lmdb[i], env->puts->sealed[i]) : status;
 }
 
 status_t env_write_puts(env_t *env, const env_put_t *puts, uint32_t count) {
@@ -352,33 +213,57 @@ status_t env_write_puts(env_t *env, const env_put_t *puts, uint32_t count) {
     return status;
 }
 
+static status_t delete_stored(env_t *env, store_db_t db, bytes_t lmdb) {
+    MDB_val k = env_val(lmdb);
+    store_db_t twin = env_twin_of(db, lmdb);
+    uint32_t index = env_index(env, &env->write_slots, db, lmdb);
+    status_t status = env_judge(env, index, lmdb);
+    status = status == STATUS_OK && twin != DB_COUNT ? env_judge(env, twin, lmdb) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int code = mdb_del(env->write, env->dbs[index], &k, NULL);
+    if (twin != DB_COUNT && (code == 0 || code == MDB_NOTFOUND)) {
+        code = mdb_del(env->write, env->dbs[twin], &k, NULL);
+    }
+    return code == MDB_NOTFOUND ? STATUS_OK : env_translate(code);
+}
+
 status_t env_write_delete(env_t *env, store_db_t db, bytes_t key) {
     store_key_t room;
-    key = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
-    MDB_val k = val_of(key);
-    int code = mdb_del(env->write, env->dbs[index_in(env, &env->write_slots, db, key)], &k, NULL);
-    return code == MDB_NOTFOUND ? STATUS_OK : env_translate(code);
+    return delete_stored(env, db, entry_key(env->sealer, SEALER_KEEPER, db, key, &room));
 }
 
 status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit, uint64_t *done) {
     MDB_cursor *cursor = NULL;
-    uint32_t index = index_in(env, &env->write_slots, db, from);
+    uint32_t index = env_index(env, &env->write_slots, db, from);
     *done = 0;
     if (index >= DB_COUNT && from.size == 4) { /* all of a stream: no need to look at each */
-        int code = mdb_drop(env->write, env->dbs[index], 0);
-        return code == 0 ? env_drop_dictionaries(env, index - DB_COUNT + 1u, load_be32(from.at)) : env_translate(code);
+        status_t judged = env_judge_whole(env, index);
+        int code = judged == STATUS_OK ? mdb_drop(env->write, env->dbs[index], 0) : 0;
+        return judged != STATUS_OK ? judged
+               : code == 0         ? env_drop_dictionaries(env, index - DB_COUNT + 1u, load_be32(from.at))
+                                   : env_translate(code);
     }
-    status_t status = writer(env, index, &cursor);
+    status_t status =
+        db == DB_RECORDS ? env_write_delete_range(env, DB_RECORD_COPIES, from, to, limit, done) : STATUS_OK;
+    *done = 0;
+    status = status == STATUS_OK ? env_judge(env, index, from) : status;
+    status = status == STATUS_OK ? writer(env, index, &cursor) : status;
     if (status != STATUS_OK) {
         return status;
     }
-    MDB_val end = val_of(to);
-    MDB_val k = val_of(from);
+    MDB_val end = env_val(to);
+    MDB_val k = env_val(from);
     MDB_val v;
     int code = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
     while (code == 0 && mdb_cmp(env->write, env->dbs[index], &k, &end) < 0) {
         if (*done == limit) {
             return STATUS_AGAIN;
+        }
+        status = env_judge(env, index, env_bytes(k));
+        if (status != STATUS_OK) {
+            return status;
         }
         willneed_note(&env->write_ahead, k.mv_data);
         code = mdb_cursor_del(cursor, 0);
@@ -398,11 +283,12 @@ status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     store_key_t room;
     MDB_val v;
     key = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
-    MDB_val k = val_of(key);
-    int code = mdb_get(env->write, env->dbs[index_in(env, &env->write_slots, db, key)], &k, &v);
-    status_t status = env_translate(code);
+    MDB_val k = env_val(key);
+    uint32_t index = env_index(env, &env->write_slots, db, key);
+    status_t status = env_judge(env, index, key);
+    status = status == STATUS_OK ? env_translate(mdb_get(env->write, env->dbs[index], &k, &v)) : status;
     if (status == STATUS_OK) {
-        *value = bytes_from(v);
+        *value = env_bytes(v);
         unsealed_forget(&env->written_value);
         if (entry_sealed(env->sealer, db)) {
             status = entry_open(&env->written_value, env->sealer, SEALER_KEEPER, db, key, *value, NULL, value);
@@ -416,17 +302,23 @@ status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
 
 status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found) {
     MDB_cursor *cursor = NULL;
-    status_t status = writer(env, index_in(env, &env->write_slots, db, key), &cursor);
+    uint32_t index = env_index(env, &env->write_slots, db, key);
+    status_t status = env_judge(env, index, key);
+    status = status == STATUS_OK ? writer(env, index, &cursor) : status;
     if (status != STATUS_OK) {
         return status;
     }
-    MDB_val k = val_of(key);
+    MDB_val k = env_val(key);
     MDB_val v;
     int code = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
     if (code == 0) {
-        *found = bytes_from(k);
+        *found = env_bytes(k);
     }
     return env_translate(code);
+}
+
+static bool is_twin(uint32_t index) {
+    return index == DB_RECORD_COPIES || index == DB_META_COPIES;
 }
 
 /* What was put in plain, in the room of the value that is read. */
@@ -449,10 +341,9 @@ static status_t reseal_one(env_t *env, store_db_t db, bytes_t lmdb, bytes_t seal
     store_key_t room;
     bytes_t now = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
     if (!bytes_equal(now, lmdb)) {
-        MDB_val k = val_of(lmdb);
-        int code = mdb_del(env->write, env->dbs[index_in(env, &env->write_slots, db, lmdb)], &k, NULL);
-        if (code != 0) {
-            return env_translate(code);
+        status = delete_stored(env, db, lmdb);
+        if (status != STATUS_OK) {
+            return status;
         }
     }
     return put_value(env, db, key, value);
@@ -462,14 +353,17 @@ status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_
     if (index >= DB_COUNT + env->opened) {
         return STATUS_NOT_FOUND;
     }
-    store_db_t db = db_of_index(index);
+    if (is_twin(index)) { /* goes with its other side */
+        return STATUS_OK;
+    }
+    store_db_t db = env_db_of(index);
     for (uint32_t done = 0; done < limit; done++) {
         MDB_cursor *cursor = NULL;
         status_t status = writer(env, index, &cursor);
         if (status != STATUS_OK) {
             return status;
         }
-        MDB_val k = val_of(key_bytes(from));
+        MDB_val k = env_val(key_bytes(from));
         MDB_val v;
         int code = mdb_cursor_get(cursor, &k, &v, from->size > 0 ? MDB_SET_RANGE : MDB_FIRST);
         if (code != 0 || k.mv_size > KEY_MAX) {
@@ -477,7 +371,7 @@ status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_
         }
         from->size = (uint32_t)k.mv_size;
         memcpy(from->at, k.mv_data, k.mv_size);
-        status = reseal_one(env, db, key_bytes(from), bytes_from(v));
+        status = reseal_one(env, db, key_bytes(from), env_bytes(v));
         if (status != STATUS_OK) {
             return status;
         }
@@ -510,7 +404,7 @@ status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t c
         MDB_cursor *cursor = NULL;
         MDB_val k;
         MDB_val v;
-        if (index == DB_META) {
+        if (index == DB_META || is_twin(index)) {
             continue;
         }
         status_t status = writer(env, index, &cursor);
@@ -519,8 +413,8 @@ status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t c
         }
         int code = mdb_cursor_get(cursor, &k, &v, MDB_FIRST);
         for (; code == 0; code = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) {
-            store_db_t db = db_of_index(index);
-            status = survey_one(env, db, sealers, count, bytes_from(k), bytes_from(v), survey);
+            store_db_t db = env_db_of(index);
+            status = survey_one(env, db, sealers, count, env_bytes(k), env_bytes(v), survey);
             if (status != STATUS_OK) {
                 return status;
             }
@@ -555,6 +449,7 @@ status_t env_write_commit(env_t *env) {
     int code = mdb_txn_commit(env->write);
     env->write = NULL;
     if (code == 0) {
+        env_judge_committed(env);
         atomic_store_explicit(&env->published, env->opened, memory_order_release);
     } else {
         env_forget_opened(env);

@@ -50,6 +50,8 @@ void env_forget(env_t *env);
 /* Every read has three outcomes: STATUS_OK, STATUS_NOT_FOUND, and any other status when it is not known what is there.
  */
 LEAF_MUST_USE status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
+/* The same from where it is kept a second time, for who could not use the first. */
+LEAF_MUST_USE status_t env_get_twin(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The first entry at or after key / the next one behind the cursor of key's database / the last one at or before key.
  * One cursor for each database, kept between calls. Messages: only those of the stream that key begins with are sure to
  * be found. The order is LMDB's, and with a sealer that is not the order of keys with a text (entry.h): there `key` is
@@ -58,6 +60,10 @@ LEAF_MUST_USE status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t 
 LEAF_MUST_USE status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 LEAF_MUST_USE status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 
+/* Was a damaged page met since *seen? Which one, and what is wrong with it. */
+bool env_wrong(env_t *env, uint64_t *seen, uint64_t *page, const char **what);
+/* A damaged page stands in the way of what is to be written. */
+bool env_blocked(const env_t *env);
 uint64_t env_unread(const env_t *env); /* reads so far of which it was not known */
 
 /* A key as LMDB orders it; in room, or the key itself. */
@@ -98,6 +104,10 @@ typedef struct env_survey {
 } env_survey_t;
 LEAF_MUST_USE status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t count,
                                         env_survey_t *survey);
+/* Makes what is kept twice alike on both sides: so many entries came back from their twins, and so many got one. */
+LEAF_MUST_USE status_t env_twins_level(env_t *env, uint64_t *mended, uint64_t *made);
+/* As LMDB is to have it: sealed and packed already, or not at all. */
+LEAF_MUST_USE status_t env_write_raw(env_t *env, store_db_t db, bytes_t key, bytes_t value);
 changed_t *env_changed(env_t *env); /* by the open transaction; its bound is set before the keeper begins */
 LEAF_MUST_USE status_t env_write_commit(env_t *env);
 void env_write_abort(env_t *env);

@@ -13,12 +13,15 @@
 #ifndef LEAFD_DISK_ENV_LMDB_H
 #define LEAFD_DISK_ENV_LMDB_H
 
+#include <errno.h>
 #include <lmdb.h>
 #include <stdatomic.h>
 
+#include "base/check.h"
 #include "disk/env.h"
 #include "disk/packer.h"
 #include "disk/slots.h"
+#include "disk/tree.h"
 #include "disk/willneed.h"
 
 #define MESSAGE_DBS_MAX SLOTS_MAX
@@ -34,6 +37,27 @@ typedef struct puts {
     uint8_t room[ENV_PUTS_MAX][PUT_SHORT];
 } puts_t;
 
+/* What the keeper knows of the commit before its write transaction: env_judge.c. */
+typedef struct judging {
+    trees_t trees;
+    uint64_t epochs[DBS_MAX]; /* roots are of this write transaction .. */
+    page_db_t roots[DBS_MAX];
+    bool large[DBS_MAX]; /* it has large values */
+    uint32_t span_of;    /* .. and these keys of that database were judged */
+    bool spanned;
+    store_key_t low;
+    store_key_t high; /* empty: to the end */
+    uint8_t *kept;    /* both first pages as the last commit left them */
+    bool kept_any;
+} judging_t;
+
+/* The last damage, for who tells of it. */
+typedef struct wrong {
+    atomic_uint_fast64_t count;
+    atomic_uint_fast64_t page;
+    _Atomic(const char *) what;
+} wrong_t;
+
 struct env {
     MDB_env *env; /* NULL: it could not be opened again */
     char *directory;
@@ -47,16 +71,22 @@ struct env {
     uint32_t page_size;
     /* plane */
     MDB_txn *read;
-    MDB_cursor *readers[DBS_MAX];
+    trees_t reading;
+    tree_cursor_t readers[DBS_MAX];
     uint64_t reader_renewals[DBS_MAX];
+    page_db_t roots[DBS_MAX];
+    uint64_t root_renewals[DBS_MAX];
     uint64_t renewals;
     atomic_uint_fast64_t unread; /* of any thread */
+    wrong_t wrong;
+    atomic_bool blocked; /* a write met a damaged page */
     slots_t read_slots;
     willneed_t read_ahead;
     unsealed_t read_values;
     dictionaries_t read_dictionaries; /* of this renewal */
     /* keeper */
     MDB_txn *write;
+    judging_t judging;
     MDB_cursor *writers[DBS_MAX];
     slots_t write_slots;
     willneed_t write_ahead;
@@ -66,11 +96,52 @@ struct env {
     uint64_t written_version; /* they are those of this one */
     packer_t *packer;         /* NULL: nothing packed yet, or no memory */
     uint64_t packer_first;    /* 0: PACKER_FIRST */
-    uint32_t formats;         /* STORE_FORMAT_*: what was put .. */
-    uint32_t formats_noted;   /* .. and what META says of it */
+    uint8_t *twin;            /* room for what is put a second time */
+    uint32_t twin_size;
+    uint32_t formats;       /* STORE_FORMAT_*: what was put .. */
+    uint32_t formats_noted; /* .. and what META says of it */
     changed_t changed;
     uint32_t opened; /* slots in use, those of the open transaction included */
 };
+
+/* Where a database's tree begins; PAGE_NONE: it is not there yet. */
+status_t env_find_root(const env_t *env, trees_t *trees, uint32_t index, page_db_t *db, bool *large);
+void env_tell_wrong(env_t *env, trees_t *trees);
+/* A failed read of LMDB's as ours. */
+static inline status_t env_read_code(int code) {
+    return code == 0              ? STATUS_OK
+           : code == MDB_NOTFOUND ? STATUS_NOT_FOUND
+           : code == ENOMEM       ? STATUS_NO_MEMORY
+                                  : STATUS_IO;
+}
+status_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
+/* env_judge.c: before LMDB begins a write transaction, and before each of its calls on a database. */
+status_t env_judge_begin(env_t *env);
+status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb);
+status_t env_judge_whole(env_t *env, uint32_t index);
+void env_judge_committed(env_t *env);
+
+static inline MDB_val env_val(bytes_t bytes) {
+    return (MDB_val){.mv_size = bytes.size, .mv_data = (void *)(uintptr_t)bytes.at};
+}
+
+static inline bytes_t env_bytes(MDB_val val) {
+    return bytes_of(val.mv_data, (uint32_t)val.mv_size);
+}
+
+/* Which database. */
+static inline uint32_t env_index(const env_t *env, const slots_t *slots, store_db_t db, bytes_t key) {
+    if (db != DB_MESSAGES || key.size < 4) {
+        return db;
+    }
+    uint32_t slot = slots_find(slots, env->slots, load_be32(key.at));
+    check(slot <= SLOTS_MAX);
+    return slot != 0 ? DB_COUNT + slot - 1u : DB_MESSAGES;
+}
+
+static inline store_db_t env_db_of(uint32_t index) {
+    return index < DB_COUNT ? (store_db_t)index : DB_MESSAGES;
+}
 
 /* LMDB's codes as ours. */
 status_t env_translate(int code);
@@ -84,6 +155,10 @@ status_t env_commit_status(env_t *env, int code);
 int env_open_messages(env_t *env, MDB_txn *txn, uint32_t stream);
 /* The transaction that opened some has ended without a commit. */
 void env_forget_opened(env_t *env);
+
+/* Where an entry of db is kept a second time, DB_COUNT: nowhere; env_twins.c. */
+store_db_t env_twin_of(store_db_t db, bytes_t key);
+status_t env_twin_put(env_t *env, store_db_t twin, bytes_t key, bytes_t value);
 
 /* A message's value that is packed, as packing_unpack says, in the room of what is read. */
 LEAF_MUST_USE status_t env_unpack_read(env_t *env, bytes_t key, bytes_t packed, bytes_t *value);

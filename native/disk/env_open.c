@@ -10,8 +10,9 @@
 
 #define MESSAGE_DB_NAME_SIZE 9 /* "m0000002a" */
 
-static const char *const db_names[DB_COUNT] = {"meta",   "records",      "messages",         "heads", "ids", "id_order",
-                                               "expiry", "dictionaries", "dictionary_copies"};
+static const char *const db_names[DB_COUNT] = {
+    "meta",   "records",      "messages",          "heads",         "ids",        "id_order",
+    "expiry", "dictionaries", "dictionary_copies", "record_copies", "meta_copies"};
 
 status_t env_translate(int code) {
     switch (code) {
@@ -94,6 +95,21 @@ static int open_message_dbs(env_t *env, MDB_txn *txn, bool tidy) {
     return code;
 }
 
+status_t env_find_root(const env_t *env, trees_t *trees, uint32_t index, page_db_t *db, bool *large) {
+    char name[MESSAGE_DB_NAME_SIZE + 1];
+    uint64_t large_pages = 0;
+    if (index >= DB_COUNT) {
+        message_db_name(env->slots[index - DB_COUNT], name);
+    }
+    status_t status = trees_find(trees, index < DB_COUNT ? db_names[index] : name, db, &large_pages);
+    *large = large_pages > 0;
+    if (status == STATUS_NOT_FOUND) {
+        *db = (page_db_t){.root = PAGE_NONE};
+        return STATUS_OK;
+    }
+    return status;
+}
+
 void env_forget_opened(env_t *env) {
     env->opened = atomic_load_explicit(&env->published, memory_order_relaxed);
     memset(&env->write_slots, 0, sizeof env->write_slots);
@@ -150,26 +166,37 @@ static status_t attach(env_t *env, bool tidy, int *code) {
         *code = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->read);
         status = env_translate(*code);
     }
+    if (status == STATUS_OK) {
+        status = trees_open(&env->reading, env_file(env), env->map_size);
+    }
+    if (status == STATUS_OK) {
+        env->reading.meta.page_size = env->page_size;
+        status = trees_renew(&env->reading, mdb_txn_id(env->read));
+    }
+    if (status == STATUS_OK) {
+        status = trees_open(&env->judging.trees, env_file(env), env->map_size);
+        env->judging.trees.meta.page_size = env->page_size;
+        env_judge_committed(env);
+    }
     return status;
 }
 
 /* Nothing of LMDB's is left; what it knew of the databases is forgotten. */
 static void detach(env_t *env) {
-    for (int db = 0; db < DBS_MAX; db++) {
-        if (env->readers[db] != NULL) {
-            mdb_cursor_close(env->readers[db]);
-        }
-    }
     if (env->read != NULL) {
         mdb_txn_abort(env->read);
     }
     env_write_abort(env);
+    trees_close(&env->reading);
+    trees_close(&env->judging.trees);
+    free(env->judging.kept);
     if (env->env != NULL) {
         mdb_env_close(env->env);
     }
     unsealed_forget(&env->read_values);
     unsealed_forget(&env->written_value);
     free(env->puts);
+    free(env->twin);
     packer_free(env->packer);
     dictionaries_forget(&env->read_dictionaries);
     dictionaries_forget(&env->written_dictionaries);
@@ -178,7 +205,9 @@ static void detach(env_t *env) {
                    .memory = env->memory,
                    .sealer = env->sealer,
                    .packer_first = env->packer_first,
-                   .renewals = env->renewals + 1};
+                   .renewals = env->renewals + 1,
+                   .unread = env->unread,
+                   .wrong = {.count = env->wrong.count}};
 }
 
 status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason,
@@ -187,7 +216,7 @@ status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t *
     *out = NULL;
     env_t *env = calloc(1, sizeof *env);
     if (env != NULL) {
-        *env = (env_t){.directory = strdup(directory), .map_size = map_size, .memory = memory};
+        *env = (env_t){.directory = strdup(directory), .map_size = map_size, .memory = memory, .renewals = 1};
     }
     if (env == NULL || env->directory == NULL) {
         snprintf(reason, reason_size, "no memory for the store in %s", directory);

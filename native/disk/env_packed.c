@@ -12,7 +12,6 @@
 /* One side reads dictionaries. */
 typedef struct fetching {
     env_t *env;
-    MDB_txn *txn;
     sealer_side_t side;
     unsealed_t room;
 } fetching_t;
@@ -20,23 +19,30 @@ typedef struct fetching {
 static status_t fetch_dictionary(void *context, store_db_t db, bytes_t key, bytes_t *value) {
     fetching_t *fetching = context;
     const sealer_t *sealer = fetching->env->sealer;
-    MDB_val k = {.mv_size = key.size, .mv_data = (void *)(uintptr_t)key.at};
-    MDB_val v;
-    int code = fetching->txn != NULL ? mdb_get(fetching->txn, fetching->env->dbs[db], &k, &v) : EIO;
-    if (code != 0 && code != MDB_NOTFOUND) {
-        env_note_unread(fetching->env); /* said, though the other copy may serve */
+    status_t status = STATUS_OK;
+    if (fetching->side == SEALER_PLANE) {
+        status = env_get_as_stored(fetching->env, db, key, value);
+    } else {
+        MDB_val k = {.mv_size = key.size, .mv_data = (void *)(uintptr_t)key.at};
+        MDB_val v = {0};
+        status = env_judge(fetching->env, db, key);
+        status =
+            status == STATUS_OK ? env_read_code(mdb_get(fetching->env->write, fetching->env->dbs[db], &k, &v)) : status;
+        *value = status == STATUS_OK ? bytes_of(v.mv_data, (uint32_t)v.mv_size) : *value;
+        if (status_unknown(status)) {
+            env_note_unread(fetching->env); /* said, though the other copy may serve */
+        }
     }
-    if (code != 0) {
-        return code == MDB_NOTFOUND ? STATUS_NOT_FOUND : code == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO;
+    if (status != STATUS_OK) {
+        return status;
     }
-    *value = bytes_of(v.mv_data, (uint32_t)v.mv_size);
     return entry_sealed(sealer, db) ? entry_open(&fetching->room, sealer, fetching->side, db, key, *value, NULL, value)
                                     : STATUS_OK;
 }
 
 static status_t find_to_read(void *context, uint32_t stream, uint32_t id, const dictionary_t **found) {
     env_t *env = context;
-    fetching_t fetching = {.env = env, .txn = env->read, .side = SEALER_PLANE};
+    fetching_t fetching = {.env = env, .side = SEALER_PLANE};
     status_t status =
         dictionaries_find(&env->read_dictionaries, stream, id, env->renewals, fetch_dictionary, &fetching, found);
     unsealed_forget(&fetching.room);
@@ -45,7 +51,7 @@ static status_t find_to_read(void *context, uint32_t stream, uint32_t id, const 
 
 static status_t find_to_write(void *context, uint32_t stream, uint32_t id, const dictionary_t **found) {
     env_t *env = context;
-    fetching_t fetching = {.env = env, .txn = env->write, .side = SEALER_KEEPER};
+    fetching_t fetching = {.env = env, .side = SEALER_KEEPER};
     status_t status = dictionaries_find(&env->written_dictionaries, stream, id, env->written_version, fetch_dictionary,
                                         &fetching, found);
     unsealed_forget(&fetching.room);

@@ -18,6 +18,7 @@
  *  EXPIRY      stream 4, expires 8, seq 8              -                                   (also schedules:
  *                                                                                          EXPIRY_SCHEDULE)
  *  DICTIONARIES, DICTIONARY_COPIES                         see dictionary.h; never in the journal
+ *  RECORD_COPIES, META_COPIES                              see env_twins.c; never in the journal
  *
  * - Messages lie in a database for each stream (env.c says why); the key has the stream all the same, for the shared
  *   database of those over the limit and for the checksum.
@@ -41,12 +42,14 @@
 
 #define STORE_FORMAT 1
 /* In the format of META, so that a leafd which does not know of them refuses the store: with a sealer (sealer.h), with
- * values that are compressed (packing.h), some of them behind dictionaries, with stamps in the records of sources. */
+ * values that are compressed (packing.h), some of them behind dictionaries, with stamps in the records of sources, with
+ * twins (env_twins.c). */
 #define STORE_FORMAT_SEALED (UINT32_C(1) << 31)
 #define STORE_FORMAT_PACKED (UINT32_C(1) << 30)
 #define STORE_FORMAT_PRIMED (UINT32_C(1) << 29)
 #define STORE_FORMAT_STAMPED (UINT32_C(1) << 28)
-#define STORE_FORMAT_KEPT (STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED | STORE_FORMAT_STAMPED)
+#define STORE_FORMAT_TWICE (UINT32_C(1) << 27)
+#define STORE_FORMAT_KEPT (STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED | STORE_FORMAT_STAMPED | STORE_FORMAT_TWICE)
 #define STORE_FORMAT_FLAGS (STORE_FORMAT_SEALED | STORE_FORMAT_KEPT)
 #define STORE_FORMAT_KEY "format"
 
@@ -60,6 +63,8 @@ typedef enum store_db {
     DB_EXPIRY,
     DB_DICTIONARIES,
     DB_DICTIONARY_COPIES,
+    DB_RECORD_COPIES,
+    DB_META_COPIES,
     DB_COUNT
 } store_db_t;
 

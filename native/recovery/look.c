@@ -18,13 +18,18 @@ _Static_assert(LOOK_META_MAX >= SEALING_RECORD_SIZE, "every record of META finds
 
 store_db_t look_database(const char *name) {
     static const char *const names[DB_COUNT] = {
-        "meta", "records", "messages", "heads", "ids", "id_order", "expiry", "dictionaries", "dictionary_copies"};
+        "meta",   "records",      "messages",          "heads",         "ids",        "id_order",
+        "expiry", "dictionaries", "dictionary_copies", "record_copies", "meta_copies"};
     for (int db = 0; db < DB_COUNT; db++) {
         if (strcmp(name, names[db]) == 0) {
             return (store_db_t)db;
         }
     }
     return name[0] == 'm' && strspn(name + 1, "0123456789abcdef") == 8 && name[9] == 0 ? DB_MESSAGES : DB_COUNT;
+}
+
+store_db_t look_original(store_db_t db) {
+    return db == DB_RECORD_COPIES ? DB_RECORDS : db == DB_META_COPIES ? DB_META : db;
 }
 
 bool look_blind(const store_look_t *look) {
@@ -40,14 +45,50 @@ status_t look_open_entry(store_look_t *look, const char *database, bytes_t key, 
         return STATUS_OK;
     }
     unsealed_forget(&look->unsealed);
-    if (entry_sealed(sealer, entry->db)) {
-        status = entry_open(&look->unsealed, sealer, SEALER_PLANE, entry->db, key, value, &entry->key, &entry->value);
+    store_db_t as = look_original(entry->db);
+    if (entry_sealed(sealer, as)) {
+        status = entry_open(&look->unsealed, sealer, SEALER_PLANE, as, key, value, &entry->key, &entry->value);
     }
     if (status == STATUS_OK && packing_done(entry->db, entry->value)) {
         status = look_unpack(look, entry->key, entry->value, &entry->value);
     }
     entry->sound = status == STATUS_OK && entry->value.size >= VALUE_CRC_SIZE && value_sound(entry->key, entry->value);
     return status;
+}
+
+static bool look_opens(store_look_t *look, const char *database, bytes_t key, bytes_t value) {
+    look_entry_t entry;
+    message_record_t message;
+    return look_open_entry(look, database, key, value, &entry) == STATUS_OK && entry.sound
+           && (entry.db != DB_MESSAGES || message_read(entry.value, &message));
+}
+
+/* By the form of the key, and where that is not enough by what the value is. Heads are no use to anybody who asks:
+ * they are counted again. */
+void look_name(void *context, bytes_t key, bytes_t value, char name[64]) {
+    store_look_t *look = context;
+    bool large = value.size == 0;
+    bool of_stream = key.size > 4 && key.at[0] == 0;
+    const char *is = "";
+    dictionary_t dictionary;
+    if (of_stream && key.size == MESSAGE_KEY_SIZE && (large || look_opens(look, "m00000000", key, value))) {
+        snprintf(name, 64, "m%08x", load_be32(key.at));
+        return;
+    }
+    if (of_stream && key.size == MESSAGE_KEY_SIZE && look_opens(look, "id_order", key, value)) {
+        is = "id_order";
+    } else if (of_stream && key.size == EXPIRY_KEY_SIZE && look_opens(look, "expiry", key, value)) {
+        is = "expiry";
+    } else if (of_stream && key.size == DICTIONARY_KEY_SIZE
+               && (large || look_opens(look, "dictionaries", key, value) || dictionary_read(key, value, &dictionary))) {
+        is = "dictionaries";
+    } else if (of_stream && value.size >= ID_FIXED_SIZE && value.size != HEAD_FIXED_SIZE
+               && look_opens(look, "ids", key, value)) {
+        is = "ids";
+    } else if (key.size > 0 && key.at[0] != 0) {
+        is = key.at[0] >= 'a' && key.at[0] <= 'z' ? "meta" : "records";
+    }
+    snprintf(name, 64, "%s", is);
 }
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
@@ -99,6 +140,8 @@ void look_describe(const look_entry_t *entry, char *to, size_t size) {
     case DB_IDS:
     case DB_ID_ORDER: snprintf(to, size, "a message id of stream %u", stream); break;
     case DB_EXPIRY: snprintf(to, size, "the time to live of a message of stream %u", stream); break;
+    case DB_RECORD_COPIES:
+    case DB_META_COPIES: snprintf(to, size, "one of two copies of a record"); break;
     case DB_DICTIONARIES:
     case DB_DICTIONARY_COPIES:
         snprintf(to, size, "one of two copies of dictionary %u of stream %u, which compressed messages need",
@@ -112,7 +155,7 @@ void look_describe(const look_entry_t *entry, char *to, size_t size) {
 
 static bool is_meta(void *context, const char *database) {
     (void)context;
-    return look_database(database) == DB_META;
+    return look_original(look_database(database)) == DB_META;
 }
 
 static status_t take_meta(void *context, const char *database, bytes_t key, bytes_t value) {
@@ -181,8 +224,12 @@ static status_t read_commit(store_look_t *look, char *reason) {
     }
     look->format.size = look->applied.size = look->journal.size = look->key.size = 0;
     look_dictionaries_forget(look);
-    const pages_visit_t visit = {
-        .context = look, .commit = &look->commit, .wanted = is_meta, .entry = take_meta, .damaged = pass_by};
+    const pages_visit_t visit = {.context = look,
+                                 .commit = &look->commit,
+                                 .wanted = is_meta,
+                                 .name = look_name,
+                                 .entry = take_meta,
+                                 .damaged = pass_by};
     return status == STATUS_OK ? pages_each(look->lmdb, &visit, reason, PLANE_REASON_SIZE) : status;
 }
 

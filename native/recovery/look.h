@@ -54,6 +54,10 @@ typedef struct look_entry {
 
 /* Which of the store's databases is that? DB_COUNT: none. */
 store_db_t look_database(const char *name);
+/* Whose twins it has: env_twins.c. Itself for most. */
+store_db_t look_original(store_db_t db);
+/* For pages_each, whose context is the look: the database of an entry whose name is lost. */
+void look_name(void *context, bytes_t key, bytes_t value, char name[64]);
 /* An entry as it lies in data.mdb, in plain, until the next one. But for STATUS_OK it is not known what it is. */
 LEAF_MUST_USE status_t look_open_entry(store_look_t *look, const char *database, bytes_t key, bytes_t value,
                                        look_entry_t *entry);

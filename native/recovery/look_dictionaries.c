@@ -53,6 +53,7 @@ static status_t find_looked_at(void *context, uint32_t stream, uint32_t id, cons
         char reason[PLANE_REASON_SIZE];
         const pages_visit_t visit = {.context = look,
                                      .commit = look->hold != NULL ? &look->commit : NULL,
+                                     .name = look_name,
                                      .wanted = is_of_dictionaries,
                                      .entry = take_dictionary,
                                      .damaged = pass_by_page};

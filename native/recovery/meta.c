@@ -1,11 +1,10 @@
 /* meta.c: see meta.h.
  *
- *     one wrong bit, in key or value     found by the checksum, which covers both; all records are written anew, since
- *                                        a wrong key may stand where LMDB does not look for the right ones
- *     format or note destroyed           the start is refused. When the loss is accepted: the store's id is the
- *                                        journal's, and the note becomes the beginning of the unbroken row of batches
- *                                        that ends with the journal's newest. LMDB is further than that; batches may be
- *                                        applied again. Without such a row the journal is set aside.
+ *     format or key damaged              they are kept twice (env_twins.c)
+ *     the note damaged                   it becomes the beginning of the unbroken row of batches that ends with the
+ *                                        journal's newest. LMDB is further than that; batches are applied again. So is
+ *                                        the store's id that of the journal, where both copies are lost.
+ *     without such a row                 the start is refused; when the loss is accepted, the journal is set aside
  *     use of the journal, clock          the start does without
  *     key destroyed                      the entries tell which of the keys that were given it is (sealing.c)
  */
@@ -76,39 +75,8 @@ static status_t meta_collect(env_t *env, entries_t *entries) {
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-static bool mend_value(entry_t *entry) {
-    for (uint32_t bit = 0; bit < entry->value_size * 8; bit++) {
-        entry->value[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-        if (value_sound(meta_key(entry), value_of(entry))) {
-            return true;
-        }
-        entry->value[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-    }
-    return false;
-}
-
 static bool is_row(const entry_t *entry, unsigned row) {
     return bytes_equal(meta_key(entry), name_of(row));
-}
-
-/* Makes one of the entries the sound one of that name. */
-static bool meta_mend(entries_t *entries, unsigned row) {
-    for (uint32_t i = 0; i < entries->count; i++) {
-        entry_t *entry = &entries->at[i];
-        bool named = is_row(entry, row);
-        if (entry->value_size != rows[row].size) {
-            continue;
-        }
-        if (!named && value_sound(name_of(row), value_of(entry))) { /* the key it is that was wrong */
-            entry->key_size = name_of(row).size;
-            memcpy(entry->key, rows[row].name, entry->key_size);
-            return true;
-        }
-        if (named && mend_value(entry)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 static bool sound_in(const entries_t *entries, unsigned row) {
@@ -146,22 +114,62 @@ static bool meta_is_hidden(env_t *env, unsigned row) {
     return env_get(env, DB_META, name_of(row), &value) != STATUS_OK;
 }
 
+/* Which one it was is told by what is left of it. */
+static void tell_damaged(store_t *store, const entry_t *entry) {
+    const char *name = NULL;
+    for (unsigned row = 0; row < META_COUNT; row++) {
+        bool named = is_row(entry, row);
+        name = named || (name == NULL && entry->value_size == rows[row].size) ? rows[row].name : name;
+    }
+    store->corrupt++;
+    if (name != NULL) {
+        store_alarm(store, ALARM_CORRUPT, 0, 0, "the record \"%s\" of data.mdb was damaged", name);
+    } else {
+        store_alarm(store, ALARM_CORRUPT, 0, 0, "a record of data.mdb was damaged");
+    }
+}
+
+/* What does not prove itself goes: a name that was destroyed may stand where no search expects it, and would hide what
+ * is put next. Returns how many went. */
+static uint32_t drop_unsound(store_t *store, entries_t *entries) {
+    uint32_t count = entries->count;
+    entries->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        entry_t *entry = &entries->at[i];
+        if (value_sound(meta_key(entry), value_of(entry))) {
+            entries->at[entries->count++] = *entry;
+        } else {
+            tell_damaged(store, entry);
+        }
+    }
+    return count - entries->count;
+}
+
+static void take_twin(env_t *env, entries_t *entries, unsigned row) {
+    bytes_t value = BYTES_NONE;
+    if (entries->count < ENTRIES_MAX && env_get_twin(env, DB_META, name_of(row), &value) == STATUS_OK
+        && value.size == rows[row].size && value_sound(name_of(row), value)) {
+        entry_t *entry = &entries->at[entries->count++];
+        entry->key_size = name_of(row).size;
+        entry->value_size = value.size;
+        memcpy(entry->key, name_of(row).at, entry->key_size);
+        memcpy(entry->value, value.at, value.size);
+    }
+}
+
 status_t meta_look(opening_t *opening, meta_t *meta) {
     store_t *store = opening->store;
     entries_t entries;
-    unsigned mended = 0;
-    bool disorder = false;
     status_t status = meta_collect(store->env, &entries);
-    *meta = (meta_t){.empty = entries.count == 0};
+    uint32_t count = entries.count;
+    bool anew = drop_unsound(store, &entries) > 0;
+    *meta = (meta_t){.strange = anew};
     for (unsigned row = 0; row < META_COUNT; row++) {
-        bool sound = sound_in(&entries, row);
-        meta->has[row] = sound || meta_mend(&entries, row);
-        if (meta->has[row] && (!sound || meta_is_hidden(store->env, row))) {
-            mended++;
-            store->corrupt++;
-            store_alarm(store, ALARM_CORRUPT, 0, 0, "the record \"%s\" of data.mdb was damaged and was put right",
-                        rows[row].name);
+        if (!sound_in(&entries, row)) {
+            take_twin(store->env, &entries, row);
         }
+        meta->has[row] = sound_in(&entries, row);
+        anew |= meta->has[row] && meta_is_hidden(store->env, row);
     }
     for (uint32_t i = 0; i < entries.count; i++) {
         bool known = false;
@@ -169,10 +177,9 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
             known |= is_row(&entries.at[i], row);
         }
         meta->strange |= !known;
-        /* A name that was destroyed may stand where no search expects it, and would hide what is put next. */
-        disorder |= i > 0 && bytes_compare(meta_key(&entries.at[i - 1]), meta_key(&entries.at[i])) >= 0;
     }
-    if (status == STATUS_OK && (mended > 0 || disorder)) {
+    meta->empty = entries.count == 0 && count == 0;
+    if (status == STATUS_OK && anew) {
         status = write_anew(store->env, &entries);
     }
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot read the store in", 0);
@@ -188,7 +195,7 @@ status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE], bool
         && value_sound(name_of(META_FORMAT), before)) {
         kept = load_be32(before.at + VALUE_CRC_SIZE) & STORE_FORMAT_KEPT;
     }
-    store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT | kept | (sealed ? STORE_FORMAT_SEALED : 0));
+    store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT | STORE_FORMAT_TWICE | kept | (sealed ? STORE_FORMAT_SEALED : 0));
     memcpy(value + VALUE_CRC_SIZE + 4, store_id, STORE_ID_SIZE);
     value_seal(name_of(META_FORMAT), value, sizeof value);
     return env_write_put(env, DB_META, name_of(META_FORMAT), bytes_of(value, sizeof value));
@@ -263,11 +270,11 @@ status_t meta_replace(opening_t *opening, const meta_t *meta) {
     char what[96];
     snprintf(what, sizeof what, "the record \"%s\"%s of data.mdb is damaged",
              rows[format ? META_FORMAT : META_APPLIED].name, format && note ? " and \"applied\"" : "");
-    if (!opening->accepted) {
-        return recover_refuse(opening, STATUS_CORRUPT, what);
-    }
     if (format) {
         owned = journal_owner(store->directory, opening->store_id);
+        if (!owned && !opening->accepted) {
+            return recover_refuse(opening, STATUS_CORRUPT, what);
+        }
         if (!owned && getrandom(opening->store_id, STORE_ID_SIZE, 0) != STORE_ID_SIZE) {
             return opening_fail(opening, STATUS_IO, "no random numbers for", errno);
         }
@@ -277,6 +284,9 @@ status_t meta_replace(opening_t *opening, const meta_t *meta) {
         }
     }
     bool found = owned && (!note || find_note(opening));
+    if (!found && !opening->accepted) {
+        return recover_refuse(opening, STATUS_CORRUPT, what);
+    }
     if (!found && note) {
         opening->position = RECOVER_FIRST_POSITION;
         opening->number = 0;
@@ -284,9 +294,12 @@ status_t meta_replace(opening_t *opening, const meta_t *meta) {
     }
     opening->distrusted = !found;
     store->corrupt++;
-    store_alarm(store, ALARM_CORRUPT, 0, 0, "%s and the loss is accepted: %s", what,
-                found ? "it was made anew from the journal, and nothing is lost"
-                      : "what was acknowledged since the last checkpoint is lost");
+    if (found) {
+        store_alarm(store, ALARM_CORRUPT, 0, 0, "%s: it was made anew from the journal, and nothing is lost", what);
+    } else {
+        store_alarm(store, ALARM_CORRUPT, 0, 0,
+                    "%s and the loss is accepted: what was acknowledged since the last checkpoint is lost", what);
+    }
     status_t status = meta_write(opening, format, note);
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot write to the store in", 0);
 }

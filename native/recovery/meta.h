@@ -21,9 +21,10 @@ typedef struct meta {
     bool strange; /* there are others, which may be one of these once */
 } meta_t;
 
-/* Looks at all of them before anything else of LMDB is used. One with a wrong bit is put right and alarmed. */
+/* Looks at all of them before anything else of LMDB is used. Those that are kept twice are put right and alarmed. */
 LEAF_MUST_USE status_t meta_look(opening_t *opening, meta_t *meta);
-/* Without format or note: refuses, or, when the loss is accepted, writes them anew from what the journal says. */
+/* Without format or note: writes them anew from what the journal says; refuses when it does not say enough, unless the
+ * loss is accepted. */
 LEAF_MUST_USE status_t meta_replace(opening_t *opening, const meta_t *meta);
 /* The store's id is known: is it sealed as the options say? Inside a write transaction. */
 LEAF_MUST_USE status_t meta_unseal(opening_t *opening, bool fresh, bool sealed);

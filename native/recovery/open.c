@@ -333,6 +333,29 @@ static status_t change_key(opening_t *opening) {
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot change the key of the store in", 0);
 }
 
+/* Without room it waits for the next start. */
+static status_t level_twins(opening_t *opening) {
+    store_t *store = opening->store;
+    uint64_t mended = 0, made = 0;
+    status_t status = opening->no_room ? STATUS_NO_SPACE : env_write_begin(store->env);
+    if (status == STATUS_OK) {
+        status = env_twins_level(store->env, &mended, &made);
+        if (status == STATUS_OK && mended + made > 0) {
+            status = env_write_commit(store->env);
+        }
+        env_write_abort(store->env);
+    }
+    if (status == STATUS_OK && mended > 0) {
+        store->corrupt += mended;
+        store_alarm(store, ALARM_CORRUPT, 0, 0,
+                    "%llu records of data.mdb were damaged: they are kept twice, and nothing of them is lost",
+                    (unsigned long long)mended);
+    }
+    return status == STATUS_OK || status == STATUS_NO_SPACE
+               ? STATUS_OK
+               : opening_fail(opening, status, "cannot write to the store in", 0);
+}
+
 static status_t open_ring(opening_t *opening, uint64_t size, uint32_t alignment) {
     store_t *store = opening->store;
     batches_close(&store->batches);
@@ -361,6 +384,7 @@ static status_t open_journal(opening_t *opening) {
         status = open_ring(opening, store->journal.size, JOURNAL_ALIGNMENT);
     }
     status = status == STATUS_OK ? change_key(opening) : status;
+    status = status == STATUS_OK && !store->options.memory ? level_twins(opening) : status;
     if (status == STATUS_OK && !opening->no_room) {
         recover_promise(opening);
     }

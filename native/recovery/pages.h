@@ -9,14 +9,17 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
+/* Why a page is wrong that the disk does not give. */
+extern const char pages_unread[];
 /* A file may be shorter than its newest commit says (pages at its end that were freed before they were written), or it
  * was cut off. */
 bool pages_cut_short(const char *path);
 /* How many bits the words of the machine have that wrote it; 0: as many as here, or the file does not say. */
 uint32_t pages_of_others(const char *path);
-/* Reads every page that the newest commit reaches. STATUS_CORRUPT: reason says what is wrong, and where (a page that
- * the disk does not give is wrong, too: LMDB would end the process over it); STATUS_IO: the file cannot be opened. */
-LEAF_MUST_USE status_t pages_check(const char *path, char *reason, size_t reason_size);
+/* Reads every page that the newest commit reaches; without `all` those of the store's own records and definitions,
+ * which are few. STATUS_CORRUPT: reason says what is wrong, and where (a page that the disk does not give is wrong,
+ * too: LMDB would end the process over it); STATUS_IO: the file cannot be opened. */
+LEAF_MUST_USE status_t pages_check(const char *path, bool all, char *reason, size_t reason_size);
 
 /* The commit that the file shows first: what a copy of it begins with. */
 #define PAGES_SIZE_MAX 65536
@@ -37,8 +40,10 @@ typedef struct pages_visit {
     /* An entry, in the order in which it lies; what is given lives until this returns. A status that is not STATUS_OK
      * ends the walk and is returned. */
     status_t (*entry)(void *context, const char *database, bytes_t key, bytes_t value);
-    /* A damaged page: what lies below it is left out, and the walk goes on. */
+    /* A damaged page: what it held is left out but for what proves itself, and the walk goes on. */
     void (*damaged)(void *context, size_t page, const char *what);
+    /* What database has entries like that one? Left empty: none. NULL: where the name is lost, so is what it named. */
+    void (*name)(void *context, bytes_t key, bytes_t value, char name[64]);
     volatile uint64_t *done; /* bytes that were read, for another thread to look at; NULL: nobody does */
 } pages_visit_t;
 /* Goes through all entries, around what is damaged. Fails where the file cannot be opened, and where not even its first

@@ -142,7 +142,7 @@ static void tell_lost(rebuild_t *rebuild, rebuilt_t *rebuilt) {
     if (rebuild->alarms < STREAM_ALARMS_MAX) {
         rebuild->alarms++;
         store_alarm(rebuild->store, ALARM_CORRUPT, rebuilt->id, from,
-                    "messages %llu to %llu of stream %u were in a damaged part of the journal: they are lost, or had "
+                    "messages %llu to %llu of stream %u were in a damaged part of the store: they are lost, or had "
                     "been removed",
                     (unsigned long long)from, (unsigned long long)rebuilt->lost_upto, rebuilt->id);
     }
@@ -488,7 +488,7 @@ static void check_definition(rebuild_t *rebuild, uint32_t id) {
         && rebuild->alarms < STREAM_ALARMS_MAX) {
         rebuild->alarms++;
         store_alarm(rebuild->store, ALARM_CORRUPT, id, 0,
-                    "the definition of stream %u was in a damaged part of the journal and is lost: its messages are "
+                    "the definition of stream %u was in a damaged part of the store and is lost: its messages are "
                     "kept, but not served",
                     id);
     }

@@ -3,7 +3,8 @@
  *     messages            one by one, as rebuild.c brings them in: what is derived from them (heads, chains, counters)
  *                         is counted again, so it speaks of nothing that is lost
  *     dictionaries        not at all: the new store makes its own, and what a damaged one loses is messages
- *     other entries       as they are, where their checksum holds
+ *     other entries       as they are, where their checksum holds, from the one side or the other where they are kept
+ *                         twice
  *     the journal         the caller copies it; settling is a start like any other, which takes of it what it proves
  *
  * The store that is looked at is not written to. Whatever ends this in between leaves a directory that no start takes
@@ -36,14 +37,21 @@ typedef struct rescue {
 static void lose_page(void *context, size_t page, const char *what) {
     rescue_t *rescue = context;
     rescue->audit->damaged_pages++;
-    findings_say(&rescue->findings, "data.mdb, page %zu: %s: what it held is lost", page, what);
+    findings_say(&rescue->findings, "data.mdb, page %zu: %s: what it held is lost, where it is kept nowhere else", page,
+                 what);
+    rebuild_hole(rescue->rebuild);
+}
+
+static void name_database(void *context, bytes_t key, bytes_t value, char name[64]) {
+    const rescue_t *rescue = context;
+    look_name(rescue->look, key, value, name);
 }
 
 static bool is_needed(void *context, const char *database) {
     const rescue_t *rescue = context;
     store_db_t db = look_database(database);
-    bool taken = db != DB_COUNT && db != DB_DICTIONARIES && db != DB_DICTIONARY_COPIES;
-    return taken && (rescue->all || db == DB_META);
+    bool taken = db != DB_COUNT && db != DB_DICTIONARIES && db != DB_DICTIONARY_COPIES && db != DB_HEADS;
+    return taken && (rescue->all || look_original(db) == DB_META);
 }
 
 static status_t commit_some(rescue_t *rescue, uint32_t size) {
@@ -74,7 +82,8 @@ static status_t rescue_entry(void *context, const char *database, bytes_t key, b
     }
     rescue->audit->entries++;
     rescue->audit->messages += entry.db == DB_MESSAGES;
-    const batch_op_t op = {.kind = OP_PUT, .db = (uint8_t)entry.db, .key = entry.key, .value = entry.value};
+    store_db_t db = look_original(entry.db);
+    const batch_op_t op = {.kind = OP_PUT, .db = (uint8_t)db, .key = entry.key, .value = entry.value};
     status = rebuild_op(rescue->rebuild, &op);
     return status == STATUS_OK || status == STATUS_CORRUPT ? commit_some(rescue, value.size) : status;
 }
@@ -89,6 +98,7 @@ static status_t rescue_all(rescue_t *rescue, char *reason) {
     const pages_visit_t visit = {.context = rescue,
                                  .commit = rescue->look->hold != NULL ? &rescue->look->commit : NULL,
                                  .wanted = is_needed,
+                                 .name = name_database,
                                  .entry = rescue_entry,
                                  .damaged = lose_page,
                                  .done = &rescue->audit->done};
@@ -107,6 +117,7 @@ static status_t rescue_all(rescue_t *rescue, char *reason) {
 int32_t plane_look_rescue(store_look_t *look, const char *to, uint32_t all, store_audit_t *audit, char *findings,
                           uint32_t room, char *reason) {
     rescue_t rescue = {.look = look, .audit = audit, .findings = {.at = findings, .room = room}, .all = all != 0};
+    store_alarm_t alarm;
     *audit = (store_audit_t){0};
     findings[0] = reason[0] = 0;
     if (look_blind(look) && all != 0) {
@@ -126,6 +137,9 @@ int32_t plane_look_rescue(store_look_t *look, const char *to, uint32_t all, stor
     }
     if (status != STATUS_OK && reason[0] == 0) {
         snprintf(reason, PLANE_REASON_SIZE, "cannot write to %s: %s", to, status_name(status));
+    }
+    while (rescue.store != NULL && store_alarm_next(rescue.store, &alarm)) {
+        findings_say(&rescue.findings, "%s", alarm.text);
     }
     rebuild_free(rescue.rebuild);
     if (rescue.store != NULL) {

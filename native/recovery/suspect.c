@@ -6,14 +6,11 @@
  * does:
  *
  *     sound                 the file is removed, the start goes on
- *     damaged               the start is refused, unless the loss is accepted: then data.mdb is kept as
- *                           data.mdb.damaged and the store begins empty (the journal without data.mdb is set aside by
- *                           recover.c)
+ *     damaged               a sound file is made of what can be read (mend.c)
+ *     in many places        the start is refused, unless the loss is accepted
  *
- * A small store is looked at in every start. Damage that has ended nothing yet is alarmed, and what can be read is
- * served.
+ * A small store is looked at in every start, and of a large one the pages that the start itself needs.
  */
-#include "store/overlay.h"
 #include "recovery/suspect.h"
 
 #include <errno.h>
@@ -24,11 +21,12 @@
 #include <unistd.h>
 
 #include "recovery/pages.h"
+#include "recovery/salvage.h"
 
 #define LOOK_ALWAYS (UINT64_C(32) << 20) /* bytes that are read in some milliseconds */
 
 static const char lmdb_name[] = "data.mdb";
-static const char mark_name[] = "data.mdb.suspect";
+static const char mark_name[] = STORE_SUSPECT;
 
 static void make_mark(const char *path) {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -95,18 +93,12 @@ void suspect_unwatch(const store_t *store) {
 
 /* ---- a start ----------------------------------------------------------------------------------------------------- */
 
-static status_t accept_loss(opening_t *opening, const char *lmdb, const char *mark, const char *what) {
-    char kept[STORE_PATH_MAX];
-    if (!store_path(opening->store, "data.mdb.damaged", kept) || rename(lmdb, kept) != 0) {
-        return opening_fail(opening, STATUS_IO, "cannot set data.mdb aside in", errno);
-    }
-    (void)unlink(mark);
-    opening->store->corrupt++;
-    store_alarm(opening->store, ALARM_CORRUPT, 0, 0,
-                "data.mdb is damaged (%s) and the loss is accepted: the store begins empty; what was there is kept as "
-                "data.mdb.damaged",
-                what);
-    return STATUS_OK;
+static status_t refuse_damage(opening_t *opening, const char *what) {
+    snprintf(opening->reason, opening->reason_size,
+             "data.mdb in %s is damaged (%s), more than a start mends by itself: restore the directory from a backup, "
+             "or accept the loss of what cannot be read with an empty file %s/accept-loss and start again",
+             opening->store->directory, what, opening->store->directory);
+    return STATUS_CORRUPT;
 }
 
 status_t suspect_look(opening_t *opening) {
@@ -119,33 +111,19 @@ status_t suspect_look(opening_t *opening) {
         || stat(lmdb, &file) != 0 || file.st_size == 0) {
         return STATUS_OK;
     }
-    bool suspect = access(mark, F_OK) == 0 || pages_cut_short(lmdb);
-    if (!suspect && (uint64_t)file.st_size > LOOK_ALWAYS) {
-        return STATUS_OK;
+    bool cut = pages_cut_short(lmdb); /* by a copy that was not finished: there may be a whole one */
+    bool all = cut || access(mark, F_OK) == 0 || (uint64_t)file.st_size <= LOOK_ALWAYS;
+    status_t status = pages_check(lmdb, all, what, sizeof what);
+    if (status == STATUS_CORRUPT) {
+        /* An error of the disk may pass, and what it does not give now is not gone. */
+        bool refused = (cut || strstr(what, pages_unread) != NULL) && !opening->accepted;
+        status = refused ? STATUS_CORRUPT : mend_store(opening, what);
+        if (status == STATUS_CORRUPT) {
+            return refuse_damage(opening, what);
+        }
     }
-    status_t status = pages_check(lmdb, what, sizeof what);
     if (status == STATUS_OK) {
         (void)unlink(mark);
-        return STATUS_OK;
     }
-    if (status != STATUS_CORRUPT) {
-        return STATUS_OK; /* opening it says why */
-    }
-    if (suspect && opening->accepted) {
-        return accept_loss(opening, lmdb, mark, what);
-    }
-    if (suspect) {
-        snprintf(opening->reason, opening->reason_size,
-                 "data.mdb in %s is damaged (%s): restore the directory from a backup, or accept the loss of all that "
-                 "is stored with an empty "
-                 "file %s/accept-loss and start again",
-                 store->directory, what, store->directory);
-        return status;
-    }
-    store->corrupt++;
-    store_alarm(store, ALARM_CORRUPT, 0, 0,
-                "data.mdb is damaged (%s): messages may be missing, and LMDB may end the process; restore the "
-                "directory from a backup",
-                what);
-    return STATUS_OK;
+    return STATUS_OK; /* what else is wrong is said by who opens it */
 }

@@ -70,6 +70,8 @@ static status_t adopt_put(store_t *store, const batch_op_t *op, uint64_t positio
     case DB_IDS:
     case DB_DICTIONARIES:
     case DB_DICTIONARY_COPIES:
+    case DB_RECORD_COPIES:
+    case DB_META_COPIES:
     case DB_COUNT: break;
     }
     return adopt_note(store, op, position);

@@ -31,7 +31,8 @@
 
 /* of subject, header and payload; larger is refused, as by the reference */
 #define STORE_MESSAGE_MAX (UINT32_C(32) << 20)
-#define STORE_STEP 4096 /* messages that one step of background work removes or looks at */
+#define STORE_SUSPECT "data.mdb.suspect" /* file: the next start reads all of that */
+#define STORE_STEP 4096                  /* messages that one step of background work removes or looks at */
 
 /* An op that was journaled by an earlier process and found no room in LMDB at the start. */
 typedef struct adoptee {
@@ -115,6 +116,9 @@ typedef struct trouble { /* only store.c writes to it */
     bool unread;     /* a read of LMDB failed lately, at unread_at, and an alarm says so */
     int64_t unread_at;
     uint64_t unread_seen;
+    uint64_t wrongs;     /* damaged pages that were met, as env_wrong counts */
+    uint64_t wrong_page; /* the last one, and 1 */
+    bool blocked;        /* one of them is in the way of what is to be written */
 } trouble_t;
 
 typedef struct turn { /* only store.c writes to it */

@@ -92,6 +92,13 @@ status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value)
     }
     bytes_t stored = BYTES_NONE;
     status = env_get(store->env, db, key, &stored);
+    if (db == DB_RECORDS && (status_unknown(status) || (status == STATUS_OK && !value_sound(key, stored)))) {
+        bytes_t twin = BYTES_NONE;
+        if (env_get_twin(store->env, db, key, &twin) == STATUS_OK && value_sound(key, twin)) {
+            stored = twin;
+            status = STATUS_OK;
+        }
+    }
     if (status != STATUS_OK) {
         return status;
     }

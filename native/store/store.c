@@ -8,7 +8,10 @@
 #include "store/message.h"
 #include "store/overlay.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "disk/space.h"
@@ -208,6 +211,40 @@ static void take_unread(store_t *store) {
     }
 }
 
+static void mark_suspect(const store_t *store) {
+    char path[4096];
+    int size = snprintf(path, sizeof path, "%s/" STORE_SUSPECT, store->directory);
+    int fd = size > 0 && (size_t)size < sizeof path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+/* LMDB's file has a page that is not sound. It is told once, and the next start reads all of the file first. */
+static void take_wrong(store_t *store) {
+    uint64_t page;
+    const char *what;
+    if (LEAF_LIKELY(!env_wrong(store->env, &store->trouble.wrongs, &page, &what))) {
+        return;
+    }
+    if (page + 1 != store->trouble.wrong_page) {
+        store->trouble.wrong_page = page + 1;
+        store->corrupt++;
+        store_alarm(store, ALARM_CORRUPT, 0, 0,
+                    "data.mdb, page %llu: %s: it is damaged, and what it holds cannot be read until a start mends it",
+                    (unsigned long long)page, what);
+        if (!store->options.memory) {
+            mark_suspect(store);
+        }
+    }
+    if (env_blocked(store->env) && !store->trouble.blocked && !store->options.memory) {
+        store->trouble.blocked = true;
+        store_alarm(store, ALARM_MEND, 0, 0,
+                    "a damaged page is in the way of what is to be written to %s: the store is opened anew and mended",
+                    store->directory);
+    }
+}
+
 /* ---- background -------------------------------------------------------------------------------------------------- */
 
 /* However much is due, and in however many streams: so much of it, and then everybody else's messages before more. */
@@ -297,6 +334,7 @@ static void take_news(store_t *store) {
     take_checkpoint(store);
     take_trouble(store);
     take_unread(store);
+    take_wrong(store);
 }
 
 void store_tick(store_t *store, moment_t now) {

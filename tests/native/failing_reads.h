@@ -1,6 +1,7 @@
-/* failing_reads.h: LMDB's reads, of which a test makes one or some fail. Stands between the program and liblmdb, and
- * counts either the calls of the thread that asks for it alone, so that the n-th call is the same one in each run with
- * the store's own threads at work beside it, or those of all other threads.
+/* failing_reads.h: reads of LMDB, and of its file without it (disk/tree.h), of which a test makes one or some fail.
+ * Stands between the program and both (tests/native/meson.build has the list of tests), and counts either the calls of
+ * the thread that asks for it alone, so that the n-th call is the same one in each run with the store's own threads at
+ * work beside it, or those of all other threads.
  *
  *     failing_reads((failing_reads_t){.from = 3, .times = 1, .error = EIO})    the third read from now on fails
  *     failing_reads((failing_reads_t){0})                                      they work again
@@ -16,6 +17,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "disk/tree.h"
 
 typedef struct failing_reads {
     unsigned from; /* 0: none fails */
@@ -65,5 +68,27 @@ FAILING_LMDB(mdb_cursor_renew, (MDB_txn * txn, MDB_cursor *cursor), txn, cursor)
 FAILING_LMDB(mdb_cursor_get, (MDB_cursor * cursor, MDB_val *key, MDB_val *value, MDB_cursor_op op), cursor, key, value,
              op)
 FAILING_LMDB(mdb_txn_begin, (MDB_env * env, MDB_txn *parent, unsigned flags, MDB_txn **txn), env, parent, flags, txn)
+
+/* The linker brings the calls of trees here. */
+#define FAILING_TREE(name, failed, parameters, ...)                                                                    \
+    status_t __real_##name parameters;                                                                                 \
+    status_t __wrap_##name parameters;                                                                                 \
+    status_t __wrap_##name parameters {                                                                                \
+        if (failing_read()) {                                                                                          \
+            failed;                                                                                                    \
+            return atomic_load(&failing_reads_error) == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO;                         \
+        }                                                                                                              \
+        return __real_##name(__VA_ARGS__);                                                                             \
+    }
+
+FAILING_TREE(trees_renew, , (trees_t * trees, uint64_t commit), trees, commit)
+FAILING_TREE(tree_get, , (trees_t * trees, page_db_t db, bytes_t key, bytes_t *value), trees, db, key, value)
+FAILING_TREE(tree_seek, cursor->depth = 0,
+             (trees_t * trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found), trees, db, key,
+             cursor, found)
+FAILING_TREE(tree_last, cursor->depth = 0, (trees_t * trees, page_db_t db, tree_cursor_t *cursor, tree_entry_t *found),
+             trees, db, cursor, found)
+FAILING_TREE(tree_step, cursor->depth = 0, (trees_t * trees, tree_cursor_t *cursor, bool back, tree_entry_t *found),
+             trees, cursor, back, found)
 
 #endif

@@ -273,7 +273,7 @@ static void accepted_block(void) {
     rig_write_at(&rig, "accept-loss", "", 0, 0);
     rig_start(&rig);
     failing_disk((failing_t){0});
-    CHECK(rig_alarmed(&rig, "damaged part of the journal"));
+    CHECK(rig_alarmed(&rig, "damaged part of the store"));
     stream = rig_stream(&rig, 1, rig_config());
     for (uint64_t seq = 1; seq <= last; seq++) {
         CHECK_EQ_I64(seq == last - 2 ? STATUS_NOT_FOUND : STATUS_OK, store_read(stream, seq, &message));

@@ -37,7 +37,7 @@ static void damage_key(size_t from, size_t to, uint8_t mask) {
 
 static void every_bit_of_the_record(void) {
     begin_with(&first_key, 20);
-    for (size_t bit = 0; bit < (3 + SEALING_RECORD_SIZE) * 8; bit += test_stride()) {
+    for (size_t bit = 3 * 8; bit < (3 + SEALING_RECORD_SIZE) * 8; bit += test_stride()) {
         damage_key(bit / 8, bit / 8 + 1, (uint8_t)(1u << (bit % 8)));
         start_with(&first_key);
         CHECK(rig_alarmed(&rig, "\"key\""));
@@ -147,24 +147,22 @@ static void every_bit_of_an_entry(void) {
 }
 
 static void record_destroyed(void) {
-    for (size_t from = 0; from <= 3; from += 3) { /* with its name, and without */
-        begin_with(&first_key, 20);
-        damage_key(from, 3 + SEALING_RECORD_SIZE, 0x5a);
-        test_keys_given = &other_key;
-        rig_refused(&rig, "give its own key");
-        start_with(&first_key);
-        CHECK(rig_alarmed(&rig, "\"key\""));
-        put_numbered(20, 30);
-        rig_sync(&rig);
-        rig_crash(&rig);
-        stream = rig_stream(&rig, 1, rig_config());
-        CHECK(!rig_alarmed(&rig, ""));
-        end_with(30);
-        test_keys_given = &other_key;
-        rig_refused(&rig, "another key");
-        test_keys_given = NULL;
-        rig_close(&rig);
-    }
+    begin_with(&first_key, 20);
+    damage_key(3, 3 + SEALING_RECORD_SIZE, 0x5a);
+    test_keys_given = &other_key;
+    rig_refused(&rig, "give its own key");
+    start_with(&first_key);
+    CHECK(rig_alarmed(&rig, "\"key\""));
+    put_numbered(20, 30);
+    rig_sync(&rig);
+    rig_crash(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    CHECK(!rig_alarmed(&rig, ""));
+    end_with(30);
+    test_keys_given = &other_key;
+    rig_refused(&rig, "another key");
+    test_keys_given = NULL;
+    rig_close(&rig);
 }
 
 static void record_destroyed_before_a_change(void) {

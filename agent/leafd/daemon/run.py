@@ -20,6 +20,7 @@ from leafd.auth.passwords import is_hash
 from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
 from leafd.daemon import early
+from leafd.daemon.anew import Again
 from leafd.daemon.declarations import declared_by
 from leafd.daemon.expiry import Expiry
 from leafd.daemon.garbage import end_start, short_collections
@@ -53,6 +54,8 @@ def serve(loaded: Loaded, flags: Flags, log: Log, sockets: Sockets) -> None:
         trio.run(_main, server, flags, gauge, instruments=[gauge])
     finally:
         server.close()
+    if server.begins_again:
+        raise Again
 
 
 async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
@@ -79,8 +82,9 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
                             break
                         with server.guard.around(f"handling {signal.Signals(number).name}"):
                             _handle(number, server, reloads, notifier, nursery)
-                    log.info("Initiating Shutdown...", event="stopping")
-                    notifier.stopping()
+                    if not server.begins_again:
+                        log.info("Initiating Shutdown...", event="stopping")
+                        notifier.stopping()
                     server.unlisten()
                     nursery.cancel_scope.cancel()
         finally:

@@ -26,6 +26,7 @@ from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon import declarations, early, memory
 from leafd.daemon.about import VERSION, about
+from leafd.daemon.anew import begin_again
 from leafd.daemon.authors import Authors
 from leafd.daemon.clients import Clients
 from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
@@ -84,6 +85,7 @@ class Server:
     def __init__(self, config: ServerConfig, log: Log, sockets: Sockets) -> None:
         self.log = log
         self.guard = Guard(log)
+        self.begins_again = False
         self.sockets = sockets
         self.numbers = Numbers()
         self.compiled = compile_config(config, self.numbers)
@@ -425,6 +427,8 @@ class Server:
 
     def _tell_alarm(self, event: t.Alarm) -> None:
         say = self.log.info if event.code == t.AlarmCode.KEY else self.log.warning
+        if event.code == t.AlarmCode.MEND and begin_again(self.log):
+            self.begins_again = True
         if event.code in _NO_STORE:  # whose number is no stream's
             say(event.text, event=_NO_STORE[event.code])
             return

@@ -6,12 +6,15 @@ of it waits in the listeners' backlog for INFO and is not refused. What does not
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 
 from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon import descriptors, early
+from leafd.daemon.anew import Again
 from leafd.daemon.listeners import bind_all
 from leafd.daemon.log import Log, Target
 from leafd.errors import LeafdError, exit_code
@@ -30,7 +33,7 @@ def start(loaded: Loaded, flags: Flags) -> int:
     if text := descriptors.warning(config.max_connections):
         # Nobody asked for the default's 65,536: that they are fewer is no news then.
         (log.warning if "max_connections" in config.given else log.info)(text)
-    code = 0
+    code, again = 0, False
     try:
         early.judge()
         sockets = bind_all(config)
@@ -44,9 +47,13 @@ def start(loaded: Loaded, flags: Flags) -> int:
         for error in _leaves(group):
             log.fatal(str(error))
             code = exit_code(error)
-    if code == 0:
+    except* Again:
+        again = True
+    if code == 0 and not again:
         log.info("Server Exiting..", event="stopped")
     log.close()
+    if again:
+        os.execv(sys.executable, sys.orig_argv)
     return code
 
 

@@ -1,0 +1,149 @@
+/* env_judge.c: before LMDB is let loose on the file to write, the pages that it is going to read are judged (tree.h),
+ * and a damaged one stops that write with STATUS_CORRUPT: LMDB would end the process, or write over what is sound. See
+ * env_lmdb.h.
+ *
+ *     the first two pages       are kept in memory as each commit leaves them, and put back when they differ
+ *     list of free pages, main  whole, when a write transaction begins
+ *     a database                the way to the key, and what a removal there may join it with; once for a page and
+ *                               transaction, so a row of puts asks once a leaf
+ *
+ * They are judged in the last commit. What the transaction has changed since lies in memory, and pages that it has not
+ * changed are where they were, or beside them.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "disk/env_lmdb.h"
+
+void env_tell_wrong(env_t *env, trees_t *trees) {
+    if (trees->wrong != NULL) {
+        atomic_store(&env->wrong.page, trees->where);
+        atomic_store(&env->wrong.what, trees->wrong);
+        atomic_fetch_add(&env->wrong.count, 1);
+        trees->wrong = NULL;
+    }
+}
+
+bool env_wrong(env_t *env, uint64_t *seen, uint64_t *page, const char **what) {
+    uint64_t count = atomic_load(&env->wrong.count);
+    bool news = count != *seen;
+    *seen = count;
+    *page = atomic_load(&env->wrong.page);
+    *what = atomic_load(&env->wrong.what);
+    return news && *what != NULL;
+}
+
+bool env_blocked(const env_t *env) {
+    return atomic_load_explicit(&env->blocked, memory_order_acquire);
+}
+
+/* A failed judgement of the keeper's. */
+static status_t judged(env_t *env, status_t status) {
+    if (LEAF_LIKELY(status == STATUS_OK || status == STATUS_NOT_FOUND)) {
+        return STATUS_OK;
+    }
+    env_tell_wrong(env, &env->judging.trees);
+    atomic_store_explicit(&env->blocked, true, memory_order_release);
+    return STATUS_CORRUPT;
+}
+
+/* ---- the first two pages ----------------------------------------------------------------------------------------- */
+
+static bool metas_copy(const env_t *env, uint8_t *to) {
+    ssize_t size = (ssize_t)(2 * env->page_size);
+    return pread(env->judging.trees.fd, to, (size_t)size, 0) == size;
+}
+
+void env_judge_committed(env_t *env) {
+    judging_t *judging = &env->judging;
+    if (judging->kept == NULL && env->page_size != 0) {
+        judging->kept = malloc((size_t)2 * env->page_size);
+    }
+    judging->kept_any = judging->kept != NULL && metas_copy(env, judging->kept);
+}
+
+static status_t metas_judge(env_t *env) {
+    judging_t *judging = &env->judging;
+    const uint8_t *map = judging->trees.map;
+    size_t size = (size_t)2 * env->page_size;
+    if (!judging->kept_any || memcmp(map, judging->kept, size) == 0) {
+        return STATUS_OK;
+    }
+    judging->trees.where = memcmp(map, judging->kept, size / 2) != 0 ? 0 : 1;
+    judging->trees.wrong = "it changed by itself, and was put right";
+    env_tell_wrong(env, &judging->trees);
+    return pwrite(judging->trees.fd, judging->kept, size, 0) == (ssize_t)size ? STATUS_OK : STATUS_IO;
+}
+
+static uint64_t newest_commit(const env_t *env) {
+    MDB_envinfo info;
+    mdb_env_info(env->env, &info);
+    return info.me_last_txnid;
+}
+
+/* ---- trees ------------------------------------------------------------------------------------------------------- */
+
+status_t env_judge_begin(env_t *env) {
+    judging_t *judging = &env->judging;
+    judging->spanned = false;
+    if (judging->trees.map == NULL) { /* while it is being opened */
+        return STATUS_OK;
+    }
+    judging->trees.epoch++;
+    status_t status = metas_judge(env);
+    status = status == STATUS_OK ? trees_renew(&judging->trees, newest_commit(env)) : status;
+    status = status == STATUS_OK ? trees_judge_free(&judging->trees) : status;
+    status = status == STATUS_OK ? tree_judge_all(&judging->trees, judging->trees.meta.main, true) : status;
+    return judged(env, status);
+}
+
+static status_t root_before(env_t *env, uint32_t index, page_db_t *db) {
+    judging_t *judging = &env->judging;
+    status_t status = STATUS_OK;
+    if (judging->epochs[index] != judging->trees.epoch) {
+        status = env_find_root(env, &judging->trees, index, &judging->roots[index], &judging->large[index]);
+        judging->epochs[index] = status == STATUS_OK ? judging->trees.epoch : 0;
+    }
+    *db = judging->roots[index];
+    return status;
+}
+
+static void span_keep(judging_t *judging, uint32_t index, page_bounds_t span) {
+    judging->spanned = span.low.size <= KEY_MAX && span.high.size <= KEY_MAX;
+    judging->span_of = index;
+    judging->low.size = judging->spanned ? span.low.size : 0;
+    judging->high.size = judging->spanned ? span.high.size : 0;
+    memcpy(judging->low.at, span.low.at != NULL ? span.low.at : judging->low.at, judging->low.size);
+    memcpy(judging->high.at, span.high.at != NULL ? span.high.at : judging->high.at, judging->high.size);
+}
+
+static inline bool in_span(const judging_t *judging, uint32_t index, bytes_t key) {
+    return judging->spanned && judging->span_of == index && bytes_compare(key_bytes(&judging->low), key) <= 0
+           && (judging->high.size == 0 || bytes_compare(key, key_bytes(&judging->high)) < 0);
+}
+
+status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb) {
+    judging_t *judging = &env->judging;
+    if (judging->trees.map == NULL || LEAF_LIKELY(in_span(judging, index, lmdb))) {
+        return STATUS_OK;
+    }
+    page_db_t db;
+    page_bounds_t span = {0};
+    status_t status = root_before(env, index, &db);
+    status = status == STATUS_OK ? tree_judge(&judging->trees, db, lmdb, &span) : status;
+    if (status == STATUS_OK) {
+        span_keep(judging, index, span);
+    }
+    return judged(env, status);
+}
+
+/* LMDB looks at the leaves of those only that have large values. */
+status_t env_judge_whole(env_t *env, uint32_t index) {
+    judging_t *judging = &env->judging;
+    if (judging->trees.map == NULL) {
+        return STATUS_OK;
+    }
+    page_db_t db;
+    status_t status = root_before(env, index, &db);
+    return judged(env, status == STATUS_OK ? tree_judge_all(&judging->trees, db, judging->large[index]) : status);
+}

@@ -1,0 +1,160 @@
+/* env_read.c: reading of env.h, the plane's side. See env_lmdb.h.
+ *
+ * The plane reads without LMDB (tree.h), in the snapshot that a read transaction of LMDB's keeps. A cursor for each
+ * database stays where it is, so a sequential reader pays a step and not a descent from the root.
+ */
+#include "disk/entry.h"
+#include "disk/env_lmdb.h"
+
+/* What a read says: STATUS_OK, STATUS_NOT_FOUND, or that it is not known. A damaged page is no entry whose checksum
+ * fails (STATUS_CORRUPT, by who looks at it): what lies on it is not known either. */
+static inline status_t read_status(env_t *env, status_t status) {
+    if (LEAF_UNLIKELY(status_unknown(status))) {
+        env_note_unread(env);
+        env_tell_wrong(env, &env->reading);
+    }
+    return status;
+}
+
+uint64_t env_unread(const env_t *env) {
+    return atomic_load_explicit(&env->unread, memory_order_relaxed);
+}
+
+/* A new transaction and not the old one renewed: the old snapshot stays when LMDB gives none. */
+status_t env_renew(env_t *env) {
+    uint32_t published = atomic_load_explicit(&env->published, memory_order_acquire);
+    MDB_txn *newest = NULL;
+    int code = env->env != NULL ? mdb_txn_begin(env->env, NULL, MDB_RDONLY, &newest) : EIO;
+    status_t status = code == 0 ? trees_renew(&env->reading, mdb_txn_id(newest)) : env_read_code(code);
+    if (status == STATUS_OK) {
+        mdb_txn_abort(env->read);
+        env->read = newest;
+        env->renewals++;
+        slots_catch_up(&env->read_slots, env->slots, published);
+    } else if (code == 0) {
+        mdb_txn_abort(newest);
+    }
+    return read_status(env, status);
+}
+
+void env_forget(env_t *env) {
+    if (LEAF_UNLIKELY(env->read_values.newest != NULL)) {
+        unsealed_forget(&env->read_values);
+    }
+}
+
+/* From what LMDB has to what the store put. found: the key, which may change with it; NULL: it is known. */
+static status_t plain_of(env_t *env, store_db_t db, bytes_t lmdb, bytes_t *found, bytes_t *value) {
+    status_t status = STATUS_OK;
+    if (entry_sealed(env->sealer, db)) {
+        status = entry_open(&env->read_values, env->sealer, SEALER_PLANE, db, lmdb, *value, found, value);
+    }
+    if (status == STATUS_OK && packing_done(db, *value)) {
+        status = env_unpack_read(env, lmdb, *value, value); /* a message's key is the same in LMDB */
+    }
+    if (status != STATUS_OK) {
+        env_note_unread(env);
+    }
+    return status;
+}
+
+/* Where a database's tree begins in the snapshot. One that is not there yet has no root. */
+static inline status_t root_of(env_t *env, uint32_t index, page_db_t *db) {
+    if (LEAF_UNLIKELY(env->read == NULL)) {
+        return STATUS_IO;
+    }
+    if (LEAF_UNLIKELY(env->root_renewals[index] != env->renewals)) {
+        bool large;
+        status_t status = env_find_root(env, &env->reading, index, &env->roots[index], &large);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        env->root_renewals[index] = env->renewals;
+    }
+    *db = env->roots[index];
+    return STATUS_OK;
+}
+
+static status_t get_stored(env_t *env, uint32_t index, bytes_t lmdb, bytes_t *value) {
+    page_db_t db;
+    status_t status = root_of(env, index, &db);
+    return read_status(env, status == STATUS_OK ? tree_get(&env->reading, db, lmdb, value) : status);
+}
+
+status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
+    store_key_t room;
+    key = env_stored_key(env, db, key, &room);
+    status_t status = get_stored(env, env_index(env, &env->read_slots, db, key), key, value);
+    if (status == STATUS_OK && LEAF_UNLIKELY(env->sealer != NULL || packing_done(db, *value))) {
+        return plain_of(env, db, key, NULL, value);
+    }
+    return status;
+}
+
+status_t env_get_twin(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
+    store_key_t room;
+    key = env_stored_key(env, db, key, &room);
+    store_db_t twin = env_twin_of(db, key);
+    status_t status = twin != DB_COUNT ? get_stored(env, twin, key, value) : STATUS_NOT_FOUND;
+    return status == STATUS_OK && env->sealer != NULL ? plain_of(env, db, key, NULL, value) : status;
+}
+
+status_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
+    return get_stored(env, db, key, value);
+}
+
+bytes_t env_stored_key(const env_t *env, store_db_t db, bytes_t key, store_key_t *room) {
+    return LEAF_LIKELY(env->sealer == NULL) ? key : entry_key(env->sealer, SEALER_PLANE, db, key, room);
+}
+
+bool env_hides(const env_t *env) {
+    return env->sealer != NULL;
+}
+
+typedef enum move { MOVE_SEEK, MOVE_NEXT, MOVE_BACK, MOVE_LAST } move_t;
+
+/* A cursor of an older snapshot stands nowhere, and what is behind it is not known. */
+static inline __attribute__((always_inline)) status_t cursor_move(env_t *env, uint32_t index, move_t move, bytes_t key,
+                                                                  bytes_t *found, bytes_t *value) {
+    tree_cursor_t *cursor = &env->readers[index];
+    bool stale = (move == MOVE_NEXT || move == MOVE_BACK) && env->reader_renewals[index] != env->renewals;
+    tree_entry_t entry;
+    page_db_t db;
+    status_t status = stale ? STATUS_IO : root_of(env, index, &db);
+    if (LEAF_LIKELY(status == STATUS_OK)) {
+        status = move == MOVE_SEEK   ? tree_seek(&env->reading, db, key, cursor, &entry)
+                 : move == MOVE_LAST ? tree_last(&env->reading, db, cursor, &entry)
+                                     : tree_step(&env->reading, cursor, move == MOVE_BACK, &entry);
+    }
+    env->reader_renewals[index] = status_unknown(status) ? 0 : env->renewals;
+    if (LEAF_LIKELY(status == STATUS_OK)) {
+        *found = entry.key;
+        *value = entry.value;
+        willneed_note(&env->read_ahead, entry.key.at);
+        if (LEAF_UNLIKELY(env->sealer != NULL || packing_done(env_db_of(index), *value))) {
+            return plain_of(env, env_db_of(index), *found, found, value);
+        }
+        return STATUS_OK;
+    }
+    return read_status(env, status);
+}
+
+status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
+    return cursor_move(env, env_index(env, &env->read_slots, db, key), MOVE_SEEK, key, found, value);
+}
+
+status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
+    return cursor_move(env, env_index(env, &env->read_slots, db, key), MOVE_NEXT, BYTES_NONE, found, value);
+}
+
+status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
+    uint32_t index = env_index(env, &env->read_slots, db, key);
+    status_t status = cursor_move(env, index, MOVE_SEEK, key, found, value);
+    if (status == STATUS_OK && bytes_equal(*found, key)) {
+        return STATUS_OK;
+    }
+    if (status == STATUS_OK) {
+        return cursor_move(env, index, MOVE_BACK, BYTES_NONE, found, value);
+    }
+    return status == STATUS_NOT_FOUND ? cursor_move(env, index, MOVE_LAST, BYTES_NONE, found, value) : status;
+}

@@ -1,0 +1,400 @@
+/* tree.c: see tree.h. */
+#include "disk/tree.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/crc.h"
+
+status_t trees_open(trees_t *trees, int fd, uint64_t map_size) {
+    void *map = mmap(NULL, (size_t)map_size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    *trees = (trees_t){.fd = fd};
+    if (map == MAP_FAILED) {
+        return STATUS_NO_MEMORY;
+    }
+    (void)madvise(map, (size_t)map_size, MADV_RANDOM); /* willneed.h */
+    trees->map = map;
+    trees->map_size = map_size;
+    trees->judged = calloc(TREE_JUDGED, sizeof *trees->judged);
+    if (trees->judged == NULL) {
+        trees_close(trees);
+        return STATUS_NO_MEMORY;
+    }
+    return STATUS_OK;
+}
+
+void trees_close(trees_t *trees) {
+    if (trees->map != NULL) {
+        (void)munmap((void *)(uintptr_t)trees->map, (size_t)trees->map_size);
+    }
+    free(trees->judged);
+    *trees = (trees_t){.fd = -1};
+}
+
+static status_t tree_wrong(trees_t *trees, size_t page, const char *what) {
+    trees->where = page;
+    trees->wrong = what;
+    return STATUS_IO;
+}
+
+/* LMDB writes the next commit but one over it: it is read twice, and is the one that was asked for both times. */
+status_t trees_renew(trees_t *trees, uint64_t commit) {
+    uint32_t size = trees->meta.page_size;
+    struct stat file;
+    if (fstat(trees->fd, &file) != 0) {
+        return STATUS_IO;
+    }
+    trees->file_size = (uint64_t)file.st_size < trees->map_size ? (uint64_t)file.st_size : trees->map_size;
+    if (size == 0) {
+        page_meta_t first;
+        for (uint32_t guess = 512; size == 0 && guess <= PAGE_SIZE_MAX; guess *= 2) {
+            bool there = (uint64_t)guess + PAGE_HEAD + PAGE_META_SIZE <= trees->file_size;
+            size = there && page_meta_read(trees->map + guess, 1, &first) && first.page_size == guess ? guess : 0;
+        }
+    }
+    uint64_t at = (commit % 2) * (uint64_t)size;
+    page_meta_t again;
+    page_meta_t meta;
+    if (size == 0 || at + PAGE_HEAD + PAGE_META_SIZE > trees->file_size
+        || !page_meta_read(trees->map + at, (size_t)(commit % 2), &meta)
+        || !page_meta_read(trees->map + at, (size_t)(commit % 2), &again) || meta.commit != commit
+        || again.commit != commit || meta.main.root != again.main.root) {
+        return tree_wrong(trees, (size_t)(commit % 2), "it does not tell of the commit");
+    }
+    trees->meta = meta;
+    return STATUS_OK;
+}
+
+/* ---- pages ------------------------------------------------------------------------------------------------------- */
+
+static const uint8_t *page_at(trees_t *trees, size_t number, size_t count) {
+    uint64_t size = trees->meta.page_size;
+    bool there = number >= 2 && number <= trees->meta.last && count <= trees->meta.last - number + 1
+                 && (number + (uint64_t)count) * size <= trees->file_size;
+    return there ? trees->map + number * size : NULL;
+}
+
+static status_t enter(trees_t *trees, size_t number, bool leaf, page_bounds_t bounds, const uint8_t **page) {
+    uint32_t size = trees->meta.page_size;
+    *page = page_at(trees, number, 1);
+    if (*page == NULL) {
+        return tree_wrong(trees, number, "there is no such page");
+    }
+    size_t place = number % TREE_JUDGED;
+    bool known = trees->judged[place].page == number;
+    if (known && trees->epoch != 0 && trees->judged[place].epoch == trees->epoch) {
+        return STATUS_OK;
+    }
+    uint32_t crc = crc32c(0, *page, size);
+    if (!known || trees->judged[place].crc != crc) {
+        const char *wrong = page_judge(*page, size, number, trees->meta.last, leaf, bounds);
+        if (wrong != NULL) {
+            return tree_wrong(trees, number, wrong);
+        }
+    } else if (page_kind(*page) != (leaf ? PAGE_LEAF : PAGE_BRANCH)) {
+        return tree_wrong(trees, number, "its head is damaged");
+    }
+    trees->judged[place].page = number;
+    trees->judged[place].crc = crc;
+    trees->judged[place].epoch = trees->epoch;
+    return STATUS_OK;
+}
+
+/* It was judged, but the disk may have changed what memory had of it. */
+static const uint8_t *node_of(trees_t *trees, const uint8_t *page, uint32_t index, bool leaf) {
+    uint32_t size = trees->meta.page_size;
+    bool lies = PAGE_HEAD + 2 * ((uint64_t)index + 1) <= size;
+    const uint8_t *node = lies ? page_node(page, size, index, leaf) : NULL;
+    if (node == NULL) {
+        (void)tree_wrong(trees, page_word(page), "an entry does not lie within it");
+    }
+    return node;
+}
+
+static status_t entry_of(trees_t *trees, const uint8_t *page, uint32_t index, tree_entry_t *entry) {
+    const uint8_t *node = node_of(trees, page, index, true);
+    if (node == NULL) {
+        return STATUS_IO;
+    }
+    entry->key = page_node_key(node);
+    entry->value = bytes_of(page_node_data(node), page_node_size(node));
+    if ((page_node_flags(node) & PAGE_NODE_BIG) == 0) {
+        return STATUS_OK;
+    }
+    size_t number = page_word(entry->value.at);
+    const uint8_t *large = page_at(trees, number, page_overflow_pages(entry->value.size, trees->meta.page_size));
+    const char *wrong = large != NULL ? page_overflow_judge(large, trees->meta.page_size, number, entry->value.size)
+                                      : "there is no such page";
+    if (wrong != NULL) {
+        return tree_wrong(trees, number, wrong);
+    }
+    entry->value.at = large + PAGE_HEAD;
+    return STATUS_OK;
+}
+
+/* How many nodes there are now. */
+static uint32_t nodes_of(const trees_t *trees, const uint8_t *page) {
+    uint32_t lower = page_u16(page + PAGE_WORD + 4);
+    return lower > PAGE_HEAD && lower <= trees->meta.page_size ? (lower - (uint32_t)PAGE_HEAD) / 2 : 0;
+}
+
+/* In a leaf the first node at or behind key, in a branch the last one at or before it. */
+static status_t search(trees_t *trees, const uint8_t *page, bytes_t key, bool leaf, uint32_t *index) {
+    uint32_t low = leaf ? 0 : 1;
+    uint32_t high = nodes_of(trees, page);
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const uint8_t *node = node_of(trees, page, middle, leaf);
+        if (node == NULL) {
+            return STATUS_IO;
+        }
+        int order = bytes_compare(page_node_key(node), key);
+        if (order < 0 || (!leaf && order == 0)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *index = leaf ? low : low - 1;
+    return STATUS_OK;
+}
+
+static status_t bounds_below(trees_t *trees, const uint8_t *page, uint32_t index, page_bounds_t *bounds) {
+    const uint8_t *node = node_of(trees, page, index, false);
+    const uint8_t *next = index + 1 < nodes_of(trees, page) ? node_of(trees, page, index + 1, false) : NULL;
+    if (node == NULL || (next == NULL && index + 1 < nodes_of(trees, page))) {
+        return STATUS_IO;
+    }
+    bounds->low = index > 0 ? page_node_key(node) : bounds->low;
+    bounds->high = next != NULL ? page_node_key(next) : bounds->high;
+    return STATUS_OK;
+}
+
+typedef enum descent { TO_KEY, TO_FIRST, TO_LAST } descent_t;
+
+static status_t choose(trees_t *trees, const uint8_t *page, bool leaf, descent_t descent, bytes_t key,
+                       uint32_t *index) {
+    uint32_t count = nodes_of(trees, page);
+    *index = 0;
+    if (count == 0) {
+        return tree_wrong(trees, page_word(page), "its head is damaged");
+    }
+    if (descent == TO_LAST) {
+        *index = count - 1;
+    }
+    return descent == TO_KEY ? search(trees, page, key, leaf, index) : STATUS_OK;
+}
+
+/* From the root, or from the child that the cursor's level `from` leads to, down to a leaf. */
+static status_t descend(trees_t *trees, page_db_t db, unsigned from, descent_t descent, bytes_t key,
+                        tree_cursor_t *cursor, page_bounds_t *bounds) {
+    size_t number = db.root;
+    status_t status = STATUS_OK;
+    if (db.depth == 0 || db.depth > TREE_DEPTH_MAX) {
+        return tree_wrong(trees, db.root, "the depth of its tree cannot be");
+    }
+    for (unsigned level = from; status == STATUS_OK && level < db.depth; level++) {
+        bool leaf = level + 1u == db.depth;
+        uint32_t index = 0;
+        status = enter(trees, number, leaf, *bounds, &cursor->page[level]);
+        status = status == STATUS_OK ? choose(trees, cursor->page[level], leaf, descent, key, &index) : status;
+        if (status == STATUS_OK && !leaf) {
+            status = bounds_below(trees, cursor->page[level], index, bounds);
+            number = status == STATUS_OK ? page_node_child(node_of(trees, cursor->page[level], index, false)) : 0;
+        }
+        cursor->at[level] = (uint16_t)index;
+    }
+    cursor->depth = status == STATUS_OK ? db.depth : 0;
+    return status;
+}
+
+/* To the leaf beside the one on which the cursor stands. */
+static status_t turn(trees_t *trees, tree_cursor_t *cursor, bool back) {
+    unsigned depth = cursor->depth;
+    unsigned level = depth - 1;
+    cursor->depth = 0;
+    while (level > 0) {
+        level--;
+        uint32_t index = cursor->at[level];
+        if (back ? index == 0 : index + 1u >= nodes_of(trees, cursor->page[level])) {
+            continue;
+        }
+        cursor->at[level] = (uint16_t)(back ? index - 1 : index + 1);
+        page_bounds_t bounds = {.numbers = cursor->numbers};
+        status_t status = bounds_below(trees, cursor->page[level], cursor->at[level], &bounds);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        page_db_t db = {.depth = (uint16_t)depth,
+                        .root = page_node_child(node_of(trees, cursor->page[level], cursor->at[level], false))};
+        return descend(trees, db, level + 1, back ? TO_LAST : TO_FIRST, BYTES_NONE, cursor, &bounds);
+    }
+    return STATUS_NOT_FOUND;
+}
+
+/* ---- entries ----------------------------------------------------------------------------------------------------- */
+
+static status_t stand(trees_t *trees, tree_cursor_t *cursor, tree_entry_t *found) {
+    status_t status = entry_of(trees, cursor->page[cursor->depth - 1], cursor->at[cursor->depth - 1], found);
+    cursor->depth = status == STATUS_OK ? cursor->depth : 0;
+    return status;
+}
+
+status_t tree_seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found) {
+    page_bounds_t bounds = {0};
+    cursor->depth = 0;
+    if (db.root == PAGE_NONE) {
+        return STATUS_NOT_FOUND;
+    }
+    status_t status = descend(trees, db, 0, TO_KEY, key, cursor, &bounds);
+    if (status == STATUS_OK && cursor->at[db.depth - 1] >= nodes_of(trees, cursor->page[db.depth - 1])) {
+        status = turn(trees, cursor, false);
+    }
+    return status == STATUS_OK ? stand(trees, cursor, found) : status;
+}
+
+status_t tree_last(trees_t *trees, page_db_t db, tree_cursor_t *cursor, tree_entry_t *found) {
+    page_bounds_t bounds = {0};
+    cursor->depth = 0;
+    if (db.root == PAGE_NONE) {
+        return STATUS_NOT_FOUND;
+    }
+    status_t status = descend(trees, db, 0, TO_LAST, BYTES_NONE, cursor, &bounds);
+    return status == STATUS_OK ? stand(trees, cursor, found) : status;
+}
+
+status_t tree_step(trees_t *trees, tree_cursor_t *cursor, bool back, tree_entry_t *found) {
+    if (cursor->depth == 0) {
+        return STATUS_NOT_FOUND;
+    }
+    unsigned leaf = cursor->depth - 1u;
+    status_t status = STATUS_OK;
+    if (back ? cursor->at[leaf] == 0 : cursor->at[leaf] + 1u >= nodes_of(trees, cursor->page[leaf])) {
+        status = turn(trees, cursor, back);
+    } else {
+        cursor->at[leaf] = (uint16_t)(back ? cursor->at[leaf] - 1 : cursor->at[leaf] + 1);
+    }
+    return status == STATUS_OK ? stand(trees, cursor, found) : status;
+}
+
+status_t tree_get(trees_t *trees, page_db_t db, bytes_t key, bytes_t *value) {
+    tree_cursor_t cursor = {0};
+    tree_entry_t found;
+    page_bounds_t bounds = {0};
+    if (db.root == PAGE_NONE) {
+        return STATUS_NOT_FOUND;
+    }
+    status_t status = descend(trees, db, 0, TO_KEY, key, &cursor, &bounds);
+    if (status == STATUS_OK && cursor.at[db.depth - 1] >= nodes_of(trees, cursor.page[db.depth - 1])) {
+        return STATUS_NOT_FOUND;
+    }
+    status = status == STATUS_OK ? stand(trees, &cursor, &found) : status;
+    if (status == STATUS_OK && !bytes_equal(found.key, key)) {
+        return STATUS_NOT_FOUND;
+    }
+    *value = status == STATUS_OK ? found.value : *value;
+    return status;
+}
+
+status_t trees_find(trees_t *trees, const char *name, page_db_t *db, uint64_t *large) {
+    bytes_t value = BYTES_NONE;
+    status_t status =
+        tree_get(trees, trees->meta.main, bytes_of((const uint8_t *)name, (uint32_t)strlen(name)), &value);
+    if (status == STATUS_OK && value.size != PAGE_DB_SIZE) {
+        return tree_wrong(trees, trees->meta.main.root, "the list of databases is damaged");
+    }
+    if (status == STATUS_OK) {
+        *db = page_db_read(value.at);
+        *large = page_word(value.at + 8 + 2 * PAGE_WORD);
+    }
+    return status;
+}
+
+/* ---- before LMDB writes ------------------------------------------------------------------------------------------ */
+
+/* A leaf that becomes too empty is joined with the one beside it below the same page, and so are the pages above. */
+static status_t judge_neighbours(trees_t *trees, const tree_cursor_t *cursor, unsigned depth) {
+    for (unsigned level = 0; level + 1 < depth; level++) {
+        const uint8_t *page = cursor->page[level];
+        for (int side = -1; side <= 1; side += 2) {
+            int64_t index = (int64_t)cursor->at[level] + side;
+            if (index < 0 || index >= (int64_t)nodes_of(trees, page)) {
+                continue;
+            }
+            const uint8_t *node = node_of(trees, page, (uint32_t)index, false);
+            const uint8_t *beside;
+            status_t status =
+                node == NULL ? STATUS_IO
+                             : enter(trees, page_node_child(node), level + 2 == depth, (page_bounds_t){0}, &beside);
+            if (status != STATUS_OK) {
+                return status;
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+/* LMDB takes the length of a large value that it frees from the value's own first page. */
+static status_t judge_large(trees_t *trees, const uint8_t *page) {
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < nodes_of(trees, page); i++) {
+        tree_entry_t entry;
+        status = entry_of(trees, page, i, &entry);
+    }
+    return status;
+}
+
+status_t tree_judge(trees_t *trees, page_db_t db, bytes_t key, page_bounds_t *span) {
+    tree_cursor_t cursor = {0};
+    *span = (page_bounds_t){0};
+    if (db.root == PAGE_NONE) {
+        return STATUS_OK;
+    }
+    status_t status = descend(trees, db, 0, TO_KEY, key, &cursor, span);
+    status = status == STATUS_OK ? judge_neighbours(trees, &cursor, db.depth) : status;
+    return status == STATUS_OK ? judge_large(trees, cursor.page[db.depth - 1]) : status;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the tree */
+static status_t judge_below(trees_t *trees, size_t number, unsigned depth, bool leaves, page_bounds_t bounds) {
+    const uint8_t *page;
+    status_t status = enter(trees, number, depth == 1, bounds, &page);
+    if (status != STATUS_OK || depth == 1) {
+        return status == STATUS_OK ? judge_large(trees, page) : status;
+    }
+    for (uint32_t i = 0; status == STATUS_OK && (leaves || depth > 2) && i < nodes_of(trees, page); i++) {
+        page_bounds_t below = bounds;
+        status = bounds_below(trees, page, i, &below);
+        status = status == STATUS_OK
+                     ? judge_below(trees, page_node_child(node_of(trees, page, i, false)), depth - 1, leaves, below)
+                     : status;
+    }
+    return status;
+}
+
+status_t tree_judge_all(trees_t *trees, page_db_t db, bool leaves) {
+    if (db.root == PAGE_NONE) {
+        return STATUS_OK;
+    }
+    return db.depth > 0 && db.depth <= TREE_DEPTH_MAX
+               ? judge_below(trees, db.root, db.depth, leaves, (page_bounds_t){0})
+               : tree_wrong(trees, db.root, "the depth of its tree cannot be");
+}
+
+status_t trees_judge_free(trees_t *trees) {
+    tree_cursor_t cursor = {.numbers = true};
+    tree_entry_t entry;
+    page_bounds_t bounds = {.numbers = true};
+    page_db_t db = trees->meta.free_list;
+    if (db.root == PAGE_NONE) {
+        return STATUS_OK;
+    }
+    status_t status = descend(trees, db, 0, TO_FIRST, BYTES_NONE, &cursor, &bounds);
+    status = status == STATUS_OK ? stand(trees, &cursor, &entry) : status;
+    while (status == STATUS_OK) {
+        const char *wrong = page_list_judge(entry.value, trees->meta.last);
+        status = wrong != NULL ? tree_wrong(trees, db.root, wrong) : tree_step(trees, &cursor, false, &entry);
+    }
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}

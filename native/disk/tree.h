@@ -1,0 +1,74 @@
+/* tree.h: reads of a commit of LMDB's file without LMDB. Each page is judged when it is entered, so that a damaged one
+ * is never believed: what lies on it is not known (STATUS_IO), and all else is found. LMDB would follow it to wherever
+ * it points.
+ *
+ * Judged is: the head, that its entries lie within it and fill it, the order of its keys, between the keys of the page
+ * above, that children and large values can be (page.h). Who has judged a page knows its checksum, and asks for no more
+ * while that is the same.
+ *
+ * Knows no LMDB: the commit, which LMDB keeps readable for a reader, is the caller's.
+ */
+#ifndef LEAFD_DISK_TREE_H
+#define LEAFD_DISK_TREE_H
+
+#include "base/status.h"
+#include "disk/page.h"
+
+#define TREE_DEPTH_MAX 16
+#define TREE_JUDGED 8192u /* pages of which the checksum is kept */
+
+/* One thread's view of the file. */
+typedef struct trees {
+    const uint8_t *map; /* the file, as far as it may grow */
+    uint64_t map_size;
+    uint64_t file_size; /* never read behind it */
+    int fd;
+    page_meta_t meta; /* of the commit that is read */
+    uint64_t epoch;   /* 0: pages are judged at each visit; else those that were judged in this one are not again */
+    struct {
+        size_t page; /* 0: none */
+        uint64_t epoch;
+        uint32_t crc;
+    } *judged;
+    /* the last damage */
+    size_t where;
+    const char *wrong;
+} trees_t;
+
+/* Where a search stands. */
+typedef struct tree_cursor {
+    uint16_t depth; /* 0: nowhere */
+    bool numbers;   /* of the free list */
+    uint16_t at[TREE_DEPTH_MAX];
+    const uint8_t *page[TREE_DEPTH_MAX];
+} tree_cursor_t;
+
+typedef struct tree_entry {
+    bytes_t key;
+    bytes_t value;
+} tree_entry_t;
+
+/* map_size: address space, not memory. */
+LEAF_MUST_USE status_t trees_open(trees_t *trees, int fd, uint64_t map_size);
+void trees_close(trees_t *trees);
+/* From here on that commit is read. STATUS_IO: neither of the first two pages tells of it. */
+LEAF_MUST_USE status_t trees_renew(trees_t *trees, uint64_t commit);
+/* The database of that name. STATUS_NOT_FOUND: there is none. */
+LEAF_MUST_USE status_t trees_find(trees_t *trees, const char *name, page_db_t *db, uint64_t *large);
+
+/* Each has three outcomes; after any but STATUS_OK the cursor stands nowhere. */
+LEAF_MUST_USE status_t tree_get(trees_t *trees, page_db_t db, bytes_t key, bytes_t *value);
+/* The first at or behind key. */
+LEAF_MUST_USE status_t tree_seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found);
+LEAF_MUST_USE status_t tree_last(trees_t *trees, page_db_t db, tree_cursor_t *cursor, tree_entry_t *found);
+/* The one behind, or before. */
+LEAF_MUST_USE status_t tree_step(trees_t *trees, tree_cursor_t *cursor, bool back, tree_entry_t *found);
+
+/* For who lets LMDB write: are the pages sound that a change at key reads or joins, the way down and the neighbours? */
+LEAF_MUST_USE status_t tree_judge(trees_t *trees, page_db_t db, bytes_t key, page_bounds_t *span);
+/* All pages of a tree, but for leaves where `leaves` is not set. */
+LEAF_MUST_USE status_t tree_judge_all(trees_t *trees, page_db_t db, bool leaves);
+/* The list of free pages. */
+LEAF_MUST_USE status_t trees_judge_free(trees_t *trees);
+
+#endif
