@@ -11,9 +11,9 @@
  * opening->damage says what there was. */
 LEAF_MUST_USE status_t salvage_tail(opening_t *opening);
 
-/* data.mdb has damaged pages: `what` is the first. STATUS_OK: a sound file is in its place, and alarms say what is
- * lost. STATUS_CORRUPT: too many for a start that nobody has asked to do without what they held. Any other: it could not be
- * made, which an alarm says, and the start goes on with what there is. */
+/* data.mdb has damaged pages: `what` is the first. STATUS_OK: a sound one is in its place, and alarms say what is lost.
+ * STATUS_CORRUPT: too many for a start that nobody has asked to do without what they held. Any other: an alarm says
+ * that it could not be made, and the start goes on with what there is. */
 LEAF_MUST_USE status_t mend_store(opening_t *opening, const char *what);
 
 typedef struct rebuild rebuild_t;
