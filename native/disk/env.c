@@ -1,7 +1,7 @@
 /* env.c: writing of env.h (reading: env_read.c). See env_lmdb.h.
  *
  * Before LMDB writes, the pages that it is going to read are judged (env_judge.c). Messages and id order are put
- * through a kept write cursor: LMDB then finds the page of the last put without a descent when the next key lands on it.
+ * through a kept write cursor: LMDB then finds the page of the last put without a descent when the next key is on it.
  */
 #include <errno.h>
 #include <stdlib.h>

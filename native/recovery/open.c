@@ -431,8 +431,18 @@ static void opening_end(store_t *store) {
     store_free(store);
 }
 
-status_t store_open(const store_options_t *options, store_t **out, char *reason, size_t reason_size) {
+/* It met a damaged page, which the look before did not see: it looked only at what every start needs. */
+static bool met_damage(const store_t *store) {
+    uint64_t seen = 0, page;
+    const char *what;
+    return store->env != NULL && env_wrong(store->env, &seen, &page, &what);
+}
+
+/* *again: the next try mends what this one met. */
+static status_t open_once(const store_options_t *options, store_t **out, char *reason, size_t reason_size,
+                          bool *again) {
     *out = NULL;
+    *again = false;
     snprintf(reason, reason_size, "no memory for the store in %s", options->directory);
     store_t *store = store_new(options);
     if (store == NULL) {
@@ -455,7 +465,8 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
     if (status == STATUS_OK) {
         status = opening_start(&opening);
     }
-    if (status == STATUS_CORRUPT && store->env != NULL) {
+    *again = status != STATUS_OK && met_damage(store);
+    if (*again || (status == STATUS_CORRUPT && store->env != NULL)) {
         suspect_mark(store);
     }
     if (status != STATUS_OK) {
@@ -467,6 +478,12 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
     reason[0] = 0;
     *out = store;
     return STATUS_OK;
+}
+
+status_t store_open(const store_options_t *options, store_t **out, char *reason, size_t reason_size) {
+    bool again;
+    status_t status = open_once(options, out, reason, reason_size, &again);
+    return again && !options->memory ? open_once(options, out, reason, reason_size, &again) : status;
 }
 
 void store_close(store_t *store) {
