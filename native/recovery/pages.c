@@ -228,10 +228,10 @@ static status_t page_lost(pages_t *pages, const uint8_t *page, size_t number, tr
     if (status != STATUS_OK || pages->visit == NULL || tree.bounds.numbers) {
         return status;
     }
-    bool headed = page_head_judge(page, pages->size, number, leaf) == NULL;
-    if (!leaf || (tree.of_names && !headed)) {
+    if (!leaf || tree.of_names) {
         return orphans_visit(pages, tree);
     }
+    bool headed = page_head_judge(page, pages->size, number, leaf) == NULL;
     for (uint32_t i = 0; headed && status == STATUS_OK && i < page_nodes(page); i++) {
         const uint8_t *node = page_node(page, pages->size, i, true);
         status = node != NULL ? pages_pass(pages, entry_check(pages, node, number, tree)) : STATUS_OK;
@@ -271,7 +271,8 @@ status_t pages_tree(pages_t *pages, tree_t tree) {
         return STATUS_OK;
     }
     if (tree.db.depth == 0 || tree.level + tree.db.depth > PAGE_DEPTH_MAX) {
-        return pages_pass(pages, pages_wrong(pages, tree.db.root, "the depth of its tree cannot be"));
+        (void)pages_wrong(pages, tree.db.root, "the depth of its tree cannot be");
+        return page_lost(pages, NULL, tree.db.root, tree, false);
     }
     uint8_t *page = pages->levels + (size_t)(tree.base + tree.level) * pages->size;
     status_t status = page_enter(pages, page, tree.db.root, leaf, tree.bounds);
