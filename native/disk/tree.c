@@ -173,8 +173,8 @@ static status_t bounds_below(trees_t *trees, const uint8_t *page, uint32_t index
 
 typedef enum descent { TO_KEY, TO_FIRST, TO_LAST } descent_t;
 
-static status_t choose(trees_t *trees, const uint8_t *page, bool leaf, descent_t descent, bytes_t key,
-                       uint32_t *index) {
+static status_t choose_node(trees_t *trees, const uint8_t *page, bool leaf, descent_t descent, bytes_t key,
+                            uint32_t *index) {
     uint32_t count = nodes_of(trees, page);
     *index = 0;
     if (count == 0) {
@@ -198,7 +198,7 @@ static status_t descend(trees_t *trees, page_db_t db, unsigned from, descent_t d
         bool leaf = level + 1u == db.depth;
         uint32_t index = 0;
         status = enter(trees, number, leaf, *bounds, &cursor->page[level]);
-        status = status == STATUS_OK ? choose(trees, cursor->page[level], leaf, descent, key, &index) : status;
+        status = status == STATUS_OK ? choose_node(trees, cursor->page[level], leaf, descent, key, &index) : status;
         if (status == STATUS_OK && !leaf) {
             status = bounds_below(trees, cursor->page[level], index, bounds);
             number = status == STATUS_OK ? page_node_child(node_of(trees, cursor->page[level], index, false)) : 0;

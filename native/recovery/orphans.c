@@ -116,7 +116,9 @@ static bool orphan_belongs(const orphan_t *orphan, tree_t tree) {
     if (tree.of_names && tree.db.depth == 1) {
         return orphan->name[0] != 0;
     }
-    return orphan->depth == tree.db.depth - 1 && (tree.bounds.low.size == 0 || bytes_compare(tree.bounds.low, key) <= 0)
+    /* Where a whole tree is lost, what said how deep it is may be wrong. */
+    return (tree.level == 0 || orphan->depth == tree.db.depth - 1)
+           && (tree.bounds.low.size == 0 || bytes_compare(tree.bounds.low, key) <= 0)
            && (tree.bounds.high.size == 0 || bytes_compare(key, tree.bounds.high) < 0);
 }
 
