@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 34
+#define PLANE_ABI 35
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -203,7 +203,6 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* target = connection that waits behind LINE_HTTP, arg = WEB_*, arg2 = CONN_* that it is from now on, body = the answer
  * to its request (empty: it is the answer that came). It speaks WebSocket then */
 #define COMMAND_UPGRADE 15
-
 /* target = connection, before it is admitted or again later: what Nats-Request-Info and EVENT_LATENCY say of it where
  * all of it is to be said; extra = strings: parts of a JSON object's members, in front of its account, between that and
  * its round-trip time, then its server and cluster, then the rest */
@@ -212,6 +211,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* target = leaf connection that waits behind LINE_INFO, body = compression_t, extra = strings: said before, as it is,
  * and behind, compressed. It is an S2 stream then, both ways. One that is so already only changes its level */
 #define COMMAND_COMPRESS 17
+#define COMMAND_PRECEDENCE 32 /* target = leaf, arg = bytes a second (0 = any), extra = strings: rules (lanes.h) */
 
 /* target = listener, body = secure_t (context 0: plain text), extra = strings: INFO, what is said behind a handshake
  * that comes first; with WELCOME_CONNECTION and WELCOME_ADDRESS where the connection's number and address stand. Who

@@ -63,6 +63,7 @@ static const command_row_t command_rows[] = {
     PLANE(TLS,              command_tls,            BODY_NONE,                    ""),
     PEER(SECURE,            command_secure,         BODY_OF(secure_t),            "before behind name"),
     PEER(COMPRESS,          command_compress,       BODY_OF(compression_t),       "before behind"),
+    PEER(PRECEDENCE,        command_precedence,     BODY_NONE,                    "rules..."),
     PEER(UPGRADE,           command_upgrade,        BODY_BYTES,                   ""),
     PEER(DESCRIBE,          command_describe,       BODY_NONE,                    "before between place behind"),
     PLANE(ACCOUNT,          command_account,        BODY_NONE,                    "name domain"),

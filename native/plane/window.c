@@ -143,6 +143,21 @@ bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono
     return mono_ns - window->progress_ns >= (write_deadline_ns > patience_ns ? write_deadline_ns : patience_ns);
 }
 
+uint64_t window_saved(window_t *window, uint64_t waiting, int64_t mono_ns) {
+    double most = (double)window->pace / 4, packet = (double)window->packet;
+    packet = packet > WINDOW_PACKET ? WINDOW_PACKET : packet; /* loopback's are 64 KB */
+    most = most < 2 * packet ? 2 * packet : most;
+    window->saved += (double)window->pace * (double)(mono_ns - window->saved_ns) / (double)NS_PER_SECOND;
+    window->saved -= (double)less(window->out, window->spent);
+    window->saved = window->saved > most ? most : window->saved;
+    window->saved_ns = mono_ns;
+    window->spent = window->out;
+    if (window->saved <= 0 || (window->saved < packet && window->saved < (double)waiting)) {
+        return 0;
+    }
+    return (uint64_t)window->saved;
+}
+
 /* ---- of a link --------------------------------------------------------------------------------------------------- */
 
 static void expect_the_worst(const peer_t *peer) {
@@ -153,9 +168,10 @@ static void expect_the_worst(const peer_t *peer) {
 
 /* What waits goes by lanes from here on, or no longer does. Without memory it stays as it is. */
 static void line_up(plane_t *plane, peer_t *peer) {
-    if (peer->window.narrow && peer->lanes == NULL) {
+    bool lanes = peer->window.narrow || peer->window.pace != 0;
+    if (lanes && peer->lanes == NULL) {
         peer->lanes = lanes_new(&plane->memory.output);
-    } else if (!peer->window.narrow && peer->lanes != NULL && lanes_join(peer->lanes, &peer->conn.out) == STATUS_OK) {
+    } else if (!lanes && peer->lanes != NULL && lanes_join(peer->lanes, &peer->conn.out) == STATUS_OK) {
         lanes_free(peer->lanes);
         peer->lanes = NULL;
         plane->drained = plane->drained || peer->full;
@@ -247,7 +263,14 @@ uint64_t window_room(plane_t *plane, peer_t *peer) {
     uint64_t begun = outq_pending(&peer->conn.out);
     uint64_t urgent = lanes_ranked(peer->lanes, LANE_NORMAL) + (begun > window->packet ? 0 : begun);
     urgent = urgent > window->packet ? 0 : urgent;
-    uint64_t room = window_gives(window, &seen, waiting_of(peer), urgent, plane->now.mono_ns);
+    uint64_t waiting = waiting_of(peer), room = UINT32_MAX;
+    if (window->narrow) {
+        room = window_gives(window, &seen, waiting, urgent, plane->now.mono_ns);
+    }
+    if (window->pace != 0) {
+        uint64_t saved = window_saved(window, waiting, plane->now.mono_ns);
+        room = saved < room ? saved : room;
+    }
     if (room == 0) {
         /* What the transport has begun is the loop's to report until it is written. */
         return (peer->conn.transport_wants & LOOP_WRITE) != 0 ? window->packet : 0;
@@ -293,6 +316,22 @@ void window_given(plane_t *plane, peer_t *peer) {
     if (waiting_of(peer) != 0) {
         window_wait(plane, peer);
     }
+}
+
+void window_rule(plane_t *plane, peer_t *peer, precedence_t *precedence, uint64_t pace) {
+    window_t *window = &peer->window;
+    if (peer->lanes != NULL && lanes_join(peer->lanes, &peer->conn.out) != STATUS_OK) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for another precedence"));
+    }
+    precedence_free(peer->precedence);
+    peer->precedence = precedence;
+    if (window->measured) {
+        window->pace = pace;
+        window->saved_ns = plane->now.mono_ns;
+        window->spent = window->out;
+        line_up(plane, peer);
+    }
+    peer_touch(plane, peer);
 }
 
 void window_dropped(plane_t *plane, peer_t *peer) {

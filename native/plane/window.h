@@ -27,6 +27,7 @@
 
 typedef struct plane plane_t;
 typedef struct peer peer_t;
+typedef struct precedence precedence_t;
 
 #define WINDOW_FIRST (16u * 1024u)
 #define WINDOW_PACKET 1448u              /* bytes in a full packet, where the kernel does not say */
@@ -68,8 +69,12 @@ typedef struct window {
     double packed; /* of so many bytes of ours one goes out */
     uint64_t plain_before, packed_before;
     uint64_t wire, out; /* bytes both ways, and those that were sent, ever */
-    int64_t told_ns;    /* when it was last said that messages are dropped, .. */
-    uint64_t told;      /* .. and how many had been then */
+    uint64_t pace;      /* bytes a second that may be sent; 0: any */
+    double saved;       /* of these, what was not used lately, .. */
+    int64_t saved_ns;
+    uint64_t spent;  /* .. and out then */
+    int64_t told_ns; /* when it was last said that messages are dropped, .. */
+    uint64_t told;   /* .. and how many had been then */
 } window_t;
 
 /* ---- pure -------------------------------------------------------------------------------------------------------- */
@@ -91,6 +96,10 @@ uint64_t window_piece(const window_t *window);
 /* Of a narrow one: bytes that may be given to the kernel now; some of them urgent. 0: none. */
 uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns);
 
+/* Of a link with a pace: bytes that may be sent now, of so many that wait. A quarter of a second's, or two packets, may
+ * be saved up. */
+uint64_t window_saved(window_t *window, uint64_t waiting, int64_t mono_ns);
+
 /* ---- of a link --------------------------------------------------------------------------------------------------- */
 
 void window_admitted(plane_t *plane, peer_t *peer);
@@ -103,6 +112,9 @@ void window_wait(plane_t *plane, peer_t *peer);
 /* It was given what it may have; what waits may go on. */
 void window_given(plane_t *plane, peer_t *peer);
 void window_dropped(plane_t *plane, peer_t *peer); /* a message for which its lane has no room */
+/* What goes first, which is the link's then, and how many bytes a second may go at all, 0: any. What waits by other
+ * rules goes before what comes. */
+void window_rule(plane_t *plane, peer_t *peer, precedence_t *precedence, uint64_t pace);
 /* Slows down who publishes more than the link carries, where it carries enough for a pause to help. */
 void window_pace(plane_t *plane, const peer_t *peer, peer_t *producer);
 void window_turn(plane_t *plane); /* those whose time has come are flushed */

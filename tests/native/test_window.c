@@ -147,6 +147,25 @@ static void a_queue_runs_empty_now_and_then(void) {
     CHECK(window_gives(window, &look, 1 << 20, 0, now + 100 * NS_PER_SECOND) >= 6000);
 }
 
+/* Whatever else it could carry: 2,000 bytes a second, full packets where more waits. */
+static void a_pace_is_kept(void) {
+    window_t window = {.measured = true, .pace = 2000, .packet = 1448};
+    uint64_t gone = 0;
+    int64_t now = 0;
+    for (; now < 60 * NS_PER_SECOND; now += 20 * NS_PER_MS) {
+        uint64_t room = window_saved(&window, 1 << 20, now);
+        CHECK(room == 0 || room >= 1448);
+        gone += room;
+        window.out += room;
+    }
+    CHECK(gone <= 60 * 2000 && gone > 59 * 2000 - 1448);
+    now += 3600 * NS_PER_SECOND; /* what was not used is not saved up */
+    CHECK(window_saved(&window, 1 << 20, now) <= 2 * 1448);
+    window.out += 2 * 1448 - 100;
+    CHECK_EQ_U64(0, window_saved(&window, 1 << 20, now));
+    CHECK_EQ_U64(100, window_saved(&window, 60, now));
+}
+
 static void slow_is_not_dead(void) {
     line_t line = line_of(100, 2 * NS_PER_SECOND);
     for (int i = 0; i < 3600; i++) {
@@ -172,6 +191,7 @@ int main(void) {
     RUN("a message that is urgent does not wait for room for a packet", little_goes_at_once);
     RUN("a queue that stands for minutes is let run empty", a_queue_runs_empty_now_and_then);
     RUN("a link that carries much has no window, a near one that is slow gets one", wide_ones_have_none);
+    RUN("a pace is kept, whatever the link could carry", a_pace_is_kept);
     RUN("time without load changes nothing", idle_time_proves_nothing);
     RUN("what comes in a heap after a stall does not make a link fast", a_stall_is_no_proof_of_speed);
     RUN("a link is dead when nothing is acknowledged, however slow it is", slow_is_not_dead);

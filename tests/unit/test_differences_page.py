@@ -190,6 +190,11 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_window.c: a link is dead when nothing is acknowledged, however slow it is",
         "interop/test_cell.py::test_a_live_link_is_not_closed_for_being_slow",
     ),
+    "priority of a remote": (
+        "interop/test_precedence.py::test_what_is_named_goes_first_and_the_pace_is_kept",
+        "native/test_lanes.c: the configuration says what goes first",
+        "native/test_window.c: a pace is kept, whatever the link could carry",
+    ),
     "What waits for such a link goes by precedence": (
         "native/test_lanes.c: acknowledgements go first, then messages, then what catches up",
         "native/test_lanes.c: what goes last still has an eighth of what goes before it",

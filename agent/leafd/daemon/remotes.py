@@ -69,6 +69,8 @@ def remotes_of(
             ws_compression=one.ws_compression,
             ws_no_masking=one.ws_no_masking,
             compression=Compression(*one.compression),
+            rules=one.priority.rules if one.priority else (),
+            pace=one.limits.bytes_per_second if one.limits else 0,
             tls_first=one.tls is not None and one.tls.handshake_first[0],
             context=next(_CONTEXTS) if one.tls is not None else 0,
             dial_s=dial_seconds(config, one),

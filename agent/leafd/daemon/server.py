@@ -364,6 +364,8 @@ class Server:
             wanted = Compression(*leafnodes.compression)
             if wanted != self.leafs.compression:
                 self.leafs.compress_anew(wanted)
+            priority, limits = leafnodes.priority, leafnodes.limits
+            self.leafs.precede_anew(priority.rules if priority else (), limits.bytes_per_second if limits else 0)
         return secure is not None
 
     def listen_again(self) -> None:

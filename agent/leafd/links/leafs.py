@@ -25,7 +25,7 @@ from leafd.guard import Guard
 from leafd.links import dialling, leaf
 from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, refusal_advice, split_url
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
-from leafd.links.link import Link, LinkStatus, RemoteStatus
+from leafd.links.link import Link, LinkStatus, RemoteStatus, age, first_of
 from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.quoting import quoted
 from leafd.turns import Pause
@@ -60,6 +60,7 @@ class LeafPlane(Protocol):
         self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
     ) -> None: ...
     def send(self, connection: int, frame: bytes) -> None: ...
+    def precede(self, connection: int, rules: tuple[str, ...], bytes_per_second: int) -> None: ...
     def compress(self, connection: int, how: t.Compress, *, before: bytes = ..., behind: bytes = ...) -> None: ...
     def resume(self, connection: int) -> None: ...
     def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
@@ -99,6 +100,7 @@ class Leafs:
         self._tls_info: dict[str, Any] = {}
         self.compression = UNCOMPRESSED
         """Of links that others dial."""
+        self._precedence: tuple[tuple[str, ...], int] = ((), 0)
         self._identity = identity
         self._log = log
         self._authenticate = authenticate
@@ -209,6 +211,14 @@ class Leafs:
                 self._log.info(f"{link.log_name} - Compression has changed: the link begins anew")
                 self._plane.close_connection(link.connection)
 
+    def precede_anew(self, rules: tuple[str, ...], pace: int) -> None:
+        """From now on this goes first to leaves that dial us, and no faster, also over links that are up."""
+        if (rules, pace) != self._precedence:
+            self._precedence = rules, pace
+            for link in self._links.values():
+                if link.remote is None and link.bind is not None:
+                    self._plane.precede(link.connection, rules, pace)
+
     # ---- events of the plane
 
     def handle(self, event: t.Event) -> bool:
@@ -254,7 +264,7 @@ class Leafs:
     def _accepted(self, event: t.Opened) -> None:
         host, port, advertised = self._listen
         machine = leaf.Acceptor(
-            self._identity, event.connection, self._nonce(), advertised, host, port, self.compression, _age()
+            self._identity, event.connection, self._nonce(), advertised, host, port, self.compression, age()
         )
         machine.min_version, machine.isolates = self.min_version, self.isolates
         link = self._links[event.connection] = Link(event.connection, event.peer, machine)
@@ -415,6 +425,9 @@ class Leafs:
             loop_subject=self._loop_subject(bind.account),
             remote_domain=bind.remote_domain,
         )
+        rules, pace = (link.remote.rules, link.remote.pace) if link.remote else self._precedence
+        if rules or pace:
+            self._plane.precede(link.connection, rules, pace)
         account = bind.account_name
         self._log.info(
             f"{link.log_name} - Leafnode connection created for account: {account}", event="link_up", account=account
@@ -550,7 +563,7 @@ class Leafs:
                 await self._need_default_tls()
             connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF, secure=first, web=web is not None)
         # Over WebSocket TLS, if any, comes before all else, whatever INFO says of it.
-        machine = leaf.Solicitor(self._identity, remote if web is None else _over_web(remote), user, password, _age())
+        machine = leaf.Solicitor(self._identity, remote if web is None else _over_web(remote), user, password, age())
         link = self._links[connection] = Link(
             connection, f"{host}:{port}", machine, remote, host=host, asked=web, web=web is not None
         )
@@ -568,8 +581,8 @@ class Leafs:
     async def _wait_for(self, link: Link, event: trio.Event, seconds: float, what: str) -> None:
         with trio.move_on_after(seconds):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_first_of, event, nursery.cancel_scope)
-                nursery.start_soon(_first_of, link.gone, nursery.cancel_scope)
+                nursery.start_soon(first_of, event, nursery.cancel_scope)
+                nursery.start_soon(first_of, link.gone, nursery.cancel_scope)
         if not event.is_set() and not link.gone.is_set():
             self._log.warning(f"{link.peer} - no {what} within {seconds:g} s: closing")
             self._plane.close_connection(link.connection, "Stale Leaf Node Connection - Closing", t.CloseReason.STALE)
@@ -584,14 +597,3 @@ def _who(bind: leaf.Bind) -> tuple[object, ...]:
 def _over_web(remote: leaf.Remote) -> leaf.Remote:
     """TLS comes before all else there, and what compresses is WebSocket."""
     return replace(remote, tls_first=True, compression=UNCOMPRESSED)
-
-
-def _age() -> Callable[[], int]:
-    """How long ago this was called, in nanoseconds."""
-    since = trio.current_time()
-    return lambda: round((trio.current_time() - since) * 1e9)
-
-
-async def _first_of(event: trio.Event, scope: trio.CancelScope) -> None:
-    await event.wait()
-    scope.cancel()

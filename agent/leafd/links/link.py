@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -124,3 +125,15 @@ class RemoteStatus:
     def urls(self) -> tuple[str, ...]:
         """Where it is dialled, in that order; with its login."""
         return self.remote.urls
+
+
+def age() -> Callable[[], int]:
+    """How long ago this was called, in nanoseconds."""
+    since = trio.current_time()
+    return lambda: round((trio.current_time() - since) * 1e9)
+
+
+async def first_of(event: trio.Event, scope: trio.CancelScope) -> None:
+    """Ends the scope when that has happened."""
+    await event.wait()
+    scope.cancel()

@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 from leafd.config.credentials import credential_file
 from leafd.config.schema.base import SECOND, Duration, File, Flag, Listen, Number, Secret, Strings, Text
 from leafd.config.schema.compression import DEFAULT as DEFAULT_COMPRESSION, Compression
+from leafd.config.schema.precedence import LeafLimits, LeafPriority
 from leafd.config.schema.section import Reader, Section, Takes, later, option, shown
 from leafd.config.schema.tls import Tls
 from leafd.versions import version_of
@@ -113,6 +114,12 @@ class LeafRemote(Section):
     compression: Compression = option(
         DEFAULT_COMPRESSION, "Compression with this hub: as in leafnodes.", takes=Takes.LIVE, example="s2_auto"
     )
+    priority: LeafPriority | None = option(
+        None, "What goes first to this hub, where the link carries little. Absent: what is small.", takes=Takes.LIVE
+    )
+    limits: LeafLimits | None = option(
+        None, "How much is sent to this hub at most. Absent: as much as the link carries.", takes=Takes.LIVE
+    )
     ws_compression: Flag = option(
         False,
         "Over ws:// and wss://: compress, if the hub does, too.",
@@ -206,6 +213,12 @@ class LeafNodes(Section):
         "rtt_thresholds: [10ms, 50ms, 100ms] }: up to these nothing, fast, better; above, best.",
         takes=Takes.LIVE,
         example="s2_auto",
+    )
+    priority: LeafPriority | None = option(
+        None, "What goes first to each leaf that dials this server; as in a remote.", takes=Takes.LIVE
+    )
+    limits: LeafLimits | None = option(
+        None, "How much is sent to each leaf that dials this server at most; as in a remote.", takes=Takes.LIVE
     )
     write_timeout: Any = later(
         "a blocked link is closed, as by default, and not tried again", refuse=True, harmless=("default", "close")
