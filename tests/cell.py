@@ -79,6 +79,12 @@ class Cell:
         self.carried = [0, 0]
         """Bytes that came to HUB and to LEAF, with the headers of IP."""
         self.lost = [0, 0]
+        self.tried = [0, 0]
+        """Bytes that were sent to HUB and to LEAF, whatever became of them."""
+        self.first = 0.0
+        """When the first packet was carried since this was set to 0."""
+        self.deaf = [0.0, 0.0]
+        """The share of packets to HUB and to LEAF that is lost besides."""
         self._ended = threading.Event()
         for place in (HUB, LEAF):
             try:
@@ -127,10 +133,13 @@ class Cell:
 
     def _take(self, way: _Way, to: int, packet: bytes, now: float) -> None:
         link = self._link
+        self.tried[to] += len(packet)
         waits = max(way.free_at - now, 0.0) * link.rate / 8
-        if not self.up(now) or self._random.random() < link.loss or (link.rate and waits + len(packet) > link.queue):
+        loss = max(link.loss, self.deaf[to])
+        if not self.up(now) or self._random.random() < loss or (link.rate and waits + len(packet) > link.queue):
             self.lost[to] += 1
             return
+        self.first = self.first or now
         way.free_at = max(way.free_at, now) + (len(packet) * 8 / link.rate if link.rate else 0.0)
         way.last_at = max(way.last_at, way.free_at + link.delay + self._random.random() * link.jitter)
         heapq.heappush(way.underway, (way.last_at, self._random.getrandbits(30), packet))

@@ -49,6 +49,7 @@ struct compress {
     uint32_t given;     /* of the block that held begins with: so much was handed over */
     uint32_t skip;      /* bytes to come that nobody looks at */
     bool begun;         /* the identifier has come */
+    bool plain;         /* an error came in its place: what comes is no stream */
     bool ready;         /* held has more to hand over */
     bool ended;         /* nothing more is read */
     bytes_t fault;

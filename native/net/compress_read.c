@@ -157,6 +157,16 @@ static bool take_chunk(compress_t *compress, chunk_t *chunk, uint8_t *to, size_t
     return take_bytes(compress, chunk, to, room, got);
 }
 
+/* Who closes the connection before it has agreed says why in plain. */
+static size_t take_as_it_is(compress_t *compress, const uint8_t *in, size_t size, uint8_t *to, size_t room,
+                            size_t *got) {
+    size_t part = size < room - *got ? size : room - *got;
+    memcpy(to + *got, in, part);
+    *got += part;
+    compress->ready = part < size;
+    return part;
+}
+
 /* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
 /* Acts on the whole chunks of in, as far as there is room. Returns how much of it was used. */
@@ -171,10 +181,15 @@ static size_t take_chunks(compress_t *compress, const uint8_t *in, size_t size, 
             used += part;
             left -= part;
         }
-        if (left < CHUNK_HEAD) {
+        if (left < CHUNK_HEAD && !(compress->plain && left != 0)) {
             break;
         }
         const uint8_t *at = in + used;
+        compress->plain = compress->plain || (!compress->begun && memcmp(at, "-ERR", CHUNK_HEAD) == 0);
+        if (compress->plain) {
+            used += take_as_it_is(compress, at, left, to, room, got);
+            break;
+        }
         chunk_t chunk = {.kind = at[0], .size = chunk_number(at + 1, 3), .at = at + CHUNK_HEAD};
         if (!may_come(compress, chunk.kind, chunk.size)) {
             break;

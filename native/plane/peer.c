@@ -388,24 +388,56 @@ void peer_unstall(plane_t *plane) {
 
 /* ---- chores ------------------------------------------------------------------------------------------------------ */
 
-static void peer_ping(plane_t *plane, peer_t *peer) {
+/* A link is pinged as soon as nothing came by it for LINK_PING_NS, so one ping serves both ends, and is dead when
+ * nothing came for its patience after that: counting pings would end one whose answers wait behind much else. */
+static bool link_pings(plane_t *plane, peer_t *peer) {
+    int64_t now = plane->now.mono_ns, quiet_ns = now - peer->last_input_ns;
+    if (!peer_is_read(peer)) {
+        peer->next_ping_ns = now + LINK_PING_NS;
+        return false;
+    }
+    if (quiet_ns < LINK_PING_NS && peer->ping_sent_ns != 0) {
+        peer->next_ping_ns = peer->last_input_ns + LINK_PING_NS;
+        return false;
+    }
+    if (peer->pings_out != 0 && quiet_ns >= LINK_PING_NS + window_patience_ns(&peer->window)) {
+        plane->stats.stale_connections++;
+        peer_doom(plane, peer, CLOSE_STALE, BYTES_LITERAL("Stale Connection"));
+        return false;
+    }
+    int64_t dead_ns = peer->last_input_ns + LINK_PING_NS + window_patience_ns(&peer->window);
+    peer->next_ping_ns = dead_ns > now && dead_ns < now + LINK_PING_NS ? dead_ns : now + LINK_PING_NS;
+    return true;
+}
+
+static bool pings(plane_t *plane, peer_t *peer) {
     const plane_limits_t *limits = &plane->limits;
     int64_t now = plane->now.mono_ns;
     bool first = peer->ping_sent_ns == 0;
     int64_t interval = ping_interval(plane, peer);
+    if (peer->protocol->link && interval > LINK_PING_NS) {
+        return link_pings(plane, peer);
+    }
     peer->next_ping_ns = now + interval;
     /* Who sent something lately is alive, and whom we do not read cannot say so; the first ping measures the round trip
      * all the same. */
     if (!first && (!peer_is_read(peer) || now - peer->last_input_ns < interval)) {
-        return;
+        return false;
     }
     if (peer->pings_out + 1 > limits->ping_max) {
         plane->stats.stale_connections++;
         peer_doom(plane, peer, CLOSE_STALE, BYTES_LITERAL("Stale Connection"));
+        return false;
+    }
+    return true;
+}
+
+static void peer_ping(plane_t *plane, peer_t *peer) {
+    if (!pings(plane, peer)) {
         return;
     }
     peer->pings_out++;
-    peer->ping_sent_ns = now;
+    peer->ping_sent_ns = plane->now.mono_ns;
     emitted_or_failed(plane, peer, peer->protocol->ping(outq_urgent_place(&peer->conn.out)));
 }
 

@@ -36,6 +36,7 @@
 #define LEAF_ERRORS_A_SECOND 16u /* of a link, told to control; the others are counted */
 #define FIRST_PING_NS (2 * NS_PER_SECOND)
 #define FIRST_LEAF_PING_NS (1 * NS_PER_SECOND)
+#define LINK_PING_NS (14 * NS_PER_SECOND) /* with the patience of a near link (window.h) it is dead within a minute */
 #define DELIVERY_LOW_WATER (256u * 1024u)
 #define STALL_NS (10 * NS_PER_MS) /* a producer pauses so long when a receiver is nearly cut off */
 #define PACE_NS (1 * NS_PER_MS)   /* and so long, at most, when it is merely behind */

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import secrets
 import socket
 import subprocess
 import threading
@@ -40,7 +41,8 @@ class Api:
         self._file.readline()
         self._count = 0
         connect = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True, "protocol": 1}
-        self._socket.sendall(b"CONNECT " + json.dumps(connect).encode() + b"\r\nSUB _INBOX.api.* 1\r\n")
+        self._inbox = f"_INBOX.{secrets.token_hex(4)}"  # its own: links carry what somebody else's answers would match
+        self._socket.sendall(b"CONNECT " + json.dumps(connect).encode() + f"\r\nSUB {self._inbox}.* 1\r\n".encode())
 
     def close(self) -> None:
         self._file.close()
@@ -54,7 +56,7 @@ class Api:
         """The JSON that answers, or {"error": ...} when nobody does."""
         payload = b"" if body is None else json.dumps(body).encode()
         self._count += 1
-        reply = f"_INBOX.api.{self._count}"
+        reply = f"{self._inbox}.{self._count}"
         self._socket.sendall(f"PUB {subject} {reply} {len(payload)}\r\n".encode() + payload + b"\r\n")
         while True:
             line = self._file.readline().split()

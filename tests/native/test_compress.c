@@ -138,6 +138,18 @@ static void refused(const script_t *script, const char *heard, const char *why) 
     }
 }
 
+/* Of who closes the connection before it has agreed. */
+static void an_error_in_plain_is_heard(void) {
+    static script_t script;
+    script.size = 0;
+    add(&script, "-ERR 'Authentication Timeout'\r\n", 31);
+    means(&script, "-ERR 'Authentication Timeout'\r\n");
+    script.size = 0;
+    add(&script, BEGIN, 10);
+    add(&script, "-ERR 'x'\r\n", 10);
+    refused(&script, "", "compressed stream: a chunk is not understood");
+}
+
 static void damage_ends_the_stream_with_a_reason(void) {
     static script_t script;
     script.size = 0;
@@ -361,6 +373,7 @@ static void idle_links_have_no_buffers(void) {
 int main(void) {
     desk = compress_desk_open();
     RUN("chunks mean what the format says, in pieces of any size", chunks_mean_what_the_format_says);
+    RUN("an error in place of the stream is heard as it is", an_error_in_plain_is_heard);
     RUN("damage ends the stream with a reason, and nothing of it is heard", damage_ends_the_stream_with_a_reason);
     RUN("what one side says the other hears, at each level, in pieces of any size", what_one_side_says_the_other_hears);
     RUN("what is said leaves at once and is one chunk", what_is_said_leaves_at_once_and_in_one_chunk);

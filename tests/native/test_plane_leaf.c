@@ -427,7 +427,53 @@ static void mates(void) {
     RIG_HEARD("LS+ q g 6\r\n", other);
 }
 
+/* Seconds go by, one by one, in which the link says nothing. */
+static void silent_for(int64_t seconds) {
+    for (int64_t i = 0; i < seconds; i++) {
+        plane->now.mono_ns += NS_PER_SECOND;
+        core_settle(plane);
+    }
+}
+
+static void quiet_links_are_pinged(void) {
+    plane->limits.ping_interval_ns = 120 * NS_PER_SECOND;
+    peer_t *leaf = joined(0, "l", NULL);
+    silent_for(2);
+    RIG_HEARD("PING\r\n", leaf);
+    rig_feed(plane, leaf, "PONG\r\n");
+    silent_for(13);
+    RIG_HEARD("", leaf);
+    silent_for(2);
+    RIG_HEARD("PING\r\n", leaf);
+    rig_feed(plane, leaf, "PONG\r\n");
+    silent_for(10);
+    rig_feed(plane, leaf, "PING\r\n"); /* one of the other end serves both */
+    RIG_HEARD("PONG\r\n", leaf);
+    silent_for(13);
+    RIG_HEARD("", leaf);
+    silent_for(44);
+    plane_event_t event;
+    CHECK(!rig_event(plane, EVENT_CLOSED, &event));
+    silent_for(3);
+    CHECK(rig_event(plane, EVENT_CLOSED, &event));
+    CHECK_EQ_U64(CLOSE_STALE, event.code);
+}
+
+/* It is read all the time, and its PONG waits behind other things. */
+static void late_answers_end_no_link(void) {
+    plane->limits.ping_interval_ns = 120 * NS_PER_SECOND;
+    peer_t *leaf = joined(0, "l", NULL);
+    for (int i = 0; i < 20; i++) {
+        silent_for(16);
+        rig_feed(plane, leaf, "LMSG nobody 1\r\nx\r\n");
+    }
+    plane_event_t event;
+    CHECK(!rig_event(plane, EVENT_CLOSED, &event));
+}
+
 static void promises(void) {
+    RUN_LINKED("a link that says nothing is pinged, by one end, and closed within a minute", quiet_links_are_pinged);
+    RUN_LINKED("a link by which anything comes is not closed for an answer that is late", late_answers_end_no_link);
     RUN_LINKED("a subject is told once whatever the number of subscriptions, a queue group with its weight", told_once);
     RUN_LINKED("a hub carries interest and messages between spokes, never back and never to the same cluster",
                between_spokes);

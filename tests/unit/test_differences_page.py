@@ -204,6 +204,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_lanes.c: "
         "a peer that asks for answers without end holds up nobody, and no more memory than its part",
     ),
+    "A link is pinged after 14 seconds": (
+        "native/test_plane_leaf.c: a link that says nothing is pinged, by one end, and closed within a minute",
+    ),
     "A mirror or source takes its origin's consumer": (
         "native/test_jetstream.c: while a link brings nothing at all, none of its copies is silent",
         "unit/links/test_replica.py::test_a_late_answer_is_an_answer",

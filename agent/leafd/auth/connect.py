@@ -63,11 +63,13 @@ class LeafConnect(_Credentials):
     lang: str = wire(TEXT, "lang")
     remote_account: str = wire(TEXT, "remote_account")
     compress_mode: str = wire(TEXT, "compress_mode")
+    compression: str = wire(TEXT, "compression")
     is_hub: bool = wire(FLAG, "is_hub")
     isolate: bool = wire(FLAG, "isolate")
     headers: bool = wire(FLAG, "headers")
     jetstream: bool = wire(FLAG, "jetstream")
     protocol: int = wire(INT, "protocol")
+    leafd: int = wire(INT, "leafd")
     deny_pub: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "deny_pub")
 
 

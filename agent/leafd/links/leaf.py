@@ -15,19 +15,31 @@ listens come before all that:
 
     accepting                                          soliciting
     INFO -> Compress, its own INFO behind it, Resume   INFO -> its own INFO before it, Compress, Resume
+
+Between two leafd both INFOs are left out: CONNECT says what they would, and is the last line in plain, which spares a
+round trip and a packet. Each tells the other by `leafd`, a field that others do not know.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.auth.connect import leaf_connect
-from leafd.gojson import FLAG, INT32, TEXT, UINT64, JsonError, ListOf, Nested, Struct, present, wire
+from leafd.gojson import JsonError, present
 from leafd.links.compression import NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
+from leafd.links.leaf_info import (
+    LEAF_PROTOCOL,
+    LEAFD_PROTOCOL,
+    TRACE_PROTOCOL,
+    HubInfo,
+    frame,
+    permission,
+    speaks_leafd,
+    subjects,
+)
 from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.native_types import CloseReason, LineKind, Permissions
 from leafd.records import dataclass
@@ -41,10 +53,6 @@ DELAY_LOOP_S: Final = 30.0
 DELAY_CLUSTER_S: Final = 30.0
 DELAY_VERSION_S: Final = 5.0
 DELAY_PERMISSION_S: Final = 30.0
-
-LEAF_PROTOCOL: Final = 3
-TRACE_PROTOCOL: Final = 2
-"""From which on a peer knows traces of messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,54 +200,6 @@ def _with_denies(permissions: Permissions, out: tuple[str, ...], incoming: tuple
     )
 
 
-@dataclass(frozen=True, slots=True)
-class InfoPermission(Struct):
-    """What the hub lets through in one direction."""
-
-    go_name: ClassVar[str] = "SubjectPermission"
-
-    allow: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "allow")
-    deny: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "deny")
-
-
-@dataclass(frozen=True, slots=True)
-class HubInfo(Struct):
-    """The fields of a hub's INFO that are looked at; one of another type ends the link, as in the reference."""
-
-    go_name: ClassVar[str] = "Info"
-
-    server_id: str = wire(TEXT, "server_id")
-    server_name: str = wire(TEXT, "server_name")
-    client_id: int = wire(UINT64, "client_id")
-    proto: int = wire(INT32, "proto")
-    nonce: str = wire(TEXT, "nonce")
-    compression: str = wire(TEXT, "compression")
-    cluster: str = wire(TEXT, "cluster")
-    domain: str = wire(TEXT, "domain")
-    remote_account: str = wire(TEXT, "remote_account")
-    headers: bool = wire(FLAG, "headers")
-    tls_required: bool = wire(FLAG, "tls_required")
-    max_payload: int = wire(INT32, "max_payload")
-    leafnode_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "leafnode_urls")
-    info_on_connect: bool = wire(FLAG, "info_on_connect")
-    connect_info: bool = wire(FLAG, "connect_info")
-    imported: InfoPermission | None = wire(Nested(InfoPermission), "import")
-    exported: InfoPermission | None = wire(Nested(InfoPermission), "export")
-
-
-def _permission(info: dict[str, Any], name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    found = info.get(name) or InfoPermission()
-    return _subjects(found.allow), _subjects(found.deny)
-
-
-def _subjects(listed: Iterable[str]) -> tuple[str, ...]:
-    return tuple(filter(None, listed))
-
-
-def _frame(verb: str, body: dict[str, Any]) -> bytes:
-    return verb.encode() + b" " + json.dumps(body, separators=(",", ":")).encode() + b" \r\n"
-
-
 class Acceptor:
     """Our end of a link that a leaf dialled."""
 
@@ -280,7 +240,7 @@ class Acceptor:
         return [Send(self._first_info(self._compression.offered))]
 
     def _first_info(self, compression: dict[str, str]) -> bytes:
-        return _frame("INFO", self._info() | {"nonce": self._nonce} | compression)
+        return frame("INFO", self._info() | {"nonce": self._nonce} | compression)
 
     def _info(self) -> dict[str, Any]:
         identity = self._identity
@@ -298,6 +258,7 @@ class Acceptor:
             "client_id": self._connection,
             "api_lvl": 5,
             "info_on_connect": True,
+            "leafd": LEAFD_PROTOCOL,
             "leafnode_urls": list(self._urls),
         }
         if identity.domain:
@@ -320,9 +281,22 @@ class Acceptor:
         if refused is not None:
             return [refused]
         self._connect = connect
+        begin: list[Action] = []
+        if self._negotiable and speaks_leafd(connect) and connect.get("compression"):
+            try:
+                begin += self._compress_behind(str(connect["compression"]))
+            except ValueError as error:
+                return [Close(str(error), CloseReason.PROTOCOL)]
         self.compression = self.compression or str(connect.get("compress_mode") or NOT_SUPPORTED)
         login = authenticate(connect, self._nonce)
-        return [] if isinstance(login, Later) else self.judged(login)
+        return begin if isinstance(login, Later) else [*begin, *self.judged(login)]
+
+    def _compress_behind(self, theirs: str) -> list[Action]:
+        """The peer compresses from behind its CONNECT on."""
+        self.compression = self._compression.agreed(theirs)
+        if not compresses(self.compression):
+            raise ValueError("compression was not agreed upon")
+        return [Compress(self._compression.at(self.compression, self._age_ns()))]
 
     def _negotiate(self, payload: bytes) -> list[Action]:
         """The peer would compress. The nonce stays the same."""
@@ -368,7 +342,7 @@ class Acceptor:
         self.accepted = (connect, login)
         remote_domain = str(connect.get("domain") or "")
         granted = mirrored(login.permissions)
-        granted = replace(granted, publish_deny=(*granted.publish_deny, *_subjects(connect.get("deny_pub", ()))))
+        granted = replace(granted, publish_deny=(*granted.publish_deny, *subjects(connect.get("deny_pub", ()))))
         out, incoming = jetstream_denies(
             identity.domain, remote_domain, system=login.system, jetstream=identity.jetstream
         )
@@ -394,7 +368,7 @@ class Acceptor:
             traces=connect.get("protocol", 0) >= TRACE_PROTOCOL,
             isolated=self.isolates or bool(connect.get("isolate")),
         )
-        return [Send(_frame("INFO", confirm)), bind]
+        return [Send(frame("INFO", confirm)), bind]
 
 
 def _permission_fields(permissions: Permissions) -> dict[str, Any]:
@@ -461,6 +435,7 @@ class Solicitor:
         self._remote = remote
         self._user = user
         self._password = password
+        self._compressed = False
         self._first_info: dict[str, Any] | None = None
 
     def line(self, kind: int, payload: bytes) -> list[Action]:
@@ -491,18 +466,32 @@ class Solicitor:
                 self.compression = self._remote.compression.agreed(str(info.get("compression") or ""))
             except ValueError as error:
                 return [Close(str(error), CloseReason.PROTOCOL)]
-            if compresses(self.compression):
+            if compresses(self.compression) and not speaks_leafd(info):
                 return [*begin, self._compress(info), Resume()]
         self._first_info = info
         connect = self._connect(str(info.get("nonce") or "")) | ({"tls_required": True} if wanted else {})
-        begin.append(Send(_frame("CONNECT", connect)))
+        begin.append(self._log_in(connect))
         if info.get("info_on_connect"):
             return [*begin, Resume()]
         return [*begin, self._bind(info)]
 
+    def _log_in(self, connect: dict[str, Any]) -> Action:
+        """With the last line in plain, where the two ends have agreed that way."""
+        if not compresses(self.compression) or self._compressed:
+            return Send(frame("CONNECT", connect))
+        how = self._how()
+        said = connect | self._remote.compression.told(how[0]) | {"compress_mode": self.compression}
+        return Compress(how[1], before=frame("CONNECT", said))
+
+    def _how(self) -> tuple[str, t.Compress]:
+        """The mode that was agreed upon, and what it means now, which is the level that is shown."""
+        how = self._remote.compression.at(self.compression, self._age_ns())
+        mode, self.compression, self._compressed = self.compression, COMPRESSION_LEVELS[how.level], True
+        return mode, how
+
     def _compress(self, info: dict[str, Any]) -> Compress:
         """Our INFO goes out in plain; the hub answers it with its first one again, compressed."""
-        identity, wish = self._identity, self._remote.compression
+        identity = self._identity
         said = {
             "server_id": identity.server_id,
             "server_name": identity.server_name,
@@ -512,9 +501,8 @@ class Solicitor:
             "max_payload": identity.max_payload,
             "client_id": info["client_id"],
         }
-        how = wish.at(self.compression, self._age_ns())
-        mode, self.compression = self.compression, COMPRESSION_LEVELS[how.level]
-        return Compress(how, before=_frame("INFO", said | wish.told(mode)))
+        mode, how = self._how()
+        return Compress(how, before=frame("INFO", said | self._remote.compression.told(mode)))
 
     def _connect(self, nonce: str) -> dict[str, Any]:
         identity, remote = self._identity, self._remote
@@ -528,6 +516,7 @@ class Solicitor:
             "jetstream": identity.jetstream,
             "remote_account": remote.account_name,
             "protocol": LEAF_PROTOCOL,
+            "leafd": LEAFD_PROTOCOL,
             "compress_mode": self.compression,
         }
         if identity.domain:
@@ -549,8 +538,8 @@ class Solicitor:
     def _bind(self, info: dict[str, Any]) -> Bind:
         identity, remote = self._identity, self._remote
         remote_domain = str(info.get("domain") or "")
-        export_allow, export_deny = _permission(info, "export")
-        import_allow, import_deny = _permission(info, "import")
+        export_allow, export_deny = permission(info, "export")
+        import_allow, import_deny = permission(info, "import")
         granted = Permissions(
             publish_allow=export_allow,
             publish_deny=(*export_deny, *remote.deny_exports),

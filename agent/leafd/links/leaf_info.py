@@ -1,0 +1,73 @@
+"""What is looked at of a leaf's INFO, and how the lines of a leaf's handshake are written. Pure text.
+
+What does not live here: who says what when (leaf.py), the fields of CONNECT (auth/connect.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final
+
+from leafd.gojson import FLAG, INT32, TEXT, UINT64, ListOf, Nested, Struct, wire
+from leafd.records import dataclass
+
+LEAF_PROTOCOL: Final = 3
+TRACE_PROTOCOL: Final = 2
+"""From which on a peer knows traces of messages."""
+LEAFD_PROTOCOL: Final = 1
+"""Of `leafd` in INFO and CONNECT. 1: CONNECT may begin compression."""
+
+
+@dataclass(frozen=True, slots=True)
+class InfoPermission(Struct):
+    """What the hub lets through in one direction."""
+
+    go_name: ClassVar[str] = "SubjectPermission"
+
+    allow: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "allow")
+    deny: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "deny")
+
+
+@dataclass(frozen=True, slots=True)
+class HubInfo(Struct):
+    """The fields of a hub's INFO that are looked at; one of another type ends the link, as in the reference."""
+
+    go_name: ClassVar[str] = "Info"
+
+    server_id: str = wire(TEXT, "server_id")
+    server_name: str = wire(TEXT, "server_name")
+    client_id: int = wire(UINT64, "client_id")
+    proto: int = wire(INT32, "proto")
+    nonce: str = wire(TEXT, "nonce")
+    compression: str = wire(TEXT, "compression")
+    cluster: str = wire(TEXT, "cluster")
+    domain: str = wire(TEXT, "domain")
+    remote_account: str = wire(TEXT, "remote_account")
+    jetstream: bool = wire(FLAG, "jetstream")
+    leafd: int = wire(INT32, "leafd")
+    headers: bool = wire(FLAG, "headers")
+    tls_required: bool = wire(FLAG, "tls_required")
+    max_payload: int = wire(INT32, "max_payload")
+    leafnode_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "leafnode_urls")
+    info_on_connect: bool = wire(FLAG, "info_on_connect")
+    connect_info: bool = wire(FLAG, "connect_info")
+    imported: InfoPermission | None = wire(Nested(InfoPermission), "import")
+    exported: InfoPermission | None = wire(Nested(InfoPermission), "export")
+
+
+def permission(info: dict[str, Any], name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    found = info.get(name) or InfoPermission()
+    return subjects(found.allow), subjects(found.deny)
+
+
+def subjects(listed: Iterable[str]) -> tuple[str, ...]:
+    return tuple(filter(None, listed))
+
+
+def speaks_leafd(said: dict[str, Any]) -> bool:
+    return int(said.get("leafd") or 0) >= LEAFD_PROTOCOL
+
+
+def frame(verb: str, body: dict[str, Any]) -> bytes:
+    return verb.encode() + b" " + json.dumps(body, separators=(",", ":")).encode() + b" \r\n"

@@ -1,0 +1,170 @@
+"""What a link costs that has nothing to carry, and how soon one is used that comes back: two servers in places of their
+own, joined by nothing but a bad line (tests/cell.py).
+
+    python -m tests.bench.contacts idle HUB LEAF [--copies 10] [--seconds 600]
+    python -m tests.bench.contacts reconnect HUB LEAF [--trip 2]       from the first packet to the first message
+    python -m tests.bench.contacts used HUB LEAF [--away 30 120 240]   how much of a contact of 60 s passes unused
+    python -m tests.bench.contacts silent HUB LEAF [--away 600]        what dialling costs while nothing gets through
+    python -m tests.bench.contacts noticed HUB LEAF                    when each end tells that the other one is gone
+
+HUB and LEAF: leafd or nats-server. Bytes are those of IP packets, headers included, both ways together.
+packaging/doc/figures.md has what it showed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from collections.abc import Iterator
+
+from tests import servers
+from tests.bench.cell import links, pair
+from tests.bench.process import Api, Process
+from tests.cell import HUB, LEAF, Cell, Link, joined
+
+CONTACT_SECONDS = 60.0
+CUT = Link(loss=1.0)
+POLL_SECONDS = 0.05
+
+
+def copies(at_hub: Api, at_leaf: Api, count: int) -> None:
+    """So many streams at the leaf, of each of which the hub has a copy."""
+    for number in range(count):
+        config = {"name": f"T{number}", "storage": "file", "subjects": [f"t{number}.>"]}
+        at_leaf.must(f"$JS.API.STREAM.CREATE.T{number}", config)
+    for number in range(count):
+        source = {"name": f"T{number}", "external": {"api": "$JS.leaf.API"}}
+        at_hub.must(f"$JS.API.STREAM.CREATE.C{number}", {"name": f"C{number}", "storage": "file", "sources": [source]})
+        at_leaf.publish(f"t{number}.x", b"first")
+    wait_until(lambda: all(at_hub.messages_in(f"C{number}") == 1 for number in range(count)), 120)
+
+
+def wait_until(true: object, seconds: float) -> float:
+    """How long it took. Raises TimeoutError."""
+    assert callable(true)
+    began = time.monotonic()
+    while not true():
+        if time.monotonic() - began > seconds:
+            raise TimeoutError(f"not within {seconds} s")
+        time.sleep(POLL_SECONDS)
+    return time.monotonic() - began
+
+
+@contextlib.contextmanager
+def linked(options: argparse.Namespace, count: int) -> Iterator[tuple[Cell, Process, Process, Api, Api]]:
+    """Both, with copies; the line is good."""
+    calm = Link(rate=2e6, delay=options.trip / 2)
+    with joined(calm) as cell, pair(cell, options.hub, options.leaf) as (hub, leaf):
+        with cell.at(LEAF):
+            at_leaf = Api(leaf.port)
+        with cell.at(HUB):
+            at_hub = Api(hub.port)
+        copies(at_hub, at_leaf, count)
+        time.sleep(2 + 3 * options.trip)
+        yield cell, hub, leaf, at_hub, at_leaf
+
+
+def idle(options: argparse.Namespace) -> None:
+    with linked(options, options.copies) as (cell, *_):
+        time.sleep(30)
+        cell.carried[:] = [0, 0]
+        time.sleep(options.seconds)
+        an_hour = sum(cell.carried) * 3600 / options.seconds
+        print(f"idle, {options.copies} copies: {an_hour / 1000:.0f} KB an hour, {cell.carried} in {options.seconds} s")
+
+
+def reconnect(options: argparse.Namespace) -> None:
+    with linked(options, options.copies) as (cell, hub, leaf, at_hub, at_leaf):
+        for number in range(options.times):
+            cell.change(CUT)
+            wait_until(lambda: links(cell, HUB, hub) == links(cell, LEAF, leaf) == 0, 600)
+            at_leaf.publish("t0.x", b"a first message")
+            time.sleep(1)
+            cell.carried[:], cell.first = [0, 0], 0.0
+            cell.change(Link(rate=options.rate, delay=options.trip / 2))
+            wait_until(lambda wanted=number + 2: at_hub.messages_in("C0") == wanted, 300)
+            first = time.monotonic() - cell.first
+            used = sum(cell.carried)
+            wait_until(lambda: links(cell, LEAF, leaf) == 1, 60)
+            print(
+                f"reconnect, {options.trip:g} s round trip: {first:.1f} s, {first / max(options.trip, 0.001):.1f} round"
+                f" trips, {used / 1000:.1f} KB {cell.carried} to the first message",
+                flush=True,
+            )
+            time.sleep(4 * options.trip)
+
+
+def used(options: argparse.Namespace) -> None:
+    with linked(options, options.copies) as (cell, _, _, at_hub, at_leaf):
+        line = Link(rate=options.rate, delay=options.trip / 2, loss=options.loss)
+        stored = 1
+        for away in options.away * options.times:
+            cell.change(line)
+            time.sleep(CONTACT_SECONDS)
+            cell.change(CUT)
+            time.sleep(away)
+            at_leaf.publish("t0.x", b"what waits")
+            stored += 1
+            cell.change(line)
+            try:
+                late = wait_until(lambda wanted=stored: at_hub.messages_in("C0") == wanted, 300)
+            except TimeoutError:
+                print(f"away {away:g} s: nothing in 300 s", flush=True)
+                continue
+            share = 1 - late / CONTACT_SECONDS
+            print(f"away {away:g} s: first message after {late:.1f} s, {100 * share:.0f} % of a contact", flush=True)
+
+
+def silent(options: argparse.Namespace) -> None:
+    with linked(options, options.copies) as (cell, *_):
+        for away in options.away:
+            cell.change(Link(rate=2e6, delay=options.trip / 2))
+            time.sleep(20 + 20 * options.trip)
+            cell.tried[:] = [0, 0]
+            cell.change(CUT)
+            time.sleep(away)
+            said = f"{cell.tried[HUB] / 1000:.1f} KB by the leaf, {cell.tried[LEAF] / 1000:.1f} KB by the hub"
+            print(f"silent for {away:g} s: {said}", flush=True)
+
+
+def noticed(options: argparse.Namespace) -> None:
+    with linked(options, options.copies) as (cell, hub, leaf, *_):
+        calm = Link(rate=2e6, delay=options.trip / 2)
+        cases = {"nothing passes": (1.0, 1.0), "nothing to the hub": (1.0, 0.0), "nothing to the leaf": (0.0, 1.0)}
+        for name, deaf in cases.items():
+            wait_until(lambda: links(cell, HUB, hub) == links(cell, LEAF, leaf) == 1, 300)
+            time.sleep(25)
+            cell.deaf[:] = deaf
+            began, took = time.monotonic(), {HUB: 0.0, LEAF: 0.0}
+            while not all(took.values()) and time.monotonic() - began < options.seconds:
+                for place, process in ((HUB, hub), (LEAF, leaf)):
+                    if not took[place] and links(cell, place, process) == 0:
+                        took[place] = time.monotonic() - began
+                time.sleep(0.2)
+            print(
+                f"{name}: noticed by the hub after {took[HUB]:.0f} s, by the leaf after {took[LEAF]:.0f} s", flush=True
+            )
+            cell.deaf[:] = [0.0, 0.0]
+            cell.change(calm)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    runs = {"idle": idle, "reconnect": reconnect, "used": used, "silent": silent, "noticed": noticed}
+    parser.add_argument("what", choices=runs)
+    parser.add_argument("hub", choices=servers.KINDS)
+    parser.add_argument("leaf", choices=servers.KINDS)
+    parser.add_argument("--rate", type=float, default=50_000)
+    parser.add_argument("--trip", type=float, default=0.2)
+    parser.add_argument("--loss", type=float, default=0.0)
+    parser.add_argument("--copies", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--away", type=float, nargs="+", default=[30.0, 120.0, 240.0])
+    options = parser.parse_args()
+    runs[options.what](options)
+
+
+if __name__ == "__main__":
+    main()
