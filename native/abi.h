@@ -523,8 +523,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ALARM_COMMAND 7  /* a command failed that nobody waits for: target = its op, arg = its target */
 #define ALARM_KEY 8      /* a change of key has come to its end */
 #define ALARM_INTEREST 9 /* subscriptions are refused for lack of memory */
-#define ALARM_DROPPED                                                                                                  \
-    10 /* a narrow link: messages that were not stored are dropped, target = connection, arg = so many */
+#define ALARM_DROPPED 10 /* messages to a narrow link: target = connection, arg = how many */
 #define ALARM_MEND 11    /* a damaged page stops what is to be written: a start mends the store */
 
 /* ---- look -------------------------------------------------------------------------------------------------------- */

@@ -207,12 +207,12 @@ typedef struct consumer_state {
     uint64_t redelivered;
     uint64_t waiting;
     uint64_t pending;    /* matching messages not delivered yet */
-    uint64_t taken;      /* of a mirror or source: the stream sequence up to which it said that it has stored all */
-    uint64_t untaken;    /* deliveries behind that */
     uint32_t push_bound; /* interest in the deliver subject */
     uint32_t paused;
     int64_t pause_remaining_ns;
     int64_t pinned_ts; /* wall ns, since when a client is pinned, 0 = none is */
+    uint64_t taken;    /* of a mirror or source: the stream sequence up to which it said that it has stored all */
+    uint64_t untaken;  /* deliveries behind that */
 } consumer_state_t;
 
 typedef struct pending_entry {
@@ -241,14 +241,14 @@ typedef struct ingest_state {
     uint64_t last_sequence; /* origin sequence stored last (durable with its message) */
     int64_t newest_ts;      /* of all that was taken of the origin, wall ns; 0 = not known */
     uint64_t lag;           /* messages still at the origin, as far as it is known */
-    int64_t known_ns;       /* since that was told; -1 = it is not known */
-    int64_t level_ns;       /* since the origin told that nothing is missing; -1 = not since the start */
-    int64_t pace_milli;     /* messages in 1,000 seconds that it came nearer, of late; INT64_MIN = not known */
     int64_t active_ns;      /* since the last frame of any kind; -1 = never */
     uint64_t messages;      /* taken since the start */
     uint64_t bytes;
     uint32_t running;
     uint32_t reserved;
+    int64_t known_ns;   /* since `lag` was told; -1 = it is not known */
+    int64_t level_ns;   /* since the origin told that nothing is missing; -1 = not since the start */
+    int64_t pace_milli; /* messages in 1,000 seconds that it came nearer, of late; INT64_MIN = not known */
 } ingest_state_t;
 
 typedef struct advisory {

@@ -130,9 +130,9 @@ void js_direct(js_t *js, stream_t *stream, const message_t *message);
 void js_next(js_t *js, consumer_seat_t *seat, const message_t *message);
 void js_ack(js_t *js, consumer_seat_t *seat, const message_t *message);
 void js_flow(js_t *js, consumer_seat_t *seat, const message_t *message);
-/* false: it does not run. */
 /* The connection that answered for the origin; 0: this server. */
 uint64_t ingest_origin(const ingest_t *ingest);
+/* false: it does not run. */
 bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store);
 /* The subjects, beside its own, that a message with a schedule names; empty where it names none. */
 typedef struct js_schedule_names {

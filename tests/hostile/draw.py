@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from leafd.auth.connect import ClientConnect, LeafConnect
 from leafd.gojson import Struct
-from leafd.links.leaf import HubInfo
+from leafd.links.leaf_info import HubInfo
 from leafd.links.replica import Created
 
 from tests.hostile import fields, sanitized, values

@@ -24,7 +24,7 @@ from leafd.gojson import Kind, ListOf, Nested, Struct, TextMap
 from leafd.jetstream import registry, service, templates
 from leafd.jetstream.models.requests import ConsumerCreateRequest, RestoreRequest
 from leafd.jetstream.models.stream import StreamConfigRequest
-from leafd.links.leaf import HubInfo
+from leafd.links.leaf_info import HubInfo
 from leafd.links.replica import Created
 from leafd.monitor import http, services
 from leafd.monitor.page.routes import PATHS
