@@ -291,6 +291,9 @@ lane_t *lanes_lane(lanes_t *lanes, const precedence_t *precedence, const lane_us
     uint8_t *place;
     if (!lane_has_room(lanes, flow, lane, use->size) || (lane == NULL && (lane = lane_new(lanes, flow)) == NULL)
         || buffer_reserve(&lane->sizes, sizeof(uint32_t), &place) != STATUS_OK) {
+        if (lane != NULL && frame_count(lane) == 0) {
+            lane_drop(lanes, lane); /* a lane in a line has a frame */
+        }
         lanes->dropped++;
         return NULL;
     }
