@@ -124,6 +124,11 @@ ROWS: Final[tuple[Row, ...]] = (
         "-ERR 'maximum subscriptions exceeded' to the link, which goes on; a line in the log",
     ),
     Row(
+        "connections", "connections that do nothing, and their names", "",
+        "-ERR 'maximum connections exceeded': one for each 8 KB of the limit, unless max_connections says otherwise",
+        (f"{ATTACKS}connections_that_do_nothing",),
+    ),
+    Row(
         "rights", "what connections with permissions remember: verdicts, and where replies may go", "",
         "nothing before the first publish, the first request",
     ),

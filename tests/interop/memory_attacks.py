@@ -212,8 +212,8 @@ def half_messages(server: servers.Server, stack: contextlib.ExitStack) -> None:
 
 @attack
 def rights(server: servers.Server, stack: contextlib.ExitStack) -> None:
-    """Five thousand connections of a user with permissions who may answer whom he is asked by."""
-    for _ in range(5000):
+    """Four thousand connections of a user with permissions who may answer whom he is asked by."""
+    for _ in range(4000):
         stack.enter_context(login(server, "responder"))
 
 

@@ -196,6 +196,33 @@ def test_subscriptions_and_connections(server: servers.Server) -> None:
     assert watch.most - watch.base < LIMIT + SLACK
 
 
+def test_connections_that_do_nothing(server: servers.Server) -> None:
+    """Logins with the longest names: as many as memory_limit has 8 KB for, and one more whenever one has gone."""
+    connect = b'CONNECT {"verbose":false,"name":"%s"}\r\nPING\r\n' % (b"n" * 3900)
+
+    def logged_in() -> tuple[socket.socket, bytes]:
+        one = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 20))
+        one.sendall(connect)
+        said = b""
+        while b"PONG\r\n" not in said and b"-ERR" not in said:
+            said += one.recv(4096)
+        return one, said
+
+    with contextlib.ExitStack() as stack, Watch(server) as watch:
+        for _ in range(LIMIT // 8192):
+            one, said = logged_in()
+            assert b"PONG\r\n" in said
+        assert b"-ERR 'maximum connections exceeded'" in logged_in()[1]
+        one.close()
+        for _ in range(100):
+            if b"PONG\r\n" in logged_in()[1]:
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("the place of a connection that has gone stays taken")
+    assert watch.most - watch.base < LIMIT + SLACK
+
+
 def test_consumers(server: servers.Server) -> None:
     """Three hundred consumers, then all of them listed."""
     with servers.admitted(server) as connection, Watch(server) as watch:

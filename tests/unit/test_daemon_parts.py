@@ -24,6 +24,7 @@ from leafd.daemon.descriptors import LEAST, RESERVED, connections_for
 from leafd.daemon.expiry import Expiry
 from leafd.daemon.kill import send
 from leafd.daemon.log import Log
+from leafd.daemon.memory import connections_wanted
 from leafd.daemon.reload import merged
 from leafd.daemon.store import MemoryDirectory, make_directory, plane_limits, store_directory
 from leafd.daemon.systemd import DISK_S, Life
@@ -151,6 +152,14 @@ def test_a_full_disk_stops_no_start(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Path, "touch", refuse(errno.EROFS))
     with pytest.raises(StartError, match="cannot be written"):
         make_directory(tmp_path)
+
+
+def test_connections_follow_memory() -> None:
+    """The default's 65,536 need memory for each; a number that is configured counts as it is."""
+    assert 4096 == connections_wanted(load_text("memory_limit: 32MB").server)
+    assert 65536 == connections_wanted(load_text("").server, 16 << 30)
+    assert 50_000 == connections_wanted(load_text("memory_limit: 32MB, max_connections: 50000").server)
+    assert 0 == connections_wanted(load_text("memory_limit: 32MB, max_connections: -1").server)
 
 
 def test_plane_limits(tmp_path: Path) -> None:

@@ -146,6 +146,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_memory_walk.py::test_what_a_peer_can_fill_has_a_bound",
     ),
     # ---- who writes a client
+    "Without max_connections there are at most": (
+        "interop/test_memory_attacks.py::test_connections_that_do_nothing",
+    ),
     "All subscriptions together have a share": (
         "native/test_plane_remembered.c: beyond the share of subscriptions further ones are refused, but a few of each "
         "connection; what ends makes room",

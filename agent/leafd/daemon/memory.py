@@ -16,6 +16,7 @@ from leafd.native_types import Limits
 _PART: Final = 10
 _OWN: Final = 64 << 20
 """An idle process has 24 MB; the rest is for the store's pages, which the kernel takes back when it needs them."""
+_CONNECTION: Final = 8 << 10
 _GROUPS: Final = Path("/proc/self/cgroup")
 _GROUP_ROOT: Final = Path("/sys/fs/cgroup")
 
@@ -26,6 +27,15 @@ def memory_limit(server: ServerConfig, machine: int | None = None) -> int:
         return server.memory_limit
     share = (machine_bytes() if machine is None else machine) // _PART
     return max(share, MEMORY_LIMIT_MIN, MEMORY_PAYLOADS * server.max_payload)
+
+
+def connections_wanted(server: ServerConfig, machine: int | None = None) -> int:
+    """How many connections the server is to hold; 0: as many as it can. A number that is configured counts as it is.
+    The default's 65,536 are for machines with that much memory: others have one for each 8 KB of the limit, which is
+    what a login with the longest name takes."""
+    if "max_connections" in server.given:
+        return max(server.max_connections, 0)
+    return min(server.max_connections, memory_limit(server, machine) // _CONNECTION)
 
 
 def machine_bytes() -> int:

@@ -14,7 +14,7 @@ from typing import Final
 
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.descriptors import connections_for
-from leafd.daemon.memory import machine_bytes, memory_limit
+from leafd.daemon.memory import connections_wanted, machine_bytes, memory_limit
 from leafd.errors import StartError
 from leafd.files import check_file, read_file
 from leafd.native_codes import Cipher
@@ -144,7 +144,7 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
         ping_max=server.ping_max,
         max_control_line=server.max_control_line,
         max_payload=server.max_payload,
-        max_connections=connections_for(max(server.max_connections, 0)),
+        max_connections=connections_for(connections_wanted(server)),
         jetstream=int(jetstream is not None),
         trace=traced_bytes(server),
         batches_per_stream=batch.max_inflight_per_stream if batch else 0,

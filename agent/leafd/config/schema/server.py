@@ -152,7 +152,8 @@ class ServerConfig(Section):
     )
     max_connections: Number = option(
         64 << 10,
-        "How many clients may be connected at a time? 0 and -1: no limit but that of open files.",
+        "How many clients may be connected at a time? 0 and -1: no limit but that of open files. Unless it is given, "
+        "there is one for each 8 KB of memory_limit at most.",
         aliases=("max_conn",),
         takes=Takes.LIVE,
         ge=-1,
