@@ -266,8 +266,9 @@ store_hooks_t consume_store_hooks(consume_t *consume) {
 }
 
 bool consumer_sound(const consumer_t *consumer) {
+    /* (A purge settles what the cursor has not come to yet.) */
     return consumer->floor_consumer < consumer->next_sequence && consumer->floor_stream <= consumer->delivered_stream
-           && consumer->pending.count <= consumer->delivered_stream && consumer->settled < consumer->cursor;
+           && consumer->pending.count <= consumer->delivered_stream;
 }
 
 /* ---- what the plane says and asks -------------------------------------------------------------------------------- */

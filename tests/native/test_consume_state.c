@@ -339,13 +339,14 @@ static void floor_beyond_what_was_sent(consumer_t *consumer) {
     consumer->floor_consumer = consumer->next_sequence;
 }
 
-static void settled_beyond_the_cursor(consumer_t *consumer) {
-    consumer->settled = consumer->cursor;
+static void more_in_flight_than_there_was(consumer_t *consumer) {
+    consumer->delivered_stream = consumer->floor_stream;
+    consumer->pending.count = (uint32_t)consumer->delivered_stream + 1;
 }
 
 static void contradictions_stay_in_memory(void) {
     void (*const faults[])(consumer_t *) = {floor_beyond_the_end, floor_beyond_what_was_sent,
-                                            settled_beyond_the_cursor};
+                                            more_in_flight_than_there_was};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         rig_start(0);
         consumer_setup_t setup = rig_setup("c");
