@@ -171,6 +171,7 @@ static status_t attach(env_t *env, bool tidy, int *code) {
     }
     if (status == STATUS_OK) {
         env->reading.meta.page_size = env->page_size;
+        env->reading.epoch = 1;
         status = trees_renew(&env->reading, mdb_txn_id(env->read));
     }
     if (status == STATUS_OK) {

@@ -30,11 +30,16 @@ status_t env_renew(env_t *env) {
         mdb_txn_abort(env->read);
         env->read = newest;
         env->renewals++;
+        env->reading.epoch++; /* a page of that number may be another one now */
         slots_catch_up(&env->read_slots, env->slots, published);
     } else if (code == 0) {
         mdb_txn_abort(newest);
     }
     return read_status(env, status);
+}
+
+void env_judge_again(env_t *env) {
+    env->reading.epoch++;
 }
 
 void env_forget(env_t *env) {

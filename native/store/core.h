@@ -32,7 +32,7 @@
 /* of subject, header and payload; larger is refused, as by the reference */
 #define STORE_MESSAGE_MAX (UINT32_C(32) << 20)
 #define STORE_SUSPECT "data.mdb.suspect" /* file: the next start reads all of that */
-#define STORE_STEP 4096                  /* messages that one step of background work removes or looks at */
+#define STORE_STEP 2048    /* messages that one step of background work removes or looks at */
 
 /* An op that was journaled by an earlier process and found no room in LMDB at the start. */
 typedef struct adoptee {
@@ -124,6 +124,7 @@ typedef struct trouble { /* only store.c writes to it */
 typedef struct turn { /* only store.c writes to it */
     int64_t now_mono;
     int64_t background_at; /* mono ns of the next look at every stream */
+    int64_t judged_at;     /* mono ns: pages that were judged before it are judged again */
     uint32_t looked;       /* where the next look begins */
     uint32_t spare_spent;  /* only limits.c and store.c: steps that messages made for limits, beyond their own */
 } turn_t;

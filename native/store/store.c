@@ -37,6 +37,10 @@ void store_clock(store_t *store, moment_t now) {
     }
     int64_t step = clockwork_advance(&store->clock, now);
     store->turn.now_mono = now.mono_ns;
+    if (now.mono_ns - store->turn.judged_at >= NS_PER_SECOND) {
+        store->turn.judged_at = now.mono_ns;
+        env_judge_again(store->env);
+    }
     if (step != 0) {
         store_alarm(store, ALARM_CLOCK, 0, 0, "the wall clock stepped by %lld ms; ages go on by elapsed time",
                     (long long)(step / NS_PER_MS));

@@ -4,7 +4,7 @@
 #include "stream_rig.h"
 
 #define MANY 60000u
-#define BLOCKS_MAX 1250000u /* twenty for each of MANY: a loop over all of them does not fit */
+#define BLOCKS_MAX 2500000u /* for each of MANY forty, reads of the disk included: a loop over all does not fit */
 #define E RIG_ACCOUNT
 #define I 2u
 

@@ -166,7 +166,9 @@ static void use_and_clock(void) {
     for (size_t i = 2; i < NAMES; i++) {
         begin();
         look_up(names[i]);
-        damage(0, record_size, 0x5a);
+        /* A name that is wrong damages its page, and the start makes a new file: with the sealer of tests, which has no
+         * key, it cannot. */
+        damage(rig.options.sealer != NULL ? key_size : 0, record_size, 0x5a);
         rig_start(&rig);
         check_goes_on();
         rig_close(&rig);
