@@ -45,8 +45,8 @@ LEAF_MUST_USE status_t env_reopen(env_t *env);
 /* ---- plane thread ------------------------------------------------------------------------------------------------ */
 /* On failure the old snapshot stays. */
 LEAF_MUST_USE status_t env_renew(env_t *env);
-/* Pages that were judged in this snapshot are judged once more when they are read: what memory had of them may come from
- * the disk again. Each costs its checksum, so it is for once a second. */
+/* Pages that were judged in this snapshot are judged once more when they are read: what memory had of them may come
+ * from the disk again. Each costs its checksum, so it is for once a second. */
 void env_judge_again(env_t *env);
 /* Nobody needs the values any more that were read so far. With a sealer they take memory until then. */
 void env_forget(env_t *env);

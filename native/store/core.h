@@ -32,7 +32,7 @@
 /* of subject, header and payload; larger is refused, as by the reference */
 #define STORE_MESSAGE_MAX (UINT32_C(32) << 20)
 #define STORE_SUSPECT "data.mdb.suspect" /* file: the next start reads all of that */
-#define STORE_STEP 2048    /* messages that one step of background work removes or looks at */
+#define STORE_STEP 2048                  /* messages that one step of background work removes or looks at */
 
 /* An op that was journaled by an earlier process and found no room in LMDB at the start. */
 typedef struct adoptee {
