@@ -124,6 +124,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "-ERR 'maximum subscriptions exceeded' to the link, which goes on; a line in the log",
     ),
     Row(
+        "gets", "direct gets that are searched for", "",
+        "503 Insufficient Resources: 4,096 wait, of an account as many as it leaves to others",
+    ),
+    Row(
         "connections", "connections that do nothing, and their names", "",
         "-ERR 'maximum connections exceeded': one for each 8 KB of the limit, unless max_connections says otherwise",
         (f"{ATTACKS}connections_that_do_nothing",),

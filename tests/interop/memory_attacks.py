@@ -367,6 +367,34 @@ def subjects(server: servers.Server, stack: contextlib.ExitStack) -> None:
 
 
 @prepared
+def some_gets(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """A stream of 60,000 subjects."""
+    connection = stack.enter_context(login(server))
+    Asker(connection).ask("STREAM.CREATE.G", name="G", subjects=["g.>"], allow_direct=True)
+    for first in range(0, 60_000, 1000):
+        connection.sendall(b"".join(b"PUB g.%d 2\r\nhi\r\n" % number for number in range(first, first + 1000)))
+    flushed(connection)
+
+
+@attack
+def gets(server: servers.Server, stack: contextlib.ExitStack) -> None:
+    """Eight thousand requests for a subject that no message has, by one client: whoever asks next gets a message."""
+    ask = json.dumps({"seq": 1, "next_by_subj": "g.*.never" + ".x" * 1000}).encode()
+    connection = stack.enter_context(login(server))
+    connection.sendall(b"SUB got 2\r\n")
+    for _ in range(8):
+        connection.sendall(b"PUB $JS.API.DIRECT.GET.G got %d\r\n%s\r\n" % (len(ask), ask) * 1000)
+    heard(connection, b"503 Insufficient Resources")
+    with login(server) as next_one:
+        for _ in range(100):
+            next_one.sendall(b"SUB one 1\r\nPUB $JS.API.DIRECT.GET.G.g.7 one 0\r\n\r\nUNSUB 1\r\n")
+            if b"Nats-Sequence: 8" in flushed(next_one) + flushed(next_one):
+                return
+            time.sleep(0.1)
+        raise AssertionError("nobody else gets a message")
+
+
+@prepared
 def some_listings(server: servers.Server, stack: contextlib.ExitStack) -> None:
     """Two hundred consumers with 120 KB of metadata each."""
     asker = Asker(stack.enter_context(login(server)))
