@@ -50,8 +50,8 @@ static status_t judged(env_t *env, status_t status) {
 /* ---- the first two pages ----------------------------------------------------------------------------------------- */
 
 static bool metas_copy(const env_t *env, uint8_t *to) {
-    ssize_t size = (ssize_t)(2 * env->page_size);
-    return pread(env->judging.trees.fd, to, (size_t)size, 0) == size;
+    size_t size = (size_t)2 * env->page_size;
+    return pread(env->judging.trees.fd, to, size, 0) == (ssize_t)size;
 }
 
 void env_judge_committed(env_t *env) {
