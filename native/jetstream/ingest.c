@@ -400,10 +400,9 @@ bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store) {
 static bool is_silent(const js_t *js, const ingest_t *ingest) {
     int64_t since = ingest->last_frame_ns != 0 ? ingest->last_frame_ns : ingest->started_ns;
     int64_t heard_ns = js->host->heard(js->plane, ingest->link), patience_ns = ingest->silence_ns;
-    if (!ingest->running || js->now->mono_ns - since <= patience_ns) {
-        return false;
-    }
-    for (const ingest_t *one = js->ingests; one != NULL; one = one->next) {
+    if (!ingest->running || js->now->mono_ns - since <= patience_ns) return false;
+    /* (No longer than it takes: in an outage each of them is asked at each look.) */
+    for (const ingest_t *one = js->ingests; one != NULL && heard_ns - ingest->heard_ns > patience_ns; one = one->next) {
         patience_ns += one->running && one->link == ingest->link ? SHARED_LINK_NS : 0;
     }
     return heard_ns < 0 || ingest->heard_ns < 0 || heard_ns - ingest->heard_ns > patience_ns;
