@@ -41,19 +41,18 @@ static uint64_t hash_of(store_db_t db, bytes_t key) {
     return hash_bytes(key.at, key.size) ^ ((uint64_t)db << 56);
 }
 
-/* The slot of the key, or the empty one where it belongs. */
+/* The slot of the key, whose op is read, or the empty one where it belongs. */
 static memtable_slot_t *memtable_slot_of(memtable_slot_t *slots, uint64_t capacity, const batches_t *batches,
-                                         bytes_t key, uint64_t hash) {
+                                         bytes_t key, uint64_t hash, batch_op_t *op) {
     uint64_t mask = capacity - 1;
     for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
         memtable_slot_t *slot = &slots[i];
-        batch_op_t op;
         if (slot->position == 0) {
             return slot;
         }
         if (slot->hash == hash) {
-            op_read(batches, slot->position, &op);
-            if (bytes_equal(op.key, key)) {
+            op_read(batches, slot->position, op);
+            if (bytes_equal(op->key, key)) {
                 return slot;
             }
         }
@@ -62,7 +61,8 @@ static memtable_slot_t *memtable_slot_of(memtable_slot_t *slots, uint64_t capaci
 
 static void memtable_half_put(memtable_half_t *table, const batches_t *batches, bytes_t key, uint64_t hash,
                               uint64_t position) {
-    memtable_slot_t *slot = memtable_slot_of(table->slots, table->capacity, batches, key, hash);
+    batch_op_t op;
+    memtable_slot_t *slot = memtable_slot_of(table->slots, table->capacity, batches, key, hash, &op);
     table->count += slot->position == 0;
     *slot = (memtable_slot_t){.hash = hash, .position = position};
 }
@@ -145,29 +145,14 @@ void memtable_note_prefix(memtable_t *memtable, store_db_t db, bytes_t prefix, u
     memtable->prefix_sizes[0] |= UINT64_C(1) << prefix.size;
 }
 
-static uint64_t slots_find(const memtable_slot_t *slots, uint64_t capacity, const batches_t *batches, bytes_t key,
-                           uint64_t hash, batch_op_t *op) {
-    uint64_t mask = capacity - 1;
-    for (uint64_t i = hash & mask; slots[i].position != 0; i = (i + 1) & mask) {
-        const memtable_slot_t *slot = &slots[i];
-        if (slot->hash == hash) {
-            op_read(batches, slot->position, op);
-            if (bytes_equal(op->key, key)) {
-                return slot->position;
-            }
-        }
-    }
-    return 0;
-}
-
 static uint64_t memtable_half_find(const memtable_half_t *table, const batches_t *batches, bytes_t key, uint64_t hash,
                                    batch_op_t *op) {
     if (table->count == 0) {
         return 0;
     }
-    uint64_t position = slots_find(table->slots, table->capacity, batches, key, hash, op);
+    uint64_t position = memtable_slot_of(table->slots, table->capacity, batches, key, hash, op)->position;
     return position == 0 && table->smaller != NULL
-               ? slots_find(table->smaller, table->smaller_capacity, batches, key, hash, op)
+               ? memtable_slot_of(table->smaller, table->smaller_capacity, batches, key, hash, op)->position
                : position;
 }
 
