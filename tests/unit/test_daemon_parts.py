@@ -24,7 +24,7 @@ from leafd.daemon.descriptors import LEAST, RESERVED, connections_for
 from leafd.daemon.expiry import Expiry
 from leafd.daemon.kill import send
 from leafd.daemon.log import Log
-from leafd.daemon.memory import connections_wanted
+from leafd.daemon.memory import connections_wanted, memory_limit
 from leafd.daemon.reload import merged
 from leafd.daemon.store import MemoryDirectory, make_directory, plane_limits, store_directory
 from leafd.daemon.systemd import DISK_S, Life
@@ -156,10 +156,15 @@ def test_a_full_disk_stops_no_start(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_connections_follow_memory() -> None:
     """The default's 65,536 need memory for each; a number that is configured counts as it is."""
-    assert 4096 == connections_wanted(load_text("memory_limit: 32MB").server)
-    assert 65536 == connections_wanted(load_text("").server, 16 << 30)
-    assert 50_000 == connections_wanted(load_text("memory_limit: 32MB, max_connections: 50000").server)
-    assert 0 == connections_wanted(load_text("memory_limit: 32MB, max_connections: -1").server)
+
+    def wanted(text: str, machine: int | None = None) -> int:
+        server = load_text(text).server
+        return connections_wanted(server, memory_limit(server, machine))
+
+    assert 4096 == wanted("memory_limit: 32MB")
+    assert 65536 == wanted("", 16 << 30)
+    assert 50_000 == wanted("memory_limit: 32MB, max_connections: 50000")
+    assert 0 == wanted("memory_limit: 32MB, max_connections: -1")
 
 
 def test_plane_limits(tmp_path: Path) -> None:

@@ -29,13 +29,14 @@ def memory_limit(server: ServerConfig, machine: int | None = None) -> int:
     return max(share, MEMORY_LIMIT_MIN, MEMORY_PAYLOADS * server.max_payload)
 
 
-def connections_wanted(server: ServerConfig, machine: int | None = None) -> int:
-    """How many connections the server is to hold; 0: as many as it can. A number that is configured counts as it is.
+def connections_wanted(server: ServerConfig, limit: int) -> int:
+    """How many connections the server is to hold with that memory_limit; 0: as many as it can. A number that is
+    configured counts as it is.
     The default's 65,536 are for machines with that much memory: others have one for each 8 KB of the limit, which is
     what a login with the longest name takes."""
     if "max_connections" in server.given:
         return max(server.max_connections, 0)
-    return min(server.max_connections, memory_limit(server, machine) // _CONNECTION)
+    return min(server.max_connections, limit // _CONNECTION)
 
 
 def machine_bytes() -> int:

@@ -128,6 +128,7 @@ def _lock(directory: Path) -> int | None:
 def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
     """The plane's bounds. Sizes that the configuration leaves open follow the machine, as in the reference."""
     jetstream = server.jetstream if server.jetstream is not None and server.jetstream.enabled else None
+    memory = memory_limit(server)
     file_store = memory_store = 0
     if jetstream is not None and directory is not None:
         file_store = _given(jetstream.max_file_store, lambda: _disk_share(directory))
@@ -137,14 +138,14 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
         max_file_store=file_store,
         max_memory_store=memory_store,
         sync_interval_ns=(jetstream.sync_interval or 0) if jetstream else 0,
-        memory_limit=memory_limit(server),
+        memory_limit=memory,
         max_pending=server.max_pending,
         write_deadline_ns=server.write_deadline,
         ping_interval_ns=server.ping_interval,
         ping_max=server.ping_max,
         max_control_line=server.max_control_line,
         max_payload=server.max_payload,
-        max_connections=connections_for(connections_wanted(server)),
+        max_connections=connections_for(connections_wanted(server, memory)),
         jetstream=int(jetstream is not None),
         trace=traced_bytes(server),
         batches_per_stream=batch.max_inflight_per_stream if batch else 0,
