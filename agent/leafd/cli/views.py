@@ -279,13 +279,12 @@ def show_streams(monitor: Monitor, account: str | None, *, as_json: bool) -> Non
     )
 
 
-def _behind_by_stream(found: Iterable[Copy]) -> dict[tuple[str, str], object]:
+def _behind_by_stream(found: Iterable[Copy]) -> dict[tuple[str, str], int | str]:
     """Of all sources of a stream together."""
-    sums: dict[tuple[str, str], object] = {}
+    sums: dict[tuple[str, str], int | str] = {}
     for one in found:
-        before = sums.get((one.account, one.stream), 0)
-        known = isinstance(before, int) and one.behind is not None
-        sums[one.account, one.stream] = before + one.behind if known else "not known"  # type: ignore[operator]
+        key, before = (one.account, one.stream), sums.get((one.account, one.stream), 0)
+        sums[key] = "not known" if one.behind is None or isinstance(before, str) else before + one.behind
     return sums
 
 

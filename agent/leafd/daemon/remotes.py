@@ -11,6 +11,7 @@ from leafd.accounts.graph import Graph
 from leafd.auth.creds import signer_from_credentials, signer_from_seed
 from leafd.config.schema.base import SECOND
 from leafd.config.schema.leafnodes import LeafRemote
+from leafd.config.schema.precedence import sending
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.authors import remote_author
 from leafd.daemon.handshakes import REMOTES
@@ -52,6 +53,7 @@ def remotes_of(
                 signer = signer_from_seed(one.nkey)
         except ConfigError as error:
             raise ConfigError(f"{place(number)}: {error}" if place else str(error)) from error
+        rules, pace = sending(one.priority, one.limits)
         remote = Remote(
             urls=one.urls,
             in_order=one.no_randomize,
@@ -69,8 +71,8 @@ def remotes_of(
             ws_compression=one.ws_compression,
             ws_no_masking=one.ws_no_masking,
             compression=Compression(*one.compression),
-            rules=one.priority.rules if one.priority else (),
-            pace=one.limits.bytes_per_second if one.limits else 0,
+            rules=rules,
+            pace=pace,
             tls_first=one.tls is not None and one.tls.handshake_first[0],
             context=next(_CONTEXTS) if one.tls is not None else 0,
             dial_s=dial_seconds(config, one),

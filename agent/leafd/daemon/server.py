@@ -23,6 +23,7 @@ import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Numbers
 from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
+from leafd.config.schema.precedence import sending
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon import declarations, early, memory
 from leafd.daemon.about import VERSION, about
@@ -364,8 +365,7 @@ class Server:
             wanted = Compression(*leafnodes.compression)
             if wanted != self.leafs.compression:
                 self.leafs.compress_anew(wanted)
-            priority, limits = leafnodes.priority, leafnodes.limits
-            self.leafs.precede_anew(priority.rules if priority else (), limits.bytes_per_second if limits else 0)
+            self.leafs.precede_anew(*sending(leafnodes.priority, leafnodes.limits))
         return secure is not None
 
     def listen_again(self) -> None:

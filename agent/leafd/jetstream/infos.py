@@ -122,9 +122,7 @@ def _how_far(status: SourceStatus) -> dict[str, Any]:
         "told": _passed(status.told_ns),
         "level": _passed(status.level_ns),
         "oldest": _oldest(behind, status),
-        "level_in": 0
-        if behind == 0
-        else _scaled(behind, 1e9 / status.pace if status.pace and status.pace > 0 else None),
+        "level_in": _scaled(behind, 1e9 / status.pace if status.pace and status.pace > 0 else None),
         "pace": status.pace,
     }
 

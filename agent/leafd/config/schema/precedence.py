@@ -50,3 +50,8 @@ class LeafLimits(Section):
     bytes_per_second: StorageSize = option(
         0, "How many bytes a second, with what TCP and IP add? 0: no limit.", takes=Takes.LIVE, ge=0, example='"2KB"'
     )
+
+
+def sending(priority: LeafPriority | None, limits: LeafLimits | None) -> tuple[tuple[str, ...], int]:
+    """What the plane is told of a link: the rules, and bytes a second; () and 0 where the blocks are absent."""
+    return priority.rules if priority else (), limits.bytes_per_second if limits else 0
