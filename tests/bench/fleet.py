@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.process import Api, Process, api, running
-from tests.bench.simulated import simulated
+from tests.bench.simulated import Boxes, simulated
 from tests.hostile.wires import Wire
 from tests.servers import KINDS
 
@@ -167,9 +167,9 @@ def unreachable(kind: str, count: int, isolate: bool, subscriptions: int) -> Fig
     return figures
 
 
-def creation(kind: str, count: int, isolate: bool, subscriptions: int) -> Figures:
-    """Boxes are linked; then so many mirrors are made, one after the other; and one stream with as many sources."""
-    figures: Figures = {}
+@contextlib.contextmanager
+def linked(kind: str, isolate: bool, count: int) -> Iterator[tuple[Process, Boxes, Api]]:
+    """A hub with so many boxes, which have told all that they have to tell, and a connection for requests."""
     with (
         hub_of(kind, isolate) as hub,
         simulated(hub.server.ports["leaf_port"], count) as boxes,
@@ -177,6 +177,13 @@ def creation(kind: str, count: int, isolate: bool, subscriptions: int) -> Figure
     ):
         boxes.wait(lambda seen: seen.up == count)
         boxes.settled()
+        yield hub, boxes, connection
+
+
+def creation(kind: str, count: int, isolate: bool, subscriptions: int) -> Figures:
+    """Boxes are linked; then so many mirrors are made, one after the other; and one stream with as many sources."""
+    figures: Figures = {}
+    with linked(kind, isolate, count) as (hub, boxes, connection):
         begun, cpu = time.monotonic(), hub.cpu_seconds()
         for number in range(count):
             config = {"name": f"M{number}", "storage": "file", "mirror": source(number)}
@@ -184,13 +191,7 @@ def creation(kind: str, count: int, isolate: bool, subscriptions: int) -> Figure
         figures["mirrors made s"] = time.monotonic() - begun
         figures["all copy s"] = boxes.wait(lambda seen: seen.whole == count).at - begun
         figures["CPU s"] = hub.cpu_seconds() - cpu
-    with (
-        hub_of(kind, isolate) as hub,
-        simulated(hub.server.ports["leaf_port"], count) as boxes,
-        api(hub) as connection,
-    ):
-        boxes.wait(lambda seen: seen.up == count)
-        boxes.settled()
+    with linked(kind, isolate, count) as (hub, boxes, connection):
         begun, cpu = time.monotonic(), hub.cpu_seconds()
         collect(connection, count)
         figures["sources made s"] = time.monotonic() - begun

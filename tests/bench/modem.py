@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from tests.bench.cell import COPY, SIZE, Listener, fill, links, pair
-from tests.bench.process import Api
+from tests.bench.process import Api, Process
 from tests.bench.rows import DEFAULT, LEAFD, Figures, Goal, Row, Variant
-from tests.cell import HUB, LEAF, Link, joined
+from tests.cell import HUB, LEAF, Cell, Link, joined
 
 RATE = 50_000
 TRIP = 2.0
@@ -45,6 +45,14 @@ def _row(name: str, title: str, goals: tuple[Goal, ...], measure: Measure) -> Ro
     return Row(name, title, (LEAFD, DEFAULT), goals, opened)
 
 
+def asked(cell: Cell, hub: Process, leaf: Process) -> tuple[Api, Api]:
+    """A connection for requests to each, leaf and hub, in its place."""
+    with cell.at(LEAF):
+        at_leaf = Api(leaf.port)
+    with cell.at(HUB):
+        return at_leaf, Api(hub.port)
+
+
 def link_up(variant: Variant, quick: bool) -> Figures:
     """How long until both ends have the link, with defaults, at three distances."""
     found: Figures = {}
@@ -64,10 +72,7 @@ def drained(messages: int) -> Measure:
 
     def measure(variant: Variant, quick: bool) -> Figures:
         with joined(GOOD) as cell, pair(cell, variant.kind, variant.kind) as (hub, leaf):
-            with cell.at(LEAF):
-                at_leaf = Api(leaf.port)
-            with cell.at(HUB):
-                at_hub = Api(hub.port)
+            at_leaf, at_hub = asked(cell, hub, leaf)
             count = messages // 10 if quick else messages
             fill(at_leaf, count)
             at_leaf.close()  # or what is answered at the hub would come down to it, too
@@ -134,10 +139,7 @@ def silence_noticed(variant: Variant, quick: bool) -> Figures:
 def idle_bytes(variant: Variant, quick: bool) -> Figures:
     """Ten copies of empty streams and nothing to say: bytes an hour, both ways, with the headers of IP."""
     with joined(GOOD) as cell, pair(cell, variant.kind, variant.kind) as (hub, leaf):
-        with cell.at(LEAF):
-            at_leaf = Api(leaf.port)
-        with cell.at(HUB):
-            at_hub = Api(hub.port)
+        at_leaf, at_hub = asked(cell, hub, leaf)
         for number in range(COPIES):
             name = f"T{number}"
             at_leaf.must(f"$JS.API.STREAM.CREATE.{name}", {"name": name, "subjects": [f"t{number}.>"]})

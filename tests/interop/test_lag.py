@@ -22,7 +22,8 @@ import pytest
 
 from tests import cell, servers
 from tests.bench.process import Process
-from tests.cell import HUB, HUB_ADDRESS, LEAF, Cell, Link
+from tests.cell import HUB, LEAF, Cell, Link
+from tests.interop.test_cell import COPY, HUB_TEXT, LEAF_TEXT
 
 MISSING = cell.missing()
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
@@ -38,22 +39,7 @@ PART = 0.05
 SAMPLE_S = 0.4
 """Between two counts, at most; meanwhile a block of a hundred messages may have come."""
 
-HUB_TEXT = """
-server_name: hub
-listen: "127.0.0.1:{port}"
-http: "127.0.0.1:{monitor_port}"
-jetstream { store_dir: "{store}", domain: hub, max_mem: 64MB, max_file: 256MB }
-leafnodes { listen: "0.0.0.0:{leaf_port}" }
-"""
-LEAF_TEXT = f"""
-server_name: leaf
-listen: "127.0.0.1:{{port}}"
-http: "127.0.0.1:{{monitor_port}}"
-jetstream {{ store_dir: "{{store}}", domain: leaf, max_mem: 64MB, max_file: 256MB }}
-leafnodes {{ remotes: [ {{ url: "nats-leaf://{HUB_ADDRESS}:{{hub_leaf_port}}" }} ] }}
-"""
 PAGE = "/jsz?accounts=1&streams=1&config=1"
-COPY = {"name": "COPY", "storage": "file", "sources": [{"name": "T", "external": {"api": "$JS.leaf.API"}}]}
 ORIGIN = {"name": "T", "storage": "file", "subjects": ["t.>"]}
 
 

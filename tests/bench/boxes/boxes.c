@@ -27,22 +27,6 @@ figures_t figures;
 static box_t *boxes;
 static uint32_t dialling; /* the first so many boxes dial */
 
-_Noreturn void die(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("boxes: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    exit(1);
-}
-
-double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static void report(void) {
     uint32_t whole = 0;
     for (uint32_t i = 0; i < options.count; i++) {

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../tool.h"
+
 typedef struct slice {
     const char *at;
     size_t size;
@@ -78,9 +80,6 @@ typedef struct figures {
 
 extern options_t options;
 extern figures_t figures;
-
-_Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
-double seconds_now(void);
 
 /* box.c. The name of a box and its domain: box-<number>. */
 void box_init(box_t *box, uint32_t number);

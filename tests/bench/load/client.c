@@ -21,22 +21,6 @@
 
 const char *client_authority;
 
-_Noreturn void die(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("load: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    exit(1);
-}
-
-double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 void client_wait(int fd, short events) {
     struct pollfd waiting = {.fd = fd, .events = events};
     int count = poll(&waiting, 1, PATIENCE_MS);

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../tool.h"
+
 #define INPUT_SIZE (16u << 20) /* a compressed message of 64 KB may become megabytes */
 #define OUTPUT_SIZE (1u << 22)
 
@@ -44,9 +46,6 @@ typedef struct client {
 
 /* What all connections of this process use: NULL, plain text. */
 extern const char *client_authority;
-
-_Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
-double seconds_now(void);
 
 /* Connects to the loopback port, says CONNECT (headers, not verbose) and waits for the PONG. */
 void client_open(client_t *client, int port);
