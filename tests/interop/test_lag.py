@@ -221,6 +221,7 @@ def test_while_the_hub_is_gone_the_box_knows_what_it_has_not_taken_and_the_hub_s
         both.joined.change(SLOW)
         both.ask(HUB, "$JS.API.STREAM.CREATE.COPY", COPY)
         both.watch(10)
+        stopped = time.monotonic()
         both.hub.server.stop()
         copied = [one.copied for one in both.seen if one.at > both.seen[-1].at - 2 * UNDER_WAY_S]
         both.publish(1000)
@@ -242,6 +243,8 @@ def test_while_the_hub_is_gone_the_box_knows_what_it_has_not_taken_and_the_hub_s
         assert told["active"] == -1
         both.joined.change(SLOW)
         since = time.monotonic()
+        # From the hub nothing has come in all that time, and what was under way when it went never came.
+        both.silent = stopped - UNDER_WAY_S, since
         while both.look().source["leafd"]["behind"] is None and time.monotonic() < since + 90:  # type: ignore[index]
             time.sleep(0.2)
         both.watch(5)
