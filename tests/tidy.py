@@ -1,7 +1,7 @@
 """Rules for the whole tree: which room may use which, how long files and functions may be, what a file opens with.
 
 Run as a program it prints each complaint as file:line: text; under pytest each rule is one test. The rules are those of
-the README's table of rooms, and this is the only form of them that a machine reads.
+the table of rooms in packaging/doc/architecture.md, and this is the only form of them that a machine reads.
 
 What does not live here: formatting and lint (ruff), types (mypy).
 """

@@ -85,7 +85,7 @@ def materials(declaration: Declaration, site: Path, lmdb_version: str, lmdb_text
 
 def licences(declaration: Declaration, found: list[Material]) -> str:
     """The file "copyright" of the package."""
-    parts = [(PACKAGING / "copyright").read_text()]
+    parts = [(PACKAGING / "copyright").read_text(), "\n", (PACKAGING.parent / "LICENSE").read_text()]
     for one in found:
         parts.append(f"\n{'-' * 80}\n{one.name} {one.version}: {one.licence}\n")
         parts += [f"with {other.name} {other.version}: {other.licence}\n" for other in one.inside]
@@ -113,6 +113,7 @@ def bill(declaration: Declaration, architecture: Architecture, found: list[Mater
                 "bom-ref": own,
                 "name": declaration.name,
                 "version": version(),
+                "licenses": [{"license": {"id": declaration.licence}}],
                 "purl": own,
             }
         },

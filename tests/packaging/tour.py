@@ -35,7 +35,7 @@ LEFT = {
     "no-packager-tag": "the same",
     "no-url-tag": "there is no page",
     "no-changelogname-tag": "the history of the sources tells what changed",
-    "invalid-license": "leafd's licence is not an SPDX name; each library's is in the file",
+    "invalid-license": "older releases of rpmlint know Apache-2.0 by another name",
     "files-duplicate": "each Python library brings its own licence and marks",
     "manpage-not-compressed": "gzip, as on the distributions; bz2 is Mandriva's",
     "no-manual-page-for-binary": "leafd.1.gz is there; rpmlint looks for .bz2",
