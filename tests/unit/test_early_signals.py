@@ -125,3 +125,29 @@ def test_a_start_can_be_broken_off_at_any_moment(tmp_path: Path) -> None:
         assert (0, True) == (status, said.endswith("Server Exiting..\n")), f"event {at} of {last}: {said}"
         assert "Traceback" not in said and "Exception" not in said, f"event {at} of {last}: {said}"
     assert 1 == stored(tmp_path, publish=False)
+
+
+AGAIN = """
+import os, signal, sys
+from leafd.daemon import early
+early.hold()
+if len(sys.argv) > 1:
+    try:
+        early.judge()
+    except early.Unwanted:
+        sys.exit(7)
+    sys.exit(8)
+if "before" in os.environ["MOMENT"]:
+    os.kill(os.getpid(), signal.SIGTERM)
+if not early.kept():
+    sys.exit(9)
+os.kill(os.getpid(), signal.SIGTERM)
+os.execv(sys.executable, [sys.executable, "-c", os.environ["PROGRAM"], "again"])
+"""
+
+
+def test_a_daemon_that_is_asked_to_end_while_it_begins_again_ends() -> None:
+    """Before the process begins again it does not; after that the one that begins hears of it."""
+    for moment, status in (("before", 9), ("after", 7)):
+        environment = os.environ | {"MOMENT": moment, "PROGRAM": AGAIN}
+        assert status == subprocess.run([sys.executable, "-c", AGAIN], env=environment, timeout=60).returncode

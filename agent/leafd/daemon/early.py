@@ -4,6 +4,8 @@
     judge()    between two steps of the start: raises Unwanted when it was asked to end meanwhile
     release()  from here on the daemon hears signals itself (run.py), those too that came before
 
+    kept()     the process is to begin again: no signal ends it from here on, and those that come reach who begins
+
     watched()  around a call into C that may take long, in which Python handles no signal
 
 Whoever is impatient sends TERM or INT twice: the second one ends the process where it is, as kill -9 would.
@@ -33,6 +35,7 @@ def hold() -> None:
     """For the main thread, before anything is opened."""
     for number in SIGNALS:
         signal.signal(number, _hold)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # kept() may have been called, in this process's last life
 
 
 def _hold(number: int, _: FrameType | None) -> None:
@@ -46,6 +49,12 @@ def judge() -> None:
     """Raises Unwanted if there is no use in going on."""
     if any(number in ENDING for number in _held):
         raise Unwanted
+
+
+def kept() -> bool:
+    """Signals wait from here on, over execv too. False: the process was asked to end meanwhile, and is to."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    return not any(number in ENDING for number in _held)
 
 
 def release() -> None:

@@ -48,7 +48,7 @@ def start(loaded: Loaded, flags: Flags) -> int:
             log.fatal(str(error))
             code = exit_code(error)
     except* Again:
-        again = True
+        again = early.kept()
     if code == 0 and not again:
         log.info("Server Exiting..", event="stopped")
     log.close()
