@@ -1,6 +1,7 @@
 /* env.c: writing of env.h (reading: env_read.c). See env_lmdb.h.
  *
- * Before LMDB writes, the pages that it is going to read are judged (env_judge.c). Messages and id order are put
+ * Before LMDB writes, the pages that it is going to read are judged (env_judge.c). One that the disk gives no more when
+ * LMDB comes to it (unread.h) is zeros to LMDB: that transaction is not committed. Messages and id order are put
  * through a kept write cursor: LMDB then finds the page of the last put without a descent when the next key is on it.
  */
 #include <errno.h>
@@ -12,6 +13,11 @@
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+/* What LMDB made of zeros may not reach the disk. */
+static bool all_was_given(const env_t *env) {
+    return unread_count(env->watch) == env->unread_before;
+}
+
 status_t env_write_begin(env_t *env) {
     check(env->write == NULL);
     if (env_broken(env)) {
@@ -19,6 +25,8 @@ status_t env_write_begin(env_t *env) {
     }
     int dead; /* readers of other processes (tools) that died: their snapshots would keep pages from being used again */
     (void)mdb_reader_check(env->env, &dead);
+    env->unread_before = unread_count(env->watch);
+    unread_again(env->watch);
     status_t status = env_judge_begin(env);
     if (status != STATUS_OK) {
         return status;
@@ -26,6 +34,10 @@ status_t env_write_begin(env_t *env) {
     int code = mdb_txn_begin(env->env, NULL, 0, &env->write);
     env->written_version++;
     env->broken = code == MDB_PANIC;
+    if (code == 0 && !all_was_given(env)) { /* the first two pages, which say where a write goes */
+        env_write_abort(env);
+        return STATUS_IO;
+    }
     return env_translate(code);
 }
 
@@ -443,6 +455,10 @@ status_t env_write_commit(env_t *env) {
             env_write_abort(env);
             return status;
         }
+    }
+    if (LEAF_UNLIKELY(!all_was_given(env))) {
+        env_write_abort(env);
+        return STATUS_IO;
     }
     close_writers(env);
     changed_forget(&env->changed);

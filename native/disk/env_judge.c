@@ -90,6 +90,7 @@ status_t env_judge_begin(env_t *env) {
         return STATUS_OK;
     }
     judging->trees.epoch++;
+    trees_ask_again(&judging->trees);
     status_t status = metas_judge(env);
     status = status == STATUS_OK ? trees_renew(&judging->trees, newest_commit(env)) : status;
     status = status == STATUS_OK ? trees_judge_free(&judging->trees) : status;

@@ -59,7 +59,8 @@ typedef struct wrong {
 } wrong_t;
 
 struct env {
-    MDB_env *env; /* NULL: it could not be opened again */
+    MDB_env *env;          /* NULL: it could not be opened again */
+    unread_watch_t *watch; /* of LMDB's own map */
     char *directory;
     uint64_t map_size;
     bool memory;
@@ -86,6 +87,7 @@ struct env {
     dictionaries_t read_dictionaries; /* of this renewal */
     /* keeper */
     MDB_txn *write;
+    uint64_t unread_before; /* .. begun: of LMDB's map */
     judging_t judging;
     MDB_cursor *writers[DBS_MAX];
     slots_t write_slots;

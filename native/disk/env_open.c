@@ -140,6 +140,27 @@ static status_t open_databases(env_t *env, bool tidy) {
     return env_commit_status(env, code);
 }
 
+/* LMDB does not say where its map is. But it hands out keys where they lie, and each page has its number. A store has
+ * databases, so the main tree has an entry. */
+static void watch_lmdb(env_t *env) {
+    MDB_dbi names;
+    MDB_cursor *cursor;
+    MDB_val k;
+    MDB_val v;
+    if (mdb_dbi_open(env->read, NULL, 0, &names) != 0 || mdb_cursor_open(env->read, names, &cursor) != 0) {
+        return;
+    }
+    if (mdb_cursor_get(cursor, &k, &v, MDB_FIRST) == 0) {
+        const uint8_t *key = k.mv_data;
+        const uint8_t *page = key - ((uintptr_t)key & (env->page_size - 1u));
+        size_t number = page_word(page);
+        if (number <= env->reading.meta.last && page_kind(page) == PAGE_LEAF) {
+            env->watch = unread_watch(page - number * env->page_size, env->map_size, env_file(env), env->memory);
+        }
+    }
+    mdb_cursor_close(cursor);
+}
+
 /* Opens what env->directory holds. *code: LMDB's, when it was LMDB that refused. */
 static status_t attach(env_t *env, bool tidy, int *code) {
     *code = mdb_env_create(&env->env);
@@ -175,6 +196,7 @@ static status_t attach(env_t *env, bool tidy, int *code) {
         status = trees_renew(&env->reading, mdb_txn_id(env->read));
     }
     if (status == STATUS_OK) {
+        watch_lmdb(env);
         status = trees_open(&env->judging.trees, env_file(env), env->map_size);
         env->judging.trees.meta.page_size = env->page_size;
         env_judge_committed(env);
@@ -191,6 +213,7 @@ static void detach(env_t *env) {
     trees_close(&env->reading);
     trees_close(&env->judging.trees);
     free(env->judging.kept);
+    unread_forget(env->watch);
     if (env->env != NULL) {
         mdb_env_close(env->env);
     }

@@ -24,6 +24,7 @@ uint64_t env_unread(const env_t *env) {
 status_t env_renew(env_t *env) {
     uint32_t published = atomic_load_explicit(&env->published, memory_order_acquire);
     MDB_txn *newest = NULL;
+    trees_ask_again(&env->reading); /* another page may have been written there */
     int code = env->env != NULL ? mdb_txn_begin(env->env, NULL, MDB_RDONLY, &newest) : EIO;
     status_t status = code == 0 ? trees_renew(&env->reading, mdb_txn_id(newest)) : env_read_code(code);
     if (status == STATUS_OK) {
@@ -40,6 +41,7 @@ status_t env_renew(env_t *env) {
 
 void env_judge_again(env_t *env) {
     env->reading.epoch++;
+    trees_ask_again(&env->reading);
 }
 
 void env_forget(env_t *env) {

@@ -7,6 +7,8 @@
 
 #include "base/crc.h"
 
+#define PAGE_TOUCHED 4096u /* no machine's pages are smaller */
+
 status_t trees_open(trees_t *trees, int fd, uint64_t map_size) {
     void *map = mmap(NULL, (size_t)map_size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     *trees = (trees_t){.fd = fd};
@@ -16,6 +18,7 @@ status_t trees_open(trees_t *trees, int fd, uint64_t map_size) {
     (void)madvise(map, (size_t)map_size, MADV_RANDOM); /* willneed.h */
     trees->map = map;
     trees->map_size = map_size;
+    trees->watch = unread_watch(map, map_size, fd, false);
     trees->judged = calloc(TREE_JUDGED, sizeof *trees->judged);
     if (trees->judged == NULL) {
         trees_close(trees);
@@ -26,6 +29,7 @@ status_t trees_open(trees_t *trees, int fd, uint64_t map_size) {
 
 void trees_close(trees_t *trees) {
     if (trees->map != NULL) {
+        unread_forget(trees->watch);
         (void)munmap((void *)(uintptr_t)trees->map, (size_t)trees->map_size);
     }
     free(trees->judged);
@@ -38,9 +42,38 @@ static status_t tree_wrong(trees_t *trees, size_t page, const char *what) {
     return STATUS_IO;
 }
 
+/* ---- what the disk does not give --------------------------------------------------------------------------------- */
+
+static const char not_given[] = "the disk does not give it";
+
+/* What a call says that began when `before` were not given: with one more, nothing of it is certain. */
+static inline status_t known(trees_t *trees, uint64_t before, status_t status) {
+    if (LEAF_LIKELY(unread_count(trees->watch) == before)) {
+        return status;
+    }
+    uint32_t size = trees->meta.page_size;
+    return tree_wrong(trees, size != 0 ? (size_t)(unread_last(trees->watch) / size) : 0, not_given);
+}
+
+/* The same for who moves a cursor. */
+static inline status_t stood(trees_t *trees, tree_cursor_t *cursor, uint64_t before, status_t status) {
+    status = known(trees, before, status);
+    cursor->depth = status == STATUS_OK ? cursor->depth : 0;
+    return status;
+}
+
+static bool covered(const trees_t *trees, const uint8_t *page) {
+    return unread_covers(trees->watch, page, trees->meta.page_size);
+}
+
+void trees_ask_again(trees_t *trees) {
+    unread_again(trees->watch);
+}
+
 /* LMDB writes the next commit but one over it: it is read twice, and is the one that was asked for both times. */
 status_t trees_renew(trees_t *trees, uint64_t commit) {
     uint32_t size = trees->meta.page_size;
+    uint64_t before = unread_count(trees->watch);
     struct stat file;
     if (fstat(trees->fd, &file) != 0) {
         return STATUS_IO;
@@ -62,8 +95,9 @@ status_t trees_renew(trees_t *trees, uint64_t commit) {
         || again.commit != commit || meta.main.root != again.main.root) {
         return tree_wrong(trees, (size_t)(commit % 2), "it does not tell of the commit");
     }
-    trees->meta = meta;
-    return STATUS_OK;
+    status_t status = known(trees, before, STATUS_OK);
+    trees->meta = status == STATUS_OK ? meta : trees->meta;
+    return status;
 }
 
 /* ---- pages ------------------------------------------------------------------------------------------------------- */
@@ -80,6 +114,9 @@ static status_t enter(trees_t *trees, size_t number, bool leaf, page_bounds_t bo
     *page = page_at(trees, number, 1);
     if (*page == NULL) {
         return tree_wrong(trees, number, "there is no such page");
+    }
+    if (LEAF_UNLIKELY(covered(trees, *page))) {
+        return tree_wrong(trees, number, not_given);
     }
     size_t place = number % TREE_JUDGED;
     bool known = trees->judged[place].page == number;
@@ -112,6 +149,21 @@ static const uint8_t *node_of(trees_t *trees, const uint8_t *page, uint32_t inde
     return node;
 }
 
+static status_t entry_large(trees_t *trees, tree_entry_t *entry) {
+    uint32_t size = trees->meta.page_size;
+    size_t number = page_word(entry->value.at);
+    const uint8_t *large = page_at(trees, number, page_overflow_pages(entry->value.size, size));
+    if (large == NULL) {
+        return tree_wrong(trees, number, "there is no such page");
+    }
+    const char *wrong = page_overflow_judge(large, size, number, entry->value.size);
+    if (wrong != NULL || unread_covers(trees->watch, large, PAGE_HEAD + (uint64_t)entry->value.size)) {
+        return tree_wrong(trees, number, wrong != NULL && !covered(trees, large) ? wrong : not_given);
+    }
+    entry->value.at = large + PAGE_HEAD;
+    return STATUS_OK;
+}
+
 static status_t entry_of(trees_t *trees, const uint8_t *page, uint32_t index, tree_entry_t *entry) {
     const uint8_t *node = node_of(trees, page, index, true);
     if (node == NULL) {
@@ -119,18 +171,7 @@ static status_t entry_of(trees_t *trees, const uint8_t *page, uint32_t index, tr
     }
     entry->key = page_node_key(node);
     entry->value = bytes_of(page_node_data(node), page_node_size(node));
-    if ((page_node_flags(node) & PAGE_NODE_BIG) == 0) {
-        return STATUS_OK;
-    }
-    size_t number = page_word(entry->value.at);
-    const uint8_t *large = page_at(trees, number, page_overflow_pages(entry->value.size, trees->meta.page_size));
-    const char *wrong = large != NULL ? page_overflow_judge(large, trees->meta.page_size, number, entry->value.size)
-                                      : "there is no such page";
-    if (wrong != NULL) {
-        return tree_wrong(trees, number, wrong);
-    }
-    entry->value.at = large + PAGE_HEAD;
-    return STATUS_OK;
+    return (page_node_flags(node) & PAGE_NODE_BIG) == 0 ? STATUS_OK : entry_large(trees, entry);
 }
 
 /* How many nodes there are now. */
@@ -235,18 +276,23 @@ static status_t turn(trees_t *trees, tree_cursor_t *cursor, bool back) {
 
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
 
-static status_t stand(trees_t *trees, tree_cursor_t *cursor, tree_entry_t *found) {
+/* A large value is handed out whole: what the disk does not give of it is met here, and not by who reads it. */
+static void touch(const trees_t *trees, bytes_t value) {
+    for (uint64_t at = 0; value.size > trees->meta.page_size && at < value.size; at += PAGE_TOUCHED) {
+        (void)*(const volatile uint8_t *)(value.at + at);
+    }
+}
+
+static status_t stand(trees_t *trees, const tree_cursor_t *cursor, tree_entry_t *found) {
     status_t status = entry_of(trees, cursor->page[cursor->depth - 1], cursor->at[cursor->depth - 1], found);
-    cursor->depth = status == STATUS_OK ? cursor->depth : 0;
+    if (status == STATUS_OK) {
+        touch(trees, found->value);
+    }
     return status;
 }
 
-status_t tree_seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found) {
+static status_t seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found) {
     page_bounds_t bounds = {0};
-    cursor->depth = 0;
-    if (db.root == PAGE_NONE) {
-        return STATUS_NOT_FOUND;
-    }
     status_t status = descend(trees, db, 0, TO_KEY, key, cursor, &bounds);
     if (status == STATUS_OK && cursor->at[db.depth - 1] >= nodes_of(trees, cursor->page[db.depth - 1])) {
         status = turn(trees, cursor, false);
@@ -254,31 +300,53 @@ status_t tree_seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cur
     return status == STATUS_OK ? stand(trees, cursor, found) : status;
 }
 
+status_t tree_seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found) {
+    uint64_t before = unread_count(trees->watch);
+    cursor->depth = 0;
+    return db.root == PAGE_NONE ? STATUS_NOT_FOUND : stood(trees, cursor, before, seek(trees, db, key, cursor, found));
+}
+
 status_t tree_last(trees_t *trees, page_db_t db, tree_cursor_t *cursor, tree_entry_t *found) {
+    uint64_t before = unread_count(trees->watch);
     page_bounds_t bounds = {0};
     cursor->depth = 0;
     if (db.root == PAGE_NONE) {
         return STATUS_NOT_FOUND;
     }
     status_t status = descend(trees, db, 0, TO_LAST, BYTES_NONE, cursor, &bounds);
-    return status == STATUS_OK ? stand(trees, cursor, found) : status;
+    return stood(trees, cursor, before, status == STATUS_OK ? stand(trees, cursor, found) : status);
+}
+
+/* A page on which the cursor stands may not be given since. */
+static status_t cursor_covered(trees_t *trees, const tree_cursor_t *cursor) {
+    for (unsigned level = 0; level < cursor->depth; level++) {
+        if (covered(trees, cursor->page[level])) {
+            return tree_wrong(trees, (size_t)(cursor->page[level] - trees->map) / trees->meta.page_size, not_given);
+        }
+    }
+    return STATUS_OK;
 }
 
 status_t tree_step(trees_t *trees, tree_cursor_t *cursor, bool back, tree_entry_t *found) {
+    uint64_t before = unread_count(trees->watch);
     if (cursor->depth == 0) {
         return STATUS_NOT_FOUND;
     }
     unsigned leaf = cursor->depth - 1u;
-    status_t status = STATUS_OK;
+    status_t status = cursor_covered(trees, cursor);
+    if (status != STATUS_OK) {
+        return stood(trees, cursor, before, status);
+    }
     if (back ? cursor->at[leaf] == 0 : cursor->at[leaf] + 1u >= nodes_of(trees, cursor->page[leaf])) {
         status = turn(trees, cursor, back);
     } else {
         cursor->at[leaf] = (uint16_t)(back ? cursor->at[leaf] - 1 : cursor->at[leaf] + 1);
     }
-    return status == STATUS_OK ? stand(trees, cursor, found) : status;
+    return stood(trees, cursor, before, status == STATUS_OK ? stand(trees, cursor, found) : status);
 }
 
 status_t tree_get(trees_t *trees, page_db_t db, bytes_t key, bytes_t *value) {
+    uint64_t before = unread_count(trees->watch);
     tree_cursor_t cursor = {0};
     tree_entry_t found;
     page_bounds_t bounds = {0};
@@ -287,12 +355,13 @@ status_t tree_get(trees_t *trees, page_db_t db, bytes_t key, bytes_t *value) {
     }
     status_t status = descend(trees, db, 0, TO_KEY, key, &cursor, &bounds);
     if (status == STATUS_OK && cursor.at[db.depth - 1] >= nodes_of(trees, cursor.page[db.depth - 1])) {
-        return STATUS_NOT_FOUND;
+        status = STATUS_NOT_FOUND;
     }
     status = status == STATUS_OK ? stand(trees, &cursor, &found) : status;
     if (status == STATUS_OK && !bytes_equal(found.key, key)) {
-        return STATUS_NOT_FOUND;
+        status = STATUS_NOT_FOUND;
     }
+    status = known(trees, before, status);
     *value = status == STATUS_OK ? found.value : *value;
     return status;
 }
@@ -346,6 +415,7 @@ static status_t judge_large(trees_t *trees, const uint8_t *page) {
 }
 
 status_t tree_judge(trees_t *trees, page_db_t db, bytes_t key, page_bounds_t *span) {
+    uint64_t before = unread_count(trees->watch);
     tree_cursor_t cursor = {0};
     *span = (page_bounds_t){0};
     if (db.root == PAGE_NONE) {
@@ -353,7 +423,7 @@ status_t tree_judge(trees_t *trees, page_db_t db, bytes_t key, page_bounds_t *sp
     }
     status_t status = descend(trees, db, 0, TO_KEY, key, &cursor, span);
     status = status == STATUS_OK ? judge_neighbours(trees, &cursor, db.depth) : status;
-    return status == STATUS_OK ? judge_large(trees, cursor.page[db.depth - 1]) : status;
+    return known(trees, before, status == STATUS_OK ? judge_large(trees, cursor.page[db.depth - 1]) : status);
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the tree */
@@ -374,15 +444,17 @@ static status_t judge_below(trees_t *trees, size_t number, unsigned depth, bool 
 }
 
 status_t tree_judge_all(trees_t *trees, page_db_t db, bool leaves) {
+    uint64_t before = unread_count(trees->watch);
     if (db.root == PAGE_NONE) {
         return STATUS_OK;
     }
     return db.depth > 0 && db.depth <= TREE_DEPTH_MAX
-               ? judge_below(trees, db.root, db.depth, leaves, (page_bounds_t){0})
+               ? known(trees, before, judge_below(trees, db.root, db.depth, leaves, (page_bounds_t){0}))
                : tree_wrong(trees, db.root, "the depth of its tree cannot be");
 }
 
 status_t trees_judge_free(trees_t *trees) {
+    uint64_t before = unread_count(trees->watch);
     tree_cursor_t cursor = {.numbers = true};
     tree_entry_t entry;
     page_bounds_t bounds = {.numbers = true};
@@ -396,5 +468,5 @@ status_t trees_judge_free(trees_t *trees) {
         const char *wrong = page_list_judge(entry.value, trees->meta.last);
         status = wrong != NULL ? tree_wrong(trees, db.root, wrong) : tree_step(trees, &cursor, false, &entry);
     }
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    return known(trees, before, status == STATUS_NOT_FOUND ? STATUS_OK : status);
 }

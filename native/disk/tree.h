@@ -2,6 +2,9 @@
  * is never believed: what lies on it is not known (STATUS_IO), and all else is found. LMDB would follow it to wherever
  * it points.
  *
+ * A page that the disk does not give (unread.h) is no other: what a call has read of it is not known, nor what it says
+ * without it.
+ *
  * Judged is: the head, that its entries lie within it and fill it, the order of its keys, between the keys of the page
  * above, that children and large values can be (page.h). Who has judged a page knows its checksum, and asks for no more
  * while that is the same.
@@ -13,6 +16,7 @@
 
 #include "base/status.h"
 #include "disk/page.h"
+#include "disk/unread.h"
 
 #define TREE_DEPTH_MAX 16
 #define TREE_JUDGED 8192u /* pages of which the checksum is kept */
@@ -23,6 +27,7 @@ typedef struct trees {
     uint64_t map_size;
     uint64_t file_size; /* never read behind it */
     int fd;
+    unread_watch_t *watch;
     page_meta_t meta; /* of the commit that is read */
     uint64_t epoch;   /* 0: pages are judged at each visit; else those that were judged in this one are not again */
     struct {
@@ -53,6 +58,8 @@ LEAF_MUST_USE status_t trees_open(trees_t *trees, int fd, uint64_t map_size);
 void trees_close(trees_t *trees);
 /* From here on that commit is read. STATUS_IO: neither of the first two pages tells of it. */
 LEAF_MUST_USE status_t trees_renew(trees_t *trees, uint64_t commit);
+/* What the disk did not give is asked of it again. */
+void trees_ask_again(trees_t *trees);
 /* The database of that name. STATUS_NOT_FOUND: there is none. */
 LEAF_MUST_USE status_t trees_find(trees_t *trees, const char *name, page_db_t *db, uint64_t *large);
 

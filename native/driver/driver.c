@@ -279,9 +279,13 @@ plane_t *plane_open(const plane_limits_t *limits, const plane_keys_t *keys, cons
 }
 
 int32_t plane_start(plane_t *plane) {
-    /* Signals are control's. */
+    /* Signals are control's, but for those that the thread raises itself by what it does: disk/unread.h. */
+    static const int own[] = {SIGBUS, SIGSEGV, SIGABRT, SIGFPE, SIGILL};
     sigset_t all, before;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        sigdelset(&all, own[i]);
+    }
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&plane->thread->id, NULL, plane_main, plane);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

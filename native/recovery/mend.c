@@ -6,7 +6,9 @@
  *     data.mdb.damaged      a second name of what was there
  *     data.mdb              the new file, by one rename
  *
- * What the disk gives an error for is not mended by itself: it may give it another time.
+ * A page that the disk refuses, three times, is one more that is damaged: without it a box goes on, and what the disk
+ * gives of it another time is in what is kept. With more than MENDED_MAX of them, or a quarter of the file, it is not
+ * the page, and nothing is mended unasked: the disk may give it all another time.
  *
  * The journal is replayed into it as into any other, but counted anew (options.lossy). It takes room and time for all
  * that is stored, so a few damaged pages are mended by any start, and many only by one whose loss is accepted.
@@ -19,10 +21,12 @@
 
 #include "disk/directory.h"
 #include "recovery/look.h"
+#include "recovery/pages.h"
 #include "recovery/salvage.h"
 #include "store/overlay.h"
 
 #define MENDED_MAX 16 /* pages */
+#define PAGE_USUAL 4096
 #define FINDINGS_ROOM 8192
 #define LINES_MAX 24 /* of the findings, as alarms: others are to find room, too */
 
@@ -56,13 +60,22 @@ static status_t mending_fill(mending_t *mending) {
     store_facts_t facts;
     int32_t status = STATUS_OK;
     store_look_t *look = plane_look_open(store->directory, store->options.keys, 0, &facts, mending->reason, &status);
-    if (look == NULL) {
-        return (status_t)status;
+    if (look == NULL || mkdir(mending->folder, 0700) != 0) {
+        plane_look_close(look);
+        return look == NULL && status != STATUS_CORRUPT ? (status_t)status : STATUS_IO;
     }
     status =
         plane_look_rescue(look, mending->folder, 1, &mending->audit, mending->findings, FINDINGS_ROOM, mending->reason);
     plane_look_close(look);
-    return (status_t)status;
+    return status == STATUS_CORRUPT ? STATUS_IO : (status_t)status;
+}
+
+/* It is not a page or two that it refuses. */
+static bool disk_fails(const mending_t *mending) {
+    struct stat file;
+    uint64_t refused = mending->opening->accepted ? 0 : pages_refused(mending->lmdb, MENDED_MAX);
+    bool much = refused > 0 && stat(mending->lmdb, &file) == 0 && refused > (uint64_t)file.st_size / PAGE_USUAL / 4;
+    return refused > MENDED_MAX || much;
 }
 
 static status_t mending_swap(const mending_t *mending) {
@@ -108,14 +121,11 @@ status_t mend_store(opening_t *opening, const char *what) {
     status_t status = mending_paths(mending) ? STATUS_OK : STATUS_IO;
     if (status == STATUS_OK) {
         mending_clear(mending);
-        status = mkdir(mending->folder, 0700) == 0 ? mending_fill(mending) : STATUS_IO;
-        status = status == STATUS_CORRUPT ? STATUS_IO : status;
-        bool much = mending->audit.damaged_pages > MENDED_MAX || strstr(mending->findings, pages_unread) != NULL;
-        if (status == STATUS_OK && much && !opening->accepted) {
+        status = disk_fails(mending) ? STATUS_CORRUPT : mending_fill(mending);
+        if (status == STATUS_OK && mending->audit.damaged_pages > MENDED_MAX && !opening->accepted) {
             status = STATUS_CORRUPT;
-        } else if (status == STATUS_OK) {
-            status = mending_swap(mending);
         }
+        status = status == STATUS_OK ? mending_swap(mending) : status;
         mending_clear(mending);
     }
     if (status == STATUS_OK) {

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char pages_unread[] = "it cannot be read";
+#define TRIES 3
 
 status_t pages_wrong(pages_t *pages, size_t page, const char *what) {
     pages->wrong = what;
@@ -32,15 +32,23 @@ status_t pages_pass(pages_t *pages, status_t status) {
     return STATUS_OK;
 }
 
+/* What the disk refuses is asked for again: it may have been busy with itself. */
+static ssize_t read_tried(int fd, uint8_t *to, size_t size, uint64_t offset) {
+    ssize_t done = -1;
+    for (int tries = 0; done < 0 && tries < TRIES; tries++) {
+        do {
+            done = pread(fd, to, size, (off_t)offset);
+        } while (done < 0 && errno == EINTR);
+    }
+    return done;
+}
+
 status_t pages_read(pages_t *pages, uint8_t *to, size_t size, uint64_t offset) {
     while (size > 0) {
-        ssize_t done = pread(pages->fd, to, size, (off_t)offset);
-        if (done < 0 && errno == EINTR) {
-            continue;
-        }
+        ssize_t done = read_tried(pages->fd, to, size, offset);
+        size_t page = pages->size > 0 ? (size_t)(offset / pages->size) : 0;
         if (done <= 0) {
-            return pages_wrong(pages, pages->size > 0 ? (size_t)(offset / pages->size) : 0,
-                               done < 0 ? pages_unread : "the file ends before it");
+            return pages_wrong(pages, page, done < 0 ? "it cannot be read" : "the file ends before it");
         }
         to += done;
         size -= (size_t)done;
@@ -76,16 +84,24 @@ static bool of_another_word(pages_t *pages) {
            && load_u32(head + OTHER_HEAD) == PAGE_MAGIC;
 }
 
+/* What is wrong with it, if it is not that it was not to be had. */
+static status_t meta_wrong(pages_t *pages, size_t number, const char *what) {
+    return pages->wrong != NULL ? STATUS_CORRUPT : pages_wrong(pages, number, what);
+}
+
 static status_t metas_read(pages_t *pages) {
     status_t status = STATUS_OK;
     if (of_another_word(pages)) {
         return pages_wrong(pages, 0, "a machine with words of another size has written it");
     }
+    pages->wrong = NULL;
     if (!meta_read(pages, 0, 0)) {
-        status = pages_pass(pages, pages_wrong(pages, 0, "the first page is none of LMDB's"));
+        status = pages_pass(pages, meta_wrong(pages, 0, "the first page is none of LMDB's"));
     }
+    pages->wrong = NULL;
     if (status == STATUS_OK && !meta_read(pages, 1, pages->size > 0 ? pages->size : (uint32_t)sysconf(_SC_PAGESIZE))) {
-        status = pages_wrong(pages, 1, "the second page is none of LMDB's");
+        status = meta_wrong(pages, 1, "the second page is none of LMDB's");
+        pages->where = 1; /* where the first one is lost, so is the size of a page */
         status = pages->size > 0 ? pages_pass(pages, status) : status;
     }
     return status;
@@ -311,6 +327,20 @@ static void pages_close(pages_t *pages) {
     free(pages->kept);
     free(pages->levels);
     free(pages->large);
+}
+
+uint64_t pages_refused(const char *path, uint64_t max) {
+    pages_t pages;
+    uint64_t refused = 0;
+    uint8_t *page = malloc(PAGES_SIZE_MAX);
+    bool opened = pages_open(&pages, path) && page != NULL;
+    uint32_t size = opened && metas_read(&pages) == STATUS_OK ? pages.size : (uint32_t)sysconf(_SC_PAGESIZE);
+    for (uint64_t at = 0; opened && at < pages.there && refused <= max; at += size) {
+        refused += read_tried(pages.fd, page, size, at) < 0;
+    }
+    pages_close(&pages);
+    free(page);
+    return opened ? refused : max + 1;
 }
 
 bool pages_cut_short(const char *path) {

@@ -9,8 +9,8 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-/* Why a page is wrong that the disk does not give. */
-extern const char pages_unread[];
+/* How many pages of the file the disk refuses; stops counting behind max. */
+uint64_t pages_refused(const char *path, uint64_t max);
 /* A file may be shorter than its newest commit says (pages at its end that were freed before they were written), or it
  * was cut off. */
 bool pages_cut_short(const char *path);

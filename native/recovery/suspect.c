@@ -3,7 +3,7 @@
  * Values have checksums, LMDB's pages have none: it follows a damaged page to wherever that points, and the process
  * ends by SIGSEGV, by SIGBUS or by an assertion of LMDB's. Without a word, and again at every start. So the end says a
  * word and leaves an empty file "data.mdb.suspect"; and the next start reads every page itself (pages.c) before LMDB
- * does:
+ * does. (A page that the disk does not give ends nothing: disk/unread.h. To a start it is one more that is damaged.)
  *
  *     sound                 the file is removed, the start goes on
  *     damaged               a sound file is made of what can be read (mend.c)
@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "disk/unread.h"
 #include "recovery/pages.h"
 #include "recovery/salvage.h"
 
@@ -44,7 +45,7 @@ void suspect_mark(const store_t *store) {
 
 /* ---- the end of a process ---------------------------------------------------------------------------------------- */
 
-static const int faults[] = {SIGSEGV, SIGBUS, SIGABRT};
+static const int faults[] = {SIGSEGV, SIGABRT}; /* and SIGBUS: disk/unread.h */
 #define FAULTS (sizeof faults / sizeof *faults)
 
 static struct sigaction before[FAULTS];
@@ -74,6 +75,7 @@ void suspect_watch(const store_t *store) {
     if (store->options.memory || watched[0] != 0 || !store_path(store, mark_name, watched)) {
         return;
     }
+    unread_otherwise(on_fault);
     (void)sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < FAULTS; i++) {
         (void)sigaction(faults[i], &action, &before[i]);
@@ -85,6 +87,7 @@ void suspect_unwatch(const store_t *store) {
     if (store->options.memory || watched[0] == 0 || !store_path(store, mark_name, path) || strcmp(path, watched) != 0) {
         return;
     }
+    unread_otherwise(NULL);
     for (size_t i = 0; i < FAULTS; i++) {
         (void)sigaction(faults[i], &before[i], NULL);
     }
@@ -115,9 +118,7 @@ status_t suspect_look(opening_t *opening) {
     bool all = cut || access(mark, F_OK) == 0 || (uint64_t)file.st_size <= LOOK_ALWAYS;
     status_t status = pages_check(lmdb, all, what, sizeof what);
     if (status == STATUS_CORRUPT) {
-        /* An error of the disk may pass, and what it does not give now is not gone. */
-        bool refused = (cut || strstr(what, pages_unread) != NULL) && !opening->accepted;
-        status = refused ? STATUS_CORRUPT : mend_store(opening, what);
+        status = cut && !opening->accepted ? STATUS_CORRUPT : mend_store(opening, what);
         if (status == STATUS_CORRUPT) {
             return refuse_damage(opening, what);
         }

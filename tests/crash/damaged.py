@@ -4,10 +4,12 @@
     python -m tests.crash.damaged --cases 200 --seed 7          a table by kind of page; 0 when nothing was dead,
                                                                 refused, wrong or silent
     python -m tests.crash.damaged --cases 20 --only running     damage while the daemon runs
+    python -m tests.crash.damaged --cases 20 --store sealed     in an encrypted store; or compressed: all streams are
 
 A store of many streams (with subjects, message ids, times to live, consumers, a bucket, a compressed one, a sealed one,
 one with large messages) is made once, and copied for each case. Then one page is flipped, zeroed or garbled, while the
-daemon is down or while it runs, or a block of the journal after kill -9; everything is read and written to, and read
+daemon is down or while it runs, or the disk refuses to give the page (unread_preload.c stands between the daemon and
+its disk), or a block of the journal is damaged after kill -9; everything is read and written to, and read
 again after a restart. What every stream and consumer was is known from the making, and compared:
 
     dead      the daemon ended without being asked
@@ -24,11 +26,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import atexit
 import contextlib
+import functools
 import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -47,11 +52,14 @@ from tests.servers import LEAFD, Server, ServerDied, make
 CONFIGURATION = """
 listen: 127.0.0.1:{port}
 http: 127.0.0.1:{http_port}
-jetstream { store_dir: "{store}", max_file: 1G, max_mem: 64M }
+jetstream { store_dir: "{store}", max_file: 1G, max_mem: 64M SEALED }
 """
+SEALED = 'cipher: chacha, key: "the key of a store that pages are taken from"'
+STORES = ("plain", "sealed", "compressed")
 SMALL_STREAMS = 24
 ANSWER_SECONDS = 5.0
-WORDS = ("damaged", "fails its checksum", "cannot be read", "could not be read", "lost")
+WORDS = ("damaged", "fails its checksum", "cannot be read", "could not be read", "lost", "does not give it")
+MOMENTS = ("stopped", "stopped", "running", "running", "journal", "unread stopped", "unread running")
 OUTCOMES = ("dead", "refused", "wrong", "silent")
 BATCH = 500
 
@@ -98,7 +106,7 @@ async def publish(
     known.messages[stream][ack["seq"]] = zlib.crc32(payload)
 
 
-def configurations() -> dict[str, dict[str, object]]:
+def configurations(store: str = "plain") -> dict[str, dict[str, object]]:
     """The streams by name."""
     streams: dict[str, dict[str, object]] = {
         "BIG": {"subjects": ["big.>"], "allow_msg_ttl": True},
@@ -112,11 +120,13 @@ def configurations() -> dict[str, dict[str, object]]:
         streams[f"S{number}"] = {"subjects": [f"s{number}.>"]}
     for name, configuration in streams.items():
         configuration |= {"name": name, "allow_direct": True, "storage": "file"}
+        if store == "compressed":
+            configuration["compression"] = "s2"
     return streams
 
 
-async def fill(client: Client, known: Known, chance: random.Random, large: int) -> None:
-    for name, configuration in configurations().items():
+async def fill(client: Client, known: Known, chance: random.Random, large: int, store: str) -> None:
+    for name, configuration in configurations(store).items():
         made = await api(client, f"STREAM.CREATE.{name}", configuration)
         assert "error" not in made, made
     work: list[tuple[str, str, bytes, dict[str, str]]] = []
@@ -134,7 +144,7 @@ async def fill(client: Client, known: Known, chance: random.Random, large: int) 
         work += [(f"S{small}", f"s{small}.{n % 11}", f"{small} has {n}".encode() * 4, {}) for n in range(60)]
     for begin in range(0, len(work), 200):
         await asyncio.gather(*(publish(client, known, *item) for item in work[begin : begin + 200]))
-    sealed = configurations()["SEALED"] | {"sealed": True}
+    sealed = configurations(store)["SEALED"] | {"sealed": True}
     assert "error" not in await api(client, "STREAM.UPDATE.SEALED", sealed)
     for stream, take in (("BIG", 700), ("WORK", 200), ("S3", 20), ("KV_B", 100)):
         await consume(client, known, stream, take)
@@ -310,6 +320,28 @@ def file_of(server: Server, name: str) -> Path:
     return found
 
 
+def configured(store: str) -> str:
+    return CONFIGURATION.replace("SEALED", f", {SEALED}" if store == "sealed" else "")
+
+
+@functools.cache
+def preload() -> str:
+    """The library that refuses pages; it lives as long as this process."""
+    directory = tempfile.mkdtemp(prefix="leafd-preload-")
+    atexit.register(shutil.rmtree, directory)
+    library = f"{directory}/unread.so"
+    source = Path(__file__).with_name("unread_preload.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-D_GNU_SOURCE", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+def refuse_page(server: Server, path: Path, page: int) -> None:
+    """From now on the disk does not give that page of the file."""
+    told = server.directory / "unread.new"
+    told.write_text(f"{path.stat().st_ino} {page}\n")
+    told.rename(server.directory / "unread")
+
+
 def status_of(server: Server) -> int | None:
     assert server.process is not None
     return server.process.poll()
@@ -323,6 +355,8 @@ class Case:
     known: Known
     seed: int
     only: str = ""
+    store: str = "plain"
+    moment: str = ""
 
     async def visit(self, server: Server, verdict: Verdict, known: Known, *, write: bool) -> None:
         """Reads everything, writes a little. What is missing has to have been said."""
@@ -358,9 +392,14 @@ class Case:
             return False
         return True
 
+    def start(self, server: Server) -> None:
+        unread = self.moment.startswith("unread")
+        told = (f"LD_PRELOAD={preload()}", f"LEAFD_UNREAD={server.directory / 'unread'}") if unread else ()
+        server.start(before=("env", *told))
+
     def started(self, server: Server, verdict: Verdict) -> bool:
         try:
-            server.start()
+            self.start(server)
         except ServerDied as error:
             verdict.say("refused", str(error)[-400:])
             return False
@@ -374,24 +413,25 @@ class Case:
     def run(self) -> Verdict:
         chance = random.Random(self.seed)
         known = Known(defaultdict(dict, {s: dict(m) for s, m in self.known.messages.items()}), dict(self.known.floors))
-        moment = self.only or chance.choice(("stopped", "stopped", "running", "running", "journal"))
+        self.moment = self.only or chance.choice(MOMENTS)
         with tempfile.TemporaryDirectory(prefix="leafd-damaged-") as directory:
-            server = make(LEAFD, CONFIGURATION, Path(directory))
+            server = make(LEAFD, configured(self.store), Path(directory))
             shutil.copytree(self.template, server.directory / "store")
-            verdict = self.play(server, known, moment, chance)
+            verdict = self.play(server, known, chance)
             if server.process is not None:
                 server.stop()
             if verdict.outcomes and "LEAFD_DAMAGED_KEEP" in os.environ:
                 shutil.copytree(directory, f"{os.environ['LEAFD_DAMAGED_KEEP']}/{self.seed}")
         return verdict
 
-    def play(self, server: Server, known: Known, moment: str, chance: random.Random) -> Verdict:
-        verdict = Verdict("", "")
-        if moment == "running":
-            server.start()
+    def play(self, server: Server, known: Known, chance: random.Random) -> Verdict:
+        verdict, moment = Verdict("", ""), self.moment
+        running = moment in ("running", "unread running")
+        if running:
+            self.start(server)
             asyncio.run(self.warm(server))
         if moment == "journal":
-            server.start()
+            self.start(server)
             self.visited(server, Verdict("", ""), known, write=True)
             server.kill()
             path = file_of(server, "journal")
@@ -401,10 +441,15 @@ class Case:
         else:
             path = file_of(server, "data.mdb")
             kind, page = pick(kinds_of(path), chance)
-            verdict = Verdict(f"{kind}", damage_page(path, page, chance))
+            if moment.startswith("unread"):
+                verdict = Verdict(kind, "refused")
+                refuse_page(server, path, page)
+                time.sleep(0.3 if running else 0)  # the library looks each 50 ms
+            else:
+                verdict = Verdict(kind, damage_page(path, page, chance))
             verdict.notes.append(f"page {page}")
         verdict.how += f" {moment}"
-        if (moment == "running" or self.started(server, verdict)) and self.visited(server, verdict, known, write=True):
+        if (running or self.started(server, verdict)) and self.visited(server, verdict, known, write=True):
             time.sleep(0.2)
             self.ended(server, verdict)
             if self.started(server, verdict) and self.visited(server, verdict, known, write=True):
@@ -425,15 +470,15 @@ async def _quiet(error: Exception) -> None:
 # ---- all of them -----------------------------------------------------------------------------------------------------
 
 
-def template(directory: Path, large: int) -> Known:
+def template(directory: Path, large: int, store: str) -> Known:
     """A store that was closed in order, as directory/store."""
     known = Known()
-    server = make(LEAFD, CONFIGURATION, directory)
+    server = make(LEAFD, configured(store), directory)
     server.start()
 
     async def filled() -> None:
         client = await nats.connect(server.url)
-        await fill(client, known, random.Random(1), large)
+        await fill(client, known, random.Random(1), large, store)
         await trim_buckets(client, known)
         await client.close()
 
@@ -460,13 +505,15 @@ def table(verdicts: list[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def run_all(cases: int, seed: int, only: str = "", *, first: int = 0, large: int = 500) -> list[Verdict]:
+def run_all(
+    cases: int, seed: int, only: str = "", *, first: int = 0, large: int = 500, store: str = "plain"
+) -> list[Verdict]:
     """Plays so many cases, each from a seed of its own, and prints those that are not as they should be."""
     verdicts = []
     with tempfile.TemporaryDirectory(prefix="leafd-damaged-") as directory:
-        known = template(Path(directory), large)
+        known = template(Path(directory), large, store)
         for number in range(first, first + cases):
-            verdict = Case(Path(directory) / "store", known, seed * 1_000_003 + number, only).run()
+            verdict = Case(Path(directory) / "store", known, seed * 1_000_003 + number, only, store).run()
             verdicts.append(verdict)
             if verdict.outcomes or "-v" in sys.argv:
                 print(f"case {number}: {verdict.kind}, {verdict.how}: {' | '.join(verdict.notes)}", flush=True)
@@ -479,10 +526,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--first", type=int, default=0, help="begin with this case of the seed")
     parser.add_argument("--large", type=int, default=500, help="so many messages of 21 KB are in the store")
-    parser.add_argument("--only", default="", choices=("", "stopped", "running", "journal"))
+    parser.add_argument("--only", default="", choices=("", *sorted(set(MOMENTS))))
+    parser.add_argument("--store", default="plain", choices=STORES)
     parser.add_argument("-v", action="store_true", help="print every case")
     arguments = parser.parse_args()
-    verdicts = run_all(arguments.cases, arguments.seed, arguments.only, first=arguments.first, large=arguments.large)
+    verdicts = run_all(
+        arguments.cases,
+        arguments.seed,
+        arguments.only,
+        first=arguments.first,
+        large=arguments.large,
+        store=arguments.store,
+    )
     print(table(verdicts))
     return 1 if any(verdict.outcomes for verdict in verdicts) else 0
 

@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -34,7 +35,8 @@ typedef struct failing {
     unsigned from;  /* 0 and 1: the first */
     unsigned times; /* 0: for good */
     int64_t begin;
-    int64_t end; /* 0: wherever */
+    int64_t end;    /* 0: wherever */
+    uint64_t inode; /* 0: of whichever file of that name */
 } failing_t;
 
 static struct {
@@ -76,8 +78,10 @@ static bool failing_now(int call, int fd, int64_t offset, int64_t size) {
     bool fails = false;
     pthread_mutex_lock(&failing.lock);
     const failing_t *now = &failing.now;
+    struct stat file;
+    bool meant = now->inode == 0 || (fstat(fd, &file) == 0 && file.st_ino == now->inode);
     bool touched = now->end == 0 || (offset < now->end && offset + size > now->begin);
-    if ((now->calls & call) != 0 && touched && (now->files & failing_file(fd)) != 0) {
+    if ((now->calls & call) != 0 && meant && touched && (now->files & failing_file(fd)) != 0) {
         unsigned from = now->from > 0 ? now->from : 1;
         failing.count++;
         fails = failing.count >= from && (now->times == 0 || failing.count < from + now->times);
