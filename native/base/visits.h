@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #define VISITS_A_TURN_MAX 16384u
+#define VISITS_AN_END_MAX 2048u /* of what merely is to go: a login waits for four or five turns */
 
 #ifdef LEAF_COUNTS_VISITS
 void visits_add(uint64_t elements);

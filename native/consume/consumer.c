@@ -288,9 +288,11 @@ void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject) {
     uint32_t row = pending_find(&consumer->pending, seq);
     if (row == PENDING_NONE) return;
     pending_row_t gone = *pending_row(&consumer->pending, row);
+    /* Acknowledged with many others, which is why it goes: its row only waits for its turn. The floor is beyond it. */
+    bool cleared = row_cleared(consumer, &gone);
     if (gone.flags & PENDING_STORED) (void)state_orphan(consumer, seq);
     pending_remove(&consumer->pending, row);
-    if (!(gone.flags & PENDING_EXHAUSTED)) {
+    if (!(gone.flags & PENDING_EXHAUSTED) && !cleared) {
         consumer_advise(consumer, ADVISORY_TERMINATED, seq, gone.consumer_seq, gone.deliveries, 0,
                         BYTES_LITERAL("Unacknowledged message was deleted"));
         consumer_move_floor(consumer, seq, gone.consumer_seq);

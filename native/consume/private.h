@@ -39,7 +39,7 @@
 #define COUNT_BUDGET 8192       /* messages looked at to count what is left, in one turn */
 #define LEFT_STEPS_MAX 131072   /* each counts as far as it can: more are only taken where nothing gets any further */
 #define SWEEP_BUDGET 512        /* messages looked at for retention in one tick and stream */
-#define ENDS_A_TURN 4096        /* requests told and freed, rows put back, because something ended or expired */
+#define ENDS_A_TURN 512         /* requests told and freed, rows put back, because something ended or expired */
 #define SETTLE_NS (1 * NS_PER_SECOND)     /* deliveries and progress of ack none are stored this late */
 #define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* between the last loaded consumer and the start of an old sweep */
 #define RETRY_NS (100 * NS_PER_MS)        /* until what memory or the store refused is tried again */

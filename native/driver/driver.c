@@ -229,9 +229,12 @@ static plane_t *open_failed(plane_t *plane, status_t status, int32_t *out) {
 }
 
 /* Large buffers come from the system and go back to it at once: glibc would raise the size from which it does so to
- * that of the first one that was freed, and keep the others in heaps with holes. */
-static void large_blocks_go_back(void) {
+ * that of the first one that was freed, and keep the others in heaps with holes. Small ones are joined with their
+ * neighbours when they are freed: glibc would gather them, and whoever asked for a larger block next, a connection that
+ * comes, joined all that hundreds of thousands of subscriptions had left: 13 ms of one turn. */
+static void freed_blocks_go_back(void) {
 #ifdef __GLIBC__
+    (void)mallopt(M_MXFAST, 0);
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
     (void)mallopt(M_TRIM_THRESHOLD, 4 * LARGE_BLOCK);
 #endif
@@ -245,7 +248,7 @@ plane_t *plane_open(const plane_limits_t *limits, const plane_keys_t *keys, cons
                     const char *memory_directory, char *reason, int32_t *status) {
     *status = STATUS_OK;
     reason[0] = 0;
-    large_blocks_go_back();
+    freed_blocks_go_back();
     plane_t *plane = calloc(1, sizeof(*plane));
     if (plane == NULL) {
         snprintf(reason, PLANE_REASON_SIZE, "no memory for the plane");

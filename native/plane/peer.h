@@ -47,7 +47,7 @@
 #define INPUT_TIME_OPS 64u            /* so many of them between two looks at the clock */
 #define INPUT_CHANGES_MAX 256u        /* subscriptions that come or go: of others nobody waits for thousands */
 /* subscriptions of who has left or begins anew, removed in one turn: leave.c */
-#define SWEEP_MAX 4096u
+#define SWEEP_MAX 1024u
 #define SWEEP_CLOSE 2048u      /* closing a socket whose queue is full counts as so many */
 #define SWEEP_PEER 16u         /* closing any other */
 #define SWEEP_REPLY 8u         /* and so does an outstanding reply, of some KB perhaps */

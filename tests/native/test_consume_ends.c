@@ -10,11 +10,11 @@ _Static_assert(MANY > VISITS_A_TURN_MAX, "one turn may not do all of it");
 _Static_assert(MANY < RIG_LINES_MAX, "the rig writes down each of them");
 
 /* The rest of a turn in which something ended, and then one turn after the other until all is quiet. */
-static void turns_within_budget(void) {
+static void turns_within(uint64_t visits) {
     uint32_t turns = 0;
     for (bool again = true; again && turns < 1000; turns++) {
         consume_tick(rig.consume, rig.now, &again);
-        CHECK(visits_take() <= VISITS_A_TURN_MAX);
+        CHECK(visits_take() <= visits);
         rig.now.mono_ns++; /* what is due right after this turn */
         again = again || consume_next_deadline(rig.consume) <= rig.now.mono_ns;
         consume_flush(rig.consume);
@@ -47,7 +47,7 @@ static void a_deleted_consumer(void) {
     CHECK(consume_find(rig.consume, STREAM_ID, CONSUMER_ID) == NULL);
     EXPECT("in <*  | NATS/1.0 409 Consumer Deleted~~");
     rig.line_next = 0;
-    turns_within_budget();
+    turns_within(VISITS_AN_END_MAX);
     all_were_told("in <*  | NATS/1.0 409 Consumer Deleted~~");
 }
 
@@ -67,7 +67,7 @@ static void a_deleted_stream(void) {
     (void)waited_for("{\"batch\":1}");
     consume_stream_removed(rig.consume, STREAM_ID, rig.now);
     CHECK(consume_find(rig.consume, STREAM_ID, CONSUMER_ID) == NULL);
-    turns_within_budget();
+    turns_within(VISITS_AN_END_MAX);
     all_were_told("in <*  | NATS/1.0 409 Consumer Deleted~~");
 }
 
@@ -88,7 +88,7 @@ static void a_stream_with_many_consumers(void) {
 static void requests_whose_time_is_over(void) {
     consumer_t *consumer = waited_for("{\"batch\":1,\"expires\":5000000000}");
     rig.now.mono_ns += 6 * SECOND;
-    turns_within_budget();
+    turns_within(VISITS_AN_END_MAX);
     CHECK_EQ_U64(0, rig_state(consumer).waiting);
     for (uint32_t i = 0; i < MANY; i++)
         EXPECT("in <*  | NATS/1.0 408 Request Timeout~Nats-Pending-Messages: 1~Nats-Pending-Bytes: 0~~");
@@ -139,7 +139,7 @@ static consumer_t *unacknowledged(void) {
 static void ack_waits_that_are_over(void) {
     consumer_t *consumer = unacknowledged();
     rig.now.mono_ns += 31 * SECOND;
-    turns_within_budget();
+    turns_within(VISITS_A_TURN_MAX);
     CHECK_EQ_U64(2 * MANY, rig.deliveries);
     CHECK_EQ_U64(MANY, rig_state(consumer).redelivered);
 }
@@ -166,7 +166,7 @@ static void a_consumer_set_back(void) {
     CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, 1, rig.now, &seq));
     CHECK_EQ_U64(0, rig_state(consumer).ack_pending);
     CHECK(visits_take() <= VISITS_A_TURN_MAX);
-    turns_within_budget();
+    turns_within(VISITS_A_TURN_MAX);
     CHECK_EQ_U64(1, rig_state(consumer).floor_stream + 1);
 }
 
@@ -188,7 +188,7 @@ static void all_acknowledged_together(void) {
         consume_flush(rig.consume);
         fake_invalidate(rig.store);
         (void)visits_take();
-        turns_within_budget();
+        turns_within(VISITS_AN_END_MAX);
         CHECK_EQ_U64(1, rig_state(consumer).ack_pending);
         CHECK_EQ_U64(MANY - 1, rig_state(consumer).floor_consumer);
         rig.deliveries = 0;
@@ -220,7 +220,7 @@ static void a_crash_between_two_steps(void) {
 static void deliveries_that_are_stored(void) {
     (void)unacknowledged();
     rig.now.mono_ns += 2 * SECOND;
-    turns_within_budget();
+    turns_within(VISITS_A_TURN_MAX);
     consumer_setup_t setup = rig_setup("c");
     setup.config.max_ack_pending = MANY;
     rig_restart();
@@ -256,7 +256,7 @@ static void used_up_and_refused(void) {
         consumer_ack(consumer, seq, seq, 1, text("-NAK"), BYTES_NONE, rig.now, &answer);
     (void)visits_take();
     consumer_pull(consumer, text("in"), text("10"), rig.now);
-    turns_within_budget();
+    turns_within(VISITS_A_TURN_MAX);
     CHECK_EQ_U64(0, rig_state(consumer).ack_pending);
 }
 
@@ -275,9 +275,36 @@ static void told_where_to_deliver_again(void) {
     setup.deliver_subject = text("elsewhere");
     CHECK_EQ_I64(STATUS_OK, consumer_configure(consumer, &setup, rig.now));
     CHECK(visits_take() <= VISITS_A_TURN_MAX);
-    turns_within_budget();
+    turns_within(VISITS_A_TURN_MAX);
     rig_run();
     CHECK_EQ_U64(2 * MANY, rig.deliveries);
+}
+
+/* The messages go before all of their rows are: nobody may hear that they were not acknowledged, and the floor stays. */
+static void acknowledged_together_and_removed(void) {
+    rig_start(1); /* kept while there is interest */
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.ack_policy = ACK_ALL;
+    setup.config.max_ack_pending = -1;
+    consumer_t *consumer = rig_add(&setup);
+    rig_publish_many("s", MANY);
+    rig.quiet = true;
+    consumer_pull(consumer, text("in"), text("{\"batch\":19000}"), rig.now);
+    rig_run();
+    CHECK_EQ_U64(MANY, rig.deliveries);
+    rig.quiet = false;
+    (void)visits_take();
+    bool answer;
+    consumer_ack(consumer, MANY - 1, MANY - 1, 1, BYTES_NONE, BYTES_NONE, rig.now, &answer);
+    CHECK_EQ_U64(MANY - 1, rig_state(consumer).floor_stream);
+    turns_within(VISITS_A_TURN_MAX);
+    EXPECT_NOTHING();
+    stream_state_t state;
+    store_stream_state(rig.stream, &state);
+    CHECK_EQ_U64(1, state.messages);
+    CHECK_EQ_U64(MANY - 1, rig_state(consumer).floor_stream);
+    CHECK_EQ_U64(MANY - 1, rig_state(consumer).floor_consumer);
+    CHECK_EQ_U64(1, rig_state(consumer).ack_pending);
 }
 
 int main(void) {
@@ -292,6 +319,8 @@ int main(void) {
     RUN("acknowledgements between two of these steps count", acknowledgements_meanwhile);
     RUN("a consumer is set back without a look at each of its messages", a_consumer_set_back);
     RUN("acknowledging all before a message counts at once, and they are removed in steps", all_acknowledged_together);
+    RUN("messages that go because they were acknowledged together are told of as nothing else, and the floor stays",
+        acknowledged_together_and_removed);
     RUN("after a crash between two of these steps none of them comes again", a_crash_between_two_steps);
     RUN("deliveries that are not acknowledged are stored in steps", deliveries_that_are_stored);
     RUN("messages that are refused, and then put off, come each once, when they are due", refused_and_then_put_off);

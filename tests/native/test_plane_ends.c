@@ -48,7 +48,7 @@ static void turns_within_budget(plane_t *plane) {
     do {
         plane->more = false;
         core_settle(plane);
-        CHECK(visits_take() <= VISITS_A_TURN_MAX);
+        CHECK(visits_take() <= VISITS_AN_END_MAX);
         turns++;
     } while (plane->more && turns < 1000);
     CHECK(turns > 1 && turns < 1000);
@@ -102,7 +102,7 @@ static void replies_of_an_import_that_ends(void) {
     rig_feed(plane, i, "PUB local _I 0\r\n\r\n");
     (void)visits_take();
     imports(plane, false);
-    CHECK(visits_take() <= VISITS_A_TURN_MAX);
+    CHECK(visits_take() <= VISITS_AN_END_MAX);
     CHECK(account_find(plane, I)->imports == NULL);
     answer_last(plane, e); /* nothing crosses it from now on, though most of it is still there */
     RIG_HEARD("", hears);

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import struct
+import subprocess
+import sys
 from enum import IntEnum, IntFlag
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import trio
@@ -213,3 +216,40 @@ def test_every_flag_of_a_command_is_set_somewhere() -> None:
 def test_every_number_of_the_header_is_the_extension_s() -> None:
     """The compiled module was made from this header."""
     assert {name: int(value) for name, value in DEFINED.items()} == {name: int(getattr(abi, name)) for name in DEFINED}
+
+
+_FREED: Final = """
+import ctypes, tempfile
+from pathlib import Path
+from tests.unit.real_plane import LIMITS, Plane
+
+class Heap(ctypes.Structure):
+    names = "arena parts gathered maps mapped unused waiting used free top"
+    _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+libc.mallinfo2.restype = Heap
+with tempfile.TemporaryDirectory() as name:
+    for part in ("file", "memory"):
+        (Path(name) / part).mkdir()
+    plane = Plane.open(LIMITS, Path(name, "file"), Path(name, "memory")) if WITH else None
+    before = libc.mallinfo2().gathered
+    for block in [libc.malloc(64) for _ in range(50_000)]:
+        libc.free(block)
+    print(libc.mallinfo2().gathered - before)
+    if plane:
+        plane.close()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="glibc's")
+def test_freed_small_blocks_are_not_left_to_whoever_comes_next() -> None:
+    """glibc gathers them until a larger block is asked for: a client that comes would pay for all that one which went
+    had had. Without the plane it does so, which shows that the test sees it."""
+    gathered = [
+        int(subprocess.run([sys.executable, "-c", f"WITH = {plane}" + _FREED], check=True, capture_output=True).stdout)
+        for plane in (False, True)
+    ]
+    assert gathered[0] > 40_000
+    assert gathered[1] == 0
