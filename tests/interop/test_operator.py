@@ -451,6 +451,37 @@ def test_tiers_of_jetstream(kind: str) -> None:
         assert {"R3"} == set(answers(peer, "INFO")["tiers"])
 
 
+def test_metrics_name_what_each_tier_may_take() -> None:
+    """Of leafd: what the account has taken, and what it may, by tier; the limit of 0 that reports show is no sample."""
+    operator = Operator()
+    tiers = {"R1": {"disk_storage": 1000, "mem_storage": -1}, "R3": {"disk_storage": 5000}}
+    account = operator.account("A", tiered_limits=tiers)
+    head = HEAD + 'http: "127.0.0.1:{http_port}"\njetstream { store_dir: "{store}" }\n'
+    with running(LEAFD, head + operator.configuration()) as server:
+        peer = Peer(server, account.user("u"))
+        answers(peer, "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
+        assert json.loads(peer.ask("s", "x" * 69)[0])["seq"] == 1
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/metrics", timeout=5) as found:
+            lines = found.read().decode().splitlines()
+        samples = {}
+        for line in lines:
+            if line.startswith("leafd_account_tier_"):
+                name, value = line.rsplit(" ", 1)
+                samples[name.partition("{")[0], name.partition('tier="')[2][:2]] = float(value)
+        unbounded = float(2**64 - 1)
+        assert {
+            ("leafd_account_tier_storage_used", "R1"): 100.0,  # of which 31 are subject and the message's own
+            ("leafd_account_tier_storage_used", "R3"): 0.0,
+            ("leafd_account_tier_max_storage", "R1"): 1000.0,
+            ("leafd_account_tier_max_storage", "R3"): 5000.0,
+            ("leafd_account_tier_memory_used", "R1"): 0.0,
+            ("leafd_account_tier_memory_used", "R3"): 0.0,
+            ("leafd_account_tier_max_memory", "R1"): unbounded,
+            ("leafd_account_tier_max_memory", "R3"): 0.0,
+        } == samples
+        assert not [line for line in lines if line.startswith("jetstream_account_max_")]
+
+
 def test_accounts_whose_jwts_grant_more_than_there_is_are_served_until_it_is_taken() -> None:
     """Of leafd: the server's own limit refuses what one of them would take of it. nats-server answers no request of the
     account that it hears of last."""

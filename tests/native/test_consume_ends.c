@@ -280,7 +280,7 @@ static void told_where_to_deliver_again(void) {
     CHECK_EQ_U64(2 * MANY, rig.deliveries);
 }
 
-/* The messages go before all of their rows are: nobody may hear that they were not acknowledged, and the floor stays. */
+/* The messages go before all of their rows do: nobody may hear that they were not acknowledged. The floor stays. */
 static void acknowledged_together_and_removed(void) {
     rig_start(1); /* kept while there is interest */
     consumer_setup_t setup = rig_setup("c");
@@ -319,7 +319,7 @@ int main(void) {
     RUN("acknowledgements between two of these steps count", acknowledgements_meanwhile);
     RUN("a consumer is set back without a look at each of its messages", a_consumer_set_back);
     RUN("acknowledging all before a message counts at once, and they are removed in steps", all_acknowledged_together);
-    RUN("messages that go because they were acknowledged together are told of as nothing else, and the floor stays",
+    RUN("messages that go since all were acknowledged are told of as nothing else, and the floor stays",
         acknowledged_together_and_removed);
     RUN("after a crash between two of these steps none of them comes again", a_crash_between_two_steps);
     RUN("deliveries that are not acknowledged are stored in steps", deliveries_that_are_stored);

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import resource
 import signal
 import tempfile
 from collections.abc import Callable
@@ -20,11 +21,11 @@ from leafd.config.bind import load_text
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.tls import Tls
 from leafd.daemon.deadlines import Deadlines
-from leafd.daemon.descriptors import LEAST, RESERVED, connections_for
+from leafd.daemon.descriptors import LEAST, RESERVED, connections_for, warning
 from leafd.daemon.expiry import Expiry
 from leafd.daemon.kill import send
 from leafd.daemon.log import Log
-from leafd.daemon.memory import connections_wanted, memory_limit
+from leafd.daemon.memory import allowed_by, connections_wanted, memory_limit
 from leafd.daemon.reload import merged
 from leafd.daemon.store import MemoryDirectory, make_directory, plane_limits, store_directory
 from leafd.daemon.systemd import DISK_S, Life
@@ -235,6 +236,19 @@ def test_connections_follow_from_the_descriptors() -> None:
     assert 100 == connections_for(100, 1000)
     assert 1000 - RESERVED == connections_for(0, 1000)
     assert LEAST == connections_for(64 << 10, RESERVED)
+
+
+def test_the_bound_that_descriptors_do_not_suffice_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory_limit allows fewer connections than max_connections does, that is the number which counts."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (1000, 1000))
+    server = load_text("memory_limit: 32MB").server
+    assert ("memory_limit", 4096) == (at_most := allowed_by(server, 32 << 20))
+    text = warning(at_most[1], at_most[0])
+    assert "memory_limit allows 4096 connections, but 1000 file descriptors" in text
+    assert f"enough for {1000 - RESERVED}" in text
+    assert ("max_connections", 64 << 10) == allowed_by(server, 1 << 30)
+    assert ("max_connections", 5000) == allowed_by(load_text("max_connections: 5000").server, 32 << 20)
+    assert not warning(1000 - RESERVED, "memory_limit")
 
 
 def test_expiring_certificates_are_named_once_a_day(tmp_path: Path) -> None:

@@ -38,13 +38,13 @@ def connections_for(wanted: int, descriptors: int | None = None) -> int:
     return min(wanted, room) if wanted > 0 else min(room, 1 << 31)
 
 
-def warning(wanted: int) -> str:
-    """What the operator should know; empty: nothing."""
+def warning(wanted: int, bound: str = "max_connections") -> str:
+    """What the operator should know; empty: nothing. bound: the key that allows as many as are wanted."""
     allowed = connections_for(wanted)
     if allowed >= wanted:
         return ""
     limit = _count(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     return (
-        f"max_connections is {wanted}, but {limit} file descriptors (RLIMIT_NOFILE) are enough for {allowed} "
-        "connections: raise the limit (LimitNOFILE= of the systemd unit, or ulimit -n) for more"
+        f"{bound} allows {wanted} connections, but {limit} file descriptors (RLIMIT_NOFILE) are enough for {allowed}: "
+        "raise the limit (LimitNOFILE= of the systemd unit, or ulimit -n) for more"
     )

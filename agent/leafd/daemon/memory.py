@@ -39,6 +39,12 @@ def connections_wanted(server: ServerConfig, limit: int) -> int:
     return min(server.max_connections, limit // _CONNECTION)
 
 
+def allowed_by(server: ServerConfig, limit: int) -> tuple[str, int]:
+    """The key that bounds the connections, and their number (0: none does)."""
+    wanted = connections_wanted(server, limit)
+    return ("memory_limit" if 0 < wanted < server.max_connections else "max_connections"), wanted
+
+
 def machine_bytes() -> int:
     """The memory of the machine, or what a control group leaves of it to this process."""
     own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

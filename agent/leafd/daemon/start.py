@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon import descriptors, early
+from leafd.daemon import descriptors, early, memory
 from leafd.daemon.anew import Again
 from leafd.daemon.listeners import bind_all
 from leafd.daemon.log import Log, Target
@@ -30,7 +30,8 @@ def start(loaded: Loaded, flags: Flags) -> int:
     if flags.config:
         log.info(f"Using configuration file: {flags.config} ({loaded.digest})")
     descriptors.raise_limit()
-    if text := descriptors.warning(config.max_connections):
+    bound, wanted = memory.allowed_by(config, memory.memory_limit(config))
+    if text := descriptors.warning(wanted, bound):
         # Nobody asked for the default's 65,536: that they are fewer is no news then.
         (log.warning if "max_connections" in config.given else log.info)(text)
     code, again = 0, False

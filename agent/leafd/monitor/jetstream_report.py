@@ -174,6 +174,8 @@ async def _account(wanted: _Detail, account: JetStreamAccountFacts) -> dict[str,
     # As in the reference: the account's limits, where -1 is none, as numbers without a sign.
     limits = usage.get("limits", {})
     detail |= {f"reserved_{name}": limits.get(f"max_{name}", 0) % (1 << 64) for name in ("memory", "storage")}
+    if tiers := usage.get("tiers"):
+        detail["leafd"] = {"tiers": tiers}
     detail |= {"accounts": 0, "ha_assets": 0}
     detail["api"] = {"level": 0, "total": account.api_total, "errors": account.api_errors}
     if wanted.streams:

@@ -201,11 +201,23 @@ def _jetstream(found: _Families, server: Labels, jsz: Report) -> None:
         labels = {**server, "account": name, "account_name": name, "account_id": name}
         found.gauge("jetstream_account_storage_used", "Bytes of file streams", labels, account["storage"])
         found.gauge("jetstream_account_memory_used", "Bytes of memory streams", labels, account["memory"])
+        tiers = account.get("leafd", {}).get("tiers", {})
         for name in ("storage", "memory"):
+            if tiers:
+                _tiers(found, labels, name, tiers)
+                continue  # there the reference reports a limit of 0, which is none
             text = f"{name} that the account may take, 2^64 - 1: no bound"
             found.gauge(f"jetstream_account_max_{name}", text, labels, account[f"reserved_{name}"])
         for stream in account.get("stream_detail", ()):
             _stream(found, {**labels, "stream_name": stream["name"], "is_stream_leader": "true"}, stream)
+
+
+def _tiers(found: _Families, labels: Labels, name: str, tiers: Mapping[str, Report]) -> None:
+    for tier, one in tiers.items():
+        own = {**labels, "tier": tier}
+        found.gauge(f"leafd_account_tier_{name}_used", f"{name} that the account has taken by replicas", own, one[name])
+        text = f"{name} that the account may take by replicas, 2^64 - 1: no bound"
+        found.gauge(f"leafd_account_tier_max_{name}", text, own, one["limits"][f"max_{name}"] % (1 << 64))
 
 
 def _stream(found: _Families, labels: Labels, stream: Report) -> None:
