@@ -87,6 +87,8 @@ class LeafLogins:
         self.look_up: Callable[[str], Awaitable[bool]] | None = None
         self.call_out: CallOut | None = None
         """Where a service judges logins: asks it, in its turn."""
+        self.waits: Callable[[int], bool] = lambda connection: False
+        """Whether what it has said was not looked at yet (arrivals.py): that is not its fault."""
         self._asked: set[int] = set()
         self._guard = guard
         self._early = Deadlines(self._late, guard)
@@ -116,6 +118,9 @@ class LeafLogins:
         """It may be far away, or a stranger who holds a place: who is slow is bounded by number, then by time."""
         if not self.links.logging_in(connection):
             return
+        if self.waits(connection):
+            self._early.add(connection, AT_ONCE_S)
+            return
         if len(self._patient) >= PATIENT_MAX:
             self._patient = {one: None for one in self._patient if self.links.logging_in(one)}
         if len(self._patient) >= PATIENT_MAX:
@@ -124,6 +129,9 @@ class LeafLogins:
         self._deadlines.add(connection, self._terms.timeout_s - AT_ONCE_S)
 
     def _too_late(self, connection: int) -> None:
+        if self.waits(connection):
+            self._deadlines.add(connection, AT_ONCE_S)
+            return
         self._patient.pop(connection, None)
         if connection in self._asked:  # which has a time of its own
             return

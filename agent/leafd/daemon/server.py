@@ -16,7 +16,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import trio
 
@@ -28,6 +28,7 @@ from leafd.config.schema.server import ServerConfig
 from leafd.daemon import declarations, early, memory
 from leafd.daemon.about import VERSION, about
 from leafd.daemon.anew import begin_again
+from leafd.daemon.arrivals import Arrivals, Event as Arriving
 from leafd.daemon.authors import Authors
 from leafd.daemon.clients import Clients
 from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
@@ -109,6 +110,8 @@ class Server:
             self.plane, self.compiled.leaf_terms, self.clients.guesses, self.guard, self.clients.proofs
         )
         self.leafs = self.leaf_logins.links = self._make_leafs()
+        self.arrivals = Arrivals(self._leaf_event, self.plane.settled)
+        self.leaf_logins.waits = self.arrivals.waits
         self.leafs.web_ping_interval_ns = self.compiled.web_ping_ns
         self.replicas = Replicas(self.plane, log, self.guard)
         self.leafs.on_up.append(self.replicas.link_up)
@@ -281,6 +284,7 @@ class Server:
         self.on_reload.append(partial(self._start_callouts, nursery))
         await nursery.start(self.clients.run)
         await nursery.start(self.leaf_logins.run)
+        nursery.start_soon(self.arrivals.run)
         if self.book is not None:
             self.book.preload()
         await self.tenants.make_known(tuple(self.compiled.graph.by_id.values()))
@@ -386,12 +390,8 @@ class Server:
             case t.Opened() | t.Proxied() | t.Secured() | t.Line() | t.Closed() | t.Refused():
                 if self.webs is not None and not isinstance(event, t.Opened) and self.webs.handle(event):
                     return
-                if isinstance(event, t.Opened) and event.listener == LEAF_LISTENER and not self.leafs.secure:
-                    self.leaf_logins.opened(event.connection)
-                if isinstance(event, t.Secured) and self.leafs.accepted(event.connection):
-                    self.leaf_logins.opened(event.connection)
-                if not self.clients.handle(event):
-                    self.leafs.handle(event)
+                if not (self._arrives(event) and self.arrivals.put(event)) and not self.clients.handle(event):
+                    self._leaf_event(event)
             case t.LeafError() | t.LeafInfo():
                 self.leafs.handle(event)
             case t.Ingest():
@@ -416,6 +416,21 @@ class Server:
                 self._tell_far(event)
             case t.Trace():
                 self._trace(event)
+
+    def _arrives(self, event: t.Opened | t.Proxied | t.Secured | t.Line | t.Closed | t.Refused) -> TypeGuard[Arriving]:
+        """Whether it is of a leaf node that logs in here, and can wait for its turn."""
+        if isinstance(event, t.Opened):
+            return event.listener == LEAF_LISTENER
+        if self.arrivals.waits(event.connection):
+            return isinstance(event, t.Secured | t.Line | t.Closed)
+        return isinstance(event, t.Line) and self.leafs.logging_in(event.connection, accepted=True)
+
+    def _leaf_event(self, event: t.Event) -> None:
+        if isinstance(event, t.Opened) and event.listener == LEAF_LISTENER and not self.leafs.secure:
+            self.leaf_logins.opened(event.connection)
+        if isinstance(event, t.Secured) and self.leafs.accepted(event.connection):
+            self.leaf_logins.opened(event.connection)
+        self.leafs.handle(event)
 
     def _trace(self, event: t.Trace) -> None:
         client = self.clients.get(event.connection)

@@ -160,10 +160,10 @@ class Leafs:
         """Every link that is up."""
         return [link.status() for link in self._links.values() if link.bind is not None]
 
-    def logging_in(self, connection: int) -> bool:
-        """Is it there, and not up yet?"""
+    def logging_in(self, connection: int, *, accepted: bool = False) -> bool:
+        """Is it there, and not up yet? accepted: only if the other side dialled."""
         link = self._links.get(connection)
-        return link is not None and link.bind is None
+        return link is not None and link.bind is None and (not accepted or isinstance(link.machine, leaf.Acceptor))
 
     def connected(self, account: int, domain: str) -> bool:
         """Is a link of that account to that remote domain up?"""

@@ -69,3 +69,25 @@ def test_a_short_patience_is_kept() -> None:
     """What the configuration says is less than what is waited for at once."""
     ((at, _),) = play(1, 0.5)
     assert 0.5 <= at < 1.0
+
+
+def test_what_a_leaf_has_said_and_nobody_has_looked_at_is_not_late() -> None:
+    """It waits for its turn among a thousand others; from then on its time runs as before."""
+    links = Links()
+
+    async def run() -> None:
+        terms = cast("LeafTerms", SimpleNamespace(timeout_s=3.0))
+        logins = LeafLogins(links, terms, cast("Any", None), Guard())
+        logins.links = cast("Any", links)
+        logins.waits = lambda connection: trio.current_time() < 10.0
+        async with trio.open_nursery() as nursery:
+            await nursery.start(logins.run)
+            links.waiting.add(7)
+            logins.opened(7)
+            await trio.sleep(20.0)
+            nursery.cancel_scope.cancel()
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    ((at, connection),) = links.closed
+    assert connection == 7
+    assert 10.0 <= at < 14.0

@@ -1,0 +1,127 @@
+"""Leaf nodes that log in wait for their turn (daemon/arrivals.py)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import trio
+import trio.testing
+from leafd import native_types as t
+from leafd.daemon.arrivals import ROOM, Arrivals, Event
+from leafd.turns import SLICE_S
+
+BOXES = 200
+COST_S = SLICE_S / 4
+
+
+def opened(connection: int) -> t.Opened:
+    return t.Opened(connection, t.ConnKind.LEAF, 2, "10.0.0.1:4000")
+
+
+def connect(connection: int, size: int = 300) -> t.Line:
+    return t.Line(connection, t.LineKind.CONNECT, b"x" * size)
+
+
+def closed(connection: int) -> t.Closed:
+    return t.Closed(connection, 0, "")
+
+
+async def nothing() -> None:
+    await trio.lowlevel.checkpoint()
+
+
+def served(events: Sequence[Event]) -> list[Event]:
+    """In the order in which they are handled."""
+    found: list[Event] = []
+
+    async def run() -> None:
+        arrivals = Arrivals(found.append, nothing)
+        assert all(arrivals.put(event) for event in events)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(arrivals.run)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not any(arrivals.waits(event.connection) for event in events)
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+    return found
+
+
+def test_somebody_else_has_a_turn_between_the_logins_of_boxes() -> None:
+    """Each slice of work is followed by the others' turn: they wait for a slice, not for all boxes."""
+
+    async def run() -> None:
+        arrivals = Arrivals(lambda event: time.sleep(COST_S), nothing)
+        for number in range(BOXES):
+            arrivals.put(connect(number))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(arrivals.run)
+            turns = 0
+            while any(arrivals.waits(number) for number in range(BOXES)):
+                await trio.lowlevel.checkpoint()
+                turns += 1
+            assert turns >= BOXES * COST_S / (SLICE_S + COST_S) / 2
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_the_next_slice_waits_until_the_plane_has_done_the_last_one() -> None:
+    """Or its ring would hold the orders of all boxes before that of a client."""
+    handled: list[Event] = []
+    done: list[int] = []
+
+    async def settled() -> None:
+        before = len(handled)
+        await trio.sleep(0.01)
+        assert len(handled) == before
+        done.append(before)
+
+    async def run() -> None:
+        def handle(event: Event) -> None:
+            handled.append(event)
+            time.sleep(COST_S)
+
+        arrivals = Arrivals(handle, settled)
+        for number in range(40):
+            arrivals.put(connect(number))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(arrivals.run)
+            while len(handled) < 40:
+                await trio.sleep(0.005)
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+    assert len(done) >= 4
+
+
+def test_the_events_of_one_connection_keep_their_order() -> None:
+    """Also where who has just come is served in turn with who has said CONNECT."""
+    events: list[Event] = [connect(100 + number) for number in range(50)]
+    events += [make(number) for number in range(50) for make in (opened, connect, closed)]
+    found = served(events)
+    assert len(found) == len(events)
+    for number in range(50):
+        assert [event for event in found if event.connection == number] == [
+            opened(number),
+            connect(number),
+            closed(number),
+        ]
+
+
+def test_who_has_just_come_is_not_behind_all_that_log_in() -> None:
+    """A server that dials gives up where it does not hear an INFO within a second."""
+    found = served([connect(number) for number in range(100)] + [opened(1000)])
+    assert found.index(opened(1000)) <= 1
+
+
+def test_what_waits_is_bounded_and_what_has_begun_keeps_its_place() -> None:
+    """Beyond that an event is handled at once; but not before what the same connection has said before."""
+    arrivals = Arrivals(lambda event: None, nothing)
+    most = ROOM // 4096 + 1
+    taken = [number for number in range(2 * most) if arrivals.put(connect(number, 4096))]
+    assert most / 2 < len(taken) <= most
+    assert taken == list(range(len(taken)))
+    assert arrivals.put(closed(0))
+    assert not arrivals.put(closed(2 * most))
