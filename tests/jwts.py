@@ -47,6 +47,11 @@ class Key:
         self.public = b32(bytes([self.prefix]) + self._key.verify_key.encode())
         self.seed = b32(bytes([0x90 | self.prefix >> 5, (self.prefix & 31) << 3]) + self._key.encode())
 
+    @property
+    def raw(self) -> bytes:
+        """The seed's 32 bytes."""
+        return self._key.encode()
+
     def sign(self, message: bytes) -> bytes:
         """A signature of 64 bytes."""
         return self._key.sign(message).signature

@@ -4,26 +4,31 @@
     python -m tests.bench.fleet unreachable 1000          what sources cost whose origins are not there
     python -m tests.bench.fleet creation 250 500 1000     mirrors and sources are made
     python -m tests.bench.fleet interest 1000             each box subscribes to ten subjects
-    ... [--kinds leafd] [--isolate] [--rounds 3] [--subscriptions 10]
+    python -m tests.bench.fleet reports 500 5000          what a report costs where there are so many streams
+    ... [--kinds leafd] [--isolate] [--rounds 3] [--subscriptions 10] [--login nkey|jwt|bcrypt] [--tls]
 
 Boxes and servers share the machine, so times tell how two servers compare and how a figure grows, not what a hub with
-processors of its own does. What does not live here: the boxes (simulated.py, boxes/), rows of other things (run).
+processors of its own does. What does not live here: the boxes (simulated.py, boxes/), who they are (identities.py),
+rows of other things (run).
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import json
 import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.bench.process import Api, Process, api, running
+from tests.bench.identities import KINDS as LOGINS, identities, tls
+from tests.bench.process import Api, Login, Process, api, running
 from tests.bench.simulated import Boxes, simulated
 from tests.hostile.wires import Wire
 from tests.servers import KINDS
@@ -34,7 +39,8 @@ listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{monitor_port}"
 jetstream { store_dir: "{store}", domain: hub, max_mem: 256MB, max_file: 4GB }
 max_pending: 256MB
-leafnodes { listen: "127.0.0.1:{leaf_port}" ISOLATE }
+leafnodes { listen: "127.0.0.1:{leaf_port}" ISOLATE TLS }
+LOGINS
 """
 WAITING: Final = 10
 """Messages of each box before the hub dies, and as many while it is away."""
@@ -43,17 +49,46 @@ LOGIN_PAUSE_S: Final = 0.01
 WARM_S: Final = 2.0
 LOOK_S: Final = 10.0
 LATER_S: Final = 45.0
+REPORTS: Final = 5
 Figures = dict[str, float]
 
 
+@dataclass(frozen=True)
+class Way:
+    """How a case runs, beside its size."""
+
+    isolate: bool = False
+    subscriptions: int = 0
+    login: str = "open"
+    tls: bool = False
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A running hub, what its boxes are started with, and how a person logs in there."""
+
+    process: Process
+    boxes: dict[str, object]
+    login: Login
+
+    @property
+    def leaf_port(self) -> int:
+        return self.process.server.ports["leaf_port"]
+
+    def api(self) -> contextlib.AbstractContextManager[Api]:
+        """A person's connection for requests."""
+        return api(self.process, self.login)
+
+
 @contextlib.contextmanager
-def hub_of(kind: str, isolate: bool) -> Iterator[Process]:
-    configuration = HUB.replace("ISOLATE", ", isolate_leafnode_interest: true" if isolate else "")
-    with (
-        tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory,
-        running(kind, configuration, Path(directory) / "hub") as hub,
-    ):
-        yield hub
+def hub_of(kind: str, way: Way, count: int) -> Iterator[Hub]:
+    with tempfile.TemporaryDirectory(prefix="leafd-bench-") as folder:
+        directory = Path(folder)
+        who = identities(way.login, count, directory)
+        configuration = HUB.replace("ISOLATE", ", isolate_leafnode_interest: true" if way.isolate else "")
+        configuration = configuration.replace("TLS", f", {tls(directory)}" if way.tls else "")
+        with running(kind, configuration.replace("LOGINS", who.configuration), directory / "hub") as process:
+            yield Hub(process, who.boxes | ({"tls": True} if way.tls else {}), who.connect)
 
 
 def source(number: int) -> dict[str, object]:
@@ -79,19 +114,22 @@ def wait_for_messages(connection: Api, count: int, seconds: float = SECONDS_MAX)
 
 
 @contextlib.contextmanager
-def logins(process: Process) -> Iterator[list[float]]:
-    """How long logins of clients take meanwhile, one after the other, in ms."""
+def logins(hub: Hub) -> Iterator[list[float]]:
+    """How long logins of a person take meanwhile, one after the other, in ms."""
     took: list[float] = []
     over = threading.Event()
 
     def again() -> None:
         while not over.wait(LOGIN_PAUSE_S):
             begun = time.monotonic()
-            wire = Wire(process.port, 60.0)
-            wire.send(b'CONNECT {"verbose":false}\r\nPING\r\n')
+            wire = Wire(hub.process.port, 60.0)
+            connect = {"verbose": False, **hub.login(json.loads(wire.line()[5:]).get("nonce", ""))}
+            wire.send(b"CONNECT " + json.dumps(connect).encode() + b"\r\nPING\r\n")
             while (line := wire.line()) and not line.startswith(b"PONG"):
                 pass
             wire.close()
+            if not line:
+                raise ConnectionError("a person could not log in")
             took.append((time.monotonic() - begun) * 1000)
 
     thread = threading.Thread(target=again)
@@ -110,28 +148,26 @@ def at_99(values: list[float]) -> float:
 # ---- cases
 
 
-def storm(kind: str, count: int, isolate: bool, subscriptions: int) -> Figures:
+def storm(kind: str, count: int, way: Way) -> Figures:
     """The hub dies by kill -9, boxes have messages for it, and it is started again."""
-    with (
-        hub_of(kind, isolate) as hub,
-        simulated(hub.server.ports["leaf_port"], count, subscriptions=subscriptions) as boxes,
-    ):
+    with hub_of(kind, way, count) as hub, boxes_of(hub, count, way) as boxes:
+        process = hub.process
         boxes.wait(lambda seen: seen.up == count)
-        with api(hub) as connection:
+        with hub.api() as connection:
             collect(connection, count)
             boxes.wait(lambda seen: seen.whole == count)
             boxes.tell(f"publish {WAITING}")
             wait_for_messages(connection, WAITING * count)
-        hub.server.kill()
+        process.server.kill()
         boxes.wait(lambda seen: seen.up == 0)
         before = boxes.tell(f"publish {WAITING}")
         begun = time.monotonic()
-        hub.start()
-        figures = {"start s": hub.start_seconds}
-        with hub.watched() as private, logins(hub) as took:
+        process.start()
+        figures = {"start s": process.start_seconds}
+        with process.watched() as private, logins(hub) as took:
             figures["linked s"] = boxes.wait(lambda seen: seen.up == count).at - begun
             figures["running s"] = boxes.wait(lambda seen: seen.whole == count, SECONDS_MAX).at - begun
-            with api(hub) as connection:
+            with hub.api() as connection:
                 figures["whole s"] = wait_for_messages(connection, 2 * WAITING * count) - begun
         seen = boxes.settled()
         figures |= {
@@ -139,15 +175,17 @@ def storm(kind: str, count: int, isolate: bool, subscriptions: int) -> Figures:
             "told": seen.told - before.told,
             "untold": seen.untold - before.untold,
             "MB to boxes": (seen.bytes - before.bytes) / 1e6,
+            "logins": len(took),
+            "login median ms": statistics.median(took),
             "login p99 ms": at_99(took),
             "login max ms": max(took),
             "private MB": private[0],
-            "CPU s": hub.cpu_seconds(),
+            "CPU s": process.cpu_seconds(),
         }
     return figures
 
 
-def unreachable(kind: str, count: int, isolate: bool, subscriptions: int) -> Figures:
+def unreachable(kind: str, count: int, way: Way) -> Figures:
     """Sources of boxes that are not there: processor time, and the first message when one is."""
 
     def percent(process: Process) -> float:
@@ -155,35 +193,36 @@ def unreachable(kind: str, count: int, isolate: bool, subscriptions: int) -> Fig
         time.sleep(LOOK_S)
         return (process.cpu_seconds() - before) / LOOK_S * 100
 
-    with hub_of(kind, isolate) as hub, api(hub) as connection:
+    with hub_of(kind, way, count) as hub, hub.api() as connection:
         collect(connection, count)
         time.sleep(WARM_S)
-        figures = {"first % of a processor": percent(hub)}
+        figures = {"first % of a processor": percent(hub.process)}
         time.sleep(LATER_S)
-        figures["later %"] = percent(hub)
-        with simulated(hub.server.ports["leaf_port"], 1, messages=1, reconnect=0.0) as boxes:
+        figures["later %"] = percent(hub.process)
+        with simulated(hub.leaf_port, 1, messages=1, reconnect=0.0, **hub.boxes) as boxes:
             linked = boxes.wait(lambda seen: seen.up == 1).at
             figures["first message s"] = wait_for_messages(connection, 1) - linked
     return figures
 
 
+def boxes_of(hub: Hub, count: int, way: Way, **more: object) -> contextlib.AbstractContextManager[Boxes]:
+    """So many boxes of that hub."""
+    return simulated(hub.leaf_port, count, subscriptions=way.subscriptions, **hub.boxes, **more)
+
+
 @contextlib.contextmanager
-def linked(kind: str, isolate: bool, count: int) -> Iterator[tuple[Process, Boxes, Api]]:
+def linked(kind: str, way: Way, count: int) -> Iterator[tuple[Process, Boxes, Api]]:
     """A hub with so many boxes, which have told all that they have to tell, and a connection for requests."""
-    with (
-        hub_of(kind, isolate) as hub,
-        simulated(hub.server.ports["leaf_port"], count) as boxes,
-        api(hub) as connection,
-    ):
+    with hub_of(kind, way, count) as hub, boxes_of(hub, count, way) as boxes, hub.api() as connection:
         boxes.wait(lambda seen: seen.up == count)
         boxes.settled()
-        yield hub, boxes, connection
+        yield hub.process, boxes, connection
 
 
-def creation(kind: str, count: int, isolate: bool, subscriptions: int) -> Figures:
+def creation(kind: str, count: int, way: Way) -> Figures:
     """Boxes are linked; then so many mirrors are made, one after the other; and one stream with as many sources."""
     figures: Figures = {}
-    with linked(kind, isolate, count) as (hub, boxes, connection):
+    with linked(kind, way, count) as (hub, boxes, connection):
         begun, cpu = time.monotonic(), hub.cpu_seconds()
         for number in range(count):
             config = {"name": f"M{number}", "storage": "file", "mirror": source(number)}
@@ -191,7 +230,7 @@ def creation(kind: str, count: int, isolate: bool, subscriptions: int) -> Figure
         figures["mirrors made s"] = time.monotonic() - begun
         figures["all copy s"] = boxes.wait(lambda seen: seen.whole == count).at - begun
         figures["CPU s"] = hub.cpu_seconds() - cpu
-    with linked(kind, isolate, count) as (hub, boxes, connection):
+    with linked(kind, way, count) as (hub, boxes, connection):
         begun, cpu = time.monotonic(), hub.cpu_seconds()
         collect(connection, count)
         figures["sources made s"] = time.monotonic() - begun
@@ -200,27 +239,63 @@ def creation(kind: str, count: int, isolate: bool, subscriptions: int) -> Figure
     return figures
 
 
-def interest(kind: str, count: int, isolate: bool, subscriptions: int) -> Figures:
+def interest(kind: str, count: int, way: Way) -> Figures:
     """Boxes come, each with its subscriptions: what each is told of all others."""
-    with hub_of(kind, isolate) as hub:
-        idle = hub.private_mb()
-        port = hub.server.ports["leaf_port"]
-        with hub.watched() as private, simulated(port, count, subscriptions=subscriptions, reconnect=5.0) as boxes:
+    with hub_of(kind, way, count) as hub:
+        process = hub.process
+        idle = process.private_mb()
+        with process.watched() as private, boxes_of(hub, count, way, reconnect=5.0) as boxes:
             begun = time.monotonic()
             linked = boxes.wait(lambda seen: seen.up == count).at - begun
             seen = boxes.settled(2.0)
             return {
                 "linked s": linked,
-                "told": seen.told,
+                "told": seen.told / count,
                 "bytes a link": seen.bytes / count,
-                "KB private a box": (hub.private_mb() - idle) * 1024 / count,
+                "KB private a box": (process.private_mb() - idle) * 1024 / count,
                 "private peak MB": private[0],
-                "CPU s": hub.cpu_seconds(),
+                "CPU s": process.cpu_seconds(),
             }
 
 
-Case = Callable[[str, int, bool, int], Figures]
-CASES: Final[dict[str, Case]] = {one.__name__: one for one in (storm, unreachable, creation, interest)}
+def reports(kind: str, count: int, way: Way) -> Figures:
+    """So many streams with a message each: processor time of a report, and what a login takes meanwhile."""
+    figures: Figures = {}
+    with hub_of(kind, way, count) as hub, hub.api() as connection:
+        for number in range(count):
+            config = {"name": f"S{number}", "subjects": [f"s.{number}"], "storage": "file"}
+            connection.must(f"$JS.API.STREAM.CREATE.S{number}", config)
+            connection.publish(f"s.{number}", b"x")
+        wanted = dict.fromkeys(("/varz", "/jsz", "/jsz?streams=1"))
+        for path in [*wanted, *(["/metrics"] if kind == "leafd" else [])]:
+            monitor = http.client.HTTPConnection("127.0.0.1", hub.process.server.ports["monitor_port"], timeout=60)
+            ask(monitor, path)
+            cpu, took = hub.process.cpu_seconds(), list[float]()
+            for _ in range(REPORTS):
+                begun = time.monotonic()
+                ask(monitor, path)
+                took.append(time.monotonic() - begun)
+            figures[f"{path} CPU ms"] = (hub.process.cpu_seconds() - cpu) / REPORTS * 1000
+            figures[f"{path} ms"] = statistics.median(took) * 1000
+            with logins(hub) as logged_in:
+                for _ in range(REPORTS):
+                    ask(monitor, path)
+            figures[f"{path} login max ms"] = max(logged_in)
+            monitor.close()
+    return figures
+
+
+def ask(monitor: http.client.HTTPConnection, path: str) -> None:
+    """One report, to its end."""
+    monitor.request("GET", path)
+    answer = monitor.getresponse()
+    answer.read()
+    if answer.status != 200:
+        raise ConnectionError(f"{path}: {answer.status}")
+
+
+Case = Callable[[str, int, Way], Figures]
+CASES: Final[dict[str, Case]] = {one.__name__: one for one in (storm, unreachable, creation, interest, reports)}
 DEFAULT_SUBSCRIPTIONS: Final = {"interest": 10}
 
 
@@ -233,16 +308,19 @@ def main() -> None:
     parser.add_argument("--isolate", action="store_true")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--subscriptions", type=int)
+    parser.add_argument("--login", choices=LOGINS, default="open")
+    parser.add_argument("--tls", action="store_true")
     chosen = parser.parse_args()
     subscriptions = chosen.subscriptions
     if subscriptions is None:
         subscriptions = DEFAULT_SUBSCRIPTIONS.get(chosen.case, 0)
+    way = Way(chosen.isolate, subscriptions, chosen.login, chosen.tls)
     for size in chosen.sizes:
         for kind in chosen.kinds.split(","):
             rounds: list[Figures] = []
             try:
                 for _ in range(chosen.rounds):
-                    rounds.append(CASES[chosen.case](kind, size, chosen.isolate, subscriptions))
+                    rounds.append(CASES[chosen.case](kind, size, way))
             except (TimeoutError, RuntimeError, ConnectionError) as problem:
                 print(f"{chosen.case} {size} {kind}: failed: {problem}", flush=True)
                 continue

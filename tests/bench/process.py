@@ -13,7 +13,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ START_SECONDS_MAX = 120.0
 POLL_SECONDS = 0.002
 WATCH_SECONDS = 0.05
 REQUEST_SECONDS_MAX = 60.0
+Login = Callable[[str], dict[str, str]]
 
 
 class Refused(RuntimeError):
@@ -32,15 +33,21 @@ class Refused(RuntimeError):
 
 
 class Api:
-    """One client connection for requests, one at a time."""
+    """One client connection for requests, one at a time. login: what CONNECT answers a nonce."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, login: Login | None = None) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), 5)
         self._socket.settimeout(REQUEST_SECONDS_MAX)
         self._file = self._socket.makefile("rb")
-        self._file.readline()
+        info = json.loads(self._file.readline().partition(b" ")[2])
         self._count = 0
-        connect = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True, "protocol": 1}
+        connect = (login(info.get("nonce", "")) if login is not None else {}) | {
+            "verbose": False,
+            "pedantic": False,
+            "headers": True,
+            "no_responders": True,
+            "protocol": 1,
+        }
         self._inbox = f"_INBOX.{secrets.token_hex(4)}"  # its own: links carry what somebody else's answers would match
         self._socket.sendall(b"CONNECT " + json.dumps(connect).encode() + f"\r\nSUB {self._inbox}.* 1\r\n".encode())
 
@@ -210,8 +217,8 @@ def running(kind: str, configuration: str, directory: Path, **more: object) -> I
 
 
 @contextlib.contextmanager
-def api(process: Process) -> Iterator[Api]:
-    connection = Api(process.port)
+def api(process: Process, login: Login | None = None) -> Iterator[Api]:
+    connection = Api(process.port, login)
     try:
         yield connection
     finally:

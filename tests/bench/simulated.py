@@ -50,7 +50,7 @@ def program() -> Path:
     made = Path(tempfile.mkdtemp(prefix="leafd-bench-boxes-")) / "boxes"
     sources = sorted(str(path) for path in (HERE / "boxes").glob("*.c"))
     words = ["cc", "-D_GNU_SOURCE", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(made)]
-    subprocess.run([*words, *sources, "-lcrypto"], check=True)
+    subprocess.run([*words, *sources, "-lssl", "-lcrypto"], check=True)
     return made
 
 

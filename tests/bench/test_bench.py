@@ -28,9 +28,11 @@ def test_the_load_generator_measures_the_reference_server() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_simulated_boxes_are_whole_after_their_hub_has_died(kind: str) -> None:
-    """Each of five boxes has one consumer made anew, and is told at least where answer and deliveries are wanted."""
-    figures = fleet.storm(kind, 5, False, 1)
+@pytest.mark.parametrize(("login", "secure"), [("open", False), ("nkey", True), ("jwt", True), ("bcrypt", False)])
+def test_simulated_boxes_are_whole_after_their_hub_has_died(kind: str, login: str, secure: bool) -> None:
+    """Each of five boxes has one consumer made anew, and is told at least where answer and deliveries are wanted; also
+    where boxes and people have to say who they are, and over TLS."""
+    figures = fleet.storm(kind, 5, fleet.Way(subscriptions=1, login=login, tls=secure))
     assert figures["consumers"] == 5 and figures["told"] >= 5 * 2
     assert 0 < figures["linked s"] <= figures["running s"] and 0 < figures["whole s"]
 

@@ -74,9 +74,11 @@ void box_put(box_t *box, const char *format, ...) {
 
 void box_flush(box_t *box) {
     while (box->fd >= 0 && box->out_at < box->out_size) {
-        ssize_t size = send(box->fd, box->out + box->out_at, box->out_size - box->out_at, MSG_NOSIGNAL);
+        const char *at = box->out + box->out_at;
+        size_t left = box->out_size - box->out_at;
+        ssize_t size = box->tls != NULL ? secure_send(box, at, left) : send(box->fd, at, left, MSG_NOSIGNAL);
         if (size < 0 && errno == EAGAIN) {
-            if (!box->waits_for_room) {
+            if (!box->waits_for_room && secure_wants_room(box)) {
                 wait_for(box, true);
             }
             return;
@@ -97,6 +99,7 @@ void box_flush(box_t *box) {
 
 void box_end(box_t *box) {
     if (box->fd >= 0) {
+        secure_end(box);
         close(box->fd);
         figures.up -= box->state == BOX_UP;
         figures.closed += box->state == BOX_UP;
@@ -148,16 +151,22 @@ static slice_t field_of(slice_t line, const char *name) {
 }
 
 static void say_connect(box_t *box, slice_t info) {
-    char name[NAME_SIZE], login[512] = "";
+    char name[NAME_SIZE], login[KEYS_TOKEN_MAX + 512] = "";
     snprintf(name, sizeof name, "box-%u", box->number);
     if (options.keys != NULL) {
         keys_login(box->number, field_of(info, "\"nonce\":\""), login, sizeof login);
+    } else if (options.password != NULL) {
+        snprintf(login, sizeof login, "\"user\":\"%s\",\"pass\":\"%s\",", name, options.password);
+    }
+    if (options.tls) {
+        secure_begin(box);
     }
     box_put(box,
-            "CONNECT {%s\"tls_required\":false,\"server_id\":\"SIMULATED-%s\",\"name\":\"%s\",\"cluster\":\"%s\","
+            "CONNECT {%s\"tls_required\":%s,\"server_id\":\"SIMULATED-%s\",\"name\":\"%s\",\"cluster\":\"%s\","
             "\"headers\":true,\"jetstream\":%s,\"domain\":\"%s\",\"version\":\"2.15.1\",\"protocol\":3,"
             "\"remote_account\":\"A\",\"compress_mode\":\"not supported\"}\r\nPING\r\n",
-            login, name, name, name, options.jetstream ? "true" : "false", options.jetstream ? name : "");
+            login, options.tls ? "true" : "false", name, name, name, options.jetstream ? "true" : "false",
+            options.jetstream ? name : "");
     box->state = BOX_ASKED;
 }
 
@@ -273,7 +282,9 @@ static void keep(box_t *box, const char *at, size_t size) {
 }
 
 static bool box_read(box_t *box) {
-    ssize_t got = recv(box->fd, scratch + box->in_size, sizeof scratch - box->in_size, 0);
+    char *to = scratch + box->in_size;
+    size_t room = sizeof scratch - box->in_size;
+    ssize_t got = box->tls != NULL ? secure_receive(box, to, room) : recv(box->fd, to, room, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return false;
     }
@@ -308,7 +319,9 @@ void box_ready(box_t *box, uint32_t events) {
         box->state = BOX_GREETED;
         wait_for(box, false);
     }
-    for (int reads = 0; (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0 && reads < READS_MAX && box_read(box);
+    /* What TLS has read already the loop does not tell of: all of it. */
+    for (int reads = 0;
+         (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0 && (reads < READS_MAX || box->tls != NULL) && box_read(box);
          reads++) {
     }
     box_flush(box);

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +149,8 @@ static void read_arguments(int count, char **arguments) {
                                           {"reconnect", required_argument, NULL, 'r'},
                                           {"dials", required_argument, NULL, 'd'},
                                           {"keys", required_argument, NULL, 'k'},
+                                          {"password", required_argument, NULL, 'w'},
+                                          {"tls", no_argument, NULL, 't'},
                                           {"no-jetstream", no_argument, NULL, 'j'},
                                           {"first", required_argument, NULL, 'f'},
                                           {NULL, 0, NULL, 0}};
@@ -163,6 +166,8 @@ static void read_arguments(int count, char **arguments) {
         case 'r': options.reconnect_s = atof(optarg); break;
         case 'd': options.dials = (uint32_t)atoi(optarg); break;
         case 'k': options.keys = optarg; break;
+        case 'w': options.password = optarg; break;
+        case 't': options.tls = true; break;
         case 'j': options.jetstream = false; break;
         case 'f': dialling = (uint32_t)atoi(optarg); break;
         default: die("unknown option");
@@ -176,6 +181,7 @@ static void read_arguments(int count, char **arguments) {
 
 int main(int count, char **arguments) {
     read_arguments(count, arguments);
+    signal(SIGPIPE, SIG_IGN); /* of OpenSSL's writes */
     if (options.keys != NULL) {
         keys_read(options.keys, options.count);
     }

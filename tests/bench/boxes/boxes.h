@@ -4,7 +4,8 @@
  *   box.c     one leaf: dials, logs in, reads lines, writes them
  *   origin.c  the stream of a leaf: consumers that the hub makes of it, what they deliver
  *   told.c    which subjects of JetStream's own the hub has said it wants
- *   keys.c    logins with nkeys
+ *   keys.c    logins with nkeys and with JWTs
+ *   secure.c  TLS
  *
  * Shares no code with the daemon on purpose, as load/ does not. A leaf does what a server would: it answers and
  * delivers only where the hub has told interest, so a hub that forgets to tell it stays without its messages.
@@ -15,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "../tool.h"
 
@@ -54,6 +56,7 @@ typedef struct box {
     size_t in_size, in_room;
     char *out; /* [out_at, out_size) is not written yet */
     size_t out_at, out_size, out_room;
+    void *tls; /* of OpenSSL; NULL: not yet, or none */
     told_t told;
     consumer_t *consumers;
     uint64_t last_seq;
@@ -68,7 +71,9 @@ typedef struct options {
     double reconnect_s;     /* a box dials so long after its link's end, or any time before */
     uint32_t dials;         /* that begin in one step */
     bool jetstream;
-    const char *keys; /* file: public key and seed in hexadecimal, a line for each box */
+    bool tls;
+    const char *password; /* of the users that are called as the boxes are; NULL: none */
+    const char *keys;     /* file: public key, seed in hexadecimal, JWT or "-", a line for each box */
 } options_t;
 
 /* Of all boxes since the start. */
@@ -106,7 +111,15 @@ bool told_take(told_t *told, slice_t subject);
 bool told_wants(const told_t *told, slice_t subject);
 void told_clear(told_t *told);
 
+/* secure.c. As recv and send are: -1 with EAGAIN where nothing goes on until the socket is ready. */
+void secure_begin(box_t *box);
+void secure_end(box_t *box);
+ssize_t secure_receive(box_t *box, void *to, size_t room);
+ssize_t secure_send(box_t *box, const void *from, size_t size);
+bool secure_wants_room(const box_t *box); /* not what the hub has to say first */
+
 /* keys.c: the fields of CONNECT that answer a nonce. */
+#define KEYS_TOKEN_MAX 2048
 void keys_read(const char *path, uint32_t count);
 void keys_login(uint32_t number, slice_t nonce, char *to, size_t room);
 

@@ -1,4 +1,4 @@
-/* keys.c: see boxes.h. The nonce of INFO is signed with Ed25519, as a server with an nkey does it. */
+/* keys.c: see boxes.h. The nonce of INFO is signed with Ed25519, as a server with an nkey or credentials does it. */
 #include "boxes.h"
 
 #include <stdio.h>
@@ -12,6 +12,7 @@
 
 typedef struct box_key {
     char public[64];
+    char *token; /* its JWT; NULL: none */
     EVP_PKEY *secret;
 } box_key_t;
 
@@ -24,11 +25,12 @@ void keys_read(const char *path, uint32_t count) {
         die("%s cannot be read", path);
     }
     for (uint32_t i = 0; i < count; i++) {
-        char seed[2 * SEED_SIZE + 1];
+        char seed[2 * SEED_SIZE + 1], token[KEYS_TOKEN_MAX + 1];
         uint8_t raw[SEED_SIZE];
-        if (fscanf(file, "%63s %64s", keys[i].public, seed) != 2) {
+        if (fscanf(file, "%63s %64s %2048s", keys[i].public, seed, token) != 3) {
             die("%s has fewer keys than there are boxes", path);
         }
+        keys[i].token = strcmp(token, "-") == 0 ? NULL : strdup(token);
         for (int byte = 0; byte < SEED_SIZE; byte++) {
             char digits[3] = {seed[2 * byte], seed[2 * byte + 1], '\0'};
             raw[byte] = (uint8_t)strtoul(digits, NULL, 16);
@@ -54,5 +56,7 @@ void keys_login(uint32_t number, slice_t nonce, char *to, size_t room) {
     for (uint8_t *at = text; *at != '\0'; at++) { /* the alphabet of URLs, without padding */
         *at = *at == '+' ? '-' : *at == '/' ? '_' : *at == '=' ? '\0' : *at;
     }
-    snprintf(to, room, "\"nkey\":\"%s\",\"sig\":\"%s\",", keys[number].public, (const char *)text);
+    const char *token = keys[number].token;
+    snprintf(to, room, "\"%s\":\"%s\",\"sig\":\"%s\",", token != NULL ? "jwt" : "nkey",
+             token != NULL ? token : keys[number].public, (const char *)text);
 }
