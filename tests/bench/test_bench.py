@@ -27,8 +27,12 @@ def test_the_load_generator_measures_the_reference_server() -> None:
         assert once()["rate"] > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("login", "secure"), [("open", False), ("nkey", True), ("jwt", True), ("bcrypt", False)])
+@pytest.mark.parametrize(
+    ("kind", "login", "secure"),
+    [(kind, "open", False) for kind in KINDS]
+    + [(kind, "jwt", True) for kind in KINDS]
+    + [("leafd", "nkey", True), ("leafd", "bcrypt", False)],
+)
 def test_simulated_boxes_are_whole_after_their_hub_has_died(kind: str, login: str, secure: bool) -> None:
     """Each of five boxes has one consumer made anew, and is told at least where answer and deliveries are wanted; also
     where boxes and people have to say who they are, and over TLS."""
