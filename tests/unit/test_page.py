@@ -9,6 +9,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
+import h11
 import pytest
 import trio
 import trio.testing
@@ -18,10 +19,11 @@ from leafd.config.bind import load_text
 from leafd.daemon.guesses import Guesses
 from leafd.daemon.page_logins import PageLogins, _judged
 from leafd.guard import Guard
+from leafd.monitor.http import _live
 from leafd.monitor.page import feed as feeds
 from leafd.monitor.page.feed import LIFE_S, READERS_MAX, SEND_S, Feed
 from leafd.monitor.page.history import COLUMNS, LOOKS_MAX, PERIOD_S, SAMPLES, History
-from leafd.monitor.page.routes import EVENTS, GUARDS, HOME, PAGE, PATHS, Page, credentials, escaped
+from leafd.monitor.page.routes import EVENTS, GUARDS, HOME, PAGE, PATHS, Page, Reply, credentials, escaped
 from leafd.monitor.page.view import View, changes, whole
 
 HOSTILE = "<script>alert('x')</script>\"&\n%%NAME%%"
@@ -209,6 +211,30 @@ def test_nothing_is_computed_while_nobody_looks(made: Made) -> None:
             await trio.sleep(100)
             assert made.times <= seen + 1
             nursery.cancel_scope.cancel()
+
+    on_faked_time(main)
+
+
+def test_a_reader_whose_time_is_over_is_let_go_without_a_word(made: Made) -> None:
+    """After LIFE_S the stream of events ends where it stands: no second answer, and nothing unexpected."""
+    facts, reader = facts_with(), h11.Connection(h11.SERVER)
+    feed = Feed(facts, History(facts))
+    reader.receive_data(b"GET /page/events HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert isinstance(reader.next_event(), h11.Request)
+    assert isinstance(reader.next_event(), h11.EndOfMessage)
+
+    async def main() -> None:
+        ours, theirs = trio.testing.memory_stream_pair()
+        port = cast(Any, SimpleNamespace(page=SimpleNamespace(feed=feed)))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(feed.run)
+            began = trio.current_time()
+            await _live(ours, reader, port, Reply(200, "text/event-stream", live=True), "::1")
+            assert trio.current_time() - began == LIFE_S
+            nursery.cancel_scope.cancel()
+        await ours.aclose()
+        said = b"".join([part async for part in theirs])
+        assert (1, 0) == (said.count(b"HTTP/1.1 200 "), said.count(b"HTTP/1.1 503 "))
 
     on_faked_time(main)
 

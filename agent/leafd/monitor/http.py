@@ -304,7 +304,8 @@ async def _live(stream: trio.abc.Stream, connection: h11.Connection, port: _Port
         if seat is not None:
             await stream.send_all(_head(connection, reply, ("Connection", "close")))
             await port.page.feed.follow(send)
-            return
+    if seat is not None:
+        return  # Also when the seat's time was over, which leaves the block by itself.
     full = Reply(503, PLAIN, b"503 too many look at this page\n")
     await stream.send_all(_head(connection, full, ("Connection", "close"), ("Retry-After", "10")) + full.body)
 
