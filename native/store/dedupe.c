@@ -53,25 +53,28 @@ static id_filter_t *filter_of(store_stream_t *stream) {
     return stream->ids.filter;
 }
 
-status_t dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq) {
-    const id_filter_t *filter = filter_of(stream);
-    if (LEAF_LIKELY(filter != NULL && idfilter_absent(filter, hash_bytes(id.at, id.size), age_now))) {
-        return STATUS_NOT_FOUND;
-    }
+/* Which message has the id, and when it was born; however long ago. */
+static status_t id_find(store_stream_t *stream, bytes_t id, uint64_t *seq, int64_t *born) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     bytes_t text = BYTES_NONE;
-    int64_t born = 0;
     key_text(&key, stream->id, id);
     status_t status = overlay_get(stream->store, DB_IDS, key_bytes(&key), &value);
     if (status != STATUS_OK) {
         return status_unknown(status) ? status : STATUS_NOT_FOUND;
     }
     bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);
-    if (!id_read(key_bytes(&key), whole, &text, seq, &born) || !bytes_equal(text, id)) {
+    return id_read(key_bytes(&key), whole, &text, seq, born) && bytes_equal(text, id) ? STATUS_OK : STATUS_NOT_FOUND;
+}
+
+status_t dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq) {
+    const id_filter_t *filter = filter_of(stream);
+    if (LEAF_LIKELY(filter != NULL && idfilter_absent(filter, hash_bytes(id.at, id.size), age_now))) {
         return STATUS_NOT_FOUND;
     }
-    return age_now - born < stream->config.duplicate_window_ns ? STATUS_OK : STATUS_NOT_FOUND;
+    int64_t born = 0;
+    status_t status = id_find(stream, id, seq, &born);
+    return status == STATUS_OK && age_now - born >= stream->config.duplicate_window_ns ? STATUS_NOT_FOUND : status;
 }
 
 void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) {
@@ -121,20 +124,14 @@ static status_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *bo
 /* false: it is not known which message the id belongs to. */
 static bool dedupe_forget(store_stream_t *stream, bytes_t id, uint64_t seq) {
     store_key_t key;
-    bytes_t value = BYTES_NONE;
-    bytes_t text = BYTES_NONE;
     uint64_t newest = 0;
     int64_t born = 0;
-    key_text(&key, stream->id, id);
-    status_t status = id.size == 0 ? STATUS_NOT_FOUND : overlay_get(stream->store, DB_IDS, key_bytes(&key), &value);
-    if (status != STATUS_OK) {
-        return !status_unknown(status);
-    }
-    bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);
-    if (id_read(key_bytes(&key), whole, &text, &newest, &born) && newest == seq) {
+    status_t status = id.size == 0 ? STATUS_NOT_FOUND : id_find(stream, id, &newest, &born);
+    if (status == STATUS_OK && newest == seq) {
+        key_text(&key, stream->id, id);
         overlay_delete(stream->store, DB_IDS, key_bytes(&key), false);
     }
-    return true;
+    return !status_unknown(status);
 }
 
 void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {

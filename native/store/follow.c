@@ -131,37 +131,24 @@ static status_t follow_on(store_stream_t *stream, follow_t *follow) {
 
 status_t follow_newest(store_stream_t *stream, bytes_t pattern, uint32_t *searches, bool keep, uint64_t *seq) {
     follow_t *follow = follow_find(stream, pattern);
+    bool begins = follow == NULL;
     status_t status = STATUS_OK;
     *seq = 0;
-    if (follow == NULL || !follow->known) {
+    if (begins || !follow->known) {
         if (*searches == 0) {
             return STATUS_AGAIN;
         }
         --*searches;
-    }
-    if (follow == NULL) {
-        store_newest_t search = {0};
-        status = follow_search(stream, &search, pattern, seq);
-        if ((status == STATUS_OK || status == STATUS_NOT_FOUND) && !keep) {
-            store_newest_end(&search);
-            return STATUS_OK;
-        }
-        follow = follow_begin(stream, pattern);
+        follow = begins ? follow_begin(stream, pattern) : follow;
         if (follow == NULL) {
-            store_newest_end(&search);
             return STATUS_NO_MEMORY;
         }
-        follow->search = search;
-        follow->newest = *seq;
-        follow->known = status == STATUS_OK || status == STATUS_NOT_FOUND;
-        status = follow->known ? STATUS_OK : status;
-        if (status != STATUS_AGAIN) {
-            store_newest_end(&follow->search);
-        }
-    } else if (!follow->known) {
         status = follow_on(stream, follow);
     }
     follow->idle = 0;
     *seq = follow->newest;
+    if (begins && follow->known && !keep) {
+        follow_drop(&stream->follows);
+    }
     return status;
 }

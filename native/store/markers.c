@@ -9,63 +9,23 @@
  * says that something was deleted (a marker, a purged key) leaves none behind. Nor do deletions and purges that
  * somebody asked for. Marker and removal are in one batch.
  */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/check.h"
 #include "store/message.h"
 #include "store/overlay.h"
+#include "text/duration.h"
+#include "text/headers.h"
 #include "text/subject.h"
 
 #define HEADER_SIZE 128
-#define SECONDS_TEXT 32
-
-/* The value of a field of a header block, blanks before it removed. The store stands beside wire/, which has the real
- * reader; these two fields are all that it ever asks for, and only of messages that expire. */
-static bool marker_field(bytes_t header, bytes_t name, bytes_t *value) {
-    const uint8_t *at = header.at;
-    const uint8_t *end = header.at + header.size;
-    while (at < end) {
-        const uint8_t *line_end = memchr(at, '\n', (size_t)(end - at));
-        line_end = line_end == NULL ? end : line_end;
-        bytes_t line = bytes_of(at, (uint32_t)(line_end - at));
-        if (line.size > name.size && bytes_starts(line, name) && line.at[name.size] == ':') {
-            const uint8_t *from = line.at + name.size + 1;
-            const uint8_t *upto = line_end > from && line_end[-1] == '\r' ? line_end - 1 : line_end;
-            while (from < upto && *from == ' ') {
-                from++;
-            }
-            *value = bytes_of(from, (uint32_t)(upto - from));
-            return true;
-        }
-        at = line_end < end ? line_end + 1 : end;
-    }
-    return false;
-}
 
 static bool says_deleted(bytes_t header) {
     bytes_t value;
-    if (header.size == 0) {
-        return false;
-    }
-    if (marker_field(header, BYTES_LITERAL("Nats-Marker-Reason"), &value) && value.size > 0) {
+    if (headers_find(header, BYTES_LITERAL("Nats-Marker-Reason"), &value) && value.size > 0) {
         return true;
     }
-    return marker_field(header, BYTES_LITERAL("KV-Operation"), &value) && bytes_equal(value, BYTES_LITERAL("PURGE"));
-}
-
-/* Whole seconds as Go shows a duration: 5s, 1m30s, 1h0m0s. */
-static void seconds_text(int64_t seconds, char text[SECONDS_TEXT]) {
-    int size;
-    if (seconds >= 3600) {
-        size = snprintf(text, SECONDS_TEXT, "%" PRId64 "h%" PRId64 "m%" PRId64 "s", seconds / 3600, seconds / 60 % 60,
-                        seconds % 60);
-    } else if (seconds >= 60) {
-        size = snprintf(text, SECONDS_TEXT, "%" PRId64 "m%" PRId64 "s", seconds / 60, seconds % 60);
-    } else {
-        size = snprintf(text, SECONDS_TEXT, "%" PRId64 "s", seconds);
-    }
-    check(size > 0 && size < SECONDS_TEXT);
+    return headers_find(header, BYTES_LITERAL("KV-Operation"), &value) && bytes_equal(value, BYTES_LITERAL("PURGE"));
 }
 
 /* STATUS_NOT_FOUND: none is. */
@@ -103,11 +63,11 @@ status_t marker_or_remove(store_stream_t *stream, const found_t *found, uint32_t
         return status;
     }
     int64_t seconds = stream->config.marker_ttl_ns / NS_PER_SECOND;
-    char life[SECONDS_TEXT];
+    uint8_t life[DURATION_TEXT_MAX];
     char header[HEADER_SIZE];
-    seconds_text(seconds, life);
     int size = snprintf(header, HEADER_SIZE,
-                        "NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %s\r\nNats-Rollup: sub\r\n\r\n", life);
+                        "NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %.*s\r\nNats-Rollup: sub\r\n\r\n",
+                        (int)duration_format(seconds * NS_PER_SECOND, life), (const char *)life);
     check(size > 0 && size < HEADER_SIZE);
     if (!marker_is_allowed(stream, found, bytes_of(header, (uint32_t)size))) {
         return message_remove(stream, found, false, steps);

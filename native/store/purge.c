@@ -29,12 +29,8 @@ status_t store_delete(store_stream_t *stream, uint64_t seq) {
     return message_remove(stream, &found, false, &steps);
 }
 
-static bool takes_all(const store_purge_t *purge) {
-    return purge->filter.size == 0 || (purge->filter.size == 1 && purge->filter.at[0] == '>');
-}
-
 static status_t purge_begin(store_stream_t *stream, store_purge_t *purge) {
-    bool all = takes_all(purge);
+    bool all = subject_is_everything(purge->filter);
     head_t head;
     purge->at = stream->log.first_seq;
     purge->upto = purge->last = stream->log.last_seq;
@@ -66,7 +62,7 @@ static status_t goes_on(store_stream_t *stream, const store_purge_t *purge, bool
 }
 
 static status_t next_taken(store_stream_t *stream, store_purge_t *purge, uint32_t *budget, found_t *found) {
-    bool all = takes_all(purge);
+    bool all = subject_is_everything(purge->filter);
     while (*budget > 0) {
         status_t status = message_next_some(stream, &purge->at, purge->upto, false, budget, found);
         if (status != STATUS_OK) {
@@ -117,7 +113,7 @@ static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_
 
 /* false: the budget or the room in the batch did not suffice, or it is not known which goes next. */
 static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
-    bool literal = !takes_all(purge) && !subject_has_wildcard(purge->filter);
+    bool literal = !subject_is_everything(purge->filter) && !subject_has_wildcard(purge->filter);
     uint32_t budget = PURGE_STEP;
     status_t chained = literal ? take_chain(stream, purge, purged) : STATUS_NOT_FOUND;
     if (chained != STATUS_NOT_FOUND) {
@@ -144,7 +140,7 @@ static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t
 
 /* Where what matches and stays begins. false: that takes further steps. */
 static bool look_for_left(store_stream_t *stream, store_purge_t *purge) {
-    if (takes_all(purge)) {
+    if (subject_is_everything(purge->filter)) {
         purge->left = stream->log.first_seq;
     } else if (purge->left == 0 && purge->keep == 0 && purge->below_seq == 0) {
         purge->left = purge->last + 1;
@@ -169,7 +165,7 @@ void store_purge_end(store_purge_t *purge) {
 
 /* All that was to go has gone. */
 static void purge_over(store_stream_t *stream, const store_purge_t *purge) {
-    bool all = takes_all(purge);
+    bool all = subject_is_everything(purge->filter);
     if (all) {
         /* Beyond the end: the stream goes on at that sequence, as the reference does. */
         bool beyond = purge->keep == 0 && purge->below_seq > stream->log.last_seq + 1

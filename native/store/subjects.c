@@ -35,34 +35,31 @@ static status_t head_lives(const head_t *head) {
     return head->count > 0 ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
-status_t head_look(store_stream_t *stream, bytes_t subject, head_t *head) {
+static status_t head_find(store_stream_t *stream, bytes_t subject, bool keep, head_t *head) {
     heads_t *heads = &stream->store->heads;
     uint64_t hash = heads_hash(stream->id, subject);
     head_entry_t *entry = heads_find(heads, stream->id, subject, hash);
-    if (entry == NULL) {
-        status_t status = head_load(stream, subject, head);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        entry = heads_add(heads, stream->id, subject, hash);
-        if (entry != NULL) {
-            entry->head = *head;
-        }
-    } else {
+    if (entry != NULL) {
         *head = entry->head;
+        return head_lives(head);
+    }
+    status_t status = head_load(stream, subject, head);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    entry = keep ? heads_add(heads, stream->id, subject, hash) : NULL;
+    if (entry != NULL) {
+        entry->head = *head;
     }
     return head_lives(head);
 }
 
+status_t head_look(store_stream_t *stream, bytes_t subject, head_t *head) {
+    return head_find(stream, subject, true, head);
+}
+
 status_t head_peek(store_stream_t *stream, bytes_t subject, head_t *head) {
-    const head_entry_t *entry = heads_find(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject));
-    status_t status = STATUS_OK;
-    if (entry != NULL) {
-        *head = entry->head;
-    } else {
-        status = head_load(stream, subject, head);
-    }
-    return status == STATUS_OK ? head_lives(head) : status;
+    return head_find(stream, subject, false, head);
 }
 
 status_t head_fetch(store_stream_t *stream, bytes_t subject, head_entry_t **entry) {
@@ -121,10 +118,6 @@ void heads_settle(store_t *store) {
 }
 
 /* ---- the newest -------------------------------------------------------------------------------------------------- */
-
-static bool matches_all(bytes_t pattern) {
-    return pattern.size == 0 || (pattern.size == 1 && pattern.at[0] == '>');
-}
 
 /* *at is the sequence to look at next. The one that stood there may have gone since, without a link if it was its
  * subject's newest: then from the head again. */
@@ -210,7 +203,7 @@ static status_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t up
         if (status != STATUS_OK) {
             return status;
         }
-        if (found.sound && (matches_all(pattern) || subject_matches(found.message.subject, pattern))) {
+        if (found.sound && (subject_is_everything(pattern) || subject_matches(found.message.subject, pattern))) {
             *seq = found.seq;
             return STATUS_OK;
         }
@@ -221,7 +214,7 @@ static status_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t up
 
 status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto, uint32_t budget,
                       uint64_t *seq) {
-    if (!matches_all(pattern) && !subject_has_wildcard(pattern)) {
+    if (!subject_is_everything(pattern) && !subject_has_wildcard(pattern)) {
         status_t status = store_newest_of(stream, pattern, upto, &budget, &newest->seq);
         *seq = newest->seq;
         return status;

@@ -5,9 +5,9 @@
  * the count comes there. So the number is that of the moment at which the last slice ends, and stays that of "now"
  * until the tally is closed. Ways to count, cheapest first:
  *
- *     TOTAL    everything, from the first on: the stream's own counter
  *     CHAIN    one subject's messages, back along their chain, when that is much shorter than the stretch
- *     WALK     the heads of all matching subjects: the number from the first on
+ *     WALK     the heads of all matching subjects: the number from the first on; of everything: the stream's own
+ *              counter
  *     AFTER    the messages from `from` to the end as it was         BEFORE   those below `from`, to take off the
  *                                                                             walk's number
  *
@@ -20,7 +20,6 @@
 #include "text/subject.h"
 #include "text/subject_set.h"
 #include "text/text.h"
-#include "text/tokens.h"
 #include "store/message.h"
 
 #define CHAIN_COST 4       /* a step back on a chain costs about so many steps forward */
@@ -29,7 +28,7 @@
 #define WALK_SHORT 32      /* looks of a walk that is not the first of its slice */
 #define WALK_ALWAYS 4096   /* subjects: so few are always walked, to know whether all match */
 
-typedef enum tally_way { TALLY_CHAIN, TALLY_WALK, TALLY_AFTER, TALLY_BEFORE, TALLY_TOTAL } tally_way_t;
+typedef enum tally_way { TALLY_CHAIN, TALLY_WALK, TALLY_AFTER, TALLY_BEFORE } tally_way_t;
 
 struct store_tally {
     store_tally_t *next;
@@ -106,18 +105,10 @@ void tallies_removed(store_stream_t *stream, const found_t *found) {
 /* ---- ways -------------------------------------------------------------------------------------------------------- */
 
 static void tally_scan(store_tally_t *tally, tally_way_t way, uint64_t begin, uint64_t upto) {
-    *tally = (store_tally_t){.next = tally->next,
-                             .stream = tally->stream,
-                             .filters = tally->filters,
-                             .from = tally->from,
-                             .way = way,
-                             .walked = tally->walked,
-                             .which = tally->which,
-                             .until = tally->until,
-                             .all = tally->all,
-                             .begin = begin,
-                             .at = begin,
-                             .upto = upto};
+    tally->way = way;
+    tally->begin = tally->at = begin;
+    tally->upto = upto;
+    tally->counted = 0;
 }
 
 /* The stretch from `from` to the end is known to hold so many. */
@@ -177,7 +168,7 @@ static void tally_choose(store_tally_t *tally) {
     if (stream->log.messages == 0 || tally->from > stream->log.last_seq) {
         tally_settle(tally, 0);
     } else if (tally->from <= stream->log.first_seq) {
-        tally->way = tally->filters.count == 0 ? TALLY_TOTAL : TALLY_WALK;
+        tally->way = TALLY_WALK;
     } else if (tally->filters.count == 0) {
         choose_scan(tally);
     } else if (!choose_chain(tally)) {
@@ -222,28 +213,17 @@ static bool visit_head(void *context, bytes_t subject, uint64_t count, uint64_t 
     return true;
 }
 
-/* How many bytes of the pattern come before its first wildcard; all of it when there is none. */
-static uint32_t stem_size(bytes_t pattern) {
-    for (token_walk_t walk = tokens_of(pattern); !walk.done;) {
-        bytes_t token = tokens_next(&walk);
-        if (token_is(token, '*') || token_is(token, '>')) {
-            return (uint32_t)(token.at - pattern.at);
-        }
-    }
-    return pattern.size;
-}
-
 /* Filters that stand side by side and differ only behind a wildcard share a walk over all that begins like them: of
  * thousands, each would go through the same subjects. */
 static store_walk_t *open_walk(store_tally_t *tally) {
     const bytes_t *filters = tally->patterns;
     uint8_t stem[SUBJECT_BYTES_MAX];
     bytes_t first = filters[tally->which];
-    uint32_t size = stem_size(first);
+    uint32_t size = subject_stem(first).size;
     tally->until = tally->which + 1;
     while (size < first.size && size < sizeof(stem) && tally->until < tally->filters.count
            && filters[tally->until].size > size && memcmp(filters[tally->until].at, first.at, size + 1) == 0
-           && stem_size(filters[tally->until]) == size) {
+           && subject_stem(filters[tally->until]).size == size) {
         tally->until++;
     }
     if (tally->until == tally->which + 1) {
@@ -299,7 +279,6 @@ bool store_tally_step(store_tally_t *tally, uint32_t budget) {
     switch (tally->way) {
     case TALLY_CHAIN: return step_chain(tally, budget);
     case TALLY_WALK: return tally->walked || tally_walk(tally, budget);
-    case TALLY_TOTAL: return true;
     default: return step_scan(tally, budget);
     }
 }
@@ -307,8 +286,7 @@ bool store_tally_step(store_tally_t *tally, uint32_t budget) {
 uint64_t store_tally_now(const store_tally_t *tally) {
     uint64_t all = tally->filters.count == 0 ? tally->stream->log.messages : tally->all;
     switch (tally->way) {
-    case TALLY_WALK:
-    case TALLY_TOTAL: return all;
+    case TALLY_WALK: return all;
     case TALLY_BEFORE: return all > tally->counted ? all - tally->counted : 0;
     default: return tally->counted;
     }
@@ -320,7 +298,7 @@ store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint6
     uint64_t size = 0;
     for (uint32_t i = 0; i < filters.count; i++) {
         size += sizeof(bytes_t) + filters.patterns[i].size;
-        if (filters.patterns[i].size == 1 && filters.patterns[i].at[0] == '>') {
+        if (subject_is_everything(filters.patterns[i])) {
             filters.count = filters.sorted = 0;
             size = 0;
         }

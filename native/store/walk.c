@@ -20,7 +20,6 @@
 #include "text/subject.h"
 #include "store/message.h"
 #include "store/overlay.h"
-#include "text/tokens.h"
 
 #define SORTS_A_STEP 8 /* runs, at most so many are put in order in one slice */
 
@@ -89,17 +88,9 @@ static int rank_compare(const rank_t *a, const rank_t *b) {
     return bytes_compare(order_of(a, &rooms[0]), order_of(b, &rooms[1]));
 }
 
-/* The bytes before the first wildcard token. */
 static bytes_t literal_prefix(bytes_t pattern) {
-    uint32_t size = pattern.size;
-    for (token_walk_t walk = tokens_of(pattern); !walk.done;) {
-        bytes_t token = tokens_next(&walk);
-        if (token_is(token, '*') || token_is(token, '>')) {
-            size = (uint32_t)(token.at - pattern.at);
-            break;
-        }
-    }
-    return bytes_of(pattern.at, size < KEY_TEXT_PREFIX ? size : KEY_TEXT_PREFIX);
+    bytes_t stem = subject_stem(pattern);
+    return bytes_of(stem.at, stem.size < KEY_TEXT_PREFIX ? stem.size : KEY_TEXT_PREFIX);
 }
 
 static bool lies_ahead(const store_walk_t *walk, const rank_t *rank) {
@@ -397,7 +388,7 @@ store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern) {
         memcpy(text, pattern.at, pattern.size);
     }
     *walk = (store_walk_t){.stream = stream, .pattern = bytes_of(text, pattern.size)};
-    walk->all = pattern.size == 0 || (pattern.size == 1 && pattern.at[0] == '>');
+    walk->all = subject_is_everything(pattern);
     walk->literal = !walk->all && !subject_has_wildcard(pattern);
     walk->prefix = env_hides(stream->store->env) ? BYTES_NONE : literal_prefix(walk->pattern);
     return walk;

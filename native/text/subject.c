@@ -74,15 +74,19 @@ bool subject_storable(bytes_t subject) {
     return !token_begins;
 }
 
-bool subject_has_wildcard(bytes_t pattern) {
+bytes_t subject_stem(bytes_t pattern) {
     token_walk_t walk = tokens_of(pattern);
     while (!walk.done) {
         bytes_t token = tokens_next(&walk);
         if (token_is(token, '*') || token_is(token, '>')) {
-            return true;
+            return bytes_of(pattern.at, (uint32_t)(token.at - pattern.at));
         }
     }
-    return false;
+    return pattern;
+}
+
+bool subject_has_wildcard(bytes_t pattern) {
+    return subject_stem(pattern).size < pattern.size;
 }
 
 uint32_t subject_token_count(bytes_t subject) {

@@ -130,6 +130,10 @@ static void tokens_by_number(void) {
     CHECK(subject_has_wildcard(text("a.*.b")));
     CHECK(subject_has_wildcard(text("a.>")));
     CHECK(!subject_has_wildcard(text("a*.b>.c")));
+    CHECK(bytes_equal(subject_stem(text("a.b.*.c")), text("a.b.")));
+    CHECK(bytes_equal(subject_stem(text(">")), BYTES_NONE));
+    CHECK(bytes_equal(subject_stem(text("a*.b>.c")), text("a*.b>.c")));
+    CHECK(subject_is_everything(text(">")) && subject_is_everything(BYTES_NONE) && !subject_is_everything(text("*")));
 }
 
 static void matching_by_table(void) {
