@@ -95,7 +95,7 @@ static void mending_tell(mending_t *mending, const char *what) {
     store_t *store = mending->opening->store;
     char *rest = NULL;
     uint32_t lines = 0;
-    store->corrupt++;
+    store_damaged(store, 1);
     store_alarm(store, ALARM_CORRUPT, 0, 0,
                 "data.mdb was damaged (%s): it was made anew of what could be read (%llu messages), and what was there "
                 "is kept as data.mdb.damaged",
@@ -132,7 +132,7 @@ status_t mend_store(opening_t *opening, const char *what) {
         store->options.lossy = true;
         mending_tell(mending, what);
     } else if (status != STATUS_CORRUPT) {
-        store->corrupt++;
+        store_damaged(store, 1);
         store_alarm(store, ALARM_CORRUPT, 0, 0,
                     "data.mdb is damaged (%s) and cannot be made anew (%s): what can be read is served", what,
                     mending->reason[0] != 0 ? mending->reason : status_name(status));

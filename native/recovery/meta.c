@@ -121,7 +121,7 @@ static void tell_damaged(store_t *store, const entry_t *entry) {
         bool named = is_row(entry, row);
         name = named || (name == NULL && entry->value_size == rows[row].size) ? rows[row].name : name;
     }
-    store->corrupt++;
+    store_damaged(store, 1);
     if (name != NULL) {
         store_alarm(store, ALARM_CORRUPT, 0, 0, "the record \"%s\" of data.mdb was damaged", name);
     } else {
@@ -240,7 +240,7 @@ status_t meta_unseal(opening_t *opening, bool fresh, bool sealed) {
         snprintf(opening->reason, opening->reason_size, "the store in %s %s", store->directory, why);
     }
     if (store->sealing.surveyed) {
-        store->corrupt++;
+        store_damaged(store, 1);
         store_alarm(store, ALARM_CORRUPT, 0, 0,
                     "the record \"key\" of data.mdb was damaged and is made anew: all that is stored was looked at");
     }
@@ -293,7 +293,7 @@ status_t meta_replace(opening_t *opening, const meta_t *meta) {
         opening->chain = 0;
     }
     opening->distrusted = !found;
-    store->corrupt++;
+    store_damaged(store, 1);
     if (found) {
         store_alarm(store, ALARM_CORRUPT, 0, 0, "%s: it was made anew from the journal, and nothing is lost", what);
     } else {

@@ -346,7 +346,7 @@ static status_t level_twins(opening_t *opening) {
         env_write_abort(store->env);
     }
     if (status == STATUS_OK && mended > 0) {
-        store->corrupt += mended;
+        store_damaged(store, mended);
         store_alarm(store, ALARM_CORRUPT, 0, 0,
                     "%llu records of data.mdb were damaged: they are kept twice, and nothing of them is lost",
                     (unsigned long long)mended);

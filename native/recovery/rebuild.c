@@ -137,7 +137,7 @@ static void tell_lost(rebuild_t *rebuild, rebuilt_t *rebuilt) {
         rebuilt->lost_from = 0;
         return;
     }
-    rebuild->store->corrupt += rebuilt->lost_upto - from + 1;
+    store_damaged(rebuild->store, rebuilt->lost_upto - from + 1);
     rebuilt->lost_from = 0;
     if (rebuild->alarms < STREAM_ALARMS_MAX) {
         rebuild->alarms++;

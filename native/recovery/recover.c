@@ -195,7 +195,7 @@ void recover_promised(opening_t *opening) {
         return;
     }
     opening->promised = (highwater_mark_t){0};
-    store->corrupt++;
+    store_damaged(store, 1);
     opening_warn(opening,
                  "the file \"highwater\" is damaged or cannot be read: that nothing is missing at the journal's end is "
                  "not certain, and the next sync writes it anew",
@@ -269,7 +269,7 @@ status_t recover_journal(opening_t *opening) {
     if (journal_recognized(opening, found)) {
         status = journal_head_again(&store->journal, opening->store_id);
         if (status == STATUS_OK) {
-            store->corrupt++;
+            store_damaged(store, 1);
             opening_warn(opening,
                          "the journal's first block was damaged; its batches say whose it is, and it was written anew",
                          "");
@@ -292,7 +292,7 @@ status_t recover_journal(opening_t *opening) {
             "the journal is missing or damaged and was made anew; the store was closed in order, so nothing is lost");
     }
     if (opening->accepted && found == JOURNAL_SHORT && journal_lengthen(&store->journal)) {
-        store->corrupt++;
+        store_damaged(store, 1);
         opening_warn(
             opening,
             "the journal was cut short and the loss is accepted: what is left of it is used; what was acknowledged "
@@ -302,7 +302,7 @@ status_t recover_journal(opening_t *opening) {
         return STATUS_OK;
     }
     if (opening->accepted) {
-        store->corrupt++;
+        store_damaged(store, 1);
         return make_anew(opening, "the journal is missing or damaged and the loss is accepted: what was acknowledged "
                                   "since the last checkpoint "
                                   "is lost");

@@ -362,7 +362,7 @@ static void note_damage(survey_t *survey, uint64_t lost) {
     }
     damage->lost += lost;
     damage->repaired += lost == 0;
-    survey->store->corrupt++;
+    store_damaged(survey->store, 1);
 }
 
 /* Nothing puts the batch at this position right. */
@@ -444,7 +444,7 @@ static status_t journal_distrust(opening_t *opening, const char *what) {
     if (opening->accepted) {
         opening->damage =
             (damage_t){.seen = true, .position = opening->position, .number = opening->number + 1, .what = what};
-        opening->store->corrupt++;
+        store_damaged(opening->store, 1);
         return STATUS_OK;
     }
     return recover_refuse(opening, STATUS_CORRUPT, what);

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/check.h"
 #include "store/message.h"
+#include "store/overlay.h"
 
 #define ADOPTED_MIN 4096
 
@@ -22,16 +23,8 @@ static status_t adopted_add(adopted_t *adopted, const batch_op_t *op, uint64_t p
 
 /* A range that ends right behind all keys that begin with its own key: written by overlay_delete_prefix. */
 static bool is_prefix(const batch_op_t *op) {
-    store_key_t end = {.size = op->key.size};
-    memcpy(end.at, op->key.at, op->key.size);
-    while (end.size > 0 && end.at[end.size - 1] == 0xff) {
-        end.size--;
-    }
-    if (end.size == 0 || op->key.size >= 64) {
-        return false;
-    }
-    end.at[end.size - 1]++;
-    return bytes_equal(key_bytes(&end), op->value);
+    store_key_t end;
+    return op->key.size < 64 && prefix_end(op->key, &end) && bytes_equal(key_bytes(&end), op->value);
 }
 
 static status_t adopt_note(store_t *store, const batch_op_t *op, uint64_t position) {
@@ -167,7 +160,7 @@ status_t adopt_stream(store_stream_t *stream) {
         }
     }
     if (store->pipeline.boundary != 0) {
-        stream_rotate(stream); /* a checkpoint that covers all of this has begun already */
+        notes_rotate(stream); /* a checkpoint that covers all of this has begun already */
     }
     return STATUS_OK;
 }

@@ -19,6 +19,10 @@ void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, c
     va_end(arguments);
 }
 
+void store_damaged(store_t *store, uint64_t count) {
+    store->alarms.damage += count;
+}
+
 /* Was that alarmed lately? A consumer asks again for what is pending; and an advisory that follows from an alarm may be
  * stored in the very stream whose index is damaged. */
 static bool alarm_was_told(store_t *store, uint32_t stream, uint64_t seq) {
@@ -39,7 +43,7 @@ void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, u
         stream->corrupt++; /* each time: a backup sees by it that it lacks something */
     }
     bool again = alarm_was_told(store, stream_id, seq);
-    store->corrupt += !again || seq == 0;
+    store_damaged(store, !again || seq == 0);
     if (again) {
         return;
     }

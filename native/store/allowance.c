@@ -5,7 +5,7 @@
 #include "store/core.h"
 #include "store/message.h"
 
-static void allowance_note(store_t *store, allowance_t *allowance, uint32_t level) {
+void allowance_turn(store_t *store, allowance_t *allowance, uint32_t level) {
     allowance->level = (uint8_t)level;
     allowance_arm(allowance);
     if (!allowance->noted) {
@@ -15,17 +15,9 @@ static void allowance_note(store_t *store, allowance_t *allowance, uint32_t leve
     }
 }
 
-void allowance_rise(store_t *store, allowance_t *allowance) {
-    allowance_note(store, allowance, ALLOWANCE_LEVEL_NEAR);
-}
-
-void allowance_fall(store_t *store, allowance_t *allowance) {
-    allowance_note(store, allowance, ALLOWANCE_LEVEL_BELOW);
-}
-
 void allowance_refuse(store_t *store, allowance_t *allowance) {
     if (allowance->level != ALLOWANCE_LEVEL_FULL) {
-        allowance_note(store, allowance, ALLOWANCE_LEVEL_FULL);
+        allowance_turn(store, allowance, ALLOWANCE_LEVEL_FULL);
     }
 }
 
@@ -34,7 +26,7 @@ void store_stream_charge(store_stream_t *stream, allowance_t *allowance) {
     stream->allowance = allowance;
     allowance->bytes += stream->log.bytes;
     if (allowance->bytes > allowance->near) {
-        allowance_rise(stream->store, allowance);
+        allowance_turn(stream->store, allowance, ALLOWANCE_LEVEL_NEAR);
     }
 }
 
@@ -45,9 +37,9 @@ void store_allow(store_t *store, allowance_t *allowance, uint64_t limit) {
     allowance->limit = limit;
     allowance_arm(allowance);
     if (allowance->bytes > allowance->near) {
-        allowance_rise(store, allowance);
+        allowance_turn(store, allowance, ALLOWANCE_LEVEL_NEAR);
     } else if (allowance->bytes < allowance->clear) {
-        allowance_fall(store, allowance);
+        allowance_turn(store, allowance, ALLOWANCE_LEVEL_BELOW);
     }
 }
 

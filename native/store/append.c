@@ -177,17 +177,6 @@ static inline bool may_not_roll(const store_stream_t *stream, const append_t *ap
     return append->rollup != 0 && ((flags & STREAM_ALLOW_ROLLUP) == 0 || (flags & STREAM_DENY_PURGE) != 0);
 }
 
-/* Is there no room for it in the owner's allowance? What a limit of the stream would take out for it is still there: as
- * in the reference, that makes no room. */
-static inline bool lacks_allowance(const entry_t *entry, uint64_t bytes) {
-    store_stream_t *stream = entry->stream;
-    if (LEAF_LIKELY(!allowance_lacks(stream->allowance, bytes))) {
-        return false;
-    }
-    allowance_refuse(stream->store, stream->allowance);
-    return true;
-}
-
 /* What so much takes beside the ring: disk that the owner of the store grants, and memory. */
 static inline bool space_for(store_stream_t *stream, uint64_t messages, uint64_t bytes, uint64_t times) {
     const store_t *store = stream->store;
@@ -272,7 +261,7 @@ static void store_it(entry_t *entry, int64_t age_now, int64_t wall_now) {
 static void append_tell(const entry_t *entry) {
     store_stream_t *stream = entry->stream;
     const append_t *append = entry->append;
-    store_hooks_t *hooks = &stream->store->hooks;
+    const store_hooks_t *hooks = &stream->store->hooks;
     if (hooks->appended != NULL) {
         hooks->appended(hooks->context, stream, entry->seq, append->subject);
     }
@@ -363,7 +352,9 @@ static inline __attribute__((always_inline)) bool admit(entry_t *entry, append_g
         out->verdict = APPEND_WRONG_LAST_MSG_ID;
     } else if (may_not_roll(stream, append)) {
         out->verdict = APPEND_NO_ROLLUP;
-    } else if (lacks_allowance(entry, group->bytes + entry->bytes)) {
+    } else if (allowance_lacks(stream->allowance, group->bytes + entry->bytes)) {
+        /* What a limit of the stream would take out for it is still there: as in the reference, that makes no room. */
+        allowance_refuse(stream->store, stream->allowance);
         out->verdict = APPEND_NO_ALLOWANCE;
     } else if (group->alone && !space_for_one(entry)) {
         out->verdict = APPEND_NO_SPACE;
@@ -444,7 +435,7 @@ status_t store_group_reserve(store_stream_t *stream, const append_group_t *group
     store_t *store = stream->store;
     uint64_t need = ROOM_EVICTION + STREAM_PROMISE + group->need;
     if (group->need > store_group_most(store) || !space_for(stream, group->count, group->bytes, group->times)
-        || memtable_reserve(&store->memtable, (store->batches.promised + need) / NOTE_BYTES_MIN) != STATUS_OK) {
+        || overlay_reserve(store, (store->batches.promised + need) / NOTE_BYTES_MIN) != STATUS_OK) {
         return STATUS_FULL;
     }
     bool fits = room_for(store, need);

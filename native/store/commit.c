@@ -10,7 +10,7 @@
 
 #include "base/array.h"
 #include "base/check.h"
-#include "store/core.h"
+#include "store/overlay.h"
 
 /* ---- which streams a batch carries ------------------------------------------------------------------------------- */
 
@@ -45,14 +45,14 @@ status_t carried_open(store_stream_t *stream, uint32_t count) {
 
 void carried_join(store_stream_t *stream) {
     stream->promise.touched = true;
-    stream->store->batches.promised += STREAM_PROMISE;
+    overlay_promise(stream->store, STREAM_PROMISE);
     check(list_add(&stream->store->carried.touched, stream) == STATUS_OK); /* reserved when the stream was opened */
 }
 
 void carried_close(store_stream_t *stream) {
     carried_streams_t *carried = &stream->store->carried;
     if (stream->promise.touched) {
-        stream->store->batches.promised -= STREAM_PROMISE;
+        overlay_give_back(stream->store, STREAM_PROMISE);
     }
     list_remove(&carried->touched, stream);
     list_remove(&carried->flying, stream);
@@ -64,7 +64,7 @@ void carried_seal(store_t *store) {
     for (uint32_t i = 0; i < carried->touched.count; i++) {
         store_stream_t *stream = carried->touched.at[i];
         stream->promise.touched = false;
-        store->batches.promised -= STREAM_PROMISE;
+        overlay_give_back(store, STREAM_PROMISE);
         log_settle(stream);
         stream->promise.sealed_last = stream->log.last_seq;
     }

@@ -135,38 +135,39 @@ typedef struct cursor { /* only read.c writes to it */
     uint64_t seq;
 } cursor_t;
 
-struct store {
-    store_options_t options;
+/* What is of native/disk changes by its own functions alone; named here is who calls those that change it. */
+struct store {               /* only life.c writes to it */
+    store_options_t options; /* only life.c, mend.c, meta.c, open.c */
     store_sizes_t sizes;
     char *directory;
-    int lock_fd;
-    env_t *env;
-    sealing_t sealing; /* whose sealer is options.sealer */
-    journal_t journal;
-    highwater_t highwater;
-    batches_t batches;
-    keeper_t keeper;
-    memtable_t memtable;
-    adopted_t adopted;
-    heads_t heads;
-    clockwork_t clock;
-    store_hooks_t hooks;
-    const struct commit_rule *commit; /* NULL: what the disk has */
-    stream_list_t streams;
+    int lock_fd;                      /* only life.c, open.c */
+    env_t *env;                       /* only life.c, open.c, rescue.c: which one, not what is in it */
+    sealing_t sealing;                /* only life.c, meta.c, open.c; its sealer is options.sealer */
+    journal_t journal;                /* only life.c, meta.c, open.c, recover.c, salvage.c */
+    highwater_t highwater;            /* only life.c, recover.c */
+    batches_t batches;                /* only life.c, open.c, overlay.c, room.c, store.c */
+    keeper_t keeper;                  /* only life.c, store.c */
+    memtable_t memtable;              /* only adopt.c, life.c, overlay.c, room.c, store.c */
+    adopted_t adopted;                /* only adopt.c */
+    heads_t heads;                    /* only life.c, subjects.c */
+    clockwork_t clock;                /* only life.c, store.c */
+    store_hooks_t hooks;              /* only store.c */
+    const struct commit_rule *commit; /* only commit.c; NULL: what the disk has */
+    stream_list_t streams;            /* only stream.c */
     carried_streams_t carried;
     sums_t sums;
-    allowance_t unowned;    /* of the streams that nobody is charged for */
-    allowance_t *news;      /* whose level changed: store_allowance_next */
-    uint64_t ids_bytes;     /* of memory, in the streams' filters of ids */
-    newcomers_t record_ops; /* ops of the overlay on records, by position, for walking them in key order */
+    allowance_t unowned;    /* only life.c, stream.c: of the streams that nobody is charged for */
+    allowance_t *news;      /* only allowance.c: whose level changed, store_allowance_next */
+    uint64_t ids_bytes;     /* only dedupe.c: of memory, in the streams' filters of ids */
+    newcomers_t record_ops; /* only adopt.c, records.c, store.c: ops of the overlay on records, by position, for walking
+                             * them in key order */
     pipeline_t pipeline;
     room_t room;
     turn_t turn;
     cursor_t cursor;
     trouble_t trouble;
     alarms_t alarms;
-    uint64_t corrupt;
-    uint64_t replayed;
+    uint64_t replayed; /* only open.c, salvage.c */
 };
 
 /* Its state changed: it goes into the batch when that closes. */
@@ -184,26 +185,28 @@ void adopted_drop(store_t *store);                           /* the ring was fre
 void adopted_free(store_t *store);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------------------- */
-void stream_rotate(store_stream_t *stream);  /* a checkpoint begins, .. */
-void stream_drop(store_stream_t *stream);    /* .. and is there */
+void stream_drop(store_stream_t *stream);    /* a checkpoint is there */
 void stream_release(store_stream_t *stream); /* frees it, when the store closes */
 static inline uint64_t stream_message_bytes(const store_stream_t *stream, const message_record_t *message) {
     return log_message_bytes(stream->config.storage, message);
 }
 
 /* ---- allowance.c ------------------------------------------------------------------------------------------------- */
-void allowance_rise(store_t *store, allowance_t *allowance); /* it is above `near` */
-void allowance_fall(store_t *store, allowance_t *allowance); /* it is below `clear` */
+/* It is above `near`, or below `clear`: a level that is told. */
+void allowance_turn(store_t *store, allowance_t *allowance, uint32_t level);
 void allowance_refuse(store_t *store, allowance_t *allowance);
 
 /* ---- subjects.c -------------------------------------------------------------------------------------------------- */
 /* STATUS_NOT_FOUND: no message on that subject. peek, for who goes through many: does not change the cache. */
 LEAF_MUST_USE status_t head_look(store_stream_t *stream, bytes_t subject, head_t *head);
 LEAF_MUST_USE status_t head_peek(store_stream_t *stream, bytes_t subject, head_t *head);
+/* STATUS_AGAIN: the cache does not have it. */
+LEAF_MUST_USE status_t head_cached(store_stream_t *stream, bytes_t subject, head_t *head);
 /* The cache's entry, for a change: a zero head when there is none yet. Valid until the next call of these. */
 LEAF_MUST_USE status_t head_fetch(store_stream_t *stream, bytes_t subject, head_entry_t **entry);
 void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing entry->head */
 void heads_settle(store_t *store);                             /* changed heads into the batch */
+void heads_leave(store_stream_t *stream);                      /* it is removed */
 /* Newest of the subjects that match, 0 = none. */
 LEAF_MUST_USE status_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq);
 

@@ -122,7 +122,7 @@ static inline void log_gain(store_stream_t *stream, uint64_t messages, uint64_t 
     store->sums.bytes += bytes;
     allowance->bytes += bytes;
     if (LEAF_UNLIKELY(allowance->bytes > allowance->near)) {
-        allowance_rise(store, allowance);
+        allowance_turn(store, allowance, ALLOWANCE_LEVEL_NEAR);
     }
 }
 
@@ -135,7 +135,7 @@ static inline void log_lose(store_stream_t *stream, uint64_t messages, uint64_t 
     store->sums.bytes -= bytes;
     allowance->bytes -= bytes;
     if (LEAF_UNLIKELY(allowance->bytes < allowance->clear)) {
-        allowance_fall(store, allowance);
+        allowance_turn(store, allowance, ALLOWANCE_LEVEL_BELOW);
     }
 }
 
@@ -198,7 +198,7 @@ void log_settle(store_stream_t *stream) {
         log->swept = log->first_seq;
     }
     log_key(&key, stream->id);
-    check(memtable_reserve(&store->memtable, 2) == STATUS_OK);
+    check(overlay_reserve(store, 2) == STATUS_OK);
     uint8_t *value = overlay_put(store, DB_RECORDS, key_bytes(&key), STATE_FIXED_SIZE + log->last_id_size, true, NULL);
     (void)log_write(log, key_bytes(&key), value);
 }

@@ -24,6 +24,18 @@ bool overlay_fits(store_t *store, uint64_t need) {
     return fits;
 }
 
+status_t overlay_reserve(store_t *store, uint64_t notes) {
+    return memtable_reserve(&store->memtable, notes);
+}
+
+void overlay_promise(store_t *store, uint64_t bytes) {
+    store->batches.promised += bytes;
+}
+
+void overlay_give_back(store_t *store, uint64_t bytes) {
+    store->batches.promised -= bytes;
+}
+
 uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, bool note, uint64_t *position) {
     uint64_t at;
     uint8_t *value = batch_op(&store->batches, OP_PUT, db, key, value_size, &at);
@@ -55,15 +67,21 @@ void overlay_delete_range(store_t *store, store_db_t db, bytes_t from, bytes_t t
     delete_range(store, db, from, to);
 }
 
-void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix) {
-    store_key_t end = {.size = prefix.size};
-    memcpy(end.at, prefix.at, prefix.size);
-    /* The smallest key behind all that begin with prefix. */
-    while (end.size > 0 && end.at[end.size - 1] == 0xff) {
-        end.size--;
+bool prefix_end(bytes_t prefix, store_key_t *end) {
+    end->size = prefix.size;
+    memcpy(end->at, prefix.at, prefix.size);
+    while (end->size > 0 && end->at[end->size - 1] == 0xff) {
+        end->size--;
     }
-    check(end.size > 0);
-    end.at[end.size - 1]++;
+    if (end->size > 0) {
+        end->at[end->size - 1]++;
+    }
+    return end->size > 0;
+}
+
+void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix) {
+    store_key_t end;
+    check(prefix_end(prefix, &end));
     uint64_t position = delete_range(store, db, prefix, key_bytes(&end));
     memtable_note_prefix(&store->memtable, db, prefix, position);
 }

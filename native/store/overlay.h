@@ -11,9 +11,16 @@
 
 /* Room in the batch for `need` bytes, and in the overlay's table for a few notes. */
 bool overlay_fits(store_t *store, uint64_t need);
+/* In the table alone. */
+LEAF_MUST_USE status_t overlay_reserve(store_t *store, uint64_t notes);
+/* Closing the open batch will need so many bytes: no other finds room in them until they are given back. */
+void overlay_promise(store_t *store, uint64_t bytes);
+void overlay_give_back(store_t *store, uint64_t bytes);
 uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, bool note, uint64_t *position);
 void overlay_delete(store_t *store, store_db_t db, bytes_t key, bool note);
 void overlay_delete_range(store_t *store, store_db_t db, bytes_t from, bytes_t to);
+/* The smallest key behind all that begin with the prefix. false: there is none. */
+bool prefix_end(bytes_t prefix, store_key_t *end);
 void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix);
 /* The value without its crc. STATUS_CORRUPT: counted and alarmed. */
 status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value);

@@ -58,6 +58,17 @@ static void take_from_overlay(store_stream_t *stream, place_t place, found_t *fo
     check(found->sound);
 }
 
+/* false: it was deleted since. */
+static bool take_alive(store_stream_t *stream, place_t place, found_t *found) {
+    store_key_t key;
+    key_message(&key, stream->id, place.seq);
+    if (found_deleted(stream, place.seq, key_bytes(&key), found) != STATUS_AGAIN) {
+        return false;
+    }
+    take_from_overlay(stream, place, found);
+    return true;
+}
+
 status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found) {
     store_t *store = stream->store;
     if (seq < stream->log.first_seq || seq > stream->log.last_seq) {
@@ -160,10 +171,7 @@ static status_t next_in_overlay(store_stream_t *stream, uint64_t *from, uint64_t
             return STATUS_AGAIN;
         }
         --*budget;
-        store_key_t key;
-        key_message(&key, stream->id, place.seq);
-        if (found_deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
-            take_from_overlay(stream, place, found);
+        if (take_alive(stream, place, found)) {
             return STATUS_OK;
         }
     }
@@ -264,10 +272,7 @@ static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *bud
                 return STATUS_AGAIN;
             }
             --*budget;
-            store_key_t key;
-            key_message(&key, stream->id, place.seq);
-            if (found_deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
-                take_from_overlay(stream, place, found);
+            if (take_alive(stream, place, found)) {
                 return STATUS_OK;
             }
             if (i == stream->notes.places.begin) {

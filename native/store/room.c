@@ -18,6 +18,7 @@ void room_take(store_t *store) {
 }
 
 void room_open(store_t *store) {
+    store->room.largest = store->options.message_max;
     room_take(store);
     store->room.resident = sizes_ring_within(store->batches.size, store->options.ring_max);
     store->room.narrowed = store->room.resident < store->batches.size ? 1 : NARROWED;
@@ -38,7 +39,7 @@ void room_measure(store_t *store) {
         return;
     }
     /* Larger ones than a batch can hold at all are refused: room is not kept for them, or there would never be any. */
-    uint64_t largest = number_least(store->options.message_max, room_message_max(store));
+    uint64_t largest = number_least(store->room.largest, room_message_max(store));
     uint64_t one = number_least(number_most(largest + ROOM_ONE_MORE, store->room.wanted), store->room.holds / 2);
     uint64_t open = number_less(batches->room / 2 - batches->room / SIZES_RESERVE_PART, one);
     uint64_t used = number_least(store->room.holds / 7 * 6, store->room.holds - one);
@@ -82,8 +83,7 @@ static bool ring_takes(uint64_t ring, uint64_t need) {
 void room_rest(store_t *store) {
     batches_t *batches = &store->batches;
     uint32_t part = store->room.narrowed;
-    while (part > 1
-           && (batches->size / part < NARROW_MIN || !ring_takes(batches->size / part, store->options.message_max))) {
+    while (part > 1 && (batches->size / part < NARROW_MIN || !ring_takes(batches->size / part, store->room.largest))) {
         part /= 2;
     }
     while (batches->size / part > batches->lap) {
@@ -118,7 +118,7 @@ bool room_is_spread(const store_t *store) {
  * The journal thread has nothing in its hands just now. */
 void room_widen(store_t *store) {
     batches_t *batches = &store->batches;
-    uint64_t wanted = number_most(store->options.message_max, store->room.wanted);
+    uint64_t wanted = number_most(store->room.largest, store->room.wanted);
     bool spread = room_is_spread(store);
     bool more = batches->lap < RING_USUAL_MAX || store->room.cramped > batches->lap / WIDEN_PART || spread;
     bool full = !store_room(store) || store->room.cramped > 0
@@ -141,7 +141,7 @@ bool room_widen_for(store_t *store, uint64_t need) {
     if (LEAF_LIKELY(store->batches.lap == store->batches.size || ring_takes(store->batches.lap, need))) {
         return false; /* it waits for room as others do */
     }
-    store->options.message_max = number_most(store->options.message_max, need); /* more of them are likely */
+    store->room.largest = number_most(store->room.largest, need); /* more of them are likely */
     if (store->pipeline.durable == store->pipeline.flight_number) {
         room_widen(store);
     }

@@ -23,6 +23,7 @@ typedef struct room {  /* only room.c writes to it */
     uint64_t holds;    /* .. and memory too */
     uint64_t resident; /* of the ring, in memory: all of it, but where the journal is larger than options.ring_max */
     uint64_t end;      /* store_room: while the open batch, with what is promised, ends before it */
+    uint64_t largest;  /* message that room is kept for */
     uint64_t wanted;   /* what an append_group_t waits for, 0 = none */
     uint64_t cramped;  /* the most that did not fit since it was last looked at */
     uint64_t trimmed;  /* position at which memory was given back */

@@ -95,7 +95,7 @@ status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, mo
     if (status != STATUS_OK) {
         return status;
     }
-    check(memtable_reserve(&stream->store->memtable, 4) == STATUS_OK);
+    check(overlay_reserve(stream->store, 4) == STATUS_OK);
     schedule_forget(stream, seq); /* the room was promised before the hook was called */
     /* Later than now in any case: who asks again and again for what has passed does not hold up the tick. */
     schedule_write(stream, seq, due_ts > now.wall_ns ? due_ts : now.wall_ns + 1, now.wall_ns);
@@ -122,10 +122,10 @@ bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
         return false;
     }
     /* Whatever the hook writes, the end of this due time fits into the same batch. */
-    stream->store->batches.promised += 2 * SCHEDULE_NEED;
+    overlay_promise(stream->store, 2 * SCHEDULE_NEED);
     bool done = hooks->due(hooks->due_context, stream, seq, due_ts);
-    stream->store->batches.promised -= 2 * SCHEDULE_NEED;
-    check(memtable_reserve(&stream->store->memtable, 4) == STATUS_OK);
+    overlay_give_back(stream->store, 2 * SCHEDULE_NEED);
+    check(overlay_reserve(stream->store, 4) == STATUS_OK);
     if (!record_changed(stream, seq, due)) {
         schedule_forget(stream, seq); /* that was all */
         if (!done) {

@@ -233,7 +233,7 @@ static void take_wrong(store_t *store) {
     }
     if (page + 1 != store->trouble.wrong_page) {
         store->trouble.wrong_page = page + 1;
-        store->corrupt++;
+        store_damaged(store, 1);
         store_alarm(store, ALARM_CORRUPT, 0, 0,
                     "data.mdb, page %llu: %s: it is damaged, and what it holds cannot be read until a start mends it",
                     (unsigned long long)page, what);
@@ -325,7 +325,7 @@ static void begin_checkpoint(store_t *store) {
     memtable_rotate(&store->memtable);
     store->record_ops.boundary = store->record_ops.count;
     for (uint32_t i = 0; i < store->streams.count; i++) {
-        stream_rotate(store->streams.at[i]);
+        notes_rotate(store->streams.at[i]);
     }
 }
 
@@ -435,7 +435,7 @@ void store_stats(const store_t *store, plane_stats_t *stats) {
     *(store->options.memory ? &stats->memory_memory_ring : &stats->memory_ring) += batches_used(&store->batches);
     stats->memory_overlay += memtable_bytes(&store->memtable) + heads_bytes(&store->heads) + store->ids_bytes;
     stats->memory_keeper += atomic_load_explicit(&keeper->changed, memory_order_relaxed);
-    stats->corrupt_records += store->corrupt;
+    stats->corrupt_records += store->alarms.damage;
     stats->events_dropped += store->alarms.dropped;
     stats->replayed_batches += store->replayed;
 }

@@ -10,10 +10,6 @@
 #include "store/overlay.h"
 #include "store/record.h"
 
-void stream_rotate(store_stream_t *stream) {
-    notes_rotate(stream);
-}
-
 void stream_drop(store_stream_t *stream) {
     notes_drop(stream);
     expire_drop(stream);
@@ -162,8 +158,7 @@ status_t store_stream_remove(store_stream_t *stream) {
     if (!overlay_fits(store, 1024)) {
         return STATUS_FULL;
     }
-    heads_settle(store); /* gives back what the batch promised for them */
-    heads_forget(&store->heads, stream->id);
+    heads_leave(stream);
     store_key_t key;
     for (size_t i = 0; i < sizeof stream_dbs / sizeof *stream_dbs; i++) {
         overlay_delete_prefix(store, stream_dbs[i], bytes_of(id, 4));

@@ -35,19 +35,26 @@ static status_t head_lives(const head_t *head) {
     return head->count > 0 ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
-static status_t head_find(store_stream_t *stream, bytes_t subject, bool keep, head_t *head) {
-    heads_t *heads = &stream->store->heads;
-    uint64_t hash = heads_hash(stream->id, subject);
-    head_entry_t *entry = heads_find(heads, stream->id, subject, hash);
-    if (entry != NULL) {
-        *head = entry->head;
-        return head_lives(head);
+status_t head_cached(store_stream_t *stream, bytes_t subject, head_t *head) {
+    const head_entry_t *entry = heads_find(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject));
+    if (entry == NULL) {
+        return STATUS_AGAIN;
     }
-    status_t status = head_load(stream, subject, head);
+    *head = entry->head;
+    return head_lives(head);
+}
+
+static status_t head_find(store_stream_t *stream, bytes_t subject, bool keep, head_t *head) {
+    status_t status = head_cached(stream, subject, head);
+    if (status != STATUS_AGAIN) {
+        return status;
+    }
+    status = head_load(stream, subject, head);
     if (status != STATUS_OK) {
         return status;
     }
-    entry = keep ? heads_add(heads, stream->id, subject, hash) : NULL;
+    head_entry_t *entry =
+        keep ? heads_add(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject)) : NULL;
     if (entry != NULL) {
         entry->head = *head;
     }
@@ -85,10 +92,10 @@ status_t head_fetch(store_stream_t *stream, bytes_t subject, head_entry_t **entr
 static void settle_one(store_t *store) {
     head_entry_t *entry = heads_take_dirty(&store->heads);
     bytes_t subject = head_subject(entry);
-    store->batches.promised -= head_promise(subject);
+    overlay_give_back(store, head_promise(subject));
     store_key_t key;
     key_text(&key, entry->stream, subject);
-    check(memtable_reserve(&store->memtable, 2) == STATUS_OK);
+    check(overlay_reserve(store, 2) == STATUS_OK);
     if (entry->head.count == 0) {
         overlay_delete(store, DB_HEADS, key_bytes(&key), true);
         heads_remove(&store->heads, entry);
@@ -105,7 +112,7 @@ void head_change(store_stream_t *stream, head_entry_t *entry) {
     if (!heads_mark(heads, entry)) {
         return;
     }
-    stream->store->batches.promised += head_promise(head_subject(entry));
+    overlay_promise(stream->store, head_promise(head_subject(entry)));
     if (LEAF_UNLIKELY(heads->dirty_count > number_least(DIRTY_MAX, heads->max / 2))) {
         settle_one(stream->store);
     }
@@ -115,6 +122,11 @@ void heads_settle(store_t *store) {
     while (store->heads.dirty_count > 0) {
         settle_one(store);
     }
+}
+
+void heads_leave(store_stream_t *stream) {
+    heads_settle(stream->store); /* gives back what the batch promised for them */
+    heads_forget(&stream->store->heads, stream->id);
 }
 
 /* ---- the newest -------------------------------------------------------------------------------------------------- */

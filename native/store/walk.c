@@ -299,10 +299,9 @@ static void lmdb_open(store_walk_t *walk) {
 static status_t walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool from_lmdb, head_t *head) {
     store_stream_t *stream = walk->stream;
     bytes_t value = BYTES_NONE;
-    const head_entry_t *entry = heads_find(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject));
-    if (entry != NULL) {
-        *head = entry->head;
-        return head->count > 0 ? STATUS_OK : STATUS_NOT_FOUND;
+    status_t cached = head_cached(stream, subject, head);
+    if (cached != STATUS_AGAIN) {
+        return cached;
     }
     if (from_lmdb && overlay_find(stream->store, DB_HEADS, walk->lmdb_key, &value) == STATUS_AGAIN
         && value_sound(walk->lmdb_key, walk->lmdb_value)) {
