@@ -233,7 +233,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_SUBSCRIBE 21
 #define COMMAND_UNSUBSCRIBE 22 /* account, target = subscription id */
 /* account, body = payload, extra = strings: subject, reply, header block; arg = PUBLISH_* flags; completion's arg = how
- * many targets took it (a leaf link counts as one), given at once, so that a caller knows whether anybody can answer */
+ * many targets took it (a leaf link is one), given at once; arg2 = link that it goes out by if nobody did, 0: none */
 #define COMMAND_PUBLISH 23
 /* account; all its mappings, in place of those it had: extra = strings: source, then destination and share (decimal: a
  * draw from 0 to 99 below it takes this one, or one before it) for each choice, then "", for each mapping */
@@ -282,7 +282,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* arg2 = sequence, 0 = ack floor + 1; completion's payload = consumer_state_t, arg = the sequence */
 #define COMMAND_CONSUMER_RESET 64
 #define COMMAND_CONSUMER_UNPIN 65 /* a pinned client is so no longer */
-#define COMMAND_CONSUMER_BEGIN 66 /* it may deliver: ends CONSUMER_HELD */
+#define COMMAND_CONSUMER_BEGIN 66 /* it may deliver: ends CONSUMER_HELD, and the wait for the answer of a reset */
+#define COMMAND_CONSUMER_SPARE 67 /* arg2 = ns between heartbeats while somebody subscribes, who is told of its end */
 
 /* Commands: ingest of mirrors and sources. target = local stream id, arg = slot (mirror: 0; sources: 1..). */
 /* body = ingest_config_t, extra = strings: deliver subject, consumer name, then the constant parts of
@@ -338,11 +339,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ACCOUNT_REMOVED 4
 #define ACCOUNT_SERVES 8 /* it has services that another server may measure: EVENT_LATENCY_FAR */
 
-/* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
-#define SUBSCRIBE_API 1
-/* a stream template's: comes only with what no stream of the account takes, and whoever published it is not read until
- * the message is repaid, so that what he sends next comes behind it */
+#define SUBSCRIBE_API 1 /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
+/* a stream template's: ALONE, and comes only with what no stream of the account takes */
 #define SUBSCRIBE_TEMPLATE 2
+#define SUBSCRIBE_ALONE 4 /* whoever sends a message for it is not read until it is repaid: the next comes behind it */
 
 #define IMPORT_STREAM 1  /* what is published at the exporter's comes to the importer's subscriptions */
 #define IMPORT_SERVICE 2 /* what is published at the importer's comes to the exporter's subscriptions */

@@ -177,7 +177,7 @@ typedef struct consumer_config {
 #define CONSUMER_HEADERS_ONLY 8
 #define CONSUMER_MEMORY 16 /* state is not kept over a restart */
 #define CONSUMER_DIRECT 32 /* made by a mirror or source: hidden, no interest, never stored */
-#define CONSUMER_HELD 64   /* a new one delivers nothing before CONSUMER_BEGIN, or for five seconds */
+#define CONSUMER_HELD 64   /* it delivers nothing before CONSUMER_BEGIN, or for five seconds */
 
 #define PRIORITY_NONE 0
 #define PRIORITY_OVERFLOW 1
@@ -233,8 +233,8 @@ typedef struct ingest_config {
     uint32_t by_time;            /* 1: the consumer begins at a time, at what is newer than what was taken */
     uint32_t pending_known;      /* 1: so many were pending when the consumer was made: */
     uint64_t pending;
-    uint32_t alone; /* 1: they come by that connection alone, and no other one is told of the subject */
-    uint32_t reserved;
+    uint32_t alone;  /* 1: they come by that connection alone, and no other one is told of the subject */
+    uint32_t spared; /* 1: its heartbeats are few, and its end is told; what comes by the link is heard of it */
 } ingest_config_t;
 
 typedef struct ingest_state {

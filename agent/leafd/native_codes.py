@@ -146,6 +146,7 @@ class SubscribeFlag(IntFlag):
 
     API = abi.SUBSCRIBE_API
     TEMPLATE = abi.SUBSCRIBE_TEMPLATE
+    ALONE = abi.SUBSCRIBE_ALONE
 
 
 class PublishFlag(IntFlag):

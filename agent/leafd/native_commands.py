@@ -233,14 +233,7 @@ class Commands(Submits):
         self._submit("IMPORTS", account=account, body=body, strings={"rows": tuple(texts)})
 
     def subscribe(
-        self,
-        account: int,
-        subject: str,
-        handler: t.Handler,
-        *,
-        queue: str = "",
-        flags: int = 0,
-        link: int = 0,
+        self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0, link: int = 0
     ) -> int:
         """Control subscription: `handler` is called by the pump with each message. link: the only link that is told of
         it; 0: all are. Returns the subscription id."""
@@ -264,13 +257,13 @@ class Commands(Submits):
         self._submit("PUBLISH", account=account, arg=int(flags), body=payload, strings=strings)
 
     async def publish_counted(
-        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
-    ) -> int:
-        """As publish(); returns how many targets took it (a leaf link counts as one)."""
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0,
+        link: int = 0,
+    ) -> int:  # fmt: skip
+        """As publish(); returns how many took it (a leaf link counts as one). link: out by it, if nobody did."""
         strings: Strings = {"subject": subject, "reply": reply, "header": header}
-        done = await self._request(
-            "PUBLISH", "publishing", account=account, arg=int(flags), body=payload, strings=strings
-        )
+        flagged = {"account": account, "arg": int(flags), "arg2": link}
+        done = await self._request("PUBLISH", "publishing", **flagged, body=payload, strings=strings)
         return done.arg
 
     # ---- streams
@@ -426,8 +419,12 @@ class Commands(Submits):
         await self._request("CONSUMER_PAUSE", "pausing a consumer", target=stream, arg=consumer, arg2=until_wall_ns)
 
     async def consumer_begin(self, stream: int, consumer: int) -> None:
-        """One that was made with ConsumerFlag.HELD may deliver."""
+        """One that was put with ConsumerFlag.HELD, or reset, may deliver."""
         await self._request("CONSUMER_BEGIN", "beginning to deliver", target=stream, arg=consumer)
+
+    async def consumer_spare(self, stream: int, consumer: int, interval_ns: int) -> None:
+        """Has its idle heartbeats come so seldom for as long as somebody subscribes, who is told of its removal."""
+        await self._request("CONSUMER_SPARE", "sparing heartbeats", target=stream, arg=consumer, arg2=interval_ns)
 
     async def consumer_unpin(self, stream: int, consumer: int) -> None:
         """The pinned client, if there is one, is so no longer."""
@@ -537,13 +534,13 @@ class Commands(Submits):
         alone: bool = False,
         by_time: bool = False,
         pending: int | None = None,
+        spared: bool = False,
     ) -> None:
         """Takes up what arrives on deliver_subject. durable_behind: the origin sequence that a durable consumer is
         behind; None when the consumer was made for this start, by_time: at what is newer than what was taken.
-        transforms: source and destination of each; the first one that is for a message's subject renames it. link: the
-        connection that its messages come by, if known; alone: no other one is told that they are
-        wanted. origin: the one that answered for the origin, 0: this server.
-        pending: how many waited when the consumer was made, if it is known."""
+        transforms: source and destination of each; the first for a message's subject renames it. link, origin: the
+        connection that its messages come by, if known, and that answered, 0: this server. alone: no other link is told
+        that they are wanted. pending: how many waited when the consumer was made, if known. spared: its end is told."""
         config = encoded(
             "ingest_config_t",
             {
@@ -558,6 +555,7 @@ class Commands(Submits):
                 "pending_known": int(pending is not None),
                 "pending": pending or 0,
                 "alone": int(alone),
+                "spared": int(spared),
             },
         )
         strings: Strings = {

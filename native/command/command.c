@@ -317,9 +317,11 @@ void command_subscribe(plane_t *plane, const plane_command_t *command, account_t
                          : (command->arg & SUBSCRIBE_TEMPLATE) != 0 ? TARGET_TEMPLATE
                                                                     : TARGET_CONTROL;
     subscription_t *one;
-    status_t status = kind == TARGET_CONTROL && command->arg2 != 0
-                          ? subscription_add_for(plane, account, command->arg2, subject, queue, &one)
-                          : subscription_add(plane, account, NULL, kind, NULL, subject, queue, BYTES_NONE, 1, 0, &one);
+    uint32_t flags = (command->arg & SUBSCRIBE_ALONE) != 0 ? SUBSCRIPTION_ALONE : 0;
+    status_t status =
+        kind == TARGET_CONTROL && command->arg2 != 0
+            ? subscription_add_for(plane, account, command->arg2, subject, queue, flags, &one)
+            : subscription_add(plane, account, NULL, kind, NULL, subject, queue, BYTES_NONE, 1, flags, &one);
     if (status == STATUS_OK) {
         one->id = command->target;
         status = table_put(&plane->controls, one->id, one);
@@ -357,7 +359,11 @@ void command_publish(plane_t *plane, const plane_command_t *command, account_t *
                                              .header = header,
                                              .payload = command_body(command)},
                                  .flags = flags};
-    command_answer(plane, command, STATUS_OK, publish(plane, &publication), 0, BYTES_NONE);
+    uint32_t taken = publish(plane, &publication);
+    if (taken == 0 && command->arg2 != 0) {
+        taken = publish_untold(plane, peer_find(plane, command->arg2), &publication);
+    }
+    command_answer(plane, command, STATUS_OK, taken, 0, BYTES_NONE);
 }
 
 void command_limits(plane_t *plane, const plane_command_t *command) {

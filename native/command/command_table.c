@@ -95,6 +95,7 @@ static const command_row_t command_rows[] = {
     SEAT(CONSUMER_RESET,    seat_reset,             BODY_NONE,                    ""),
     SEAT(CONSUMER_UNPIN,    seat_unpin,             BODY_NONE,                    ""),
     SEAT(CONSUMER_BEGIN,    seat_begin,             BODY_NONE,                    ""),
+    SEAT(CONSUMER_SPARE,    seat_spare,             BODY_NONE,                    ""),
     STREAM(INGEST_START,    ingest_start,           BODY_OF(ingest_config_t),
         "deliver_subject consumer name filters destinations identity key transforms..."),
     STREAM(INGEST_STOP,     ingest_stop,            BODY_NONE,                    ""),

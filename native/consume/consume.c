@@ -306,6 +306,7 @@ void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now
     consume->now = now;
     for (uint32_t i = 0; i < group->count; i++) {
         pull_drop_all(group->consumers[i], BYTES_LITERAL("409 Consumer Deleted"), false);
+        push_removed(group->consumers[i]);
     }
     group_free(group);
 }

@@ -116,6 +116,8 @@ void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, momen
 void consumer_pause(consumer_t *consumer, int64_t until_wall_ns, moment_t now);
 /* The client that is pinned is so no longer; who pulls next is. */
 void consumer_unpin(consumer_t *consumer, moment_t now);
+/* A copy at the other end of a link wants heartbeats only so often, ns, and is told when the consumer is removed. */
+void consumer_spare(consumer_t *consumer, int64_t interval_ns, moment_t now);
 void consumer_begin(consumer_t *consumer, moment_t now); /* one that CONSUMER_HELD made wait may deliver */
 /* What it names itself by, empty when nobody is pinned; valid until the next call that is given a time. */
 bytes_t consumer_pin_id(const consumer_t *consumer);

@@ -80,6 +80,12 @@ static bool same_filters(filters_t a, filters_t b) {
 
 /* ---- add and configure ------------------------------------------------------------------------------------------- */
 
+/* Whoever asked hears the answer before the first message. */
+void consumer_hold(consumer_t *consumer) {
+    consumer->held = true;
+    consumer->not_before_ns = time_after(consumer->consume->now.mono_ns, HELD_NS);
+}
+
 static void arm_first(consumer_t *consumer) {
     consumer->active_ns = consumer->consume->now.mono_ns;
     if (consumer_is_push(consumer)) push_start(consumer);
@@ -119,10 +125,7 @@ status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer
         store_stream_state(stream, &state);
         consumer->replay_upto = state.last_seq;
     }
-    if (!loading && (setup->config.flags & CONSUMER_HELD)) {
-        consumer->held = true;
-        consumer->not_before_ns = time_after(now.mono_ns, HELD_NS);
-    }
+    if (!loading && (setup->config.flags & CONSUMER_HELD)) consumer_hold(consumer);
     arm_first(consumer);
     *out = consumer;
     return STATUS_OK;
@@ -175,6 +178,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
     free(old_text);
     consumer->active_ns = now.mono_ns;
     if (consumer_is_push(consumer)) push_review(consumer);
+    if (setup->config.flags & CONSUMER_HELD) consumer_hold(consumer);
     consumer_arm(consumer, now.mono_ns);
     consumer_ready(consumer);
     return STATUS_OK;
@@ -197,6 +201,7 @@ void consumer_destroy(consumer_t *consumer) {
 void consumer_remove(consumer_t *consumer, moment_t now) {
     consumer->consume->now = now;
     pull_drop_all(consumer, BYTES_LITERAL("409 Consumer Deleted"), false);
+    push_removed(consumer);
     state_delete(consumer, true);
     group_t *group = consumer->group;
     bool counts = consumer_counts(consumer);
@@ -434,6 +439,11 @@ void consumer_pause(consumer_t *consumer, int64_t until_wall_ns, moment_t now) {
     }
 }
 
+void consumer_spare(consumer_t *consumer, int64_t interval_ns, moment_t now) {
+    consumer->consume->now = now;
+    if (consumer_is_push(consumer)) push_spare(consumer, interval_ns);
+}
+
 void consumer_begin(consumer_t *consumer, moment_t now) {
     consumer->consume->now = now;
     if (!consumer->held) return;
@@ -491,6 +501,10 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
     consumer->last_delivered_wall_ns = consumer->last_acked_wall_ns = 0;
     consumer_recount(consumer);
     consumer_expires_anew(consumer, NEVER);
+    if (consumer_is_push(consumer)) {
+        consumer_hold(consumer);
+        push_set_back(consumer);
+    }
     state_dirty(consumer);
     consumer_ready(consumer);
     release_skipped(consumer, seq);

@@ -342,6 +342,7 @@ static void outgoing_remember(consumer_t *consumer, const outgoing_t *out) {
     consumer->next_sequence++;
     consumer->last_delivered_wall_ns = consumer->consume->now.wall_ns;
     consumer->active_ns = consumer->consume->now.mono_ns;
+    if (consumer_is_push(consumer)) push_counted(consumer);
     state_lazy(consumer);
     if (!consumer_acks(consumer)) retention_release(consumer, seq);
 }

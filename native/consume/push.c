@@ -19,8 +19,32 @@ static bool copies(const consumer_t *consumer) {
     return (config->flags & CONSUMER_DIRECT) != 0 || config->ack_policy == ACK_FLOW_CONTROL;
 }
 
+/* How far the copy is it says when it is asked; of what it took last it has not been asked yet. */
+static bool tail_untold(const consumer_t *consumer) {
+    if (!copies(consumer) || !flow_controlled(consumer)) return false;
+    return consumer->next_sequence - 1 != consumer->push.taken_delivery;
+}
+
+/* A copy that has few heartbeats is asked how far it is with one of them, which comes when it may be asked. */
+static int64_t until_asked(const consumer_t *consumer) {
+    const push_t *push = &consumer->push;
+    int64_t at_ns = time_after(push->flow_asked_ns, push->outstanding >= TOLD_LEAST_BYTES ? TOLD_NS : TOLD_LATE_NS);
+    int64_t wait_ns = at_ns - consumer->consume->now.mono_ns;
+    return wait_ns < TOLD_NS ? TOLD_NS : wait_ns;
+}
+
+/* A heartbeat also asks for acknowledgements that have not come, and tells what waits: those are not spared. */
+static int64_t heartbeat_interval(const consumer_t *consumer) {
+    int64_t spared_ns = consumer->push.spared_ns, configured_ns = consumer->setup.config.idle_heartbeat_ns;
+    bool unsettled = consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && consumer->pending.count > 0;
+    bool level = consumer->left_known ? consumer->left == 0 : consumer->ended;
+    if (configured_ns <= 0 || spared_ns <= configured_ns || unsettled || !level) return configured_ns;
+    if (!tail_untold(consumer)) return spared_ns;
+    return consumer->push.flow_open ? configured_ns : until_asked(consumer);
+}
+
 static void heartbeat_later(consumer_t *consumer) {
-    int64_t interval_ns = consumer->setup.config.idle_heartbeat_ns;
+    int64_t interval_ns = heartbeat_interval(consumer);
     if (interval_ns <= 0) return;
     consumer->push.heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, interval_ns);
     consumer_arm(consumer, consumer->push.heartbeat_due_ns);
@@ -56,10 +80,14 @@ void push_review(consumer_t *consumer) {
         /* The new subscriber has nothing of this consumer in its buffers. */
         consumer->push.outstanding = consumer->push.covered = 0;
         consumer->push.flow_open = false;
+        /* A copy sets its consumer back, and may subscribe first: what is delivered before that is thrown away. */
+        if (consumer->push.copied && !consumer->push.set_back) consumer_hold(consumer);
         heartbeat_later(consumer);
         consumer_ready(consumer);
     } else {
         consumer->push.heartbeat_due_ns = NEVER;
+        consumer->push.spared_ns = 0;
+        consumer->push.set_back = false;
         consumer_arm(consumer, time_after(consumer->active_ns, consumer->setup.config.inactive_threshold_ns));
     }
 }
@@ -95,10 +123,7 @@ void idle_heartbeat(consumer_t *consumer, bytes_t to) {
 /* Over a slow link half a window is minutes, and until then nobody here would know how far the copy is. */
 static bool asks_how_far(const consumer_t *consumer, int64_t bytes) {
     const push_t *push = &consumer->push;
-    if (!copies(consumer) || !flow_controlled(consumer) || push->flow_open
-        || consumer->next_sequence - 1 == push->taken_delivery) {
-        return false;
-    }
+    if (!tail_untold(consumer) || push->flow_open) return false;
     int64_t since_ns = consumer->consume->now.mono_ns - push->flow_asked_ns;
     return (push->outstanding >= bytes && since_ns >= TOLD_NS) || since_ns >= TOLD_LATE_NS;
 }
@@ -112,6 +137,25 @@ void push_on_time(consumer_t *consumer) {
         push_flow_request(consumer);
     }
     heartbeat_later(consumer);
+}
+
+void push_spare(consumer_t *consumer, int64_t interval_ns) {
+    consumer->push.spared_ns = interval_ns > 0 ? interval_ns : 0;
+    if (consumer->push.active) heartbeat_later(consumer);
+}
+
+void push_set_back(consumer_t *consumer) {
+    consumer->push.copied = consumer->setup.config.ack_policy == ACK_FLOW_CONTROL;
+    consumer->push.set_back = true;
+    push_spare(consumer, 0); /* whoever asked may be another one */
+}
+
+void push_removed(consumer_t *consumer) {
+    if (consumer->push.spared_ns <= 0) return;
+    consume_out_t *out = &consumer->consume->out;
+    flow_t flow = consumer_flow(consumer, FLOW_LEFT_UNKNOWN);
+    out->status(out->context, consumer->setup.config.account, &flow, consumer->setup.deliver_subject, BYTES_NONE,
+                BYTES_LITERAL("NATS/1.0 409 Consumer Deleted\r\n\r\n"));
 }
 
 /* ---- flow control ------------------------------------------------------------------------------------------------ */
@@ -137,9 +181,6 @@ void push_flow_request(consumer_t *consumer) {
 
 void push_sent(consumer_t *consumer, uint64_t size) {
     push_t *push = &consumer->push;
-    int64_t interval_ns = consumer->setup.config.idle_heartbeat_ns;
-    /* it only moves to a later time: the timer need not be set */
-    if (interval_ns > 0) push->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, interval_ns);
     if (consumer->setup.config.rate_limit_bps > 0) push->tokens -= (int64_t)size;
     if (!flow_controlled(consumer)) return;
     push->outstanding += (int64_t)size;
@@ -148,6 +189,14 @@ void push_sent(consumer_t *consumer, uint64_t size) {
     } else if (push->outstanding - push->covered >= push->window) {
         push->covered += (int64_t)size;
     }
+}
+
+void push_counted(consumer_t *consumer) {
+    int64_t interval_ns = heartbeat_interval(consumer), before_ns = consumer->push.heartbeat_due_ns;
+    if (interval_ns <= 0) return;
+    consumer->push.heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, interval_ns);
+    /* when it moves to a later time the timer need not be set */
+    if (consumer->push.heartbeat_due_ns < before_ns) consumer_arm(consumer, consumer->push.heartbeat_due_ns);
 }
 
 /* 0 when it is not there. */
@@ -189,6 +238,7 @@ void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, momen
     push->covered = 0;
     if (wide && push->window < FLOW_WINDOW_MAX) push->window *= 2;
     note_taken(consumer, header);
+    if (push->spared_ns > 0 && push->active) heartbeat_later(consumer); /* nothing to ask any more, or all the sooner */
     uint64_t seq = flow_acknowledged(consumer, header);
     if (seq > consumer->floor_stream) acknowledge_upto(consumer, seq, 0);
     consumer_ready(consumer);

@@ -22,8 +22,11 @@
 #define TOLD_LATE_NS (60 * NS_PER_SECOND)
 
 typedef struct push {
-    bool active; /* there is interest in the deliver subject */
+    bool active;   /* there is interest in the deliver subject */
+    bool copied;   /* a mirror or source uses it, which sets it back whenever it begins .. */
+    bool set_back; /* .. and has done so since there is interest, or for the interest to come */
     int64_t heartbeat_due_ns;
+    int64_t spared_ns;   /* between heartbeats, as its copy at the other end of a link wants them; 0: as configured */
     int64_t window;      /* of flow control, bytes */
     int64_t outstanding; /* bytes since the last answered request */
     int64_t covered;     /* outstanding bytes that the open request covers */
@@ -42,9 +45,16 @@ bool push_wanted(const consumer_t *consumer); /* does anybody subscribe to its d
 void push_review(consumer_t *consumer);       /* is there interest? */
 void push_on_time(consumer_t *consumer);
 void push_sent(consumer_t *consumer, uint64_t size);
+/* It is counted as delivered: the heartbeat is due later. */
+void push_counted(consumer_t *consumer);
 bool push_window_open(const consumer_t *consumer);
 /* 0: send it now; otherwise how many ns to wait. */
 int64_t push_rate_wait(consumer_t *consumer, uint64_t size);
+/* Heartbeats so seldom until its receivers have gone: instead they are told when it is removed. */
+void push_spare(consumer_t *consumer, int64_t interval_ns);
+void push_removed(consumer_t *consumer);
+void push_set_back(consumer_t *consumer);
+void consumer_hold(consumer_t *consumer); /* until consumer_begin, or for some seconds */
 /* Nats-Last-Consumer, Nats-Last-Stream; also Nats-Consumer-Stalled while a flow control request is open. */
 void idle_heartbeat(consumer_t *consumer, bytes_t to);
 

@@ -97,6 +97,11 @@ static void host_release(plane_t *plane, const held_entry_t *entry) {
     (void)publish(plane, &publication);
 }
 
+static int64_t host_heard_at(plane_t *plane, uint64_t link) {
+    const peer_t *peer = peer_find(plane, link);
+    return peer == NULL ? 0 : peer->last_input_ns;
+}
+
 static int64_t host_heard(plane_t *plane, uint64_t link) {
     const peer_t *peer = link != 0 ? peer_find(plane, link) : NULL;
     return peer == NULL ? -1 : peer->heard_ns;
@@ -131,6 +136,7 @@ const js_host_t plane_host = {
     .exact_interest = host_exact_interest,
     .release = host_release,
     .heard = host_heard,
+    .heard_at = host_heard_at,
     .advisory_room = host_advisory_room,
     .advise = host_advise,
     .may_fire = host_may_fire,

@@ -33,6 +33,7 @@ void seat_pause(js_t *js, const plane_command_t *command, consumer_seat_t *seat)
 void seat_reset(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
 void seat_unpin(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
 void seat_begin(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
+void seat_spare(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
 
 /* ingest.c */
 void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream);

@@ -523,6 +523,11 @@ void seat_begin(js_t *js, const plane_command_t *command, consumer_seat_t *seat)
     js_done(js, command, STATUS_OK);
 }
 
+void seat_spare(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
+    consumer_spare(seat->consumer, (int64_t)command->arg2, *js->now);
+    js_done(js, command, STATUS_OK);
+}
+
 void seat_reset(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
     uint64_t seq = 0;
     status_t status = consumer_reset(seat->consumer, command->arg2, *js->now, &seq);

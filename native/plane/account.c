@@ -273,8 +273,8 @@ status_t subscription_add(plane_t *plane, account_t *account, subscription_table
 }
 
 status_t subscription_add_for(plane_t *plane, account_t *account, uint64_t link, bytes_t subject, bytes_t queue,
-                              subscription_t **out) {
-    return add(plane, account, NULL, TARGET_CONTROL, NULL, link, subject, queue, BYTES_NONE, 1, 0, out);
+                              uint32_t flags, subscription_t **out) {
+    return add(plane, account, NULL, TARGET_CONTROL, NULL, link, subject, queue, BYTES_NONE, 1, flags, out);
 }
 
 void subscription_kill(plane_t *plane, subscription_t *subscription) {
@@ -288,6 +288,31 @@ void subscription_kill(plane_t *plane, subscription_t *subscription) {
     }
 }
 
+/* The link that alone is told of it; 0: it is not that kind. */
+static uint64_t link_of(const route_target_t *target) {
+    if (traits_of(target)->subscription) {
+        const subscription_t *one = target->owner;
+        return (one->flags & SUBSCRIPTION_DEAD) != 0 ? 0 : one->link;
+    }
+    return target->kind == TARGET_INGEST ? ((const sink_t *)target->owner)->link : 0;
+}
+
+/* The end of what one link alone was told of, unless another one listens to the same by that link: a copy takes over
+ * the subject that control has listened to. */
+static void untell_link(plane_t *plane, account_t *account, uint64_t link, const route_target_t *ended) {
+    if (link == 0) {
+        return;
+    }
+    const route_match_t *match = route_match(account->route, ended->subject);
+    for (uint32_t i = 0; i < match->plain_count && ended->queue.size == 0; i++) {
+        const route_target_t *other = match->plain[i];
+        if (other != ended && link_of(other) == link && bytes_equal(other->subject, ended->subject)) {
+            return;
+        }
+    }
+    interest_tell_link(plane, link, ended->subject, ended->queue, 0);
+}
+
 void subscription_sweep(plane_t *plane) {
     while (plane->dead != NULL) {
         subscription_t *one = plane->dead;
@@ -296,7 +321,7 @@ void subscription_sweep(plane_t *plane) {
             interest_change(plane, one->account, one->target.subject, one->target.queue,
                             traits_of(&one->target)->order == ORDER_LINK ? one->peer : NULL, one->target.weight, 0);
         } else if (one->target.kind == TARGET_CONTROL) {
-            interest_tell_link(plane, one->link, one->target.subject, one->target.queue, 0);
+            untell_link(plane, one->account, one->link, &one->target);
         }
         shadows_drop(plane, &one->shadows);
         route_remove(one->account->route, &one->target);
@@ -357,7 +382,7 @@ void sink_remove(plane_t *plane, sink_t *sink) {
     if (interest_is_announced(&sink->target)) {
         interest_change(plane, sink->account, sink->target.subject, BYTES_NONE, NULL, 1, 0);
     } else if (sink->link != 0) {
-        interest_tell_link(plane, sink->link, sink->target.subject, BYTES_NONE, 0);
+        untell_link(plane, sink->account, sink->link, &sink->target);
     }
     shadows_drop(plane, &sink->shadows);
     route_remove(sink->account->route, &sink->target);

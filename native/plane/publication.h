@@ -58,6 +58,8 @@ uint32_t publish(plane_t *plane, publication_t *publication);
  * traced. */
 uint32_t publish_traced(plane_t *plane, publication_t *publication);
 /* From inside: an ack, a reply, a status; its targets inside have it at the next tick. */
+/* Over that link, if its rights allow it, though the other end has not said that it wants it. Returns 1 or 0. */
+uint32_t publish_untold(plane_t *plane, peer_t *peer, const publication_t *publication);
 uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
                         bytes_t payload);
 /* To one receiver of a subscription to `to`, out of a stream. */

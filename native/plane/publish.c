@@ -141,7 +141,7 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
         entry->event.arg = origin == NULL ? 0 : origin->id;
         entry->event.arg2 = origin == NULL ? 0 : origin->kind;
         entry->event.code = origin == NULL || origin->account == NULL ? 0 : origin->account->js.id;
-        entry->alone = template;
+        entry->alone = template || (one->flags & SUBSCRIPTION_ALONE) != 0;
     }
     /* Refused: nobody took it, which its sender is told as any other request without an answer. */
     return pressure_offer(plane, origin, entry);
@@ -524,6 +524,16 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
         }
     }
     return routing.taken;
+}
+
+uint32_t publish_untold(plane_t *plane, peer_t *peer, const publication_t *publication) {
+    if (peer == NULL || !peer->protocol->link || peer->account != publication->account
+        || !leaf_takes(peer, publication)) {
+        return 0;
+    }
+    peer->queue_count = 0;
+    leaf_send(plane, peer, publication);
+    return 1;
 }
 
 uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header,

@@ -41,6 +41,7 @@ typedef enum target_kind {
 } target_kind_t;
 
 #define SUBSCRIPTION_DEAD 1u     /* swept at the end of the tick */
+#define SUBSCRIPTION_ALONE 4u    /* SUBSCRIBE_ALONE */
 #define SUBSCRIPTION_FILTERED 2u /* its wildcards overlap a deny: look at every delivery */
 
 /* A subscription of a client, a leaf link or control. Owned by its peer's table, control's by the plane's. */
@@ -94,7 +95,7 @@ LEAF_MUST_USE status_t subscription_add(plane_t *plane, account_t *account, subs
                                         uint32_t weight, uint32_t flags, subscription_t **out);
 /* One of control's of which only that link is told. */
 LEAF_MUST_USE status_t subscription_add_for(plane_t *plane, account_t *account, uint64_t link, bytes_t subject,
-                                            bytes_t queue, subscription_t **out);
+                                            bytes_t queue, uint32_t flags, subscription_t **out);
 void subscription_kill(plane_t *plane, subscription_t *subscription); /* at the end of the tick */
 void subscription_sweep(plane_t *plane);
 void subscription_table_free(subscription_table_t *table);

@@ -35,6 +35,7 @@ typedef struct js_rig {
     char heard[1 << 16];   /* "<subject> <header><payload>\n" of each message */
     size_t heard_size;
     int64_t link_heard_ns; /* of any link */
+    int64_t heard_at_ns;
     char directory[64];
 } js_rig_t;
 
@@ -138,6 +139,10 @@ static inline int64_t js_rig_heard(plane_t *plane, uint64_t link) {
     return link != 0 ? js_rig_of(plane)->link_heard_ns : -1;
 }
 
+static inline int64_t js_rig_heard_at(plane_t *plane, uint64_t link) {
+    return link != 0 ? js_rig_of(plane)->heard_at_ns : 0;
+}
+
 static const js_host_t js_rig_host = {
     .account = js_rig_account,
     .listen = js_rig_listen,
@@ -150,6 +155,7 @@ static const js_host_t js_rig_host = {
     .exact_interest = js_rig_interest,
     .release = js_rig_release,
     .heard = js_rig_heard,
+    .heard_at = js_rig_heard_at,
     .advisory_room = js_rig_advisory_room,
     .advise = js_rig_advise,
     .watch = js_rig_watch,

@@ -97,10 +97,6 @@ static void heartbeats(void) {
     EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
 }
 
-static char megabyte[1 << 19];
-
-#define LARGE (16u << 10) /* after so many bytes a mirror or source is asked how far it is */
-
 /* The id in "d <* $JS.FC.S.p.XXXX | ..." */
 static bytes_t flow_id(const char *line) {
     static const char start[] = "d <* $JS.FC.S.p.";
@@ -109,6 +105,130 @@ static bytes_t flow_id(const char *line) {
                strlen(line + sizeof start - 1 + 4));
     return bytes_of(line + sizeof start - 1, 4);
 }
+
+static consumer_setup_t acking_setup(void) {
+    consumer_setup_t setup = push_setup();
+    setup.config.flags |= CONSUMER_FLOW_CONTROL;
+    setup.config.ack_policy = ACK_FLOW_CONTROL;
+    setup.config.idle_heartbeat_ns = SECOND;
+    return setup;
+}
+
+/* The copy's answer to a request of flow control. */
+static void says_it_took(consumer_t *consumer, bytes_t id, unsigned delivery, unsigned seq) {
+    char header[96];
+    (void)snprintf(header, sizeof header, "NATS/1.0\r\nNats-Last-Consumer: %u\r\nNats-Last-Stream: %u\r\n\r\n",
+                   delivery, seq);
+    consumer_flow_reply(consumer, id, text(header), rig.now);
+}
+
+/* A copy at the other end of a link: few heartbeats, but as many as ever while it owes acknowledgements; its end is
+ * told. Whoever comes later has not agreed to that. */
+static void spared(void) {
+    rig_start(0);
+    consumer_setup_t setup = acking_setup();
+    setup.config.max_ack_pending = 10;
+    consumer_t *consumer = rig_add(&setup);
+    rig_run();
+    consumer_spare(consumer, 300 * SECOND, rig.now);
+    rig_pass(299 * SECOND);
+    EXPECT_NOTHING();
+    rig_pass(2 * SECOND);
+    EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
+    rig_publish("s", "x");
+    rig_run();
+    EXPECT_DELIVERY("d <- s");
+    rig_pass(1001 * NS_PER_MS);
+    EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
+    EXPECT_DELIVERY("d <* $JS.FC.S.p.");
+    consumer_remove(consumer, rig.now);
+    EXPECT("d <*  | NATS/1.0 409 Consumer Deleted~~");
+}
+
+/* What a copy took last it is asked for with a heartbeat of its own: a second after a few kilobytes, a minute after
+ * less. Then nothing is owed, and heartbeats are few again. */
+static void asked_though_spared(void) {
+    static char part[501];
+    memset(part, 'k', sizeof part - 1);
+    rig_start(0);
+    consumer_setup_t setup = push_setup();
+    setup.config.flags |= CONSUMER_FLOW_CONTROL | CONSUMER_DIRECT;
+    setup.config.idle_heartbeat_ns = 25 * SECOND;
+    consumer_t *consumer = rig_add(&setup);
+    rig_run();
+    consumer_spare(consumer, 300 * SECOND, rig.now);
+    rig_pass(10 * SECOND);
+    for (int i = 0; i < 9; i++) rig_publish("s", part);
+    rig_run();
+    rig_skip();
+    rig_pass(1001 * NS_PER_MS);
+    EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
+    says_it_took(consumer, flow_id(rig_next()), 9, 9);
+    rig_publish("s", "x");
+    rig_run();
+    rig_skip();
+    rig_pass(59 * SECOND);
+    EXPECT_NOTHING();
+    rig_pass(2 * SECOND);
+    EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
+    says_it_took(consumer, flow_id(rig_next()), 10, 10);
+    rig_pass(299 * SECOND);
+    EXPECT_NOTHING();
+    rig_pass(2 * SECOND);
+    EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
+    EXPECT_NOTHING();
+}
+
+static void spared_no_longer(void) {
+    rig_start(0);
+    consumer_setup_t setup = acking_setup();
+    consumer_t *consumer = rig_add(&setup);
+    rig_run();
+    consumer_spare(consumer, 300 * SECOND, rig.now);
+    interest("", "");
+    interest("d", "");
+    rig_pass(1001 * NS_PER_MS);
+    EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
+    consumer_remove(consumer, rig.now);
+    EXPECT_NOTHING();
+}
+
+/* Of a copy's consumer: it subscribes, and then sets it back. */
+static void set_back_before_it_delivers(void) {
+    rig_start(0);
+    consumer_setup_t setup = acking_setup();
+    setup.config.max_ack_pending = 10;
+    setup.config.idle_heartbeat_ns = 60 * SECOND;
+    consumer_t *consumer = rig_add(&setup);
+    uint64_t seq;
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, 0, rig.now, &seq));
+    consumer_begin(consumer, rig.now);
+    rig_publish("s", "x");
+    rig_run();
+    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.1.1.");
+    interest("", "");
+    interest("d", "");
+    rig_publish("s", "y");
+    rig_run();
+    EXPECT_NOTHING();
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, 0, rig.now, &seq));
+    rig_run();
+    EXPECT_NOTHING(); /* before its answer */
+    consumer_begin(consumer, rig.now);
+    rig_run();
+    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.1.1.");
+    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.2.2.");
+    interest("", "");
+    interest("d", "");
+    rig_pass(6 * SECOND); /* nobody sets it back: it goes on */
+    rig_publish("s", "z");
+    rig_run();
+    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.3.3.");
+}
+
+static char megabyte[1 << 19];
+
+#define LARGE (16u << 10) /* after so many bytes a mirror or source is asked how far it is */
 
 static void flow_control(void) {
     memset(megabyte, 'y', sizeof megabyte - 1);
@@ -151,10 +271,7 @@ static void flow_control(void) {
 
 static void flow_control_acks(void) {
     rig_start(0);
-    consumer_setup_t setup = push_setup();
-    setup.config.flags |= CONSUMER_FLOW_CONTROL;
-    setup.config.ack_policy = ACK_FLOW_CONTROL;
-    setup.config.idle_heartbeat_ns = SECOND;
+    consumer_setup_t setup = acking_setup();
     setup.config.max_ack_pending = 3;
     consumer_t *consumer = rig_add(&setup);
     rig_publish_many("s", 5);
@@ -164,8 +281,7 @@ static void flow_control_acks(void) {
     EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.3.3.");
     bytes_t id = flow_id(rig_next()); /* because max_ack_pending is reached */
     EXPECT_NOTHING();
-    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 2\r\n\r\n"),
-                        rig.now);
+    says_it_took(consumer, id, 2, 2);
     rig_run();
     consumer_state_t state = rig_state(consumer);
     CHECK_EQ_U64(2, state.floor_stream);
@@ -183,10 +299,7 @@ static void flow_control_acks(void) {
 /* A mirror or source that has more than it was given answers with what it has. */
 static void acks_beyond_what_was_delivered(void) {
     rig_start(0);
-    consumer_setup_t setup = push_setup();
-    setup.config.flags |= CONSUMER_FLOW_CONTROL;
-    setup.config.ack_policy = ACK_FLOW_CONTROL;
-    setup.config.idle_heartbeat_ns = SECOND;
+    consumer_setup_t setup = acking_setup();
     setup.config.max_ack_pending = 2;
     consumer_t *consumer = rig_add(&setup);
     rig_publish_many("s", 5);
@@ -194,19 +307,17 @@ static void acks_beyond_what_was_delivered(void) {
     rig_skip();
     uint64_t seq;
     CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, 1, rig.now, &seq));
+    consumer_begin(consumer, rig.now);
     rig_run();
     rig_skip();
     rig_pass(1001 * NS_PER_MS);
     const char *stalled = strstr(rig_next(), "Stalled: $JS.FC.S.p.");
     CHECK(stalled != NULL);
     bytes_t id = bytes_of(stalled + 20, 4);
-    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 9\r\nNats-Last-Stream: 5\r\n\r\n"),
-                        rig.now);
+    says_it_took(consumer, id, 9, 5);
     CHECK_EQ_U64(0, rig_state(consumer).floor_stream); /* it has not seen what was delivered last */
     rig_run();
-    id = flow_id(rig_next());
-    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 5\r\n\r\n"),
-                        rig.now);
+    says_it_took(consumer, flow_id(rig_next()), 2, 5);
     CHECK_EQ_U64(2, rig_state(consumer).floor_stream);
     rig_run();
     EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.3.3.");
@@ -215,10 +326,7 @@ static void acks_beyond_what_was_delivered(void) {
 
 static void heartbeat_asks(void) {
     rig_start(0);
-    consumer_setup_t setup = push_setup();
-    setup.config.flags |= CONSUMER_FLOW_CONTROL;
-    setup.config.ack_policy = ACK_FLOW_CONTROL;
-    setup.config.idle_heartbeat_ns = SECOND;
+    consumer_setup_t setup = acking_setup();
     (void)rig_add(&setup);
     rig_publish("s", "x");
     rig_run();
@@ -341,8 +449,7 @@ static void a_copy_says_what_it_has(void) {
     bytes_t id = flow_id(rig_next());
     rig_publish("s", body);
     rig_run();
-    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 3\r\nNats-Last-Stream: 4\r\n\r\n"),
-                        rig.now);
+    says_it_took(consumer, id, 3, 4);
     CHECK_EQ_U64(4, state_of(consumer).taken);
     CHECK_EQ_U64(1, state_of(consumer).untaken);
     rig_publish("s", body);
@@ -377,8 +484,7 @@ static void the_rest_is_asked_for_later(void) {
     CHECK_EQ_U64(0, asked_in(58, &line));
     CHECK_EQ_U64(1, asked_in(4, &line));
     bytes_t id = flow_id(line);
-    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 3\r\n\r\n"),
-                        rig.now);
+    says_it_took(consumer, id, 2, 3);
     CHECK_EQ_U64(3, state_of(consumer).taken);
     CHECK_EQ_U64(0, state_of(consumer).untaken);
     CHECK_EQ_U64(0, asked_in(200, &line));
@@ -399,8 +505,7 @@ static void lies_of_a_copy(void) {
     rig_publish("s", body);
     rig_run();
     bytes_t id = flow_id(rig_next());
-    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 9\r\nNats-Last-Stream: 99\r\n\r\n"),
-                        rig.now);
+    says_it_took(consumer, id, 9, 99);
     CHECK_EQ_U64(1, state_of(consumer).taken);
 }
 
@@ -467,6 +572,11 @@ int main(void) {
     RUN("delivery starts with interest in the deliver subject and stops without it", follows_interest);
     RUN("nothing is delivered before the snapshot after adding", created_before_delivery);
     RUN("a group needs a queue subscription of its name, no group a plain one", groups);
+    RUN("a copy over a link has few heartbeats while nothing is owed, and is told of its consumer's end", spared);
+    RUN("such a copy is asked how far it is a second after a few kilobytes, a minute after less", asked_though_spared);
+    RUN("who comes after such a copy has the heartbeats that are configured", spared_no_longer);
+    RUN("a copy that subscribes again gets nothing before it has set its consumer back, and has the answer",
+        set_back_before_it_delivers);
     RUN("a heartbeat comes after a whole quiet interval, while there is interest", heartbeats);
     RUN("flow control asks after half of the window, stops above it, and doubles it with each answer", flow_control);
     RUN("ack policy flow_control takes Nats-Last-Stream of an answer as an ack of everything below", flow_control_acks);

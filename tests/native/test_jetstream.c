@@ -119,13 +119,7 @@ static void delivered_and_acknowledged(void) {
 
 /* ---- what a mirror or source takes in ---------------------------------------------------------------------------- */
 
-/* By that link, and silent when nothing comes for so long. */
-static void start_taking(js_rig_t *rig, bool durable, uint64_t link, int64_t silence_ns) {
-    ingest_config_t config = {.durable = durable,
-                              .last_sequence = 2,
-                              .silence_ns = silence_ns,
-                              .delivered_sequence = durable ? 1 : 0,
-                              .link = link};
+static void start_as(js_rig_t *rig, ingest_config_t config) {
     const char *parts[] = {"d", "C", "O", ">", ">", "", "O > >"};
     uint8_t strings[64];
     plane_command_t command = {.op = COMMAND_INGEST_START,
@@ -146,6 +140,19 @@ static void start_taking(js_rig_t *rig, bool durable, uint64_t link, int64_t sil
     CHECK_EQ_U64(1, exchange_poll(&rig->exchange, &event, 1));
     CHECK_EQ_I64(STATUS_OK, (status_t)event.status);
     exchange_release(&rig->exchange, 1);
+}
+
+/* By that link, and silent when nothing comes for so long. */
+static void start_taking(js_rig_t *rig, bool durable, uint64_t link, int64_t silence_ns) {
+    start_as(rig, (ingest_config_t){.durable = durable,
+                                    .last_sequence = 2,
+                                    .silence_ns = silence_ns,
+                                    .delivered_sequence = durable ? 1 : 0,
+                                    .link = link});
+}
+
+static void start_told(js_rig_t *rig) {
+    start_as(rig, (ingest_config_t){.last_sequence = 3, .silence_ns = 600 * NS_PER_SECOND, .link = 9, .spared = 1});
 }
 
 static js_rig_t *taking_by(bool durable, uint64_t link, int64_t silence_ns) {
@@ -253,6 +260,35 @@ static void silence_is_the_links(void) {
     js_rig_t *rig = taking_by(true, 9, 5 * s);
     taken(rig, 1, 3);
     CHECK(!is_silent(rig, 30 * s, 5 * s));
+}
+
+static int64_t heard_ago(js_rig_t *rig) {
+    plane_command_t command = {.op = COMMAND_INGEST_STATE, .target = 1, .arg = 1, .token = 7};
+    ingest_state(&rig->js, &command, stream_find(&rig->js, 1));
+    plane_event_t event;
+    ingest_state_t state = {.active_ns = -2};
+    while (exchange_poll(&rig->exchange, &event, 1) == 1) {
+        if (event.kind == EVENT_DONE && event.token == 7) memcpy(&state, event.payload, sizeof(state));
+        exchange_release(&rig->exchange, 1);
+    }
+    return state.active_ns;
+}
+
+/* Where the origin tells of its consumer's end, what comes by the link is heard of it. */
+static void told_of_its_end(void) {
+    js_rig_t *rig = taking_by(false, 9, 600 * NS_PER_SECOND);
+    taken(rig, 1, 3);
+    int64_t since = rig->now.mono_ns;
+    rig->heard_at_ns = since + 50 * NS_PER_SECOND;
+    rig->now.mono_ns = since + 60 * NS_PER_SECOND;
+    CHECK_EQ_I64(60 * NS_PER_SECOND, heard_ago(rig));
+    start_told(rig);
+    taken(rig, 1, 4);
+    rig->heard_at_ns = rig->now.mono_ns + 50 * NS_PER_SECOND;
+    rig->now.mono_ns += 60 * NS_PER_SECOND;
+    CHECK_EQ_I64(10 * NS_PER_SECOND, heard_ago(rig));
+    control(rig, "", "NATS/1.0 409 Consumer Deleted\r\n\r\n");
+    CHECK(told_of_a_gap(rig));
 }
 
 static void set_back_to_what_is_new(void) {
@@ -483,6 +519,7 @@ int main(void) {
     RUN("a stream listens to all of its subjects or is not changed", whole_or_not_at_all);
     RUN("a pull is answered out of the stream, and a double ack when its effect is on disk",
         delivered_and_acknowledged);
+    RUN("a copy of a leafd hears of its consumer's end, and by its link meanwhile", told_of_its_end);
     RUN("while a link brings nothing at all, none of its copies is silent", silence_is_the_links);
     RUN("a consumer that was set back to what is new here is made anew, so that nothing of it is missed",
         set_back_to_what_is_new);

@@ -126,6 +126,37 @@ static void told_to_one_link(void) {
     RIG_HEARD("", other);
 }
 
+/* Control listens to a deliver subject while the consumer is asked for; then the copy does, and the link hears nothing
+ * of the change. */
+static void taken_over_by_a_copy(void) {
+    peer_t *one = joined(0, "one", NULL), *other = joined(0, "other", NULL);
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "deliver.7");
+    rig_pack(&strings, "");
+    plane_command_t begin = {.op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = 77, .arg2 = one->id};
+    plane_command_t end = {.op = COMMAND_UNSUBSCRIBE, .account = RIG_ACCOUNT, .target = 77};
+    account_t *account = account_find(plane, RIG_ACCOUNT);
+    sink_t copy = {.in = false}, elsewhere = {.in = false};
+    rig_run(plane, begin, &strings);
+    RIG_HEARD("LS+ deliver.7\r\n", one);
+    CHECK_EQ_I64(STATUS_OK, sink_add(plane, account, &copy, TARGET_INGEST, rig_text("deliver.7"), one->id, NULL));
+    rig_heard(one);
+    rig_run(plane, end, NULL);
+    rig_turn(plane);
+    RIG_HEARD("", one);
+    /* one that another link is told of does not count for this one */
+    CHECK_EQ_I64(STATUS_OK,
+                 sink_add(plane, account, &elsewhere, TARGET_INGEST, rig_text("deliver.7"), other->id, NULL));
+    RIG_HEARD("LS+ deliver.7\r\n", other);
+    sink_remove(plane, &copy);
+    rig_turn(plane);
+    RIG_HEARD("LS- deliver.7\r\n", one);
+    RIG_HEARD("", other);
+    sink_remove(plane, &elsewhere);
+    rig_turn(plane);
+    RIG_HEARD("LS- deliver.7\r\n", other);
+}
+
 static void apis_in_reach(void) {
     rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "hub");
     peer_t *peer = joined(0, "one", NULL);
@@ -471,14 +502,42 @@ static void late_answers_end_no_link(void) {
     CHECK(!rig_event(plane, EVENT_CLOSED, &event));
 }
 
+static void asked_before_it_has_told(void) {
+    static const char *const lists[4] = {NULL, "secret.>", NULL, NULL};
+    peer_t *leaf = joined(0, "l", NULL), *other = joined(0, "o", lists);
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "$JS.far.API.X");
+    rig_pack(&strings, "r");
+    rig_pack(&strings, "");
+    plane_command_t command = {.op = COMMAND_PUBLISH, .account = 1, .arg = PUBLISH_REQUEST, .arg2 = leaf->id};
+    rig_run(plane, command, &strings);
+    RIG_HEARD("LMSG $JS.far.API.X r 0\r\n\r\n", leaf);
+    RIG_HEARD("", other);
+    rig_feed(plane, leaf, "LS+ $JS.far.API.>\r\n");
+    rig_heard(other);
+    rig_run(plane, command, &strings);
+    RIG_HEARD("LMSG $JS.far.API.X r 0\r\n\r\n", leaf); /* once */
+    rig_strings_t secret = {.size = 0};
+    rig_pack(&secret, "secret.x");
+    rig_pack(&secret, "");
+    rig_pack(&secret, "");
+    command.arg2 = other->id;
+    rig_run(plane, command, &secret);
+    RIG_HEARD("", other);
+}
+
 static void promises(void) {
     RUN_LINKED("a link that says nothing is pinged, by one end, and closed within a minute", quiet_links_are_pinged);
     RUN_LINKED("a link by which anything comes is not closed for an answer that is late", late_answers_end_no_link);
+    RUN_LINKED("control may ask a link that has not told its interest yet, within its rights",
+               asked_before_it_has_told);
     RUN_LINKED("a subject is told once whatever the number of subscriptions, a queue group with its weight", told_once);
     RUN_LINKED("a hub carries interest and messages between spokes, never back and never to the same cluster",
                between_spokes);
     RUN_LINKED("what one hub wants is not told to another", not_between_hubs);
     RUN_LINKED("what can come by one link alone is asked of that link alone", told_to_one_link);
+    RUN_LINKED("who takes over what one link was told of tells it nothing, and the last one that it has ended",
+               taken_over_by_a_copy);
     RUN_LINKED("control hears when a link asks for what makes consumers in a domain, and once", apis_in_reach);
     RUN_LINKED("an isolated link is told of what is wanted here, and nothing of what other links want", isolated);
     RUN_LINKED("an isolated link that comes late is told of all that is wanted here, among much that is not",

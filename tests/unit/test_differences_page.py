@@ -210,6 +210,13 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A link is pinged after 14 seconds": (
         "native/test_plane_leaf.c: a link that says nothing is pinged, by one end, and closed within a minute",
     ),
+    "Between two leafd an idle copy": (
+        "native/test_consume_push.c: a copy over a link has few heartbeats while nothing is owed, "
+        "and is told of its consumer's end",
+        "unit/links/test_flight.py::test_a_leafd_is_asked_and_listened_to_in_one_flight",
+        "unit/links/test_flight.py::test_another_server_is_listened_to_after_its_answer",
+    ),
+    "A copy whose link has gone": ("unit/links/test_flight.py::test_a_link_that_is_lost_stops_its_copies_at_once",),
     "A mirror or source takes its origin's consumer": (
         "native/test_jetstream.c: while a link brings nothing at all, none of its copies is silent",
         "unit/links/test_replica.py::test_a_late_answer_is_an_answer",

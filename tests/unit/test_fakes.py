@@ -16,14 +16,14 @@ from leafd.native_plane import Plane
 
 from tests.unit import test_clients, test_guard, test_page, test_turns
 from tests.unit.jetstream import conftest, fake_backup, fake_plane, test_large
-from tests.unit.links import test_replicas
+from tests.unit.links import replica_stage
 
 FAKES: list[tuple[type, type]] = [
     (fake_plane.FakePlane, Plane),
     (fake_backup.BackupPlane, Plane),
-    (test_replicas.FakePlane, Plane),
+    (replica_stage.FakePlane, Plane),
     (test_clients.Plane, Plane),
-    (test_replicas.QuietLog, Log),
+    (replica_stage.QuietLog, Log),
     (test_clients.Silent, Log),
     (conftest.Complaints, Log),
     (test_large.Silent, Log),

@@ -14,7 +14,7 @@ from string import ascii_letters, digits
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.gotime import ZERO_TIME, format_time, now_ns, plane_time, until as time_until
+from leafd.gotime import SECOND, ZERO_TIME, format_time, now_ns, plane_time, until as time_until
 from leafd.jetstream import consumer_rules as rules, errors
 from leafd.jetstream.catalogue import Consumer, Stream, consumer_definition
 from leafd.jetstream.consumer_create import wanted_consumer
@@ -44,6 +44,7 @@ from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gath
 from leafd.jetstream.subjects import SubjectSet
 from leafd.jetstream.takers import takes
 from leafd.jetstream.versioning import (
+    HEARTBEAT_HEADER,
     IDENTITY_HEADER,
     POSITION_HEADER,
     TAKEN_HEADER,
@@ -58,6 +59,7 @@ from leafd.turns import ITEM_WEIGHT, Pause, aside
 _ALPHABET: Final = digits + ascii_letters
 SEQUENCE_MAX: Final = 2**64 - 1
 SEQUENCE_DIGITS_MAX: Final = 20
+HEARTBEAT_DIGITS_MAX: Final = 4
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
 
 
@@ -125,6 +127,7 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
     if existing is not None and before is not None:
         state = await _update(call, stream, existing, config, request.action, before)
         context.takers.begun(stream, existing, state.taken)
+        await _spare(call, stream, existing)
         call.weight = existing.weight
         return await aside(existing.weight, consumer_info, stream, existing, state)
     if request.action == ACTION_UPDATE:
@@ -218,13 +221,14 @@ async def _update(
         config = rules.with_threshold(config, ephemeral=rules.is_ephemeral(old))
     if config != old:
         try:
-            state = await put(context, stream, replace(existing, config=config))
+            state = await put(context, stream, replace(existing, config=config), held=config.sourcing)
         except t.PlaneError as error:
             raise refused(error, errors.CONSUMER_STORE_FAILED) from None
         stream.change_consumer(existing, config)
     if config.sourcing:
         # The puller has forgotten what it had not stored: it wants everything after the ack floor once more.
         _, state = await context.plane.consumer_reset(stream.id, existing.id, 0)
+        call.after = partial(_begin, context, stream, existing)
     return state
 
 
@@ -264,6 +268,7 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
         raise refused(error, errors.CONSUMER_STORE_FAILED) from None
     if config.deliver_subject:
         call.after = partial(_begin, context, stream, consumer)
+        await _spare(call, stream, consumer)
     served = stream.add_consumer(consumer)
     context.takers.begun(stream, consumer, state.taken)
     context.advisories.consumer(stream, consumer, "CREATED", "create")
@@ -288,9 +293,20 @@ def _asking(call: Call, stream: Stream, consumer: Consumer, failed: errors.Row) 
 
 
 async def _begin(context: Context, stream: Stream, consumer: Consumer) -> None:
-    """A push consumer's first message comes behind the answer to its creation, which is on its way now."""
+    """A push consumer's first message comes behind the answer to its creation or reset, which is on its way now."""
     with suppress(t.PlaneError):  # it is gone again
         await context.plane.consumer_begin(stream.id, consumer.id)
+
+
+async def _spare(call: Call, stream: Stream, consumer: Consumer) -> None:
+    """A puller at the other end of a link may do with few heartbeats."""
+    asked = header_value(call.header, HEARTBEAT_HEADER)
+    if not asked.isdigit() or len(asked) > HEARTBEAT_DIGITS_MAX or not consumer.config.deliver_subject:
+        return
+    with suppress(t.PlaneError):  # it is gone again
+        await call.context.plane.consumer_spare(stream.id, consumer.id, int(asked) * SECOND)
+        line = b"%s: %d\r\n\r\n" % (HEARTBEAT_HEADER, int(asked))
+        call.reply_header = (call.reply_header or b"NATS/1.0\r\n\r\n").removesuffix(b"\r\n") + line
 
 
 def _found(call: Call) -> tuple[Stream, Consumer]:
@@ -432,10 +448,12 @@ async def reset(call: Call, request: ResetRequest) -> dict[str, Any] | None:
     try:
         with _asking(call, stream, consumer, errors.STREAM_GENERAL):
             reached, state = await call.context.plane.consumer_reset(stream.id, consumer.id, request.sequence)
+            call.after = partial(_begin, call.context, stream, consumer)
     except errors.ApiError:
         if stream.consumers.get(consumer.name) is None:
             return None
         raise
+    await _spare(call, stream, consumer)
     return consumer_info(stream, consumer, state) | {"reset_seq": reached}
 
 

@@ -29,6 +29,9 @@ TAKEN_HEADER: Final = b"Leafd-Last-Taken"
 """In a puller's request: the sequence that it took last. .."""
 POSITION_HEADER: Final = b"Leafd-Stream-Position"
 """.. In the answer: where the stream ends, and the stamp of that message (0: there is none)."""
+HEARTBEAT_HEADER: Final = b"Leafd-Heartbeat"
+"""In the request of a puller that notices by itself when its link dies: how many seconds apart idle heartbeats may be.
+In the answer: they are, and the consumer's end is told."""
 _LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
 _ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
 

@@ -33,6 +33,7 @@ from leafd.links.compression import NOT_SUPPORTED, UNCOMPRESSED, Compression, co
 from leafd.links.leaf_info import (
     LEAF_PROTOCOL,
     LEAFD_PROTOCOL,
+    ORDERLY,
     TRACE_PROTOCOL,
     HubInfo,
     frame,
@@ -116,6 +117,8 @@ class Bind:
     """The peer knows traces of messages."""
     isolated: bool = False
     """The peer is not told what other links want."""
+    orderly: bool = False
+    """The peer has JetStream, and answers about a consumer before it delivers: a leafd."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +370,7 @@ class Acceptor:
             expires_wall_ns=login.expires_wall_ns,
             traces=connect.get("protocol", 0) >= TRACE_PROTOCOL,
             isolated=self.isolates or bool(connect.get("isolate")),
+            orderly=bool(connect.get("jetstream")) and speaks_leafd(connect, ORDERLY),
         )
         return [Send(frame("INFO", confirm)), bind]
 
@@ -567,6 +571,7 @@ class Solicitor:
             system=remote.system,
             traces=info.get("proto", 0) >= TRACE_PROTOCOL,
             isolated=remote.isolates,
+            orderly=bool(info.get("jetstream")) and speaks_leafd(info, ORDERLY),
         )
 
 

@@ -15,8 +15,10 @@ from leafd.records import dataclass
 LEAF_PROTOCOL: Final = 3
 TRACE_PROTOCOL: Final = 2
 """From which on a peer knows traces of messages."""
-LEAFD_PROTOCOL: Final = 1
-"""Of `leafd` in INFO and CONNECT. 1: CONNECT may begin compression."""
+LEAFD_PROTOCOL: Final = 2
+"""Of `leafd` in INFO and CONNECT. 1: CONNECT may begin compression. .."""
+ORDERLY: Final = 2
+""".. From which on answers about a consumer come before its messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,8 @@ def subjects(listed: Iterable[str]) -> tuple[str, ...]:
     return tuple(filter(None, listed))
 
 
-def speaks_leafd(said: dict[str, Any]) -> bool:
-    return int(said.get("leafd") or 0) >= LEAFD_PROTOCOL
+def speaks_leafd(said: dict[str, Any], version: int = 1) -> bool:
+    return int(said.get("leafd") or 0) >= version
 
 
 def frame(verb: str, body: dict[str, Any]) -> bytes:

@@ -40,15 +40,16 @@ class Waiting:
 One = TypeVar("One", bound=Waiting)
 
 
-class Orders:
-    """The lines of jobs. `run` carries them out."""
+class Orders(Generic[One]):
+    """The lines of jobs. `run` carries them out, and tells when nothing is left to do for a slot."""
 
-    def __init__(self, carry_out: Callable[[Job], Awaitable[None]]) -> None:
+    def __init__(self, carry_out: Callable[[Job], Awaitable[None]], done: Callable[[One], None]) -> None:
         self._carry_out = carry_out
-        self._lines: list[deque[Waiting]] = [deque() for _ in range(LINES)]
+        self._done = done
+        self._lines: list[deque[One]] = [deque() for _ in range(LINES)]
         self._lined_up = [trio.Event() for _ in range(LINES)]
 
-    def put(self, slot: Waiting, kind: str, job: Job) -> None:
+    def put(self, slot: One, kind: str, job: Job) -> None:
         """To be done after what waits already; of one kind only the latest counts."""
         slot.jobs.pop(kind, None)
         slot.jobs[kind] = job
@@ -77,6 +78,8 @@ class Orders:
                 jobs, slot.jobs = slot.jobs, {}
                 for job in jobs.values():
                     await self._carry_out(job)
+                if not slot.jobs:
+                    self._done(slot)
             self._lined_up[number] = trio.Event()
             await self._lined_up[number].wait()
 

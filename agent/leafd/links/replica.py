@@ -50,6 +50,13 @@ take."""
 
 ACK_WAIT_NS: Final = 22 * 3600 * 1_000_000_000
 HEARTBEAT_NS: Final = 1_000_000_000
+"""Of a consumer of this server: between idle heartbeats. .."""
+FAR_HEARTBEAT_NS: Final = 25_000_000_000
+""".. Of one behind a link: as seldom as silence is still told within a minute. .."""
+SPARED_S: Final = 300
+""".. Of a leafd at the other end of a link, which tells of a consumer's end; that the link is alive the link knows."""
+SILENCE_NS: Final = 5_000_000_000
+"""So long nothing may come, at least."""
 INACTIVE_NS: Final = 10_000_000_000
 NUMBER_SIZE_MAX: Final = 20
 TOO_NEW_CODES: Final = (10185, 10025)
@@ -91,6 +98,8 @@ class Ask:
     header: bytes
     body: bytes
     deliver: str
+    ahead: bool = False
+    """Its answer comes before the first message: the deliver subject may be listened to before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +118,10 @@ class Run:
     """The message that was taken last is not there, and the origin did not say where its stream ends: it is asked."""
     pending: int = 0
     """What waits at the origin; one of it was taken where the consumer begins at the last message once more."""
+    silence_ns: int = SILENCE_NS
+    """So long nothing may come."""
+    spared: bool = False
+    """The origin tells of the consumer's end, and heartbeats are few: who is at the other end of the link is heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +159,7 @@ class CreatedConfig(Struct):
     go_name: ClassVar[str] = "ConsumerConfig"
 
     ack_policy: str = wire(TEXT, "ack_policy")
+    idle_heartbeat: int = wire(INT, "idle_heartbeat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +216,10 @@ class Replica:
         self._put_back = False
         self.identity = identity
         self.error: dict[str, Any] | None = None
+        self.by_link = False
+        """A link leads to its origin directly."""
+        self.ahead = False
+        """What is at the other end answers before it delivers."""
         self._level = 0
         self._number = 0
         self._deliver = ""
@@ -295,9 +313,11 @@ class Replica:
             ticks = math.floor(now_s / POLL_S) + round(wait_s / POLL_S)
             self._deadline_s = ticks * POLL_S if ticks * POLL_S > now_s else (ticks + 1) * POLL_S
 
-    def answered(self, number: int, identity: str, body: bytes, now_s: float, position: str = "") -> list[Order]:
-        """The origin's answer to request `number`; identity, position: its headers Nats-Stream-Identity and
-        Leafd-Stream-Position, or ""."""
+    def answered(
+        self, number: int, identity: str, body: bytes, now_s: float, position: str = "", heartbeat: str = ""
+    ) -> list[Order]:
+        """The origin's answer to request `number`; identity, position, heartbeat: its headers Nats-Stream-Identity,
+        Leafd-Stream-Position and Leafd-Heartbeat, or ""."""
         if not self.waits_for(number):
             return []
         try:
@@ -330,10 +350,23 @@ class Replica:
         self._started_s = now_s
         behind = reply.delivered.stream_seq if reply.delivered is not None else 0
         look = self._looks and not self._put_back and not self._tells_position and reply.num_pending == 0
-        pending = reply.num_pending
-        return [
-            *orders, Run(self._deliver, name, self.last_sequence, self.identity, behind, self._put_back, look, pending)
-        ]  # fmt: skip
+        spared = self.by_link and heartbeat.isascii() and heartbeat.isdigit() and 0 < int(heartbeat[:6]) <= SPARED_S
+        between_ns = (
+            int(heartbeat) * 10**9 if spared else reply.config.idle_heartbeat if reply.config is not None else 0
+        )
+        run = Run(
+            self._deliver,
+            name,
+            self.last_sequence,
+            self.identity,
+            behind,
+            self._put_back,
+            look,
+            reply.num_pending,
+            silence_ns=max(SILENCE_NS, between_ns * 11 // 5),
+            spared=spared,
+        )
+        return [*orders, run]
 
     @property
     def _looks(self) -> bool:
@@ -379,20 +412,24 @@ class Replica:
 
     def _ask(self) -> Ask:
         level = LEVELS[self._level]
+        ahead = self.by_link and self.ahead
         if self.slot.origin.durable:
-            header = b"" if self.slot.mirror else self._header(level)
-            return Ask(self._number, self.slot.origin.reset_subject, header, b"", self._deliver)
+            return Ask(self._number, self.slot.origin.reset_subject, self._header(level), b"", self._deliver, ahead)
         name = self.slot.consumer if level else f"{self.slot.consumer}_{self._deliver.rpartition('.')[2]}"
         config = self._config(level, name)
         header = self._header(level)
         request = {"stream_name": self.slot.origin.stream, "config": config, "action": ""}
         subject = self.slot.origin.create_subject(name)
-        return Ask(self._number, subject, header, json.dumps(request, separators=(",", ":")).encode(), self._deliver)
+        body = json.dumps(request, separators=(",", ":")).encode()
+        return Ask(self._number, subject, header, body, self._deliver, ahead)
 
     def _header(self, level: int) -> bytes:
-        if not level:
+        mirrors_durable = self.slot.mirror and bool(self.slot.origin.durable)
+        if not level or (mirrors_durable and not self.by_link):
             return b""
-        lines = [f"Nats-Required-Api-Level: {4 if self.slot.mirror else level}"]
+        lines = [] if mirrors_durable else [f"Nats-Required-Api-Level: {4 if self.slot.mirror else level}"]
+        if self.by_link:
+            lines.append(f"Leafd-Heartbeat: {SPARED_S}")
         if level >= 5 and not self.slot.mirror:
             lines.append(f"Nats-Stream-Identity: {self.identity}")
         if self._looks:
@@ -410,7 +447,7 @@ class Replica:
             "replay_policy": "instant",
             "flow_control": True,
             "deliver_subject": self._deliver,
-            "idle_heartbeat": HEARTBEAT_NS,
+            "idle_heartbeat": FAR_HEARTBEAT_NS if origin.domain not in ("", slot.domain) else HEARTBEAT_NS,
             "inactive_threshold": INACTIVE_NS,
             "num_replicas": 0,
             "direct": True,

@@ -14,9 +14,9 @@ What does not live here: the state of one slot (replica.py), names (origin.py), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
@@ -28,9 +28,9 @@ from leafd.links.link import Link
 from leafd.links.orders import Job, Moments, Orders, Waiting
 from leafd.links.origin import bounded, random8
 from leafd.links.replica import Ask, Forget, Order, PutBack, Replica, Run, Slot, State
+from leafd.links.replica_plane import ReplicaPlane
 from leafd.links.told import Behind, SlotInfo, Told
 
-SILENCE_NS: Final = 5_000_000_000
 REFUSED_WAIT_S: Final = 2.0
 UNEXPECTED_WAIT_S: Final = 30.0
 UNHEARD_A_SECOND: Final = 20
@@ -40,45 +40,6 @@ UNTOLD_S: Final = 0.5
 _IDENTITY_RECORD: Final = b"source-identity/"
 # With the prefix and a stream's number it is a key that the store takes.
 _IDENTITY_KEY_SIZE_MAX: Final = 480
-
-
-class ReplicaPlane(Protocol):
-    """What this room needs of native.Plane."""
-
-    def subscribe(
-        self, account: int, subject: str, handler: Callable[[t.Message], None], *, flags: int = 0, link: int = 0
-    ) -> int: ...
-    async def reaches(self, account: int, subject: str) -> bool: ...
-    def unsubscribe(self, account: int, subscription: int) -> None: ...
-    async def publish_counted(
-        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
-    ) -> int: ...
-    def publish(
-        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
-    ) -> None: ...
-    async def ingest_start(
-        self,
-        stream: int,
-        slot: int,
-        *,
-        mirror: bool,
-        durable_behind: int | None,
-        last_sequence: int,
-        silence_ns: int,
-        deliver_subject: str,
-        consumer: str,
-        source: t.IngestSource,
-        transforms: Iterable[tuple[str, str]] = ...,
-        link: int = ...,
-        origin: int = ...,
-        alone: bool = ...,
-        by_time: bool = ...,
-        pending: int | None = ...,
-    ) -> None: ...
-    async def ingest_stop(self, stream: int, slot: int) -> t.IngestState: ...
-    async def ingest_state(self, stream: int, slot: int) -> t.IngestState: ...
-    async def ingest_forget(self, stream: int, key: str) -> None: ...
-    async def record_put(self, key: bytes, value: bytes) -> None: ...
 
 
 class _Active(Waiting):
@@ -97,6 +58,10 @@ class _Active(Waiting):
         """.. and of which link it is told, 0: of all."""
         self.answered_by = 0
         """The connection by which that answer came; 0: this server's own."""
+        self.ahead = 0
+        """The subscription to the deliver subject while the consumer is asked for, whose answer comes first. .."""
+        self.kept: t.Message | None = None
+        """.. The answer: nothing is read behind it before the consumer's messages are taken in."""
         self.probe = 0
         self.ingesting = False
         self.link = 0
@@ -134,10 +99,12 @@ class Replicas:
         """Of the slots of each stream."""
         self._by_domain: dict[tuple[int, str], dict[tuple[int, int], _Active]] = {}
         """The slots by account and their origin's domain."""
-        self._orders = Orders(self._do)
+        self._orders: Orders[_Active] = Orders(self._do, self._rested)
         self._moments: Moments[_Active] = Moments()
         self._links: dict[tuple[int, str], dict[str, int]] = {}
         """Which connections lead to a domain, by account, and each by its server; the newest last."""
+        self._orderly: set[int] = set()
+        """.. Those at whose other end answers come before what they announce."""
         self._wake = trio.Event()
 
     # ---- at start
@@ -183,10 +150,12 @@ class Replicas:
         known = self._links.setdefault(domain, {})
         known.pop(link.bind.remote_id, None)
         known[link.bind.remote_id] = link.connection
+        if link.bind.orderly:
+            self._orderly.add(link.connection)
         for active in self._by_domain.get(domain, {}).values():
             if active.replica.state is State.RUNNING:
                 self._queue_restart(active)
-            self._kick(active, 0.0 if not link.bind.remote_domain else UNTOLD_S)
+            self._kick(active, UNTOLD_S if link.bind.remote_domain and not link.bind.orderly else 0.0)
 
     def reached(self, event: t.Reached) -> None:
         """A link asks for what goes to a domain's API, which is at its other end or somewhere behind it."""
@@ -200,7 +169,9 @@ class Replicas:
                 self._kick(active)
 
     def link_down(self, link: Link) -> None:
-        """A leaf link was lost. Its slots restart when it is back; nothing can be asked before."""
+        """A leaf link was lost, and with it what was under way. Its slots are told of as stopped, and start when
+        it is back: nothing can be asked before."""
+        self._orderly.discard(link.connection)
         if link.bind is None:
             return
         domain = (link.bind.account, link.bind.remote_domain)
@@ -209,6 +180,9 @@ class Replicas:
             del known[link.bind.remote_id]
         if not known:
             self._links.pop(domain, None)
+        for active in self._by_domain.get(domain, {}).values():
+            if active.link == link.connection and active.replica.state is State.RUNNING:
+                self._queue_restart(active)
 
     def _link_of(self, active: _Active) -> int:
         """The connection that leads to its origin, 0: none does, or it is not known."""
@@ -276,8 +250,11 @@ class Replicas:
                     await self._wake.wait()
 
     def _poll(self, active: _Active, now_s: float) -> None:
+        replica = active.replica
+        connection = self._link_of(active)
+        replica.by_link, replica.ahead = connection != 0, connection in self._orderly
         try:
-            for order in active.replica.poll(now_s):
+            for order in replica.poll(now_s):
                 self._queue(active, order)
             if active.replica.unanswered and not active.probe:
                 self._listen(active)
@@ -350,13 +327,13 @@ class Replicas:
             return
         # To tell links of an answer that nobody will give is what costs; of origins here that is always known.
         far = slot.origin.domain not in ("", slot.domain)
-        if far and not await self._plane.reaches(slot.account, order.subject):
+        if far and not order.ahead and not await self._plane.reaches(slot.account, order.subject):
             self._unheard(active, order)
             return
         if not self._is_current(active) or not active.replica.waits_for(order.number):
             return  # another one has taken its place meanwhile
         if not active.reply or (active.asked, active.asked_link) != (order.number, self._only_link_of(active)):
-            self._listen_for(active, order.number)
+            self._listen_for(active, order)
         heard = await self._plane.publish_counted(
             slot.account,
             order.subject,
@@ -364,6 +341,7 @@ class Replicas:
             reply=active.inbox,
             header=order.header,
             flags=t.PublishFlag.REQUEST,
+            link=self._link_of(active) if order.ahead else 0,
         )
         if heard == 0:
             self._unheard(active, order)
@@ -373,26 +351,53 @@ class Replicas:
         active.replica.unheard(order.number, trio.current_time(), len(self._slots) / UNHEARD_A_SECOND)
         self._due(active)
 
-    def _listen_for(self, active: _Active, number: int) -> None:
+    def _listen_for(self, active: _Active, order: Ask) -> None:
         """Whichever answer to that request comes first is taken, however often it was sent."""
         self._drop_reply(active)
+        account = active.replica.slot.account
 
-        def answered(message: t.Message) -> None:
+        def answered(message: t.Message) -> bool:
             if not self._may_answer(active.replica.slot, message.connection):
-                return
+                return False
             active.answered_by = message.connection
-            self._drop_reply(active)
+            self._drop_answer(active)
             self._drop_probe(active)
-            identity = _header(message.header, "Nats-Stream-Identity")
-            position = _header(message.header, "Leafd-Stream-Position")
+            wanted = ("Nats-Stream-Identity", "Leafd-Stream-Position", "Leafd-Heartbeat")
+            identity, position, heartbeat = (_header(message.header, name) for name in wanted)
             now_s = trio.current_time()
-            for next_order in active.replica.answered(number, identity, message.payload, now_s, position):
+            for next_order in active.replica.answered(
+                order.number, identity, message.payload, now_s, position, heartbeat
+            ):
                 self._queue(active, next_order)
             self._due(active)
+            if not order.ahead or not active.jobs:
+                self._drop_ahead(active)
+                return False
+            self._repay(active)
+            active.kept = message
+            return True
 
-        active.asked, active.inbox = number, f"$JSC.R.{random8()}"
+        active.asked, active.inbox = order.number, f"$JSC.R.{random8()}"
         active.asked_link = link = self._only_link_of(active)
-        active.reply = self._plane.subscribe(active.replica.slot.account, active.inbox, answered, link=link)
+        flags = t.SubscribeFlag.ALONE if order.ahead else 0
+        if order.ahead:
+            # Its first message comes right behind the answer: who asked only then waits for a round trip more.
+            active.ahead = self._plane.subscribe(account, order.deliver, _ignored, link=link)
+        active.reply = self._plane.subscribe(account, active.inbox, answered, flags=flags, link=link)
+
+    def _rested(self, active: _Active) -> None:
+        if active.kept is not None:
+            self._let_go(active)
+
+    def _let_go(self, active: _Active) -> None:
+        """What is behind the answer may come."""
+        self._drop_ahead(active)
+        self._repay(active)
+
+    def _repay(self, active: _Active) -> None:
+        if active.kept is not None:
+            message, active.kept = active.kept, None
+            self._plane.repay(message)
 
     def _may_answer(self, slot: Slot, connection: int) -> bool:
         """Whose deliveries are taken under the names that they give: this server's own API answers for a stream of its
@@ -418,7 +423,7 @@ class Replicas:
                 mirror=slot.mirror,
                 durable_behind=order.behind if slot.origin.durable else None,
                 last_sequence=last_sequence,
-                silence_ns=SILENCE_NS,
+                silence_ns=order.silence_ns,
                 deliver_subject=order.deliver,
                 consumer=order.consumer,
                 source=_source_of(slot, order.identity),
@@ -428,6 +433,7 @@ class Replicas:
                 origin=active.answered_by,
                 by_time=order.by_time,
                 pending=order.pending,
+                spared=order.spared,
             )
         except Exception:
             # Nobody takes in what the consumer sends, and no event would ever say so.
@@ -530,6 +536,7 @@ class Replicas:
             del self._by_domain[active.domain]
         self._drop_reply(active)
         self._drop_probe(active)
+        self._let_go(active)
 
         async def end() -> None:
             self._delete_consumer(active)
@@ -541,14 +548,27 @@ class Replicas:
             self._job(active, "end", end)
 
     def _drop_reply(self, active: _Active) -> None:
+        self._drop_answer(active)
+        self._drop_ahead(active)
+
+    def _drop_answer(self, active: _Active) -> None:
         if active.reply:
             self._plane.unsubscribe(active.replica.slot.account, active.reply)
             active.reply = 0
+
+    def _drop_ahead(self, active: _Active) -> None:
+        if active.ahead:
+            self._plane.unsubscribe(active.replica.slot.account, active.ahead)
+            active.ahead = 0
 
     def _drop_probe(self, active: _Active) -> None:
         if active.probe:
             self._plane.unsubscribe(active.replica.slot.account, active.probe)
             active.probe = 0
+
+
+def _ignored(_message: t.Message) -> None:
+    """It came before the answer, and so of a consumer that is no more."""
 
 
 def _identity_key(slot: Slot) -> bytes:

@@ -96,7 +96,15 @@ class BackupPlane(FakePlane):
         self.handlers.pop(list(self.handlers)[subscription - 1])
 
     async def publish_counted(
-        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+        self,
+        account: int,
+        subject: str,
+        payload: bytes,
+        *,
+        reply: str = "",
+        header: bytes = b"",
+        flags: int = 0,
+        link: int = 0,
     ) -> int:
         """A chunk, on its way to whoever listens."""
         if self.listeners:

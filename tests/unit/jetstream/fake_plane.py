@@ -335,6 +335,11 @@ class FakePlane:
         self._call("consumer_begin")
         self._consumer(stream, consumer)
 
+    async def consumer_spare(self, stream: int, consumer: int, interval_ns: int) -> None:
+        """It has no heartbeats here."""
+        self._call("consumer_spare")
+        self._consumer(stream, consumer)
+
     async def consumer_unpin(self, stream: int, consumer: int) -> None:
         """Nobody pulls here."""
         self._call("consumer_unpin")

@@ -149,6 +149,7 @@ async def a_stream_that_there_is_not(stage: Stage) -> Any:
         await answer(stage.plane.consumer_pause(S, C, 0)),
         await answer(stage.plane.consumer_unpin(S, C)),
         await answer(stage.plane.consumer_begin(S, C)),
+        await answer(stage.plane.consumer_spare(S, C, 1)),
         await answer(stage.plane.consumer_reset(S, C, 1)),
     ]
 
@@ -292,6 +293,7 @@ async def a_consumer_that_is_removed(stage: Stage) -> Any:
         await answer(stage.plane.consumer_pause(S, C, 0)),
         await answer(stage.plane.consumer_unpin(S, C)),
         await answer(stage.plane.consumer_begin(S, C)),
+        await answer(stage.plane.consumer_spare(S, C, 1)),
         await answer(stage.plane.consumer_reset(S, C, 1)),
     ]
 

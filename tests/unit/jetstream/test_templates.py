@@ -23,7 +23,15 @@ class StoringPlane(BackupPlane):
     """Stores what is published to its streams, and says how many of them took it."""
 
     async def publish_counted(
-        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+        self,
+        account: int,
+        subject: str,
+        payload: bytes,
+        *,
+        reply: str = "",
+        header: bytes = b"",
+        flags: int = 0,
+        link: int = 0,
     ) -> int:
         """As PUBLISH_STREAMS does."""
         takers = [one.name for one in self.streams.values() if any(subset(subject, own) for own in one.subjects)]

@@ -14,6 +14,7 @@ def test_the_latest_job_of_a_kind_counts_and_what_has_one_place_is_done_in_order
 
     async def play() -> list[str]:
         done: list[str] = []
+        rested: list[int] = []
 
         def says(text: str, seconds: float = 0.0) -> Job:
             async def job() -> None:
@@ -25,7 +26,7 @@ def test_the_latest_job_of_a_kind_counts_and_what_has_one_place_is_done_in_order
         async def carry_out(job: Job) -> None:
             await job()
 
-        orders = Orders(carry_out)
+        orders: Orders[Waiting] = Orders(carry_out, lambda slot: rested.append(slot.place))
         old, new, elsewhere = Waiting(7), Waiting(7), Waiting(8)
         orders.put(old, "ask", says("never"))
         orders.put(old, "ask", says("asked"))
@@ -37,6 +38,7 @@ def test_the_latest_job_of_a_kind_counts_and_what_has_one_place_is_done_in_order
             nursery.start_soon(orders.run)
             await trio.sleep(10)
             nursery.cancel_scope.cancel()
+        assert sorted(rested) == [7, 7, 8], "each slot is told of once, when nothing is left to do for it"
         return done
 
     assert 7 % LINES != 8 % LINES

@@ -126,7 +126,7 @@ def test_first_start_takes_everything() -> None:
     assert order.subject == "$JS.hub.API.CONSUMER.CREATE.ORDERS"
     assert b"Nats-Required-Api-Level: 5\r\nNats-Stream-Identity: \r\n" in order.header
     assert config["deliver_policy"] == "all"
-    assert (config["ack_policy"], config["flow_control"], config["idle_heartbeat"]) == ("none", True, 10**9)
+    assert (config["ack_policy"], config["flow_control"], config["idle_heartbeat"]) == ("none", True, 25 * 10**9)
     assert config["deliver_subject"] == order.deliver
     assert order.deliver.startswith("$JS.S.")
 

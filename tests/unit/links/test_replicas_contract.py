@@ -11,7 +11,7 @@ import trio
 from leafd import native_types as t
 from leafd.native_plane import Plane
 
-from tests.unit.links.test_replicas import FakePlane
+from tests.unit.links.replica_stage import FakePlane
 from tests.unit.real_plane import ACCOUNT, real_plane
 
 STREAM, SLOT = 10, 1

@@ -1,0 +1,281 @@
+/* ingest_life.c: how a mirror or a source begins and ends to take in, and what is told of it meanwhile.
+ *
+ *     INGEST_START > running > INGEST_STOP, or its stream goes
+ *                       `> a gap, silence, a refusal: EVENT_INGEST, and it waits for a new start
+ *
+ * What does not live here: messages (ingest.c), consumers and retries (control, links/).
+ */
+#include <stdlib.h>
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/copies.h"
+#include "exchange/exchange.h"
+#include "exchange/strings.h"
+#include "text/ack_reply.h"
+#include "jetstream/behind.h"
+#include "jetstream/commands.h"
+#include "jetstream/host.h"
+#include "jetstream/ingest_private.h"
+#include "jetstream/counter.h"
+#include "jetstream/intake.h"
+#include "jetstream/js.h"
+#include "jetstream/progress.h"
+#include "jetstream/publish.h"
+#include "jetstream/stream.h"
+#include "store/append.h"
+#include "store/record.h"
+#include "store/store.h"
+#include "text/decimal.h"
+#include "text/headers.h"
+#include "text/text.h"
+#include "text/transform.h"
+#include "text/ttl.h"
+#include "wire/emit.h"
+
+#define INGEST_TEXT_MAX 3072u /* of a source's header, which the origin's subject is added to */
+#define INGEST_TRANSFORMS_MAX 1024u
+#define LINK_HEARD_NS (5 * NS_PER_SECOND)
+#define SHARED_LINK_NS (1 * NS_PER_SECOND) /* more patience for each that takes by the same link */
+
+static ingest_t **ingest_place(js_t *js, const stream_t *stream, uint64_t slot) {
+    ingest_t **place = &js->ingests;
+    while (*place != NULL && ((*place)->stream != stream || (*place)->slot != slot)) {
+        place = &(*place)->next;
+    }
+    return place;
+}
+
+static void ingest_free(js_t *js, ingest_t **place) {
+    ingest_t *ingest = *place;
+    *place = ingest->next;
+    if (ingest->sink != NULL) {
+        js->host->unlisten(js->plane, ingest->sink);
+    }
+    bytes_release(&ingest->consumer);
+    bytes_release(&ingest->key);
+    bytes_release(&ingest->source_name);
+    bytes_release(&ingest->source_tail);
+    bytes_release(&ingest->identity);
+    for (uint32_t i = 0; i < ingest->transform_count; i++) {
+        transform_free(ingest->transforms[i]);
+    }
+    free(ingest->transforms);
+    free(ingest);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+/* Only time counts in which its link brought something: in an outage nothing can come, and a copy's messages are not
+ * what goes first afterwards. Those that share a link wait for each other. */
+static bool is_silent(const js_t *js, const ingest_t *ingest) {
+    int64_t since = ingest->last_frame_ns != 0 ? ingest->last_frame_ns : ingest->started_ns;
+    int64_t heard_ns = js->host->heard(js->plane, ingest->link), patience_ns = ingest->silence_ns;
+    if (!ingest->running || js->now->mono_ns - since <= patience_ns) return false;
+    /* Heartbeats may be further apart than that; what the link brings for itself is enough to tell that it lives. */
+    patience_ns = patience_ns < LINK_HEARD_NS ? patience_ns : LINK_HEARD_NS;
+    /* (No longer than it takes: in an outage each of them is asked at each look.) */
+    for (const ingest_t *one = js->ingests; one != NULL && heard_ns - ingest->heard_ns > patience_ns; one = one->next) {
+        patience_ns += one->running && one->link == ingest->link ? SHARED_LINK_NS : 0;
+    }
+    return heard_ns < 0 || ingest->heard_ns < 0 || heard_ns - ingest->heard_ns > patience_ns;
+}
+
+void ingest_chores(js_t *js) {
+    for (ingest_t *ingest = js->ingests; ingest != NULL; ingest = ingest->next) {
+        if (is_silent(js, ingest)) {
+            ingest_fail(js, ingest, INGEST_SILENT, STATUS_OK);
+        }
+        if (ingest->untold != 0 && ingest_tell(js, ingest, ingest->untold, ingest->untold_status)) {
+            ingest->untold = 0;
+        }
+    }
+}
+
+void ingest_stream_removed(js_t *js, const stream_t *stream) {
+    ingest_t **place = &js->ingests;
+    while (*place != NULL) {
+        if ((*place)->stream == stream) {
+            ingest_free(js, place);
+        } else {
+            place = &(*place)->next;
+        }
+    }
+}
+
+void ingest_free_all(js_t *js) {
+    while (js->ingests != NULL) {
+        ingest_free(js, &js->ingests);
+    }
+}
+
+/* The header's constant parts, put together once. parts: name, filter, destination, identity, key. */
+static status_t ingest_name(ingest_t *ingest, bytes_t consumer, const bytes_t parts[5]) {
+    text_t tail, identity;
+    tail.size = identity.size = 0;
+    text_add_literal(&tail, " ");
+    text_add(&tail, parts[1]);
+    text_add_literal(&tail, " ");
+    text_add(&tail, parts[2]);
+    text_add_literal(&tail, " ");
+    if (parts[3].size != 0) {
+        text_add_literal(&identity, " ");
+        text_add(&identity, parts[3]);
+    }
+    if (text_is_over(&tail) || text_is_over(&identity)) {
+        return STATUS_INVALID;
+    }
+    const bytes_t wanted[5] = {consumer, parts[0], text_bytes(&tail), parts[4], text_bytes(&identity)};
+    bytes_t own[5];
+    if (!bytes_copy_all(own, wanted, 5)) {
+        return STATUS_NO_MEMORY;
+    }
+    ingest->consumer = own[0];
+    ingest->source_name = own[1];
+    ingest->source_tail = own[2];
+    ingest->key = own[3];
+    ingest->identity = own[4];
+    return STATUS_OK;
+}
+
+/* Pairs of source and destination; one without a destination is only a filter. */
+static status_t ingest_transforms(ingest_t *ingest, strings_t *strings) {
+    if (!strings_more(strings)) {
+        return STATUS_OK;
+    }
+    ingest->transforms = calloc(INGEST_TRANSFORMS_MAX, sizeof(transform_t *));
+    status_t status = ingest->transforms == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+    while (status == STATUS_OK && strings_more(strings)) {
+        bytes_t source = strings_next(strings);
+        bytes_t destination = strings_next(strings);
+        if (destination.size == 0) {
+            continue;
+        }
+        transform_t *transform;
+        status = ingest->transform_count == INGEST_TRANSFORMS_MAX ? STATUS_FULL
+                                                                  : transform_new(source, destination, &transform);
+        if (status == STATUS_OK) {
+            ingest->transforms[ingest->transform_count++] = transform;
+        }
+    }
+    return status;
+}
+
+static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *command) {
+    ingest_config_t config;
+    memcpy(&config, command->body, sizeof(config));
+    strings_t strings = strings_of(command);
+    bytes_t deliver = strings_next(&strings);
+    bytes_t consumer = strings_next(&strings);
+    bytes_t parts[5]; /* of the source's header, and the key */
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        parts[i] = strings_next(&strings);
+        size += parts[i].size;
+    }
+    if (deliver.size == 0 || consumer.size == 0 || parts[4].size > PROGRESS_KEY_MAX || size > INGEST_TEXT_MAX
+        || strings_count(strings) % 2 != 0) {
+        return STATUS_INVALID;
+    }
+    ingest_t *ingest = calloc(1, sizeof(*ingest));
+    if (ingest == NULL || ingest_name(ingest, consumer, parts) != STATUS_OK) {
+        free(ingest);
+        return STATUS_NO_MEMORY;
+    }
+    ingest->stream = stream;
+    ingest->slot = (uint32_t)command->arg;
+    ingest->mirror = config.mirror != 0;
+    ingest->durable = config.durable != 0;
+    ingest->by_time = config.by_time != 0;
+    ingest->spared = config.spared != 0 && config.link != 0;
+    ingest->taken_seq = config.delivered_sequence;
+    ingest->running = true;
+    ingest->silence_ns = config.silence_ns;
+    ingest->link = config.link;
+    ingest->origin = config.origin;
+    ingest->started_ns = js->now->mono_ns;
+    if (config.pending_known != 0) {
+        behind_begin(&ingest->behind, config.pending, js->now->mono_ns);
+    }
+    ingest->heard_ns = js->host->heard(js->plane, ingest->link);
+    progress_t stored = {0};
+    status_t status = STATUS_OK;
+    if (ingest->mirror) {
+        stream_state_t state;
+        store_stream_state(stream->store, &state);
+        stored.seq = state.last_seq;
+    } else {
+        /* Without it everything would be taken once more: a source whose progress is not known does not begin. */
+        status = progress_read(js, stream, ingest->key, &stored);
+    }
+    ingest->last_seq = stored.seq > config.last_sequence ? stored.seq : config.last_sequence;
+    ingest->newest_ts = stored.newest_ts;
+    if (status == STATUS_OK) {
+        status = ingest_transforms(ingest, &strings);
+    }
+    if (status == STATUS_OK) {
+        status = js->host->listen(js->plane, stream->account, JS_INGEST, deliver, config.alone != 0 ? config.link : 0,
+                                  ingest, &ingest->sink);
+    }
+    if (status != STATUS_OK) {
+        ingest_free(js, &ingest);
+        return status;
+    }
+    ingest_t **old = ingest_place(js, stream, command->arg);
+    if (*old != NULL) {
+        ingest_free(js, old);
+    }
+    ingest->next = js->ingests;
+    js->ingests = ingest;
+    return STATUS_OK;
+}
+
+static void ingest_answer(js_t *js, const plane_command_t *command, const ingest_t *ingest) {
+    if (ingest == NULL) {
+        js_done(js, command, STATUS_NOT_FOUND);
+        return;
+    }
+    bool spared = ingest->spared && ingest->running && ingest->last_frame_ns != 0;
+    int64_t by_link_ns = spared ? js->host->heard_at(js->plane, ingest->link) : 0;
+    int64_t last_ns = by_link_ns > ingest->last_frame_ns ? by_link_ns : ingest->last_frame_ns;
+    ingest_state_t state = {
+        .last_sequence = ingest->last_seq,
+        .newest_ts = ingest->newest_ts,
+        .active_ns = last_ns == 0 ? -1 : js->now->mono_ns - last_ns,
+        .messages = ingest->messages,
+        .bytes = ingest->bytes,
+        .running = ingest->running,
+    };
+    behind_tell(&ingest->behind, js->now->mono_ns, &state);
+    if (spared && state.lag == 0 && state.known_ns > state.active_ns) {
+        state.known_ns = state.level_ns = state.active_ns; /* it would have been sent what came since */
+    }
+    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+}
+
+void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream) {
+    ingest_answer(js, command, *ingest_place(js, stream, command->arg));
+}
+
+void ingest_forget(js_t *js, const plane_command_t *command, stream_t *stream) {
+    strings_t strings = strings_of(command);
+    bytes_t key = strings_next(&strings);
+    status_t status = key.size > PROGRESS_KEY_MAX ? STATUS_INVALID : progress_forget(js, stream, key);
+    if (status != STATUS_OK) {
+        js_done(js, command, status);
+        return;
+    }
+    js_done_durable(js, command, stream->which_store, 0, BYTES_NONE);
+}
+
+void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream) {
+    js_done(js, command, ingest_make(js, stream, command));
+}
+
+void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream) {
+    ingest_t **place = ingest_place(js, stream, command->arg);
+    ingest_answer(js, command, *place);
+    if (*place != NULL) ingest_free(js, place);
+}

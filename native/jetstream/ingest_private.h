@@ -1,0 +1,55 @@
+/* ingest_private.h: one mirror or source while it takes in: ingest.c takes messages, ingest_life.c starts and ends it.
+ */
+#ifndef LEAFD_JETSTREAM_INGEST_PRIVATE_H
+#define LEAFD_JETSTREAM_INGEST_PRIVATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "jetstream/behind.h"
+#include "jetstream/host.h"
+#include "jetstream/js.h"
+#include "text/transform.h"
+
+struct ingest {
+    ingest_t *next;
+    stream_t *stream;
+    sink_t *sink; /* NULL: it does not listen */
+    uint32_t slot;
+    bool mirror;
+    bool durable;    /* the consumer belongs to somebody who may set it back, or make it anew, at any time */
+    bool spared;     /* the origin tells of the consumer's end: what is heard by the link is heard of it */
+    bool by_time;    /* .. or one that begins at what is newer than what was taken */
+    bool running;    /* false: a delivery was missing; it waits for a new start */
+    uint32_t untold; /* INGEST_* of a failure whose event found no memory; 0 = none */
+    status_t untold_status;
+    bytes_t consumer; /* own copies */
+    bytes_t key;
+    bytes_t source_name;
+    bytes_t source_tail;      /* " <filter> <destination> " */
+    bytes_t identity;         /* " <identity>" or empty */
+    transform_t **transforms; /* the first one that is for the subject renames it */
+    uint32_t transform_count;
+    uint64_t last_seq;     /* origin sequence stored last */
+    int64_t newest_ts;     /* stamp of the newest message that came of the origin; 0: not known */
+    uint64_t consumer_seq; /* delivered last */
+    uint64_t taken_seq;    /* its origin sequence; before the first one, of what the consumer is behind */
+    behind_t behind;
+    uint64_t messages;
+    uint64_t bytes;
+    int64_t last_frame_ns; /* mono; 0 = none yet */
+    int64_t heard_ns;      /* how long its link had been heard then, or at the start */
+    int64_t started_ns;
+    int64_t silence_ns;
+    uint64_t link;   /* that its frames come by; 0: not known */
+    uint64_t origin; /* the connection that answered for the origin; 0: this server */
+};
+
+/* Control is told, now or with the next chores, and nothing is taken until it starts anew. */
+void ingest_fail(js_t *js, ingest_t *ingest, uint32_t code, status_t status);
+/* false: no memory, control was not told. */
+bool ingest_tell(js_t *js, const ingest_t *ingest, uint32_t code, status_t status);
+
+#endif
