@@ -392,7 +392,7 @@ static bool cipher_unseal(const void *context, sealer_side_t side, uint8_t place
     const lane_t *lane = &cipher->lanes[side];
     uint8_t said[TAG_SIZE];
     uint8_t is[TAG_SIZE];
-    if (sealed.size < TAG_SIZE) {
+    if (sealed.size < TAG_SIZE || name.size > NAME_MAX_SIZE) { /* of a damaged page a key may be anything */
         return false;
     }
     bytes_t text = bytes_of(sealed.at, sealed.size - TAG_SIZE);

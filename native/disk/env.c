@@ -113,7 +113,8 @@ static inline status_t put_twice(env_t *env, store_db_t db, bytes_t lmdb, bytes_
         return STATUS_OK;
     }
     store_db_t twin = env_twin_of(db, lmdb);
-    return twin != DB_COUNT ? env_twin_put(env, twin, lmdb, value) : STATUS_OK;
+    status_t status = twin != DB_COUNT ? env_judge(env, twin, lmdb) : STATUS_OK;
+    return status == STATUS_OK && twin != DB_COUNT ? env_twin_put(env, twin, lmdb, value) : status;
 }
 
 static status_t put_sealed(env_t *env, put_place_t place, store_db_t db, bytes_t key, bytes_t lmdb, bytes_t value) {
@@ -371,7 +372,8 @@ status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_
     store_db_t db = env_db_of(index);
     for (uint32_t done = 0; done < limit; done++) {
         MDB_cursor *cursor = NULL;
-        status_t status = writer(env, index, &cursor);
+        status_t status = env_judge(env, index, key_bytes(from));
+        status = status == STATUS_OK ? writer(env, index, &cursor) : status;
         if (status != STATUS_OK) {
             return status;
         }
@@ -419,7 +421,8 @@ status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t c
         if (index == DB_META || is_twin(index)) {
             continue;
         }
-        status_t status = writer(env, index, &cursor);
+        status_t status = env_judge_leaves(env, index);
+        status = status == STATUS_OK ? writer(env, index, &cursor) : status;
         if (status != STATUS_OK) {
             return status;
         }

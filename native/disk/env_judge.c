@@ -85,7 +85,7 @@ static uint64_t newest_commit(const env_t *env) {
 
 status_t env_judge_begin(env_t *env) {
     judging_t *judging = &env->judging;
-    judging->spanned = false;
+    judging->spans[0].any = judging->spans[1].any = false;
     if (judging->trees.map == NULL) { /* while it is being opened */
         return STATUS_OK;
     }
@@ -93,7 +93,8 @@ status_t env_judge_begin(env_t *env) {
     trees_ask_again(&judging->trees);
     status_t status = metas_judge(env);
     status = status == STATUS_OK ? trees_renew(&judging->trees, newest_commit(env)) : status;
-    status = status == STATUS_OK ? trees_judge_free(&judging->trees) : status;
+    uint64_t pages;
+    status = status == STATUS_OK ? trees_judge_free(&judging->trees, &pages) : status;
     status = status == STATUS_OK ? tree_judge_all(&judging->trees, judging->trees.meta.main, true) : status;
     return judged(env, status);
 }
@@ -109,42 +110,67 @@ static status_t root_before(env_t *env, uint32_t index, page_db_t *db) {
     return status;
 }
 
-static void span_keep(judging_t *judging, uint32_t index, page_bounds_t span) {
-    judging->spanned = span.low.size <= KEY_MAX && span.high.size <= KEY_MAX;
-    judging->span_of = index;
-    judging->low.size = judging->spanned ? span.low.size : 0;
-    judging->high.size = judging->spanned ? span.high.size : 0;
-    memcpy(judging->low.at, span.low.at != NULL ? span.low.at : judging->low.at, judging->low.size);
-    memcpy(judging->high.at, span.high.at != NULL ? span.high.at : judging->high.at, judging->high.size);
+static span_t *span_of(judging_t *judging, uint32_t index) {
+    return &judging->spans[index == DB_RECORD_COPIES || index == DB_META_COPIES];
 }
 
-static inline bool in_span(const judging_t *judging, uint32_t index, bytes_t key) {
-    return judging->spanned && judging->span_of == index && bytes_compare(key_bytes(&judging->low), key) <= 0
-           && (judging->high.size == 0 || bytes_compare(key, key_bytes(&judging->high)) < 0);
+static void span_keep(span_t *span, uint32_t index, page_bounds_t bounds) {
+    span->any = bounds.low.size <= KEY_MAX && bounds.high.size <= KEY_MAX;
+    span->of = index;
+    span->low.size = span->any ? bounds.low.size : 0;
+    span->high.size = span->any ? bounds.high.size : 0;
+    memcpy(span->low.at, bounds.low.at != NULL ? bounds.low.at : span->low.at, span->low.size);
+    memcpy(span->high.at, bounds.high.at != NULL ? bounds.high.at : span->high.at, span->high.size);
+}
+
+static inline bool in_span(const span_t *span, uint32_t index, bytes_t key) {
+    return span->any && span->of == index && bytes_compare(key_bytes(&span->low), key) <= 0
+           && (span->high.size == 0 || bytes_compare(key, key_bytes(&span->high)) < 0);
 }
 
 status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb) {
     judging_t *judging = &env->judging;
-    if (judging->trees.map == NULL || LEAF_LIKELY(in_span(judging, index, lmdb))) {
+    if (judging->trees.map == NULL || LEAF_LIKELY(in_span(span_of(judging, index), index, lmdb))) {
         return STATUS_OK;
     }
     page_db_t db;
-    page_bounds_t span = {0};
+    page_bounds_t bounds = {0};
     status_t status = root_before(env, index, &db);
-    status = status == STATUS_OK ? tree_judge(&judging->trees, db, lmdb, &span) : status;
+    status = status == STATUS_OK ? tree_judge(&judging->trees, db, lmdb, &bounds) : status;
     if (status == STATUS_OK) {
-        span_keep(judging, index, span);
+        span_keep(span_of(judging, index), index, bounds);
     }
     return judged(env, status);
 }
 
-/* LMDB looks at the leaves of those only that have large values. */
-status_t env_judge_whole(env_t *env, uint32_t index) {
+static status_t judge_tree(env_t *env, uint32_t index, bool leaves) {
     judging_t *judging = &env->judging;
     if (judging->trees.map == NULL) {
         return STATUS_OK;
     }
     page_db_t db;
     status_t status = root_before(env, index, &db);
-    return judged(env, status == STATUS_OK ? tree_judge_all(&judging->trees, db, judging->large[index]) : status);
+    leaves = leaves || judging->large[index];
+    return judged(env, status == STATUS_OK ? tree_judge_all(&judging->trees, db, leaves) : status);
+}
+
+/* LMDB looks at the leaves of those only that have large values. */
+status_t env_judge_whole(env_t *env, uint32_t index) {
+    return judge_tree(env, index, false);
+}
+
+status_t env_judge_leaves(env_t *env, uint32_t index) {
+    return judge_tree(env, index, true);
+}
+
+/* Without a write transaction nobody changes what the newest commit has. */
+status_t env_free_pages(env_t *env, uint64_t *pages) {
+    trees_t *trees = &env->judging.trees;
+    status_t status = trees->map != NULL ? trees_renew(trees, newest_commit(env)) : STATUS_IO;
+    trees->epoch++;
+    status = status == STATUS_OK ? trees_judge_free(trees, pages) : status;
+    if (status != STATUS_OK) {
+        env_tell_wrong(env, trees);
+    }
+    return status;
 }

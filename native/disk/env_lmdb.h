@@ -37,17 +37,22 @@ typedef struct puts {
     uint8_t room[ENV_PUTS_MAX][PUT_SHORT];
 } puts_t;
 
+/* Keys of a database that were judged. */
+typedef struct span {
+    bool any;
+    uint32_t of; /* database */
+    store_key_t low;
+    store_key_t high; /* empty: to the end */
+} span_t;
+
 /* What the keeper knows of the commit before its write transaction: env_judge.c. */
 typedef struct judging {
     trees_t trees;
     uint64_t epochs[DBS_MAX]; /* roots are of this write transaction .. */
     page_db_t roots[DBS_MAX];
     bool large[DBS_MAX]; /* it has large values */
-    uint32_t span_of;    /* .. and these keys of that database were judged */
-    bool spanned;
-    store_key_t low;
-    store_key_t high; /* empty: to the end */
-    uint8_t *kept;    /* both first pages as the last commit left them */
+    span_t spans[2];     /* .. and these keys were judged: of what is kept a second time, and of all else */
+    uint8_t *kept;       /* both first pages as the last commit left them */
     bool kept_any;
 } judging_t;
 
@@ -120,7 +125,10 @@ status_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *valu
 /* env_judge.c: before LMDB begins a write transaction, and before each of its calls on a database. */
 status_t env_judge_begin(env_t *env);
 status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb);
-status_t env_judge_whole(env_t *env, uint32_t index);
+status_t env_judge_whole(env_t *env, uint32_t index);  /* as mdb_drop looks at it */
+status_t env_judge_leaves(env_t *env, uint32_t index); /* as a cursor that goes through it */
+/* How many there are on the list of free pages. */
+status_t env_free_pages(env_t *env, uint64_t *pages);
 void env_judge_committed(env_t *env);
 
 static inline MDB_val env_val(bytes_t bytes) {

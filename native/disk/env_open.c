@@ -298,39 +298,13 @@ void env_usage(env_t *env, env_usage_t *usage) {
     usage->used_bytes = ((uint64_t)info.me_last_pgno + 1) * env->page_size;
 }
 
-/* Database 0 of LMDB is its own list of free pages: each value begins with how many page numbers it holds. */
-static int count_free_pages(MDB_txn *txn, uint64_t *pages) {
-    MDB_cursor *cursor;
-    MDB_val k;
-    MDB_val v;
-    int code = mdb_cursor_open(txn, 0, &cursor);
-    if (code != 0) {
-        return code;
-    }
-    while ((code = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
-        size_t count;
-        if (v.mv_size >= sizeof count) {
-            memcpy(&count, v.mv_data, sizeof count);
-            *pages += count;
-        }
-    }
-    mdb_cursor_close(cursor);
-    return code == MDB_NOTFOUND ? 0 : code;
-}
-
 status_t env_usage_exact(env_t *env, env_usage_t *usage) {
-    MDB_txn *txn;
     uint64_t pages = 0;
     env_usage(env, usage);
-    /* Not the open write transaction: it has taken pages off the list that it may not need. */
-    int code = env->env != NULL ? mdb_txn_begin(env->env, NULL, MDB_RDONLY, &txn) : EIO;
-    if (code == 0) {
-        code = count_free_pages(txn, &pages);
-        mdb_txn_abort(txn);
-    }
-    if (code != 0) {
+    status_t status = env->env != NULL ? env_free_pages(env, &pages) : STATUS_IO;
+    if (status != STATUS_OK) {
         env_note_unread(env);
-        return code == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO;
+        return status;
     }
     usage->free_bytes = pages * env->page_size;
     return STATUS_OK;

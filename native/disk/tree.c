@@ -453,12 +453,13 @@ status_t tree_judge_all(trees_t *trees, page_db_t db, bool leaves) {
                : tree_wrong(trees, db.root, "the depth of its tree cannot be");
 }
 
-status_t trees_judge_free(trees_t *trees) {
+status_t trees_judge_free(trees_t *trees, uint64_t *pages) {
     uint64_t before = unread_count(trees->watch);
     tree_cursor_t cursor = {.numbers = true};
     tree_entry_t entry;
     page_bounds_t bounds = {.numbers = true};
     page_db_t db = trees->meta.free_list;
+    *pages = 0;
     if (db.root == PAGE_NONE) {
         return STATUS_OK;
     }
@@ -466,6 +467,7 @@ status_t trees_judge_free(trees_t *trees) {
     status = status == STATUS_OK ? stand(trees, &cursor, &entry) : status;
     while (status == STATUS_OK) {
         const char *wrong = page_list_judge(entry.value, trees->meta.last);
+        *pages += wrong == NULL ? page_word(entry.value.at) : 0;
         status = wrong != NULL ? tree_wrong(trees, db.root, wrong) : tree_step(trees, &cursor, false, &entry);
     }
     return known(trees, before, status == STATUS_NOT_FOUND ? STATUS_OK : status);

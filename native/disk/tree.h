@@ -75,7 +75,7 @@ LEAF_MUST_USE status_t tree_step(trees_t *trees, tree_cursor_t *cursor, bool bac
 LEAF_MUST_USE status_t tree_judge(trees_t *trees, page_db_t db, bytes_t key, page_bounds_t *span);
 /* All pages of a tree, but for leaves where `leaves` is not set. */
 LEAF_MUST_USE status_t tree_judge_all(trees_t *trees, page_db_t db, bool leaves);
-/* The list of free pages. */
-LEAF_MUST_USE status_t trees_judge_free(trees_t *trees);
+/* The list of free pages, and how many it names. */
+LEAF_MUST_USE status_t trees_judge_free(trees_t *trees, uint64_t *pages);
 
 #endif

@@ -20,6 +20,7 @@ typedef struct orphan {
     size_t page;
     uint16_t depth;
     uint16_t key_size;
+    bool names;             /* it is of the main tree: its entries are databases */
     uint8_t key[KEY_SHOWN]; /* the first below it */
     char name[PAGES_NAME_MAX];
 } orphan_t;
@@ -101,6 +102,7 @@ static bool orphan_look(orphans_t *orphans, size_t number, orphan_t *orphan) {
         bytes_t key = page_node_key(node);
         orphan->key_size = key.size < KEY_SHOWN ? (uint16_t)key.size : KEY_SHOWN;
         memcpy(orphan->key, key.at, orphan->key_size);
+        orphan->names = (page_node_flags(node) & PAGE_NODE_DB) != 0;
         bool large = (page_node_flags(node) & PAGE_NODE_BIG) != 0;
         bytes_t value = large ? BYTES_NONE : bytes_of(page_node_data(node), page_node_size(node));
         if (visit->name != NULL) {
@@ -117,7 +119,7 @@ static bool orphan_belongs(const orphan_t *orphan, tree_t tree) {
         return orphan->name[0] != 0;
     }
     /* Where a whole tree is lost, what said how deep it is may be wrong. */
-    return (tree.level == 0 || orphan->depth == tree.db.depth - 1)
+    return orphan->names == tree.of_names && (tree.level == 0 || orphan->depth == tree.db.depth - 1)
            && (tree.bounds.low.size == 0 || bytes_compare(tree.bounds.low, key) <= 0)
            && (tree.bounds.high.size == 0 || bytes_compare(key, tree.bounds.high) < 0);
 }
