@@ -180,6 +180,7 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
     "At a start, a reload and a new JWT its rights": (
         "interop/test_stream_authors.py::test_rights_that_a_reload_takes_away_count_for_streams",
     ),
+    "is one of 100,000": ("unit/enrol/test_roll.py::test_there_are_so_many_boxes_and_tokens_and_no_more",),
     "may send one line": (
         "wire/client/max-control-line.wire",
         "interop/test_tls_attacks.py::test_a_stranger_s_line_is_bounded_behind_tls_too",

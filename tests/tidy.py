@@ -93,6 +93,7 @@ PYTHON_RANKS = {
     "native_plane": 6,
     "auth": 3,
     "accounts": 4,
+    "enrol": 4,
     "jetstream": 5,
     "links": 5,
     "monitor": 5,
@@ -106,7 +107,7 @@ PYTHON_APART: dict[str, set[str]] = {
     "spark": set(),
     # (Of the C side only what looks at a store as files.)
     "cli": {
-        *("errors", "config", "records", "quoting", "auth", "status", "doctor"),
+        *("errors", "config", "records", "quoting", "auth", "status", "doctor", "enrol"),
         *("native", "native_packing", "native_store", "native_types"),
     },
     # (Of links/ the addresses, the request of WebSocket and how a connection to a hub is made.)

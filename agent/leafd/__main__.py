@@ -42,7 +42,8 @@ def main() -> int:
         if os.environ.get(COMPLETING) or (words and words[0] in COMMANDS and words[0] != "run"):
             from leafd.cli.app import Hands, main as command
 
-            return command(words, Hands(_run, lambda file: _checked(Flags(config=str(file)))[1], _place, _planned))
+            check = lambda file: _checked(Flags(config=str(file)))[1]  # noqa: E731
+            return command(words, Hands(_run, check, _place, _planned, _enrolling))
         return _run(words[1:] if words[:1] == ["run"] else words)
     except LeafdError as error:
         _complain(error)
@@ -184,6 +185,21 @@ def _place_of(server: ServerConfig) -> Place:
     directory, _ = store_directory(server)
     resolver = server.resolver.dir if server.resolver is not None else ""
     return Place(directory, store_keys(server), type(directory)(resolver) if resolver else None)
+
+
+def _enrolling(config: Path | None) -> tuple[Path, ServerConfig]:
+    """Where a configuration's daemon keeps who is enrolled, and the configuration. Raises LeafdError."""
+    from leafd.cli import CONFIGURATION
+    from leafd.config.load import load
+    from leafd.daemon.store import enrol_directory
+
+    server = load(Flags(config=str(config or CONFIGURATION))).server
+    directory = enrol_directory(server)
+    if directory is None:
+        raise LeafdError(
+            f"{config or CONFIGURATION} enrols nobody: it has no enrol block (leafd init hub --enrol-boxes)"
+        )
+    return directory, server
 
 
 def version() -> str:

@@ -16,6 +16,11 @@ PAGE: Final = ROOT / "packaging" / "doc" / "differences.md"
 
 NAMED: Final = "interop/test_named_differences.py::"
 PROOFS: Final[dict[str, tuple[str, ...]]] = {
+    "enrol lets boxes enrol themselves": (
+        "interop/test_enrol.py::"
+        "test_a_box_of_either_kind_enrols_with_its_key_and_a_token_and_what_it_stores_is_collected",
+        "interop/test_enrol.py::test_two_machines_with_one_key_the_second_is_refused_and_both_are_named",
+    ),
     # ---- who publishes
     "An acknowledgement means: on disk": (
         "crash/test_kill.py::test_acknowledged_is_there_once_and_in_order",

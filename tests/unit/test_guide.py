@@ -139,6 +139,9 @@ def command_options() -> dict[str, set[str]]:
         name: {word for one in command.params for word in (*one.opts, *one.secondary_opts)} | {"--help"}
         for name, command in group.commands.items()
     }
+    for name, command in group.commands.items():
+        for inner in command.commands.values() if isinstance(command, typer.core.TyperGroup) else ():
+            found[name] |= {word for one in inner.params for word in one.opts}
     found["run"] = found[""] = set(re.findall(r"(?<!\S)--?[a-z_]+", HELP)) | {"--signal"}
     return found
 

@@ -103,7 +103,7 @@ def test_https_takes_new_certificates(tmp_path: Path) -> None:
         def config(issued: Issued) -> ServerConfig:
             return ServerConfig(https_port=port, tls=Tls(cert_file=str(issued.certificate), key_file=str(issued.key)))
 
-        facts = cast(Any, SimpleNamespace(config=config(first), http_requests={}, guard=Guard()))
+        facts = cast(Any, SimpleNamespace(config=config(first), http_requests={}, guard=Guard(), boxes=None))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(serve, listener, facts)
             await ask(port)

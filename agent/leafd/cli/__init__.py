@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-COMMANDS: Final = ("run", "check", "status", "doctor", "links", "streams", "consumers", "store", "init", "completion")
+COMMANDS: Final = (
+    *("run", "check", "status", "doctor", "links", "streams", "consumers", "store", "init", "completion"),
+    *("enrol", "boxes"),
+)
 """What may be the first word of a command line. Everything else is nats-server's."""
 CONFIGURATION: Final = "/etc/leafd/leafd.conf"
 """Of the daemon that a package has installed."""

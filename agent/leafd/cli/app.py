@@ -22,14 +22,16 @@ import typer
 
 from leafd import cli
 from leafd.cli import COMMANDS
+from leafd.cli.enrol_words import enrol as enrol_words
 from leafd.cli.store_words import store
-from leafd.errors import EXIT_FAILURE, UsageError
+from leafd.errors import EXIT_FAILURE, LeafdError, UsageError
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.cli.pages import Monitor
     from leafd.cli.store import Place
     from leafd.cli.views import Intended
+    from leafd.config.schema.server import ServerConfig
 
 EXIT_USAGE: Final = 2
 EXIT_ATTENTION: Final = 3
@@ -54,6 +56,10 @@ app = typer.Typer(
 )
 
 
+def _nobody(config: Path | None) -> tuple[Path, ServerConfig]:
+    raise LeafdError(f"{config}: nobody is enrolled here")
+
+
 @dataclass(frozen=True, slots=True)
 class Hands:
     """What __main__ hands over. All raise LeafdError."""
@@ -67,6 +73,8 @@ class Hands:
     with."""
     plan: Callable[[Path, Monitor | None], Sequence[Intended]] = lambda _file, _monitor: ()
     """What a configuration declares of JetStream, against what its store has, or the daemon that answers there."""
+    enrol: Callable[[Path | None], tuple[Path, ServerConfig]] = _nobody
+    """Where the daemon of a configuration keeps who is enrolled, and the configuration."""
 
 
 def main(words: Sequence[str], hands: Hands) -> int:
@@ -188,11 +196,35 @@ def _consumers(
     show_consumers(_found(url, config, ca), account, stream, as_json=json)
 
 
+@app.command("boxes")
+def _boxes(
+    boxes: Annotated[str, typer.Argument(metavar="NAME", help="One of them, or a pattern: box-*.")] = "*",
+    away: Annotated[bool, typer.Option("--away", help="Only those that have no link.")] = False,
+    url: Url = None,
+    config: Configuration = None,
+    ca: Authority = None,
+    json: Json = False,
+) -> None:
+    """Boxes that are enrolled at this hub: link, last seen, how far behind, version."""
+    from leafd.cli.views import show_boxes
+
+    _end(well=show_boxes(_found(url, config, ca), boxes, away=away, as_json=json))
+
+
 @app.command("init")
 def _init(
     role: Annotated[str, typer.Argument(help="leaf or hub")],
     name: Annotated[str, typer.Option(prompt=True, help="Name of this server and of its JetStream domain.")],
     hub: Annotated[str, typer.Option(metavar="URL", help="A leaf's hub.")] = "",
+    enrol: Annotated[
+        tuple[str, str],
+        typer.Option(
+            "--enrol",
+            metavar="URL TOKEN",
+            help="A leaf's hub, and the token that its operator made; @FILE: it is in that file; -: it is typed.",
+        ),
+    ] = ("", ""),
+    enrols: Annotated[bool, typer.Option("--enrol-boxes", help="A hub at which boxes enrol themselves.")] = False,
     creds: Annotated[
         str, typer.Option(metavar="FILE", help="Credentials from the hub's operator, in place of a key.")
     ] = "",
@@ -208,9 +240,19 @@ def _init(
 
     if role not in ("leaf", "hub"):
         raise UsageError(f"init {role}: expected leaf or hub")
-    if role == "leaf" and not hub:
+    if any(enrol) and (role != "leaf" or hub or creds):
+        raise UsageError("--enrol is for a leaf, and takes the place of --hub and --creds")
+    if enrols and role != "hub":
+        raise UsageError("--enrol-boxes is for a hub; a leaf is enrolled by --enrol URL TOKEN")
+    if role == "leaf" and not hub and not any(enrol):
         hub = typer.prompt("Hub (host, host:port or URL)")
-    made = planned(Plan(role, name, directory, store, hub, creds, account, link))
+    plan = Plan(role, name, directory, store, hub or enrol[0], creds, account, link, enrols=enrols)
+    if any(enrol):
+        from leafd.cli.enrol import enrol_leaf
+
+        made = enrol_leaf(plan, enrol[1], overwrite=force)
+    else:
+        made = planned(plan)
     write(made, overwrite=force)
     for path in made.files:
         say(f"wrote {path}")
@@ -227,5 +269,6 @@ def _completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish")] 
 
 
 app.add_typer(store, name="store")
+app.add_typer(enrol_words, name="enrol")
 
 assert {one.name for one in app.registered_commands} | {one.name for one in app.registered_groups} == set(COMMANDS)

@@ -48,6 +48,10 @@ class Plan:
     """Of the links, at the hub."""
     link: str = ""
     """What the hub is reached by: one of PROFILES; empty: not said."""
+    authority: str = ""
+    """Of a leaf that enrols itself: the file of the certificate that the hub's TLS is checked with, if it has one."""
+    enrols: bool = False
+    """Of a hub: boxes enrol themselves there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,7 @@ def _common(plan: Plan) -> str:
 
 
 def _leaf(plan: Plan) -> Made:
-    url = _hub_url(plan.hub)
+    url = hub_url(plan.hub)
     key, files = plan.directory / f"{plan.name}.nk", {}
     if plan.credentials:
         login, advice = (
@@ -173,6 +177,8 @@ def _leaf(plan: Plan) -> Made:
             "and reloads the hub:\n\n"
             f"accounts {{\n  {plan.account} {{\n    jetstream: enabled\n    users: [ {{ nkey: {public} }} ]\n  }}\n}}\n"
         )
+    if plan.authority:
+        login += f", tls {{ ca_file: {_quoted(plan.authority)} }}"
     text = (
         f"# A leaf of {url}, written by `leafd init`. configs/reference.conf explains every key.\n"
         "listen: 127.0.0.1:4222\n" + _common(plan) + f"leafnodes {{\n{_remote(plan.link, url, login)}}}\n"
@@ -190,6 +196,13 @@ def _remote(link: str, url: str, login: str) -> str:
     return f"  # By {profile.about} (`leafd init leaf --link {link}`).\n  remotes: [ {{\n{lines}  }} ]\n"
 
 
+_USERS: Final = "    users: [\n      # one line a box: `leafd init leaf` prints it\n    ]\n"
+_COLLECTED: Final = (
+    "    # A source for each box that is enrolled, from its stream of that name.\n"
+    '    streams { TELEMETRY { sources: [ { boxes: "*", name: TELEMETRY } ] } }\n'
+)
+
+
 def _hub(plan: Plan) -> Made:
     text = (
         "# A hub of leaf nodes, written by `leafd init`. configs/reference.conf explains every key.\n"
@@ -199,9 +212,18 @@ def _hub(plan: Plan) -> Made:
         + "  # Boxes hear what the hub wants, not what other boxes want. Delete this where boxes reach each other.\n"
         + "  isolate_leafnode_interest: true\n}\n"
         + "accounts {\n"
-        + f"  {plan.account} {{\n    jetstream: enabled\n    users: [\n"
-        + "      # one line a box: `leafd init leaf` prints it\n    ]\n  }\n}\n"
+        + f"  {plan.account} {{\n    jetstream: enabled\n"
+        + (_COLLECTED if plan.enrols else _USERS)
+        + "  }\n}\n"
+        + (
+            f"# Boxes come with a token of `leafd enrol token`.\nenrol {{ account: {_quoted(plan.account)} }}\n"
+            if plan.enrols
+            else ""
+        )
     )
+    if plan.enrols:
+        advice = "For each box: leafd enrol token --name NAME. It prints the token, and what to type at the box."
+        return Made({plan.directory / "leafd.conf": (text, PLAIN)}, advice)
     advice = (
         f"On each box: leafd init leaf --name NAME --hub nats-leaf://THIS-HOST:{LEAF_PORT}\n"
         f"It prints the user that belongs into {plan.account}."
@@ -209,7 +231,8 @@ def _hub(plan: Plan) -> Made:
     return Made({plan.directory / "leafd.conf": (text, PLAIN)}, advice)
 
 
-def _hub_url(hub: str) -> str:
+def hub_url(hub: str) -> str:
+    """The address of a hub's leaf listener, from what people write. Raises UsageError."""
     url = hub if "://" in hub else f"nats-leaf://{hub}"
     try:
         place = urlsplit(url)

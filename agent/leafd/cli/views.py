@@ -255,6 +255,40 @@ def _line(link: Link) -> tuple[str, str, str, str, str]:
     )
 
 
+def show_boxes(monitor: Monitor, pattern: str, *, away: bool, as_json: bool) -> bool:
+    """Boxes that are enrolled. Not well: one has no link, or another machine has its key."""
+    page = monitor.page(f"/boxz?boxes={quote(pattern, safe='')}" + ("&away=1" if away else ""))
+    found = page["boxes"]
+    if as_json:
+        tables.as_json(found)
+    else:
+        say(f"{page['linked']:,} of {page['total']:,} boxes are linked")
+        show(
+            "",
+            ("box", "link", "since", ">behind", "version", "rtt", "address"),
+            [_box(one) for one in found],
+        )
+        for one in found:
+            if other := one.get("doubled"):
+                say(
+                    f"! {one['name']}: another machine has its key, at {other['address']}: refused {other['count']} "
+                    f"times, the last time {_short(other['last'])}"
+                )
+    return page["linked"] == page["total"] and not any("doubled" in one for one in found)
+
+
+def _box(one: dict[str, Any]) -> tuple[object, ...]:
+    behind = "not known" if one["behind"] is None else one["behind"]
+    if not one["linked"]:
+        since = "not seen since the start" if one["seen"] is None else _short(one["seen"])
+        return one["name"], "away", since, behind, "", "", ""
+    return one["name"], "up", _short(one["since"]), behind, one["version"], one.get("rtt", ""), one["address"]
+
+
+def _short(stamp: str) -> str:
+    return stamp[5:16].replace("T", " ")
+
+
 def _streams_page(monitor: Monitor, account: str | None) -> dict[str, Any]:
     return monitor.page(STREAMS_PAGE + (f"&acc={quote(account, safe='')}" if account else ""))
 

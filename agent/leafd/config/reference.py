@@ -12,6 +12,7 @@ from typing import Any, Final
 from leafd.config.bind import inner_models
 from leafd.config.schema.accounts import AccountLimits, ConfiguredAccount, MessageTracing
 from leafd.config.schema.base import SECOND, parse_duration
+from leafd.config.schema.enrol import Enrol
 from leafd.config.schema.jetstream import AccountJetStream, BatchLimits, JetStream, ServerLimits
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafProxy, LeafRemote, LeafUser
 from leafd.config.schema.operator import Resolver
@@ -63,6 +64,7 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("limits { } of that, and of leafnodes", LeafLimits),
     ("authorization { } of leafnodes", LeafAuthorization),
     ("a user of that", LeafUser),
+    ("enrol { }", Enrol),
     ("websocket { }", WebSocket),
     ("authorization { } of websocket", WebSocketAuthorization),
     ("tls { }, the same wherever it stands", Tls),

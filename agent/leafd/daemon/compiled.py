@@ -19,10 +19,12 @@ from leafd.daemon.client import Terms
 from leafd.daemon.handshakes import CLIENTS, LEAFS, secure_of
 from leafd.daemon.leaf_logins import LeafTerms
 from leafd.daemon.remotes import Dialled, remotes_of
+from leafd.errors import ConfigError
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.daemon.operator import Operated
+    from leafd.enrol.roll import Roll
     from leafd.jetstream.catalogue import Settings
 
 SECOND: Final = 1_000_000_000
@@ -39,6 +41,10 @@ class Compiled:
     remotes: tuple[Dialled, ...]
     operated: Operated | None = None
     """In operator mode: where graph and policies come from."""
+    signing_seed: str = ""
+    """In operator mode: what signs the users of boxes that are enrolled here, .."""
+    signing_key: str = ""
+    """.. and its public key."""
 
     @property
     def serves_jetstream(self) -> bool:
@@ -134,25 +140,53 @@ def compile_config(
     known: tuple[Dialled, ...] = (),
     remote_place: Callable[[int], str] | None = None,
     operated: Operated | None = None,
+    roll: Roll | None = None,
 ) -> Compiled:
     """Compiles a configuration. known: remotes that are dialled already and stay the same objects if they have not
     changed. remote_place: where the remote of that number stands, for errors. operated: of the configuration before.
-    Raises ConfigError."""
+    roll: of boxes that are enrolled. Raises ConfigError."""
     if config.operated:
         from leafd.daemon.operator import compile_operator
 
         made = compile_operator(config, numbers, operated)
         graph = made.accounts.graph
         remotes = remotes_of(config, graph, known, remote_place)
-        return Compiled(config, graph, made.policy, made.policy, remotes, made)
+        seed, key = signing_seed(config.enrol.signing_key) if config.enrol is not None else ("", "")
+        return Compiled(config, graph, made.policy, made.policy, remotes, made, seed, key)
     graph = compile_graph(config, numbers)
     return Compiled(
         config,
         graph,
         compile_policy(config),
-        compile_leaf_policy(config),
+        _leaf_policy(config, roll),
         remotes_of(config, graph, known, remote_place),
     )
+
+
+def _leaf_policy(config: ServerConfig, roll: Roll | None) -> Policy:
+    policy = compile_leaf_policy(config)
+    if roll is None or config.enrol is None:
+        return policy
+    from leafd.enrol.people import widened  # here: most configurations enrol nobody
+
+    return widened(policy, config.enrol, roll)
+
+
+def signing_seed(path: str) -> tuple[str, str]:
+    """The seed of an account's signing key that a file holds, and its public key. Raises ConfigError."""
+    import re
+
+    from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key, sign
+    from leafd.files import read_file
+
+    try:
+        found = re.search(r"\bSA[A-Z2-7]{56}\b", read_file(path, 64 << 10).decode("ascii", "replace"))
+        key = sign(found[0], "")[0] if found is not None else ""
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"enrol: signing_key {path}: {error}") from error
+    if found is None or not is_public_key(key, PREFIX_ACCOUNT):
+        raise ConfigError(f"enrol: signing_key {path} holds no seed of an account's signing key (SA...)")
+    return found[0], key
 
 
 def jetstream_settings(config: ServerConfig, limits: t.Limits, server_name: str, domain: str) -> Settings:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from leafd.accounts.graph import Graph, Numbers, compile_graph
 from leafd.config.bind import Loaded
+from leafd.daemon.store import enrol_directory
 from leafd.errors import ConfigError
 
 if TYPE_CHECKING:
+    from leafd.daemon.boxes import Boxes
     from leafd.daemon.server import Server
     from leafd.declared.assets import Declared
     from leafd.declared.steps import PresentStream, Step
@@ -44,7 +46,7 @@ async def judge(server: Server, declared: Declared | None) -> None:
     new = declared.since(server.declared)
     refused = [
         f"{one.asset.place}: {one.asset.shown}: {one.refused}"
-        for one in await Bringer(server.jetstream, server.log).planned(declared)
+        for one in await Bringer(server.jetstream, server.log).planned(_expanded(declared, server.boxes))
         if one.refused and one.asset.key in new
     ]
     if refused:
@@ -60,7 +62,28 @@ async def bring_about(server: Server, declared: Declared | None, *, starting: bo
 
     new = declared.since(None if starting else before)
     with server.guard.around("bringing about what is declared"):
-        await Bringer(server.jetstream, server.log).bring_about(declared, new)
+        await Bringer(server.jetstream, server.log).bring_about(_expanded(declared, server.boxes), new)
+
+
+async def collect(server: Server) -> None:
+    """Other boxes are enrolled than before: the streams that collect from them follow. For who holds `changing`."""
+    declared, boxes = server.declared, server.boxes
+    if declared is None or boxes is None or server.jetstream is None:
+        return
+    from leafd.declared.boxes import expanded
+    from leafd.declared.bring import Bringer
+
+    wanted = expanded(declared, boxes.roll.names, only_these=True)
+    if wanted.streams:
+        await Bringer(server.jetstream, server.log).bring_about(wanted, frozenset(one.key for one in wanted.streams))
+
+
+def _expanded(declared: Declared, boxes: Boxes | None) -> Declared:
+    if boxes is None:
+        return declared
+    from leafd.declared.boxes import expanded
+
+    return expanded(declared, boxes.roll.names)
 
 
 def rehearsed(loaded: Loaded, streams: Callable[[], Mapping[str, dict[str, PresentStream]]]) -> tuple[Step, ...]:
@@ -69,6 +92,12 @@ def rehearsed(loaded: Loaded, streams: Callable[[], Mapping[str, dict[str, Prese
     declared = declared_by(loaded, graph)
     if declared is None:
         return ()
+    directory = enrol_directory(loaded.server)
+    if directory is not None:
+        from leafd.declared.boxes import expanded
+        from leafd.enrol.journal import names_of
+
+        declared = expanded(declared, names_of(directory).names)
     from leafd.daemon.compiled import jetstream_settings
     from leafd.daemon.tenants import share_limits
     from leafd.declared.plan import plan

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
@@ -28,6 +28,10 @@ from leafd.guard import Guard
 from leafd.links.leaf import Bind, Later, Login, Refused
 from leafd.links.link import Link, LinkStatus
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.daemon.boxes import Boxes
+    from leafd.enrol.roll import Box
 
 CERTIFICATE: Final = "\0certificate"
 WAY: Final = "\0way"
@@ -89,6 +93,8 @@ class LeafLogins:
         """Where a service judges logins: asks it, in its turn."""
         self.waits: Callable[[int], bool] = lambda connection: False
         """Whether what it has said was not looked at yet (arrivals.py): that is not its fault."""
+        self.boxes: Boxes | None = None
+        """Where boxes enrol themselves."""
         self._asked: set[int] = set()
         self._guard = guard
         self._early = Deadlines(self._late, guard)
@@ -149,11 +155,13 @@ class LeafLogins:
         if shown is not None:
             connect[CERTIFICATE] = shown
         connect[WAY] = LEAF_WEB_TYPE if link.web else LEAF_TYPE
-        policy = self._terms.of(connect)
-        if not takes_time(connect, policy, shown) and policy.callout is None:
+        policy, boxes = self._terms.of(connect), self.boxes
+        waits = boxes is not None and boxes.takes_time(connect)
+        if not waits and not takes_time(connect, policy, shown) and policy.callout is None:
             login = self._login(identify(connect, nonce, policy, connect[WAY], shown), policy, connect)
             if self._stays(connect, login, link.peer):
-                return login
+                box = boxes.box_of(connect) if boxes is not None else None
+                return boxes.claim(link, connect, login, box) if boxes and box and isinstance(login, Login) else login
         self._nursery.start_soon(self._authenticate_slowly, link, connect, nonce)
         return Later()
 
@@ -161,6 +169,10 @@ class LeafLogins:
         address, name = _host(link.peer), str(connect.get("user") or "")
         login: Login | Refused | None = None
         policy, gone = None, link.gone.is_set
+        refused, box = await self._enrol(link, connect, nonce) if self.boxes is not None else (None, None)
+        if refused is not None:
+            self._judged(link, refused)
+            return
         while policy is not self._terms.of(connect) and not gone():
             # Judged again when a reload has changed who is who meanwhile.
             policy = self._terms.of(connect)
@@ -179,8 +191,37 @@ class LeafLogins:
             login = self._login(verdict, policy, connect)
             if not self._stays(connect, login, link.peer):
                 await self._over.wait()
+        if self.boxes is not None and box is not None and isinstance(login, Login):
+            login = await self._single(self.boxes, link, connect, login, box)
+        self._judged(link, login)
+
+    def _judged(self, link: Link, login: Login | Refused | None) -> None:
         with self._guard.around("a leaf's login"):
-            self.links.judged(link, login)
+            self.links.judged(link, None if isinstance(login, Refused) and not login.text else login)
+
+    async def _enrol(self, link: Link, connect: dict[str, Any], nonce: str) -> tuple[Refused | None, Box | None]:
+        """Why it is not enrolled, where it wants to be; and whose login it is, if a box's."""
+        assert self.boxes is not None
+        refused: Refused | None = Refused("")
+        self._asked.add(link.connection)
+        try:
+            with self._guard.around("enrolling a box"):
+                refused = await self.boxes.enrol(link, connect, nonce)
+        finally:
+            self._asked.discard(link.connection)
+        self.boxes.lend(connect)
+        return refused, self.boxes.box_of(connect)
+
+    async def _single(
+        self, boxes: Boxes, link: Link, connect: dict[str, Any], login: Login, box: Box
+    ) -> Login | Refused | None:
+        self._asked.add(link.connection)
+        try:
+            with self._guard.around("looking for a box's other machine"):
+                return await boxes.single(link, connect, login, box)
+        finally:
+            self._asked.discard(link.connection)
+        return None
 
     async def _call_out(
         self, call_out: CallOut, link: Link, connect: dict[str, Any], nonce: str, verdict: Verdict | Refusal

@@ -6,6 +6,7 @@ No decision is made here; both sides' types are translated.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from leafd import native_types as t
@@ -75,10 +76,10 @@ def slots_of(stream: Stream, domain: str) -> Iterator[Slot]:
     config = stream.config
     if config.mirror is not None and asks(config.mirror) not in stream.denied:
         yield _slot(stream, config.mirror, 0, domain, shared=False)
-    names = [source.name for source in config.sources]
+    names = Counter(source.name for source in config.sources)
     for number, source in enumerate(config.sources, start=1):
         if asks(source) not in stream.denied:
-            yield _slot(stream, source, number, domain, shared=names.count(source.name) > 1)
+            yield _slot(stream, source, number, domain, shared=names[source.name] > 1)
 
 
 def _slot(stream: Stream, source: StreamSource, number: int, domain: str, *, shared: bool) -> Slot:

@@ -118,7 +118,7 @@ def load_late_modules(server: Server) -> None:
     policies = (server.compiled.policy, server.compiled.leaf_policy)
     if any(is_hash(policy.token) or any(is_hash(one.password) for one in policy.users.values()) for policy in policies):
         wanted.append("bcrypt")
-    if any(policy.asks_for_nkeys for policy in policies):
+    if any(policy.asks_for_nkeys for policy in policies) or server.boxes is not None:
         wanted += ["nacl.signing", "nacl.exceptions"]
     if any(policy.trust is not None for policy in policies):
         wanted += ["leafd.auth.jwt_verdict", "leafd.auth.hours"]

@@ -40,6 +40,7 @@ from leafd.daemon.log import Log, traced, traced_message
 from leafd.daemon.store import (
     MemoryDirectory,
     check_members,
+    enrol_directory,
     explain,
     make_directory,
     plane_limits,
@@ -63,6 +64,7 @@ from leafd.native_plane import Plane
 
 if TYPE_CHECKING:
     from leafd.daemon.account_book import AccountBook
+    from leafd.daemon.boxes import Boxes
     from leafd.daemon.callouts import Callouts
     from leafd.daemon.client import Client
     from leafd.daemon.web import Webs
@@ -90,7 +92,8 @@ class Server:
         self.begins_again = False
         self.sockets = sockets
         self.numbers = Numbers()
-        self.compiled = compile_config(config, self.numbers)
+        self.boxes = self._open_boxes(config)
+        self.compiled = compile_config(config, self.numbers, roll=self.boxes.roll if self.boxes else None)
         for warning in self.compiled.operated.warnings if self.compiled.operated else ():
             log.warning(warning)
         self._key = new_seed(PREFIX_SERVER) if self.compiled.judges_elsewhere else ""
@@ -109,6 +112,7 @@ class Server:
         self.leaf_logins = LeafLogins(
             self.plane, self.compiled.leaf_terms, self.clients.guesses, self.guard, self.clients.proofs
         )
+        self.leaf_logins.boxes = self.boxes
         self.leafs = self.leaf_logins.links = self._make_leafs()
         self.arrivals = Arrivals(self._leaf_event, self.plane.settled)
         self.leaf_logins.waits = self.arrivals.waits
@@ -151,6 +155,14 @@ class Server:
         return info
 
     # ---- opening
+
+    def _open_boxes(self, config: ServerConfig) -> Boxes | None:
+        directory = enrol_directory(config)
+        if directory is None:
+            return None
+        from leafd.daemon.boxes import Boxes
+
+        return Boxes(self, directory)
 
     def _open_plane(self) -> Plane:
         Plane.hide()  # passwords, keys and seeds are in memory from here on
@@ -247,6 +259,7 @@ class Server:
             guard=self.guard,
             reports=self.plane.reports,
             closed=ClosedConnections(max(self.config.max_closed_clients, 0)),
+            boxes=self.boxes,
         )
 
     def _make_events(self) -> Events:
@@ -300,6 +313,8 @@ class Server:
 
             self.webs = make_webs(self)
             nursery.start_soon(self.webs.run)
+        if self.boxes is not None:
+            await nursery.start(self.boxes.run)
         self._listen()
         nursery.start_soon(self.leafs.run, [one.remote for one in self.compiled.remotes])
 
@@ -561,6 +576,8 @@ class Server:
         """Frees the plane and what lay in memory."""
         self.plane.close()
         self._remove_memory()
+        if self.boxes is not None:
+            self.boxes.close()
 
     def _remove_memory(self) -> None:
         if self._memory is not None:

@@ -37,6 +37,15 @@ def store_directory(server: ServerConfig) -> tuple[Path, bool]:
     return _temporary() / "nats" / "jetstream", True
 
 
+def enrol_directory(server: ServerConfig) -> Path | None:
+    """Where it is kept who is enrolled; None: nobody is."""
+    if server.enrol is None:
+        return None
+    if server.enrol.directory:
+        return Path(server.enrol.directory).absolute()
+    return store_directory(server)[0].with_name("enrol")
+
+
 def make_directory(path: Path) -> None:
     """Makes the directory and sees that files can be made in it."""
     try:

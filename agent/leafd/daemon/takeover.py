@@ -48,7 +48,8 @@ def plan(server: Server, config: ServerConfig, remote_place: Callable[[int], str
     """What a reload with this configuration does. Changes nothing and takes its time: for a thread of its own.
     remote_place: where the remote of that number stands, for errors. Raises ConfigError."""
     old = server.compiled
-    new = compile_config(config, server.numbers, old.remotes, remote_place, old.operated)
+    roll = server.boxes.roll if server.boxes is not None else None
+    new = compile_config(config, server.numbers, old.remotes, remote_place, old.operated, roll)
     limits = replace(
         plane_limits(config, server.store),
         max_file_store=server.limits.max_file_store,

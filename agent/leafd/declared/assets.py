@@ -8,8 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from leafd.jetstream.models.consumer import ConsumerConfig
-from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.models.stream import StreamConfig, StreamSource
 from leafd.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BoxSource:
+    """One source for each enrolled box of a pattern; source: all of it but where the box is."""
+
+    pattern: str
+    source: StreamSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,7 @@ class DeclaredStream:
     may_lose: bool
     shown: str
     place: str = ""
+    boxes: tuple[BoxSource, ...] = ()
 
     @property
     def key(self) -> tuple[str, ...]:

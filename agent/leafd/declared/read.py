@@ -21,8 +21,9 @@ from leafd.config.bind import Loaded, add_mistake
 from leafd.config.schema.base import parse_duration, parse_storage_size
 from leafd.config.schema.declared import KINDS
 from leafd.config.schema.section import Path, kind, shown
-from leafd.declared.assets import Declared, DeclaredConsumer, DeclaredStream
+from leafd.declared.assets import BoxSource, Declared, DeclaredConsumer, DeclaredStream
 from leafd.declared.buckets import KeyValue, Objects, key_value_stream, objects_stream
+from leafd.enrol.names import RULE, is_pattern
 from leafd.errors import ConfigError
 from leafd.gojson import (
     DURATION,
@@ -40,11 +41,13 @@ from leafd.gojson import (
     decode,
 )
 from leafd.jetstream.models.consumer import ConsumerConfig
-from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.models.stream import StreamConfig, StreamSource
 from leafd.jetstream.subjects import valid_name
 
 REMOVE: Final = "remove"
 MAY_LOSE: Final = "allow_data_loss"
+SOURCES: Final = "sources"
+BOXES: Final = "boxes"
 _CONFIG: Final = "config"  # of an info, as `nats stream info --json` shows it
 _NULL: Final = "null"  # of JSON, as the configuration language reads it
 _CODE_POINT: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
@@ -124,8 +127,35 @@ class _Reading:
         rest, within = _of_info(rest, path)
         if rest.get("name", name) != name:
             self._wrong((*within, "name"), f"name: the stream is called {shown(name)} by its block: remove one of them")
+        rest, boxes = self._boxes(account, rest, within)
         config = None if remove else self._record(StreamConfig, rest | {"name": name}, within)
-        self._put(DeclaredStream(account, name, config, may_lose, f'stream "{name}"', self._place(path)), path)
+        found = DeclaredStream(account, name, config, may_lose, f'stream "{name}"', self._place(path), boxes)
+        self._put(found, path)
+
+    def _boxes(self, account: str, members: dict[str, Any], path: Path) -> tuple[dict[str, Any], tuple[BoxSource, ...]]:
+        """The sources that stand for enrolled boxes; and the other keys."""
+        given = members.get(SOURCES)
+        if not isinstance(given, list) or not any(isinstance(one, dict) and BOXES in one for one in given):
+            return members, ()
+        left, found = [], []
+        for number, one in enumerate(given):
+            here = (*path, SOURCES, number)
+            if not isinstance(one, dict) or BOXES not in one:
+                left.append(one)
+                continue
+            block = self._loaded.server.enrol
+            if block is None or block.account != account:
+                self._wrong(
+                    (*here, BOXES), f"{BOXES}: no boxes are enrolled in this account: enrol {{ account }} has it"
+                )
+            if not isinstance(one[BOXES], str) or not is_pattern(one[BOXES]):
+                self._wrong((*here, BOXES), f"{BOXES}: a pattern of names is expected: {RULE}, and * for any of these")
+            if "external" in one or not one.get("name"):
+                self._wrong((*here, BOXES), f"{BOXES}: it takes the name of the boxes' stream, and no external")
+            source = self._record(StreamSource, {key: value for key, value in one.items() if key != BOXES}, here)
+            if source is not None:
+                found.append(BoxSource(str(one[BOXES]), source))
+        return members | {SOURCES: left}, tuple(found)
 
     def _bucket(
         self,

@@ -74,11 +74,15 @@ class _Stop(Exception):
         self.finding = finding
 
 
-async def reach(remote: LeafRemote, url: str, report: Callable[[Finding], None]) -> Hub | None:
-    """Goes as far as it gets; None: not to a login."""
+async def reach(
+    remote: LeafRemote, url: str, report: Callable[[Finding], None], introduction: Mapping[str, str] | None = None
+) -> Hub | None:
+    """Goes as far as it gets; None: not to a login. introduction: what CONNECT says besides, in place of a name that
+    nobody else has."""
     host, port, user, password = split_url(url)
     place = place_of(url) + ("" if remote.account == GLOBAL else f" ({remote.account})")
     attempt = _Attempt(remote, host, port, place, report, web=urlsplit(url).path if hub_web.is_web(url) else None)
+    attempt.introduction = introduction or {}
     try:
         return await attempt.run(user, password)
     except _Stop as stop:
@@ -111,6 +115,7 @@ class _Attempt:
         block_first = remote.tls is not None and remote.tls.handshake_first[0]
         self._tls_first = self._tls_wanted if web is not None else block_first
         self._certificate: Certificate | None = None
+        self.introduction: Mapping[str, str] = {}
 
     async def run(self, user: str, password: str) -> Hub:
         """Raises _Stop."""
@@ -350,7 +355,9 @@ class _Attempt:
             connect["tls_required"] = True
         try:
             with trio.fail_after(STEP_S):
-                await line.say(b"CONNECT " + json.dumps(connect | login).encode() + b"\r\nPING\r\n")
+                await line.say(
+                    b"CONNECT " + json.dumps(connect | login | dict(self.introduction)).encode() + b"\r\nPING\r\n"
+                )
                 return await self._welcome(line, confirmed=bool(info.get("info_on_connect")))
         except trio.TooSlowError:
             raise self._stop(

@@ -241,6 +241,10 @@ class Session:
             except (trio.WouldBlock, trio.BrokenResourceError):
                 pass  # nobody waits for it any more
 
+    async def close(self) -> None:
+        """Of one that nobody reads."""
+        await self._line.close()
+
     async def subscribe(self, subject: str) -> trio.MemoryReceiveChannel[Message]:
         """What is published to a subject without wildcards, from when the other side has heard of it. Raises End."""
         sending, receiving = trio.open_memory_channel[Message](ANSWERS_MAX)

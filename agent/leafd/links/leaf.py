@@ -527,7 +527,8 @@ class Solicitor:
             connect["domain"] = identity.domain
         if remote.sign is not None:
             connect |= remote.sign(nonce)
-        elif self._user and not self._password:
+        # Beside a key, too, as the reference sends it: what a service judges by, or the token of a box (enrol/).
+        if self._user and not self._password:
             connect |= {"user": self._user, "auth_token": self._user}
         elif self._user:
             connect |= {"user": self._user, "pass": self._password}

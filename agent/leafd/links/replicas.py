@@ -231,6 +231,16 @@ class Replicas:
         running = sum(one.running for one in found)
         return Behind(running, sum(one.lag for one in found if one.known), len(found) - running)
 
+    async def behind_each(self, account: int) -> dict[str, int | None]:
+        """How far each far domain's copies in an account are behind, together; None: one of them is not known."""
+        found: dict[str, int | None] = {}
+        for active in list(self._slots.values()):
+            slot = active.replica.slot
+            if slot.account == account and slot.origin.domain:
+                one, before = await self.info(*active.key), found.get(slot.origin.domain, 0)
+                found[slot.origin.domain] = before + one.lag if one.known and before is not None else None
+        return found
+
     def waiting(self) -> int:
         """How many jobs wait for the plane."""
         return self._orders.waiting()

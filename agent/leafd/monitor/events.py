@@ -32,6 +32,7 @@ from leafd.turns import Pause
 
 CONNECTED: Final = "io.nats.server.advisory.v1.client_connect"
 DISCONNECTED: Final = "io.nats.server.advisory.v1.client_disconnect"
+BOX_DOUBLED: Final = "io.leafd.server.advisory.v1.box_doubled"
 CONNECTIONS: Final = "io.nats.server.advisory.v1.account_connections"
 STATS_FIRST_S: Final = 0.25
 STATS_S: Final = 10.0
@@ -107,6 +108,12 @@ class Events:
             self._account_changed(link.account)
         system = self._facts.graph.system
         self._links -= system is not None and link.account == system.name
+
+    def box_doubled(self, box: str, there: str, refused: str) -> None:
+        """Another machine has come with the key of an enrolled box that is linked."""
+        if self._heard():
+            subject = f"$SYS.SERVER.{self._facts.server_id}.LEAFD.BOX.DOUBLED"
+            self._tell(subject, self._event(BOX_DOUBLED, {"box": box, "linked": there, "refused": refused}))
 
     def lame_duck(self) -> None:
         """The server is about to send its clients away."""

@@ -18,7 +18,7 @@ from leafd.config.schema.server import ServerConfig
 from leafd.guard import Guard
 from leafd.holding import Holding
 from leafd.monitor.closed import ClosedConnections
-from leafd.monitor.rooms import ClientsFacts, JetStreamFacts, LeafsFacts, PlaneFacts
+from leafd.monitor.rooms import BoxesFacts, ClientsFacts, JetStreamFacts, LeafsFacts, PlaneFacts
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class Facts:
     """The latest connections that have gone."""
     reports: Holding = field(default_factory=Holding)
     """What reports have in memory while they are made and sent."""
+    boxes: BoxesFacts | None = None
+    """Those that enrolled themselves, where they may."""
     login: Login | None = None
     """Whether a user of the system account has this password: for the status page."""
     sequence: int = 0

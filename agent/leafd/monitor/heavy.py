@@ -20,9 +20,11 @@ SHOWS_SUBSCRIPTIONS: Final = ("/connz", "/leafz", "/subsz", "/subscriptionsz")
 
 def weight(facts: Facts, path: str, target: bytes) -> int:
     """Of the report at that path, in bytes."""
-    if path not in (*SHOWS_SUBSCRIPTIONS, "/jsz", "/accountz", "/accstatz"):
+    if path not in (*SHOWS_SUBSCRIPTIONS, "/jsz", "/accountz", "/accstatz", "/boxz"):
         return 0
     stats = facts.plane.stats()
+    if path == "/boxz":
+        return CONNECTION * stats.connections
     if path in ("/accountz", "/accstatz"):
         return CONNECTION * (stats.connections + len(facts.graph.by_id))
     if path == "/jsz":

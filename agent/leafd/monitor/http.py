@@ -47,6 +47,7 @@ CROWDED_S: Final = 0.1
 METRICS: Final = "/metrics"
 PLAIN: Final = "text/plain; charset=utf-8"
 RAFT: Final = "/raftz"
+BOXES: Final = "/boxz"
 METRICS_ROW: Final = 16 * ITEM_WEIGHT
 """What the samples of a link, stream or consumer weigh."""
 REQUEST_MAX: Final = 8 << 10
@@ -80,7 +81,8 @@ REPORTS: Final[dict[str, Report]] = {
 async def serve(sock: socket.socket, facts: Facts, base_path: str = "") -> None:
     """Answers on a listening socket for ever. Cancel to end it."""
     base = "/" + base_path.strip("/") if base_path.strip("/") else ""
-    page = Page(facts, base, (*REPORTS, METRICS, "/healthz"))
+    boxes = (BOXES,) if facts.boxes is not None else ()
+    page = Page(facts, base, (*REPORTS, *boxes, METRICS, "/healthz"))
     port = _Port(facts, base, Seats(CONNECTIONS_MAX), trio.CapacityLimiter(REPORTS_AT_ONCE), page)
     secured = _secured(facts)
 
@@ -351,7 +353,7 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
             return await _metrics(facts, accept)
         if path == RAFT:
             return 404, PLAIN, b"No Raft nodes registered"
-        function = REPORTS.get(path)
+        function = REPORTS.get(path) if path != BOXES else _boxz(facts)
         if function is None:
             return 404, PLAIN, b"404 page not found\n"
         await facts.plane.settled()  # who has logged in by now is in it
@@ -359,6 +361,14 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
     except (ValueError, TypeError) as error:
         return 400, PLAIN, str(error).encode()
     return 200, "application/json", pieces(report, indent=2)
+
+
+def _boxz(facts: Facts) -> Report | None:
+    if facts.boxes is None:
+        return None
+    from leafd.monitor.boxes import boxz  # here: most configurations enrol nobody
+
+    return boxz
 
 
 async def _metrics(facts: Facts, accept: str) -> tuple[int, str, bytes]:
@@ -372,8 +382,10 @@ async def _metrics(facts: Facts, accept: str) -> tuple[int, str, bytes]:
         accstatz=await reports.accstatz(facts, {"unused": "1"}),
         jsz=await jsz(facts, every),
         disk=facts.plane.disk_took(),
+        boxz=await boxz(facts, {}) if (boxz := _boxz(facts)) is not None else None,
     )
-    rows = found.leafz["leafnodes"] + len(found.accstatz["account_statz"])
+    rows = len(found.boxz["boxes"]) if found.boxz is not None else 0
+    rows += found.leafz["leafnodes"] + len(found.accstatz["account_statz"])
     rows += found.jsz["streams"] + found.jsz["consumers"]
     kind, body = await aside(METRICS_ROW * rows, lambda: metrics.page(metrics.families(found), accept))
     return 200, kind, body
@@ -381,7 +393,7 @@ async def _metrics(facts: Facts, accept: str) -> tuple[int, str, bytes]:
 
 def _count(facts: Facts, path: str) -> None:
     """For varz, which tells of the paths that there are and of no other."""
-    if path in (*REPORTS, *PATHS, "/healthz", METRICS):
+    if path in (*REPORTS, *PATHS, "/healthz", METRICS) or (path == BOXES and facts.boxes is not None):
         facts.http_requests[path] = facts.http_requests.get(path, 0) + 1
 
 

@@ -136,6 +136,8 @@ class Reports:
     jsz: Report
     disk: Mapping[str, t.Histogram]
     """How long it took."""
+    boxz: Report | None = None
+    """Where boxes are enrolled."""
 
 
 def families(reports: Reports) -> Iterable[Family]:
@@ -154,6 +156,8 @@ def families(reports: Reports) -> Iterable[Family]:
     _jetstream(found, {**server, "server_name": varz["server_name"], "domain": _domain(varz)}, reports.jsz)
     _store(found, varz, reports.disk)
     _own(found, varz)
+    if reports.boxz is not None:
+        _boxes(found, reports.boxz)
     return found.by_name.values()
 
 
@@ -187,6 +191,21 @@ def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> Non
     for one in varz["leafd"]["remotes"]:
         labels = {"account": one["account"], "url": ", ".join(one["urls"])}
         found.gauge("leafd_remote_up", "Whether the link to the hub is up", labels, int(one["connected"]))
+
+
+def _boxes(found: _Families, boxz: Report) -> None:
+    """A series a box for what is asked of each of a thousand: is it here, how far is it behind, is there another."""
+    found.gauge("leafd_boxes_enrolled", "Boxes that are enrolled", {}, boxz["total"])
+    found.gauge("leafd_boxes_linked", "Boxes whose link is up", {}, boxz["linked"])
+    for one in boxz["boxes"]:
+        labels = {"box": one["name"]}
+        found.gauge("leafd_box_up", "Whether the box's link is up", labels, int(one["linked"]))
+        if one["behind"] is not None:
+            text = "Messages of the box that streams here have not taken yet"
+            found.gauge("leafd_box_behind_messages", text, labels, one["behind"])
+        if "doubled" in one:
+            text = "Logins refused of another machine that has the box's key, since the start"
+            found.gauge("leafd_box_doubled_logins", text, labels, one["doubled"]["count"])
 
 
 def _jetstream(found: _Families, server: Labels, jsz: Report) -> None:

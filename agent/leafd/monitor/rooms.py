@@ -6,7 +6,7 @@ the configuration and the account graph, which stand below monitoring and are im
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leafd import native_types as t
@@ -15,6 +15,7 @@ from leafd.auth.policy import Rights
 
 if TYPE_CHECKING:
     from leafd.auth.verdict import Proof
+    from leafd.monitor.boxes import BoxRow
 
 
 class PlaneFacts(Protocol):
@@ -107,6 +108,13 @@ class LeafsFacts(Protocol):
     @property
     def remotes(self) -> Sequence[RemoteFacts]: ...
     def links(self) -> Sequence[LinkFacts]: ...
+
+
+class BoxesFacts(Protocol):
+    """daemon.boxes.Boxes."""
+
+    def rows(self, pattern: str) -> Iterator[BoxRow]: ...
+    async def behind(self) -> Mapping[str, int | None]: ...
 
 
 class ConsumerFacts(Protocol):

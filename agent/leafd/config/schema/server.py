@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from leafd.config.schema.accounts import ConfiguredAccount
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
 from leafd.config.schema.declared import CONSUMERS, KINDS, KV, OBJECTS, STREAMS, AsWritten
+from leafd.config.schema.enrol import Enrol
 from leafd.config.schema.jetstream import JetStream, check_together, switch
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.mappings import Mappings
@@ -293,6 +294,10 @@ class ServerConfig(Section):
         None, "Links to other servers: who may link to this one, and which hubs this one links to.", aliases=("leaf",)
     )
     websocket: WebSocket | None = option(None, "WebSocket: browsers, and leaf links over it.", aliases=("ws",))
+    enrol: Enrol | None = option(
+        None,
+        "Boxes that enrol themselves over the leaf listener, with tokens of `leafd enrol token`. Absent: nobody does.",
+    )
     feature_flags: dict[str, Flag] = option(
         {}, "Flags of nats-server for features in trial. They are read and do nothing here."
     )
@@ -377,6 +382,7 @@ class ServerConfig(Section):
         self._check_remotes()
         self._check_callout()
         self._check_operator()
+        self._check_enrol()
         self.shared()
         measured = (one for account in self.accounts.values() for one in account.exports if one.latency is not None)
         if self.no_system_account and any(measured):
@@ -464,6 +470,21 @@ class ServerConfig(Section):
         for name in (*self.resolver_pinned_accounts, *self.resolver_preload):
             if not _is_account_key(name):
                 raise ValueError(f"resolver_preload and resolver_pinned_accounts name accounts by their keys: {name!r}")
+
+    def _check_enrol(self) -> None:
+        block = self.enrol
+        if block is None:
+            return
+        if self.leaf_address() is None:
+            raise ValueError("enrol: boxes come by the leaf listener: add leafnodes { listen: 0.0.0.0:7422 }")
+        if not self.operated and block.account not in self.accounts:
+            raise ValueError(f"enrol: account {block.account!r} is not among the accounts: name the boxes' account")
+        if not self.operated and block.signing_key:
+            raise ValueError("enrol: signing_key is of use with an operator only: remove it")
+        if self.operated and not (_is_account_key(block.account) and block.signing_key):
+            raise ValueError("enrol: with an operator it takes account, by its key (A...), and signing_key")
+        if self.operated and block.permissions is not None:
+            raise ValueError("enrol: permissions are those of the signing key's template: remove them")
 
     def shared(self) -> tuple[Shared, ...]:
         """What accounts import. Raises ValueError where that does not fit what is exported."""

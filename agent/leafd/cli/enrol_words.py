@@ -1,0 +1,122 @@
+"""`leafd enrol ...`, at a hub: tokens for boxes, and their retirement; words, options and what is shown.
+
+The daemon is asked over its socket, which lies in a directory that root and its own user alone may use. What does not
+live here: what the daemon does (leafd/enrol), what a box does (enrol.py).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leafd.errors import LeafdError, UsageError
+
+enrol = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="At a hub: tokens with which boxes enrol themselves, and boxes that are gone for good.",
+)
+Configuration = Annotated[
+    Path | None, typer.Option("--config", "-c", metavar="FILE", help="The daemon's configuration.")
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
+
+
+def _ask(context: typer.Context, config: Path | None, what: Mapping[str, Any]) -> dict[str, Any]:
+    from leafd.enrol.port import ask
+
+    directory, _ = context.obj.enrol(config)
+    return ask(directory, what)
+
+
+@enrol.command("token")
+def _token(
+    context: typer.Context,
+    name: Annotated[str, typer.Option(help="The box's name, or a pattern of names: box-*.")],
+    expires: Annotated[str, typer.Option(metavar="TIME", help="How long it is good for: 30m, 24h, 7d.")] = "24h",
+    uses: Annotated[int, typer.Option(help="For how many boxes, with a pattern: a factory's key.")] = 1,
+    config: Configuration = None,
+    json: Json = False,
+) -> None:
+    """Makes a token, prints it, and says what to type at the box. Only a hash of it is kept here."""
+    from leafd.cli.enrol import authority_of, is_secure
+    from leafd.cli.init import LEAF_PORT
+    from leafd.cli.tables import as_json
+    from leafd.enrol.token import Ticket, read_secret
+
+    _, server = context.obj.enrol(config)
+    certificate = authority_of(server)
+    asked = {"do": "token", "pattern": name, "uses": uses, "lasts_s": _seconds(expires)}
+    made = _ask(context, config, asked)
+    secret = read_secret(made["token"])
+    if secret is None:
+        raise LeafdError("the daemon's token is not understood: is it of the same version?")
+    ticket = Ticket(secret, certificate)
+    if json:
+        as_json({"token": ticket.text, "id": made["id"], "expires": made["expires"]})
+        return
+    typer.echo(ticket.text)
+    url, who = made["url"] or f"nats-leaf://THIS-HOST:{LEAF_PORT}", name if "*" not in name else "NAME"
+    note = f"Until {_clock(made['expires'])}, on the box:  leafd init leaf --name {who} --enrol {url} TOKEN"
+    if not is_secure(server, url):
+        note += (
+            "\nThe leaf listener has no TLS: whoever listens on the way learns the token, and may be faster with it."
+        )
+    print(note, file=sys.stderr)
+
+
+@enrol.command("tokens")
+def _tokens(context: typer.Context, config: Configuration = None, json: Json = False) -> None:
+    """Tokens that can still enrol a box. The tokens themselves are not kept, only their ids."""
+    from leafd.cli.tables import as_json, show
+
+    found = _ask(context, config, {"do": "tokens"})["tokens"]
+    if json:
+        as_json(found)
+        return
+    rows = [(one["id"], one["pattern"], f"{one['used']} of {one['uses']}", _clock(one["expires"])) for one in found]
+    show("", ("id", "boxes", "used", "until"), rows)
+
+
+@enrol.command("revoke")
+def _revoke(
+    context: typer.Context, id: Annotated[str, typer.Argument(help="Of a token.")], config: Configuration = None
+) -> None:
+    """Makes a token worth nothing. Boxes that came with it stay."""
+    from leafd.cli.tables import say
+
+    _ask(context, config, {"do": "revoke", "id": id.upper()})
+    say(f"token {id.upper()} enrols nobody any more")
+
+
+@enrol.command("retire")
+def _retire(
+    context: typer.Context, name: Annotated[str, typer.Argument(help="Of the box.")], config: Configuration = None
+) -> None:
+    """Ends a box for good: its link at once, its key, its place in the streams that collect. What they have stays."""
+    from leafd.cli.tables import say
+
+    found = _ask(context, config, {"do": "retire", "name": name})
+    say(f"box {name} is retired" + (", and its link is closed" if found["linked"] else ""))
+
+
+def _clock(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _seconds(text: str) -> int:
+    from leafd.config.schema.base import SECOND, parse_duration
+
+    try:
+        number = text.removesuffix("d")
+        seconds = int(number) * 86_400 if number != text else parse_duration(text) // SECOND
+    except ValueError as error:
+        raise UsageError(f"--expires {text}: expected a time like 30m, 24h or 7d") from error
+    if seconds <= 0:
+        raise UsageError(f"--expires {text}: a token that has expired is of no use")
+    return seconds

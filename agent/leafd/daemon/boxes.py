@@ -1,0 +1,410 @@
+"""Boxes in the daemon's life: enrolled by their first login, one machine for each, gone when they are retired.
+
+    CONNECT --enrol()--> judged by the roll, written --> as any login --single()--> nobody else has that key: let in
+                                                                                    the other one answers: refused
+    socket --do()--> tokens, retirement        who came or went --> streams that collect from boxes follow, soon after
+
+Two machines with one key are a copied disk or a backup that was put back: the one that is there and answers stays, the
+other one is refused, and the log, an event and `leafd boxes` name both. One that does not answer is a link that broke
+without a word, as after a power cut.
+
+What does not live here: who may be enrolled (enrol/), what a link is (links/), its other rights (leaf_logins.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from leafd import native_types as t
+from leafd.auth.nkeys import PREFIX_USER, is_public_key, verify
+from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict
+from leafd.enrol import port
+from leafd.enrol.journal import Journal, NotWritten
+from leafd.enrol.names import is_name
+from leafd.enrol.people import user_token
+from leafd.enrol.roll import NO_TOKEN, Box, Refused as NotEnrolled, Roll
+from leafd.enrol.token import Secret, new_secret, read_secret
+from leafd.links.leaf import Acceptor, Login, Refused
+from leafd.monitor.boxes import BoxRow
+from leafd.monitor.facts import stamp
+from leafd.quoting import quoted
+from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.daemon.server import Server
+    from leafd.links.link import Link
+
+PROBE_S: Final = 3.0
+"""So long does a link have to answer, or four of its round trips, when another one comes with its key."""
+PROBE_MAX_S: Final = 12.0
+COLLECT_S: Final = 0.25
+"""Boxes that come within so long are one change of the streams that collect from them."""
+LATE_S: Final = 1.0
+"""How late a refusal is that is told to the holder of a token, .."""
+RIVAL_LATE_S: Final = 20
+""".. and at most to a machine that comes again and again with the key of another one."""
+TOLD_EACH: Final = 100
+RIVALS_MAX: Final = 4096
+VISITOR: Final = "leafd-doctor-"
+"""`leafd doctor` tries out a box's link by a second one, which has no JetStream and another name."""
+_GUESSES: Final = "leafs"
+_NOBODY: Final[tuple[Link, ...]] = ()
+
+
+@dataclass(slots=True)
+class Rival:
+    """The latest machine that came with a box's key while another one was there."""
+
+    address: str
+    name: str
+    first_ns: int
+    last_ns: int = 0
+    count: int = 0
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """As boxz tells it."""
+        first, last = stamp(self.first_ns), stamp(self.last_ns)
+        return {"address": self.address, "name": self.name, "first": first, "last": last, "count": self.count}
+
+
+class Boxes:
+    """One server's."""
+
+    def __init__(self, server: Server, directory: Path) -> None:
+        """Blocks. Raises StartError."""
+        self._server = server
+        self._journal = Journal(directory, time.time())
+        self._directory = directory
+        self._links: dict[str, tuple[Link, ...]] = {}
+        """By key: those that were let in."""
+        self._probing: dict[str, trio.Event] = {}
+        self._changed = trio.Event()
+        self.seen_ns: dict[str, int] = {}
+        """When the link of each box ended that had one since the start."""
+        self.rivals: dict[str, Rival] = {}
+
+    @property
+    def roll(self) -> Roll:
+        """Who is enrolled."""
+        return self._journal.roll
+
+    def close(self) -> None:
+        """At the end."""
+        self._journal.close()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Takes commands, and has streams follow who is enrolled. Cancel to end it."""
+        self._server.leafs.on_down.append(self._went)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(port.serve, self._directory, self.do, self._server.guard)
+            task_status.started()
+            while True:
+                await self._changed.wait()
+                await trio.sleep(COLLECT_S)
+                self._changed = trio.Event()
+                with self._server.guard.around("streams that collect from boxes"):
+                    await self._collect()
+
+    async def _collect(self) -> None:
+        from leafd.daemon import declarations
+
+        async with self._server.changing:
+            await declarations.collect(self._server)
+
+    # ---- a login
+
+    def box_of(self, connect: Mapping[str, Any]) -> Box | None:
+        """The box that a CONNECT says to come from, nothing proven yet."""
+        return self.roll.by_key.get(str(connect.get("nkey") or ""))
+
+    def takes_time(self, connect: Mapping[str, Any]) -> bool:
+        """Whether it has to be enrolled first, or another machine has its key."""
+        return self._secret(connect) is not None or bool(self._others(connect))
+
+    def _secret(self, connect: Mapping[str, Any]) -> Secret | None:
+        """The token of one that is not known by its key."""
+        nkey = str(connect.get("nkey") or "")
+        if not nkey or nkey in self.roll.by_key or nkey in self._server.compiled.leaf_policy.nkeys:
+            return None
+        for name in ("auth_token", "pass", "user"):
+            value = connect.get(name)
+            found = read_secret(value) if isinstance(value, str) else None
+            if found is not None:
+                return found
+        return None
+
+    async def enrol(self, link: Link, connect: Mapping[str, Any], nonce: str) -> Refused | None:
+        """Enrols who brings a token and a key that nobody knows yet. Refused: he does not get in; with no text, and is
+        told no more than that."""
+        secret = self._secret(connect)
+        if secret is None:
+            return None
+        host, name = link.peer.rpartition(":")[0].strip("[]"), str(connect.get("name") or "")
+        nkey, signature = str(connect["nkey"]), str(connect.get("sig") or "")
+        token = self.roll.tokens.get(secret.id)
+        logins, wanted = self._server.clients, lambda: not link.gone.is_set()
+        if token is None or not secret.is_of(token.digest):
+            # It waits among the guesses of its address, and is late after several.
+            await logins.guesses.check(_GUESSES, host, "token", lambda: Refusal(AUTHORIZATION_VIOLATION), wanted)
+            return self._refuse(link, name, NO_TOKEN)
+        judge = partial(_proven, nkey, nonce, signature)
+        if isinstance(await logins.proofs.check(_GUESSES, host, nkey, judge, wanted), Refusal):
+            return self._refuse(link, name, NotEnrolled("the nonce is not signed by the box's key", known=False))
+        found = self.roll.judge(secret, nkey, name, str(connect.get("domain") or ""), time.time())
+        if isinstance(found, NotEnrolled):
+            refused = self._refuse(link, name, found)
+            await trio.sleep(LATE_S)  # it asks again and again
+            return refused
+        try:
+            await self._journal.keep(found)
+        except NotWritten as error:
+            return self._refuse(link, name, NotEnrolled(f"the hub is not able to write it down, try again ({error})"))
+        self._server.log.info(
+            f"{link.log_name} - Box {name} is enrolled, by the token {secret.id}", event="box_enrolled"
+        )
+        self._changed.set()
+        return None
+
+    def _refuse(self, link: Link, name: str, why: NotEnrolled) -> Refused:
+        self._server.log.error(f"{link.log_name} - box {quoted(name)} is not enrolled: {why.text}", event="box_refused")
+        return Refused(f"Enrolment Refused: {why.text}" if why.known else "")
+
+    def lend(self, connect: dict[str, Any]) -> None:
+        """With an operator: a box brings no JWT, since the hub has what it is made of."""
+        compiled, box = self._server.compiled, self.box_of(connect)
+        trust, block = compiled.policy.trust, compiled.config.enrol
+        if trust is None or box is None or connect.get("jwt") or block is None or not compiled.signing_seed:
+            return
+        account = trust.accounts.get(block.account)
+        key = compiled.signing_key
+        scoped = account is not None and account.keys.get(key) is not None
+        connect["jwt"] = user_token(box, block.account, compiled.signing_seed, scoped=scoped)
+
+    # ---- one machine for each key
+
+    def _here(self, nkey: str) -> tuple[Link, ...]:
+        links = tuple(one for one in self._links.get(nkey, _NOBODY) if not one.gone.is_set())
+        if links:
+            self._links[nkey] = links
+        else:
+            self._links.pop(nkey, None)
+        return links
+
+    def _others(self, connect: Mapping[str, Any]) -> tuple[Link, ...]:
+        """Links of another machine, or of this one before it was started again."""
+        nkey = str(connect.get("nkey") or "")
+        if nkey not in self._links or _visits(connect):
+            return _NOBODY
+        return tuple(one for one in self._here(nkey) if _machine(one) != connect.get("server_id"))
+
+    async def single(self, link: Link, connect: Mapping[str, Any], login: Login, box: Box) -> Login | Refused | None:
+        """The login, if the box is who it says to be, and nobody else is it."""
+        while others := self._others(connect):
+            probing = self._probing.get(box.nkey)
+            if probing is not None:
+                await probing.wait()
+                continue
+            if await self._answers(box.nkey, others):
+                refused = self._refuse_rival(link, connect, box, others[0])
+                await trio.sleep(min(self.rivals[box.name].count, RIVAL_LATE_S))
+                return refused
+            for one in others:
+                text = "Duplicate Remote LeafNode Connection"
+                self._server.plane.close_connection(one.connection, text, t.CloseReason.DUPLICATE)
+            self._links[box.nkey] = tuple(one for one in self._here(box.nkey) if one not in others)
+        return self.claim(link, connect, login, box)
+
+    def claim(self, link: Link, connect: Mapping[str, Any], login: Login, box: Box) -> Login | Refused | None:
+        """The same, where no other machine is known to have the key; from here on it is this link's."""
+        if self.roll.by_key.get(box.nkey) is not box:  # it was retired just now
+            return None
+        if _visits(connect):
+            return login
+        name, domain = str(connect.get("name") or ""), str(connect.get("domain") or "")
+        if name != box.name or domain not in ("", name):
+            self._server.log.error(
+                f"{link.log_name} - server {quoted(name)} with the domain {quoted(domain)} has the key of the box "
+                f"{box.name}: refused",
+                event="box_refused",
+            )
+            return Refused(
+                f"this key is that of the box {box.name}: server_name and the JetStream domain have to be that"
+            )
+        if not link.gone.is_set():
+            self._links[box.nkey] = (*self._here(box.nkey), link)
+        return login
+
+    async def _answers(self, nkey: str, links: tuple[Link, ...]) -> bool:
+        """Whether one of them is alive: something comes from it after it is asked."""
+        done = self._probing[nkey] = trio.Event()
+        try:
+            plane, numbers = self._server.plane, {one.connection for one in links}
+            before = {row.connection: row for row in await plane.connections() if row.connection in numbers}
+            for one in links:
+                plane.send(one.connection, b"PING\r\n")
+            trips_s = max((row.trip_ns for row in before.values()), default=0) * 4 / 1e9
+            pause_s, deadline = 0.05, trio.current_time() + min(max(PROBE_S, trips_s), PROBE_MAX_S)
+            while trio.current_time() < deadline:
+                await trio.sleep(pause_s)
+                pause_s = min(2 * pause_s, 0.5)
+                now = {row.connection: row for row in await plane.connections() if row.connection in numbers}
+                if any(_heard(now[number]) > _heard(row) for number, row in before.items() if number in now):
+                    return True
+                if all(one.gone.is_set() for one in links):
+                    return False
+            return False
+        finally:
+            del self._probing[nkey]
+            done.set()
+
+    def _refuse_rival(self, link: Link, connect: Mapping[str, Any], box: Box, there: Link) -> Refused:
+        now_ns, name = time.time_ns(), str(connect.get("name") or "")
+        rival = self.rivals.get(box.name)
+        if rival is None or rival.address != _address(link):
+            rival = self.rivals[box.name] = Rival(_address(link), name, now_ns)
+            if len(self.rivals) > RIVALS_MAX:
+                del self.rivals[next(iter(self.rivals))]
+        rival.last_ns, rival.count = now_ns, rival.count + 1
+        if rival.count % TOLD_EACH == 1:
+            self._server.log.error(
+                f"{link.log_name} - box {box.name} is linked already, from {there.peer} (lid:{there.connection}): two "
+                "machines have its key, and the second one is refused",
+                event="box_doubled",
+            )
+            self._server.events.box_doubled(box.name, there.peer, link.peer)
+        return Refused(f"the box {box.name} is linked already, from {there.peer}: two machines have its key")
+
+    def _went(self, link: Link) -> None:
+        connect = _connect_of(link)
+        box = self.box_of(connect)
+        if box is not None and not _visits(connect):
+            self.seen_ns[box.name] = time.time_ns()
+            self._here(box.nkey)
+
+    # ---- what is told of them
+
+    def rows(self, pattern: str) -> Iterator[BoxRow]:
+        """The boxes of a pattern, by name."""
+        for name in self.roll.names(pattern):
+            box = self.roll.boxes.get(name)
+            if box is None:  # it was retired while this was read
+                continue
+            link = next((one for one in self._here(box.nkey) if one.bind is not None), None)
+            rival = self.rivals.get(name)
+            yield BoxRow(
+                name,
+                box.nkey,
+                box.token,
+                box.enrolled_s,
+                link.status() if link is not None else None,
+                link.opened_ns if link is not None else 0,
+                self.seen_ns.get(name),
+                rival.shown if rival is not None else None,
+            )
+
+    async def behind(self) -> Mapping[str, int | None]:
+        """How far the copies here of each box's streams are behind."""
+        block = self._server.config.enrol
+        account = self._server.compiled.graph.account(block.account) if block is not None else None
+        return await self._server.replicas.behind_each(account.id) if account is not None else {}
+
+    # ---- commands
+
+    async def do(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What a command of who may use the socket wants. Raises Wrong."""
+        verbs: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+            "token": self._make_token, "tokens": self._tokens, "revoke": self._revoke, "retire": self._retire,
+        }  # fmt: skip
+        verb = verbs.get(str(asked.get("do")))
+        if verb is None:
+            raise port.Wrong("that is no command of this version")
+        try:
+            return dict(await verb(asked))
+        except NotWritten as error:
+            raise port.Wrong(str(error)) from error
+
+    async def _make_token(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        pattern, uses, lasts_s = str(asked.get("pattern")), asked.get("uses"), asked.get("lasts_s")
+        if not isinstance(uses, int) or not isinstance(lasts_s, int) or not 0 < lasts_s <= 10 * 366 * 86_400:
+            raise port.Wrong("a token lasts up to ten years, and is good for a whole number of boxes")
+        refused = self.roll.token_refused(pattern, uses, time.time())
+        if refused:
+            raise port.Wrong(refused)
+        secret = new_secret()
+        expires_s = int(time.time()) + lasts_s
+        await self._journal.keep(
+            {"token": secret.id, "digest": secret.digest, "pattern": pattern, "uses": uses, "expires": expires_s}
+        )
+        block = self._server.config.enrol
+        return {"token": secret.text, "id": secret.id, "expires": expires_s, "url": block.url if block else ""}
+
+    async def _tokens(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        now_s = time.time()
+        return {
+            "tokens": [
+                {
+                    "id": one.id, "pattern": one.pattern, "uses": one.uses, "used": self.roll.used.get(one.id, 0),
+                    "expires": one.expires_s,
+                }
+                for one in self.roll.tokens.values()
+                if not self.roll.is_spent(one, now_s)
+            ]
+        }  # fmt: skip
+
+    async def _revoke(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = str(asked.get("id"))
+        if wanted not in self.roll.tokens:
+            raise port.Wrong(f"there is no token {wanted[:100]!r}: `leafd enrol tokens` lists them")
+        await self._journal.keep({"revoked": wanted})
+        return {"revoked": wanted}
+
+    async def _retire(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        name = str(asked.get("name"))
+        box = self.roll.boxes.get(name) if is_name(name) else None
+        if box is None:
+            raise port.Wrong(f"there is no box {name[:100]!r}: `leafd boxes` lists them")
+        await self._journal.keep({"retired": name, "at": int(time.time())})
+        links = self._here(box.nkey)
+        for link in links:
+            self._server.plane.close_connection(link.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
+        self.seen_ns.pop(name, None)
+        self.rivals.pop(name, None)
+        self._server.log.info(f"Box {name} is retired: its key is nobody's from now on", event="box_retired")
+        self._changed.set()
+        return {"retired": name, "linked": bool(links)}
+
+
+def _proven(nkey: str, nonce: str, signature: str) -> Verdict | Refusal:
+    if is_public_key(nkey, PREFIX_USER) and bool(nonce) and verify(nkey, nonce, signature):
+        return Verdict("", nkey)
+    return Refusal(AUTHORIZATION_VIOLATION)
+
+
+def _visits(connect: Mapping[str, Any]) -> bool:
+    return str(connect.get("name") or "").startswith(VISITOR) and not connect.get("domain")
+
+
+def _connect_of(link: Link) -> Mapping[str, Any]:
+    """What one that dialled us has said."""
+    machine = link.machine
+    return machine.accepted[0] if isinstance(machine, Acceptor) and machine.accepted is not None else {}
+
+
+def _machine(link: Link) -> str:
+    return str(_connect_of(link).get("server_id") or "")
+
+
+def _address(link: Link) -> str:
+    return link.peer.rpartition(":")[0]
+
+
+def _heard(row: t.ConnectionRow) -> tuple[int, int, int]:
+    """What grows with all that comes from a peer."""
+    return row.received, row.in_bytes, row.in_msgs

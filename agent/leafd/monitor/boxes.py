@@ -1,0 +1,76 @@
+"""boxz: the boxes that are enrolled at this server, each with its link, and how far the copies here are behind it.
+
+What is not known is null and never 0: when a box was last here that has not come since the start, how far behind it is
+while it is away. nats-server has no such report. What does not live here: who is enrolled (leafd/enrol), links in all
+detail (reports.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from leafd.monitor.facts import Facts, round_trip, stamp
+from leafd.monitor.options import Options, flag, number, text
+from leafd.records import dataclass
+from leafd.turns import Pause
+
+if TYPE_CHECKING:
+    from leafd import native_types as t
+    from leafd.monitor.rooms import LinkFacts
+
+BOXES_LISTED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRow:
+    """One box. link: that is up. doubled: of the latest machine that was refused because this one was there."""
+
+    name: str
+    nkey: str
+    token: str
+    enrolled_s: int
+    link: LinkFacts | None
+    opened_ns: int
+    seen_ns: int | None
+    doubled: Mapping[str, Any] | None
+
+
+async def boxz(facts: Facts, options: Options) -> dict[str, Any]:
+    """All boxes, or those of a pattern (boxes=); away=1: only those that have no link."""
+    assert facts.boxes is not None
+    rows = {row.connection: row for row in await facts.plane.connections()}
+    behind = await facts.boxes.behind()
+    pattern, away = text(options, "boxes") or "*", flag(options, "away")
+    offset, limit = number(options, "offset", 0), number(options, "limit", 0) or BOXES_LISTED
+    found, linked, total, pause = [], 0, 0, Pause()
+    for box in facts.boxes.rows(pattern):
+        await pause()
+        total, linked = total + 1, linked + (box.link is not None)
+        if not (away and box.link is not None):
+            found.append(box)
+    shown = [_shown(box, rows, behind) for box in found[offset : offset + limit]]
+    return facts.head() | {"total": total, "linked": linked, "offset": offset, "limit": limit, "boxes": shown}
+
+
+def _shown(box: BoxRow, rows: Mapping[int, t.ConnectionRow], behind: Mapping[str, int | None]) -> dict[str, Any]:
+    link = box.link
+    one: dict[str, Any] = {
+        "name": box.name,
+        "nkey": box.nkey,
+        "token": box.token,
+        "enrolled": stamp(box.enrolled_s * 1_000_000_000),
+        "linked": link is not None,
+        "seen": stamp(box.seen_ns) if box.seen_ns is not None else None,
+        "behind": behind.get(box.name),
+    }
+    if link is not None:
+        row = rows.get(link.connection)
+        one |= {"since": stamp(box.opened_ns), "address": link.peer, "version": link.version}
+        if row is not None:
+            one |= {"rtt": round_trip(row.rtt_ns), "heard": row.heard_ns, "rate": row.rate or None}
+            one |= {"in_bytes": row.in_bytes, "out_bytes": row.out_bytes}
+            one["loss"] = round(row.resent / row.sent, 4) if row.sent else None
+    if box.doubled is not None:
+        one["doubled"] = dict(box.doubled)
+    return one

@@ -1,0 +1,458 @@
+"""The page enrol.md as it stands: the commands at a hub and at three boxes; what `leafd init leaf --enrol` does when
+something is wrong; TLS; a hub in operator mode.
+
+What the page calls hub.example.org is this machine, on ports that are free. What does not live here: logins that no
+command makes (test_enrol.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import nats
+import pytest
+
+from tests.certificates import Authority
+from tests.interop.enrolment import BOX, HUB, Login, close_all, leafd, report, token, within
+from tests.jwts import Key, Operator
+from tests.servers import LEAFD, Server, free_port, running
+
+PAGE: Final = Path(__file__).resolve().parents[2] / "packaging" / "doc" / "enrol.md"
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    close_all()
+
+
+def init(directory: Path, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """`leafd init leaf` for a box whose files go into that directory."""
+    command = [
+        sys.executable,
+        "-m",
+        "leafd",
+        "init",
+        "leaf",
+        *words,
+        "--dir",
+        str(directory),
+        "--store",
+        str(directory),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, input=typed)
+
+
+def url(server: Server) -> str:
+    return f"nats-leaf://127.0.0.1:{server.ports['leaf_port']}"
+
+
+class Walk:
+    """A hub's and some boxes' machines, each with a directory in place of /etc/leafd, and ports in place of the usual
+    ones."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.leaf_port = free_port()
+        self.servers: dict[str, Server] = {}
+        text = PAGE.read_text()
+        self.commands = re.findall(r"(?m)^ {4}(leafd .*)$", text)
+        self.blocks = re.findall(r"```\n(.*?)```", text, re.S)
+
+    def type(self, line: str, at: str, *more: str) -> str:
+        """A command of the page, typed at one of the machines; what it said on standard output."""
+        place = self.directory / at
+        place.mkdir(exist_ok=True)
+        line = line.replace("hub.example.org:7422", f"127.0.0.1:{self.leaf_port}")
+        words = [*shlex.split(line)[1:], *more]
+        if words[0] == "init":
+            words += ["--dir", str(place), "--store", str(place / "store")]
+        else:
+            words += ["-c", str(place / "leafd.conf")]
+        done = subprocess.run(
+            [sys.executable, "-m", "leafd", *words], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode in (0, 3), (words, done)
+        return done.stdout
+
+    def restart(self, at: str) -> None:
+        """`systemctl restart leafd`, with what init wrote, on other ports."""
+        place = self.directory / at
+        ports = {"port": free_port(), "http_port": free_port()}
+        text = (place / "leafd.conf").read_text()
+        for usual, port in (("4222", ports["port"]), ("8222", ports["http_port"])):
+            text = text.replace(f"127.0.0.1:{usual}", f"127.0.0.1:{port}")
+        text = text.replace("0.0.0.0:7422", f"127.0.0.1:{self.leaf_port}")
+        (place / "leafd.conf").write_text(text)
+        server = self.servers[at] = Server(LEAFD, place, "", ports)
+        server.start("leafd.conf")
+
+
+def test_a_newcomer_enrols_three_boxes_by_the_words_of_the_page(tmp_path: Path) -> None:
+    walk = Walk(tmp_path)
+    made, ticket, enrol, boxes, retire = walk.commands
+    with ExitStack() as stack:
+        walk.type(made, "hub")
+        walk.restart("hub")
+        stack.callback(walk.servers["hub"].stop)
+        for number in (1, 2, 3):
+            name = f"box-000{number}"
+            text = walk.type(ticket.replace("box-0001", name), "hub").strip()
+            walk.type(enrol.replace("box-0001", name).replace("TOKEN", text), name)
+            with (tmp_path / name / "leafd.conf").open("a") as file:
+                file.write(walk.blocks[0].replace("box-0001", name))
+            walk.restart(name)
+            stack.callback(walk.servers[name].stop)
+            asyncio.run(_published(walk.servers[name], f"telemetry.{name}.temperature"))
+        hub = walk.servers["hub"]
+        within(20, lambda: _collected(hub) == 3)
+        within(10, lambda: [0, 0, 0] == [one["behind"] for one in report(hub)["boxes"]])
+        shown = walk.type(boxes, "hub")
+        assert "3 of 3 boxes are linked" in shown and "box-0002" in shown
+        walk.type(retire, "hub")
+        within(10, lambda: report(hub)["total"] == 2 and _collected(hub) == 3)
+        assert "2 of 2 boxes are linked" in walk.type(boxes, "hub")
+
+
+async def _published(server: Server, subject: str) -> None:
+    client = await nats.connect(server.url)
+    await client.jetstream().publish(subject, b"21.5")
+    await client.close()
+
+
+def _collected(server: Server) -> int:
+    found = report(server, "/jsz?accounts=1&streams=1")
+    return sum(
+        one["state"]["messages"] for account in found["account_details"] for one in account.get("stream_detail") or ()
+    )
+
+
+def test_the_blocks_of_the_page_are_configurations(tmp_path: Path) -> None:
+    """Each of those for a hub, in place of the block that init wrote."""
+    text = re.sub(r"\{(\w+)\}", "1", HUB).replace("enrol { account: BOXES }", "%s")
+    operator = Operator()
+    boxes = operator.account("BOXES")
+    seed = tmp_path / "box-signing.nk"
+    seed.write_text(Key("account").seed)
+    for block in re.findall(r"```\n(enrol .*?)```", PAGE.read_text(), re.S):
+        here = block.replace('"A..."', f'"{boxes.public}"').replace("/etc/leafd/box-signing.nk", str(seed))
+        hub = text % here
+        if "signing_key" in here:
+            preload = f"resolver_preload {{ {boxes.public}: {boxes.token()} }}"
+            head = f"port: 1\nleafnodes {{ port: 2 }}\noperator: {operator.token()}\nresolver: MEMORY\n"
+            hub = f"{head}{preload}\n{here}"
+        file = tmp_path / "hub.conf"
+        file.write_text(hub)
+        done = subprocess.run(
+            [sys.executable, "-m", "leafd", "check", str(file)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode in (0, 3), done
+
+
+# ---- at the box
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Server]:
+    with running(LEAFD, HUB) as server:
+        yield server
+
+
+def test_init_makes_the_key_itself_and_writes_no_token_down(hub: Server, tmp_path: Path) -> None:
+    ticket = token(hub, "a-1")
+    done = init(tmp_path, "--name", "a-1", "--enrol", url(hub), "-", typed=f"{ticket}\n")
+    assert done.returncode == 0, done
+    assert {"a-1.nk", "leafd.conf"} == {one.name for one in tmp_path.iterdir()}
+    assert 0 == (tmp_path / "a-1.nk").stat().st_mode & 0o077
+    assert not any(ticket.split("-")[2] in one.read_text() for one in tmp_path.iterdir())
+    assert report(hub, "/boxz?boxes=a-1")["boxes"][0]["nkey"] not in (tmp_path / "leafd.conf").read_text()
+
+
+def test_a_token_may_be_in_a_file(hub: Server, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(f"{token(hub, 'b-1')}\n")
+    done = init(tmp_path, "--name", "b-1", "--enrol", url(hub), f"@{tmp_path / 'token'}")
+    assert done.returncode == 0, done
+
+
+def test_the_same_command_again_goes_on_wherever_the_power_went(hub: Server, tmp_path: Path) -> None:
+    """After the key and before the hub; after the hub and before the configuration; and when all is written. The key
+    stays the same, so the used token is this box's."""
+    ticket = token(hub, "c-1")
+    words = ("--name", "c-1", "--enrol", url(hub), ticket)
+    nobody = init(tmp_path, *words[:3], f"nats-leaf://127.0.0.1:{free_port()}", ticket)
+    assert nobody.returncode == 1 and "the same command again goes on with the key" in nobody.stderr
+    assert {"c-1.nk"} == {one.name for one in tmp_path.iterdir()}
+    key = (tmp_path / "c-1.nk").read_text()
+    assert init(tmp_path, *words).returncode == 0
+    (tmp_path / "leafd.conf").unlink()
+    assert init(tmp_path, *words).returncode == 0
+    assert key == (tmp_path / "c-1.nk").read_text()
+    again = init(tmp_path, *words)
+    assert again.returncode == 1 and "there already" in again.stderr
+    assert init(tmp_path, *words, "--force").returncode == 0
+    assert key == (tmp_path / "c-1.nk").read_text()
+
+
+def test_what_the_hub_has_against_it_is_said_at_the_box(hub: Server, tmp_path: Path) -> None:
+    done = init(tmp_path, "--name", "d-2", "--enrol", url(hub), token(hub, "d-1"))
+    assert done.returncode == 1 and "the token is for d-1, and the box calls itself d-2" in done.stderr
+    assert not (tmp_path / "leafd.conf").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--enrol", "nats-leaf://h", "lfd1-X"), "that is no token"),
+        (("--enrol", "nats-leaf://u:p@h", "lfd1-AAAAAAAA-" + "A" * 26), "has a login of its own"),
+        (("--enrol", "nats-leaf://h", "lfd1-AAAAAAAA-" + "A" * 26, "--hub", "h"), "takes the place of --hub"),
+        (("--enrol-boxes", "--hub", "h"), "--enrol-boxes is for a hub"),
+    ],
+)
+def test_a_command_line_that_is_wrong_writes_nothing(words: tuple[str, ...], why: str, tmp_path: Path) -> None:
+    done = init(tmp_path, "--name", "e-1", *words)
+    assert done.returncode == 2 and why in done.stderr, done
+    assert [] == list(tmp_path.iterdir())
+
+
+# ---- TLS
+
+
+def secured(server_block: str) -> str:
+    return HUB.replace('leafnodes { listen: "127.0.0.1:{leaf_port}" }', server_block)
+
+
+def test_a_token_brings_the_certificate_that_the_hub_is_checked_with(tmp_path: Path) -> None:
+    """And who answers in its place, with a certificate of somebody else, hears neither token nor key."""
+    authority, other = Authority(tmp_path), Authority(tmp_path, name="other")
+    block = 'leafnodes { listen: "127.0.0.1:{leaf_port}", tls { cert_file: "%s", key_file: "%s" } }'
+    mine = authority.issue("hub", names="IP:127.0.0.1")
+    theirs = other.issue("thief", names="IP:127.0.0.1")
+    text = secured(block % (mine.certificate, mine.key)).replace(
+        "account: BOXES }", f'account: BOXES, ca_file: "{authority.certificate}" }}'
+    )
+    box = tmp_path / "box"
+    with running(LEAFD, text) as server, running(LEAFD, secured(block % (theirs.certificate, theirs.key))) as thief:
+        ticket = token(server, "box-1")
+        assert ticket.count(".") == 1
+        wrong = init(box, "--name", "box-1", "--enrol", url(thief), ticket)
+        assert wrong.returncode == 1 and "is not trusted" in wrong.stderr
+        assert "box-1" not in thief.log
+        done = init(box, "--name", "box-1", "--enrol", url(server), ticket)
+        assert done.returncode == 0, done
+        assert (box / "hub-ca.pem").read_text().strip() == authority.certificate.read_text().strip()
+        text = _elsewhere((box / "leafd.conf").read_text())
+        (box / "leafd.conf").write_text(text)
+        daemon = Server(LEAFD, box, "", {"port": int(re.findall(r"listen: 127.0.0.1:(\d+)", text)[0])})
+        daemon.start("leafd.conf")
+        try:
+            within(20, lambda: report(server)["linked"] == 1)
+        finally:
+            daemon.stop()
+
+
+def _elsewhere(text: str) -> str:
+    return text.replace(":4222", f":{free_port()}").replace(":8222", f":{free_port()}")
+
+
+def test_a_certificate_that_signed_itself_needs_no_ca_file(tmp_path: Path) -> None:
+    subprocess.run(
+        shlex.split(
+            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -keyout key.pem "
+            "-out cert.pem -subj /CN=hub -addext subjectAltName=IP:127.0.0.1"
+        ),
+        cwd=tmp_path, check=True, capture_output=True,
+    )  # fmt: skip
+    block = 'leafnodes { listen: "127.0.0.1:{leaf_port}", tls { cert_file: "%s/cert.pem", key_file: "%s/key.pem" } }'
+    with running(LEAFD, secured(block % (tmp_path, tmp_path))) as server:
+        made = leafd(server, "enrol", "token", "--name", "box-1")
+        assert "no TLS" not in made.stderr
+        assert init(tmp_path / "box", "--name", "box-1", "--enrol", url(server), made.stdout.strip()).returncode == 0
+
+
+def test_a_box_enrols_over_websocket(tmp_path: Path) -> None:
+    text = HUB + 'websocket { listen: "127.0.0.1:{web_port}", no_tls: true }\n'
+    with running(LEAFD, text) as server:
+        done = init(
+            tmp_path, "--name", "box-1", "--enrol", f"ws://127.0.0.1:{server.ports['web_port']}", token(server, "box-1")
+        )
+        assert done.returncode == 0, done
+
+
+# ---- with an operator
+
+
+OPERATED: Final = """
+listen: "127.0.0.1:{port}"
+server_name: hub
+http: "127.0.0.1:{http_port}"
+jetstream { store_dir: "{store}", domain: hub }
+leafnodes { listen: "127.0.0.1:{leaf_port}" }
+operator: %s
+resolver: MEMORY
+system_account: %s
+resolver_preload { %s }
+enrol { account: "%s", signing_key: "{directory}/signing.nk" }
+"""
+
+
+class Fleet:
+    """An operator's hub, whose account of boxes has a scoped signing key."""
+
+    def __init__(self, **template: Any) -> None:
+        self.operator = Operator()
+        self.boxes = self.operator.account("BOXES", disk_storage=-1, mem_storage=-1)
+        self.signer = Key("account")
+        self.boxes.nats["signing_keys"] = [
+            {"kind": "user_scope", "key": self.signer.public, "role": "box", "template": template}
+        ] if template else [self.signer.public]  # fmt: skip
+
+    def text(self) -> str:
+        """The hub's configuration as it is now."""
+        accounts = ", ".join(f"{one.public}: {one.token()}" for one in self.operator.accounts)
+        return OPERATED % (self.operator.token(), self.operator.system.public, accounts, self.boxes.public)
+
+    def start(self, stack: ExitStack, directory: Path) -> Server:
+        """Runs the hub."""
+        from tests.servers import make
+
+        server = make(LEAFD, self.text(), directory)
+        (directory / "signing.nk").write_text(self.signer.seed)
+        server.start()
+        stack.callback(server.stop)
+        return server
+
+
+TEMPLATE: Final = {
+    "pub": {"allow": ["telemetry.{{name()}}.>"]}, "sub": {"allow": ["commands.{{name()}}.>"]},
+    "subs": -1, "data": -1, "payload": -1, "allowed_connection_types": ["LEAFNODE"],
+}  # fmt: skip
+
+
+def test_with_an_operator_a_box_has_the_rights_of_the_signing_key_s_template(tmp_path: Path) -> None:
+    """It has no credentials file."""
+    fleet, key = Fleet(**TEMPLATE), Key("user")
+    with ExitStack() as stack:
+        server = fleet.start(stack, tmp_path)
+        login = Login(server, key, "box-1", auth_token=token(server, "box-1"))
+        assert isinstance(login.answer, dict), (login.answer, server.log[-3000:])
+        assert login.answer["export"] == {"allow": ["telemetry.box-1.>"]}
+        assert login.answer["import"] == {"allow": ["commands.box-1.>"]}
+        assert login.answer["remote_account"] == fleet.boxes.public
+        login.close()
+        assert Login(server, key, "box-1").is_in
+        assert Login(server, Key("user"), "box-2").answer == "Authorization Violation"
+
+
+def test_with_a_plain_signing_key_a_box_has_what_its_account_has(tmp_path: Path) -> None:
+    fleet = Fleet()
+    with ExitStack() as stack:
+        server = fleet.start(stack, tmp_path)
+        login = Login(server, Key("user"), "box-1", auth_token=token(server, "box-1"))
+        assert isinstance(login.answer, dict), (login.answer, server.log[-3000:])
+        assert "export" not in login.answer
+
+
+def test_an_operator_s_revocation_and_retirement_both_end_a_box(tmp_path: Path) -> None:
+    fleet, one, other = Fleet(**TEMPLATE), Key("user"), Key("user")
+    with ExitStack() as stack:
+        server = fleet.start(stack, tmp_path)
+        first = Login(server, one, "box-1", auth_token=token(server, "box-1"))
+        second = Login(server, other, "box-2", auth_token=token(server, "box-2"))
+        leafd(server, "enrol", "retire", "box-1")
+        assert first.ends() == "Authorization Violation"
+        assert Login(server, one, "box-1").answer == "Authorization Violation"
+        fleet.boxes.nats["revocations"] = {other.public: 4_000_000_000}
+        _reload(server, fleet)
+        second.ends()
+        assert Login(server, other, "box-2").answer == "Authorization Violation"
+
+
+def test_a_new_signing_key_takes_the_place_of_the_old_one_and_no_box_notices(tmp_path: Path) -> None:
+    fleet, key = Fleet(**TEMPLATE), Key("user")
+    with ExitStack() as stack:
+        server = fleet.start(stack, tmp_path)
+        Login(server, key, "box-1", auth_token=token(server, "box-1")).close()
+        fleet.signer = Key("account")
+        fleet.boxes.nats["signing_keys"][0]["key"] = fleet.signer.public
+        (tmp_path / "signing.nk").write_text(fleet.signer.seed)
+        _reload(server, fleet)
+        assert Login(server, key, "box-1").is_in
+
+
+def _reload(server: Server, fleet: Fleet) -> None:
+    import signal
+
+    accounts = ", ".join(f"{one.public}: {one.token()}" for one in fleet.operator.accounts)
+    file = server.directory / "server.conf"
+    file.write_text(re.sub(r"resolver_preload \{.*\}", f"resolver_preload {{ {accounts} }}", file.read_text()))
+    before = server.log.count("Reloaded server configuration")
+    assert server.process is not None
+    server.process.send_signal(signal.SIGHUP)
+    within(10, lambda: server.log.count("Reloaded server configuration") > before)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (('signing_key: "{directory}/signing.nk"', ""), "it takes account, by its key"),
+        (('signing_key: "{directory}/signing.nk"', 'signing_key: "/dev/null"'), "signing_key"),
+        (("leafnodes {", "no_leafnodes {"), "leaf listener"),
+    ],
+)
+def test_an_operator_s_hub_that_could_enrol_nobody_does_not_start(
+    tmp_path: Path, change: tuple[str, str], why: str
+) -> None:
+    from tests.servers import ServerDied, make
+
+    fleet = Fleet(**TEMPLATE)
+    text = fleet.text().replace(*change)
+    text = re.sub(r"no_leafnodes .*\n", "", text)
+    server = make(LEAFD, text, tmp_path)
+    (tmp_path / "signing.nk").write_text(fleet.signer.seed)
+    with pytest.raises(ServerDied, match=why):
+        server.start()
+
+
+def test_a_reload_changes_what_boxes_may_do_and_ends_links_that_may_do_less(hub: Server) -> None:
+    import signal
+
+    key = Key("user")
+    login = Login(hub, key, "r-1", auth_token=token(hub, "r-1"))
+    file = hub.directory / "server.conf"
+    before = file.read_text()
+    file.write_text(before.replace("account: BOXES }", 'account: BOXES, permissions { publish: "t.{{name()}}.>" } }'))
+    assert hub.process is not None
+    hub.process.send_signal(signal.SIGHUP)
+    login.ends()
+    again = Login(hub, key, "r-1")
+    assert isinstance(again.answer, dict) and again.answer["export"] == {"allow": ["t.r-1.>"]}
+    file.write_text(before)
+    hub.process.send_signal(signal.SIGHUP)
+    again.ends()
+
+
+def test_a_nats_server_that_is_enrolled_needs_no_token_any_more(hub: Server) -> None:
+    """Its key alone, in a configuration that never had one."""
+    from tests.servers import REFERENCE
+
+    key = Key("user")
+    Login(hub, key, "s-1", auth_token=token(hub, "s-1")).close()
+    text = re.sub(r"streams .*\n", "", BOX)
+    with running(REFERENCE, text, name="s-1", login="", hub=hub.ports["leaf_port"], seed=key.seed):
+        within(20, lambda: report(hub, "/boxz?boxes=s-1")["linked"] == 1)
+
+
+def test_reports_are_json_for_programs(hub: Server) -> None:
+    made = leafd(hub, "enrol", "token", "--name", "t-*", "--uses", "3", "--json")
+    found = json.loads(made.stdout)
+    assert found["id"] in [one["id"] for one in json.loads(leafd(hub, "enrol", "tokens", "--json").stdout)]
+    assert isinstance(json.loads(leafd(hub, "boxes", "--json").stdout), list)
