@@ -41,6 +41,7 @@ accounts {
     ]
   }
   B { jetstream: enabled, users: [ { user: b, password: b } ] }
+  E { jetstream: { max_consumers: 2 }, users: [ { user: e, password: e } ] }
 }
 """
 MB: Final = 1 << 20
@@ -290,6 +291,43 @@ def test_another_account_cannot_send_to_it(server: Server) -> None:
                 pass
         assert 1 == sent(one, to.decode(), s2(whole(message(b"T"))))["state"]["messages"]
         assert 0 == one.err_code("$JS.API.STREAM.DELETE.T")
+
+
+def several(*configs: dict[str, Any]) -> bytes:
+    """An archive of one message and a consumer of each configuration."""
+    return with_consumers(
+        *(consumer(f"c{n}", {"durable_name": f"c{n}"} | C_ONLY | one) for n, one in enumerate(configs))
+    )
+
+
+C_ONLY: Final = {"ack_policy": "explicit"}
+BESIDE: Final[dict[str, tuple[bytes, dict[str, Any], list[str]]]] = {
+    "more than the account may have": (several({}, {}, {}), {}, ["c0", "c1"]),
+    "more than the stream may have": (several({}, {}), {"max_consumers": 1}, ["c0"]),
+    "a workqueue's messages twice": (several({}, {}), {"retention": "workqueue"}, ["c0"]),
+    "a workqueue's subject twice": (several(*[{"filter_subject": "q"}] * 2), {"retention": "workqueue"}, ["c0"]),
+    "a workqueue's new messages": (several({"deliver_policy": "new"}), {"retention": "workqueue"}, []),
+    "a workqueue without acks": (several({"ack_policy": "none"}), {"retention": "workqueue"}, []),
+    "those that do not count": (several(*[{"direct": True}] * 3), {}, []),
+    "more unacknowledged than the stream grants": (
+        several({"max_ack_pending": 9}),
+        {"consumer_limits": {"max_ack_pending": 5}},
+        [],
+    ),
+}
+"""Consumers that could not be made by a request: what is restored, and which of them."""
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_restore_brings_no_consumer_that_could_not_be_made(server: Server, name: str) -> None:
+    """What a request is asked of a stream's other consumers and limits, an archive is asked, too."""
+    archive, config, left = BESIDE[name]
+    with client(server, "e") as one:
+        answer = sent(one, begun(one, "q", **config), s2(archive))
+        assert 10062 == answer["error"]["err_code"]
+        assert left == one.asked("$JS.API.CONSUMER.NAMES.q")["consumers"]
+        assert 0 == one.err_code("$JS.API.STREAM.DELETE.q")
+        assert 0 == one.asked("$JS.API.INFO")["consumers"]
 
 
 @pytest.mark.parametrize("gone", ["silent", "disconnected", "without a reply"])

@@ -16,7 +16,7 @@ from typing import Any, Final
 from leafd import native_types as t
 from leafd.gotime import SECOND, ZERO_TIME, format_time, now_ns, plane_time, until as time_until
 from leafd.jetstream import consumer_rules as rules, errors
-from leafd.jetstream.catalogue import Consumer, Stream, consumer_definition
+from leafd.jetstream.catalogue import Consumer, Settings, Stream, consumer_definition
 from leafd.jetstream.consumer_create import wanted_consumer
 from leafd.jetstream.context import Context
 from leafd.jetstream.flat import flat_consumer
@@ -251,10 +251,15 @@ async def _check_workqueue(stream: Stream, config: ConsumerConfig) -> None:
         raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_UNIQUE.error()
 
 
+async def check_beside(settings: Settings, stream: Stream, config: ConsumerConfig) -> None:
+    """Whether the stream takes one more beside those that it has, whoever brings it. The caller holds its lock."""
+    rules.check_number(stream.config, stream.account.limits, settings, stream.counted)
+    await _check_workqueue(stream, config)
+
+
 async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, Any]:
     context = call.context
-    rules.check_number(stream.config, stream.account.limits, context.settings, stream.counted)
-    await _check_workqueue(stream, config)
+    await check_beside(context.settings, stream, config)
     name = config.durable_name or config.name
     while not name or name in stream.consumers:
         name = random_name()

@@ -31,6 +31,7 @@ from leafd.jetstream.account_limits import check_new_stream, no_room
 from leafd.jetstream.advisories import unique
 from leafd.jetstream.archive import CONSUMER_WEIGHT, TAR_HEAD, ArchiveError, is_tar
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream, consumer_definition, stream_definition
+from leafd.jetstream.consumers import check_beside
 from leafd.jetstream.context import Context
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.flat import flat_consumer, flat_stream
@@ -537,6 +538,7 @@ class Restoring:
         surroundings = context.for_consumers(stream)
         config = rules.with_defaults(static_consumer(config), surroundings, pedantic=False)
         rules.check(config, surroundings)
+        await check_beside(context.settings, stream, config)
         name = config.durable_name or config.name
         consumer = Consumer(context.catalogue.new_consumer_id(), name, config, now_ns())
         await context.plane.consumer_import(
