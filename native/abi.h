@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 35
+#define PLANE_ABI 36
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -211,7 +211,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* target = leaf connection that waits behind LINE_INFO, body = compression_t, extra = strings: said before, as it is,
  * and behind, compressed. It is an S2 stream then, both ways. One that is so already only changes its level */
 #define COMMAND_COMPRESS 17
-#define COMMAND_PRECEDENCE 32 /* target = leaf, arg = bytes a second (0 = any), extra = strings: rules (lanes.h) */
+#define COMMAND_PRECEDENCE 32 /* target = leaf, extra = strings: rules (lanes.h) */
+#define COMMAND_BUDGET 33     /* target = leaf, body = budget_t */
 
 /* target = listener, body = secure_t (context 0: plain text), extra = strings: INFO, what is said behind a handshake
  * that comes first; with WELCOME_CONNECTION and WELCOME_ADDRESS where the connection's number and address stand. Who
@@ -395,8 +396,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* target = stream, arg = slot, code = INGEST_*, arg2 = last origin sequence stored */
 #define EVENT_INGEST 7
 #define EVENT_ALARM 8 /* code = ALARM_*, target = stream, arg = sequence, payload = text for the log */
-/* -ERR from a leaf peer after the handshake; target = connection, payload = text, arg = how many before it were not
- * told: LEAF_ERRORS_A_SECOND are */
+/* -ERR from a leaf peer after the handshake; target = connection, payload = text, arg = those before it not told */
 #define EVENT_LEAF_ERR 9
 #define EVENT_LEAF_INFO 10 /* INFO from a leaf peer after the handshake; reading goes on; payload = JSON */
 /* for the log; target = connection, payload = a line, without its message; or of the message behind it header, reply =
@@ -442,10 +442,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define AUTHOR_LINK 4  /* the lists are a link's */
 
 #define EVENT_REACHED 21 /* a link asks for an API of JetStream: account, subject = `$JS.<domain>.API.` and > or so */
-
-#define TRACE_INGRESS 1        /* text 4 = why it went nowhere */
-#define TRACE_EGRESS 2         /* texts: subscription, queue, hop */
-#define TRACE_MAPPING 3        /* text 1 = mapped to */
+#define EVENT_CARRIED 22 /* target = leaf, arg = bytes on the wire: its budget_t.tell is reached */
+#define TRACE_INGRESS 1  /* text 4 = why it went nowhere */
+#define TRACE_EGRESS 2   /* texts: subscription, queue, hop */
+#define TRACE_MAPPING 3  /* text 1 = mapped to */
 #define TRACE_STREAM_EXPORT 4  /* account = importer, text 1 = its subject there */
 #define TRACE_SERVICE_IMPORT 5 /* account = exporter, texts: to, from */
 #define TRACE_JETSTREAM 6      /* texts: stream, subject, "", refusal; fault 1 = no interest */

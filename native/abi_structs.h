@@ -285,7 +285,20 @@ typedef struct connection_row {
     uint64_t received;
     int64_t trip_ns;     /* as the kernel sees it now, with its queues .. */
     int64_t trip_min_ns; /* .. and without */
+    uint64_t wire;       /* bytes both ways, with what TCP and IP add: what a budget counts */
+    uint64_t budgeted;   /* bytes here that wait for a budget */
 } connection_row_t;
+
+/* What a link may still carry. It has its counter of bytes on the wire (connection_row_t.wire), from its beginning: up
+ * to which count what is urgent may go, high, and so on (plane/lanes.h); UINT64_MAX: without a bound. */
+typedef struct budget {
+    uint64_t urgent;
+    uint64_t high;
+    uint64_t normal;
+    uint64_t low;
+    uint64_t tell; /* at so many bytes control is told, once: EVENT_CARRIED */
+    uint64_t pace; /* bytes a second that may be sent; 0: any */
+} budget_t;
 
 /* What a connection has carried, at its end. */
 typedef struct carried {
@@ -296,6 +309,7 @@ typedef struct carried {
     uint64_t subscriptions; /* that it still had */
     int64_t rtt_ns;
     int64_t last_wall_ns;
+    uint64_t wire; /* of a link: see connection_row_t */
 } carried_t;
 
 typedef struct subscription_row {

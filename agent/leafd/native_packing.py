@@ -237,6 +237,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     "ALLOWANCE": t.Allowance,
     "AUTHOR": t.Author,
     "REACHED": t.Reached,
+    "CARRIED": t.Carried,
     "REFUSED": t.Refused,
 }
 SLICES: Final = ("subject", "reply", "header", "payload")

@@ -41,7 +41,7 @@ from leafd.native_packing import (
 from leafd.native_types import STATUS_NAMES, PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, SLICE_S, aside
 
-PLANE_ABI: Final = 35
+PLANE_ABI: Final = 36
 """The abi.h that this code was written for: an extension of another version is refused."""
 MEMORY_SHARES: Final = (
     "ring",
@@ -83,9 +83,13 @@ class Plane(Commands):
 
     # ---- life
 
-    def precede(self, connection: int, rules: tuple[str, ...], bytes_per_second: int) -> None:
-        """What goes first to a leaf link, three words for each rule, and how fast it may be sent anything; 0: any."""
-        self._submit("PRECEDENCE", target=connection, arg=bytes_per_second, strings={"rules": rules})
+    def precede(self, connection: int, rules: tuple[str, ...]) -> None:
+        """What goes first to a leaf link, three words for each rule."""
+        self._submit("PRECEDENCE", target=connection, strings={"rules": rules})
+
+    def budget(self, connection: int, budget: t.Budget) -> None:
+        """What a leaf link may still carry, and how fast it may be sent anything."""
+        self._submit("BUDGET", target=connection, body=budget)
 
     @classmethod
     def open(

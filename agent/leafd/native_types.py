@@ -116,6 +116,18 @@ class Secure:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """budget_t: up to which count of its bytes on the wire a link carries what is urgent, high, normal and low."""
+
+    urgent: int
+    high: int
+    normal: int
+    low: int
+    tell: int
+    pace: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TlsSettings:
     """tls_settings_t: what a context of TLS is for, in numbers."""
 
@@ -359,6 +371,8 @@ class ConnectionRow:
     received: int = 0
     trip_ns: int = 0
     trip_min_ns: int = 0
+    wire: int = 0
+    budgeted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,6 +462,7 @@ class Closed:
     subscriptions: int = 0
     rtt_ns: int = 0
     last_wall_ns: int = 0
+    wire: int = 0
     rows: bytes = b""
     """The first of its subscriptions, for subscription_rows()."""
 
@@ -520,6 +535,14 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """A link has carried so many bytes on the wire as control wanted to be told of."""
+
+    connection: int
+    wire: int
+
+
+@dataclass(frozen=True, slots=True)
 class Alarm:
     """Something the operator must know: corruption, full disk, clock steps, slow consumers."""
 
@@ -558,5 +581,5 @@ class ConsumerGone:
 
 Event = (
     Opened | Proxied | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo
-    | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance | Author | Reached
+    | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance | Author | Reached | Carried
 )  # fmt: skip

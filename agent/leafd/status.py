@@ -16,6 +16,11 @@ Page = Mapping[str, Any]
 STREAMS_PAGE: Final = "/jsz?accounts=1&streams=1&consumers=1&config=1"
 TOLD_FROM: Final = 0.8
 """An account that has stored so much of what it may needs attention: as the daemon's log."""
+HELD: Final = {
+    "normal": "bulk waits",
+    "high": "all waits but what is urgent or has priority",
+    "none": "all waits",
+}
 SILENT_S: Final = 60.0
 """A mirror or source that is behind and has heard nothing of its origin for so long has lost it."""
 
@@ -46,6 +51,41 @@ class Link:
     """Since anything came."""
     waiting: int | None = None
     """Bytes that were not sent yet, or not acknowledged."""
+    budgets: tuple[Budget, ...] = ()
+    """Empty: it has none."""
+    goes: str = "all"
+    """What its budget, or the time of the day, lets go: all; normal: no bulk; high: what is urgent or has priority;
+    none."""
+    budgeted: int | None = None
+    """Bytes here that wait for that; what waits in streams is what their takers have not stored."""
+
+    @property
+    def held(self) -> str:
+        """What waits for its budget, and until when; empty: nothing does."""
+        what = HELD.get(self.goes, "")
+        spent = max(self.budgets, key=lambda one: one.share, default=None)
+        if not what or spent is None:
+            return what
+        return f"{100 * spent.share:.0f} % of the {spent.period}'s budget are used: {what} until {spent.anew}"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a link may carry in a day or a month, and what is left of it."""
+
+    period: str
+    """"day" or "month"."""
+    limit: int
+    used: int
+    left: int
+    anew: str
+    """When it begins anew, as RFC 3339 has it."""
+    anew_s: float
+
+    @property
+    def share(self) -> float:
+        """The part that is used."""
+        return self.used / self.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +259,25 @@ def links(varz: Page, leafz: Page) -> Iterator[Link]:
             loss=measured.get("loss"),
             heard_s=_seconds(measured.get("heard")),
             waiting=measured["waiting"] + measured["unacknowledged"] if measured else None,
+            **_budgets(measured.get("budget") or {}),
         )
     for one in varz.get("leafd", {}).get("remotes", ()):
         if not one["connected"]:
-            yield Link("", "hub", one["account"], ", ".join(one["urls"]), up=False, error=one["error"] or "dialling")
+            error, left = one["error"] or "dialling", _budgets(one.get("budget") or {})
+            yield Link("", "hub", one["account"], ", ".join(one["urls"]), up=False, error=error, **left)
+
+
+def _budgets(found: Page) -> dict[str, Any]:
+    """Of a link, as its fields."""
+    periods = ((name, found[name]) for name in ("day", "month") if name in found)
+    return {
+        "budgets": tuple(
+            Budget(name, one["limit"], one["used"], one["left"], one["anew"], one["anew_in"] / 1e9)
+            for name, one in periods
+        ),
+        "goes": found.get("goes", "all"),
+        "budgeted": found.get("waiting"),
+    }
 
 
 def _each_stream(jsz: Page) -> Iterator[tuple[str, Page]]:
@@ -325,6 +380,8 @@ def _problems(varz: Page, found: tuple[Link, ...], behind: tuple[Copy, ...]) -> 
     for one in found:
         if not one.up:
             yield f"no link to the hub {one.address} (account {one.account}): {one.error}"
+        if one.budgets and one.held:
+            yield f"link to {one.peer or one.address} (account {one.account}): {one.held}"
     for copy in behind:
         if copy.lost:
             why = copy.error or ("never heard of" if copy.heard_s is None else f"silent for {copy.heard_s:.0f} s")

@@ -208,6 +208,8 @@ static void add_line(const peer_t *peer, connection_row_t *row) {
     row->received = look.received;
     row->trip_ns = look.round_trip_ns;
     row->trip_min_ns = look.round_trip_min_ns;
+    row->wire = look.wire;
+    row->budgeted = lanes_held(peer->lanes);
 }
 
 void command_connections(plane_t *plane, const plane_command_t *command) {

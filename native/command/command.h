@@ -64,6 +64,7 @@ void command_secure(plane_t *plane, const plane_command_t *command, peer_t *peer
 
 /* compress.c */
 void command_precedence(plane_t *plane, const plane_command_t *command, peer_t *peer); /* precedence.c */
+void command_budget(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_compress(plane_t *plane, const plane_command_t *command, peer_t *peer);
 
 /* welcome.c */

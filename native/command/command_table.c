@@ -64,6 +64,7 @@ static const command_row_t command_rows[] = {
     PEER(SECURE,            command_secure,         BODY_OF(secure_t),            "before behind name"),
     PEER(COMPRESS,          command_compress,       BODY_OF(compression_t),       "before behind"),
     PEER(PRECEDENCE,        command_precedence,     BODY_NONE,                    "rules..."),
+    PEER(BUDGET,            command_budget,         BODY_OF(budget_t),            ""),
     PEER(UPGRADE,           command_upgrade,        BODY_BYTES,                   ""),
     PEER(DESCRIBE,          command_describe,       BODY_NONE,                    "before between place behind"),
     PLANE(ACCOUNT,          command_account,        BODY_NONE,                    "name domain"),
@@ -138,6 +139,7 @@ static const plane_event_row_t event_rows[] = {
     EVENT(AUTHOR,        "code=code account=account ticket=arg stream=target author=header denied=subject"
                          " schedule=reply left_out=arg2"),
     EVENT(REACHED,       "account=account subject=subject"),
+    EVENT(CARRIED,       "connection=target wire=arg"),
     EVENT(REFUSED,       "connection=target code=code subject=subject queue=reply sid=payload:log size=arg"
                          " left_out=arg2"),
 };

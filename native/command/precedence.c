@@ -1,5 +1,7 @@
-/* precedence.c: what goes first to a link, and how fast it may be sent anything, as the configuration says. What
- * follows from it: plane/lanes.h, plane/window.h. */
+/* precedence.c: what goes first to a link, what it may still carry, and how fast it may be sent anything, as the
+ * configuration says. What follows from it: plane/lanes.h, plane/budget.h, plane/window.h. */
+#include <string.h>
+
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "command/command.h"
@@ -28,6 +30,12 @@ void command_precedence(plane_t *plane, const plane_command_t *command, peer_t *
         command_done(plane, command, STATUS_NO_MEMORY);
         return;
     }
-    window_rule(plane, peer, precedence, command->arg);
+    window_rule(plane, peer, precedence);
     command_done(plane, command, STATUS_OK);
+}
+
+void command_budget(plane_t *plane, const plane_command_t *command, peer_t *peer) {
+    budget_t budget;
+    memcpy(&budget, command->body, sizeof(budget));
+    command_done(plane, command, peer->protocol->link ? window_afford(plane, peer, &budget) : STATUS_INVALID);
 }

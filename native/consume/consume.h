@@ -26,6 +26,7 @@ typedef struct flow {
     uint64_t id;    /* no other consumer's; not below FLOW_FIRST */
     bytes_t stream; /* its name; empty: the consumer has gone */
     uint64_t left;  /* messages behind this one; FLOW_LEFT_UNKNOWN: of a status */
+    uint64_t size;  /* of this one, header and payload */
 } flow_t;
 #define FLOW_FIRST (UINT64_C(1) << 32)
 #define FLOW_LEFT_UNKNOWN UINT64_MAX

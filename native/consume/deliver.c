@@ -230,6 +230,7 @@ static delivered_t hand_over(consumer_t *consumer, const outgoing_t *out, bytes_
                            .reply = out->reply,
                            .header = out->header,
                            .payload = out->payload};
+    delivery.flow.size = (uint64_t)out->header.size + out->payload.size;
     if (LEAF_UNLIKELY(priority_pins(consumer))
         && header_add(&consumer->consume->pinned, out->header, BYTES_LITERAL("Nats-Pin-Id"), consumer_pin_id(consumer),
                       &delivery.header)

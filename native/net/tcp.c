@@ -37,6 +37,7 @@ bool tcp_look(int fd, tcp_look_t *out) {
                         .packet = info.tcpi_snd_mss,
                         .wire = out_bytes + info.tcpi_bytes_received + (uint64_t)info.tcpi_segs_in * HEADERS_SIZE,
                         .out = out_bytes,
+                        .unsent = info.tcpi_notsent_bytes,
                         .round_trip_ns = (int64_t)info.tcpi_rtt * 1000,
                         .round_trip_min_ns = (int64_t)info.tcpi_min_rtt * 1000,
                         .sent = info.tcpi_bytes_sent, /* these are 0 where the kernel is too old to tell them */

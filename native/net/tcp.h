@@ -13,6 +13,7 @@ typedef struct tcp_look {
     uint64_t packet; /* bytes in a full one */
     uint64_t wire;   /* bytes both ways, ever, with what TCP and IP add and what was sent again */
     uint64_t out;    /* of these, those that were sent */
+    uint64_t unsent; /* bytes that the kernel was given and has not sent yet */
     int64_t round_trip_ns;
     int64_t round_trip_min_ns; /* the least of the last minutes: without queues */
     uint64_t sent;             /* bytes that were sent, and those that were sent again among them; 0: not known */

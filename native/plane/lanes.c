@@ -11,7 +11,7 @@
 #define SIZES_KEPT 1024u /* of frames that have gone, before those of the others are moved */
 
 /* Of lanes that are no consumer's. Consumers have FLOW_FIRST and above. */
-enum { FLOW_ANSWERS = 1, FLOW_HIGH, FLOW_NORMAL, FLOW_LOW, FLOW_OTHERS };
+enum { FLOW_ACKS = 1, FLOW_ANSWERS, FLOW_HIGH, FLOW_NORMAL, FLOW_LOW, FLOW_OTHERS };
 
 struct lane {
     lane_t *next; /* in the line of its rank */
@@ -41,7 +41,9 @@ struct lanes {
     line_t lines[LANE_RANKS]; /* lanes with something waiting, by rank */
     uint32_t count;           /* of consumers' lanes */
     uint64_t dropped;
-    bool drained; /* a lane whose consumer waits ran empty */
+    lane_rank_t held_below;
+    bool kept;    /* a consumer was told to wait since its rank is held */
+    bool drained; /* a lane whose consumer waits ran empty, or may go again */
     share_t *share;
     lane_t *spare;
 };
@@ -142,7 +144,7 @@ static bool of_consumer(const lane_t *lane) {
 static void rank_again(lanes_t *lanes, lane_t *lane) {
     lane_rank_t rank = lane->base;
     if (!lane->fixed && lane->much) {
-        rank = lane->flow == FLOW_ANSWERS ? LANE_NORMAL : LANE_LOW;
+        rank = of_consumer(lane) ? LANE_LOW : LANE_NORMAL;
     }
     if (rank == lane->rank) {
         return;
@@ -161,6 +163,7 @@ lanes_t *lanes_new(share_t *share) {
     lanes_t *lanes = calloc(1, sizeof(*lanes));
     if (lanes != NULL) {
         lanes->share = share;
+        lanes->held_below = LANE_LOW;
     }
     return lanes;
 }
@@ -248,7 +251,7 @@ static uint64_t flow_of(const precedence_t *precedence, const lane_use_t *use, l
     }
     if (!*fixed && is_urgent(use)) {
         *base = LANE_URGENT;
-        return FLOW_ANSWERS;
+        return !use->answer && bytes_starts(use->subject, BYTES_LITERAL("$JS.ACK.")) ? FLOW_ACKS : FLOW_ANSWERS;
     }
     return *base == LANE_HIGH ? FLOW_HIGH : *base == LANE_LOW ? FLOW_LOW : FLOW_NORMAL;
 }
@@ -261,15 +264,20 @@ static uint64_t own_or_shared(const lanes_t *lanes, uint64_t flow) {
     return lanes->count >= LANES_MAX || lane_find(lanes, FLOW_OTHERS) != NULL ? FLOW_OTHERS : flow;
 }
 
+static bool is_much(uint64_t bytes, bool was) {
+    return bytes > (was ? LANE_MUCH / 2 : LANE_MUCH);
+}
+
+/* Bytes that are left of a consumer, by the size of this message. */
+static bool catches_up(const flow_t *flow, bool was) {
+    uint64_t each = flow->size < LANE_MUCH ? flow->size + 1 : LANE_MUCH + 1;
+    return flow->left == FLOW_LEFT_UNKNOWN
+               ? was
+               : is_much(flow->left > LANE_MUCH ? flow->left : (flow->left + 1) * each, was);
+}
+
 static void weigh(lane_t *lane, const lane_use_t *use) {
-    uint64_t much = outq_pending(&lane->out);
-    if (use->flow != NULL) {
-        if (use->flow->left == FLOW_LEFT_UNKNOWN) {
-            return;
-        }
-        much = use->flow->left > LANE_MUCH ? LANE_MUCH + 1 : (use->flow->left + 1) * (use->size + 1);
-    }
-    lane->much = much > (lane->much ? LANE_MUCH / 2 : LANE_MUCH);
+    lane->much = use->flow != NULL ? catches_up(use->flow, lane->much) : is_much(outq_pending(&lane->out), lane->much);
 }
 
 /* Messages and answers that nobody stores are bounded; of a consumer's, lanes_full has said that there is room. And
@@ -301,7 +309,7 @@ lane_t *lanes_lane(lanes_t *lanes, const precedence_t *precedence, const lane_us
         lane->base = base;
         lane->fixed = fixed;
     }
-    if (flow == FLOW_ANSWERS || flow > FLOW_OTHERS) {
+    if (flow <= FLOW_ANSWERS || flow > FLOW_OTHERS) {
         weigh(lane, use);
     }
     rank_again(lanes, lane);
@@ -339,8 +347,22 @@ static lane_t *least_served(const line_t *line) {
     return least;
 }
 
-static lane_t *next_lane(lanes_t *lanes, lane_rank_t lowest) {
-    for (uint32_t rank = lowest; rank > 0; rank--) {
+static bool never_held(const lane_t *lane) {
+    return of_consumer(lane) || lane->flow == FLOW_ACKS;
+}
+
+/* Of a line that is held. */
+static lane_t *going_all_the_same(const line_t *line) {
+    lane_t *least = NULL;
+    for (lane_t *lane = line->first; lane != NULL; lane = lane->next) {
+        least = never_held(lane) && (least == NULL || lane->had < least->had) ? lane : least;
+    }
+    return least;
+}
+
+static lane_t *next_lane(lanes_t *lanes, lane_rank_t asked) {
+    lane_rank_t lowest = asked < lanes->held_below ? asked : lanes->held_below;
+    for (int rank = lowest; rank > 0; rank--) {
         line_t *line = &lanes->lines[rank];
         lane_t *lane = line->owed != 0 ? least_served(line) : NULL;
         if (lane != NULL && line->owed >= frame_size(lane)) {
@@ -348,9 +370,15 @@ static lane_t *next_lane(lanes_t *lanes, lane_rank_t lowest) {
             return lane;
         }
     }
-    for (uint32_t rank = 0; rank <= lowest; rank++) {
+    for (int rank = 0; rank <= lowest; rank++) {
         if (lanes->lines[rank].first != NULL) {
             return least_served(&lanes->lines[rank]);
+        }
+    }
+    for (int rank = lowest + 1; rank <= (int)asked; rank++) {
+        lane_t *lane = going_all_the_same(&lanes->lines[rank]);
+        if (lane != NULL) {
+            return lane;
         }
     }
     return NULL;
@@ -358,7 +386,7 @@ static lane_t *next_lane(lanes_t *lanes, lane_rank_t lowest) {
 
 /* Who waits behind it gets a part. */
 static void owe(lanes_t *lanes, lane_rank_t rank, uint32_t size) {
-    for (uint32_t below = rank + 1; below < LANE_RANKS; below++) {
+    for (int below = rank + 1; below < LANE_RANKS; below++) {
         line_t *line = &lanes->lines[below];
         if (line->first != NULL) {
             uint64_t head = frame_size(least_served(line)), most = head > LANE_OWED_MAX ? head : LANE_OWED_MAX;
@@ -377,7 +405,7 @@ static void frame_gone(lanes_t *lanes, lane_t *lane, uint32_t size) {
     if (frame_count(lane) == 0) {
         return;
     }
-    if (lane->flow == FLOW_ANSWERS && lane->much && outq_pending(&lane->out) < LANE_MUCH / 2) {
+    if (lane->flow <= FLOW_ANSWERS && lane->much && outq_pending(&lane->out) < LANE_MUCH / 2) {
         lane->much = false;
         rank_again(lanes, lane);
     }
@@ -404,7 +432,10 @@ void lanes_fill(lanes_t *lanes, outq_t *out, uint64_t room, lane_rank_t lowest) 
 }
 
 status_t lanes_join(lanes_t *lanes, outq_t *out) {
+    lane_rank_t held_below = lanes->held_below;
+    lanes->held_below = LANE_LOW;
     lanes_fill(lanes, out, UINT64_MAX, LANE_LOW);
+    lanes->held_below = held_below;
     return lanes_pending(lanes) == 0 ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
@@ -414,9 +445,34 @@ static uint64_t lanes_part(const lanes_t *lanes, uint64_t most) {
     return lanes->count == 0 ? most : most / lanes->count;
 }
 
-bool lanes_full(lanes_t *lanes, const flow_t *flow, uint64_t most) {
+void lanes_hold(lanes_t *lanes, lane_rank_t lowest) {
+    if (lowest > lanes->held_below && lanes->kept) {
+        lanes->drained = true;
+        lanes->kept = false;
+    }
+    lanes->held_below = lowest;
+}
+
+/* Where what is delivered next would stand. */
+static bool is_held(const lanes_t *lanes, const precedence_t *precedence, const flow_t *flow, const lane_t *lane) {
+    lane_use_t use = {.flow = flow};
+    lane_rank_t rank;
+    if (!ruled(precedence, &use, &rank)) {
+        rank = catches_up(flow, lane != NULL && lane->much) ? LANE_LOW : LANE_NORMAL;
+    }
+    return rank > lanes->held_below;
+}
+
+bool lanes_full(lanes_t *lanes, const precedence_t *precedence, const flow_t *flow, uint64_t most) {
     uint64_t which = flow == NULL ? FLOW_NORMAL : own_or_shared(lanes, flow->id);
     lane_t *lane = lane_find(lanes, which);
+    if (lanes->held_below != LANE_LOW) {
+        bool held = flow != NULL && is_held(lanes, precedence, flow, lane);
+        lanes->kept = lanes->kept || held;
+        if (held || flow == NULL) {
+            return held; /* the link's own lines go by no lane */
+        }
+    }
     if (lane == NULL || outq_pending(&lane->out) <= lanes_part(lanes, most)) {
         return false;
     }
@@ -451,7 +507,7 @@ void lanes_forget(lanes_t *lanes, uint64_t flow) {
 
 uint64_t lanes_ranked(const lanes_t *lanes, lane_rank_t lowest) {
     uint64_t bytes = 0;
-    for (uint32_t rank = 0; lanes != NULL && rank <= lowest; rank++) {
+    for (int rank = 0; lanes != NULL && rank <= (int)lowest; rank++) {
         bytes += lanes->lines[rank].bytes;
     }
     return bytes;
@@ -459,6 +515,20 @@ uint64_t lanes_ranked(const lanes_t *lanes, lane_rank_t lowest) {
 
 uint64_t lanes_pending(const lanes_t *lanes) {
     return lanes_ranked(lanes, LANE_LOW);
+}
+
+uint64_t lanes_held(const lanes_t *lanes) {
+    uint64_t bytes = 0;
+    for (int rank = lanes == NULL ? LANE_RANKS : lanes->held_below + 1; rank < LANE_RANKS; rank++) {
+        for (const lane_t *lane = lanes->lines[rank].first; lane != NULL; lane = lane->next) {
+            bytes += never_held(lane) ? 0 : outq_pending(&lane->out);
+        }
+    }
+    return bytes;
+}
+
+uint64_t lanes_going(const lanes_t *lanes) {
+    return lanes_pending(lanes) - lanes_held(lanes);
 }
 
 uint64_t lanes_dropped(const lanes_t *lanes) {

@@ -21,6 +21,9 @@
  * LANE_MAX of them wait, or the memory of output is used up, further ones are dropped and counted, and the link lives
  * on. At most LANES_MAX consumers have a lane of their own; those beyond share one.
  *
+ * Where a budget is used up (budget.h), ranks are held: lanes of these keep what they have, and their consumers are
+ * told that they are full. Acknowledgements are not held, nor what consumers have delivered.
+ *
  * A link without lanes pays one look at a pointer for a message.
  */
 #ifndef LEAFD_PLANE_LANES_H
@@ -42,7 +45,7 @@
 #define LANE_PART 8u                /* one of so many bytes belongs to those that wait behind a higher rank, .. */
 #define LANE_OWED_MAX (64u * 1024u) /* .. not more than that at once, or one frame */
 
-typedef enum lane_rank { LANE_URGENT = 0, LANE_HIGH, LANE_NORMAL, LANE_LOW, LANE_RANKS } lane_rank_t;
+typedef enum lane_rank { LANE_NONE = -1, LANE_URGENT, LANE_HIGH, LANE_NORMAL, LANE_LOW, LANE_RANKS } lane_rank_t;
 
 /* ---- what the configuration says --------------------------------------------------------------------------------- */
 
@@ -79,8 +82,10 @@ outq_t *lane_out(lane_t *lane);
 void lane_end(lanes_t *lanes, lane_t *lane, status_t emitted);
 /* Into out, until that has `room` bytes or nothing is left of the ranks up to `lowest`. */
 void lanes_fill(lanes_t *lanes, outq_t *out, uint64_t room, lane_rank_t lowest);
+/* Ranks below that wait from now on. */
+void lanes_hold(lanes_t *lanes, lane_rank_t lowest);
 /* Is a consumer to wait? most: bytes of all consumers together. It is remembered. */
-bool lanes_full(lanes_t *lanes, const flow_t *flow, uint64_t most);
+bool lanes_full(lanes_t *lanes, const precedence_t *precedence, const flow_t *flow, uint64_t most);
 /* Has one that was told so less than half of its part now? It is forgotten. */
 bool lanes_drained(lanes_t *lanes, uint64_t most);
 /* What waits of a consumer that has gone, and whose messages nobody waits for. */
@@ -89,6 +94,8 @@ void lanes_forget(lanes_t *lanes, uint64_t flow);
 /* Of no lanes (NULL) nothing waits. */
 uint64_t lanes_pending(const lanes_t *lanes);
 uint64_t lanes_ranked(const lanes_t *lanes, lane_rank_t lowest); /* of that rank and the higher ones */
+uint64_t lanes_going(const lanes_t *lanes);                      /* that is not held */
+uint64_t lanes_held(const lanes_t *lanes);                       /* of ranks that wait */
 uint64_t lanes_dropped(const lanes_t *lanes);                    /* messages, ever */
 
 #endif

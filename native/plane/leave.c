@@ -70,13 +70,16 @@ static void remember(const peer_t *peer) {
 }
 
 static event_entry_t *closed_event(peer_t *peer) {
+    tcp_look_t look;
+    bool looked = peer->protocol->link && tcp_look(peer->conn.fd, &look);
     const carried_t carried = {.in_msgs = peer->in_msgs,
                                .out_msgs = peer->out_msgs,
                                .in_bytes = peer->in_bytes,
                                .out_bytes = peer->out_bytes,
                                .subscriptions = peer->subscriptions_at_end,
                                .rtt_ns = peer->rtt_ns,
-                               .last_wall_ns = peer->last_wall_ns};
+                               .last_wall_ns = peer->last_wall_ns,
+                               .wire = looked ? look.wire : peer->window.wire};
     event_entry_t *entry =
         event_new(EVENT_CLOSED, BYTES_NONE, bytes_of(peer->rows_at_end.at, (uint32_t)peer->rows_at_end.size),
                   bytes_of(&carried, sizeof(carried)), peer->close_text);

@@ -20,6 +20,8 @@
  */
 #include "plane/output.h"
 
+#include <stdlib.h>
+
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -271,6 +273,8 @@ void output_forget(plane_t *plane, peer_t *peer) {
     window_forget(plane, peer);
     lanes_free(peer->lanes);
     precedence_free(peer->precedence);
+    free(peer->budget);
+    peer->budget = NULL;
     peer->lanes = NULL;
     peer->precedence = NULL;
     output_t *output = &plane->output;

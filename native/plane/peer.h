@@ -151,6 +151,7 @@ struct peer {
     window_t window;  /* leafs: how much may be under way to it */
     lanes_t *lanes;   /* leafs: what waits for it; NULL: it is neither narrow nor limited, and all waits in conn.out */
     precedence_t *precedence;
+    budget_t *budget; /* NULL: none */
     peer_t *next_narrow;
     peer_t *next_stalled;
     peer_t *next_dirty;

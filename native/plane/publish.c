@@ -548,7 +548,7 @@ uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, byt
 
 bool peer_is_full(const plane_t *plane, peer_t *peer) {
     if (LEAF_UNLIKELY(peer->lanes != NULL)) {
-        bool full = lanes_full(peer->lanes, plane->flow, window_most(&peer->window));
+        bool full = lanes_full(peer->lanes, peer->precedence, plane->flow, window_most(&peer->window));
         peer->full = peer->full || full;
         return full;
     }

@@ -1,9 +1,13 @@
 /* window.c: see window.h. */
 #include "plane/window.h"
 
+#include <stdlib.h>
+
+#include "base/abi_types.h"
 #include "base/bytes.h"
 #include "exchange/exchange.h"
 #include "net/outq.h"
+#include "plane/budget.h"
 #include "plane/lanes.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
@@ -81,6 +85,7 @@ void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_
     window->packet = look->packet != 0 ? look->packet : window->packet;
     window->wire = look->wire;
     window->out = look->out;
+    window->unsent = look->unsent;
     int64_t took_ns = mono_ns - window->looked_ns;
     if (took_ns < look_after(window)) {
         return;
@@ -168,7 +173,7 @@ static void expect_the_worst(const peer_t *peer) {
 
 /* What waits goes by lanes from here on, or no longer does. Without memory it stays as it is. */
 static void line_up(plane_t *plane, peer_t *peer) {
-    bool lanes = peer->window.narrow || peer->window.pace != 0;
+    bool lanes = peer->window.narrow || peer->window.pace != 0 || peer->budget != NULL;
     if (lanes && peer->lanes == NULL) {
         peer->lanes = lanes_new(&plane->memory.output);
     } else if (!lanes && peer->lanes != NULL && lanes_join(peer->lanes, &peer->conn.out) == STATUS_OK) {
@@ -193,8 +198,29 @@ void window_admitted(plane_t *plane, peer_t *peer) {
     }
 }
 
+/* What waits, but for a budget. */
 static uint64_t waiting_of(const peer_t *peer) {
-    return outq_pending(&peer->conn.out) + lanes_pending(peer->lanes);
+    return outq_pending(&peer->conn.out) + (peer->lanes == NULL ? 0 : lanes_going(peer->lanes));
+}
+
+/* Holds what the budget no longer permits, or lets it go; tells control when it wanted to hear of it. */
+static void reckon(plane_t *plane, peer_t *peer) {
+    budget_t *budget = peer->budget;
+    uint64_t wire = peer->window.wire;
+    if (budget == NULL) {
+        return;
+    }
+    if (peer->lanes != NULL) {
+        lanes_hold(peer->lanes, budget_lowest(budget, wire + peer->window.unsent));
+    }
+    event_entry_t *entry =
+        wire < budget->tell ? NULL : event_new(EVENT_CARRIED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    if (entry != NULL) { /* else at the next look */
+        entry->event.target = peer->id;
+        entry->event.arg = wire;
+        event_post(&plane->exchange, entry);
+        budget->tell = UINT64_MAX;
+    }
 }
 
 /* How many of our bytes become one of the kernel's. */
@@ -223,6 +249,7 @@ static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
         expect_the_worst(peer);
     }
     line_up(plane, peer);
+    reckon(plane, peer);
 }
 
 void window_chores(plane_t *plane, peer_t *peer) {
@@ -261,7 +288,8 @@ uint64_t window_room(plane_t *plane, peer_t *peer) {
     }
     /* A large frame that was begun is nothing that anybody waits for. */
     uint64_t begun = outq_pending(&peer->conn.out);
-    uint64_t urgent = lanes_ranked(peer->lanes, LANE_NORMAL) + (begun > window->packet ? 0 : begun);
+    uint64_t going = lanes_going(peer->lanes), urgent = lanes_ranked(peer->lanes, LANE_NORMAL);
+    urgent = (urgent < going ? urgent : going) + (begun > window->packet ? 0 : begun);
     urgent = urgent > window->packet ? 0 : urgent;
     uint64_t waiting = waiting_of(peer), room = UINT32_MAX;
     if (window->narrow) {
@@ -270,6 +298,10 @@ uint64_t window_room(plane_t *plane, peer_t *peer) {
     if (window->pace != 0) {
         uint64_t saved = window_saved(window, waiting, plane->now.mono_ns);
         room = saved < room ? saved : room;
+    }
+    if (peer->budget != NULL) {
+        uint64_t left = budget_room(peer->budget, window->wire + window->unsent);
+        room = left < room ? left : room;
     }
     if (room == 0) {
         /* What the transport has begun is the loop's to report until it is written. */
@@ -318,20 +350,45 @@ void window_given(plane_t *plane, peer_t *peer) {
     }
 }
 
-void window_rule(plane_t *plane, peer_t *peer, precedence_t *precedence, uint64_t pace) {
-    window_t *window = &peer->window;
+void window_rule(plane_t *plane, peer_t *peer, precedence_t *precedence) {
     if (peer->lanes != NULL && lanes_join(peer->lanes, &peer->conn.out) != STATUS_OK) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for another precedence"));
     }
     precedence_free(peer->precedence);
     peer->precedence = precedence;
-    if (window->measured) {
-        window->pace = pace;
-        window->saved_ns = plane->now.mono_ns;
-        window->spent = window->out;
-        line_up(plane, peer);
-    }
     peer_touch(plane, peer);
+}
+
+static void pace_anew(window_t *window, uint64_t pace, int64_t mono_ns) {
+    if (pace != window->pace) {
+        window->pace = pace;
+        window->saved_ns = mono_ns;
+        window->spent = window->out;
+    }
+}
+
+status_t window_afford(plane_t *plane, peer_t *peer, const budget_t *budget) {
+    bool bounded = budget->urgent != UINT64_MAX || budget->high != UINT64_MAX || budget->normal != UINT64_MAX
+                   || budget->low != UINT64_MAX || budget->tell != UINT64_MAX;
+    tcp_look_t seen;
+    if (!peer->window.measured || !tcp_look(peer->conn.fd, &seen)) {
+        return STATUS_OK; /* nothing counts its bytes: it is in memory */
+    }
+    if (!bounded) {
+        free(peer->budget);
+        peer->budget = NULL;
+    } else if (peer->budget == NULL && (peer->budget = calloc(1, sizeof(*budget))) == NULL) {
+        return STATUS_NO_MEMORY;
+    } else {
+        *peer->budget = *budget;
+    }
+    pace_anew(&peer->window, budget->pace, plane->now.mono_ns);
+    if (peer->lanes != NULL && peer->budget == NULL) {
+        lanes_hold(peer->lanes, LANE_LOW);
+    }
+    learn(plane, peer, &seen);
+    peer_touch(plane, peer);
+    return STATUS_OK;
 }
 
 void window_dropped(plane_t *plane, peer_t *peer) {
@@ -353,7 +410,7 @@ void window_dropped(plane_t *plane, peer_t *peer) {
 }
 
 void window_pace(plane_t *plane, const peer_t *peer, peer_t *producer) {
-    uint64_t waiting = lanes_ranked(peer->lanes, LANE_LOW);
+    uint64_t waiting = lanes_going(peer->lanes);
     if (producer == NULL || waiting < LANE_MAX / 4 || peer->window.rate < LANE_MAX / 4) {
         return;
     }

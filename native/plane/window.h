@@ -23,11 +23,13 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/status.h"
 #include "net/tcp.h"
 
 typedef struct plane plane_t;
 typedef struct peer peer_t;
 typedef struct precedence precedence_t;
+typedef struct budget budget_t;
 
 #define WINDOW_FIRST (16u * 1024u)
 #define WINDOW_PACKET 1448u              /* bytes in a full packet, where the kernel does not say */
@@ -69,6 +71,7 @@ typedef struct window {
     double packed; /* of so many bytes of ours one goes out */
     uint64_t plain_before, packed_before;
     uint64_t wire, out; /* bytes both ways, and those that were sent, ever */
+    uint64_t unsent;    /* that the kernel has not sent yet */
     uint64_t pace;      /* bytes a second that may be sent; 0: any */
     double saved;       /* of these, what was not used lately, .. */
     int64_t saved_ns;
@@ -112,9 +115,11 @@ void window_wait(plane_t *plane, peer_t *peer);
 /* It was given what it may have; what waits may go on. */
 void window_given(plane_t *plane, peer_t *peer);
 void window_dropped(plane_t *plane, peer_t *peer); /* a message for which its lane has no room */
-/* What goes first, which is the link's then, and how many bytes a second may go at all, 0: any. What waits by other
- * rules goes before what comes. */
-void window_rule(plane_t *plane, peer_t *peer, precedence_t *precedence, uint64_t pace);
+/* What goes first, which is the link's then. What waits by other rules goes before what comes, also what waited for a
+ * budget. */
+void window_rule(plane_t *plane, peer_t *peer, precedence_t *precedence);
+/* What it may still carry, and how many bytes a second. */
+LEAF_MUST_USE status_t window_afford(plane_t *plane, peer_t *peer, const budget_t *budget);
 /* Slows down who publishes more than the link carries, where it carries enough for a pause to help. */
 void window_pace(plane_t *plane, const peer_t *peer, peer_t *producer);
 void window_turn(plane_t *plane); /* those whose time has come are flushed */

@@ -71,7 +71,7 @@ static bool answer(char letter, unsigned number, uint32_t size) {
 
 static bool delivery(uint64_t consumer, const char *stream, uint64_t left, char letter, unsigned number,
                      uint32_t size) {
-    flow_t flow = {.id = FLOW_FIRST + consumer, .stream = text(stream), .left = left};
+    flow_t flow = {.id = FLOW_FIRST + consumer, .stream = text(stream), .left = left, .size = size};
     lane_use_t use = {.subject = text("_D"), .flow = &flow, .size = size};
     return put(&use, letter, number, size);
 }
@@ -208,10 +208,10 @@ static void consumers_stop(void) {
     const uint64_t most = 16384;
     flow_t one = {.id = FLOW_FIRST + 1}, two = {.id = FLOW_FIRST + 2};
     unsigned i = 1, j = 1;
-    while (!lanes_full(lanes, &one, most)) CHECK(delivery(1, "ONE", 10000, '1', i++, 300));
+    while (!lanes_full(lanes, precedence, &one, most)) CHECK(delivery(1, "ONE", 10000, '1', i++, 300));
     CHECK(lanes_pending(lanes) > most && lanes_pending(lanes) < most + 400);
     /* Another one is not held up by it. */
-    while (!lanes_full(lanes, &two, most)) CHECK(delivery(2, "TWO", 10000, '2', j++, 300));
+    while (!lanes_full(lanes, precedence, &two, most)) CHECK(delivery(2, "TWO", 10000, '2', j++, 300));
     CHECK(j > 20);
     CHECK(!lanes_drained(lanes, most));
     carried(20000, LANE_LOW);

@@ -203,6 +203,21 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_lanes.c: the configuration says what goes first",
         "native/test_window.c: a pace is kept, whatever the link could carry",
     ),
+    "limits { bytes_per_day": (
+        "interop/test_budget.py::test_bulk_waits_first_then_the_rest_and_a_larger_budget_wakes_all",
+        "native/test_budget.c: of a budget bulk stops first, then what is normal, then all",
+        "unit/links/test_budgets.py::test_ranks_stop_at_parts_of_what_is_left",
+    ),
+    "What the other end sends is counted": (
+        "native/test_budget.c: messages and requests are held, acknowledgements and what was delivered are not",
+        "unit/links/test_budgets.py::test_what_is_remembered_of_leaves_that_are_gone_is_bounded",
+    ),
+    "A budget is given when": (
+        "unit/links/test_ledger.py::test_a_step_forward_gives_nothing",
+        "unit/links/test_ledger.py::test_a_restart_gives_nothing",
+        "unit/links/test_budgets.py::test_a_power_cut_gives_nothing_back",
+        "interop/test_budget.py::test_a_restart_gives_no_budget_again",
+    ),
     "What waits for such a link goes by precedence": (
         "native/test_lanes.c: acknowledgements go first, then messages, then what catches up",
         "native/test_lanes.c: what goes last still has an eighth of what goes before it",

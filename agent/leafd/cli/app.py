@@ -232,6 +232,7 @@ def _init(
     directory: Annotated[Path, typer.Option("--dir", help="Where the files go.")] = CONFIGURATION.parent,
     store: Annotated[str, typer.Option(help="Where streams are kept.")] = STORE,
     link: Annotated[str, typer.Option(help="How a leaf reaches its hub: cell, satellite or lan.")] = "",
+    budget: Annotated[str, typer.Option(help="What its link may carry, both ways: 500MB/month, 20MB/day.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
 ) -> None:
     """Writes the configuration of a leaf or a hub, makes the key, and says what the other side has to enter."""
@@ -246,7 +247,7 @@ def _init(
         raise UsageError("--enrol-boxes is for a hub; a leaf is enrolled by --enrol URL TOKEN")
     if role == "leaf" and not hub and not any(enrol):
         hub = typer.prompt("Hub (host, host:port or URL)")
-    plan = Plan(role, name, directory, store, hub or enrol[0], creds, account, link, enrols=enrols)
+    plan = Plan(role, name, directory, store, hub or enrol[0], creds, account, link, budget, enrols=enrols)
     if any(enrol):
         from leafd.cli.enrol import enrol_leaf
 

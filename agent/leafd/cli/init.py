@@ -26,6 +26,8 @@ SERVICE: Final = "leafd"
 """The user and group of the package's service."""
 PLAIN: Final = 0o644
 SECRET: Final = 0o600
+_BUDGET: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kKmMgG])[bB]?/(day|month)")
+_UNITS: Final = {"k": 10**3, "m": 10**6, "g": 10**9}
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -48,6 +50,8 @@ class Plan:
     """Of the links, at the hub."""
     link: str = ""
     """What the hub is reached by: one of PROFILES; empty: not said."""
+    budget: str = ""
+    """What the link may carry, like 500MB/month; empty: not said."""
     authority: str = ""
     """Of a leaf that enrols itself: the file of the certificate that the hub's TLS is checked with, if it has one."""
     enrols: bool = False
@@ -105,6 +109,10 @@ def planned(plan: Plan) -> Made:
         )
     if plan.link and (plan.role != "leaf" or plan.link not in PROFILES):
         raise UsageError(f"--link {plan.link}: expected {', '.join(PROFILES)}, of a leaf")
+    if plan.budget and plan.role != "leaf":
+        raise UsageError(
+            "--budget: a leaf's; a hub has limits { bytes_per_day: ... } in its leafnodes block, for each leaf"
+        )
     made = _leaf(plan) if plan.role == "leaf" else _hub(plan)
     for path, (text, _) in made.files.items():
         if path.suffix == ".conf":
@@ -181,19 +189,37 @@ def _leaf(plan: Plan) -> Made:
         login += f", tls {{ ca_file: {_quoted(plan.authority)} }}"
     text = (
         f"# A leaf of {url}, written by `leafd init`. configs/reference.conf explains every key.\n"
-        "listen: 127.0.0.1:4222\n" + _common(plan) + f"leafnodes {{\n{_remote(plan.link, url, login)}}}\n"
+        "listen: 127.0.0.1:4222\n" + _common(plan) + f"leafnodes {{\n{_remote(plan, url, login)}}}\n"
     )
     hub = PROFILES[plan.link].hub if plan.link else ""
     return Made({plan.directory / "leafd.conf": (text, PLAIN), **files}, f"{advice}\n{hub}\n" if hub else advice)
 
 
-def _remote(link: str, url: str, login: str) -> str:
-    if not link:
+def _remote(plan: Plan, url: str, login: str) -> str:
+    limits = _limits(plan.budget) if plan.budget else ()
+    if not plan.link and not limits:
         return f"  remotes: [ {{ url: {_quoted(url)}, {login} }} ]\n"
-    profile = PROFILES[link]
-    web = profile.web if urlsplit(url).scheme in _PORTS else ()
-    lines = "".join(f"    {line}\n" for line in (f"url: {_quoted(url)}", login, *profile.remote, *web))
-    return f"  # By {profile.about} (`leafd init leaf --link {link}`).\n  remotes: [ {{\n{lines}  }} ]\n"
+    profile = PROFILES.get(plan.link)
+    settings = (*profile.remote, *(profile.web if urlsplit(url).scheme in _PORTS else ())) if profile else ()
+    lines = "".join(f"    {line}\n" for line in (f"url: {_quoted(url)}", login, *settings, *limits))
+    about = f"  # By {profile.about} (`leafd init leaf --link {plan.link}`).\n" if profile else ""
+    return f"{about}  remotes: [ {{\n{lines}  }} ]\n"
+
+
+def _limits(budget: str) -> tuple[str, ...]:
+    """What a budget is in the remote. Providers count in powers of 1,000; a month is spread over its days, so that its
+    last days have something left. Raises UsageError."""
+    found = _BUDGET.fullmatch(budget)
+    number = float(found.group(1)) * _UNITS[found.group(2).lower()] if found is not None else 0.0
+    if found is None or number < 1:
+        raise UsageError(f'--budget {budget}: write it like "500MB/month" or "20MB/day"')
+    size = int(number)
+    if found.group(3) == "day":
+        return (f"limits: {{ bytes_per_day: {size} }}",)
+    return (
+        "# month_begins is the day on which the provider's month begins; a day may take a 31st of it.",
+        f"limits: {{ bytes_per_month: {size}, month_begins: 1, bytes_per_day: {size // 31} }}",
+    )
 
 
 _USERS: Final = "    users: [\n      # one line a box: `leafd init leaf` prints it\n    ]\n"

@@ -6,7 +6,7 @@ What does not live here: words and options (app.py), what the daemon's pages mea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -19,7 +19,7 @@ from leafd.config.differences import changed_settings, differences, spelt
 from leafd.config.schema.section import Takes
 from leafd.errors import LeafdError
 from leafd.records import dataclass
-from leafd.status import STREAMS_PAGE, Copy, Link, Status, Taker, consumers, copies, links, status, streams
+from leafd.status import HELD, STREAMS_PAGE, Copy, Link, Status, Taker, consumers, copies, links, status, streams
 
 _EFFECT: Final = {
     Takes.LIVE: "a reload takes it up",
@@ -240,6 +240,25 @@ def _show_links(found: Sequence[Link]) -> None:
             ("to", "account", ">carries", ">round trip", ">sent again", ">under way", "heard"),
             [(one.peer or one.address, one.account, *_line(one)) for one in measured],
         )
+    limited = [one for one in found if one.budgets or one.held]
+    if limited:
+        say("")
+        show(
+            "What they may carry",
+            ("to", "account", "in a", ">may", ">used", ">left", "begins anew", "waits for it"),
+            [row for one in limited for row in _spent(one)],
+        )
+
+
+def _spent(link: Link) -> Iterator[tuple[str, ...]]:
+    """A row for each budget of a link; one that only waits for the time of the day has one, too."""
+    waits = HELD.get(link.goes, "nothing")
+    waits += f", {size(link.budgeted)} here" if link.budgeted else ""
+    name = link.peer or link.address
+    for one in link.budgets:
+        yield name, link.account, one.period, size(one.limit), size(one.used), size(one.left), one.anew, waits
+    if not link.budgets:
+        yield name, link.account, "", "", "", "", "", waits
 
 
 def _line(link: Link) -> tuple[str, str, str, str, str]:

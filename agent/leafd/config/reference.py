@@ -17,7 +17,7 @@ from leafd.config.schema.jetstream import AccountJetStream, BatchLimits, JetStre
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafProxy, LeafRemote, LeafUser
 from leafd.config.schema.operator import Resolver
 from leafd.config.schema.permissions import AuthCallout, Authorization, Permissions, Responses, Subjects, User
-from leafd.config.schema.precedence import LeafLimits, LeafPriority
+from leafd.config.schema.precedence import LeafLimits, LeafPriority, LeafSpan
 from leafd.config.schema.section import Option, Reader, Section, Support, Takes, hints
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.sharing import Export, Import, Latency, Origin
@@ -62,6 +62,7 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("proxy { } of that", LeafProxy),
     ("priority { } of that, and of leafnodes", LeafPriority),
     ("limits { } of that, and of leafnodes", LeafLimits),
+    ("an element of at [ ]", LeafSpan),
     ("authorization { } of leafnodes", LeafAuthorization),
     ("a user of that", LeafUser),
     ("enrol { }", Enrol),

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from leafd.accounts.graph import Graph
 from leafd.auth.creds import signer_from_credentials, signer_from_seed
 from leafd.config.schema.base import SECOND
 from leafd.config.schema.leafnodes import LeafRemote
-from leafd.config.schema.precedence import sending
+from leafd.config.schema.precedence import LeafLimits, LeafPriority
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.authors import remote_author
 from leafd.daemon.handshakes import REMOTES
@@ -20,6 +21,9 @@ from leafd.links.compression import Compression
 from leafd.links.dialling import proxy_of
 from leafd.links.leaf import Remote
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.links.limits import Limits
 
 _CONTEXTS = count(REMOTES)
 
@@ -31,21 +35,48 @@ class Dialled:
     configured: LeafRemote
     remote: Remote
 
+    @property
+    def sending(self) -> tuple[tuple[str, ...], Limits | None]:
+        """What goes first to it, and how much at most."""
+        return sending(self.configured.priority, self.configured.limits)
+
+
+def sending(priority: LeafPriority | None, limits: LeafLimits | None) -> tuple[tuple[str, ...], Limits | None]:
+    """What the blocks of a link say; () and None where they are absent."""
+    rules = priority.rules if priority else ()
+    if limits is None:
+        return rules, None
+    from leafd.links.ledger import Calendar
+    from leafd.links.limits import Limits, Span
+
+    return rules, Limits(
+        per_second=limits.bytes_per_second,
+        per_day=limits.bytes_per_day,
+        per_month=limits.bytes_per_month,
+        calendar=Calendar(limits.zone, limits.time_zone, limits.month_begins),
+        spans=tuple(Span(one.begin, one.end, frozenset(one.days), one.bytes_per_second, one.only) for one in limits.at),
+    )
+
+
+def _but_for_sending(remote: LeafRemote) -> LeafRemote:
+    """What a link has to begin anew for."""
+    return remote.replaced(priority=None, limits=None)
+
 
 def remotes_of(
     config: ServerConfig, graph: Graph, known: tuple[Dialled, ...] = (), place: Callable[[int], str] | None = None
 ) -> tuple[Dialled, ...]:
-    """The remotes that are to be dialled. One that is among the known ones unchanged is that one. place: where the
-    element of that number stands, for errors. Raises ConfigError."""
+    """The remotes that are to be dialled. One that is among the known ones, but for what it is sent by, is that one.
+    place: where the element of that number stands, for errors. Raises ConfigError."""
     left, found = list(known), []
     for number, one in enumerate(config.leafnodes.remotes if config.leafnodes else ()):
         account = graph.account(one.account)
         if one.disabled or account is None:
             continue
-        same = next((old for old in left if old.configured == one), None)
+        same = next((old for old in left if _but_for_sending(old.configured) == _but_for_sending(one)), None)
         if same is not None:
             left.remove(same)
-            found.append(same)
+            found.append(same if same.configured == one else Dialled(one, same.remote))
             continue
         try:
             signer = signer_from_credentials(one.credentials) if one.credentials else None
@@ -53,7 +84,6 @@ def remotes_of(
                 signer = signer_from_seed(one.nkey)
         except ConfigError as error:
             raise ConfigError(f"{place(number)}: {error}" if place else str(error)) from error
-        rules, pace = sending(one.priority, one.limits)
         remote = Remote(
             urls=one.urls,
             in_order=one.no_randomize,
@@ -71,8 +101,6 @@ def remotes_of(
             ws_compression=one.ws_compression,
             ws_no_masking=one.ws_no_masking,
             compression=Compression(*one.compression),
-            rules=rules,
-            pace=pace,
             tls_first=one.tls is not None and one.tls.handshake_first[0],
             context=next(_CONTEXTS) if one.tls is not None else 0,
             dial_s=dial_seconds(config, one),

@@ -23,7 +23,6 @@ import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Numbers
 from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
-from leafd.config.schema.precedence import sending
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon import declarations, early, memory
 from leafd.daemon.about import VERSION, about
@@ -37,6 +36,7 @@ from leafd.daemon.info_lines import frame
 from leafd.daemon.leaf_logins import LeafLogins
 from leafd.daemon.listeners import Sockets, address_of, reachable
 from leafd.daemon.log import Log, traced, traced_message
+from leafd.daemon.remotes import sending
 from leafd.daemon.store import (
     MemoryDirectory,
     check_members,
@@ -278,6 +278,7 @@ class Server:
         """Takes over what is stored; only before start()."""
         if self.jetstream is None:
             return
+        self.leafs.sending.put = self.plane.record_put
         self.jetstream.read_records()
         for key, value in self.plane.records(t.Record.SOURCE):
             stream = int.from_bytes(key[:4], "big")
@@ -286,6 +287,7 @@ class Server:
         for key, value in self.plane.records(t.Record.CONTROL):
             with self.guard.around("reading a stored record"):
                 self.replicas.load_record(key, value)
+                self.leafs.sending.load_record(key, value)
 
     # ---- serving
 
@@ -316,6 +318,8 @@ class Server:
         if self.boxes is not None:
             await nursery.start(self.boxes.run)
         self._listen()
+        for one in self.compiled.remotes:
+            self.leafs.sending.change(one.remote, *one.sending)
         nursery.start_soon(self.leafs.run, [one.remote for one in self.compiled.remotes])
 
     async def _start_callouts(self, nursery: trio.Nursery) -> None:
@@ -384,7 +388,7 @@ class Server:
             wanted = Compression(*leafnodes.compression)
             if wanted != self.leafs.compression:
                 self.leafs.compress_anew(wanted)
-            self.leafs.precede_anew(*sending(leafnodes.priority, leafnodes.limits))
+            self.leafs.sending.change(None, *sending(leafnodes.priority, leafnodes.limits))
         return secure is not None
 
     def listen_again(self) -> None:
@@ -407,7 +411,7 @@ class Server:
                     return
                 if not (self._arrives(event) and self.arrivals.put(event)) and not self.clients.handle(event):
                     self._leaf_event(event)
-            case t.LeafError() | t.LeafInfo():
+            case t.LeafError() | t.LeafInfo() | t.Carried():
                 self.leafs.handle(event)
             case t.Ingest():
                 self.replicas.ingest_event(event)
@@ -570,6 +574,7 @@ class Server:
     async def stop(self) -> None:
         """Everything that was acknowledged is on disk when this returns."""
         self.events.shutdown()
+        await self.leafs.sending.stop(self.plane.connections)
         await self.plane.stop()
 
     def close(self) -> None:

@@ -68,7 +68,8 @@ async def take_over(server: Server, coming: Plan) -> None:
     with server.guard.around("the first half of a reload"):
         await server.clients.narrow(new.client_terms, coming.affected)
         await server.leaf_logins.judge_again()
-    server.leafs.forget(one.remote for one in old.remotes if one not in new.remotes)
+    kept = {id(one.remote) for one in new.remotes} & {id(one.remote) for one in old.remotes}
+    server.leafs.forget(one.remote for one in old.remotes if id(one.remote) not in kept)
     await server.tenants.make_known(coming.less.changed)
     await _withdraw(server, coming.less.removed)
     await server.tenants.make_known((*coming.more.added, *coming.more.changed))
@@ -79,7 +80,9 @@ async def take_over(server: Server, coming: Plan) -> None:
     server.leaf_logins.set_terms(new.leaf_terms)
     server.leafs.belong_to(server.leaf_cluster)
     server.leafs.told_each = new.config.connect_error_reports, new.config.reconnect_error_reports
-    server.leafs.dial(one.remote for one in new.remotes if one not in old.remotes)
+    for one in new.remotes:
+        server.leafs.sending.change(one.remote, *one.sending)
+    server.leafs.dial(one.remote for one in new.remotes if id(one.remote) not in kept)
     server.plane.set_limits(coming.limits)
     with server.guard.around("the second half of a reload"):
         await server.clients.set_terms(new.client_terms, coming.affected)

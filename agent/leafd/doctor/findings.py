@@ -44,6 +44,7 @@ class Check(StrEnum):
     LAG = "lag"
     TWICE = "twice"
     LIMITS = "limits"
+    BUDGET = "budget"
     CLOCK = "clock"
     CERTIFICATE = "certificate"
     CREDENTIALS = "credentials"

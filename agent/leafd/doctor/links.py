@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from leafd.doctor.findings import Check, Finding, fault, warning, well
 from leafd.links.addresses import place_of
 from leafd.quoting import quoted
+from leafd.status import HELD
 
 Page = Mapping[str, Any]
 
@@ -50,6 +51,7 @@ def judge(varz: Page, configured: Iterable[str], report: Callable[[Finding], Non
         error = str(one.get("error") or "")
         if one.get("connected"):
             report(well(Check.LINK, place, f"the link of the account {one.get('account')} is up"))
+            _judge_budget(place, one.get("budget"), report)
         elif "loop" in error.lower():
             report(
                 fault(
@@ -69,3 +71,43 @@ def judge(varz: Page, configured: Iterable[str], report: Callable[[Finding], Non
                     owner="if the doctor could log in at the hub: was the configuration changed and not reloaded?",
                 )
             )
+
+
+_LENGTHS_S: Final = {"day": 86_400.0, "month": 30.4 * 86_400.0}
+_JUDGED_FROM: Final = 0.1
+"""A budget of which less is used, or a period of which less has passed, says nothing of its pace."""
+
+
+def _judge_budget(place: str, budget: object, report: Callable[[Finding], None]) -> None:
+    """What a link may carry in a day or a month: does something wait for it, and does it last until its end?"""
+    if not isinstance(budget, dict):
+        return
+    periods = [(name, budget[name]) for name in _LENGTHS_S if isinstance(budget.get(name), dict)]
+    if not periods:
+        return
+    owner = "publish less or smaller messages, compress (compression: s2_best), or give the remote more"
+    name, worst = max(periods, key=lambda one: float(one[1]["used"]) / one[1]["limit"])
+    if budget.get("goes") in HELD:
+        used = f"{worst['used']:,} of the {name}'s {worst['limit']:,} bytes are used"
+        waits = f"{HELD[budget['goes']]} until {worst['anew']}"
+        report(warning(Check.BUDGET, place, f"{used}: {waits}", owner=owner))
+        return
+    short = [text for text in (_too_fast(*one) for one in periods) if text]
+    for text in short:
+        report(warning(Check.BUDGET, place, text, owner=owner))
+    if not short:
+        used = ", ".join(f"{100 * one['used'] / one['limit']:.0f} % of the {name}'s" for name, one in periods)
+        report(well(Check.BUDGET, place, f"the budget lasts: {used} are used"))
+
+
+def _too_fast(name: str, one: Page) -> str:
+    """Why a budget will be gone before its end; empty: it will not."""
+    passed = 1 - one["anew_in"] / 1e9 / _LENGTHS_S[name]
+    used = one["used"] / one["limit"]
+    if passed < _JUDGED_FROM or used < _JUDGED_FROM or used <= passed:
+        return ""
+    gone_h = (1 - used) / used * passed * _LENGTHS_S[name] / 3600
+    return (
+        f"{100 * used:.0f} % of the {name}'s {one['limit']:,} bytes are used, {100 * passed:.0f} % of the {name} "
+        f"have passed: at this pace nothing is left in {gone_h:.1f} hours, before {one['anew']}"
+    )

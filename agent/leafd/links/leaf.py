@@ -413,10 +413,6 @@ class Remote:
     ws_compression: bool = False
     ws_no_masking: bool = False
     compression: Compression = UNCOMPRESSED
-    rules: tuple[str, ...] = ()
-    """What goes first to the hub, as native's precede() takes it, .."""
-    pace: int = 0
-    """.. and bytes a second that it is sent at most; 0: any."""
     context: int = 0
     """The plane's number for how, 0: as without a tls block."""
     dial_s: float = 0.0

@@ -26,6 +26,7 @@ from leafd.links import dialling, leaf
 from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, refusal_advice, split_url
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
 from leafd.links.link import Link, LinkStatus, RemoteStatus, age, first_of
+from leafd.links.sending import Sending
 from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.quoting import quoted
 from leafd.turns import Pause
@@ -60,7 +61,8 @@ class LeafPlane(Protocol):
         self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
     ) -> None: ...
     def send(self, connection: int, frame: bytes) -> None: ...
-    def precede(self, connection: int, rules: tuple[str, ...], bytes_per_second: int) -> None: ...
+    def precede(self, connection: int, rules: tuple[str, ...]) -> None: ...
+    def budget(self, connection: int, budget: t.Budget) -> None: ...
     def compress(self, connection: int, how: t.Compress, *, before: bytes = ..., behind: bytes = ...) -> None: ...
     def resume(self, connection: int) -> None: ...
     def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
@@ -100,7 +102,7 @@ class Leafs:
         self._tls_info: dict[str, Any] = {}
         self.compression = UNCOMPRESSED
         """Of links that others dial."""
-        self._precedence: tuple[tuple[str, ...], int] = ((), 0)
+        self.sending = Sending(plane, log, guard or Guard(), lambda: self._links.values())
         self._identity = identity
         self._log = log
         self._authenticate = authenticate
@@ -211,14 +213,6 @@ class Leafs:
                 self._log.info(f"{link.log_name} - Compression has changed: the link begins anew")
                 self._plane.close_connection(link.connection)
 
-    def precede_anew(self, rules: tuple[str, ...], pace: int) -> None:
-        """From now on this goes first to leaves that dial us, and no faster, also over links that are up."""
-        if (rules, pace) != self._precedence:
-            self._precedence = rules, pace
-            for link in self._links.values():
-                if link.remote is None and link.bind is not None:
-                    self._plane.precede(link.connection, rules, pace)
-
     # ---- events of the plane
 
     def handle(self, event: t.Event) -> bool:
@@ -252,6 +246,8 @@ class Leafs:
                 return self._closed(event)
             case t.LeafError():
                 return self._peer_error(event)
+            case t.Carried():
+                return self.sending.carried(event)
             case t.LeafInfo():
                 return event.connection in self._links
         return False
@@ -341,6 +337,7 @@ class Leafs:
                 waiting.append(event)
             return waiting is not None
         link.closed = event
+        self.sending.down(link, event.wire)
         link.gone.set()
         self._dialled.pop(event.connection, None)
         if event.reason == t.CloseReason.LOOP:
@@ -425,9 +422,7 @@ class Leafs:
             loop_subject=self._loop_subject(bind.account),
             remote_domain=bind.remote_domain,
         )
-        rules, pace = (link.remote.rules, link.remote.pace) if link.remote else self._precedence
-        if rules or pace:
-            self._plane.precede(link.connection, rules, pace)
+        self.sending.up(link)
         account = bind.account_name
         self._log.info(
             f"{link.log_name} - Leafnode connection created for account: {account}", event="link_up", account=account
@@ -459,6 +454,7 @@ class Leafs:
         """Keeps a link to every remote, for ever. Cancel to end it."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            nursery.start_soon(self.sending.run)
             self.dial(remotes)
             await trio.sleep_forever()
 
@@ -480,6 +476,8 @@ class Leafs:
     def forget(self, remotes: Iterable[leaf.Remote]) -> None:
         """These are no longer dialled, and their links end."""
         gone = list(remotes)
+        for remote in gone:
+            self.sending.forget(remote)
         for status in self.remotes:
             if any(status.remote is one for one in gone):
                 status.scope.cancel()

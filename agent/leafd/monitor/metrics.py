@@ -191,6 +191,7 @@ def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> Non
     for one in varz["leafd"]["remotes"]:
         labels = {"account": one["account"], "url": ", ".join(one["urls"])}
         found.gauge("leafd_remote_up", "Whether the link to the hub is up", labels, int(one["connected"]))
+        _budget(found, "leafd_remote", labels, one.get("budget") or {})
 
 
 def _boxes(found: _Families, boxz: Report) -> None:
@@ -279,6 +280,7 @@ def _how_far(found: _Families, kind: str, labels: Labels, far: Report) -> None:
             found.gauge(f"leafd_{kind}_{name}", text, labels, far[member] / unit)
 
 
+_GOES: Final = ("all", "normal", "high", "none")
 _LINE: Final = {
     "rate": ("rate_bytes", "Bytes a second that the link has carried while more waited", 1),
     "round_trip": ("round_trip_seconds", "Round-trip time as the kernel sees it now", SECOND),
@@ -295,7 +297,24 @@ _LINE_COUNTS: Final = {
 }
 
 
+def _budget(found: _Families, name: str, labels: Labels, budget: Report) -> None:
+    for period in ("day", "month"):
+        one = budget.get(period)
+        if one is not None:
+            of = {**labels, "period": period}
+            found.gauge(f"{name}_budget_bytes", "What the link may carry in a period", of, one["limit"])
+            found.gauge(f"{name}_budget_used_bytes", "What it has carried in this one", of, one["used"])
+            found.gauge(f"{name}_budget_anew_seconds", "When the next begins", of, one["anew_in"] / SECOND)
+    if budget:
+        text = "What waits for the budget or the time of the day: 0 nothing, 1 bulk, 2 all but urgent or high, 3 all"
+        found.gauge(f"{name}_held", text, labels, _GOES.index(budget["goes"]))
+
+
 def _line(found: _Families, labels: Labels, measured: Report) -> None:
+    _budget(found, "leafd_link", labels, measured.get("budget") or {})
+    if measured.get("budget"):
+        text = "Bytes of messages that wait for the budget"
+        found.gauge("leafd_link_budget_waiting_bytes", text, labels, measured["budget"]["waiting"])
     for member, (name, text, unit) in _LINE.items():
         if measured.get(member) is not None:
             found.gauge(f"leafd_link_{name}", text, labels, measured[member] / unit)

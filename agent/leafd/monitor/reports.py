@@ -201,6 +201,7 @@ def _own(facts: Facts) -> dict[str, Any]:
             "urls": [_without_login(url) for url in one.urls],
             "connected": one.connected,
             "error": "" if one.connected else one.last_error,
+            "budget": facts.leafs.sending.report_of(one.remote),
         }
         for one in facts.leafs.remotes
     ]
@@ -276,6 +277,9 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
                 name: getattr(row, name) for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "subscriptions")
             }
             one["leafd"] = _measured(row)
+            budget = facts.leafs.sending.report(link.connection, row.wire)
+            if budget is not None:
+                one["leafd"]["budget"] = budget | {"waiting": row.budgeted}
         if listed:
             one["subscriptions_list"] = [row.subject for row in await subscriptions.of(facts.plane, link.connection)]
         one["compression"] = COMPRESSION_LEVELS[row.level] if row is not None and row.compressed else link.compression

@@ -87,3 +87,32 @@ def test_a_kind_of_link_that_is_not_known_is_named_with_those_that_are(tmp_path:
     for role, link in (("leaf", "pigeon"), ("hub", "cell")):
         with pytest.raises(UsageError, match="expected lan, cell, satellite"):
             planned(Plan(role, "box-1", tmp_path, "/var/lib/leafd", "hub.example.org", link=link))
+
+
+@pytest.mark.parametrize(
+    ("budget", "day", "month"),
+    [
+        ("500MB/month", 500_000_000 // 31, 500_000_000),
+        ("1.5 GB/month", 1_500_000_000 // 31, 1_500_000_000),
+        ("20m/day", 20_000_000, 0),
+    ],
+)
+def test_a_budget_is_written_as_the_provider_counts(budget: str, day: int, month: int, tmp_path: Path) -> None:
+    """In powers of 1,000, and a month spread over its days."""
+    made = planned(Plan("leaf", "box-1", tmp_path, "/var/lib/leafd", "hub.example.org", link="cell", budget=budget))
+    leafnodes = load_text(made.files[tmp_path / "leafd.conf"][0]).server.leafnodes
+    assert leafnodes is not None
+    limits = leafnodes.remotes[0].limits
+    assert limits is not None
+    assert (limits.bytes_per_day, limits.bytes_per_month) == (day, month)
+    assert leafnodes.remotes[0].compression[0] == "s2_best"
+
+
+@pytest.mark.parametrize(
+    ("role", "budget"),
+    [("leaf", "500"), ("leaf", "500MB"), ("leaf", "500MB/year"), ("leaf", "0MB/day"), ("hub", "1GB/day")],
+)
+def test_what_is_no_budget_of_a_leaf_is_refused(role: str, budget: str, tmp_path: Path) -> None:
+    """And nothing is written."""
+    with pytest.raises(UsageError, match="--budget"):
+        planned(Plan(role, "box-1", tmp_path, "/var/lib/leafd", "hub.example.org", budget=budget))

@@ -44,6 +44,24 @@ def test_a_mirror_that_lost_its_origin_is_a_problem_and_one_that_is_behind_is_no
     assert list(status({}, {}, page).problems) == problems
 
 
+@pytest.mark.parametrize("up", [True, False])
+def test_what_waits_for_a_budget_is_a_problem_with_the_time_of_its_end(up: bool) -> None:
+    """Of a link that is up, and of one that is down and will have to wait when it is back."""
+    day = {"limit": 1000, "used": 960, "left": 40, "anew": "2026-11-27T00:00:00+01:00", "anew_in": 5_000_000_000}
+    month = {**day, "limit": 10_000}
+    told = {"day": day, "month": month, "goes": "high", "bytes_per_second": None, "waiting": 7}
+    measured = {"waiting": 0, "unacknowledged": 0, "budget": told}
+    leafz = {"leafs": [{"name": "hub", "is_spoke": True, "account": "A", "leafd": measured}]} if up else {}
+    remote = {"account": "A", "urls": ["hub"], "connected": up, "error": "", "budget": told}
+    found = status({"leafd": {"remotes": [remote]}}, leafz, {})
+    (link,) = found.links
+    assert [(one.period, one.left, one.anew_s) for one in link.budgets] == [("day", 40, 5.0), ("month", 40, 5.0)]
+    assert found.problems[-1] == (
+        "link to hub (account A): 96 % of the day's budget are used: all waits but what is urgent or has priority "
+        "until 2026-11-27T00:00:00+01:00"
+    )
+
+
 def test_an_account_that_has_stored_nearly_all_that_it_may_is_a_problem() -> None:
     """From 80 % on; no limit is a number beyond all others, and a daemon that tells none is well."""
     accounts = [

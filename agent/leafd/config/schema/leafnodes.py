@@ -118,7 +118,7 @@ class LeafRemote(Section):
         None, "What goes first to this hub, where the link carries little. Absent: what is small.", takes=Takes.LIVE
     )
     limits: LeafLimits | None = option(
-        None, "How much is sent to this hub at most. Absent: as much as the link carries.", takes=Takes.LIVE
+        None, "How much the link carries at most. Absent: as much as it can.", takes=Takes.LIVE
     )
     ws_compression: Flag = option(
         False,
@@ -218,7 +218,7 @@ class LeafNodes(Section):
         None, "What goes first to each leaf that dials this server; as in a remote.", takes=Takes.LIVE
     )
     limits: LeafLimits | None = option(
-        None, "How much is sent to each leaf that dials this server at most; as in a remote.", takes=Takes.LIVE
+        None, "How much the link of each leaf that dials this server carries at most; as in a remote.", takes=Takes.LIVE
     )
     write_timeout: Any = later(
         "a blocked link is closed, as by default, and not tried again", refuse=True, harmless=("default", "close")

@@ -183,6 +183,7 @@ const links = new Table(byId("links"), [
   { title: "Round trip", number: true, text: (one) => trip(one.rtt), more: (one) => (one.round_trip_s === null ? "" : `now ${seconds(one.round_trip_s)}`) },
   { title: "Carries", number: true, text: (one) => (one.rate === null ? (one.up ? "not known" : "") : `${size(one.rate)}/s`), more: (one) => lossy(one) },
   { title: "Heard", number: true, text: (one) => (one.heard_s === null ? "" : `${lasting(one.heard_s)} ago`) },
+  { title: "Budget used", number: true, text: spent, more: (one) => one.held },
   { title: "In", number: true, text: (one) => (one.up ? rate(one.in[2]) || "–" : ""), more: (one) => (one.up ? `${count(one.in[0])}, ${size(one.in[1])}` : "") },
   { title: "Out", number: true, text: (one) => (one.up ? rate(one.out[2]) || "–" : ""), more: (one) => (one.up ? `${count(one.out[0])}, ${size(one.out[1])}` : "") },
   { title: "Reason", text: (one) => one.error },
@@ -218,6 +219,11 @@ function seconds(value) {
 function before(one) {
   if (one.behind !== null) return one.bytes ? `about ${size(one.bytes)}` : "";
   return one.told[1] === null ? "" : `${count(one.told[0])} ${lasting(one.told[1])} ago`;
+}
+
+// Of the day, and of the month.
+function spent(one) {
+  return one.budgets.map(([period, limit, used]) => `${few.format((100 * used) / limit)} % of the ${period}'s ${size(limit)}`).join(", ");
 }
 
 function lossy(one) {

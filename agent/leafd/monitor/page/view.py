@@ -228,6 +228,8 @@ def _link(link: Link, rates: _Rates) -> dict[str, Any]:
         "loss": link.loss,
         "heard_s": _whole(link.heard_s),
         "waiting": link.waiting,
+        "budgets": [[one.period, one.limit, one.used, one.anew] for one in link.budgets],
+        "held": link.held,
         "error": _cut(link.error),
         "in": [link.messages_in, link.bytes_in, rates.of(f"{name} in", link.messages_in)],
         "out": [link.messages_out, link.bytes_out, rates.of(f"{name} out", link.messages_out)],

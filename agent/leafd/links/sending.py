@@ -1,0 +1,168 @@
+"""By which rules links are sent anything: what goes first, and how much may go, of hubs that are dialled and of leaves
+that dial. The rules are those of the configuration of today.
+
+What does not live here: what was used of a budget (budgets.py, which is imported with the first limit), who is
+connected (leafs.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import trio
+
+from leafd import native_types as t
+from leafd.guard import Guard
+from leafd.links import leaf
+from leafd.links.addresses import place_of
+
+if TYPE_CHECKING:
+    from leafd.links.budgets import Budgets
+    from leafd.links.limits import Limits
+    from leafd.links.link import Link
+
+BUDGET_RECORD = b"budget/"
+LAST_S = 5.0
+"""So long may the last records take."""
+NAME_MAX = 64
+
+
+class SendingPlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    def precede(self, connection: int, rules: tuple[str, ...]) -> None: ...
+    def budget(self, connection: int, budget: t.Budget) -> None: ...
+
+
+class SendingLog(Protocol):
+    """Where lines for the operator go."""
+
+    def info(self, text: str, **about: str) -> None: ...
+    def warning(self, text: str, **about: str) -> None: ...
+
+
+class Sending:
+    """The rules of all links."""
+
+    def __init__(self, plane: SendingPlane, log: SendingLog, guard: Guard, links: Callable[[], Iterable[Link]]) -> None:
+        self._plane, self._log, self._guard, self._links = plane, log, guard, links
+        self._rules: dict[int, tuple[str, ...]] = {}
+        """By remote; 0: of leaves that dial us."""
+        self._limits: Limits | None = None
+        """Of leaves that dial us."""
+        self._budgets: Budgets | None = None
+        self._records: dict[bytes, bytes] = {}
+        self._needed = trio.Event()
+        self.put: Callable[[bytes, bytes], Awaitable[None]] | None = None
+        """Stores a record; None: there is no store."""
+
+    def load_record(self, key: bytes, value: bytes) -> None:
+        """A record of the store, before anything else."""
+        if key.startswith(BUDGET_RECORD):
+            self._records[key] = value
+
+    def _need(self) -> Budgets:
+        if self._budgets is None:
+            from leafd.links.budgets import Budgets
+
+            self._budgets = Budgets(self._plane, self._log, self._guard, put=self.put)
+            for key, value in self._records.items():
+                self._budgets.load_record(key, value)
+            self._records.clear()
+            self._needed.set()
+        return self._budgets
+
+    async def run(self) -> None:
+        """Goes on for ever. Cancel to end it."""
+        await self._needed.wait()
+        await self._need().run()
+
+    async def stop(self, rows: Callable[[], Awaitable[Iterable[t.ConnectionRow]]]) -> None:
+        """The last records, before the store is closed."""
+        if self._budgets is not None:
+            with trio.move_on_after(LAST_S), self._guard.around("the last records of budgets"):
+                self._budgets.take(await rows())
+                await self._budgets.write(last=True)
+
+    # ---- the configuration
+
+    def change(self, remote: leaf.Remote | None, rules: tuple[str, ...], limits: Limits | None) -> None:
+        """The rules of that hub, or of leaves that dial us (None), from now on, also over links that are up."""
+        mine = [link for link in self._links() if link.remote is remote and link.bind is not None]
+        if rules != self._rules.get(id(remote) if remote is not None else 0, ()):
+            for link in mine:
+                self._plane.precede(link.connection, rules)
+        self._rules[id(remote) if remote is not None else 0] = rules
+        if remote is not None:
+            if limits is not None or self._budgets is not None:
+                self._need().limit(key_of(remote), name_of(remote), limits, dialled=True)
+        elif limits != self._limits:
+            self._limits = limits
+            for key in self._need().accepted():
+                if limits is None:
+                    self._need().limit(key, "", None, dialled=False)
+        for link in mine:
+            self._afford(link)
+
+    def forget(self, remote: leaf.Remote) -> None:
+        """That hub is no longer dialled."""
+        self._rules.pop(id(remote), None)
+        if self._budgets is not None:
+            self._budgets.limit(key_of(remote), "", None, dialled=True)
+
+    # ---- links
+
+    def up(self, link: Link) -> None:
+        """It was admitted."""
+        rules = self._rules.get(id(link.remote) if link.remote is not None else 0, ())
+        if rules:
+            self._plane.precede(link.connection, rules)
+        self._afford(link)
+
+    def _afford(self, link: Link) -> None:
+        if link.remote is None and self._limits is not None:
+            self._need().limit(key_of(link), name_of(link), self._limits, dialled=False)
+        if self._budgets is not None:
+            self._budgets.up(key_of(link.remote or link), link.connection)
+
+    def down(self, link: Link, wire: int) -> None:
+        """It has ended, be it that it was never admitted, and has carried so many bytes."""
+        if self._budgets is not None and (link.remote is not None or link.bind is not None):
+            self._budgets.closed(key_of(link.remote or link), link.connection, wire)
+
+    def carried(self, event: t.Carried) -> bool:
+        """The plane has counted so far."""
+        if self._budgets is not None:
+            self._budgets.carried(event)
+        return True
+
+    # ---- reports
+
+    def report(self, connection: int, wire: int) -> dict[str, Any] | None:
+        """Of a link that is up, which has carried so much; None: it has no limits."""
+        return None if self._budgets is None else self._budgets.report(connection, wire)
+
+    def report_of(self, remote: leaf.Remote) -> dict[str, Any] | None:
+        """Of a hub that is dialled, be the link up or not."""
+        return None if self._budgets is None else self._budgets.report_of(key_of(remote))
+
+
+def key_of(one: leaf.Remote | Link) -> bytes:
+    """By which its record is known, whatever becomes of its connections and logins."""
+    from leafd.links.budgets import key_of as key
+
+    if isinstance(one, leaf.Remote):
+        return key("remote", one.account_name, *sorted(place_of(url) for url in one.urls))
+    bind = one.bind
+    assert bind is not None
+    return key("leaf", bind.remote_name, bind.cluster, bind.account_name, bind.remote_account)
+
+
+def name_of(one: leaf.Remote | Link) -> str:
+    """For people."""
+    if isinstance(one, leaf.Remote):
+        return f"to {', '.join(place_of(url) for url in one.urls)}, account {one.account_name}"
+    bind = one.bind
+    assert bind is not None
+    return f"with {bind.remote_name[:NAME_MAX]}, account {bind.account_name}"
