@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -135,6 +136,34 @@ def test_the_start_of_readme_works_as_it_stands(site: Site) -> None:
     while held.get("messages") != 1:
         assert time.monotonic() < end, held
         held = site.typed(last)["state"]
+
+
+def refused(port: int) -> bytes:
+    """What a server says to somebody who shows nothing."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as stranger:
+        stranger.sendall(b'CONNECT {"name":"unknown","verbose":false}\r\nPING\r\n')
+        said = b""
+        while b"-ERR" not in said and b"PONG" not in said and (part := stranger.recv(4096)):
+            said += part
+    return said
+
+
+def test_the_hub_of_readme_takes_programs_with_its_key_and_nobody_else(site: Site) -> None:
+    """From its first second: a client without a key and a box that nobody entered are refused; a program with the key
+    that `leafd init hub` made publishes what a stream of the hub keeps."""
+    assert b"Authorization Violation" in refused(site.hub.port)
+    assert b"Authorization Violation" in refused(site.hub.ports["leaf_port"])
+
+    async def stored() -> bytes:
+        client = await nats.connect(site.hub.url, nkeys_seed=str(site.directory / "hub" / "hub-programs.nk"))
+        try:
+            made = await client.request("$JS.API.STREAM.CREATE.TOLD", b'{"name": "TOLD", "subjects": ["told.>"]}')
+            assert "error" not in json.loads(made.data)
+            return (await client.request("told.box-0001", b"open", timeout=PATIENCE_S)).data
+        finally:
+            await client.close()
+
+    assert {"stream": "TOLD", "domain": "hub", "seq": 1} == json.loads(asyncio.run(stored()))
 
 
 def test_the_guide_has_no_block_that_is_not_run() -> None:

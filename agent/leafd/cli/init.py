@@ -222,7 +222,6 @@ def _limits(budget: str) -> tuple[str, ...]:
     )
 
 
-_USERS: Final = "    users: [\n      # one line a box: `leafd init leaf` prints it\n    ]\n"
 _COLLECTED: Final = (
     "    # A source for each box that is enrolled, from its stream of that name.\n"
     '    streams { TELEMETRY { sources: [ { boxes: "*", name: TELEMETRY } ] } }\n'
@@ -230,6 +229,9 @@ _COLLECTED: Final = (
 
 
 def _hub(plan: Plan) -> Made:
+    """With a user for the hub's own programs: without any user a server takes everybody, so also unknown boxes."""
+    key, seed = plan.directory / f"{plan.name}-programs.nk", nkeys.new_seed(nkeys.PREFIX_USER)
+    public, _ = nkeys.sign(seed, "")
     text = (
         "# A hub of leaf nodes, written by `leafd init`. configs/reference.conf explains every key.\n"
         "listen: 127.0.0.1:4222\n"
@@ -237,24 +239,23 @@ def _hub(plan: Plan) -> Made:
         + f"leafnodes {{\n  listen: 0.0.0.0:{LEAF_PORT}\n"
         + "  # Boxes hear what the hub wants, not what other boxes want. Delete this where boxes reach each other.\n"
         + "  isolate_leafnode_interest: true\n}\n"
-        + "accounts {\n"
-        + f"  {plan.account} {{\n    jetstream: enabled\n"
-        + (_COLLECTED if plan.enrols else _USERS)
+        + f"accounts {{\n  {plan.account} {{\n    jetstream: enabled\n    users: [\n"
+        + f"      {{ nkey: {public} }} # programs at the hub, by the key in {key}\n"
+        + ("" if plan.enrols else "      # one line a box: `leafd init leaf` prints it\n")
+        + "    ]\n"
+        + (_COLLECTED if plan.enrols else "")
         + "  }\n}\n"
-        + (
-            f"# Boxes come with a token of `leafd enrol token`.\nenrol {{ account: {_quoted(plan.account)} }}\n"
-            if plan.enrols
-            else ""
-        )
     )
     if plan.enrols:
+        text += f"# Boxes come with a token of `leafd enrol token`.\nenrol {{ account: {_quoted(plan.account)} }}\n"
         advice = "For each box: leafd enrol token --name NAME. It prints the token, and what to type at the box."
-        return Made({plan.directory / "leafd.conf": (text, PLAIN)}, advice)
-    advice = (
-        f"On each box: leafd init leaf --name NAME --hub nats-leaf://THIS-HOST:{LEAF_PORT}\n"
-        f"It prints the user that belongs into {plan.account}."
-    )
-    return Made({plan.directory / "leafd.conf": (text, PLAIN)}, advice)
+    else:
+        advice = (
+            f"On each box: leafd init leaf --name NAME --hub nats-leaf://THIS-HOST:{LEAF_PORT}\n"
+            f"It prints the user that belongs into {plan.account}."
+        )
+    programs = f"Programs at the hub log in with the key in {key}: nats --nkey {key} ..."
+    return Made({plan.directory / "leafd.conf": (text, PLAIN), key: (seed + "\n", SECRET)}, f"{advice}\n{programs}")
 
 
 def hub_url(hub: str) -> str:
