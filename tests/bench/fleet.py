@@ -4,6 +4,7 @@
     python -m tests.bench.fleet unreachable 1000          what sources cost whose origins are not there
     python -m tests.bench.fleet creation 250 500 1000     mirrors and sources are made
     python -m tests.bench.fleet interest 1000             each box subscribes to ten subjects
+    python -m tests.bench.fleet enrol 1000                each box enrols itself with one token, all at once
     python -m tests.bench.fleet reports 500 5000          what a report costs where there are so many streams
     ... [--kinds leafd] [--isolate] [--rounds 3] [--subscriptions 10] [--login nkey|jwt|bcrypt] [--tls]
 
@@ -19,15 +20,17 @@ import contextlib
 import http.client
 import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.bench.identities import KINDS as LOGINS, identities, tls
+from tests.bench.identities import KINDS as LOGINS, identities, tls, unknown
 from tests.bench.process import Api, Login, Process, api, running
 from tests.bench.simulated import Boxes, simulated
 from tests.hostile.wires import Wire
@@ -258,6 +261,62 @@ def interest(kind: str, count: int, way: Way) -> Figures:
             }
 
 
+def enrol(kind: str, count: int, way: Way) -> Figures:
+    """Boxes that nobody knows bring one token for all of them, at once; then the hub dies and they come back; then what
+    reports of them cost."""
+    block = "accounts { A { jetstream: enabled, users: [ { user: person, password: person } ]\n"
+    block += 'streams { ALL { sources: [ { boxes: "box-*", name: T } ] } } } }\nenrol { account: A }'
+    with tempfile.TemporaryDirectory(prefix="leafd-bench-") as folder:
+        configuration = HUB.replace("ISOLATE", ", isolate_leafnode_interest: true").replace("TLS", "")
+        with running(kind, configuration.replace("LOGINS", block), Path(folder) / "hub") as process:
+            words = [
+                "enrol",
+                "token",
+                "--name",
+                "box-*",
+                "--uses",
+                str(count),
+                "-c",
+                str(process.server.directory / "server.conf"),
+            ]
+            made = subprocess.run([sys.executable, "-m", "leafd", *words], capture_output=True, text=True, check=True)
+            keys = unknown(count, Path(folder), made.stdout.strip())
+            hub = Hub(process, keys, lambda nonce: {"user": "person", "pass": "person"})
+            idle, cpu = process.private_mb(), process.cpu_seconds()
+            with boxes_of(hub, count, way) as boxes:
+                with process.watched() as private, logins(hub) as took:
+                    begun = time.monotonic()
+                    figures = {"enrolled s": boxes.wait(lambda seen: seen.up == count).at - begun}
+                    figures["collected from s"] = boxes.wait(lambda seen: seen.whole == count).at - begun
+                figures |= {"CPU s": process.cpu_seconds() - cpu, "login p99 ms": at_99(took)}
+                figures |= {"private MB more": process.private_mb() - idle, "private peak MB": private[0]}
+                kept = process.server.directory / "store" / "enrol" / "boxes"
+                figures |= {"file KB": kept.stat().st_size / 1000, "syncs": len(kept.read_text().splitlines())}
+                figures |= reported(hub, ("/boxz", "/metrics"))
+                process.server.kill()
+                boxes.wait(lambda seen: seen.up == 0)
+                begun = time.monotonic()
+                process.start()
+                figures["start s"] = process.start_seconds
+                figures["back s"] = boxes.wait(lambda seen: seen.up == count).at - begun
+                figures["whole s"] = boxes.wait(lambda seen: seen.whole == count).at - begun
+    return figures
+
+
+def reported(hub: Hub, paths: Iterable[str]) -> Figures:
+    """Processor time of these reports."""
+    figures: Figures = {}
+    for path in paths:
+        monitor = http.client.HTTPConnection("127.0.0.1", hub.process.server.ports["monitor_port"], timeout=60)
+        ask(monitor, path)
+        cpu = hub.process.cpu_seconds()
+        for _ in range(REPORTS):
+            ask(monitor, path)
+        figures[f"{path} CPU ms"] = (hub.process.cpu_seconds() - cpu) / REPORTS * 1000
+        monitor.close()
+    return figures
+
+
 def reports(kind: str, count: int, way: Way) -> Figures:
     """So many streams with a message each: processor time of a report, and what a login takes meanwhile."""
     figures: Figures = {}
@@ -295,7 +354,7 @@ def ask(monitor: http.client.HTTPConnection, path: str) -> None:
 
 
 Case = Callable[[str, int, Way], Figures]
-CASES: Final[dict[str, Case]] = {one.__name__: one for one in (storm, unreachable, creation, interest, reports)}
+CASES: Final[dict[str, Case]] = {one.__name__: one for one in (storm, unreachable, creation, interest, enrol, reports)}
 DEFAULT_SUBSCRIPTIONS: Final = {"interest": 10}
 
 

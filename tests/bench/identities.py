@@ -78,6 +78,12 @@ def _tokens(count: int, directory: Path) -> Identities:
     )
 
 
+def unknown(count: int, directory: Path, token: str) -> dict[str, object]:
+    """What boxes are started with that nobody knows yet: a key each, and the token of all."""
+    lines = [f"{key.public} {key.raw.hex()} -" for key in (Key("user") for _ in range(count))]
+    return _key_file(directory, lines) | {"password": token}
+
+
 def _passwords(count: int) -> Identities:
     import bcrypt
 

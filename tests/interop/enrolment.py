@@ -65,10 +65,10 @@ class Login:
     opened: ClassVar[list[Login]] = []
 
     def __init__(self, server: Server, key: Key, name: str, **said: Any) -> None:
-        Login.opened.append(self)
         self.socket = socket.create_connection(("127.0.0.1", server.ports["leaf_port"]), 20)
         self.socket.settimeout(20)
         self.lines = self.socket.makefile("rb")
+        Login.opened.append(self)
         self.nonce = json.loads(self.lines.readline().partition(b" ")[2])["nonce"]
         connect = {
             "nkey": key.public, "sig": b64(key.sign(self.nonce.encode())), "name": name, "server_id": name + "-id",

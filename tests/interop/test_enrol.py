@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import nats
@@ -298,6 +299,38 @@ def test_who_is_enrolled_outlives_a_kill_right_after_the_answer_and_a_reload() -
         assert all(Login(server, key, f"box-{number}").is_in for number, key in enumerate(keys))
 
 
+def test_a_hub_that_dies_while_boxes_enrol_knows_each_that_was_told_and_takes_the_others_again() -> None:
+    """Sixty boxes at once, a kill -9 in the middle, again and again: whoever was let in is known without the token, the
+    others come with it again, and it is good for exactly sixty."""
+    with running(LEAFD, HUB) as server:
+        factory = token(server, "box-*", "--uses", "60")
+        keys = {f"box-{number}": Key("user") for number in range(60)}
+        told: set[str] = set()
+
+        def come(name: str) -> None:
+            try:
+                login = Login(server, keys[name], name, auth_token=factory)
+            except (OSError, ValueError):
+                return  # the hub was away
+            if login.is_in:
+                told.add(name)
+
+        for _ in range(3):
+            with ThreadPoolExecutor(12) as pool:
+                waiting = [pool.submit(come, name) for name in keys if name not in told]
+                wanted = len(told) + 10
+                within(20, lambda: len(told) >= wanted or all(one.done() for one in waiting))  # noqa: B023
+                server.kill()
+            close_all()
+            server.start()
+            assert all(Login(server, keys[name], name).is_in for name in told)
+            close_all()
+        with ThreadPoolExecutor(12) as pool:
+            list(pool.map(come, [name for name in keys if name not in told]))
+        assert told == set(keys) == {one["name"] for one in report(server)["boxes"]}
+        assert "as many as it may" in str(Login(server, Key("user"), "box-60", auth_token=factory).answer)
+
+
 def test_only_who_may_use_the_daemon_s_directory_makes_tokens(hub: Server) -> None:
     directory = hub.directory / "store" / "enrol"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
@@ -347,6 +380,36 @@ def test_boxes_of_a_pattern_are_listed_and_those_that_are_away(hub: Server) -> N
     assert ["p-2"] == [one["name"] for one in report(hub, "/boxz?boxes=p-*&away=1")["boxes"]]
     assert leafd(hub, "boxes", "p-1").returncode == 0 and leafd(hub, "boxes", "p-*").returncode == 3
     assert here.is_in
+
+
+def test_metrics_tell_of_each_box_what_the_report_tells(hub: Server) -> None:
+    """Also of a box that a stream collects from, whose distance metrics take from another report."""
+    key = Key("user")
+    with running(
+        LEAFD, BOX, name="box-9", login=f"{token(hub, 'box-9')}@", hub=hub.ports["leaf_port"], seed=key.seed
+    ) as box:
+        asyncio.run(published(box, "telemetry.box-9.x"))
+        within(20, lambda: _behind(hub) == [0])
+        lines = _metrics(hub)
+        assert 'leafd_box_up{box="box-9"} 1' in lines and 'leafd_box_behind_messages{box="box-9"} 0' in lines
+    within(20, lambda: _behind(hub) == [None])
+    lines = _metrics(hub)
+    assert 'leafd_box_up{box="box-9"} 0' in lines and not any(
+        "behind_messages" in one and "box-9" in one for one in lines
+    )
+    assert f"leafd_boxes_enrolled {report(hub)['total']}" in lines
+
+
+def _behind(server: Server) -> list[int | None]:
+    return [one["behind"] for one in report(server, "/boxz?boxes=box-9")["boxes"]]
+
+
+def _metrics(server: Server) -> list[str]:
+    import urllib.request
+
+    place = f"http://127.0.0.1:{server.ports['http_port']}/metrics"
+    with urllib.request.urlopen(place, timeout=20) as answer:
+        return list(answer.read().decode().splitlines())
 
 
 def test_a_full_disk_enrols_nobody_and_keeps_nobody_out_who_is_known() -> None:

@@ -44,7 +44,9 @@ PROBE_S: Final = 3.0
 """So long does a link have to answer, or four of its round trips, when another one comes with its key."""
 PROBE_MAX_S: Final = 12.0
 COLLECT_S: Final = 0.25
-"""Boxes that come within so long are one change of the streams that collect from them."""
+"""Boxes that come within so long are one change of the streams that collect from them, .."""
+COLLECT_PART: Final = 2
+""".. or within so many times what the last such change took, which grows with the sources that there are."""
 LATE_S: Final = 1.0
 """How late a refusal is that is told to the holder of a token, .."""
 RIVAL_LATE_S: Final = 20
@@ -105,12 +107,14 @@ class Boxes:
         async with trio.open_nursery() as nursery:
             await nursery.start(port.serve, self._directory, self.do, self._server.guard)
             task_status.started()
+            took_s = 0.0
             while True:
                 await self._changed.wait()
-                await trio.sleep(COLLECT_S)
-                self._changed = trio.Event()
+                await trio.sleep(max(COLLECT_S, COLLECT_PART * took_s))
+                self._changed, begun = trio.Event(), trio.current_time()
                 with self._server.guard.around("streams that collect from boxes"):
                     await self._collect()
+                took_s = trio.current_time() - begun
 
     async def _collect(self) -> None:
         from leafd.daemon import declarations

@@ -36,11 +36,12 @@ class BoxRow:
     doubled: Mapping[str, Any] | None
 
 
-async def boxz(facts: Facts, options: Options) -> dict[str, Any]:
-    """All boxes, or those of a pattern (boxes=); away=1: only those that have no link."""
+async def boxz(facts: Facts, options: Options, jsz: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """All boxes, or those of a pattern (boxes=); away=1: only those that have no link. jsz: a report with all streams,
+    where there is one already that tells how far they are behind."""
     assert facts.boxes is not None
     rows = {row.connection: row for row in await facts.plane.connections()}
-    behind = await facts.boxes.behind()
+    behind = await facts.boxes.behind() if jsz is None else _behind(facts, jsz)
     pattern, away = text(options, "boxes") or "*", flag(options, "away")
     offset, limit = number(options, "offset", 0), number(options, "limit", 0) or BOXES_LISTED
     found, linked, total, pause = [], 0, 0, Pause()
@@ -51,6 +52,20 @@ async def boxz(facts: Facts, options: Options) -> dict[str, Any]:
             found.append(box)
     shown = [_shown(box, rows, behind) for box in found[offset : offset + limit]]
     return facts.head() | {"total": total, "linked": linked, "offset": offset, "limit": limit, "boxes": shown}
+
+
+def _behind(facts: Facts, jsz: Mapping[str, Any]) -> dict[str, int | None]:
+    """By the boxes' names, from the sources of the streams of their account."""
+    found: dict[str, int | None] = {}
+    account = facts.config.enrol.account if facts.config.enrol is not None else ""
+    details = (one for one in jsz.get("account_details", ()) if one["name"] == account)
+    for stream in (one for account_detail in details for one in account_detail.get("stream_detail") or ()):
+        for source in stream.get("sources") or ():
+            api = (source.get("external") or {}).get("api", "").split(".")
+            if len(api) == 3 and (api[0], api[2]) == ("$JS", "API"):
+                now, before = source["leafd"]["behind"], found.get(api[1], 0)
+                found[api[1]] = now + before if now is not None and before is not None else None
+    return found
 
 
 def _shown(box: BoxRow, rows: Mapping[int, t.ConnectionRow], behind: Mapping[str, int | None]) -> dict[str, Any]:

@@ -363,6 +363,14 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
     return 200, "application/json", pieces(report, indent=2)
 
 
+async def _boxz_of(facts: Facts, streams: dict[str, Any]) -> dict[str, Any] | None:
+    if facts.boxes is None:
+        return None
+    from leafd.monitor.boxes import boxz
+
+    return await boxz(facts, {}, streams)
+
+
 def _boxz(facts: Facts) -> Report | None:
     if facts.boxes is None:
         return None
@@ -376,13 +384,14 @@ async def _metrics(facts: Facts, accept: str) -> tuple[int, str, bytes]:
     from leafd.monitor import metrics
 
     every = dict.fromkeys(("accounts", "streams", "consumers", "config"), "1")
+    streams = await jsz(facts, every)
     found = metrics.Reports(
         varz=await reports.varz(facts, {}),
         leafz=await reports.leafz(facts, {}),
         accstatz=await reports.accstatz(facts, {"unused": "1"}),
-        jsz=await jsz(facts, every),
+        jsz=streams,
         disk=facts.plane.disk_took(),
-        boxz=await boxz(facts, {}) if (boxz := _boxz(facts)) is not None else None,
+        boxz=await _boxz_of(facts, streams),
     )
     rows = len(found.boxz["boxes"]) if found.boxz is not None else 0
     rows += found.leafz["leafnodes"] + len(found.accstatz["account_statz"])

@@ -155,6 +155,10 @@ static void say_connect(box_t *box, slice_t info) {
     snprintf(name, sizeof name, "box-%u", box->number);
     if (options.keys != NULL) {
         keys_login(box->number, field_of(info, "\"nonce\":\""), login, sizeof login);
+        if (options.password != NULL) { /* the token of one that is not known yet */
+            size_t size = strlen(login);
+            snprintf(login + size, sizeof login - size, "\"pass\":\"%s\",", options.password);
+        }
     } else if (options.password != NULL) {
         snprintf(login, sizeof login, "\"user\":\"%s\",\"pass\":\"%s\",", name, options.password);
     }
