@@ -287,6 +287,9 @@ def test_the_doctor_of_a_box_is_let_in_beside_it(hub: Server) -> None:
     first = Login(hub, key, "m-1", auth_token=token(hub, "m-1"))
     doctor = Login(hub, key, "leafd-doctor-0123", server_id="leafd-doctor-0123", domain="", jetstream=False)
     assert first.is_in and doctor.is_in
+    leafd(hub, "enrol", "retire", "m-1")
+    assert first.ends() == doctor.ends() == "Authorization Violation"
+    assert "Enrolment Refused" in str(Login(hub, key, "leafd-doctor-0123", auth_token=_any_token(hub)).answer)
 
 
 def test_who_is_enrolled_outlives_a_kill_right_after_the_answer_and_a_reload() -> None:

@@ -26,7 +26,7 @@ from leafd.auth.nkeys import PREFIX_USER, is_public_key, verify
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict
 from leafd.enrol import port
 from leafd.enrol.journal import Journal, NotWritten
-from leafd.enrol.names import is_name
+from leafd.enrol.names import VISITOR, is_name
 from leafd.enrol.people import user_token
 from leafd.enrol.roll import NO_TOKEN, Box, Refused as NotEnrolled, Roll
 from leafd.enrol.token import Secret, new_secret, read_secret
@@ -53,8 +53,6 @@ RIVAL_LATE_S: Final = 20
 """.. and at most to a machine that comes again and again with the key of another one."""
 TOLD_EACH: Final = 100
 RIVALS_MAX: Final = 4096
-VISITOR: Final = "leafd-doctor-"
-"""`leafd doctor` tries out a box's link by a second one, which has no JetStream and another name."""
 _GUESSES: Final = "leafs"
 _NOBODY: Final[tuple[Link, ...]] = ()
 
@@ -376,8 +374,12 @@ class Boxes:
             raise port.Wrong(f"there is no box {name[:100]!r}: `leafd boxes` lists them")
         await self._journal.keep({"retired": name, "at": int(time.time())})
         links = self._here(box.nkey)
-        for link in links:
-            self._server.plane.close_connection(link.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
+        theirs = {link.connection for link in links}
+        theirs |= {
+            link.connection for link in self._server.leafs.links() if link.user == box.nkey
+        }  # of its doctor, too
+        for connection in theirs:
+            self._server.plane.close_connection(connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
         self.seen_ns.pop(name, None)
         self.rivals.pop(name, None)
         self._server.log.info(f"Box {name} is retired: its key is nobody's from now on", event="box_retired")

@@ -36,8 +36,14 @@ def _expanded(stream: DeclaredStream, names: Names) -> DeclaredStream | None:
     config = stream.config
     if config is None:
         return stream
-    found = {(box, one.source): None for one in stream.boxes for box in names(one.pattern)}
-    sources = (*config.sources, *(_source(one, box) for box, one in found))
+    kinds: list[StreamSource] = []  # sources that differ in more than their box: a handful
+    found: dict[tuple[str, int], None] = {}
+    for one in stream.boxes:
+        if one.source not in kinds:
+            kinds.append(one.source)
+        number = kinds.index(one.source)
+        found |= {(box, number): None for box in names(one.pattern)}
+    sources = (*config.sources, *(_source(kinds[number], box) for box, number in found))
     if not sources and not config.subjects:
         return None
     return replace(stream, config=replace(config, sources=sources), boxes=())

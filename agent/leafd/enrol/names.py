@@ -11,6 +11,9 @@ from functools import lru_cache
 from typing import Final
 
 NAME_MAX: Final = 64
+VISITOR: Final = "leafd-doctor-"
+"""`leafd doctor` tries out a box's link by a second one, which has no JetStream and a name that begins so: no box has
+such a name."""
 RULE: Final = f"up to {NAME_MAX} letters, digits, - and _"
 _NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_MAX}}}")
 _PATTERN: Final = re.compile(rf"[A-Za-z0-9_*-]{{1,{NAME_MAX}}}")
@@ -18,7 +21,7 @@ _PATTERN: Final = re.compile(rf"[A-Za-z0-9_*-]{{1,{NAME_MAX}}}")
 
 def is_name(text: str) -> bool:
     """Whether a box may be called so."""
-    return _NAME.fullmatch(text) is not None
+    return _NAME.fullmatch(text) is not None and not text.startswith(VISITOR)
 
 
 def is_pattern(text: str) -> bool:
