@@ -114,6 +114,15 @@ const char *page_head_judge(const uint8_t *page, uint32_t size, size_t number, b
 const char *page_judge(const uint8_t *page, uint32_t size, size_t number, size_t last, bool leaf, page_bounds_t bounds);
 /* The node, or NULL when it does not lie within its page. The head is sound, and index below page_nodes. */
 const uint8_t *page_node(const uint8_t *page, uint32_t size, uint32_t index, bool leaf);
+/* Its key alone, for who looks for one: no address when it does not lie within the page. */
+static inline bytes_t page_key(const uint8_t *page, uint32_t size, uint32_t index) {
+    uint32_t at = page_u16(page + PAGE_HEAD + (size_t)2 * index);
+    if (at < page_u16(page + PAGE_WORD + 6) || at + PAGE_NODE_HEAD > size || at % 2 != 0) {
+        return BYTES_NONE;
+    }
+    bytes_t key = page_node_key(page + at);
+    return at + PAGE_NODE_HEAD + key.size <= size ? key : BYTES_NONE;
+}
 /* The first page of a large value. */
 const char *page_overflow_judge(const uint8_t *page, uint32_t size, size_t number, uint32_t value_size);
 /* One value of the free list: how many numbers, then the numbers, from the highest to the lowest. */

@@ -138,13 +138,15 @@ static status_t enter(trees_t *trees, size_t number, bool leaf, page_bounds_t bo
     return STATUS_OK;
 }
 
+static const char outside[] = "an entry does not lie within it";
+
 /* It was judged, but the disk may have changed what memory had of it. */
 static const uint8_t *node_of(trees_t *trees, const uint8_t *page, uint32_t index, bool leaf) {
     uint32_t size = trees->meta.page_size;
     bool lies = PAGE_HEAD + 2 * ((uint64_t)index + 1) <= size;
     const uint8_t *node = lies ? page_node(page, size, index, leaf) : NULL;
     if (node == NULL) {
-        (void)tree_wrong(trees, page_word(page), "an entry does not lie within it");
+        (void)tree_wrong(trees, page_word(page), outside);
     }
     return node;
 }
@@ -182,15 +184,16 @@ static uint32_t nodes_of(const trees_t *trees, const uint8_t *page) {
 
 /* In a leaf the first node at or behind key, in a branch the last one at or before it. */
 static status_t search(trees_t *trees, const uint8_t *page, bytes_t key, bool leaf, uint32_t *index) {
+    uint32_t size = trees->meta.page_size;
     uint32_t low = leaf ? 0 : 1;
     uint32_t high = nodes_of(trees, page);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        const uint8_t *node = node_of(trees, page, middle, leaf);
-        if (node == NULL) {
-            return STATUS_IO;
+        bytes_t at = page_key(page, size, middle);
+        if (LEAF_UNLIKELY(at.at == NULL)) {
+            return tree_wrong(trees, page_word(page), outside);
         }
-        int order = bytes_compare(page_node_key(node), key);
+        int order = bytes_compare(at, key);
         if (order < 0 || (!leaf && order == 0)) {
             low = middle + 1;
         } else {
@@ -201,7 +204,8 @@ static status_t search(trees_t *trees, const uint8_t *page, bytes_t key, bool le
     return STATUS_OK;
 }
 
-static status_t bounds_below(trees_t *trees, const uint8_t *page, uint32_t index, page_bounds_t *bounds) {
+/* Where a branch's node leads to, and what it says of the keys there. */
+static status_t child_of(trees_t *trees, const uint8_t *page, uint32_t index, page_bounds_t *bounds, size_t *child) {
     const uint8_t *node = node_of(trees, page, index, false);
     const uint8_t *next = index + 1 < nodes_of(trees, page) ? node_of(trees, page, index + 1, false) : NULL;
     if (node == NULL || (next == NULL && index + 1 < nodes_of(trees, page))) {
@@ -209,6 +213,7 @@ static status_t bounds_below(trees_t *trees, const uint8_t *page, uint32_t index
     }
     bounds->low = index > 0 ? page_node_key(node) : bounds->low;
     bounds->high = next != NULL ? page_node_key(next) : bounds->high;
+    *child = page_node_child(node);
     return STATUS_OK;
 }
 
@@ -241,8 +246,7 @@ static status_t descend(trees_t *trees, page_db_t db, unsigned from, descent_t d
         status = enter(trees, number, leaf, *bounds, &cursor->page[level]);
         status = status == STATUS_OK ? choose_node(trees, cursor->page[level], leaf, descent, key, &index) : status;
         if (status == STATUS_OK && !leaf) {
-            status = bounds_below(trees, cursor->page[level], index, bounds);
-            number = status == STATUS_OK ? page_node_child(node_of(trees, cursor->page[level], index, false)) : 0;
+            status = child_of(trees, cursor->page[level], index, bounds, &number);
         }
         cursor->at[level] = (uint16_t)index;
     }
@@ -263,12 +267,11 @@ static status_t turn(trees_t *trees, tree_cursor_t *cursor, bool back) {
         }
         cursor->at[level] = (uint16_t)(back ? index - 1 : index + 1);
         page_bounds_t bounds = {.numbers = cursor->numbers};
-        status_t status = bounds_below(trees, cursor->page[level], cursor->at[level], &bounds);
+        page_db_t db = {.depth = (uint16_t)depth};
+        status_t status = child_of(trees, cursor->page[level], cursor->at[level], &bounds, &db.root);
         if (status != STATUS_OK) {
             return status;
         }
-        page_db_t db = {.depth = (uint16_t)depth,
-                        .root = page_node_child(node_of(trees, cursor->page[level], cursor->at[level], false))};
         return descend(trees, db, level + 1, back ? TO_LAST : TO_FIRST, BYTES_NONE, cursor, &bounds);
     }
     return STATUS_NOT_FOUND;
@@ -435,10 +438,9 @@ static status_t judge_below(trees_t *trees, size_t number, unsigned depth, bool 
     }
     for (uint32_t i = 0; status == STATUS_OK && (leaves || depth > 2) && i < nodes_of(trees, page); i++) {
         page_bounds_t below = bounds;
-        status = bounds_below(trees, page, i, &below);
-        status = status == STATUS_OK
-                     ? judge_below(trees, page_node_child(node_of(trees, page, i, false)), depth - 1, leaves, below)
-                     : status;
+        size_t child = 0;
+        status = child_of(trees, page, i, &below, &child);
+        status = status == STATUS_OK ? judge_below(trees, child, depth - 1, leaves, below) : status;
     }
     return status;
 }
