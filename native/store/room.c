@@ -121,8 +121,8 @@ void room_widen(store_t *store) {
     uint64_t wanted = number_most(store->room.largest, store->room.wanted);
     bool spread = room_is_spread(store);
     bool more = batches->lap < RING_USUAL_MAX || store->room.cramped > batches->lap / WIDEN_PART || spread;
-    bool full = !store_room(store) || store->room.cramped > 0
-                || (spread && batches_used(batches) >= batches->lap / WIDEN_PART);
+    bool full =
+        !store_room(store) || store->room.cramped > 0 || (spread && batches_used(batches) >= batches->lap / WIDEN_PART);
     uint64_t lap = batches->lap;
     if (more && full) {
         lap *= 2;
