@@ -20,12 +20,19 @@ static bool blocks_allocate(blocks_t *blocks, uint64_t from, uint64_t to) {
     return false;
 }
 
-/* What an earlier process reserved is still there. Pages that LMDB counts but never wrote have no blocks yet: they get
- * them now, not in the middle of a commit. */
-static void blocks_find(blocks_t *blocks, uint64_t used) {
+uint64_t blocks_taken(const blocks_t *blocks) {
     struct stat file;
-    uint64_t had = fstat(blocks->fd, &file) == 0 ? (uint64_t)file.st_blocks * 512 : 0;
+    return fstat(blocks->fd, &file) == 0 ? (uint64_t)file.st_blocks * 512 : 0;
+}
+
+/* What an earlier process reserved is still there. */
+static void blocks_find(blocks_t *blocks, uint64_t used) {
+    uint64_t had = blocks_taken(blocks);
     uint64_t more = had > used ? (had - used) / STEP * STEP : 0;
+    if (had < used) { /* holes.h: they stay */
+        blocks->reserved = used;
+        return;
+    }
     while (!blocks->loose && !blocks_allocate(blocks, 0, used + more)) {
         if (more == 0) {
             blocks->reserved = used;

@@ -13,6 +13,8 @@ typedef struct blocks {
     uint64_t free;     /* bytes of the file system that anybody may take */
 } blocks_t;
 
+/* Bytes of the file that have blocks, those behind its end too. */
+uint64_t blocks_taken(const blocks_t *blocks);
 /* Sees how much is free. */
 void blocks_look(blocks_t *blocks);
 /* Reserves blocks up to `to`, or as far as it goes while `leave` bytes of the disk stay free for others. used: the

@@ -16,7 +16,6 @@
 
 #include "base/check.h"
 #include "disk/drain.h"
-#include "disk/space.h"
 #include "disk/waiting.h"
 
 /* bytes of pages for a byte of batches; 1.1 to 1.5 of messages alone, which lie in a row */
@@ -150,58 +149,7 @@ static status_t apply_handed(keeper_t *keeper) {
     return STATUS_OK;
 }
 
-/* ---- room -------------------------------------------------------------------------------------------------------- */
-
-static bool keeper_is_bounded(const keeper_t *keeper) {
-    return atomic_load_explicit(&keeper->admits, memory_order_relaxed) < keeper->batches->size / 8 * 7;
-}
-
-/* How much room there is, and what publishers may take of it. After a commit the free pages are counted, where that
- * matters. */
-static void keeper_look(keeper_t *keeper, bool committed) {
-    env_usage_t usage = {0};
-    space_short_t by = SPACE_ENOUGH;
-    blocks_t *blocks = &keeper->blocks;
-    uint64_t before = atomic_load_explicit(&keeper->admits, memory_order_relaxed);
-    env_usage(keeper->env, &usage);
-    usage.free_bytes = atomic_load_explicit(&keeper->free_bytes, memory_order_relaxed);
-    if (committed && (keeper->scarce || keeper_is_bounded(keeper) || usage.used_bytes > keeper->budget / 2)) {
-        if (env_usage_exact(keeper->env, &usage) == STATUS_OK) { /* else what was counted last holds */
-            atomic_store_explicit(&keeper->free_bytes, usage.free_bytes, memory_order_relaxed);
-        }
-    }
-    blocks_look(blocks);
-    space_t space = {.memory = keeper->journal == NULL,
-                     .ring = keeper->batches->size,
-                     .budget = keeper->budget,
-                     .used = usage.used_bytes,
-                     .free_pages = usage.free_bytes,
-                     .map_left = usage.map_bytes > usage.used_bytes ? usage.map_bytes - usage.used_bytes : 0,
-                     .disk_free = blocks->free};
-    uint64_t wanted = space_wanted(&space);
-    blocks_reserve(blocks, space.used, space.used + (wanted < space.map_left ? wanted : space.map_left), SPACE_LEAVE);
-    space.firm = !blocks->loose;
-    space.ahead = space.firm && blocks->reserved > space.used ? blocks->reserved - space.used : 0;
-    space.disk_free = blocks->free;
-    uint64_t admits = space_admits(&space, &by);
-    keeper->looked_at = thread_elapsed_ns();
-    atomic_store_explicit(&keeper->used_bytes, space.used, memory_order_relaxed);
-    atomic_store_explicit(&keeper->ahead_bytes, space.ahead, memory_order_relaxed);
-    atomic_store_explicit(&keeper->disk_free, space.disk_free, memory_order_relaxed);
-    atomic_store_explicit(&keeper->short_by, (int)by, memory_order_relaxed);
-    atomic_store_explicit(&keeper->admits, admits, memory_order_release);
-    if ((before < SPACE_RESUME) != (admits < SPACE_RESUME) || (before < SPACE_STOP) != (admits < SPACE_STOP)) {
-        keeper_wake_plane(keeper);
-    }
-}
-
-/* A commit that changes nothing: LMDB uses pages again that were freed two commits ago, so what a checkpoint freed
- * serves the next one. */
-static void keeper_age(keeper_t *keeper) {
-    if (env_write_begin(keeper->env) == STATUS_OK) {
-        (void)!keeper_commit(keeper->env, keeper->committed, keeper->committed_number, keeper->committed_chain);
-    }
-}
+/* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
 static void committed_upto(keeper_t *keeper, uint64_t position, uint64_t number, uint32_t chain) {
     keeper->applied = keeper->committed = position;
@@ -438,7 +386,9 @@ static void *keeper_main(void *context) {
             retry_ms = keeper_longer(retry_ms);
         } else {
             retry_ms = RETRY_MS;
-            thread_sleep(keeper->keeper_fd, keeper_seals_anew(keeper) ? SEAL_MS : chore_ms);
+            bool seals = keeper_seals_anew(keeper);
+            int digs_ms = seals ? SEAL_MS : keeper_digs(keeper);
+            thread_sleep(keeper->keeper_fd, digs_ms >= 0 && digs_ms < chore_ms ? digs_ms : chore_ms);
         }
     }
     fall_back(keeper);

@@ -23,6 +23,7 @@
 #include "disk/blocks.h"
 #include "disk/env.h"
 #include "disk/highwater.h"
+#include "disk/holes.h"
 #include "disk/journal.h"
 
 typedef struct keeper {
@@ -87,7 +88,9 @@ typedef struct keeper {
     uint64_t removed;        /* likewise: its removals before this position are in LMDB */
     uint64_t put;            /* likewise: its puts */
     blocks_t blocks;         /* of LMDB's file */
-    late_t late;             /* of the open transaction */
+    holes_t holes;           /* in it */
+    bool disk_scarce;
+    late_t late; /* of the open transaction */
     int64_t looked_at;
     int64_t gave_back_at;
     bool freed_pages; /* malloc has some since then */
@@ -115,6 +118,14 @@ void keeper_wake_plane(keeper_t *keeper);
 void keeper_took(const keeper_t *keeper, uint32_t which, int64_t since_ns); /* HISTOGRAM_SYNC or _COMMIT */
 void keeper_heard(keeper_t *keeper); /* the plane, before it looks at what the threads say */
 void keeper_seal(keeper_t *keeper, uint64_t position);
+/* keeper_room.c, the keeper thread: publishers may not have as much of the ring as it has / how much room there is, and
+ * what publishers may take of it; after a commit the free pages are counted, where that matters / a commit that changes
+ * nothing, after which LMDB may use more of its free pages / a step of giving their blocks back to the file system,
+ * outside a write transaction: returns ms until the next one, -1: nothing is to be done. */
+bool keeper_is_bounded(const keeper_t *keeper);
+void keeper_look(keeper_t *keeper, bool committed);
+void keeper_age(keeper_t *keeper);
+int keeper_digs(keeper_t *keeper);
 /* The plane has opened LMDB again, or could not. */
 void keeper_unpark(keeper_t *keeper);
 void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint);

@@ -17,6 +17,7 @@
  * its pages 2, and pages of entries in no order are two thirds full. */
 #define GROWTH_UP 5
 #define GROWTH_DOWN 2
+#define KEEP_PART 8
 #define PUBLISHERS_PART 8 /* the ring's last eighth is left to deletions, acks and consumer states */
 
 static uint64_t space_ceiling(const space_t *space) {
@@ -40,11 +41,20 @@ uint64_t space_wanted(const space_t *space) {
     return reserve + number_least(full, part > AHEAD_MIN ? part : AHEAD_MIN);
 }
 
+uint64_t space_keep(const space_t *space) {
+    uint64_t full = space_ceiling(space) / GROWTH_DOWN * GROWTH_UP + space_reserve(space);
+    return number_most(full, number_less(space->used, space->free_pages) / KEEP_PART);
+}
+
+bool space_scarce(const space_t *space) {
+    return space->disk_free <= PLENTY;
+}
+
 uint64_t space_admits(const space_t *space, space_short_t *by) {
     uint64_t safe = space->memory ? SAFE_MEMORY : space->firm ? SAFE : SAFE_LOOSE;
     uint64_t free_bytes = space->ahead + number_less(space->disk_free, safe);
-    uint64_t room =
-        number_least(free_bytes, space->map_left) + space->free_pages / 2; /* free pages may lie in pieces */
+    uint64_t room = number_least(free_bytes, space->map_left)
+                    + number_less(space->free_pages, space->holes) / 2; /* free pages may lie in pieces */
     uint64_t by_disk = number_less(room, space_reserve(space)) / GROWTH_UP * GROWTH_DOWN;
     uint64_t by_limit = number_less(space->budget, number_less(space->used, space->free_pages)) / 2;
     uint64_t admits = number_least(number_least(by_disk, by_limit), space_ceiling(space));

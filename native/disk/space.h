@@ -32,6 +32,7 @@ typedef struct space {
     uint64_t budget;     /* pages in use may come to so much */
     uint64_t used;       /* pages ever used */
     uint64_t free_pages; /* of those, bytes that the next pages can take, as far as known */
+    uint64_t holes;      /* of those, bytes without blocks (holes.h) */
     uint64_t ahead;      /* reserved behind them */
     uint64_t map_left;   /* behind them in the map */
     uint64_t disk_free;
@@ -40,6 +41,11 @@ typedef struct space {
 uint64_t space_reserve(const space_t *space);
 /* How much should be reserved behind the pages in use. */
 uint64_t space_wanted(const space_t *space);
+/* How much of the free pages keeps its blocks: what one full ring and the reserve take, and an eighth of what is in use,
+ * so that a store which shrinks and grows does not give back and take again. */
+uint64_t space_keep(const space_t *space);
+/* Is so little left of the disk that these have to be there now? */
+bool space_scarce(const space_t *space);
 /* Bytes that publishers may hold in the ring, 0 .. 7/8 of it, and what bounds them. */
 uint64_t space_admits(const space_t *space, space_short_t *by);
 

@@ -195,6 +195,44 @@ def scenario_own_messages(server: Server, disk: Disk) -> None:
     asyncio.run(run())
 
 
+def scenario_given_back(server: Server, disk: Disk) -> None:
+    """What a purge gave back to the disk is taken by others: removals go on in the room that the store kept."""
+
+    async def run() -> None:
+        others = Others(disk)
+        publisher = Publisher(server)
+        client, js = await connected(server, PATIENCE)
+        await make_streams(js)
+        keep = publisher.until_refused("KEEP.a", 20_000)
+        publisher.until_refused("SPARE.a")
+        full = disk.free()
+        await js.purge_stream("SPARE")
+        for _ in range(PATIENCE):
+            if disk.free() > full + 60 * MIB:
+                break
+            await asyncio.sleep(1)
+        print(f"{full >> 20} MB free when it was full, {disk.free() >> 20} after a purge", flush=True)
+        assert disk.free() > full + 60 * MIB
+        others.fill()
+        last = max(keep, publisher.until_refused("KEEP.a"))
+        await everything_but_publishing_goes_on(js, 1, last)
+        await closed(client)
+        publisher.close()
+        server.kill()
+        others.fill()
+        server.start()
+        client, js = await connected(server, PATIENCE)
+        publisher = Publisher(server)
+        last = max(last, publisher.until_refused("KEEP.a"))
+        assert await js.delete_msg("KEEP", 3)
+        others.leave()
+        assert publisher.until_taken("KEEP.a") == last + 1
+        await check(js, 1, last + 1, {2, 3})
+        await closed(client)
+
+    asyncio.run(run())
+
+
 def scenario_others(server: Server, disk: Disk) -> None:
     """Others take every byte under a publisher; kill -9, start at 0 bytes free, purge, room back."""
 
@@ -325,6 +363,7 @@ async def settled(js: JetStreamContext, copies: tuple[str, ...]) -> dict[str, in
 SCENARIOS = {
     "own": (scenario_own_messages, 300 * MIB, DEFAULTS),
     "own, without a limit": (scenario_own_messages, 160 * MIB, LARGER_THAN_THE_DISK),
+    "given back": (scenario_given_back, 240 * MIB, LARGER_THAN_THE_DISK),
     "others": (scenario_others, 96 * MIB, LARGER_THAN_THE_DISK),
     "ingest": (scenario_ingest, 96 * MIB, LARGER_THAN_THE_DISK),
     "restore": (scenario_restore, 96 * MIB, LARGER_THAN_THE_DISK),
