@@ -41,8 +41,8 @@ typedef struct space {
 uint64_t space_reserve(const space_t *space);
 /* How much should be reserved behind the pages in use. */
 uint64_t space_wanted(const space_t *space);
-/* How much of the free pages keeps its blocks: what one full ring and the reserve take, and an eighth of what is in use,
- * so that a store which shrinks and grows does not give back and take again. */
+/* How much of the free pages keeps its blocks: what one full ring and the reserve take, or an eighth of what is in
+ * use where that is more, so that a store which shrinks and grows does not give back and take again. */
 uint64_t space_keep(const space_t *space);
 /* Is so little left of the disk that these have to be there now? */
 bool space_scarce(const space_t *space);
