@@ -120,7 +120,8 @@ void env_usage(env_t *env, env_usage_t *usage);
  * transaction. */
 LEAF_MUST_USE status_t env_usage_exact(env_t *env, env_usage_t *usage);
 /* Up to max runs of free pages from *place on (zeros: from the front), in the order in which LMDB takes them: such as
- * no reader needs, nor a start after a crash. Fewer than max: that was all. Keeper thread, outside a write transaction. */
+ * no reader needs, nor a start after a crash. Fewer than max: that was all. Keeper thread, outside a write
+ * transaction. */
 typedef struct env_run {
     uint64_t offset; /* in the file */
     uint64_t size;
