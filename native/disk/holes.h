@@ -1,6 +1,7 @@
 /* holes.h: blocks of LMDB's free pages go back to the file system. LMDB's file never becomes shorter; but where a run
  * of its pages is free for good, a hole can be punched: the file keeps its length and its page numbers, `du` and the
- * file system count the hole no more, and no page is written for that. LMDB writes a free page before it reads it again.
+ * file system count the hole no more, and no page is written for that. LMDB writes a free page before it reads it
+ * again.
  *
  *     free pages, as LMDB will take them     | kept: blocks stay | a hole where the run is long ............ |
  *
