@@ -6,23 +6,31 @@
  * began before T, and when the commit before the last, to which LMDB falls back after a crash, is T or later. That is
  * LMDB's own rule for using it again. LMDB takes the entries in their order, and of each the lowest number first.
  */
-#include <stdio.h>
+#include <stdlib.h>
 
 #include "disk/env_lmdb.h"
 
 #define READERS_UNKNOWN 0
 
-/* A line of LMDB's list of readers: process, thread, transaction or "-". What is not understood leaves nothing free. */
+/* A line of LMDB's list of readers: process, thread in hex, transaction or "-"; above them names of columns. What is
+ * not understood leaves nothing free. */
 static int reader_line(const char *line, void *context) {
     size_t *oldest = context;
-    int pid;
-    size_t thread;
-    size_t commit;
-    int got = sscanf(line, "%d %zx %zu", &pid, &thread, &commit);
-    if (got == 3) {
-        *oldest = commit < *oldest ? commit : *oldest;
-    } else if (got == 1) {
-        *oldest = READERS_UNKNOWN;
+    char *thread;
+    char *commit;
+    char *end;
+    (void)strtoull(line, &thread, 10);
+    if (thread == line) {
+        return 0;
+    }
+    (void)strtoull(thread, &commit, 16);
+    while (*commit == ' ') {
+        commit++;
+    }
+    if (*commit != '-') {
+        size_t number = strtoull(commit, &end, 10);
+        number = end != commit ? number : READERS_UNKNOWN;
+        *oldest = number < *oldest ? number : *oldest;
     }
     return 0;
 }
@@ -93,6 +101,9 @@ status_t env_free_runs(env_t *env, env_free_place_t *place, env_run_t *runs, uin
     if (code == 0) {
         code = collect(env, txn, place, runs, max, count);
         mdb_txn_abort(txn);
+    }
+    if (code != 0) {
+        env_note_unread(env);
     }
     return env_read_code(code);
 }

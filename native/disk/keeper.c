@@ -424,6 +424,7 @@ status_t keeper_open(keeper_t *keeper, keeper_mark_t checkpoint, keeper_mark_t e
         return STATUS_IO;
     }
     keeper->blocks = (blocks_t){.fd = env_file(keeper->env)};
+    keeper->holes = (holes_t){.looked_at = thread_elapsed_ns(), .looked_upto = checkpoint.position};
     keeper_keep_freed();
     keeper_look(keeper, true);
     if (keeper->journal != NULL) {
