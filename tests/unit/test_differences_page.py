@@ -227,6 +227,11 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_lanes.c: "
         "a peer that asks for answers without end holds up nobody, and no more memory than its part",
     ),
+    "While a lone hub with one address": (
+        "unit/links/test_dialling.py::test_a_lone_hub_is_waited_for_ever_longer_and_one_of_several_never_long",
+        "unit/links/test_dialling.py::test_a_hub_that_comes_into_reach_is_connected_to_within_the_time_between_two_packets",
+        "unit/links/test_dialling.py::test_a_dial_begins_anew_when_the_machine_has_another_address",
+    ),
     "A link is pinged after 14 seconds": (
         "native/test_plane_leaf.c: a link that says nothing is pinged, by one end, and closed within a minute",
     ),

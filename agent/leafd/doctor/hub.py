@@ -29,7 +29,7 @@ from leafd.doctor.findings import Check, Finding, fault, unproven, well
 from leafd.doctor.wire import End, Line, Session, TlsEnd, info_of, token, verb
 from leafd.errors import ConfigError
 from leafd.links.addresses import certificate_name, dial_error, place_of, split_url
-from leafd.links.dialling import NoTunnel, Proxy, connect, proxy_of
+from leafd.links.dialling import NoTunnel, Patience, Proxy, connect, proxy_of
 from leafd.links.web import ask
 from leafd.quoting import quoted
 from leafd.records import dataclass
@@ -162,7 +162,7 @@ class _Attempt:
 
     async def _connect(self) -> Line:
         try:
-            return Line(await connect(self._host, self._port, proxy_of(self._remote), STEP_S))
+            return Line(await connect(self._host, self._port, proxy_of(self._remote), Patience(STEP_S, STEP_S)))
         except NoTunnel as error:
             raise self._stop(
                 Check.HUB_PORT, str(error), owner="look at this remote's proxy block, and ask who runs the proxy"
@@ -468,7 +468,7 @@ async def _first_line(host: str, port: int, proxy: Proxy | None) -> bytes:
 async def _glance(host: str, port: int, proxy: Proxy | None) -> AsyncIterator[Line]:
     """A connection more, for a moment. Raises OSError, NoTunnel, trio.TooSlowError."""
     with trio.fail_after(STEP_S):
-        line = Line(await connect(host, port, proxy, STEP_S))
+        line = Line(await connect(host, port, proxy, Patience(STEP_S, STEP_S)))
         try:
             yield line
         finally:

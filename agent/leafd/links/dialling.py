@@ -3,6 +3,16 @@
     hub                         connect(hub)
     proxy, then hub             connect(proxy), CONNECT hub:port, 200: bytes from here on are the hub's
 
+A hub without an answer is asked again by the kernel, which sends the first packet (60 bytes) once more:
+
+    attempt    1      2       3       4, 5            6 ..
+    lasts      5 s    10 s    20 s    60 s            300 s
+    asks       at 0, 1, 2, 3, 4 s, then further apart, up to each ..
+               8 s    8 s     8 s     4 s             16 s        some 20 KB an hour
+
+The long ones are only for a hub that has one address: with several the next one is tried soon. Whoever hears that the
+machine has another address or route dials anew (ways.py), since these packets keep the address that they began with.
+
 The tunnel is that of RFC 9110, 9.3.6. The hub may speak first, so nothing behind the proxy's answer may be read here.
 What does not live here: the loop that dials (leafs.py), what is said to the hub.
 """
@@ -28,6 +38,17 @@ if TYPE_CHECKING:
 DIAL_S: Final = (5.0, 10.0, 20.0)
 """How long the connection to a hub may take where the configuration says nothing, one attempt after the other: the
 first finds out soon that a hub is not there, the last gets through at a round trip of seconds."""
+AGAIN_S: Final = 8.0
+STEADY: Final = (60.0, 4.0), (60.0, 4.0), (300.0, 16.0)
+"""After these, where nothing else is to be tried: how long, and how far apart its packets are at most; the last for
+ever. A contact after minutes is used within seconds; a night without a signal costs little."""
+ASKED_MAX: Final = 127
+"""First packets of one attempt, at most: its time ends it."""
+TCP_RTO_MAX_MS: Final = 44
+"""Of linux/tcp.h, since 6.15. An older kernel doubles the time between two packets without end: there no attempt is
+longer than 20 s."""
+RTO_MAX_MS: Final = 120_000
+"""The kernel's own."""
 HEAD_MAX: Final = 16 << 10
 # A dead peer is found by the kernel after this long even when nothing is sent (half-open links after a power cut); once
 # the link is up, native/plane/window.c says how long.
@@ -61,18 +82,37 @@ class NoTunnel(Exception):
     """The proxy lets nobody through; the text says why."""
 
 
-def patience_s(configured_s: float, attempt: int) -> float:
-    """How long the attempt of that number, from 1 on, may take."""
-    return configured_s or DIAL_S[(attempt - 1) % len(DIAL_S)]
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an attempt may take, and how it goes on meanwhile."""
+
+    seconds: float
+    several_s: float
+    """The same where the hub has several addresses."""
+    again_s: float = AGAIN_S
+    """The hub is asked again at least so often."""
 
 
-async def connect(host: str, port: int, proxy: Proxy | None, seconds: float) -> trio.SocketStream:
+def patience(configured_s: float, attempt: int, *, alone: bool = True) -> Patience:
+    """Of the attempt of that number, from 1 on. alone: no other hub is to be tried next."""
+    if configured_s:
+        return Patience(configured_s, configured_s)
+    several_s = DIAL_S[(attempt - 1) % len(DIAL_S)]
+    if not alone or attempt <= len(DIAL_S):
+        return Patience(several_s, several_s)
+    seconds, again_s = STEADY[min(attempt - len(DIAL_S), len(STEADY)) - 1]
+    return Patience(seconds, several_s, again_s)
+
+
+async def connect(host: str, port: int, proxy: Proxy | None, patience: Patience) -> trio.SocketStream:
     """A connection to a hub. Raises OSError, NoTunnel, and trio.TooSlowError after that time."""
-    with trio.fail_after(seconds if proxy is None else proxy.seconds or seconds):
+    if proxy is not None and proxy.seconds:
+        patience = Patience(proxy.seconds, proxy.seconds)
+    with trio.fail_after(patience.seconds) as limit:
         if proxy is None:
-            return await trio.open_tcp_stream(host, port)
+            return await _reached(host, port, patience, limit)
         try:
-            stream = await trio.open_tcp_stream(proxy.host, proxy.port)
+            stream = await _reached(proxy.host, proxy.port, patience, limit)
         except OSError as error:
             raise NoTunnel(f"the proxy {proxy.host}:{proxy.port} is not reached: {dial_error(error)}") from error
         try:
@@ -84,6 +124,35 @@ async def connect(host: str, port: int, proxy: Proxy | None, seconds: float) -> 
                 raise NoTunnel("the proxy closed the connection") from error
             raise
         return stream
+
+
+async def _reached(host: str, port: int, patience: Patience, limit: trio.CancelScope) -> trio.SocketStream:
+    soon_s = min(limit.deadline, trio.current_time() + patience.several_s)
+    found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    if len(found) != 1:
+        limit.deadline = soon_s
+        return await trio.open_tcp_stream(host, port)
+    family, kind, protocol, _, address = found[0]
+    sock = trio.socket.socket(family, kind, protocol)
+    try:
+        if not _ask_again_each(sock, round(patience.again_s * 1000)):
+            limit.deadline = soon_s
+        await sock.connect(address)
+    except BaseException:
+        sock.close()
+        raise
+    _ask_again_each(sock, RTO_MAX_MS)
+    return trio.SocketStream(sock)
+
+
+def _ask_again_each(sock: trio.socket.SocketType, most_ms: int) -> bool:
+    """The kernel sends what had no answer again after that time at the latest. False: it cannot be told."""
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, most_ms)
+    except OSError:
+        return False
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, ASKED_MAX)
+    return True
 
 
 def request(host: str, port: int, proxy: Proxy) -> bytes:

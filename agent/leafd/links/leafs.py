@@ -25,8 +25,9 @@ from leafd.guard import Guard
 from leafd.links import dialling, leaf
 from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, refusal_advice, split_url
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
-from leafd.links.link import Link, LinkStatus, RemoteStatus, age, first_of
+from leafd.links.link import Link, LinkStatus, RemoteStatus, age, first_of, over_web, who
 from leafd.links.sending import Sending
+from leafd.links.ways import Ways
 from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.quoting import quoted
 from leafd.turns import Pause
@@ -117,6 +118,7 @@ class Leafs:
         self._early: dict[int, list[t.Opened | t.Line | t.Closed]] = {}
         self._listen: tuple[str, int, tuple[str, ...]] = ("0.0.0.0", DEFAULT_PORT, ())
         self._nursery: trio.Nursery | None = None
+        self._ways = Ways()
         self.web_ping_interval_ns = 0
         """Of links over WebSocket that begin from now on; 0: the server's."""
         self.told_each = TOLD_EACH, TOLD_EACH
@@ -350,8 +352,8 @@ class Leafs:
             # What we dialled and was never up is the dial loop's to tell, once in a while.
             account = link.bind.account_name if link.bind is not None else ""
             self._log.info(f"{link.log_name} - Leafnode connection closed: {why}", event="link_down", account=account)
-        if link.bind is not None and self._accepted_as.get(_who(link.bind)) == link.connection:
-            del self._accepted_as[_who(link.bind)]
+        if link.bind is not None and self._accepted_as.get(who(link.bind)) == link.connection:
+            del self._accepted_as[who(link.bind)]
         if link.bind is not None:
             for callback in self.on_down:
                 with self._guard.around("what follows a leaf link's end"):
@@ -442,8 +444,8 @@ class Leafs:
         yet."""
         if not isinstance(link.machine, leaf.Acceptor) or not bind.remote_account:
             return
-        before = self._accepted_as.get(_who(bind))
-        self._accepted_as[_who(bind)] = link.connection
+        before = self._accepted_as.get(who(bind))
+        self._accepted_as[who(bind)] = link.connection
         if before is not None:
             text = "Duplicate Remote LeafNode Connection"
             self._plane.close_connection(before, text, t.CloseReason.DUPLICATE)
@@ -455,6 +457,7 @@ class Leafs:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self.sending.run)
+            nursery.start_soon(self._ways.watch)
             self.dial(remotes)
             await trio.sleep_forever()
 
@@ -506,7 +509,7 @@ class Leafs:
                 if link is not None:
                     status.connected = link.bind is not None
                     if link.bind is not None:
-                        status.attempts, status.ever = 0, True
+                        status.attempts, status.hinted, status.ever = 0, 0, True
                         status.last_error = ""
                         status.told.clear()
                     await link.gone.wait()
@@ -552,16 +555,19 @@ class Leafs:
 
             web = ask(host, port, parts.path, compression=remote.ws_compression, no_masking=remote.ws_no_masking)
         first = remote.tls if web is not None else remote.tls_first
-        sock = (
-            await dialling.connect(host, port, remote.proxy, dialling.patience_s(remote.dial_s, status.attempts))
-        ).socket
+        patience = dialling.patience(remote.dial_s, status.attempts - status.hinted, alone=len(remote.urls) == 1)
+        stream = await self._ways.unless_news(partial(dialling.connect, host, port, remote.proxy, patience))
+        if stream is None:
+            status.hinted = status.attempts
+            return None
+        sock = stream.socket
         dialling.watch_over(sock)
         with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
             if first and remote.context == 0 and self._need_default_tls is not None:
                 await self._need_default_tls()
             connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF, secure=first, web=web is not None)
         # Over WebSocket TLS, if any, comes before all else, whatever INFO says of it.
-        machine = leaf.Solicitor(self._identity, remote if web is None else _over_web(remote), user, password, age())
+        machine = leaf.Solicitor(self._identity, remote if web is None else over_web(remote), user, password, age())
         link = self._links[connection] = Link(
             connection, f"{host}:{port}", machine, remote, host=host, asked=web, web=web is not None
         )
@@ -585,13 +591,3 @@ class Leafs:
             self._log.warning(f"{link.peer} - no {what} within {seconds:g} s: closing")
             self._plane.close_connection(link.connection, "Stale Leaf Node Connection - Closing", t.CloseReason.STALE)
             await link.gone.wait()
-
-
-def _who(bind: leaf.Bind) -> tuple[object, ...]:
-    """What no two links of those that dialled us have in common."""
-    return bind.remote_name, bind.cluster, bind.account, bind.remote_account
-
-
-def _over_web(remote: leaf.Remote) -> leaf.Remote:
-    """TLS comes before all else there, and what compresses is WebSocket."""
-    return replace(remote, tls_first=True, compression=UNCOMPRESSED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import trio
@@ -12,6 +12,7 @@ import trio
 from leafd import native_types as t
 from leafd.auth.connect import claimed_user
 from leafd.links import leaf
+from leafd.links.compression import UNCOMPRESSED
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ class RemoteStatus:
     remote: leaf.Remote
     connected: bool = False
     attempts: int = 0
-    """To dial it, since the last link."""
+    """To dial it, since the last link. .."""
+    hinted: int = 0
+    """.. So many of them before there was news of the machine's ways."""
     ever: bool = False
     """It was connected before."""
     last_error: str = ""
@@ -137,3 +140,13 @@ async def first_of(event: trio.Event, scope: trio.CancelScope) -> None:
     """Ends the scope when that has happened."""
     await event.wait()
     scope.cancel()
+
+
+def who(bind: leaf.Bind) -> tuple[object, ...]:
+    """What no two links of those that dialled us have in common."""
+    return bind.remote_name, bind.cluster, bind.account, bind.remote_account
+
+
+def over_web(remote: leaf.Remote) -> leaf.Remote:
+    """TLS comes before all else there, and what compresses is WebSocket."""
+    return replace(remote, tls_first=True, compression=UNCOMPRESSED)

@@ -196,7 +196,12 @@ class LeafNodes(Section):
         aliases=("reconnect_delay", "reconnect_interval"),
         gt=0,
     )
-    dial_timeout: Duration = option(0, "How long may the connection to a hub take? 0: 5, 10, 20 s, in turn.", ge=0)
+    dial_timeout: Duration = option(
+        0,
+        "How long may the connection to a hub take? 0: 5, 10, 20 s, in turn; "
+        "a lone hub with one address then has minutes, in which it is asked again and again.",
+        ge=0,
+    )
     write_deadline: Any = later("that of the server counts", refuse=False)
     isolate_leafnode_interest: Flag = option(
         False,

@@ -1,0 +1,84 @@
+"""Whether this machine has got another way to its hubs: a new address or a new route, as a modem's that has found its
+network again.
+
+    kernel --netlink: addresses, routes--> Ways.watch() --> a dial that waits for an answer begins anew
+
+A hint and no more: where the kernel says nothing (the signal is gone, the interface stays), or where netlink may not be
+used, the dials go on as they would. Machines that start containers all day have news all day, so few of it counts.
+What does not live here: what is dialled, and how often (leafs.py, dialling.py).
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, TypeVar
+
+import trio
+
+GROUPS: Final = 0x10 | 0x40 | 0x100 | 0x400
+"""RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_IFADDR, RTMGRP_IPV6_ROUTE of linux/rtnetlink.h."""
+NEW_ADDRESS: Final = 20
+NEW_ROUTE: Final = 24
+SETTLE_S: Final = 0.3
+"""An address comes with routes, one message each."""
+SELDOM_S: Final = 15.0
+"""News counts so often at most."""
+Stream = TypeVar("Stream")
+_HEADER: Final = struct.Struct("=IHHII")
+
+
+class Ways:
+    """What ends when there is news of the machine's ways."""
+
+    def __init__(self) -> None:
+        self._under_way: set[trio.CancelScope] = set()
+
+    async def unless_news(self, dial: Callable[[], Awaitable[Stream]]) -> Stream | None:
+        """What comes of it. None: there was news first, and it was given up."""
+        with trio.CancelScope() as scope:
+            self._under_way.add(scope)
+            try:
+                return await dial()
+            finally:
+                self._under_way.discard(scope)
+        return None
+
+    def tell(self) -> None:
+        """There is news."""
+        for scope in self._under_way:
+            scope.cancel()
+
+    async def watch(self) -> None:
+        """Tells what the kernel says, for ever; at once back where it may not be asked."""
+        try:
+            plain = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        except OSError:
+            return
+        with trio.socket.from_stdlib_socket(plain) as sock:
+            try:
+                await sock.bind((0, GROUPS))
+            except OSError:
+                return
+            while True:
+                try:
+                    some = await sock.recv(65536)
+                except OSError:  # more came than it could keep: something has changed
+                    some = _HEADER.pack(_HEADER.size, NEW_ADDRESS, 0, 0, 0)
+                if not any(kind in (NEW_ADDRESS, NEW_ROUTE) for kind in kinds(some)):
+                    continue
+                await trio.sleep(SETTLE_S)
+                self.tell()
+                await trio.sleep(SELDOM_S)
+
+
+def kinds(messages: bytes) -> Iterator[int]:
+    """The type of each netlink message."""
+    at = 0
+    while at + _HEADER.size <= len(messages):
+        size, kind, *_ = _HEADER.unpack_from(messages, at)
+        yield kind
+        if size < _HEADER.size:
+            return
+        at += (size + 3) & ~3

@@ -1,0 +1,128 @@
+"""How long a hub is waited for, and what cuts that short; in places of their own where the line counts."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+import trio
+import trio.testing
+from leafd.links import dialling, ways
+from leafd.links.dialling import Patience, patience
+
+from tests import cell
+from tests.cell import HUB, HUB_ADDRESS, LEAF, Link
+
+MISSING = cell.missing()
+ROUTERS = 4 * 56
+"""What a place that is new asks for routers of IPv6, bytes."""
+in_places = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+
+def test_a_lone_hub_is_waited_for_ever_longer_and_one_of_several_never_long() -> None:
+    """The first attempts find out soon what is not there. What a whole night costs the last one decides."""
+    alone = [patience(0, attempt) for attempt in range(1, 9)]
+    assert [one.seconds for one in alone] == [5, 10, 20, 60, 60, 300, 300, 300]
+    assert alone[3].again_s < alone[0].again_s < alone[-1].again_s
+    several = [patience(0, attempt, alone=False) for attempt in range(1, 9)]
+    assert [one.seconds for one in several] == [5, 10, 20, 5, 10, 20, 5, 10]
+    assert {patience(7, attempt).seconds for attempt in (1, 4, 90)} == {7}
+
+
+def test_a_hub_that_has_several_addresses_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next address may be the one that answers."""
+
+    async def two(host: str, port: int, **about: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))] * 2
+
+    async def never(host: str, port: int) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", two)
+    monkeypatch.setattr(trio, "open_tcp_stream", never)
+
+    async def play() -> float:
+        began = trio.current_time()
+        with pytest.raises(trio.TooSlowError):
+            await dialling.connect("hub", 7422, None, Patience(300, 10, 16))
+        return trio.current_time() - began
+
+    assert trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0)) == pytest.approx(10)
+
+
+@in_places
+def test_a_hub_that_comes_into_reach_is_connected_to_within_the_time_between_two_packets() -> None:
+    """However long it was out of reach: the kernel does not wait ever longer. Each packet is one of 60 bytes."""
+    with cell.joined(Link(loss=1.0)) as joined:
+        with joined.at(HUB):
+            listener = socket.create_server(("0.0.0.0", 0))
+
+        async def dial() -> float:
+            async with await dialling.connect(HUB_ADDRESS, listener.getsockname()[1], None, Patience(60, 60, 2.0)):
+                return time.monotonic()
+
+        def comes_back() -> None:
+            time.sleep(13.5)
+            tried.append(joined.tried[HUB])
+            joined.change(Link(delay=0.1))
+            returned.append(time.monotonic())
+
+        tried: list[int] = []
+        returned: list[float] = []
+        thread = threading.Thread(target=comes_back)
+        thread.start()
+        with joined.at(LEAF), listener:
+            connected = trio.run(dial)
+        thread.join()
+        assert connected - returned[0] < 2.0 + 0.5
+        assert 8 * 60 <= tried[0] <= 12 * 60 + ROUTERS
+
+
+async def cut_short(tell: trio.Event) -> bool:
+    """Whether a dial that gets no answer ended when there was news."""
+    found = ways.Ways()
+    await trio.sleep(3)  # until the kernel has said all of a place that is new
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(found.watch)
+        await trio.sleep(0.2)
+        with trio.move_on_after(8):
+            tell.set()
+            assert await found.unless_news(trio.sleep_forever) is None
+            nursery.cancel_scope.cancel()
+            return True
+        nursery.cancel_scope.cancel()
+    return False
+
+
+@in_places
+@pytest.mark.parametrize(("change", "counts"), [("address add 10.99.0.1/32 dev lo", True), ("neigh flush all", False)])
+def test_a_dial_begins_anew_when_the_machine_has_another_address(change: str, counts: bool) -> None:
+    """As a modem's that has found its network: packets that began with the old one will have no answer."""
+    with cell.joined(Link(loss=1.0)) as joined, joined.at(LEAF):
+
+        async def play() -> bool:
+            tell = trio.Event()
+            ended = False
+
+            async def dial() -> None:
+                nonlocal ended
+                ended = await cut_short(tell)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(dial)
+                await tell.wait()
+                subprocess.run(["ip", *change.split()], check=True)
+            return ended
+
+        assert trio.run(play) is counts
+
+
+def test_kinds_of_netlink_messages_are_read_whatever_comes() -> None:
+    """One after the other, each at a multiple of four bytes; a length that cannot be ends it."""
+    one = struct.pack("=IHHII", 18, 20, 0, 0, 0) + b"xx" + bytes(2)
+    assert list(ways.kinds(one * 2 + struct.pack("=IHHII", 3, 24, 0, 0, 0) + one)) == [20, 20, 24]
+    assert list(ways.kinds(one[:15])) == []
