@@ -45,7 +45,7 @@ ever. A contact after minutes is used within seconds; a night without a signal c
 ASKED_MAX: Final = 127
 """First packets of one attempt, at most: its time ends it."""
 TCP_RTO_MAX_MS: Final = 44
-"""Of linux/tcp.h, since 6.15. An older kernel doubles the time between two packets without end: there no attempt is
+"""Of the kernel, since 6.15. An older kernel doubles the time between two packets without end: there no attempt is
 longer than 20 s."""
 RTO_MAX_MS: Final = 120_000
 """The kernel's own."""
