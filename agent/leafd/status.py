@@ -61,12 +61,14 @@ class Link:
 
     @property
     def held(self) -> str:
-        """What waits for its budget, and until when; empty: nothing does."""
+        """What waits for its budget, and until when: earlier, when less has to be kept for a quiet link. Empty: nothing
+        does."""
         what = HELD.get(self.goes, "")
         spent = max(self.budgets, key=lambda one: one.share, default=None)
         if not what or spent is None:
             return what
-        return f"{100 * spent.share:.0f} % of the {spent.period}'s budget are used: {what} until {spent.anew}"
+        used = f"{100 * spent.share:.0f} % of the {spent.period}'s budget are used"
+        return f"{used}: {what}, until {spent.anew} at the latest"
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def _judge_budget(place: str, budget: object, report: Callable[[Finding], None])
     name, worst = max(periods, key=lambda one: float(one[1]["used"]) / one[1]["limit"])
     if budget.get("goes") in HELD:
         used = f"{worst['used']:,} of the {name}'s {worst['limit']:,} bytes are used"
-        waits = f"{HELD[budget['goes']]} until {worst['anew']}"
+        waits = f"{HELD[budget['goes']]}, until {worst['anew']} at the latest"
         report(warning(Check.BUDGET, place, f"{used}: {waits}", owner=owner))
         return
     short = [text for text in (_too_fast(*one) for one in periods) if text]

@@ -57,8 +57,8 @@ def test_what_waits_for_a_budget_is_a_problem_with_the_time_of_its_end(up: bool)
     (link,) = found.links
     assert [(one.period, one.left, one.anew_s) for one in link.budgets] == [("day", 40, 5.0), ("month", 40, 5.0)]
     assert found.problems[-1] == (
-        "link to hub (account A): 96 % of the day's budget are used: all waits but what is urgent or has priority "
-        "until 2026-11-27T00:00:00+01:00"
+        "link to hub (account A): 96 % of the day's budget are used: all waits but what is urgent or has priority, "
+        "until 2026-11-27T00:00:00+01:00 at the latest"
     )
 
 

@@ -24,8 +24,8 @@ def budget(used: int, passed: float, goes: str = "all") -> dict[str, Any]:
         (budget(60, 0.05), Level.WELL, "lasts"),
         (budget(90, 0.5), Level.WELL, "lasts"),
         (budget(600, 0.5), Level.WARNING, "nothing is left in 8.0 hours, before 2026-11-27T00:00:00+01:00"),
-        (budget(700, 0.9, "normal"), Level.WARNING, "bulk waits until 2026-11-27"),
-        (budget(980, 0.9, "none"), Level.WARNING, "all waits until 2026-11-27"),
+        (budget(700, 0.9, "normal"), Level.WARNING, "bulk waits, until 2026-11-27"),
+        (budget(980, 0.9, "none"), Level.WARNING, "all waits, until 2026-11-27"),
     ],
 )
 def test_a_budget_that_will_be_gone_before_its_end_is_a_warning(told: dict[str, Any], level: Level, words: str) -> None:
