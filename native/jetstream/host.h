@@ -48,7 +48,8 @@ typedef struct js_scheduled {
     bytes_t source; /* empty: none */
     uint64_t stream;
 } js_scheduled_t;
-typedef enum js_right { JS_RIGHT_UNKNOWN = 0, JS_RIGHT_YES, JS_RIGHT_NO } js_right_t;
+/* ASKED: as UNKNOWN, of whom control was asked a moment ago. */
+typedef enum js_right { JS_RIGHT_UNKNOWN = 0, JS_RIGHT_YES, JS_RIGHT_NO, JS_RIGHT_ASKED } js_right_t;
 
 typedef struct js_host {
     js_account_t *(*account)(plane_t *plane, uint32_t id); /* NULL: there is none */
@@ -77,7 +78,7 @@ typedef struct js_host {
     /* An advisory for control: is there room, asked before it is made; the advisory, gone either way. */
     bool (*advisory_room)(plane_t *plane);
     void (*advise)(plane_t *plane, event_entry_t *entry);
-    /* May its author still do that? UNKNOWN: control is asked. */
+    /* May its author still do that? */
     js_right_t (*may_fire)(plane_t *plane, const js_account_t *account, const js_scheduled_t *schedule);
     /* A turn is due when fd is readable. */
     status_t (*watch)(plane_t *plane, uint32_t which_store, int fd);

@@ -100,7 +100,8 @@ void js_schedule_end(stream_t *stream, bytes_t subject); /* purges the schedule 
 int64_t js_schedule_restored(bytes_t header, int64_t stored_ts, int64_t now_ts);
 /* If a schedule made it, that one goes on when its header says. STATUS_FULL: no room, later. */
 LEAF_MUST_USE status_t js_schedule_resume(js_t *js, stream_t *stream, bytes_t header);
-bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts); /* the store's hook */
+/* The store's hook. */
+store_due_t js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts);
 
 /* ---- fast.c ------------------------------------------------------------------------------------------------------ */
 

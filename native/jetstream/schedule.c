@@ -379,17 +379,17 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
     return firing_next(firing);
 }
 
-bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts) {
+store_due_t js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts) {
     firing_t firing = {.js = context, .stream = store_stream_owner(stored), .seq = seq};
     moment_t now = *firing.js->now;
     stored_message_t schedule;
     zone_t *zone;
     if (firing.stream == NULL || firing.stream->subject_count == 0) {
-        return false; /* without subjects it is still being restored: it could be neither mirror nor source */
+        return STORE_DUE_LATER; /* without subjects it is still being restored: it could be neither mirror nor source */
     }
     /* Without its consumers a stream of interest would think that nobody wants what is made. */
     if (firing.stream->config.retention == 1 && now.mono_ns < firing.stream->quiet_until_ns) {
-        return false;
+        return STORE_DUE_LATER;
     }
     bool sealed = (firing.stream->config.flags & STREAM_SEALED) != 0;
     status_t status = sealed ? STATUS_NOT_FOUND : store_read(stored, seq, &schedule);
@@ -397,12 +397,12 @@ bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_
         status = in_force(&firing, schedule.subject);
     }
     if (status != STATUS_OK) {
-        return !status_unknown(status);
+        return status_unknown(status) ? STORE_DUE_LATER : STORE_DUE_DONE;
     }
     const refusal_t *refusal = next_time(schedule.header, due_ts, now.wall_ns, &zone, &firing.next_ts, &firing.repeats);
     bool done = true, fires = refusal == NULL && firing.next_ts != 0;
     js_right_t right = fires ? firing_right(&firing, &schedule) : JS_RIGHT_NO;
-    if (fires && right == JS_RIGHT_UNKNOWN) {
+    if (fires && (right == JS_RIGHT_UNKNOWN || right == JS_RIGHT_ASKED)) {
         done = false;
     } else if (fires && right == JS_RIGHT_NO) {
         done = firing_next(&firing);
@@ -413,5 +413,5 @@ bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_
         buffer_free(&firing.room);
     }
     zone_close(zone);
-    return done;
+    return done ? STORE_DUE_DONE : right == JS_RIGHT_ASKED ? STORE_DUE_ASKED : STORE_DUE_LATER;
 }

@@ -15,7 +15,8 @@
 #define AUTHORS_MAX 64u
 #define AUTHOR_SIZE_MAX 4096u
 #define ASK_AGAIN_NS NS_PER_SECOND
-#define TELL_NS NS_PER_SECOND /* one line a second tells of firings that were refused */
+#define ANSWER_NS (500 * NS_PER_MS) /* control answers within; at a start it takes longest */
+#define TELL_NS NS_PER_SECOND       /* one line a second tells of firings that were refused */
 
 typedef struct author {
     bytes_t text; /* own copy; empty: a free place */
@@ -81,8 +82,8 @@ static void author_ask(plane_t *plane, author_t *author) {
     event_post(&plane->exchange, entry);
 }
 
-/* What is known of it; NULL: nothing, and control is asked. */
-static const author_t *author_known(plane_t *plane, uint32_t account, bytes_t text) {
+/* What is known of it; NULL: nothing, and control is asked. lately: it was a moment ago, and will soon answer. */
+static const author_t *author_known(plane_t *plane, uint32_t account, bytes_t text, bool *lately) {
     if (plane->authors == NULL && (plane->authors = calloc(1, sizeof(*plane->authors))) == NULL) {
         return NULL;
     }
@@ -99,12 +100,14 @@ static const author_t *author_known(plane_t *plane, uint32_t account, bytes_t te
     } else if (author->rights == 0 && plane->now.mono_ns - author->asked_ns >= ASK_AGAIN_NS) {
         author_ask(plane, author);
     }
+    *lately = author->asked_ns != 0 && plane->now.mono_ns - author->asked_ns < ANSWER_NS;
     return author->rights != 0 ? author : NULL;
 }
 
 void author_note(plane_t *plane, uint32_t account, bytes_t author) {
     if (author.size <= AUTHOR_SIZE_MAX) {
-        (void)author_known(plane, account, author);
+        bool lately = false;
+        (void)author_known(plane, account, author, &lately);
     }
 }
 
@@ -146,9 +149,10 @@ static void author_tell(plane_t *plane, uint32_t account, const js_scheduled_t *
 js_right_t author_right(plane_t *plane, uint32_t account, const js_scheduled_t *schedule) {
     bytes_t denied = schedule->target;
     if (schedule->author.size <= AUTHOR_SIZE_MAX) {
-        const author_t *author = author_known(plane, account, schedule->author);
+        bool lately = false;
+        const author_t *author = author_known(plane, account, schedule->author, &lately);
         if (author == NULL) {
-            return JS_RIGHT_UNKNOWN;
+            return lately ? JS_RIGHT_ASKED : JS_RIGHT_UNKNOWN;
         }
         bool link = (author->rights & AUTHOR_LINK) != 0, may = (author->rights & AUTHOR_MAY) != 0;
         if (may && judge_permitted(plane, author->permissions, link, schedule->target)) {

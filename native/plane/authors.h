@@ -2,7 +2,7 @@
  * asked, and its answers are kept until it changes its mind.
  *
  *     a schedule is stored --author_note--> asked, so that the answer is there when it fires
- *     it fires --author_right--> YES | NO | UNKNOWN: asked, and tried again by the store in a second
+ *     it fires --author_right--> YES | NO | ASKED: tried again by the store very soon | UNKNOWN: in a second
  *     EVENT_AUTHOR --> control --COMMAND_AUTHOR--> kept        a reload, an account's JWT: COMMAND_AUTHORS_FORGET
  *
  * Who the author is stands in the stored header Nats-Schedule-Author, which judge.c writes. What does not live here:

@@ -13,6 +13,7 @@
 
 #define RECORD_SIZE (VALUE_CRC_SIZE + 16)
 #define RETRY_NS NS_PER_SECOND
+#define ASKED_NS (50 * NS_PER_MS) /* until somebody has most likely answered who was asked */
 /* When a time that has passed is due: consumers that have kept up get the schedule before it is gone. nats-server's
  * timer takes 250 ms at least. */
 #define SOON_NS (100 * NS_PER_MS)
@@ -123,14 +124,15 @@ bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
     }
     /* Whatever the hook writes, the end of this due time fits into the same batch. */
     overlay_promise(stream->store, 2 * SCHEDULE_NEED);
-    bool done = hooks->due(hooks->due_context, stream, seq, due_ts);
+    store_due_t due_now = hooks->due(hooks->due_context, stream, seq, due_ts);
     overlay_give_back(stream->store, 2 * SCHEDULE_NEED);
     check(overlay_reserve(stream->store, 4) == STATUS_OK);
     if (!record_changed(stream, seq, due)) {
         schedule_forget(stream, seq); /* that was all */
-        if (!done) {
+        if (due_now != STORE_DUE_DONE) {
             /* Later; whatever expires behind it, and makes room, does not wait for it. */
-            write_at(stream, seq, stream->store->clock.age + RETRY_NS, due_ts);
+            write_at(stream, seq, stream->store->clock.age + (due_now == STORE_DUE_ASKED ? ASKED_NS : RETRY_NS),
+                     due_ts);
         }
     }
     return true;

@@ -38,6 +38,7 @@
 
 typedef struct store store_t;
 typedef struct store_stream store_stream_t;
+typedef enum store_due { STORE_DUE_LATER = 0, STORE_DUE_DONE, STORE_DUE_ASKED } store_due_t;
 
 struct sealer; /* disk/sealer.h */
 
@@ -66,10 +67,9 @@ typedef struct store_hooks {
     void (*appended)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject);
     /* A message left: deleted, purged, expired, evicted by a limit. */
     void (*removed)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject);
-    /* A message's schedule is due (append_t.due_ts; due_ts says when it was meant to be). What it does to the stream is
-     * in one batch with the end of this due time. true: done, perhaps with a new time (store_schedule). false: not now,
-     * it is asked again in a second. */
-    bool (*due)(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts);
+    /* A schedule is due (due_ts: when it was meant to be). What it does to the stream is in one batch with the end of
+     * this time. DONE, perhaps with a new one (store_schedule); LATER: in a second; ASKED: very soon, somebody was. */
+    store_due_t (*due)(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts);
     void *due_context;
     /* A purge or a rollup of what matches `filter` (empty: of all) is over: `left` is the first that matches and stays,
      * or would be. */

@@ -134,16 +134,18 @@ static peer_t *named_client(plane_t *plane, const char *author) {
     return rig_admit(plane, COMMAND_ADMIT, CONN_CLIENT, (conn_verdict_t){.flags = RIG_FLAGS}, &strings);
 }
 
-static void second_passes(plane_t *plane) {
-    plane->now.mono_ns += 2 * NS_PER_SECOND;
-    plane->now.wall_ns += 2 * NS_PER_SECOND;
+static void time_passes(plane_t *plane, int64_t ns) {
+    plane->now.mono_ns += ns;
+    plane->now.wall_ns += ns;
     rig_settle(plane);
 }
 
+static void second_passes(plane_t *plane) {
+    time_passes(plane, 2 * NS_PER_SECOND);
+}
+
 static void hour_passes(plane_t *plane) {
-    plane->now.mono_ns += 3600 * NS_PER_SECOND;
-    plane->now.wall_ns += 3600 * NS_PER_SECOND;
-    second_passes(plane);
+    time_passes(plane, 3602 * NS_PER_SECOND);
 }
 
 /* allow: what the author may publish to; NULL: nothing at all. */
@@ -217,10 +219,19 @@ static void author_of_a_schedule(void) {
     second_passes(plane);
     CHECK_EQ_U64(2, messages_of(plane, 1));
     CHECK_EQ_U64(2, plane->stats.schedules_refused);
+    CHECK(rig_event(plane, EVENT_AUTHOR, &event));
+    CHECK_EQ_U64(AUTHOR_DENIED, event.code);
+    /* asked for the first time when it is due, as after a restart: it fires soon after the answer */
+    rig_run(plane, (plane_command_t){.op = COMMAND_AUTHORS_FORGET}, NULL);
+    hour_passes(plane);
+    CHECK_EQ_U64(2, messages_of(plane, 1));
+    answer_author(plane, asked_author(plane, "alice"), "s.>");
+    time_passes(plane, 60 * NS_PER_MS);
+    CHECK_EQ_U64(3, messages_of(plane, 1));
     /* the stream grants it */
     put_flagged(plane, 1, "S", "s.>", flags | STREAM_GRANTS_SCHEDULES);
     hour_passes(plane);
-    CHECK_EQ_U64(3, messages_of(plane, 1));
+    CHECK_EQ_U64(4, messages_of(plane, 1));
     rig_close_and_remove(plane);
 }
 

@@ -13,12 +13,17 @@ static struct {
     int64_t meant[FIRED_MAX];
     int64_t every_ns; /* 0 = once */
     bool not_now;
+    uint32_t asks; /* so often it asks somebody first */
 } heard;
 
-static bool on_due(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts) {
+static store_due_t on_due(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts) {
     rig_t *world = context;
     if (heard.not_now) {
-        return false;
+        return STORE_DUE_LATER;
+    }
+    if (heard.asks > 0) {
+        heard.asks--;
+        return STORE_DUE_ASKED;
     }
     CHECK(heard.count < FIRED_MAX);
     heard.seqs[heard.count] = seq;
@@ -27,7 +32,7 @@ static bool on_due(void *context, store_stream_t *stream, uint64_t seq, int64_t 
     if (heard.every_ns != 0) {
         CHECK_EQ_I64(STATUS_OK, store_schedule(stream, seq, world->now.wall_ns + heard.every_ns, world->now));
     }
-    return true;
+    return STORE_DUE_DONE;
 }
 
 static store_stream_t *stream_here(void) {
@@ -219,6 +224,24 @@ static void replaced_and_removed(void) {
     rig_close(&rig);
 }
 
+/* Who is asked answers in milliseconds, and nobody waits a second for that. */
+static void asked_first(void) {
+    store_stream_t *stream = start();
+    (void)plan(stream, 10 * S);
+    rig_sync(&rig);
+    heard.asks = 3;
+    pass(10 * S);
+    CHECK_EQ_U64(0, heard.count);
+    for (uint32_t i = 0; i < 10; i++) {
+        pass(S / 50);
+    }
+    CHECK_EQ_U64(1, heard.count);
+    CHECK_EQ_U64(0, heard.asks);
+    pass(10 * S);
+    CHECK_EQ_U64(1, heard.count);
+    rig_close(&rig);
+}
+
 static void not_now(void) {
     store_stream_t *stream = start();
     (void)plan(stream, 10 * S);
@@ -258,10 +281,10 @@ static void with_a_life_of_its_own(void) {
 #define A_TICK 80u /* schedules that one tick fires, and a few */
 #define SOON_NS (100 * NS_PER_MS)
 
-static bool on_due_many(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts) {
+static store_due_t on_due_many(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts) {
     (void)stream, (void)seq, (void)due_ts;
     (*(uint32_t *)context)++;
-    return true;
+    return STORE_DUE_DONE;
 }
 
 /* Of the open batch, which is closed in a tick. */
@@ -328,6 +351,7 @@ int main(void) {
     RUN("a kill before the batch is durable undoes all of it, and it is due again", dies_while_firing);
     RUN("no step of the wall clock makes it early or late", wall_clock_steps);
     RUN("a replaced, deleted or forgotten schedule is not due", replaced_and_removed);
+    RUN("a schedule for which somebody is asked fires within a fraction of a second of the answer", asked_first);
     RUN("who has no room for it now is asked again, and holds up nothing else", not_now);
     RUN("a schedule whose message expires first is not due", with_a_life_of_its_own);
     RUN("however many schedules and messages are due at once, a tick does a part of them, and the next ones the rest",
