@@ -494,15 +494,6 @@ bool lanes_drained(lanes_t *lanes, uint64_t most) {
     return drained;
 }
 
-void lanes_forget(lanes_t *lanes, uint64_t flow) {
-    lane_t *lane = lanes == NULL ? NULL : lane_find(lanes, flow);
-    if (lane != NULL) {
-        lanes->lines[lane->rank].bytes -= outq_pending(&lane->out);
-        outq_free(&lane->out);
-        lane_drop(lanes, lane);
-    }
-}
-
 /* ---- how much ---------------------------------------------------------------------------------------------------- */
 
 uint64_t lanes_ranked(const lanes_t *lanes, lane_rank_t lowest) {

@@ -88,8 +88,6 @@ void lanes_hold(lanes_t *lanes, lane_rank_t lowest);
 bool lanes_full(lanes_t *lanes, const precedence_t *precedence, const flow_t *flow, uint64_t most);
 /* Has one that was told so less than half of its part now? It is forgotten. */
 bool lanes_drained(lanes_t *lanes, uint64_t most);
-/* What waits of a consumer that has gone, and whose messages nobody waits for. */
-void lanes_forget(lanes_t *lanes, uint64_t flow);
 
 /* Of no lanes (NULL) nothing waits. */
 uint64_t lanes_pending(const lanes_t *lanes);

@@ -67,7 +67,7 @@ def linked(options: argparse.Namespace, count: int) -> Iterator[tuple[Cell, Proc
 
 def idle(options: argparse.Namespace) -> None:
     with linked(options, options.copies) as (cell, *_):
-        time.sleep(30)
+        time.sleep(75)  # what was taken last is told a minute later
         cell.carried[:] = [0, 0]
         time.sleep(options.seconds)
         an_hour = sum(cell.carried) * 3600 / options.seconds

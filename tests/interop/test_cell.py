@@ -143,3 +143,23 @@ def test_a_live_link_is_not_closed_for_being_slow() -> None:
 
         assert at_hub.messages_in("EVENTS") == 40
         assert "closed" not in both.log(HUB)
+
+
+def test_what_waits_in_an_outage_is_there_seconds_after_it() -> None:
+    """The link outlives it, and what was lost is sent again each three seconds: TCP alone would wait as long again as
+    the outage was."""
+    good = Link(rate=1e6, delay=0.1)
+    with cell.joined(good) as joined, pair(joined) as both:
+        assert both.linked_within(20)
+        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+        at_hub.must("$JS.API.STREAM.CREATE.EVENTS", {"name": "EVENTS", "storage": "file", "subjects": ["ev.>"]})
+        time.sleep(1.0)
+        joined.change(Link(loss=1.0))
+        at_leaf.publish("ev.1", b"it waits")
+        time.sleep(20)
+        joined.change(good)
+        deadline = time.monotonic() + 3.0 + 1.0
+        while at_hub.messages_in("EVENTS") < 1 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert at_hub.messages_in("EVENTS") == 1
+        assert both.linked_within(1)

@@ -299,17 +299,6 @@ static void without_memory(void) {
     end();
 }
 
-static void gone(void) {
-    begin();
-    CHECK(delivery(1, "ONE", 10, '1', 1, 100));
-    CHECK(delivery(2, "TWO", 10, '2', 1, 100));
-    lanes_forget(lanes, FLOW_FIRST + 1);
-    lanes_forget(lanes, FLOW_FIRST + 3);
-    carried(UINT64_MAX, LANE_LOW);
-    CHECK_STR("2", went);
-    end();
-}
-
 int main(void) {
     RUN("acknowledgements go first, then messages, then what catches up", ranks);
     RUN("a stream with little left goes before one with much", small_before_bulk);
@@ -324,6 +313,5 @@ int main(void) {
     RUN("a large body is in memory once", large_bodies);
     RUN("a frame that could not be made leaves nothing behind", a_frame_that_failed);
     RUN("without memory messages are dropped, and nobody is closed", without_memory);
-    RUN("nothing is sent of a consumer that is forgotten", gone);
     return TEST_RESULT();
 }
