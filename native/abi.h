@@ -262,10 +262,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * completion's payload = stream_state_t, then
  * deleted_count x u64 little-endian, then subjects: strings of subject, each followed by u64 count */
 #define COMMAND_STREAM_STATE 42
-/* body = uint32_t[]: ids of at most USAGE_STREAMS_MAX streams; completion's arg = the bytes of all that are there */
+/* body = uint32_t[]: ids of at most USAGE_STREAMS_MAX streams; completion's arg = the bytes of all that are there; or,
+ * with arg = 1, of at most USAGE_STATES_MAX; payload = stream_state_t of each, consumers = STATE_UNKNOWN: not known */
 #define COMMAND_STREAM_BYTES 46
-/* extra = strings: filter; arg = sequence (0 = none), arg2 = keep (0 = none); completion's arg = how many were removed
- */
+/* extra = strings: filter; arg = sequence (0 = none), arg2 = keep (0 = none); completion's arg = how many went */
 #define COMMAND_STREAM_PURGE 43
 /* body = message_query_t, extra = strings: subject; completion: arg = sequence, arg2 = stamp ns, subject, header,
  * payload */

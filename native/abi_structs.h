@@ -135,6 +135,11 @@ typedef struct stream_state {
     uint64_t corrupt;          /* records that failed their checksum */
 } stream_state_t;
 
+#define USAGE_STATES_MAX 256
+#define STATE_UNKNOWN                                                                                                  \
+    0xFFFFFFFF /* in place of a count of consumers: there is no such stream, or its first message is
+                                  * still looked for */
+
 typedef struct message_query {
     uint64_t sequence; /* 0 = not by sequence */
     int64_t start_ts;  /* ns; 0 = not by time */

@@ -89,8 +89,9 @@ PYTHON_RANKS = {
     "native_packing": 3,
     "native_store": 4,
     "native_submits": 4,
-    "native_commands": 5,
-    "native_plane": 6,
+    "native_usage": 5,
+    "native_commands": 6,
+    "native_plane": 7,
     "auth": 3,
     "accounts": 4,
     "enrol": 4,
@@ -98,8 +99,8 @@ PYTHON_RANKS = {
     "links": 5,
     "monitor": 5,
     "declared": 6,
-    "daemon": 7,
-    "__main__": 8,
+    "daemon": 8,
+    "__main__": 9,
     "__init__": 0,
 }
 # Rooms that stand apart, and all that they may know of leafd.

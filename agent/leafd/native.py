@@ -60,6 +60,10 @@ class Layout:
         """The members of the struct that lies there. Raises struct.error when it is cut short."""
         return dict(zip(self.names, self._struct.unpack_from(payload, at), strict=True))
 
+    def tuples(self, payload: bytes | memoryview) -> Iterator[tuple[int, ...]]:
+        """The members of each of the structs that lie one behind the other, in their order."""
+        return self._struct.iter_unpack(payload)
+
     def rows(self, payload: bytes | memoryview) -> Iterator[dict[str, int]]:
         """Each of the structs that lie one behind the other; a last one that is cut short is left out."""
         for at in range(0, len(payload) - self.size + 1, self.size):

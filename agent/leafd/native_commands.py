@@ -8,8 +8,7 @@ and strings of the commands are in the table of native/command/command_table.c. 
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import fields
 from functools import partial
 
@@ -30,12 +29,13 @@ from leafd.native_packing import (
     stream_state_in,
     vars_of,
 )
-from leafd.native_submits import Completion as Completion, Submits
+from leafd.native_submits import Completion as Completion
 from leafd.native_types import PlaneError, Status
+from leafd.native_usage import Usage
 from leafd.turns import ITEM_WEIGHT, aside
 
 
-class Commands(Submits):
+class Commands(Usage):
     """Every COMMAND_* of abi.h as a method."""
 
     def __init__(self) -> None:
@@ -322,15 +322,6 @@ class Commands(Submits):
         )
         decode = partial(stream_state_in, done.payload, lists=True, deleted=deleted)
         return await aside(len(done.payload), decode)
-
-    async def streams_bytes(self, streams: Sequence[int]) -> int:
-        """How many bytes these hold together. One that there is not holds none."""
-        found = 0
-        for begin in range(0, len(streams), abi.USAGE_STREAMS_MAX):
-            some = streams[begin : begin + abi.USAGE_STREAMS_MAX]
-            body = struct.pack(f"={len(some)}I", *some)
-            found += (await self._request("STREAM_BYTES", "counting the bytes of streams", body=body)).arg
-        return found
 
     async def stream_purge(self, stream: int, *, subject: str = "", sequence: int = 0, keep: int = 0) -> int:
         """Purges; returns how many messages went."""

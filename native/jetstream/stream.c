@@ -14,6 +14,7 @@
 #include "base/copies.h"
 #include "base/status.h"
 #include "base/table.h"
+#include "base/visits.h"
 #include "consume/consume.h"
 #include "exchange/strings.h"
 #include "jetstream/host.h"
@@ -349,17 +350,46 @@ void stream_remove(js_t *js, const plane_command_t *command, stream_t *stream) {
 
 /* ---- usage ------------------------------------------------------------------------------------------------------- */
 
+static const stream_t *asked_for(js_t *js, const plane_command_t *command, uint32_t i) {
+    uint32_t id;
+    memcpy(&id, command->body + (size_t)i * sizeof(id), sizeof(id));
+    return stream_find(js, id);
+}
+
+/* Where the store has yet to look for the first message, STREAM_STATE waits for it: here it is not known. */
+static void streams_states(js_t *js, const plane_command_t *command, uint32_t count) {
+    stream_state_t *states = malloc(count * sizeof(*states));
+    if (states == NULL) {
+        js_done(js, command, STATUS_NO_MEMORY);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const stream_t *stream = asked_for(js, command, i);
+        bool known = stream != NULL && store_first_settled(stream->store);
+        visits_add(1);
+        if (known) {
+            stream_state_of(stream, &states[i]);
+        } else {
+            states[i] = (stream_state_t){.consumers = STATE_UNKNOWN};
+        }
+    }
+    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(states, count * (uint32_t)sizeof(*states)));
+    free(states);
+}
+
 void stream_bytes(js_t *js, const plane_command_t *command) {
     uint32_t count = command->body_size / (uint32_t)sizeof(uint32_t);
-    if (count > USAGE_STREAMS_MAX) {
+    if (count > (command->arg != 0 ? USAGE_STATES_MAX : USAGE_STREAMS_MAX)) {
         js_done(js, command, STATUS_INVALID);
+        return;
+    }
+    if (command->arg != 0 && count != 0) {
+        streams_states(js, command, count);
         return;
     }
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t id;
-        memcpy(&id, command->body + (size_t)i * sizeof(id), sizeof(id));
-        const stream_t *stream = stream_find(js, id);
+        const stream_t *stream = asked_for(js, command, i);
         bytes += stream != NULL ? store_stream_bytes(stream->store) : 0;
     }
     js_answer(js, command, STATUS_OK, bytes, 0, BYTES_NONE);

@@ -53,6 +53,7 @@ from leafd.jetstream.catalogue import (
 )
 from leafd.jetstream.context import Context, Log
 from leafd.jetstream.models.stream import FILE, MEMORY
+from leafd.jetstream.plain import PlainStreams
 from leafd.jetstream.ports import SERVER, Alone, Asker, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
 from leafd.jetstream.takers import Takers
@@ -70,8 +71,6 @@ AT_WORK_EACH: Final = 16
 LISTINGS_MAX: Final = 2
 """Each may be a hundred thousand subjects, tens of MB until it is sent: one in the plane, one being written down. An
 account has one of them at a time."""
-
-
 LOADED_TOGETHER: Final = 64
 """Streams, or consumers, that the plane is asked to take up together at start."""
 
@@ -94,6 +93,7 @@ class JetStream:
         self.tight: dict[tuple[str, str], int] = {}
         """Accounts, with the storage, whose streams have nearly all that they may, and how much that is."""
         self.takers = Takers(plane, self.catalogue)
+        self.plain = PlainStreams(plane, self.catalogue, self.takers)
         self._context = Context(
             self.catalogue,
             plane,

@@ -117,6 +117,10 @@ class Takers:
         if not self._known[stream]:
             del self._known[stream]
 
+    def any_of(self, stream: int) -> bool:
+        """Whether somebody took from it, whose consumer may have gone."""
+        return stream in self._known
+
     async def of(self, account: str, name: str) -> list[dict[str, Any]]:
         """Each copy of a stream that is known, for monitoring: how many messages it has not stored; null: nobody can
         know."""

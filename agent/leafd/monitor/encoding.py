@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
+from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
 from leafd.records import dataclass
 from leafd.turns import Pause
 
 PIECE: Final = 32 << 10
+SMALL: Final = 128
+"""Elements of what is written at once: some tens of microseconds."""
 _DEPTH: Final = 2
 """Lists are written row by row in the report, and in what it has as `data`."""
 
@@ -56,6 +59,20 @@ async def pieces(report: Mapping[str, Any], *, indent: int | None = None) -> Asy
         yield "".join(held).encode()
 
 
+async def texts(parts: Iterator[str]) -> AsyncGenerator[bytes, None]:
+    """Texts in pieces of about PIECE; making them lets others in."""
+    held, size, pause = list[str](), 0, Pause()
+    for text in parts:
+        held.append(text)
+        size += len(text)
+        if size >= PIECE:
+            yield "".join(held).encode()
+            held, size = [], 0
+            await pause()
+    if held:
+        yield "".join(held).encode()
+
+
 class _Style:
     """How json.dumps writes with that indent: at once where the report has no lines, else in many small parts."""
 
@@ -73,6 +90,9 @@ class _Style:
         if self.indent is None:
             yield self._encoder.encode(value)
             return
+        if _elements(value, SMALL) < SMALL:
+            yield self._indented(value, self.line(depth))
+            return
         held, size, line = list[str](), 0, self.line(depth)
         for part in self._encoder.iterencode(value):
             held.append(part.replace("\n", line) if "\n" in part else part)
@@ -81,6 +101,31 @@ class _Style:
                 yield "".join(held)
                 held, size = [], 0
         yield "".join(held)
+
+    def _indented(self, value: object, line: str) -> str:
+        """A small value, in a third of the time that json takes for it with an indent."""
+        if isinstance(value, str):
+            return encode_basestring_ascii(value)
+        if not value or not isinstance(value, dict | list | tuple):
+            return self._encoder.encode(value)
+        inner = f"{line}{' ' * (self.indent or 0)}"
+        if isinstance(value, dict):
+            rows = [f"{json.dumps(name)}{self.colon}{self._indented(one, inner)}" for name, one in value.items()]
+            return f"{{{inner}{(self.comma + inner).join(rows)}{line}}}"
+        return f"[{inner}{(self.comma + inner).join([self._indented(one, inner) for one in value])}{line}]"
+
+
+def _elements(value: object, most: int) -> int:
+    """How many strings, numbers, lists and so on it has, if fewer than that; of a long text each KB counts."""
+    if isinstance(value, str):
+        return 1 + len(value) // 1024
+    found = 1
+    if isinstance(value, dict | list | tuple):
+        for one in value.values() if isinstance(value, dict) else value:
+            found += _elements(one, most - found)
+            if found >= most:
+                break
+    return found
 
 
 async def _object(style: _Style, found: Mapping[str, Any], depth: int) -> AsyncGenerator[str, None]:

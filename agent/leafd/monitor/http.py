@@ -27,11 +27,11 @@ import trio
 from leafd.holding import SMALL
 from leafd.monitor import reports
 from leafd.monitor.connections import connz
-from leafd.monitor.encoding import pieces
+from leafd.monitor.encoding import pieces, texts
 from leafd.monitor.facts import Facts
 from leafd.monitor.heavy import weight
 from leafd.monitor.hosts import MISDIRECTED, UNREAD, is_known, is_loopback
-from leafd.monitor.jetstream_report import healthz, jsz
+from leafd.monitor.jetstream_report import healthz, jsz, plain_streams
 from leafd.monitor.page.routes import PATHS, Page, Reply
 from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT, Pause, aside
@@ -379,25 +379,28 @@ def _boxz(facts: Facts) -> Report | None:
     return boxz
 
 
-async def _metrics(facts: Facts, accept: str) -> tuple[int, str, bytes]:
-    """Everything for Prometheus; made on the worker thread where there are many streams or consumers."""
+async def _metrics(facts: Facts, accept: str) -> tuple[int, str, AsyncGenerator[bytes, None]]:
+    """Everything for Prometheus, written while it is sent; read from the reports on the worker thread where there are
+    many links or consumers."""
     from leafd.monitor import metrics
 
     every = dict.fromkeys(("accounts", "streams", "consumers", "config"), "1")
-    streams = await jsz(facts, every)
+    plain = await plain_streams(facts)
+    streams = await jsz(facts, every, but=plain)
     found = metrics.Reports(
         varz=await reports.varz(facts, {}),
         leafz=await reports.leafz(facts, {}),
         accstatz=await reports.accstatz(facts, {"unused": "1"}),
         jsz=streams,
         disk=facts.plane.disk_took(),
+        plain=plain,
         boxz=await _boxz_of(facts, streams),
     )
     rows = len(found.boxz["boxes"]) if found.boxz is not None else 0
     rows += found.leafz["leafnodes"] + len(found.accstatz["account_statz"])
-    rows += found.jsz["streams"] + found.jsz["consumers"]
-    kind, body = await aside(METRICS_ROW * rows, lambda: metrics.page(metrics.families(found), accept))
-    return 200, kind, body
+    rows += found.jsz["streams"] + found.jsz["consumers"] - sum(map(len, plain.values()))
+    families = await aside(METRICS_ROW * rows, metrics.families, found)
+    return 200, metrics.content_type(accept), texts(metrics.page(families, accept))
 
 
 def _count(facts: Facts, path: str) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
+from leafd.gotime import ZERO_TIME, format_time
 from leafd.monitor.facts import Facts
 from leafd.monitor.options import Options, flag, number, text
-from leafd.monitor.rooms import ConsumerFacts, JetStreamAccountFacts, JetStreamFacts
+from leafd.monitor.rooms import ConsumerFacts, JetStreamAccountFacts, JetStreamFacts, PlainFacts
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
@@ -93,8 +94,21 @@ async def _sums(jetstream: JetStreamFacts) -> dict[str, Any]:
     return found | {"streams": streams, "consumers": consumers}
 
 
-async def jsz(facts: Facts, options: Options) -> dict[str, Any]:
-    """What JetStream holds, in as much detail as was asked for."""
+Plain = Mapping[str, Sequence[PlainFacts]]
+"""By account: streams of which there is nothing to tell but their counters."""
+
+
+async def plain_streams(facts: Facts) -> Plain:
+    """Of all accounts."""
+    jetstream = facts.jetstream
+    if jetstream is None:
+        return {}
+    names = [one.name for one in list(jetstream.catalogue.by_name.values()) if one.enabled]
+    return {name: await jetstream.plain.of(name) for name in names}
+
+
+async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> dict[str, Any]:
+    """What JetStream holds, in as much detail as was asked for. but: streams that are told of in another way."""
     jetstream = facts.jetstream
     if jetstream is None:
         empty = dict.fromkeys(("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets"), 0)
@@ -120,7 +134,7 @@ async def jsz(facts: Facts, options: Options) -> dict[str, Any]:
         counts = {"streams_leader": report["streams"], "consumers_leader": report["consumers"]}
         report |= {name: count for name, count in counts.items() if count}
     report["total"] = len(accounts)
-    detail = _Detail.of(facts, jetstream, options)
+    detail = _Detail.of(facts, jetstream, options, but)
     named, asked = text(options, "acc", "account"), detail.streams or flag(options, "accounts")
     offset, limit = number(options, "offset", 0), number(options, "limit", 0) or ACCOUNTS_MAX
     if named and any(one.name == named for one in accounts):
@@ -154,16 +168,17 @@ class _Detail:
     consumers: bool
     direct: bool
     config: bool
+    but: Plain
 
     @classmethod
-    def of(cls, facts: Facts, jetstream: JetStreamFacts, options: Options) -> _Detail:
+    def of(cls, facts: Facts, jetstream: JetStreamFacts, options: Options, but: Plain | None = None) -> _Detail:
         """As the request has it."""
         consumers = flag(options, "consumers", "consumer")
         streams, config = flag(options, "streams"), flag(options, "config")
         direct = flag(options, "direct-consumers", "direct_consumer")
         for name in ("leader-only", "raft", "stream-leader-only"):  # of clusters
             flag(options, name)
-        return cls(facts, jetstream, streams or consumers, consumers, direct and consumers, config)
+        return cls(facts, jetstream, streams or consumers, consumers, direct and consumers, config, but or {})
 
 
 async def _account(wanted: _Detail, account: JetStreamAccountFacts) -> dict[str, Any]:
@@ -179,9 +194,44 @@ async def _account(wanted: _Detail, account: JetStreamAccountFacts) -> dict[str,
     detail |= {"accounts": 0, "ha_assets": 0}
     detail["api"] = {"level": 0, "total": account.api_total, "errors": account.api_errors}
     if wanted.streams:
-        found = [await _stream(wanted, account, one.name) for one in account.sorted_streams()]
-        detail["stream_detail"] = [one for one in found if one is not None]
+        detail["stream_detail"] = await _streams(wanted, account)
     return detail
+
+
+async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> list[dict[str, Any]]:
+    found, pause = list[dict[str, Any]](), Pause()
+    told = {one.name for one in wanted.but.get(account.name, ())}
+    plain = {} if wanted.config else {one.name: one for one in await wanted.jetstream.plain.of(account.name)}
+    for stream in list(account.sorted_streams()):
+        await pause()
+        if stream.name in told:
+            continue
+        if stream.name in plain:
+            found.append(_plain_stream(wanted, plain[stream.name]))
+        elif (detail := await _stream(wanted, account, stream.name)) is not None:
+            found.append(detail)
+    return found
+
+
+def _plain_stream(wanted: _Detail, stream: PlainFacts) -> dict[str, Any]:
+    """As _stream() tells of it."""
+    state = stream.state
+    counters = {
+        "messages": state.messages,
+        "bytes": state.bytes,
+        "first_seq": state.first_seq,
+        "first_ts": format_time(state.first_ts or ZERO_TIME),
+        "last_seq": state.last_seq,
+        "last_ts": format_time(state.last_ts or ZERO_TIME),
+    }
+    if state.subjects:
+        counters["num_subjects"] = state.subjects
+    if state.deleted_count:
+        counters["num_deleted"] = state.deleted_count
+    counters["consumer_count"] = 0
+    leader = {"leader": wanted.facts.name}
+    detail = {"name": stream.name, "created": format_time(stream.created), "cluster": leader, "state": counters}
+    return detail | {"consumer_detail": []} if wanted.consumers else detail
 
 
 async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) -> dict[str, Any] | None:

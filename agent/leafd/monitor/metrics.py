@@ -12,18 +12,22 @@ named leafd_*. Pure functions of the reports. What does not live here: the repor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.gotime import parse_time
+from leafd.monitor.rooms import PlainFacts
 from leafd.records import dataclass
 
 OPENMETRICS: Final = "application/openmetrics-text"
 OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
 PROMETHEUS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+LINES_TOGETHER: Final = 256
 Report = Mapping[str, Any]
 Labels = Mapping[str, object]
 
@@ -59,6 +63,8 @@ _STREAM: Final = {
     "consumer_count": ("consumer_count", "Consumers of the stream"),
     "subject_count": ("num_subjects", "Subjects of the stream"),
 }
+_LIMITS: Final = {"limit_messages": "max_msgs", "limit_bytes": "max_bytes"}
+_LIMIT: Final = "{} of the stream, -1: none"
 _CONSUMER: Final = {
     "num_pending": "Messages that the consumer has still to get",
     "num_ack_pending": "Messages that were delivered and are not acknowledged",
@@ -98,6 +104,8 @@ class Family:
     kind: str
     help: str
     samples: list[tuple[str, Labels, float]] = field(default_factory=list)
+    plain: list[Callable[[], Iterator[str]]] = field(default_factory=list)
+    """Makes the lines of further samples, some hundred at a time."""
 
 
 class _Families:
@@ -119,6 +127,9 @@ class _Families:
             samples.append(("_bucket", {"le": "+Inf" if math.isinf(bound) else bound}, count))
         samples += [("_count", {}, count), ("_sum", {}, found.seconds)]
 
+    def gauges(self, name: str, text: str, lines: Callable[[str], Iterator[str]]) -> None:
+        self._family("gauge", name, text).plain.append(partial(lines, name))
+
     def _family(self, kind: str, name: str, text: str) -> Family:
         family = self.by_name.get(name)
         if family is None:
@@ -138,6 +149,8 @@ class Reports:
     """How long it took."""
     boxz: Report | None = None
     """Where boxes are enrolled."""
+    plain: Mapping[str, Sequence[PlainFacts]] = field(default_factory=dict)
+    """By account: streams that jsz leaves out, since there is nothing to tell of them but their counters."""
 
 
 def families(reports: Reports) -> Iterable[Family]:
@@ -153,7 +166,7 @@ def families(reports: Reports) -> Iterable[Family]:
     found.gauge("process_start_time_seconds", "Start, as seconds since 1970", {}, started_ns / SECOND)
     _accounts(found, server, reports.accstatz)
     _links(found, server, varz, reports.leafz)
-    _jetstream(found, {**server, "server_name": varz["server_name"], "domain": _domain(varz)}, reports.jsz)
+    _jetstream(found, {**server, "server_name": varz["server_name"], "domain": _domain(varz)}, reports)
     _store(found, varz, reports.disk)
     _own(found, varz)
     if reports.boxz is not None:
@@ -209,7 +222,8 @@ def _boxes(found: _Families, boxz: Report) -> None:
             found.gauge("leafd_box_doubled_logins", text, labels, one["doubled"]["count"])
 
 
-def _jetstream(found: _Families, server: Labels, jsz: Report) -> None:
+def _jetstream(found: _Families, server: Labels, reports: Reports) -> None:
+    jsz = reports.jsz
     found.gauge("jetstream_server_jetstream_disabled", "JetStream is off", server, int(jsz.get("disabled", False)))
     for name, member in (("streams", "streams"), ("consumers", "consumers"), ("messages", "messages")):
         found.gauge(f"jetstream_server_total_{name}", f"{name} of all accounts", server, jsz[member])
@@ -230,6 +244,39 @@ def _jetstream(found: _Families, server: Labels, jsz: Report) -> None:
             found.gauge(f"jetstream_account_max_{name}", text, labels, account[f"reserved_{name}"])
         for stream in account.get("stream_detail", ()):
             _stream(found, {**labels, "stream_name": stream["name"], "is_stream_leader": "true"}, stream)
+        if plain := reports.plain.get(account["id"]):
+            _plain_streams(found, labels, plain)
+
+
+_COUNTER: Final[dict[str, Callable[[PlainFacts], int]]] = {
+    "messages": attrgetter("state.messages"),
+    "bytes": attrgetter("state.bytes"),
+    "first_seq": attrgetter("state.first_seq"),
+    "last_seq": attrgetter("state.last_seq"),
+    "consumer_count": lambda stream: 0,
+    "num_subjects": attrgetter("state.subjects"),
+}
+
+
+def _plain_streams(found: _Families, account: Labels, streams: Sequence[PlainFacts]) -> None:
+    """The same samples as _stream() makes of a stream without copies and consumers, without an object for each: with
+    thousands of streams these are all there is."""
+    before, after = _inner(account) + ',stream_name="', '",is_stream_leader="true"'
+    labels = [f"{before}{stream.name.translate(_ESCAPES)}{after}" for stream in streams]
+    for name, (member, text) in _STREAM.items():
+        found.gauges(f"jetstream_stream_{name}", text, partial(_lines, labels, streams, _COUNTER[member]))
+    for name, member in _LIMITS.items():
+        text = _LIMIT.format(member)
+        found.gauges(f"jetstream_stream_{name}", text, partial(_lines, labels, streams, attrgetter(member)))
+
+
+def _lines(
+    labels: Sequence[str], streams: Sequence[PlainFacts], value: Callable[[PlainFacts], int], name: str
+) -> Iterator[str]:
+    for begin in range(0, len(streams), LINES_TOGETHER):
+        end = begin + LINES_TOGETHER
+        values = map(value, streams[begin:end])
+        yield "".join([f"{name}{{{inner}}} {one}\n" for inner, one in zip(labels[begin:end], values, strict=True)])
 
 
 def _tiers(found: _Families, labels: Labels, name: str, tiers: Mapping[str, Report]) -> None:
@@ -244,8 +291,8 @@ def _stream(found: _Families, labels: Labels, stream: Report) -> None:
     state, config = stream.get("state") or {}, stream.get("config") or {}
     for name, (member, text) in _STREAM.items():
         found.gauge(f"jetstream_stream_{name}", text, labels, state.get(member, 0))
-    for name, member in (("limit_messages", "max_msgs"), ("limit_bytes", "max_bytes")):
-        found.gauge(f"jetstream_stream_{name}", f"{member} of the stream, -1: none", labels, config.get(member, -1))
+    for name, member in _LIMITS.items():
+        found.gauge(f"jetstream_stream_{name}", _LIMIT.format(member), labels, config.get(member, -1))
     for kind, one in _copies(stream):
         copied = {**labels, f"{kind}_name": one["name"], f"{kind}_api": (one.get("external") or {}).get("api", "")}
         _how_far(found, kind, copied, one.get("leafd") or {"behind": one.get("lag", 0)})
@@ -375,18 +422,30 @@ def _own(found: _Families, varz: Report) -> None:
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
-def page(found: Iterable[Family], accept: str) -> tuple[str, bytes]:
-    """(content type, text) of the families: as OpenMetrics for who accepts that."""
+def content_type(accept: str) -> str:
+    """OpenMetrics for who accepts that."""
+    return OPENMETRICS_TYPE if OPENMETRICS in accept else PROMETHEUS_TYPE
+
+
+def page(found: Iterable[Family], accept: str) -> Iterator[str]:
+    """The text of the families, some lines at a time."""
     openmetrics = OPENMETRICS in accept
-    lines: list[str] = []
+    texts: dict[int, str] = {}
+    """Of labels, which the samples of one thing share: all of them are there as long as the families are."""
     for family in found:
         # A counter's name ends with _total; OpenMetrics tells type and help without that.
         name = family.name if openmetrics or family.kind != "counter" else f"{family.name}_total"
-        lines.append(f"# TYPE {name} {family.kind}\n# HELP {name} {family.help.translate(_ESCAPES)}\n")
+        yield f"# TYPE {name} {family.kind}\n# HELP {name} {family.help.translate(_ESCAPES)}\n"
         for ending, labels, value in family.samples:
-            inner = ",".join(f'{label}="{str(said).translate(_ESCAPES)}"' for label, said in labels.items())
-            shown = f"{{{inner}}} {value}\n" if inner else f" {value}\n"
-            lines.append(f"{family.name}{ending}{shown}")
+            inner = texts.get(id(labels))
+            if inner is None:
+                inner = texts[id(labels)] = _inner(labels)
+            yield f"{family.name}{ending}{{{inner}}} {value}\n" if inner else f"{family.name}{ending} {value}\n"
+        for lines in family.plain:
+            yield from lines()
     if openmetrics:
-        lines.append("# EOF\n")
-    return OPENMETRICS_TYPE if openmetrics else PROMETHEUS_TYPE, "".join(lines).encode()
+        yield "# EOF\n"
+
+
+def _inner(labels: Labels) -> str:
+    return ",".join([f'{label}="{str(said).translate(_ESCAPES)}"' for label, said in labels.items()])

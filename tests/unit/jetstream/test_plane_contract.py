@@ -163,6 +163,20 @@ async def bytes_of_many_streams_are_counted_together(stage: Stage) -> Any:
 
 
 @case
+async def states_of_many_streams_are_told_together(stage: Stage) -> Any:
+    await stage.filled()
+    await stage.consumer()
+    await stage.plane.message_delete(S, 2)
+    many = [*range(S, S + 5000), S]  # more than one command asks for; who is not there says so
+    asked: tuple[Sequence[int], ...] = ([S], [S, S + 1, 0, 2**32 - 1], [], [S + 1], many)
+
+    async def told(ids: Sequence[int]) -> list[t.StreamState | None]:
+        return [row and t.StreamState(*row) for row in await stage.plane.streams_states(ids)]
+
+    return [await answer(told(ids)) for ids in asked]
+
+
+@case
 async def states_with_lists(stage: Stage) -> Any:
     await stage.filled()
     for sequence in (2, 4):
