@@ -57,13 +57,14 @@ static status_t find_looked_at(void *context, uint32_t stream, uint32_t id, cons
                                      .wanted = is_of_dictionaries,
                                      .entry = take_dictionary,
                                      .damaged = pass_by_page};
-        /* What is damaged is told message by message. */
+        /* What is damaged is told message by message. Where the list of databases is, the walk asks what messages are
+         * (look_name), and they for their dictionaries: for those that were found so far. */
+        all->read = true;
         status_t status = pages_each(look->lmdb, &visit, reason, sizeof reason);
         if (status == STATUS_NO_MEMORY) {
             look_dictionaries_forget(look);
             return status;
         }
-        all->read = true;
     }
     for (uint64_t i = 0; i < all->count; i++) { /* mostly the last one again */
         const look_dictionary_t *found = &all->at[(all->last + i) % all->count];
