@@ -122,6 +122,7 @@ static status_t pages_reach(pages_t *pages, size_t number, size_t count) {
         return pages_wrong(pages, number, "there is no such page");
     }
     if ((number + count) * (uint64_t)pages->size > pages->there) {
+        pages->behind = true;
         return pages_wrong(pages, number, "the file ends before it");
     }
     for (size_t page = number; page < number + count; page++) {
@@ -347,6 +348,10 @@ bool pages_cut_short(const char *path) {
     pages_t pages;
     bool cut = pages_open(&pages, path) && metas_read(&pages) == STATUS_OK
                && pages.there < ((uint64_t)pages.meta.last + 1) * pages.size;
+    if (cut) { /* pages at its end may have been freed before they were written */
+        pages.lenient = true;
+        cut = pages_trees(&pages) != STATUS_OK || pages.behind;
+    }
     pages_close(&pages);
     return cut;
 }
