@@ -556,8 +556,8 @@ int32_t plane_s2_decode(const uint8_t *block, uint32_t block_size, uint8_t *out,
 uint32_t plane_s2_encode(const uint8_t *from, uint32_t size, uint8_t *to, uint32_t room);
 
 /* Stored records, in key order, only between plane_open and plane_start. kind: RECORD_*. after: key to go on behind
- * (empty: from the start). Fills key and value; returns the value's size, -1 at the end, or the needed size when it is
- * over value_max (then call again). */
+ * (empty: from the start). Fills key and value; returns the value's size, -1 at the end, -2 where the store cannot be
+ * read, or the needed size when it is over value_max (then call again). */
 int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, uint32_t after_size, uint8_t *key,
                           uint32_t *key_size, uint8_t *value, uint64_t value_max);
 

@@ -154,7 +154,8 @@ class Plane(Commands):
             self._plane = None
 
     def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]:
-        """Stored records (RECORD_*) in key order; only between open() and start()."""
+        """Stored records (RECORD_*) in key order; only between open() and start(). Raises PlaneError where the store
+        cannot be read: those that are missing then may be there."""
         key = ffi.new("uint8_t[]", 1024)
         key_size = ffi.new("uint32_t *")
         value_max = _RECORD_VALUE_MAX
@@ -163,6 +164,8 @@ class Plane(Commands):
         while True:
             key_size[0] = 1024
             size = int(lib.plane_record_next(self._plane, kind, after, len(after), key, key_size, value, value_max))
+            if size == -2:
+                raise t.PlaneError(t.Status.IO, "stored definitions cannot be read")
             if size < 0:
                 return
             if size > value_max:

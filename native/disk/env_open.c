@@ -142,15 +142,18 @@ static status_t open_databases(env_t *env, bool tidy) {
 
 /* LMDB does not say where its map is. But it hands out keys where they lie, and each page has its number. A store has
  * databases, so the main tree has an entry. */
-static void watch_lmdb(env_t *env) {
+static status_t watch_lmdb(env_t *env, int *code) {
     MDB_dbi names;
     MDB_cursor *cursor;
     MDB_val k;
     MDB_val v;
-    if (mdb_dbi_open(env->read, NULL, 0, &names) != 0 || mdb_cursor_open(env->read, names, &cursor) != 0) {
-        return;
+    *code = mdb_dbi_open(env->read, NULL, 0, &names);
+    *code = *code == 0 ? mdb_cursor_open(env->read, names, &cursor) : *code;
+    if (*code != 0) {
+        return env_translate(*code);
     }
-    if (mdb_cursor_get(cursor, &k, &v, MDB_FIRST) == 0) {
+    *code = mdb_cursor_get(cursor, &k, &v, MDB_FIRST);
+    if (*code == 0) {
         const uint8_t *key = k.mv_data;
         const uint8_t *page = key - ((uintptr_t)key & (env->page_size - 1u));
         size_t number = page_word(page);
@@ -159,6 +162,7 @@ static void watch_lmdb(env_t *env) {
         }
     }
     mdb_cursor_close(cursor);
+    return env_translate(*code);
 }
 
 /* Opens what env->directory holds. *code: LMDB's, when it was LMDB that refused. */
@@ -196,7 +200,9 @@ static status_t attach(env_t *env, bool tidy, int *code) {
         status = trees_renew(&env->reading, mdb_txn_id(env->read));
     }
     if (status == STATUS_OK) {
-        watch_lmdb(env);
+        status = watch_lmdb(env, code);
+    }
+    if (status == STATUS_OK) {
         status = trees_open(&env->judging.trees, env_file(env), env->map_size);
         env->judging.trees.meta.page_size = env->page_size;
         env_judge_committed(env);

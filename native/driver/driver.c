@@ -363,9 +363,9 @@ int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, u
                           uint32_t *key_size, uint8_t *value, uint64_t value_max) {
     store_t *store = plane->js.stores[STORE_FILE];
     record_look_t look = {key, key_size, value, value_max, -1};
-    if (store == NULL
-        || store_record_each(store, kind, BYTES_NONE, bytes_of(after, after_size), take_record, &look) != STATUS_OK) {
+    if (store == NULL) {
         return -1;
     }
-    return look.result;
+    status_t status = store_record_each(store, kind, BYTES_NONE, bytes_of(after, after_size), take_record, &look);
+    return status == STATUS_OK ? look.result : -2; /* what was not found then is not known to be missing */
 }

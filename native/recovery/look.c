@@ -265,6 +265,7 @@ store_look_t *plane_look_open(const char *directory, const plane_keys_t *keys, u
     }
     result = result == STATUS_OK ? read_commit(look, reason) : result;
     result = result == STATUS_OK ? find_key(look, reason) : result;
+    look_dictionaries_forget(look); /* without the key none was to be had */
     *status = result;
     if (result != STATUS_OK) {
         plane_look_close(look);

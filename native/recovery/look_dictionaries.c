@@ -60,7 +60,11 @@ static status_t find_looked_at(void *context, uint32_t stream, uint32_t id, cons
         /* What is damaged is told message by message. Where the list of databases is, the walk asks what messages are
          * (look_name), and they for their dictionaries: for those that were found so far. */
         all->read = true;
+        unsealed_t opened = look->unsealed; /* what is to be unpacked may lie there */
+        look->unsealed = (unsealed_t){0};
         status_t status = pages_each(look->lmdb, &visit, reason, sizeof reason);
+        unsealed_forget(&look->unsealed);
+        look->unsealed = opened;
         if (status == STATUS_NO_MEMORY) {
             look_dictionaries_forget(look);
             return status;

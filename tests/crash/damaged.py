@@ -306,12 +306,12 @@ def general(kind: str) -> str:
     return f"messages {rest}" if name[0] == "m" and len(name) == 9 else kind
 
 
-def pick(kinds: dict[str, list[int]], chance: random.Random) -> tuple[str, int]:
-    """Every kind as often, so that the rare and dear ones are met."""
+def pick(kinds: dict[str, list[int]], chance: random.Random, only: str = "") -> tuple[str, int]:
+    """Every kind as often, so that the rare and dear ones are met; or that one."""
     by_general: dict[str, list[int]] = defaultdict(list)
     for kind, pages in kinds.items():
         by_general[general(kind)] += pages
-    kind = chance.choice(sorted(kind for kind, pages in by_general.items() if pages))
+    kind = only or chance.choice(sorted(kind for kind, pages in by_general.items() if pages))
     return kind, chance.choice(by_general[kind])
 
 
@@ -356,6 +356,7 @@ class Case:
     seed: int
     only: str = ""
     store: str = "plain"
+    kind: str = ""
     moment: str = ""
 
     async def visit(self, server: Server, verdict: Verdict, known: Known, *, write: bool) -> None:
@@ -440,7 +441,7 @@ class Case:
             verdict = Verdict("journal block", damage_page(path, chance.choice(blocks), chance))
         else:
             path = file_of(server, "data.mdb")
-            kind, page = pick(kinds_of(path), chance)
+            kind, page = pick(kinds_of(path), chance, self.kind)
             if moment.startswith("unread"):
                 verdict = Verdict(kind, "refused")
                 refuse_page(server, path, page)
@@ -506,14 +507,14 @@ def table(verdicts: list[Verdict]) -> str:
 
 
 def run_all(
-    cases: int, seed: int, only: str = "", *, first: int = 0, large: int = 500, store: str = "plain"
+    cases: int, seed: int, only: str = "", *, first: int = 0, large: int = 500, store: str = "plain", kind: str = ""
 ) -> list[Verdict]:
     """Plays so many cases, each from a seed of its own, and prints those that are not as they should be."""
     verdicts = []
     with tempfile.TemporaryDirectory(prefix="leafd-damaged-") as directory:
         known = template(Path(directory), large, store)
         for number in range(first, first + cases):
-            verdict = Case(Path(directory) / "store", known, seed * 1_000_003 + number, only, store).run()
+            verdict = Case(Path(directory) / "store", known, seed * 1_000_003 + number, only, store, kind).run()
             verdicts.append(verdict)
             if verdict.outcomes or "-v" in sys.argv:
                 print(f"case {number}: {verdict.kind}, {verdict.how}: {' | '.join(verdict.notes)}", flush=True)
@@ -528,6 +529,7 @@ def main() -> int:
     parser.add_argument("--large", type=int, default=500, help="so many messages of 21 KB are in the store")
     parser.add_argument("--only", default="", choices=("", *sorted(set(MOMENTS))))
     parser.add_argument("--store", default="plain", choices=STORES)
+    parser.add_argument("--kind", default="", help='pages of this kind alone, such as "main leaf"')
     parser.add_argument("-v", action="store_true", help="print every case")
     arguments = parser.parse_args()
     verdicts = run_all(
@@ -537,6 +539,7 @@ def main() -> int:
         first=arguments.first,
         large=arguments.large,
         store=arguments.store,
+        kind=arguments.kind,
     )
     print(table(verdicts))
     return 1 if any(verdict.outcomes for verdict in verdicts) else 0

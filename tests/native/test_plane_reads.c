@@ -327,9 +327,34 @@ static void a_source_takes_nothing_twice(void) {
     printf("source: %u reads\n", n - 1);
 }
 
+/* The start asks for them before anybody may make a stream. */
+static void a_definition_is_never_taken_for_missing(void) {
+    unsigned n = 0, unknown = 0;
+    uint8_t key[64], value[4096];
+    uint32_t key_size = 0;
+    start();
+    put(false);
+    rig_settle(plane);
+    rig_close(plane);
+    plane = rig_open_again("");
+    int64_t size = plane_record_next(plane, RECORD_STREAM, NULL, 0, key, &key_size, value, sizeof value);
+    CHECK(size > 0);
+    do {
+        failing_reads((failing_reads_t){.from = ++n, .times = 1, .error = EIO});
+        int64_t got = plane_record_next(plane, RECORD_STREAM, NULL, 0, key, &key_size, value, sizeof value);
+        CHECK(got == size || got == -2);
+        unknown += got == -2;
+    } while (failing_reads_count() >= n);
+    failing_reads((failing_reads_t){0});
+    CHECK(unknown > 0);
+    rig_close_and_remove(plane);
+}
+
 int main(void) {
     RUN("a consumer is where it was, whichever read failed", a_consumer_is_where_it_was);
     RUN("a work queue and its consumer are where they were", a_work_queue_is_where_it_was);
     RUN("a source takes nothing twice, whichever read failed", a_source_takes_nothing_twice);
+    RUN("a stream's definition is read or not known, never missing, whichever read failed",
+        a_definition_is_never_taken_for_missing);
     return TEST_RESULT();
 }

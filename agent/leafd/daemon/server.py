@@ -275,11 +275,18 @@ class Server:
         return events
 
     def read_records(self) -> None:
-        """Takes over what is stored; only before start()."""
+        """Takes over what is stored; only before start(). A definition that cannot be read now may be there: without
+        it the name of its stream would be free."""
         if self.jetstream is None:
             return
         self.leafs.sending.put = self.plane.record_put
-        self.jetstream.read_records()
+        try:
+            self._read_records(self.jetstream)
+        except t.PlaneError as error:
+            raise explain(error, self.store or Path()) from error
+
+    def _read_records(self, jetstream: JetStream) -> None:
+        jetstream.read_records()
         for key, value in self.plane.records(t.Record.SOURCE):
             stream = int.from_bytes(key[:4], "big")
             sequence, newest_ts = int.from_bytes(value[:8], "big"), int.from_bytes(value[8:16], "big")
