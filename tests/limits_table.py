@@ -204,6 +204,13 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
     ),
     "is shown the first 100,000": ("hostile/test_causes.py::test_more_deleted_sequences_than_are_listed",),
     "may have at most 16 restores": ("hostile/test_bombs.py::test_restores_at_a_time",),
+    "brings no consumer by an archive": (
+        "hostile/test_restore_api.py::test_a_restore_brings_no_consumer_that_could_not_be_made",
+    ),
+    "What a purge or a limit removed goes back": (
+        "native/test_holes.c",
+        "interop/test_given_back.py::test_a_purge_gives_the_disk_back_and_what_is_left_stays",
+    ),
     "may send lists of at most": ("interop/test_limits.py::test_beyond_the_limit",),
     "counted as streams report it": ("native/test_store_allowance.c",),
     "The message that does not fit": (f"{STORAGE}test_nothing_but_a_removal_makes_room",),

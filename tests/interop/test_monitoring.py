@@ -25,6 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests import servers
 from tests.interop.test_metrics import page
+from tests.jwts import Operator
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "packaging" / "monitoring"
@@ -46,6 +47,11 @@ http: "127.0.0.1:{{http_port}}"
 server_name: box
 jetstream {{ store_dir: "{{store}}", domain: box }}
 leafnodes {{ remotes: [ {{ url: "nats-leaf://127.0.0.1:{hub}", limits {{ bytes_per_day: 16M }} }} ] }}
+"""
+OPERATED = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+jetstream { store_dir: "{store}" }
 """
 
 
@@ -106,13 +112,23 @@ def until_linked(box: servers.Server) -> None:
 
 
 @pytest.fixture(scope="module")
-def told(box: servers.Server) -> dict[str, set[str]]:
+def tiered() -> Iterator[servers.Server]:
+    """A server with an account whose limits are by number of replicas, which only a JWT can say."""
+    operator = Operator()
+    operator.account("A", tiered_limits={"R1": {"disk_storage": 1000, "mem_storage": 1000}})
+    with servers.running(servers.LEAFD, OPERATED + operator.configuration()) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def told(box: servers.Server, tiered: servers.Server) -> dict[str, set[str]]:
     """What /metrics has: the names of all samples, each with its labels."""
     until_linked(box)
     found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(page(box, "/metrics").decode()):
-        for one in family.samples:
-            found.setdefault(one.name, set()).update(one.labels)
+    for server in (box, tiered):
+        for family in text_string_to_metric_families(page(server, "/metrics").decode()):
+            for one in family.samples:
+                found.setdefault(one.name, set()).update(one.labels)
     return found
 
 
