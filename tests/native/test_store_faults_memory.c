@@ -249,14 +249,14 @@ static void a_compressed_message_is_never_called_damaged(void) {
 
 static unsigned fired;
 
-static bool due(void *context, store_stream_t *which, uint64_t seq, int64_t due_ts) {
+static store_due_t due(void *context, store_stream_t *which, uint64_t seq, int64_t due_ts) {
     (void)context;
     SCENE_CHECK(seq == 1);
     fired++;
-    if (fired == 1) {
-        return store_schedule(which, seq, due_ts + 3 * NS_PER_SECOND, rig.now) == STATUS_OK;
+    if (fired == 1 && store_schedule(which, seq, due_ts + 3 * NS_PER_SECOND, rig.now) != STATUS_OK) {
+        return STORE_DUE_LATER;
     }
-    return true;
+    return STORE_DUE_DONE;
 }
 
 static void put_schedule(void) {
