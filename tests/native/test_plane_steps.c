@@ -4,6 +4,7 @@
 #include "stream_rig.h"
 
 #define MANY 60000u
+#define TURNS (MANY / 64)   /* in which what is left of so many is done: each end costs several of a turn's budget */
 #define BLOCKS_MAX 2500000u /* for each of MANY forty, reads of the disk included: a loop over all does not fit */
 #define E RIG_ACCOUNT
 #define I 2u
@@ -260,7 +261,7 @@ static void say_many(plane_t *plane, peer_t *peer, const char *line) {
 
 /* Until nobody is told anything any more. */
 static void turns_told(plane_t *plane, peer_t *peer) {
-    for (uint32_t n = 0; n < 300; n++) {
+    for (uint32_t n = 0; n < TURNS; n++) {
         rig_turn(plane);
         if (peer != NULL) (void)rig_heard(peer);
     }
