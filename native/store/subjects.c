@@ -7,7 +7,7 @@
 #include "store/message.h"
 #include "store/overlay.h"
 
-#define DIRTY_MAX 1024              /* heads that wait for the end of the batch, which is one turn */
+#define DIRTY_MAX 4096 /* heads that wait for the end of the batch, one turn of 2 ms; fewer cost each message */
 #define NAMES_BYTES_MAX (64u << 20) /* of one slice's subjects */
 #define BACK_SCAN 256               /* messages looked at from the end before a wildcard's subjects are gone through */
 #define BACK_STEPS 1024             /* with the deleted ones between them */
