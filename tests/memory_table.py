@@ -146,6 +146,11 @@ ROWS: Final[tuple[Row, ...]] = (
         (f"{REMEMBERED}: connections with the same permission lists have them once, until the last of them leaves",),
     ),
     Row(
+        "budgets", "what leaves that are gone have used of their budgets, 1 KB each", "",
+        "16,384, or one for each 8 KB of the limit: those gone longest are forgotten, on the disk too",
+        ("unit/links/test_budgets.py::test_names_that_a_leaf_makes_up_fill_no_disk",),
+    ),
+    Row(
         "jobs", "orders of mirrors and sources that wait for the plane", "",
         "the latest request of each takes the place of the one before",
         ("unit/links/test_replicas.py"

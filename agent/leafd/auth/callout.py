@@ -164,7 +164,9 @@ def asks(callout: Callout, login: Login, verdict: Verdict | Refusal) -> bool:
         delegated = not callout.allowed_accounts or verdict.account in callout.allowed_accounts
         if not delegated:
             return False
-    return claimed_user(login.connect) not in callout.auth_users
+    # With a certificate that is mapped the CONNECT may name anybody; without the proof of that it excuses nobody.
+    claimed = claimed_user(login.connect)
+    return claimed not in callout.auth_users or (isinstance(verdict, Verdict) and verdict.user != claimed)
 
 
 # ---- asking

@@ -122,13 +122,13 @@ class Boxes:
 
     # ---- a login
 
-    def box_of(self, connect: Mapping[str, Any]) -> Box | None:
-        """The box that a CONNECT says to come from, nothing proven yet."""
-        return self.roll.by_key.get(str(connect.get("nkey") or ""))
+    def box_of(self, nkey: str) -> Box | None:
+        """Whose key that is. Who only says to have it is nobody: a JWT may be of another key than `nkey` names."""
+        return self.roll.by_key.get(nkey)
 
     def takes_time(self, connect: Mapping[str, Any]) -> bool:
         """Whether it has to be enrolled first, or another machine has its key."""
-        return self._secret(connect) is not None or bool(self._others(connect))
+        return self._secret(connect) is not None or bool(self._others(_claimed(connect), connect))
 
     def _secret(self, connect: Mapping[str, Any]) -> Secret | None:
         """The token of one that is not known by its key."""
@@ -180,7 +180,7 @@ class Boxes:
 
     def lend(self, connect: dict[str, Any]) -> None:
         """With an operator: a box brings no JWT, since the hub has what it is made of."""
-        compiled, box = self._server.compiled, self.box_of(connect)
+        compiled, box = self._server.compiled, self.box_of(_claimed(connect))
         trust, block = compiled.policy.trust, compiled.config.enrol
         if trust is None or box is None or connect.get("jwt") or block is None or not compiled.signing_seed:
             return
@@ -199,16 +199,15 @@ class Boxes:
             self._links.pop(nkey, None)
         return links
 
-    def _others(self, connect: Mapping[str, Any]) -> tuple[Link, ...]:
+    def _others(self, nkey: str, connect: Mapping[str, Any]) -> tuple[Link, ...]:
         """Links of another machine, or of this one before it was started again."""
-        nkey = str(connect.get("nkey") or "")
         if nkey not in self._links or _visits(connect):
             return _NOBODY
         return tuple(one for one in self._here(nkey) if _machine(one) != connect.get("server_id"))
 
     async def single(self, link: Link, connect: Mapping[str, Any], login: Login, box: Box) -> Login | Refused | None:
         """The login, if the box is who it says to be, and nobody else is it."""
-        while others := self._others(connect):
+        while others := self._others(box.nkey, connect):
             probing = self._probing.get(box.nkey)
             if probing is not None:
                 await probing.wait()
@@ -227,6 +226,7 @@ class Boxes:
         """The same, where no other machine is known to have the key; from here on it is this link's."""
         if self.roll.by_key.get(box.nkey) is not box:  # it was retired just now
             return None
+        link.box = box.nkey
         if _visits(connect):
             return login
         name, domain = str(connect.get("name") or ""), str(connect.get("domain") or "")
@@ -284,9 +284,8 @@ class Boxes:
         return Refused(f"the box {box.name} is linked already, from {there.peer}: two machines have its key")
 
     def _went(self, link: Link) -> None:
-        connect = _connect_of(link)
-        box = self.box_of(connect)
-        if box is not None and not _visits(connect):
+        box = self.box_of(link.box)
+        if box is not None and not _visits(_connect_of(link)):
             self.seen_ns[box.name] = time.time_ns()
             self._here(box.nkey)
 
@@ -375,9 +374,7 @@ class Boxes:
         await self._journal.keep({"retired": name, "at": int(time.time())})
         links = self._here(box.nkey)
         theirs = {link.connection for link in links}
-        theirs |= {
-            link.connection for link in self._server.leafs.links() if link.user == box.nkey
-        }  # of its doctor, too
+        theirs |= {link.connection for link in self._server.leafs.links() if link.box == box.nkey}  # of its doctor, too
         for connection in theirs:
             self._server.plane.close_connection(connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
         self.seen_ns.pop(name, None)
@@ -391,6 +388,11 @@ def _proven(nkey: str, nonce: str, signature: str) -> Verdict | Refusal:
     if is_public_key(nkey, PREFIX_USER) and bool(nonce) and verify(nkey, nonce, signature):
         return Verdict("", nkey)
     return Refusal(AUTHORIZATION_VIOLATION)
+
+
+def _claimed(connect: Mapping[str, Any]) -> str:
+    """The key that a CONNECT names, nothing proven yet."""
+    return str(connect.get("nkey") or "")
 
 
 def _visits(connect: Mapping[str, Any]) -> bool:

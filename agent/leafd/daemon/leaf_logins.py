@@ -18,7 +18,16 @@ from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
 from leafd.auth.authors import author_of
 from leafd.auth.policy import Policy
-from leafd.auth.verdict import LEAF_TYPE, LEAF_WEB_TYPE, Refusal, Verdict, identify, judge_again, takes_time
+from leafd.auth.verdict import (
+    LEAF_TYPE,
+    LEAF_WEB_TYPE,
+    Called,
+    Refusal,
+    Verdict,
+    identify,
+    judge_again,
+    takes_time,
+)
 from leafd.daemon.client import lists_of, shown_by
 from leafd.daemon.client_ports import CallOut
 from leafd.daemon.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT
@@ -158,9 +167,10 @@ class LeafLogins:
         policy, boxes = self._terms.of(connect), self.boxes
         waits = boxes is not None and boxes.takes_time(connect)
         if not waits and not takes_time(connect, policy, shown) and policy.callout is None:
-            login = self._login(identify(connect, nonce, policy, connect[WAY], shown), policy, connect)
+            verdict = identify(connect, nonce, policy, connect[WAY], shown)
+            login = self._login(verdict, policy, connect)
             if self._stays(connect, login, link.peer):
-                box = boxes.box_of(connect) if boxes is not None else None
+                box = boxes.box_of(_proven_key(verdict)) if boxes is not None else None
                 return boxes.claim(link, connect, login, box) if boxes and box and isinstance(login, Login) else login
         self._nursery.start_soon(self._authenticate_slowly, link, connect, nonce)
         return Later()
@@ -168,8 +178,8 @@ class LeafLogins:
     async def _authenticate_slowly(self, link: Link, connect: dict[str, Any], nonce: str) -> None:
         address, name = _host(link.peer), str(connect.get("user") or "")
         login: Login | Refused | None = None
-        policy, gone = None, link.gone.is_set
-        refused, box = await self._enrol(link, connect, nonce) if self.boxes is not None else (None, None)
+        policy, gone, key = None, link.gone.is_set, ""
+        refused = await self._enrol(link, connect, nonce) if self.boxes is not None else None
         if refused is not None:
             self._judged(link, refused)
             return
@@ -186,11 +196,13 @@ class LeafLogins:
                         continue
             else:
                 verdict = judge()
+            key = _proven_key(verdict)  # a service may let in whom it likes, and that makes nobody a box
             if self.call_out is not None and not gone():
                 verdict = await self._call_out(self.call_out, link, connect, nonce, verdict)
             login = self._login(verdict, policy, connect)
             if not self._stays(connect, login, link.peer):
                 await self._over.wait()
+        box = self.boxes.box_of(key) if self.boxes is not None else None
         if self.boxes is not None and box is not None and isinstance(login, Login):
             login = await self._single(self.boxes, link, connect, login, box)
         self._judged(link, login)
@@ -199,8 +211,8 @@ class LeafLogins:
         with self._guard.around("a leaf's login"):
             self.links.judged(link, None if isinstance(login, Refused) and not login.text else login)
 
-    async def _enrol(self, link: Link, connect: dict[str, Any], nonce: str) -> tuple[Refused | None, Box | None]:
-        """Why it is not enrolled, where it wants to be; and whose login it is, if a box's."""
+    async def _enrol(self, link: Link, connect: dict[str, Any], nonce: str) -> Refused | None:
+        """Why it is not enrolled, where it wants to be."""
         assert self.boxes is not None
         refused: Refused | None = Refused("")
         self._asked.add(link.connection)
@@ -210,7 +222,7 @@ class LeafLogins:
         finally:
             self._asked.discard(link.connection)
         self.boxes.lend(connect)
-        return refused, self.boxes.box_of(connect)
+        return refused
 
     async def _single(
         self, boxes: Boxes, link: Link, connect: dict[str, Any], login: Login, box: Box
@@ -295,6 +307,11 @@ class LeafLogins:
         if isinstance(verdict, Refusal) or account is None or login is None:
             return False
         return login == _login_to(account, verdict, coming, connect)
+
+
+def _proven_key(verdict: Verdict | Refusal) -> str:
+    """The key that a login was proven by, if by one: no field of the CONNECT is."""
+    return verdict.user if isinstance(verdict, Verdict) and not isinstance(verdict.proof, Called) else ""
 
 
 def _account_of(verdict: Verdict | Refusal, graph: Graph) -> Account | None:

@@ -277,6 +277,7 @@ class Server:
     def read_records(self) -> None:
         """Takes over what is stored; only before start(). A definition that cannot be read now may be there: without
         it the name of its stream would be free."""
+        self.leafs.sending.memory_limit = self.limits.memory_limit
         if self.jetstream is None:
             return
         self.leafs.sending.put = self.plane.record_put

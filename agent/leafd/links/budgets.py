@@ -32,7 +32,10 @@ from leafd.turns import Pause
 
 RECORD: Final = b"budget/"
 RESTING_MAX: Final = 16_384
-"""Leaves that have gone of which it is remembered what they used; those that have gone longest are forgotten."""
+"""Leaves that have gone of which it is remembered what they used, in memory and on the disk; those that have gone
+longest are forgotten, and as leaves choose their names there are fewer where .."""
+RESTING_BYTES: Final = 8192
+""".. memory_limit has not so many bytes for each."""
 TURN_S: Final = 30.0
 WRITE_EACH_S: Final = 3600.0
 WRITE_AGAIN_S: Final = 5.0
@@ -110,9 +113,13 @@ class Budgets:
         *,
         put: Callable[[bytes, bytes], Awaitable[None]] | None = None,
         clock: Clock | None = None,
+        resting_max: int = RESTING_MAX,
     ) -> None:
         self._plane, self._log, self._guard, self._put = plane, log, guard, put
         self._clock = clock or Clock()
+        self._resting_max = resting_max
+        self._forgotten: list[bytes] = []
+        """Whose records have still to be removed."""
         self._passage = Passage(self._clock.wall(), self._clock.elapsed())
         self._books: dict[bytes, _Book] = {}
         self._by_connection: dict[int, _Book] = {}
@@ -173,8 +180,14 @@ class Budgets:
         """Nobody needs it now; what was used is remembered."""
         del self._books[book.key]
         self._resting[book.key] = (book.ledger, self._clock.elapsed())
-        while len(self._resting) > RESTING_MAX:
-            del self._resting[next(iter(self._resting))]
+        self._forget()
+
+    def _forget(self) -> None:
+        while len(self._resting) > self._resting_max:
+            oldest = next(iter(self._resting))
+            del self._resting[oldest]
+            if self._put is not None:
+                self._forgotten.append(oldest)
 
     def accepted(self) -> list[bytes]:
         """The keys of leaves that dial us."""
@@ -292,15 +305,23 @@ class Budgets:
             book.unwritten, book.written_s = 0, self._clock.elapsed()
             with self._guard.around("writing the record of a budget"):
                 await self._put(RECORD + book.key, book.ledger.record(book.limits.grain if book.ahead else 0))
+        await self._remove_forgotten()
 
     async def _forget_old(self) -> None:
-        """Records of links that have not been there for so long that a month has ended."""
-        for key, value in list(self._resting.items()):
-            if isinstance(value, bytes) and self._clock.wall() - stamp_of(value) > OLD_S:
+        """Records of links that have not been there for so long that a month has ended, and the oldest of too many."""
+        stamps = {key: stamp_of(value) for key, value in self._resting.items() if isinstance(value, bytes)}
+        for key in sorted(stamps, key=stamps.__getitem__):
+            if self._clock.wall() - stamps[key] > OLD_S or len(self._resting) > self._resting_max:
                 del self._resting[key]
-                if self._put is not None:
-                    with self._guard.around("removing the record of a budget"):
-                        await self._put(RECORD + key, b"")
+                self._forgotten.append(key)
+        await self._remove_forgotten()
+
+    async def _remove_forgotten(self) -> None:
+        forgotten, self._forgotten = self._forgotten, []
+        for key in forgotten:
+            if self._put is not None and key not in self._books and key not in self._resting:
+                with self._guard.around("removing the record of a budget"):
+                    await self._put(RECORD + key, b"")
 
     def take(self, rows: Iterable[t.ConnectionRow]) -> None:
         """What connections have carried by now."""

@@ -38,6 +38,8 @@ class Link:
     """Over WebSocket."""
     tls: t.Secured | None = None
     """Its handshake, if it has TLS."""
+    box: str = ""
+    """The key of the enrolled box that it has proven to be, or to be the doctor of."""
     opened_ns: int = field(default_factory=time.time_ns)
     closed: t.Closed | None = None
     """How it ended."""
@@ -73,6 +75,7 @@ class Link:
             self.version,
             self.user,
             bind.isolated,
+            self.box,
         )
 
     @property
@@ -99,6 +102,8 @@ class LinkStatus:
     """With whom it has logged in here, without what proves it."""
     isolated: bool = False
     """It is not told what other links want."""
+    box: str = ""
+    """The key of the enrolled box that it is."""
 
 
 @dataclass(slots=True)

@@ -56,6 +56,8 @@ class Sending:
         self._needed = trio.Event()
         self.put: Callable[[bytes, bytes], Awaitable[None]] | None = None
         """Stores a record; None: there is no store."""
+        self.memory_limit = 0
+        """0: it has none."""
 
     def load_record(self, key: bytes, value: bytes) -> None:
         """A record of the store, before anything else."""
@@ -64,9 +66,10 @@ class Sending:
 
     def _need(self) -> Budgets:
         if self._budgets is None:
-            from leafd.links.budgets import Budgets
+            from leafd.links.budgets import RESTING_BYTES, RESTING_MAX, Budgets
 
-            self._budgets = Budgets(self._plane, self._log, self._guard, put=self.put)
+            most = min(self.memory_limit // RESTING_BYTES or RESTING_MAX, RESTING_MAX)
+            self._budgets = Budgets(self._plane, self._log, self._guard, put=self.put, resting_max=most)
             for key, value in self._records.items():
                 self._budgets.load_record(key, value)
             self._records.clear()
@@ -154,6 +157,8 @@ def key_of(one: leaf.Remote | Link) -> bytes:
 
     if isinstance(one, leaf.Remote):
         return key("remote", one.account_name, *sorted(place_of(url) for url in one.urls))
+    if one.box:  # what it says to be gives it no second budget
+        return key("box", one.box)
     bind = one.bind
     assert bind is not None
     return key("leaf", bind.remote_name, bind.cluster, bind.account_name, bind.remote_account)

@@ -45,13 +45,15 @@ class Hands(Clock):
 class World:
     """Budgets, what the plane was told last of each connection, and the records."""
 
-    def __init__(self, clock: Hands | None = None, records: dict[bytes, bytes] | None = None) -> None:
+    def __init__(
+        self, clock: Hands | None = None, records: dict[bytes, bytes] | None = None, resting_max: int = RESTING_MAX
+    ) -> None:
         self.clock = clock or Hands()
         self.records = {} if records is None else records
         self.sent: dict[int, t.Budget] = {}
         self.lines: list[str] = []
         self.writes = 0
-        self.budgets = Budgets(self, self, Guard(), put=self.put, clock=self.clock)
+        self.budgets = Budgets(self, self, Guard(), put=self.put, clock=self.clock, resting_max=resting_max)
         for key, value in self.records.items():
             self.budgets.load_record(key, value)
 
@@ -296,6 +298,39 @@ async def test_what_is_remembered_of_leaves_that_are_gone_is_bounded() -> None:
         world.budgets.limit(key, "with box", DAILY, dialled=False)
         world.budgets.limit(key, "", None, dialled=False)
     assert len(world.budgets._resting) == RESTING_MAX
+
+
+@played
+async def test_names_that_a_leaf_makes_up_fill_no_disk() -> None:
+    """Of so many as are remembered there are records, the newest, and not one more."""
+    world = World(resting_max=10)
+    for number in range(100):
+        key = key_of("leaf", str(number))
+        world.budgets.limit(key, "with box", DAILY, dialled=False)
+        world.budgets.up(key, number)
+        world.carries(number, 1000 + number)
+        world.budgets.closed(key, number, 1000 + number)
+        await world.turn()  # writes it
+        await world.turn(1.0)  # lets it rest
+    assert world.writes > 100
+    assert {RECORD + key_of("leaf", str(number)) for number in range(90, 100)} == set(world.records)
+
+
+@played
+async def test_a_start_that_finds_too_many_records_keeps_the_newest() -> None:
+    """As an earlier version left them, or a larger memory_limit."""
+    world = World()
+    for number in range(50):
+        key = key_of("leaf", str(number))
+        world.budgets.limit(key, "with box", DAILY, dialled=False)
+        world.budgets.up(key, number)
+        world.budgets.closed(key, number, 1000)
+        await world.turn(60.0)
+    assert len(world.records) == 50
+    later = World(clock=world.clock, records=world.records, resting_max=10)
+    with trio.move_on_after(1):
+        await later.budgets.run()
+    assert {RECORD + key_of("leaf", str(number)) for number in range(40, 50)} == set(later.records)
 
 
 @played
