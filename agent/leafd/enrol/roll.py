@@ -213,6 +213,8 @@ class Roll:
 
     def names(self, pattern: str) -> tuple[str, ...]:
         """Boxes that are meant, in order."""
+        if not is_pattern(pattern):
+            return ()
         return tuple(sorted(name for name in self.boxes if matches(pattern, name)))
 
 

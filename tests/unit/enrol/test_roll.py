@@ -6,8 +6,11 @@ What does not live here: logins (interop/test_enrol.py).
 from __future__ import annotations
 
 import errno
+import fnmatch
+import itertools
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -57,9 +60,29 @@ def test_a_pattern_stands_for_whole_names() -> None:
 
 
 def test_a_pattern_of_stars_costs_no_more_than_one_of_letters() -> None:
-    """Its stars are one; what is left of a pattern and a name is too short to take long."""
+    """Whoever reaches the monitoring port may ask for boxes of any pattern, and who has a token may choose a name."""
     assert not matches("*" * 64, "." * 64) and matches("*" * 64, "a" * 64)
-    assert not matches("a*" * 32, "a" * 31)
+    began = time.process_time()
+    for stars in range(1, 32):
+        for pattern in ("*a" * stars + "*-", "a*" * stars + "-", "*" + "a*" * stars + "b", "a*" * 33 * stars):
+            assert not matches(pattern, "a" * 32), pattern
+    assert time.process_time() - began < 0.5, "with a regular expression eight stars take minutes"
+
+
+def test_a_pattern_means_what_the_shell_s_star_means() -> None:
+    """Beside Python's fnmatch, over all short patterns and names."""
+    names = ["".join(one) for size in range(5) for one in itertools.product("ab", repeat=size)]
+    for size in range(1, 6):
+        for letters in itertools.product("ab*", repeat=size):
+            pattern = "".join(letters)
+            assert [fnmatch.fnmatchcase(name, pattern) for name in names] == [matches(pattern, name) for name in names]
+
+
+def test_boxes_of_what_is_no_pattern_are_none() -> None:
+    roll = Roll()
+    assert not enrolled(roll, made(roll, "*"), "U1", "box-1")
+    assert roll.names("box-*") == ("box-1",) == roll.names("*-*1*")
+    assert not roll.names("*" * 100_000) and not roll.names("*.*") and not roll.names("")
 
 
 def test_a_token_is_read_as_it_was_written() -> None:
