@@ -74,6 +74,24 @@ def test_a_user_of_another_account_who_names_a_box_s_key_keeps_the_box_out_of_no
         assert [("box-1", True)] == [(one["name"], one["linked"]) for one in report(server)["boxes"]]
 
 
+def test_a_user_of_the_same_account_who_calls_itself_like_a_box_does_not_end_the_box_s_link() -> None:
+    """As a link that has not noticed its end is ended by the next one of its server. Nor does the box end that one."""
+    with running(LEAFD, HUB) as server:
+        key, said = Key("user"), {"remote_account": "A", "cluster": "box-1"}
+        box = Login(server, key, "box-1", auth_token=token(server, "box-1"), **said)
+        other = Login(server, Key("user"), "box-1", nkey="", sig="", user="app", **{"pass": "app"}, **said)
+        assert box.is_in and other.is_in
+        for one in (other, box):
+            _alive(one)
+        again = Login(server, key, "box-1", server_id="another", **said)
+        assert again.answer == f"the box box-1 is linked already, from {_peer(box)}: two machines have its key"
+        assert len(report(server, "/leafz")["leafs"]) == 2
+
+
+def _peer(login: Login) -> str:
+    return "{}:{}".format(*login.socket.getsockname())
+
+
 NAMES: Final[dict[str, dict[str, Any]]] = {
     "its own": {},
     "a cluster": {"cluster": "another"},

@@ -352,8 +352,8 @@ class Leafs:
             # What we dialled and was never up is the dial loop's to tell, once in a while.
             account = link.bind.account_name if link.bind is not None else ""
             self._log.info(f"{link.log_name} - Leafnode connection closed: {why}", event="link_down", account=account)
-        if link.bind is not None and self._accepted_as.get(who(link.bind)) == link.connection:
-            del self._accepted_as[who(link.bind)]
+        if link.bind is not None and self._accepted_as.get(who(link, link.bind)) == link.connection:
+            del self._accepted_as[who(link, link.bind)]
         if link.bind is not None:
             for callback in self.on_down:
                 with self._guard.around("what follows a leaf link's end"):
@@ -444,8 +444,8 @@ class Leafs:
         yet."""
         if not isinstance(link.machine, leaf.Acceptor) or not bind.remote_account:
             return
-        before = self._accepted_as.get(who(bind))
-        self._accepted_as[who(bind)] = link.connection
+        before = self._accepted_as.get(who(link, bind))
+        self._accepted_as[who(link, bind)] = link.connection
         if before is not None:
             text = "Duplicate Remote LeafNode Connection"
             self._plane.close_connection(before, text, t.CloseReason.DUPLICATE)

@@ -147,9 +147,9 @@ async def first_of(event: trio.Event, scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-def who(bind: leaf.Bind) -> tuple[object, ...]:
-    """What no two links of those that dialled us have in common."""
-    return bind.remote_name, bind.cluster, bind.account, bind.remote_account
+def who(link: Link, bind: leaf.Bind) -> tuple[object, ...]:
+    """What no two links of those that dialled us have in common. Whoever calls himself like a box is not the box."""
+    return link.box, bind.remote_name, bind.cluster, bind.account, bind.remote_account
 
 
 def over_web(remote: leaf.Remote) -> leaf.Remote:
