@@ -34,6 +34,8 @@ RECORD: Final = b"budget/"
 RESTING_MAX: Final = 16_384
 """Leaves that have gone of which it is remembered what they used, in memory and on the disk; those that have gone
 longest are forgotten, and as leaves choose their names there are fewer where .."""
+LEAVING_MAX: Final = 1_024
+""".. So many go between two rounds of records: with more of them, what the first ones used is known until a restart."""
 RESTING_BYTES: Final = 8192
 """.. memory_limit has not so many bytes for each."""
 TURN_S: Final = 30.0
@@ -118,6 +120,8 @@ class Budgets:
         self._plane, self._log, self._guard, self._put = plane, log, guard, put
         self._clock = clock or Clock()
         self._resting_max = resting_max
+        self._leaving: dict[bytes, None] = {}
+        """Leaves that have gone whose records are not written yet, those first that went first. .."""
         self._forgotten: list[bytes] = []
         """Whose records have still to be removed."""
         self._passage = Passage(self._clock.wall(), self._clock.elapsed())
@@ -179,6 +183,7 @@ class Budgets:
     def _rest(self, book: _Book) -> None:
         """Nobody needs it now; what was used is remembered."""
         del self._books[book.key]
+        self._leaving.pop(book.key, None)
         self._resting[book.key] = (book.ledger, self._clock.elapsed())
         self._forget()
 
@@ -197,6 +202,7 @@ class Budgets:
         """A connection of that link was admitted."""
         book = self._books.get(key)
         if book is not None:
+            self._leaving.pop(key, None)
             book.connections.setdefault(connection, self._seen.pop(connection, 0))
             self._by_connection[connection] = book
             self._send(book)
@@ -220,6 +226,9 @@ class Budgets:
         del book.connections[connection]
         if not book.dialled and not book.connections:
             self._to_write(book, at_least=1)
+            self._leaving[book.key] = None
+            while len(self._leaving) > LEAVING_MAX:
+                self._rest(self._books[next(iter(self._leaving))])  # without a record
 
     def _count(self, book: _Book, connection: int, wire: int) -> None:
         before = book.connections.get(connection, 0)

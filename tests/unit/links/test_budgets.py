@@ -14,7 +14,7 @@ import trio
 import trio.testing
 from leafd import native_types as t
 from leafd.guard import Guard
-from leafd.links.budgets import RECORD, RESTING_MAX, Budgets, Clock, key_of
+from leafd.links.budgets import LEAVING_MAX, RECORD, RESTING_MAX, Budgets, Clock, key_of
 from leafd.links.ledger import Calendar
 from leafd.links.limits import ANY, Limits, Span
 
@@ -314,6 +314,22 @@ async def test_names_that_a_leaf_makes_up_fill_no_disk() -> None:
         await world.turn(1.0)  # lets it rest
     assert world.writes > 100
     assert {RECORD + key_of("leaf", str(number)) for number in range(90, 100)} == set(world.records)
+
+
+@played
+async def test_names_of_a_moment_fill_no_memory() -> None:
+    """Thousands of leaves that come and go before there is time for a record; what each used is known meanwhile."""
+    world = World()
+    for number in range(5_000):
+        key = key_of("leaf", str(number))
+        world.budgets.limit(key, "with box", DAILY, dialled=False)
+        world.budgets.up(key, number)
+        world.budgets.closed(key, number, 1000)
+    assert len(world.budgets._books) == LEAVING_MAX
+    first = key_of("leaf", "0")
+    world.budgets.limit(first, "with box", DAILY, dialled=False)
+    found = world.budgets.report_of(first)
+    assert found is not None and found["day"]["used"] == 1000
 
 
 @played
