@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leafd.config.schema.server import MEMORY_LIMIT_MIN, MEMORY_PAYLOADS, ServerConfig
-from leafd.native_types import Limits
+
+if TYPE_CHECKING:
+    from leafd.native_types import Limits  # a start asks for the limit before it has loaded the C extension
 
 _PART: Final = 10
 _OWN: Final = 64 << 20

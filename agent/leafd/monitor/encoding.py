@@ -107,7 +107,7 @@ class _Style:
         if isinstance(value, str):
             return encode_basestring_ascii(value)
         if not value or not isinstance(value, dict | list | tuple):
-            return self._encoder.encode(value)
+            return json.dumps(value)  # An encoder with an indent makes functions for each value, in cycles.
         inner = f"{line}{' ' * (self.indent or 0)}"
         if isinstance(value, dict):
             rows = [f"{json.dumps(name)}{self.colon}{self._indented(one, inner)}" for name, one in value.items()]
