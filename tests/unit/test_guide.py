@@ -156,7 +156,8 @@ def test_the_pages_render_as_html_whose_links_lead_somewhere(tmp_path: Path) -> 
         seen[name] = Seen()
         seen[name].feed(text)
         assert text.count("<table>") == len(re.findall(r"(?m)^\|(?:-+\|)+$", page.read_text()))
-        assert not re.search(r"src=|url\(|@import", text)
+        assert not re.search(r'src="(?!data:image/webp;base64,)|url\(|@import', text), "nothing is loaded from anywhere"
+        assert text.count("<img ") == len(re.findall(r"(?m)^!\[", page.read_text()))
     for name, one in seen.items():
         for link in one.links:
             if not link.startswith("https://"):
