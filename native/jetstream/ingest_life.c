@@ -237,7 +237,9 @@ static void ingest_answer(js_t *js, const plane_command_t *command, const ingest
         js_done(js, command, STATUS_NOT_FOUND);
         return;
     }
-    bool spared = ingest->spared && ingest->running && ingest->last_frame_ns != 0;
+    /* Of an empty stream nothing comes: what it said of itself when the consumer was made is heard of it, too. */
+    bool answered = ingest->last_frame_ns != 0 || ingest->behind.known;
+    bool spared = ingest->spared && ingest->running && answered;
     int64_t by_link_ns = spared ? js->host->heard_at(js->plane, ingest->link) : 0;
     int64_t last_ns = by_link_ns > ingest->last_frame_ns ? by_link_ns : ingest->last_frame_ns;
     ingest_state_t state = {

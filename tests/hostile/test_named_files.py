@@ -172,6 +172,7 @@ ALLOWED = {
     "daemon/store.py": "a directory",
     "cli/backup.py": "writes what must not be there yet",
     "cli/store.py": "locks, directories, and a copy in a folder of its own",
+    "enrol/journal.py": "names of our own, O_NONBLOCK or both to read and to write; and the directory",
     "doctor/machine.py": "a file without a name",
     "monitor/facts.py": "/proc",
     "monitor/page/routes.py": "the page's own files",

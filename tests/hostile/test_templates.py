@@ -36,7 +36,7 @@ accounts {
   B { jetstream: enabled, users: [ { user: b, password: b } ] }
 }
 """
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 90.0
 MB: Final = 1 << 20
 NUMBERS: Final = itertools.count(1)
 MANY: Final = 20_000

@@ -291,6 +291,21 @@ static void told_of_its_end(void) {
     CHECK(told_of_a_gap(rig));
 }
 
+/* Of an empty stream nothing comes, so what the link brings is heard of it as soon as it has told what it holds. */
+static void told_of_an_empty_stream(void) {
+    js_rig_t *rig = js_rig_open();
+    put_default(rig);
+    ingest_config_t config = {.last_sequence = 2, .silence_ns = 600 * NS_PER_SECOND, .link = 9, .spared = 1};
+    start_as(rig, config);
+    rig->heard_at_ns = rig->now.mono_ns + 50 * NS_PER_SECOND;
+    rig->now.mono_ns += 60 * NS_PER_SECOND;
+    CHECK_EQ_I64(-1, heard_ago(rig));
+    config.pending_known = 1;
+    start_as(rig, config);
+    CHECK_EQ_I64(10 * NS_PER_SECOND, heard_ago(rig));
+    js_rig_close(rig);
+}
+
 static void set_back_to_what_is_new(void) {
     for (int durable = 0; durable < 2; durable++) {
         js_rig_t *rig = taking(durable == 1);
@@ -520,6 +535,7 @@ int main(void) {
     RUN("a pull is answered out of the stream, and a double ack when its effect is on disk",
         delivered_and_acknowledged);
     RUN("a copy of a leafd hears of its consumer's end, and by its link meanwhile", told_of_its_end);
+    RUN("a copy of an empty stream of a leafd is heard of by its link", told_of_an_empty_stream);
     RUN("while a link brings nothing at all, none of its copies is silent", silence_is_the_links);
     RUN("a consumer that was set back to what is new here is made anew, so that nothing of it is missed",
         set_back_to_what_is_new);

@@ -145,9 +145,8 @@ class Journal:
         partial_path = self.path.with_name(f"{FILE}.new")
         data = b"".join(encoded((one,)) for one in kept)
         try:
-            with open(
-                os.open(partial_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb"
-            ) as file:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+            with open(os.open(partial_path, flags, 0o600), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
