@@ -183,11 +183,6 @@ def test_the_guide_s_commands_work_as_they_stand(site: Site) -> None:
             done = leafd(*words, "-c", str(site.box.directory / "server.conf"))
             refused = words[1] == "restore"  # the box runs here; the guide stops it first
             assert ((1, True) if refused else (0, False)) == (done.returncode, "has this store open" in done.stderr)
-        elif program == "leafd" and words[0] == "init":
-            made = site.directory / "init"
-            done = leafd(*words, "--dir", str(made), "--store", str(made / "store"))
-            assert 0 == done.returncode, done.stderr
-            assert 0 == leafd("check", str(made / "leafd.conf")).returncode
         elif program == "leafd":
             file = str(site.box.directory / "server.conf")
             done = leafd(*words, *([file] if words == ["check"] else ["-c", file]))
