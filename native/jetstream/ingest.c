@@ -18,9 +18,6 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/copies.h"
-#include "exchange/exchange.h"
-#include "exchange/strings.h"
 #include "text/ack_reply.h"
 #include "jetstream/behind.h"
 #include "jetstream/commands.h"
@@ -30,17 +27,14 @@
 #include "jetstream/intake.h"
 #include "jetstream/js.h"
 #include "jetstream/progress.h"
-#include "jetstream/publish.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
-#include "store/record.h"
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/headers.h"
 #include "text/text.h"
 #include "text/transform.h"
 #include "text/ttl.h"
-#include "wire/emit.h"
 
 /* false: no memory, control was not told. */
 bool ingest_tell(js_t *js, const ingest_t *ingest, uint32_t code, status_t status) {

@@ -8,32 +8,20 @@
 #include <stdlib.h>
 
 #include "base/abi_types.h"
-#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/copies.h"
-#include "exchange/exchange.h"
 #include "exchange/strings.h"
-#include "text/ack_reply.h"
 #include "jetstream/behind.h"
 #include "jetstream/commands.h"
 #include "jetstream/host.h"
 #include "jetstream/ingest_private.h"
-#include "jetstream/counter.h"
-#include "jetstream/intake.h"
 #include "jetstream/js.h"
 #include "jetstream/progress.h"
-#include "jetstream/publish.h"
 #include "jetstream/stream.h"
-#include "store/append.h"
-#include "store/record.h"
 #include "store/store.h"
-#include "text/decimal.h"
-#include "text/headers.h"
 #include "text/text.h"
 #include "text/transform.h"
-#include "text/ttl.h"
-#include "wire/emit.h"
 
 #define INGEST_TEXT_MAX 3072u /* of a source's header, which the origin's subject is added to */
 #define INGEST_TRANSFORMS_MAX 1024u
