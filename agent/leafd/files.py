@@ -1,8 +1,8 @@
 """Files that somebody has named: opened without waiting, and only where they are files.
 
 A name of the configuration, of a command or in a directory that others can write to may lead to a named pipe, whose
-opening waits until somebody writes to it, to a terminal or to a device without an end. What does not live here: what is
-in a file, and how large it may be.
+opening waits until somebody writes to it, to a terminal or to a device without an end. Also how a directory keeps the
+names that were given in it. What does not live here: what is in a file, and how large it may be.
 """
 
 from __future__ import annotations
@@ -60,3 +60,12 @@ def open_end(path: str | Path) -> int:
     handle = os.open(path, flags, 0o666)
     os.set_blocking(handle, True)
     return handle
+
+
+def sync_directory(path: str | Path) -> None:
+    """Names that were given to files in it, or taken away, stay so. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

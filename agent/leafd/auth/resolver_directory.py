@@ -20,7 +20,7 @@ from leafd.auth.jwt_claims import AccountClaims
 from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
 from leafd.auth.resolver import DIGEST_SIZE, ResolverError
 from leafd.config.schema.operator import LIMIT_DEFAULT
-from leafd.files import read_file
+from leafd.files import read_file, sync_directory
 from leafd.records import dataclass
 
 _SUFFIX: Final = ".jwt"
@@ -127,18 +127,10 @@ class Directory:
                 writer.flush()
                 os.fsync(writer.fileno())
             temporary.rename(file)
-            self._sync()
+            sync_directory(self._path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
             raise ResolverError(f"{file.name} cannot be written: {error.strerror}") from error
-
-    def _sync(self) -> None:
-        """What was renamed stays renamed."""
-        handle = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
     def delete(self, name: str) -> bool:
         """Forgets an account. A full resolver keeps its file under another name, unless told otherwise."""
@@ -148,7 +140,7 @@ class Directory:
         try:
             if self._full and not self._hard_delete:
                 file.rename(file.with_name(f"{file.name}{_DELETED}"))
-                self._sync()
+                sync_directory(self._path)
                 del self._kept[name]
             else:
                 self._remove(name)

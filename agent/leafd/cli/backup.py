@@ -42,9 +42,8 @@ from leafd.cli.store import (
     look_at,
     made_whole,
     missing,
-    sync_directory,
 )
-from leafd.files import open_file, read_file
+from leafd.files import open_file, read_file, sync_directory
 from leafd.native_store import Look
 from leafd.records import dataclass
 

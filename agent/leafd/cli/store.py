@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from leafd.errors import LeafdError
-from leafd.files import check_file, open_file
+from leafd.files import check_file, open_file, sync_directory
 from leafd.native import abi
 from leafd.native_packing import StoreKeys
 from leafd.native_store import Audit, Facts, Look, StreamState, Watch, settle, stream_state
@@ -390,15 +390,6 @@ def _remove_ours(partial: Path) -> None:
     if strange:
         raise StoreError(f"{partial}: it is in the way, and {strange[0]!r} in it is not of leafd: remove it yourself")
     shutil.rmtree(partial)
-
-
-def sync_directory(path: Path) -> None:
-    """Names that were given to files stay. Raises OSError."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def give_to_owner_of(model: Path, path: Path) -> None:

@@ -31,7 +31,7 @@ import trio
 
 from leafd.enrol.roll import Record, Roll
 from leafd.errors import LeafdError, StartError
-from leafd.files import open_file
+from leafd.files import open_file, sync_directory
 from leafd.records import dataclass
 
 FILE: Final = "boxes"
@@ -138,7 +138,7 @@ class Journal:
             os.ftruncate(self._descriptor, self._size)
             os.fsync(self._descriptor)
         if new:
-            _sync_directory(self.path.parent)
+            sync_directory(self.path.parent)
 
     def _make_anew(self, kept: Iterable[Record]) -> None:
         """Where that does not succeed, the file as it is is as good."""
@@ -155,7 +155,7 @@ class Journal:
             partial_path.unlink(missing_ok=True)
             return
         self._size = len(data)
-        _sync_directory(self.path.parent)
+        sync_directory(self.path.parent)
 
     def close(self) -> None:
         """At the end; nothing is being written any more."""
@@ -227,11 +227,3 @@ def names_of(directory: Path) -> Roll:
     roll = Roll()
     read(directory / FILE, roll)
     return roll
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
