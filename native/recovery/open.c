@@ -438,6 +438,12 @@ static bool met_damage(const store_t *store) {
     return store->env != NULL && env_wrong(store->env, &seen, &page, &what);
 }
 
+/* A process that was killed right after a change of key has told nobody that it is whole: the next start tells it.
+ * Asked before the keeper runs. */
+static bool has_spare_key(const sealing_t *sealing) {
+    return sealing->keys != NULL && sealing->keys->previous_size > 0 && sealing->state == SEALING_DONE;
+}
+
 /* *again: the next try mends what this one met. */
 static status_t open_once(const store_options_t *options, store_t **out, char *reason, size_t reason_size,
                           bool *again) {
@@ -462,6 +468,7 @@ static status_t open_once(const store_options_t *options, store_t **out, char *r
     if (status == STATUS_OK) {
         status = note_use(&opening);
     }
+    bool spare = has_spare_key(&store->sealing);
     if (status == STATUS_OK) {
         status = opening_start(&opening);
     }
@@ -472,6 +479,9 @@ static status_t open_once(const store_options_t *options, store_t **out, char *r
     if (status != STATUS_OK) {
         opening_end(store);
         return status;
+    }
+    if (spare) {
+        atomic_store(&store->keeper.sealed_anew, true);
     }
     store->options.keys = store->sealing.keys = NULL;
     recover_done(&opening);

@@ -180,9 +180,9 @@ def test_a_store_without_a_key_that_is_given_one_serves_all_and_is_encrypted_fro
     assert "open-sesame" not in server.log
 
 
-def until_said(server: servers.Server, words: str) -> None:
+def until_said(server: servers.Server, words: str, begin: int = 0) -> None:
     deadline = time.monotonic() + 30
-    while words not in server.log:
+    while words not in server.log[begin:]:
         assert time.monotonic() < deadline, server.log
         time.sleep(0.05)
 
@@ -214,3 +214,19 @@ def test_keys_are_nowhere_to_be_seen(tmp_path: Path) -> None:
                 text = answer.read().decode()
             assert "open-" not in text
     assert "open-" not in server.log
+
+
+def test_a_start_with_a_key_that_is_needed_no_more_says_so(tmp_path: Path) -> None:
+    """Also when the process that ended the change was killed before it could: each start with both keys says it."""
+    server = server_with(tmp_path / "a", "key: open-sesame")
+    with running(server):
+        fill(server)
+    for _ in range(2):
+        begin = len(server.log)
+        with running(server, "key: open-barley, prev_key: open-sesame"):
+            until_said(server, "prev_key is not needed any more", begin)
+            check(server)
+    begin = len(server.log)
+    with running(server, "key: open-barley"):
+        check(server)
+    assert "prev_key" not in server.log[begin:]
