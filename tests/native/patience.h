@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-#define PATIENCE_NS (60 * NS_PER_SECOND)
+#define PATIENCE_NS (120 * NS_PER_SECOND)
 
 /* for (int64_t until = 0; patient(&until);) ... */
 static inline bool patient(int64_t *until) {
