@@ -82,6 +82,12 @@ class Boxes:
         self._server = server
         self._journal = Journal(directory, time.time())
         self._directory = directory
+        if self._journal.cut_off:
+            server.log.warning(
+                f"{self._journal.path}: the last line was not whole, and its {self._journal.cut_off} bytes were cut "
+                "off: look through `leafd boxes` if a box was enrolled or retired just before leafd was stopped",
+                event="boxes_cut_off",
+            )
         self._links: dict[str, tuple[Link, ...]] = {}
         """By key: those that were let in."""
         self._probing: dict[str, trio.Event] = {}

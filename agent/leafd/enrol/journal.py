@@ -5,8 +5,9 @@
     ^ CRC-32 of what is behind the blank, up to the end of the line
 
 - A last line that is not whole was never told to anybody: it is cut off, and since a line is a sync, so is all that was
-  being written. Any other line that does not fit its sum is damage, and the file is not used: what stood there may have
-  been a box's retirement.
+  being written. Damage of a line that was told looks the same, so the log says what was cut off.
+- Any other line that does not fit its sum is damage, and the file is not used: what stood there may have been a box's
+  retirement.
 - Records that come while others are synced share the next sync: a thousand boxes at once are some dozens of them.
 - What could not be written is taken back, so that the file ends where the last whole record does. A disk that is full
   enrols nobody, and keeps no box out that is known.
@@ -109,6 +110,8 @@ class Journal:
         self._waiting: list[_Waiting] = []
         self._writing = False
         self._size = 0
+        self.cut_off = 0
+        """Bytes of a last line that was not whole, when this was opened."""
         self._descriptor = self._lock = -1
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -129,10 +132,11 @@ class Journal:
 
     def _open(self, now_s: float) -> None:
         self._size, lines = read(self.path, self.roll)
+        new = not self.path.exists()
+        self.cut_off = 0 if new else self.path.stat().st_size - self._size
         kept = list(self.roll.records(now_s)) if lines > WASTE else []
         if kept and lines > 2 * len(kept) + WASTE:
             self._make_anew(kept)
-        new = not self.path.exists()
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         if os.fstat(self._descriptor).st_size != self._size:
             os.ftruncate(self._descriptor, self._size)

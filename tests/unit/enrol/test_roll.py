@@ -216,6 +216,7 @@ def test_a_power_cut_at_any_byte_leaves_what_was_told_and_nothing_in_half(tmp_pa
             kept = Journal(directory, NOW)
             size, expected = max((one for one in steps if one[0] <= length), key=lambda one: one[0])
             assert state(kept.roll) == expected and kept.path.stat().st_size == size, length
+            assert kept.cut_off == length + len(tail) - size
             kept.close()
 
 
@@ -333,8 +334,9 @@ def test_a_file_of_much_that_is_over_is_made_anew_and_says_the_same(tmp_path: Pa
     for record in kept:
         roll.apply(record)
         lines.append(journal.encoded([record]))
-    (tmp_path / "boxes").write_bytes(b"".join(lines))
+    (tmp_path / "boxes").write_bytes(b"".join(lines) + b"half a line")
     first = Journal(tmp_path, NOW)
+    assert 11 == first.cut_off
     first.close()
     assert (tmp_path / "boxes").stat().st_size < sum(map(len, lines)) // 10
     assert state(names_of(tmp_path)) == state(roll) and roll.used[secret.id] == 1_500
