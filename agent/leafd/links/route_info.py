@@ -1,0 +1,156 @@
+"""What servers of a cluster tell each other of themselves: the fields of INFO and CONNECT on a route. Pure text.
+
+    INFO     server_id, server_name, cluster, host, port, ip?, connect_urls?, leafnode_urls?, route_pool_size?,
+             route_pool_idx?, route_account?, compression?, gossip_mode?, import?, export?, ldm?
+    CONNECT  name (the server's id), cluster, user?, pass?, tls_required
+
+An INFO of one server is also sent on to others, with the address it is reached at (ip): that is the gossip. What does
+not live here: who says what when (route.py), who is dialled (routes.py). Reference: tests/wire/route.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+from urllib.parse import quote, unquote, urlsplit
+
+from leafd.gojson import FLAG, INT, INT32, TEXT, ListOf, Nested, Struct, wire
+from leafd.links.addresses import host_port
+from leafd.links.leaf_info import InfoPermission
+from leafd.records import dataclass
+
+ROUTE_PROTOCOL: Final = 2
+"""Lines name accounts. From 3 on a peer expects us to answer traces of messages."""
+SCHEME: Final = "nats-route"
+DEFAULT_PORT: Final = 6222
+GOSSIP: Final = 0
+"""gossip_mode: whoever dials an address that an INFO names may tell others of it as usual, .."""
+NO_GOSSIP: Final = 1
+""".. must not, .."""
+GOSSIP_ANYWAY: Final = 2
+""".. or does although it was told of it itself."""
+URLS_MAX: Final = 64
+"""Addresses that are kept of one server: it has one for each address of its machine."""
+URL_MAX: Final = 255
+_PRIME: Final = 16777619
+_BASIS: Final = 2166136261
+
+
+@dataclass(frozen=True, slots=True)
+class RouteInfo(Struct):
+    """The fields of a peer's INFO that are looked at or sent on."""
+
+    go_name: ClassVar[str] = "Info"
+
+    server_id: str = wire(TEXT, "server_id")
+    server_name: str = wire(TEXT, "server_name")
+    version: str = wire(TEXT, "version")
+    proto: int = wire(INT, "proto")
+    go: str = wire(TEXT, "go")
+    host: str = wire(TEXT, "host")
+    port: int = wire(INT, "port")
+    headers: bool = wire(FLAG, "headers")
+    auth_required: bool = wire(FLAG, "auth_required")
+    tls_required: bool = wire(FLAG, "tls_required")
+    tls_verify: bool = wire(FLAG, "tls_verify")
+    max_payload: int = wire(INT32, "max_payload")
+    jetstream: bool = wire(FLAG, "jetstream")
+    ip: str = wire(TEXT, "ip")
+    cluster: str = wire(TEXT, "cluster")
+    cluster_dynamic: bool = wire(FLAG, "cluster_dynamic")
+    domain: str = wire(TEXT, "domain")
+    connect_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "connect_urls")
+    ws_connect_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "ws_connect_urls")
+    ldm: bool = wire(FLAG, "ldm")
+    compression: str = wire(TEXT, "compression")
+    imported: InfoPermission | None = wire(Nested(InfoPermission), "import")
+    exported: InfoPermission | None = wire(Nested(InfoPermission), "export")
+    lnoc: bool = wire(FLAG, "lnoc")
+    lnocu: bool = wire(FLAG, "lnocu")
+    route_pool_size: int = wire(INT, "route_pool_size")
+    route_pool_idx: int = wire(INT, "route_pool_idx")
+    route_account: str = wire(TEXT, "route_account")
+    route_acc_add_reqid: str = wire(TEXT, "route_acc_add_reqid")
+    gossip_mode: int = wire(INT, "gossip_mode")
+    gateway: str = wire(TEXT, "gateway")
+    gateway_url: str = wire(TEXT, "gateway_url")
+    leafnode_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "leafnode_urls")
+
+
+@dataclass(frozen=True, slots=True)
+class RouteConnect(Struct):
+    """The fields of a peer's CONNECT that are looked at."""
+
+    go_name: ClassVar[str] = "connectInfo"
+
+    lang: str = wire(TEXT, "lang")
+    gateway: str = wire(TEXT, "gateway")
+    user: str = wire(TEXT, "user")
+    password: str = wire(TEXT, "pass")
+    name: str = wire(TEXT, "name")
+    cluster: str = wire(TEXT, "cluster")
+    cluster_dynamic: bool = wire(FLAG, "cluster_dynamic")
+    headers: bool = wire(FLAG, "headers")
+    lnoc: bool = wire(FLAG, "lnoc")
+    lnocu: bool = wire(FLAG, "lnocu")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server listens for routes, and the login there."""
+
+    host: str
+    port: int
+    user: str = ""
+    password: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Without the login."""
+        return host_port(self.host, self.port)
+
+    @property
+    def url(self) -> str:
+        """As an INFO has it: without the login."""
+        return f"{SCHEME}://{self.shown}/"
+
+    def with_login(self, user: str, password: str) -> Place:
+        return Place(self.host, self.port, user, password)
+
+
+def place_of(url: str) -> Place:
+    """nats-route://user:password@host:port; without a port the one that clusters have. Raises ValueError."""
+    parts = urlsplit(url if "://" in url else f"{SCHEME}://{url}")
+    if not parts.hostname or len(url) > 2 * URL_MAX:
+        raise ValueError("it names no host")
+    return Place(
+        parts.hostname,
+        DEFAULT_PORT if parts.port is None else parts.port,
+        unquote(parts.username or ""),
+        unquote(parts.password or ""),
+    )
+
+
+def address_text(host: str, port: int) -> str:
+    """What INFO says an address is; a zone of IPv6 is quoted as in any URL."""
+    return f"{SCHEME}://{host_port(quote(host, safe=':.'), port)}/"
+
+
+def pool_index(account: str, size: int) -> int:
+    """Which connection of a pool carries an account: FNV-1a of its name. The same at both ends, or messages of one
+    account would overtake each other."""
+    if size <= 1:
+        return 0
+    found = _BASIS
+    for byte in account.encode():
+        found = ((found ^ byte) * _PRIME) & 0xFFFFFFFF
+    return found % size
+
+
+def kept_urls(urls: Any) -> tuple[str, ...]:
+    """Those of a list that clients or leaves may be told of: each is host:port, of a bounded number."""
+    return tuple(dict.fromkeys(url for url in urls or () if url and len(url) <= URL_MAX and _is_place(url)))[:URLS_MAX]
+
+
+def _is_place(url: str) -> bool:
+    host, colon, port = url.rpartition(":")
+    return bool(host and colon and port.isascii() and port.isdigit()) and url.isprintable() and " " not in url
