@@ -180,9 +180,6 @@ static status_t first_record(tls_t *tls, int fd) {
 /* ---- seats ------------------------------------------------------------------------------------------------------- */
 
 static bool seat_free(tls_desk_t *desk) {
-    if (desk->spent_ns >= TLS_TURN_NS) {
-        return false;
-    }
     if (desk->shaking_count < TLS_SHAKING_MAX) {
         return true;
     }
@@ -323,7 +320,7 @@ static status_t step(tls_t *tls, int fd) {
             tls->stage = look.at[0] == HANDSHAKE_RECORD ? STAGE_QUEUED : STAGE_PLAIN;
         }
         return status;
-    case STAGE_QUEUED: return sit_down(tls, fd);
+    case STAGE_QUEUED: return tls->desk->spent_ns >= TLS_TURN_NS ? STATUS_AGAIN : sit_down(tls, fd);
     case STAGE_SHAKING: return tls->desk->spent_ns >= TLS_TURN_NS ? STATUS_AGAIN : shake(tls, fd);
     case STAGE_FAILED: return STATUS_CLOSED;
     case STAGE_OPEN:

@@ -42,6 +42,8 @@ class Seen:
     bytes: int
     closed: int
     refused: int
+    away: int
+    """Times that a box was told when to come again, which it then does."""
 
 
 @functools.cache

@@ -182,7 +182,16 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A user's JWT that ends after the year": ("hostile/test_callout.py::test_what_leafd_takes_another_way",),
     "After five wrong hashed passwords": (f"{NAMED}test_who_guesses_at_a_hashed_password_waits",),
     # ---- who runs leaf links
-    "A redial after a lost link": (f"{NAMED}test_how_long_a_leaf_waits_before_it_dials_again",),
+    "A redial waits at most reconnect": (
+        f"{NAMED}test_how_long_a_leaf_waits_before_it_dials_again",
+        "unit/links/test_redial.py::"
+        "test_the_first_dial_after_a_silence_is_soon_and_those_that_follow_take_up_to_the_interval",
+    ),
+    "A hub at which 2,048 leaves wait": (
+        "interop/test_busy_hub.py::"
+        "test_a_leaf_that_a_busy_hub_turns_away_says_so_and_is_linked_when_there_is_room",
+        "interop/test_busy_hub.py::test_a_leaf_comes_when_the_busy_hub_said_and_not_before",
+    ),
     "A proxy of a remote has": ("interop/test_dialling.py::test_a_proxy_that_speaks_tls_is_refused",),
     "Where the configuration says nothing a dial": (
         "interop/test_cell.py::test_with_defaults_a_link_comes_up_at_two_seconds_round_trip",

@@ -3,12 +3,17 @@
     Opened ------> newcomers \\
                                in turn, for a slice of time --> handle() --> the plane has carried it out --> next slice
     Line, Closed -> others   /
+    Opened, beyond NEWCOMERS_MAX --> turn_away(): "try again in n s"
 
 When a hub is back, all its boxes are, within a second. Each of them costs control and plane some time, and its events
 come before those of a client that connects a moment later. They wait here; a client's do not. A slice is followed by a
 look whether the plane has done what it was told, so that orders of hundreds of links do not lie in its ring before the
 one that lets a client in. Who has just come is served in turn with who has said CONNECT: dialling servers give up where
 the first INFO does not come within a second.
+
+Of those that come while so many have not heard an INFO, each is told when its turn would be: one after the other from
+when all that wait are through, as fast as logins have been served. So ten thousand boxes come as fast as they can be
+let in, and knock once or twice, instead of each second.
 
 Events of one connection keep their order. What waits is bounded: by ROOM bytes; who comes beyond them is handled at
 once, as without a queue. What does not live here: what is done with an event (links/leafs.py), the time that a login
@@ -17,6 +22,8 @@ may take (leaf_logins.py).
 
 from __future__ import annotations
 
+import math
+import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -31,16 +38,56 @@ ROOM: Final = 4 << 20
 """Thousands of boxes, each with a line of some 300 bytes, or of 2 KB with a JWT."""
 EVENT: Final = 512
 """What one takes beside its line."""
+NEWCOMERS_MAX: Final = 2048
+"""They are greeted within a second or two."""
+AGAIN_MAX_S: Final = 60.0
+EVENTS_EACH: Final = 3
+"""Of a login: Opened, Secured, Line."""
+COST_S: Final = 0.0005
+"""Of an event, before any was served."""
+NEWS: Final = 0.1
+"""Of a slice, in the mean of what an event costs."""
 
 Event = t.Opened | t.Secured | t.Line | t.Closed
+
+
+class Turns:
+    """The times at which those come again that were turned away."""
+
+    def __init__(self, now: Callable[[], float], draw: Callable[[float, float], float] = random.uniform) -> None:
+        self._now = now
+        self._draw = draw
+        self._cost_s = COST_S
+        self._next_s = 0.0
+
+    def took(self, events: int, seconds: float) -> None:
+        """So many events were served in that time."""
+        self._cost_s += NEWS * (seconds / events - self._cost_s)
+
+    def give(self, waiting: int) -> int:
+        """In how many seconds the next one may come, when so many events wait. From 1 on."""
+        now_s = self._now()
+        begins_s = max(self._next_s, now_s + self._cost_s * waiting)
+        if begins_s - now_s > AGAIN_MAX_S:
+            # Some of them come earlier than they were told: who knows how many there really are?
+            return math.ceil(self._draw(AGAIN_MAX_S / 2, AGAIN_MAX_S))
+        self._next_s = begins_s + EVENTS_EACH * self._cost_s
+        return max(math.ceil(begins_s - now_s), 1)
 
 
 class Arrivals:
     """Events of leaf connections until each is up."""
 
-    def __init__(self, handle: Callable[[Event], None], settled: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        handle: Callable[[Event], None],
+        settled: Callable[[], Awaitable[None]],
+        turn_away: Callable[[t.Opened, int], None],
+    ) -> None:
         self._handle = handle
         self._settled = settled
+        self._turn_away = turn_away
+        self._turns = Turns(time.monotonic)
         self._newcomers: deque[Event] = deque()
         self._others: deque[Event] = deque()
         self._waiting: dict[int, int] = {}
@@ -55,6 +102,9 @@ class Arrivals:
     def put(self, event: Event) -> bool:
         """False: there is no room; the caller handles it at once, unless others of that connection wait."""
         connection = event.connection
+        if isinstance(event, t.Opened) and len(self._newcomers) >= NEWCOMERS_MAX:
+            self._turn_away(event, self._turns.give(len(self._newcomers) * EVENTS_EACH))
+            return True
         if self._bytes >= ROOM and connection not in self._waiting:
             return False
         self._bytes += _weight(event)
@@ -67,17 +117,21 @@ class Arrivals:
         """Serves them, for ever. Cancel to end it."""
         while True:
             while self._waiting:
-                self._slice()
+                begun = time.perf_counter()
+                served = self._slice()
                 await self._settled()
+                self._turns.took(served, time.perf_counter() - begun)
             self._work = trio.Event()
             await self._work.wait()
 
-    def _slice(self) -> None:
-        until = time.perf_counter() + SLICE_S
-        while self._waiting and time.perf_counter() < until:
+    def _slice(self) -> int:
+        until, served = time.perf_counter() + SLICE_S, 0
+        while self._waiting and (served == 0 or time.perf_counter() < until):
             for queue in (self._newcomers, self._others):
                 if queue:
                     self._serve(queue.popleft())
+                    served += 1
+        return served
 
     def _serve(self, event: Event) -> None:
         self._bytes -= _weight(event)

@@ -48,6 +48,8 @@ WAY: Final = "\0way"
 LEAF_GUESSES: Final = "leafs"
 AT_ONCE_S: Final = 2.0
 """A near leaf is through with its login by then."""
+AT_ONCE_MAX: Final = 4096
+"""Characters of a JWT; a user's without hundreds of permissions has less."""
 PATIENT_MAX: Final = 256
 """So many that are not may take all the time that a login has: those who came last."""
 
@@ -165,15 +167,19 @@ class LeafLogins:
             connect[CERTIFICATE] = shown
         connect[WAY] = LEAF_WEB_TYPE if link.web else LEAF_TYPE
         policy, boxes = self._terms.of(connect), self.boxes
-        waits = boxes is not None and boxes.takes_time(connect)
-        if not waits and not takes_time(connect, policy, shown) and policy.callout is None:
-            verdict = identify(connect, nonce, policy, connect[WAY], shown)
+        waits = policy.callout is not None or (boxes is not None and boxes.takes_time(connect))
+        if not waits and (_is_short_token(connect, policy) or not takes_time(connect, policy, shown)):
+            verdict = identify(connect, nonce, policy, connect[WAY], shown, host=_host(link.peer))
             login = self._login(verdict, policy, connect)
-            if self._stays(connect, login, link.peer):
+            if not self._unknown(verdict) and self._stays(connect, login, link.peer):
                 box = boxes.box_of(_proven_key(verdict)) if boxes is not None else None
                 return boxes.claim(link, connect, login, box) if boxes and box and isinstance(login, Login) else login
         self._nursery.start_soon(self._authenticate_slowly, link, connect, nonce)
         return Later()
+
+    def _unknown(self, verdict: Verdict | Refusal) -> str:
+        """The account that has to be looked up before a verdict is final."""
+        return verdict.unknown if isinstance(verdict, Refusal) and self.look_up is not None else ""
 
     async def _authenticate_slowly(self, link: Link, connect: dict[str, Any], nonce: str) -> None:
         address, name = _host(link.peer), str(connect.get("user") or "")
@@ -190,8 +196,8 @@ class LeafLogins:
             if takes_time(connect, policy, connect.get(CERTIFICATE)):
                 checks = self._guesses if policy.trust is None else self._proofs
                 verdict = await checks.check(LEAF_GUESSES, address, name, judge, lambda: not gone())
-                if isinstance(verdict, Refusal) and verdict.unknown and self.look_up is not None:
-                    policy = None if await self.look_up(verdict.unknown) else policy
+                if self.look_up is not None and (account := self._unknown(verdict)):
+                    policy = None if await self.look_up(account) else policy
                     if policy is None:
                         continue
             else:
@@ -307,6 +313,12 @@ class LeafLogins:
         if isinstance(verdict, Refusal) or account is None or login is None:
             return False
         return login == _login_to(account, verdict, coming, connect)
+
+
+def _is_short_token(connect: dict[str, Any], policy: Policy) -> bool:
+    """Whether it is a JWT that is judged in half a millisecond: to hand it to a thread and back costs as much, and
+    Arrivals has a client's login pass between two of them."""
+    return policy.trust is not None and len(str(connect.get("jwt") or "")) <= AT_ONCE_MAX
 
 
 def _proven_key(verdict: Verdict | Refusal) -> str:

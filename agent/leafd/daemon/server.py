@@ -114,7 +114,7 @@ class Server:
         )
         self.leaf_logins.boxes = self.boxes
         self.leafs = self.leaf_logins.links = self._make_leafs()
-        self.arrivals = Arrivals(self._leaf_event, self.plane.settled)
+        self.arrivals = Arrivals(self._leaf_event, self.plane.settled, self.leafs.turn_away)
         self.leaf_logins.waits = self.arrivals.waits
         self.leafs.web_ping_interval_ns = self.compiled.web_ping_ns
         self.replicas = Replicas(self.plane, log, self.guard)

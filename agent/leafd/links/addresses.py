@@ -53,6 +53,8 @@ def refusal_advice(why: str) -> str:
             f"the hub refuses the login ({quoted(why)}): "
             "check user and password, or credentials, of this remote at both ends"
         )
+    if why.startswith("Server is busy"):
+        return f"many log in at the hub at once ({quoted(why)})"
     if "authentication timeout" in why.lower():
         return f"{quoted(why)}: the hub waited in vain for our login"
     return f"the hub closed the connection: {quoted(why)}"

@@ -7,7 +7,7 @@
                                                        any          -ERR -> Close with the delay its text asks for
 
 After Bind the C plane exchanges interest and messages; later INFO and -ERR lines come as events of their own. What
-does not live here: sockets, timers, dialling (leafs.py), the data plane (native/plane), who may log in (auth/).
+does not live here: sockets, dialling (leafs.py), messages (native/plane), who may log in (auth/).
 Reference: tests/wire/leaf.md.
 
 Where both ends want compression (compression.py), an INFO of the end that dialled and another one of the end that
@@ -36,8 +36,10 @@ from leafd.links.leaf_info import (
     ORDERLY,
     TRACE_PROTOCOL,
     HubInfo,
+    busy_text,
     frame,
     permission,
+    permission_fields,
     speaks_leafd,
     subjects,
 )
@@ -54,6 +56,8 @@ DELAY_LOOP_S: Final = 30.0
 DELAY_CLUSTER_S: Final = 30.0
 DELAY_VERSION_S: Final = 5.0
 DELAY_PERMISSION_S: Final = 30.0
+AGAIN_MAX_S: Final = 300
+"""So long a hub can keep a leaf away that it has no time for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +246,13 @@ class Acceptor:
         """The first INFO."""
         return [Send(self._first_info(self._compression.offered))]
 
+    def busy(self, again_s: int, tls_info: dict[str, Any], *, hidden: bool) -> list[Action]:
+        """It should come again after that time: so a leafd reads in INFO; another server logs the line behind that, and
+        comes when it likes. hidden: nothing may be said in plain."""
+        info = self._info() | tls_info | {"nonce": self._nonce, "try_again_s": again_s}
+        closing = Close("" if hidden else busy_text(again_s), CloseReason.LIMIT)
+        return [closing] if hidden else [Send(frame("INFO", info)), closing]
+
     def _first_info(self, compression: dict[str, str]) -> bytes:
         return frame("INFO", self._info() | {"nonce": self._nonce} | compression)
 
@@ -352,7 +363,7 @@ class Acceptor:
         confirm = self._info() | {"connect_info": True, "remote_account": login.account_name}
         if login.system:
             confirm["acc_is_sys"] = True
-        confirm |= _permission_fields(login.permissions)
+        confirm |= permission_fields(login.permissions)
         bind = Bind(
             account=login.account,
             account_name=login.account_name,
@@ -373,16 +384,6 @@ class Acceptor:
             orderly=bool(connect.get("jetstream")) and speaks_leafd(connect, ORDERLY),
         )
         return [Send(frame("INFO", confirm)), bind]
-
-
-def _permission_fields(permissions: Permissions) -> dict[str, Any]:
-    def lists(allow: tuple[str, ...], deny: tuple[str, ...]) -> dict[str, list[str]]:
-        return {key: list(value) for key, value in (("allow", allow), ("deny", deny)) if value}
-
-    # "import" is what the leaf may take, "export" what it may send.
-    taken = lists(permissions.subscribe_allow, permissions.subscribe_deny)
-    sent = lists(permissions.publish_allow, permissions.publish_deny)
-    return {key: value for key, value in (("import", taken), ("export", sent)) if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +458,8 @@ class Solicitor:
     def _first(self, info: dict[str, Any]) -> list[Action]:
         if not info.get("client_id") or not (info.get("leafnode_urls") or info.get("info_on_connect")):
             return [Close("attempted to connect to wrong port", delay_s=DELAY_VERSION_S)]
+        if (again_s := min(info.get("try_again_s", 0), AGAIN_MAX_S)) > 0:
+            return [Close(busy_text(again_s), CloseReason.LIMIT, again_s)]
         wanted = self._remote.tls or bool(info.get("tls_required"))
         begin: list[Action] = []
         if not self.compression:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leafd.gojson import FLAG, INT32, TEXT, UINT64, ListOf, Nested, Struct, wire
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.native_types import Permissions
 
 LEAF_PROTOCOL: Final = 3
 TRACE_PROTOCOL: Final = 2
@@ -54,6 +57,7 @@ class HubInfo(Struct):
     leafnode_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "leafnode_urls")
     info_on_connect: bool = wire(FLAG, "info_on_connect")
     connect_info: bool = wire(FLAG, "connect_info")
+    try_again_s: int = wire(INT32, "try_again_s")
     imported: InfoPermission | None = wire(Nested(InfoPermission), "import")
     exported: InfoPermission | None = wire(Nested(InfoPermission), "export")
 
@@ -61,6 +65,18 @@ class HubInfo(Struct):
 def permission(info: dict[str, Any], name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     found = info.get(name) or InfoPermission()
     return subjects(found.allow), subjects(found.deny)
+
+
+def permission_fields(permissions: Permissions) -> dict[str, Any]:
+    """What INFO tells a leaf of its rights."""
+
+    def lists(allow: tuple[str, ...], deny: tuple[str, ...]) -> dict[str, list[str]]:
+        return {key: list(value) for key, value in (("allow", allow), ("deny", deny)) if value}
+
+    # "import" is what the leaf may take, "export" what it may send.
+    taken = lists(permissions.subscribe_allow, permissions.subscribe_deny)
+    sent = lists(permissions.publish_allow, permissions.publish_deny)
+    return {key: value for key, value in (("import", taken), ("export", sent)) if value}
 
 
 def subjects(listed: Iterable[str]) -> tuple[str, ...]:
@@ -73,3 +89,8 @@ def speaks_leafd(said: dict[str, Any], version: int = 1) -> bool:
 
 def frame(verb: str, body: dict[str, Any]) -> bytes:
     return verb.encode() + b" " + json.dumps(body, separators=(",", ":")).encode() + b" \r\n"
+
+
+def busy_text(again_s: int) -> str:
+    """What a hub says to one leaf of many."""
+    return f"Server is busy: try again in {again_s} s"

@@ -3,10 +3,8 @@
     remote --dial--> adopt(fd) --> Solicitor --Bind--> admit_leaf --> UP --Closed--> wait --> dial ...
     listener --Opened--> Acceptor --Bind--> admit_leaf --> UP --Closed--> gone
 
-A link that dies is redialled by the one loop that owns it (_keep). The wait before a redial is jittered around the
-configured interval and starts below it: a leaf is back within a second of its link's return, and a thousand leaves
-are not back in the same instant. What does not live here: the handshake's lines (leaf.py), the data plane
-(native/plane), TLS.
+A link that dies is redialled by the one loop that owns it (_keep). What does not live here: how long it waits before
+that (redial.py), the handshake's lines (leaf.py), the data plane (native/plane), TLS.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from leafd.links import dialling, leaf
 from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, refusal_advice, split_url
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
 from leafd.links.link import Link, LinkStatus, RemoteStatus, age, first_of, over_web, who
+from leafd.links.redial import Redial
 from leafd.links.sending import Sending
 from leafd.links.ways import Ways
 from leafd.native_codes import COMPRESSION_LEVELS
@@ -259,12 +258,15 @@ class Leafs:
         again = ", a session taken up again" if event.flags & t.SecuredFlag.RESUMED else ""
         self._log.debug(f"{link.log_name} - TLS handshake complete: {event.cipher}, {event.size} bytes{again}")
 
-    def _accepted(self, event: t.Opened) -> None:
+    def _acceptor(self, connection: int, compression: Compression = UNCOMPRESSED) -> leaf.Acceptor:
         host, port, advertised = self._listen
-        machine = leaf.Acceptor(
-            self._identity, event.connection, self._nonce(), advertised, host, port, self.compression, age()
-        )
+        nonce = self._nonce()
+        machine = leaf.Acceptor(self._identity, connection, nonce, advertised, host, port, compression, age())
         machine.min_version, machine.isolates = self.min_version, self.isolates
+        return machine
+
+    def _accepted(self, event: t.Opened) -> None:
+        machine = self._acceptor(event.connection, self.compression)
         link = self._links[event.connection] = Link(event.connection, event.peer, machine)
         if self.secure is None:
             self._act(link, machine.opened())
@@ -273,11 +275,15 @@ class Leafs:
         said = b"".join(one.frame for one in machine.opened() if isinstance(one, leaf.Send))
         self._plane.secure(link.connection, self.secure, before=said, behind=said)
 
+    def turn_away(self, event: t.Opened, again_s: int) -> None:
+        """So many log in that this one is told when to come again. Nothing is kept of it."""
+        machine = self._acceptor(event.connection)
+        hidden = self.secure is not None and self.secure.flags & t.SecureFlag.FIRST != 0
+        self._act(Link(event.connection, event.peer, machine), machine.busy(again_s, self._tls_info, hidden=hidden))
+
     def accept_web(self, connection: int, peer: str, tls: t.Secured | None) -> None:
         """One has come over WebSocket, whose request was answered; TLS, if any, lies below that."""
-        host, port, advertised = self._listen
-        machine = leaf.Acceptor(self._identity, connection, self._nonce(), advertised, host, port)
-        machine.min_version, machine.isolates = self.min_version, self.isolates
+        machine = self._acceptor(connection)
         link = self._links[connection] = Link(connection, peer, machine, web=True, tls=tls)
         self._act(link, machine.opened())
 
@@ -494,9 +500,8 @@ class Leafs:
                 self._plane.close_connection(link.connection, "", t.CloseReason.CLIENT)
 
     async def _keep(self, status: RemoteStatus) -> None:
-        urls = list(status.remote.urls)
-        if not status.remote.in_order:
-            random.shuffle(urls)
+        urls = sorted(status.remote.urls, key=lambda url: 0.0 if status.remote.in_order else random.random())
+        redial = Redial(self._reconnect_s)
         while True:
             if not self.serves(status.remote.account):
                 await trio.sleep(self._reconnect_s)
@@ -506,13 +511,16 @@ class Leafs:
             delay_s = 0.0
             try:
                 link = await self._dial(status, url)
-                if link is not None:
+                if link is None:
+                    redial.alone()
+                else:
                     status.connected = link.bind is not None
                     if link.bind is not None:
                         status.attempts, status.hinted, status.ever = 0, 0, True
                         status.last_error = ""
                         status.told.clear()
                     await link.gone.wait()
+                    redial.ended(link.closed.reason if link.closed is not None else t.CloseReason.CLIENT)
                     delay_s = link.delay_s
                     status.last_error = link.last_error
                     if link.bind is None:
@@ -528,8 +536,7 @@ class Leafs:
                 status.last_error = "unexpected error"
             finally:
                 status.connected = False
-            # Jitter around half the interval: the mean wait stays below it, no two leaves in step.
-            await trio.sleep(max(delay_s, self._reconnect_s * random.uniform(0.25, 0.75)))
+            await trio.sleep(delay_s + redial.wait_s())
 
     def _dial_failed(self, status: RemoteStatus, url: str, why: str) -> None:
         host, port, _, _ = split_url(url)

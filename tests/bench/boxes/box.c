@@ -150,6 +150,28 @@ static slice_t field_of(slice_t line, const char *name) {
     return end == NULL ? (slice_t){0} : (slice_t){at, (size_t)(end - at)};
 }
 
+static size_t number_of(slice_t word) {
+    size_t value = 0;
+    for (size_t i = 0; i < word.size && word.at[i] >= '0' && word.at[i] <= '9'; i++) {
+        value = value * 10 + (size_t)(word.at[i] - '0');
+    }
+    return value;
+}
+
+/* A hub that has no time says when it will have: the box comes then, as a leafd does. */
+static bool is_turned_away(box_t *box, slice_t info) {
+    static const char name[] = "\"try_again_s\":";
+    const char *at = memmem(info.at, info.size, name, sizeof name - 1);
+    if (at == NULL) {
+        return false;
+    }
+    size_t again_s = number_of((slice_t){at + sizeof name - 1, (size_t)(info.at + info.size - at) - sizeof name + 1});
+    figures.away++;
+    box_end(box);
+    box->dial_s += (double)again_s;
+    return true;
+}
+
 static void say_connect(box_t *box, slice_t info) {
     char name[NAME_SIZE], login[KEYS_TOKEN_MAX + 512] = "";
     snprintf(name, sizeof name, "box-%u", box->number);
@@ -190,14 +212,6 @@ static bool is_word(slice_t word, const char *text) {
     return word.size == strlen(text) && memcmp(word.at, text, word.size) == 0;
 }
 
-static size_t number_of(slice_t word) {
-    size_t value = 0;
-    for (size_t i = 0; i < word.size && word.at[i] >= '0' && word.at[i] <= '9'; i++) {
-        value = value * 10 + (size_t)(word.at[i] - '0');
-    }
-    return value;
-}
-
 /* LMSG subject [reply] size, HMSG subject [reply] header-size size; with groups "+ reply groups" or "| groups". */
 static void take_message(box_t *box, const slice_t *words, int count, slice_t body) {
     bool header = words[0].at[0] == 'H';
@@ -227,7 +241,9 @@ static void take_line(box_t *box, slice_t line, const slice_t *words) {
     } else if (is_word(words[0], "PING")) {
         box_put(box, "PONG\r\n");
     } else if (is_word(words[0], "INFO") && box->state == BOX_GREETED) {
-        say_connect(box, line);
+        if (!is_turned_away(box, line)) {
+            say_connect(box, line);
+        }
     } else if (is_word(words[0], "INFO") && box->state == BOX_ASKED
                && memmem(line.at, line.size, "\"connect_info\":true", 19) != NULL) {
         say_interest(box);

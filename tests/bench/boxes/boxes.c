@@ -35,13 +35,13 @@ static void report(void) {
     }
     printf("{\"at\":%.4f,\"up\":%llu,\"whole\":%u,\"made\":%llu,\"deleted\":%llu,\"expired\":%llu,\"delivered\":%llu,"
            "\"unwanted\":%llu,"
-           "\"told\":%llu,\"untold\":%llu,\"bytes\":%llu,\"closed\":%llu,\"refused\":%llu}\n",
+           "\"told\":%llu,\"untold\":%llu,\"bytes\":%llu,\"closed\":%llu,\"refused\":%llu,\"away\":%llu}\n",
            seconds_now(), (unsigned long long)figures.up, whole, (unsigned long long)figures.made,
            (unsigned long long)figures.deleted, (unsigned long long)figures.expired,
            (unsigned long long)figures.delivered, (unsigned long long)figures.unwanted,
            (unsigned long long)figures.told_plus, (unsigned long long)figures.told_minus,
            (unsigned long long)figures.bytes_in, (unsigned long long)figures.closed,
-           (unsigned long long)figures.refused);
+           (unsigned long long)figures.refused, (unsigned long long)figures.away);
     fflush(stdout);
 }
 

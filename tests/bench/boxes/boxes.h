@@ -79,6 +79,7 @@ typedef struct options {
 /* Of all boxes since the start. */
 typedef struct figures {
     uint64_t up, closed, refused;
+    uint64_t away; /* told when to come again */
     uint64_t told_plus, told_minus, bytes_in;
     uint64_t made, deleted, expired, delivered, unwanted;
 } figures_t;

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 import trio
 import trio.testing
 from leafd import native_types as t
-from leafd.daemon.arrivals import ROOM, Arrivals, Event
+from leafd.daemon.arrivals import (
+    AGAIN_MAX_S,
+    COST_S as EVENT_S,
+    EVENTS_EACH,
+    NEWCOMERS_MAX,
+    ROOM,
+    Arrivals,
+    Event,
+    Turns,
+)
 from leafd.turns import SLICE_S
 
 BOXES = 200
@@ -27,6 +36,10 @@ def closed(connection: int) -> t.Closed:
     return t.Closed(connection, 0, "")
 
 
+def nobody(event: t.Opened, again_s: int) -> None:
+    raise AssertionError(f"{event} was turned away")
+
+
 async def nothing() -> None:
     await trio.lowlevel.checkpoint()
 
@@ -36,7 +49,7 @@ def served(events: Sequence[Event]) -> list[Event]:
     found: list[Event] = []
 
     async def run() -> None:
-        arrivals = Arrivals(found.append, nothing)
+        arrivals = Arrivals(found.append, nothing, nobody)
         assert all(arrivals.put(event) for event in events)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(arrivals.run)
@@ -52,7 +65,7 @@ def test_somebody_else_has_a_turn_between_the_logins_of_boxes() -> None:
     """Each slice of work is followed by the others' turn: they wait for a slice, not for all boxes."""
 
     async def run() -> None:
-        arrivals = Arrivals(lambda event: time.sleep(COST_S), nothing)
+        arrivals = Arrivals(lambda event: time.sleep(COST_S), nothing, nobody)
         for number in range(BOXES):
             arrivals.put(connect(number))
         async with trio.open_nursery() as nursery:
@@ -83,7 +96,7 @@ def test_the_next_slice_waits_until_the_plane_has_done_the_last_one() -> None:
             handled.append(event)
             time.sleep(COST_S)
 
-        arrivals = Arrivals(handle, settled)
+        arrivals = Arrivals(handle, settled, nobody)
         for number in range(40):
             arrivals.put(connect(number))
         async with trio.open_nursery() as nursery:
@@ -118,10 +131,64 @@ def test_who_has_just_come_is_not_behind_all_that_log_in() -> None:
 
 def test_what_waits_is_bounded_and_what_has_begun_keeps_its_place() -> None:
     """Beyond that an event is handled at once; but not before what the same connection has said before."""
-    arrivals = Arrivals(lambda event: None, nothing)
+    arrivals = Arrivals(lambda event: None, nothing, nobody)
     most = ROOM // 4096 + 1
     taken = [number for number in range(2 * most) if arrivals.put(connect(number, 4096))]
     assert most / 2 < len(taken) <= most
     assert taken == list(range(len(taken)))
     assert arrivals.put(closed(0))
     assert not arrivals.put(closed(2 * most))
+
+
+def test_who_comes_when_thousands_wait_for_a_greeting_is_told_when_to_come_again() -> None:
+    """It costs a line and nothing that is kept; those before it, and what they say, have their turn as before."""
+    away: list[tuple[int, int]] = []
+    handled: list[Event] = []
+
+    async def run() -> None:
+        arrivals = Arrivals(handled.append, nothing, lambda event, again_s: away.append((event.connection, again_s)))
+        for number in range(NEWCOMERS_MAX + 3):
+            assert arrivals.put(opened(number))
+        assert arrivals.put(connect(0))
+        assert not arrivals.waits(NEWCOMERS_MAX)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(arrivals.run)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        assert arrivals.put(opened(9999))
+
+    trio.run(run)
+    assert [number for number, _ in away] == [NEWCOMERS_MAX, NEWCOMERS_MAX + 1, NEWCOMERS_MAX + 2]
+    assert len(handled) == NEWCOMERS_MAX + 1
+    assert all(again_s >= 1 for _, again_s in away)
+
+
+def test_those_turned_away_come_one_after_the_other_as_fast_as_logins_are_served() -> None:
+    """Behind all that wait; each of them takes the time of a login."""
+    now_s = 1000.0
+    turns = Turns(lambda: now_s)
+    given = [turns.give(4000) for _ in range(20_000)]
+    assert given[0] == round(4000 * EVENT_S)
+    assert given == sorted(given)
+    each_second = [given.count(second) for second in range(given[1] + 1, given[-1])]
+    assert all(abs(count - 1 / (EVENTS_EACH * EVENT_S)) <= 1 for count in each_second)
+    now_s += given[-1]
+    assert turns.give(0) == 1
+
+
+def test_nobody_is_sent_away_for_longer_than_a_minute() -> None:
+    """Servers that do not wait as they are told take turns that nobody uses."""
+    turns = Turns(lambda: 1000.0)
+    given = [turns.give(0) for _ in range(200_000)]
+    assert max(given) <= AGAIN_MAX_S
+    late = given[-1000:]
+    assert min(late) >= AGAIN_MAX_S / 2
+    assert len(set(late)) > 20
+
+
+def test_the_time_of_a_login_is_learnt_from_those_that_were_served() -> None:
+    """A machine that is ten times slower has them come ten times later."""
+    turns = Turns(lambda: 1000.0)
+    for _ in range(100):
+        turns.took(4, 4 * 10 * EVENT_S)
+    assert abs(turns.give(1000) - 1000 * 10 * EVENT_S) <= 1

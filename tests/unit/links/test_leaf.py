@@ -180,6 +180,29 @@ def test_refusals_keep_us_away_as_long_as_the_reference_stays(text: str, reason:
     assert (close.reason, close.delay_s) == (reason, delay_s)
 
 
+def test_a_leaf_stays_away_as_long_as_a_busy_hub_says() -> None:
+    """Also where the link would have TLS, which has not begun then; a day is not waited for."""
+    for tls_info in ({}, {"tls_required": True}):
+        said, closed = acceptor().busy(12, tls_info, hidden=False)
+        info = frame_json(said, b"INFO")
+        assert isinstance(closed, leaf.Close)
+        assert closed.text == "Server is busy: try again in 12 s"
+        (away,) = solicitor().line(LineKind.INFO, json.dumps(info).encode())
+        assert isinstance(away, leaf.Close)
+        assert away.delay_s == 12
+        (away,) = solicitor().line(LineKind.INFO, json.dumps(info | {"try_again_s": 86_400}).encode())
+        assert isinstance(away, leaf.Close)
+        assert away.delay_s == leaf.AGAIN_MAX_S
+        (sent, *_) = solicitor().line(LineKind.INFO, json.dumps(info | {"try_again_s": -1}).encode())
+        assert isinstance(sent, leaf.Send | leaf.Handshake)
+
+
+def test_a_busy_hub_says_nothing_in_plain_where_tls_comes_first() -> None:
+    (closed,) = acceptor().busy(12, {"tls_required": True}, hidden=True)
+    assert isinstance(closed, leaf.Close)
+    assert closed.text == ""
+
+
 def test_garbage_ends_the_handshake_and_nothing_else() -> None:
     """JSON that is none, or no object, closes the link at both ends."""
     for payload in (b"{", b"[]", b"17", b"\xff"):

@@ -1,0 +1,65 @@
+"""How long a leaf waits before it dials its hub again (links/redial.py)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from leafd.links.redial import SOON, Redial
+from leafd.native_codes import CloseReason
+
+RECONNECT_S = 8.0
+
+
+def furthest(what: list[str]) -> list[float]:
+    """The end of each span that a wait is drawn from, while that happens before each of them."""
+    spans: list[tuple[float, float]] = []
+
+    def draw(begins: float, ends: float) -> float:
+        spans.append((begins, ends))
+        return ends
+
+    redial = Redial(RECONNECT_S, draw)
+    happens: dict[str, Callable[[], None]] = {
+        "cut": lambda: redial.ended(CloseReason.STALE),
+        "news": redial.alone,
+        "ended": lambda: redial.ended(CloseReason.CLIENT),
+        "refused": lambda: redial.ended(CloseReason.AUTHENTICATION),
+        "no answer": lambda: None,
+    }
+    waits = []
+    for one in what:
+        happens[one]()
+        waits.append(redial.wait_s())
+    assert {begins for begins, _ in spans} == {0.0}
+    return waits
+
+
+def test_the_first_dial_after_a_silence_is_soon_and_those_that_follow_take_up_to_the_interval() -> None:
+    """A cut that only this leaf has seen makes no crowd."""
+    assert furthest(["cut", "no answer", "no answer", "no answer"]) == [2.0, 4.0, 8.0, 8.0]
+
+
+@pytest.mark.parametrize("what", ["ended", "refused"])
+def test_leaves_whose_hub_ends_their_links_come_back_spread_over_the_interval(what: str) -> None:
+    """All of them have seen it, in the same instant."""
+    assert furthest([what, "no answer", "no answer"]) == [RECONNECT_S] * 3
+
+
+def test_a_new_way_of_the_machine_begins_anew() -> None:
+    assert furthest(["ended", "no answer", "news", "no answer"]) == [8.0, 8.0, 2.0, 4.0]
+
+
+def test_a_thousand_leaves_are_as_many_in_each_part_of_the_interval() -> None:
+    """Full jitter: the tenth of the interval with the most of them has not twice its share."""
+    drawn = random.Random(7)
+    tenths = [0] * 10
+    for _ in range(1000):
+        one = Redial(1.0, drawn.uniform)
+        one.ended(CloseReason.CLIENT)
+        tenths[int(one.wait_s() * 10)] += 1
+    assert sum(tenths) == 1000
+    assert min(tenths) > 50
+    assert max(tenths) < 200
+    assert SOON < 1
