@@ -564,9 +564,9 @@ int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, u
 #define RECORD_STREAM 1   /* key = stream id (4 bytes big-endian), value = definition JSON */
 #define RECORD_CONSUMER 2 /* key = stream id, consumer id (4 + 4 bytes big-endian), value = definition JSON */
 #define RECORD_CONTROL 3  /* key and value as in COMMAND_RECORD_PUT */
-/* key = stream id (4), source key; value = origin sequence, the newest stamp that came of the origin (ns, 0 or missing:
- * not known), 8 bytes big-endian each */
+/* key = stream id, source key; value = origin sequence, newest stamp of the origin (ns, 0: not known), 8 bytes each */
 #define RECORD_SOURCE 4
+#define RECORD_LOST 5 /* key = kind, key of a definition that is lost; value = JSON: account, name; empty: unknown */
 
 /* ---- a store as files -------------------------------------------------------------------------------------------- */
 

@@ -240,6 +240,7 @@ class Record(IntEnum):
     CONSUMER = abi.RECORD_CONSUMER
     CONTROL = abi.RECORD_CONTROL
     SOURCE = abi.RECORD_SOURCE
+    LOST = abi.RECORD_LOST
 
 
 class StreamFlag(IntFlag):

@@ -172,6 +172,11 @@ status_t env_write_raw(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
     return status == STATUS_OK ? put_as_it_is(env, place, db, key, value) : status;
 }
 
+static inline status_t put_with_name(env_t *env, status_t put, store_db_t db, bytes_t key, bytes_t value) {
+    return LEAF_UNLIKELY(db == DB_RECORDS) && put == STATUS_OK && env_is_named(db, key) ? env_name_put(env, key, value)
+                                                                                        : put;
+}
+
 status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
     if (LEAF_UNLIKELY(packing_wanted(db, value))) {
         status_t status = env_pack(env, key, &value);
@@ -179,7 +184,7 @@ status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
             return status;
         }
     }
-    return put_value(env, db, key, value);
+    return put_with_name(env, put_value(env, db, key, value), db, key, value);
 }
 
 /* Seals the short ones among them, all in one call. */
@@ -206,7 +211,8 @@ static status_t put_after_sealing(env_t *env, const env_put_t *put, uint32_t i) 
         return env_write_put(env, put->db, put->key, put->value);
     }
     status_t status = put_find(env, put->db, put->key, env->puts->lmdb[i], &place);
-    return status == STATUS_OK ? put_as_it_is(env, place, put->db, env->puts->lmdb[i], env->puts->sealed[i]) : status;
+    status = status == STATUS_OK ? put_as_it_is(env, place, put->db, env->puts->lmdb[i], env->puts->sealed[i]) : status;
+    return put_with_name(env, status, put->db, put->key, put->value);
 }
 
 status_t env_write_puts(env_t *env, const env_put_t *puts, uint32_t count) {
@@ -244,7 +250,24 @@ static status_t delete_stored(env_t *env, store_db_t db, bytes_t lmdb) {
 
 status_t env_write_delete(env_t *env, store_db_t db, bytes_t key) {
     store_key_t room;
-    return delete_stored(env, db, entry_key(env->sealer, SEALER_KEEPER, db, key, &room));
+    status_t status = delete_stored(env, db, entry_key(env->sealer, SEALER_KEEPER, db, key, &room));
+    if (status == STATUS_OK && env_is_named(db, key)) {
+        key_name(&room, key);
+        status = delete_stored(env, DB_NAMES, key_bytes(&room));
+    }
+    return status;
+}
+
+/* What goes with a range of records: their copies, and their names. */
+static status_t delete_beside(env_t *env, bytes_t from, bytes_t to, uint64_t limit, uint64_t *done) {
+    store_key_t first, end;
+    status_t status = env_write_delete_range(env, DB_RECORD_COPIES, from, to, limit, done);
+    if (status != STATUS_OK || from.size < 1 || (from.at[0] != RECORD_STREAM && from.at[0] != RECORD_CONSUMER)) {
+        return status;
+    }
+    key_name(&first, from);
+    key_name(&end, to);
+    return env_write_delete_range(env, DB_NAMES, key_bytes(&first), key_bytes(&end), limit, done);
 }
 
 status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit, uint64_t *done) {
@@ -258,8 +281,7 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
                : code == 0         ? env_drop_dictionaries(env, index - DB_COUNT + 1u, load_be32(from.at))
                                    : env_translate(code);
     }
-    status_t status =
-        db == DB_RECORDS ? env_write_delete_range(env, DB_RECORD_COPIES, from, to, limit, done) : STATUS_OK;
+    status_t status = db == DB_RECORDS ? delete_beside(env, from, to, limit, done) : STATUS_OK;
     *done = 0;
     status = status == STATUS_OK ? env_judge(env, index, from) : status;
     status = status == STATUS_OK ? writer(env, index, &cursor) : status;

@@ -109,6 +109,8 @@ LEAF_MUST_USE status_t env_write_survey(env_t *env, const sealer_t *const *seale
                                         env_survey_t *survey);
 /* Makes what is kept twice alike on both sides: so many entries came back from their twins, and so many got one. */
 LEAF_MUST_USE status_t env_twins_level(env_t *env, uint64_t *mended, uint64_t *made);
+/* Gives a name to each definition that has none beside it: so many. */
+LEAF_MUST_USE status_t env_names_level(env_t *env, uint64_t *made);
 /* As LMDB is to have it: sealed and packed already, or not at all. */
 LEAF_MUST_USE status_t env_write_raw(env_t *env, store_db_t db, bytes_t key, bytes_t value);
 changed_t *env_changed(env_t *env); /* by the open transaction; its bound is set before the keeper begins */

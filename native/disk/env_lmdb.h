@@ -170,6 +170,10 @@ void env_forget_opened(env_t *env);
 store_db_t env_twin_of(store_db_t db, bytes_t key);
 status_t env_twin_put(env_t *env, store_db_t twin, bytes_t key, bytes_t value);
 
+/* Has that record a name beside it? Puts it, behind the record (its value with the checksum): env_names.c. */
+bool env_is_named(store_db_t db, bytes_t key);
+status_t env_name_put(env_t *env, bytes_t key, bytes_t record);
+
 /* A message's value that is packed, as packing_unpack says, in the room of what is read. */
 LEAF_MUST_USE status_t env_unpack_read(env_t *env, bytes_t key, bytes_t packed, bytes_t *value);
 LEAF_MUST_USE status_t env_unpack_written(env_t *env, bytes_t key, bytes_t packed, bytes_t *value);

@@ -11,8 +11,8 @@
 #define MESSAGE_DB_NAME_SIZE 9 /* "m0000002a" */
 
 static const char *const db_names[DB_COUNT] = {
-    "meta",   "records",      "messages",          "heads",         "ids",        "id_order",
-    "expiry", "dictionaries", "dictionary_copies", "record_copies", "meta_copies"};
+    "meta",   "records",      "messages",          "heads",         "ids",         "id_order",
+    "expiry", "dictionaries", "dictionary_copies", "record_copies", "meta_copies", "names"};
 
 status_t env_translate(int code) {
     switch (code) {

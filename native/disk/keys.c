@@ -88,6 +88,10 @@ void key_record(store_key_t *key, uint32_t kind, bytes_t record_key) {
     key->size = 1 + record_key.size;
 }
 
+void key_name(store_key_t *key, bytes_t record) {
+    key_record(key, RECORD_NAME, record);
+}
+
 uint32_t key_numbers(store_db_t db, bytes_t key) {
     uint32_t numbers = key.size;
     if (db == DB_HEADS || db == DB_IDS) {

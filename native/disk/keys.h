@@ -19,6 +19,7 @@
  *                                                                                          EXPIRY_SCHEDULE)
  *  DICTIONARIES, DICTIONARY_COPIES                         see dictionary.h; never in the journal
  *  RECORD_COPIES, META_COPIES                              see env_twins.c; never in the journal
+ *  NAMES                                                   see env_names.c; never in the journal
  *
  * - Messages lie in a database for each stream (env.c says why); the key has the stream all the same, for the shared
  *   database of those over the limit and for the checksum.
@@ -65,6 +66,7 @@ typedef enum store_db {
     DB_DICTIONARY_COPIES,
     DB_RECORD_COPIES,
     DB_META_COPIES,
+    DB_NAMES,
     DB_COUNT
 } store_db_t;
 
@@ -72,6 +74,7 @@ typedef enum store_db {
 #define RECORD_STATE 200    /* key = stream id */
 #define RECORD_SCHEDULE 201 /* key = stream id, seq 8; value: due 8 on the age clock, due 8 as wall ns */
 #define RECORD_THIN 202     /* key = stream id; no value: subjects are being held to their limit */
+#define RECORD_NAME 203     /* NAMES alone; key = kind and key of the record that has the name */
 
 #define KEY_MAX 511
 #define KEY_TEXT_MAX 480
@@ -125,6 +128,7 @@ void key_expiry(store_key_t *key, uint32_t stream, int64_t expires, uint64_t seq
 void key_text(store_key_t *key, uint32_t stream, bytes_t text); /* HEADS and IDS: cut when long */
 bool key_text_is_cut(bytes_t text);
 void key_record(store_key_t *key, uint32_t kind, bytes_t record_key); /* record_key at most KEY_RECORD_MAX */
+void key_name(store_key_t *key, bytes_t record);                      /* NAMES: of a record's whole key */
 /* How many of its bytes are numbers; what follows is a text that somebody chose. */
 uint32_t key_numbers(store_db_t db, bytes_t key);
 #define KEY_RECORD_MAX (KEY_MAX - 1)

@@ -366,6 +366,8 @@ int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, u
     if (store == NULL) {
         return -1;
     }
-    status_t status = store_record_each(store, kind, BYTES_NONE, bytes_of(after, after_size), take_record, &look);
+    bytes_t behind = bytes_of(after, after_size);
+    status_t status = kind == RECORD_LOST ? store_lost_each(store, behind, take_record, &look)
+                                          : store_record_each(store, kind, BYTES_NONE, behind, take_record, &look);
     return status == STATUS_OK ? look.result : -2; /* what was not found then is not known to be missing */
 }

@@ -4,6 +4,7 @@
  *     entries     the checksum, over key and value; with a sealer, that the value opens
  *     subjects    messages whose subject is not valid: nothing is damaged, and the store takes no more such
  *     counters    of a store that was closed in order: what a stream's state says is there
+ *     names       each has its definition (disk/env_names.c), in one copy at least
  *
  * What does not live here: the journal. How a start would take it is found out by a start of a copy (plane_look_rescue,
  * plane_store_settle).
@@ -19,6 +20,19 @@
 #define COUNTED_MIN 64
 #define DATABASE_MAX 64
 #define SUBJECT_SHOWN 64 /* bytes of a subject that is not valid */
+#define NAMED_KEY_MAX 16
+
+/* A definition, or the name of one. */
+typedef struct named {
+    uint8_t key[NAMED_KEY_MAX]; /* the record's */
+    uint32_t size;
+} named_t;
+
+typedef struct named_list {
+    named_t *at;
+    uint64_t count;
+    uint64_t capacity;
+} named_list_t;
 
 typedef struct counted {
     uint32_t stream;
@@ -40,6 +54,8 @@ typedef struct auditing {
     uint8_t last_key[KEY_MAX + 1];
     uint32_t last_size;
     bool disorder; /* told of this database */
+    named_list_t names;
+    named_list_t definitions;
 } auditing_t;
 
 static counted_t *counted_of(auditing_t *auditing, uint32_t stream) {
@@ -123,6 +139,56 @@ static status_t count_state(auditing_t *auditing, const look_entry_t *entry) {
     return STATUS_OK;
 }
 
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static status_t named_add(named_list_t *list, bytes_t key) {
+    if (key.size > NAMED_KEY_MAX) {
+        return STATUS_OK; /* none of ours */
+    }
+    status_t status = array_reserve(&list->at, &list->capacity, list->count + 1, COUNTED_MIN, sizeof(named_t));
+    if (status == STATUS_OK) {
+        named_t *named = &list->at[list->count++];
+        *named = (named_t){.size = key.size};
+        memcpy(named->key, key.at, key.size);
+    }
+    return status;
+}
+
+static int by_key(const void *a, const void *b) {
+    const named_t *left = a;
+    const named_t *right = b;
+    return bytes_compare(bytes_of(left->key, left->size), bytes_of(right->key, right->size));
+}
+
+static status_t note_named(auditing_t *auditing, const look_entry_t *entry) {
+    bytes_t key = entry->key;
+    bool definition = look_original(entry->db) == DB_RECORDS && key.size >= 5
+                      && (key.at[0] == RECORD_STREAM || key.at[0] == RECORD_CONSUMER);
+    if (definition) {
+        return named_add(&auditing->definitions, key);
+    }
+    return entry->db == DB_NAMES && key.size >= 6 ? named_add(&auditing->names, bytes_after(key, 1)) : STATUS_OK;
+}
+
+static void audit_names(auditing_t *auditing) {
+    named_list_t *names = &auditing->names;
+    named_list_t *definitions = &auditing->definitions;
+    if (definitions->count > 0) {
+        qsort(definitions->at, definitions->count, sizeof(named_t), by_key);
+    }
+    for (uint64_t i = 0; i < names->count; i++) {
+        const named_t *named = &names->at[i];
+        if (definitions->count == 0
+            || bsearch(named, definitions->at, definitions->count, sizeof(named_t), by_key) == NULL) {
+            auditing->audit->damaged_entries++;
+            findings_say(&auditing->findings, "the definition of %sstream %u is lost in both copies",
+                         named->key[0] == RECORD_CONSUMER ? "a consumer of " : "", load_be32(named->key + 1));
+        }
+    }
+    free(names->at);
+    free(definitions->at);
+}
+
 static status_t audit_entry(void *context, const char *database, bytes_t key, bytes_t value) {
     auditing_t *auditing = context;
     store_look_t *look = auditing->look;
@@ -148,6 +214,10 @@ static status_t audit_entry(void *context, const char *database, bytes_t key, by
     }
     if (entry.db == DB_MESSAGES) {
         return count_message(auditing, &entry, &message);
+    }
+    status = note_named(auditing, &entry);
+    if (status != STATUS_OK) {
+        return status;
     }
     return entry.db == DB_RECORDS && entry.key.size == 5 && entry.key.at[0] == RECORD_STATE
                ? count_state(auditing, &entry)
@@ -183,6 +253,7 @@ int32_t plane_look_audit(store_look_t *look, store_audit_t *audit, char *finding
     if (status == STATUS_OK && facts.closed != 0 && !look_blind(look)) {
         audit_counters(&auditing);
     }
+    audit_names(&auditing);
     free(auditing.streams);
     return status;
 }

@@ -18,8 +18,8 @@ _Static_assert(LOOK_META_MAX >= SEALING_RECORD_SIZE, "every record of META finds
 
 store_db_t look_database(const char *name) {
     static const char *const names[DB_COUNT] = {
-        "meta",   "records",      "messages",          "heads",         "ids",        "id_order",
-        "expiry", "dictionaries", "dictionary_copies", "record_copies", "meta_copies"};
+        "meta",   "records",      "messages",          "heads",         "ids",         "id_order",
+        "expiry", "dictionaries", "dictionary_copies", "record_copies", "meta_copies", "names"};
     for (int db = 0; db < DB_COUNT; db++) {
         if (strcmp(name, names[db]) == 0) {
             return (store_db_t)db;
@@ -86,7 +86,7 @@ void look_name(void *context, bytes_t key, bytes_t value, char name[64]) {
                && look_opens(look, "ids", key, value)) {
         is = "ids";
     } else if (key.size > 0 && key.at[0] != 0) {
-        is = key.at[0] >= 'a' && key.at[0] <= 'z' ? "meta" : "records";
+        is = key.at[0] >= 'a' && key.at[0] <= 'z' ? "meta" : key.at[0] == RECORD_NAME ? "names" : "records";
     }
     snprintf(name, 64, "%s", is);
 }
@@ -142,6 +142,7 @@ void look_describe(const look_entry_t *entry, char *to, size_t size) {
     case DB_EXPIRY: snprintf(to, size, "the time to live of a message of stream %u", stream); break;
     case DB_RECORD_COPIES:
     case DB_META_COPIES: snprintf(to, size, "one of two copies of a record"); break;
+    case DB_NAMES: snprintf(to, size, "the name of a stream or consumer, beside its definition"); break;
     case DB_DICTIONARIES:
     case DB_DICTIONARY_COPIES:
         snprintf(to, size, "one of two copies of dictionary %u of stream %u, which compressed messages need",

@@ -336,11 +336,12 @@ static status_t change_key(opening_t *opening) {
 /* Without room it waits for the next start. */
 static status_t level_twins(opening_t *opening) {
     store_t *store = opening->store;
-    uint64_t mended = 0, made = 0;
+    uint64_t mended = 0, made = 0, named = 0;
     status_t status = opening->no_room ? STATUS_NO_SPACE : env_write_begin(store->env);
     if (status == STATUS_OK) {
         status = env_twins_level(store->env, &mended, &made);
-        if (status == STATUS_OK && mended + made > 0) {
+        status = status == STATUS_OK ? env_names_level(store->env, &named) : status;
+        if (status == STATUS_OK && mended + made + named > 0) {
             status = env_write_commit(store->env);
         }
         env_write_abort(store->env);

@@ -183,7 +183,8 @@ status_t pages_visit_database(pages_t *pages, bytes_t name, page_db_t db, unsign
         && !pages->visit->wanted(pages->visit->context, pages->name)) {
         return STATUS_OK;
     }
-    if (pages->few && strncmp(pages->name, "meta", 4) != 0 && strncmp(pages->name, "record", 6) != 0) {
+    if (pages->few && strncmp(pages->name, "meta", 4) != 0 && strncmp(pages->name, "record", 6) != 0
+        && strcmp(pages->name, "names") != 0) {
         return STATUS_OK;
     }
     pages->visiting = pages->visit != NULL;

@@ -65,6 +65,7 @@ static status_t adopt_put(store_t *store, const batch_op_t *op, uint64_t positio
     case DB_DICTIONARY_COPIES:
     case DB_RECORD_COPIES:
     case DB_META_COPIES:
+    case DB_NAMES:
     case DB_COUNT: break;
     }
     return adopt_note(store, op, position);

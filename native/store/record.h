@@ -27,5 +27,9 @@ LEAF_MUST_USE status_t store_record_get(store_t *store, uint32_t kind, bytes_t k
 /* In key order, all whose key starts with prefix and is greater than `after`; false from visit ends it. */
 LEAF_MUST_USE status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
                                          bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);
+/* The definitions that are lost, by the whole key of their record (its kind first), behind the key `after`: visit gets
+ * what env_names.c kept of each, or nothing. Each is alarmed. Between the store's start and its first op. */
+LEAF_MUST_USE status_t store_lost_each(store_t *store, bytes_t after,
+                                       bool (*visit)(void *context, bytes_t key, bytes_t name), void *context);
 
 #endif

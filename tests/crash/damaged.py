@@ -5,6 +5,7 @@
                                                                 refused, wrong or silent
     python -m tests.crash.damaged --cases 20 --only running     damage while the daemon runs
     python -m tests.crash.damaged --cases 20 --store sealed     in an encrypted store; or compressed: all streams are
+    python -m tests.crash.damaged --cases 20 --streams 150      so many small streams beside the large ones
 
 A store of many streams (with subjects, message ids, times to live, consumers, a bucket, a compressed one, a sealed one,
 one with large messages) is made once, and copied for each case. Then one page is flipped, zeroed or garbled, while the
@@ -71,6 +72,7 @@ class Known:
     messages: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # checksums of the payloads
     floors: dict[tuple[str, str], int] = field(default_factory=dict)
     unanswered: set[int] = field(default_factory=set)  # checksums of what may be there or not
+    small: int = SMALL_STREAMS
 
 
 @dataclass
@@ -106,7 +108,7 @@ async def publish(
     known.messages[stream][ack["seq"]] = zlib.crc32(payload)
 
 
-def configurations(store: str = "plain") -> dict[str, dict[str, object]]:
+def configurations(store: str = "plain", small: int = SMALL_STREAMS) -> dict[str, dict[str, object]]:
     """The streams by name."""
     streams: dict[str, dict[str, object]] = {
         "BIG": {"subjects": ["big.>"], "allow_msg_ttl": True},
@@ -116,7 +118,7 @@ def configurations(store: str = "plain") -> dict[str, dict[str, object]]:
         "WORK": {"subjects": ["work.>"], "retention": "workqueue"},
         "SEALED": {"subjects": ["sealed.>"]},
     }
-    for number in range(SMALL_STREAMS):
+    for number in range(small):
         streams[f"S{number}"] = {"subjects": [f"s{number}.>"]}
     for name, configuration in streams.items():
         configuration |= {"name": name, "allow_direct": True, "storage": "file"}
@@ -126,7 +128,7 @@ def configurations(store: str = "plain") -> dict[str, dict[str, object]]:
 
 
 async def fill(client: Client, known: Known, chance: random.Random, large: int, store: str) -> None:
-    for name, configuration in configurations(store).items():
+    for name, configuration in configurations(store, known.small).items():
         made = await api(client, f"STREAM.CREATE.{name}", configuration)
         assert "error" not in made, made
     work: list[tuple[str, str, bytes, dict[str, str]]] = []
@@ -140,7 +142,7 @@ async def fill(client: Client, known: Known, chance: random.Random, large: int, 
     work += [("KV_B", f"$KV.B.key{n % 400}", f"value {n}".encode() * 5, {}) for n in range(1_000)]
     work += [("WORK", f"work.{n % 9}", f"job {n}".encode() * 9, {}) for n in range(600)]
     work += [("SEALED", "sealed.a", f"closed {n}".encode() * 3, {}) for n in range(200)]
-    for small in range(SMALL_STREAMS):
+    for small in range(known.small):
         work += [(f"S{small}", f"s{small}.{n % 11}", f"{small} has {n}".encode() * 4, {}) for n in range(60)]
     for begin in range(0, len(work), 200):
         await asyncio.gather(*(publish(client, known, *item) for item in work[begin : begin + 200]))
@@ -242,7 +244,7 @@ async def compare(client: Client, known: Known, verdict: Verdict) -> list[str]:
 async def more(client: Client, known: Known, chance: random.Random) -> list[str]:
     """A few messages into every stream that takes some."""
     refused = []
-    for stream, configuration in configurations().items():
+    for stream, configuration in configurations(small=known.small).items():
         if stream in ("SEALED", "KV_B"):
             continue
         prefix = configuration["subjects"][0].removesuffix(">")  # type: ignore[index]
@@ -413,7 +415,8 @@ class Case:
 
     def run(self) -> Verdict:
         chance = random.Random(self.seed)
-        known = Known(defaultdict(dict, {s: dict(m) for s, m in self.known.messages.items()}), dict(self.known.floors))
+        messages = defaultdict(dict, {s: dict(m) for s, m in self.known.messages.items()})
+        known = Known(messages, dict(self.known.floors), small=self.known.small)
         self.moment = self.only or chance.choice(MOMENTS)
         with tempfile.TemporaryDirectory(prefix="leafd-damaged-") as directory:
             server = make(LEAFD, configured(self.store), Path(directory))
@@ -471,9 +474,9 @@ async def _quiet(error: Exception) -> None:
 # ---- all of them -----------------------------------------------------------------------------------------------------
 
 
-def template(directory: Path, large: int, store: str) -> Known:
+def template(directory: Path, large: int, store: str, small: int) -> Known:
     """A store that was closed in order, as directory/store."""
-    known = Known()
+    known = Known(small=small)
     server = make(LEAFD, configured(store), directory)
     server.start()
 
@@ -507,12 +510,20 @@ def table(verdicts: list[Verdict]) -> str:
 
 
 def run_all(
-    cases: int, seed: int, only: str = "", *, first: int = 0, large: int = 500, store: str = "plain", kind: str = ""
+    cases: int,
+    seed: int,
+    only: str = "",
+    *,
+    first: int = 0,
+    large: int = 500,
+    store: str = "plain",
+    kind: str = "",
+    small: int = SMALL_STREAMS,
 ) -> list[Verdict]:
     """Plays so many cases, each from a seed of its own, and prints those that are not as they should be."""
     verdicts = []
     with tempfile.TemporaryDirectory(prefix="leafd-damaged-") as directory:
-        known = template(Path(directory), large, store)
+        known = template(Path(directory), large, store, small)
         for number in range(first, first + cases):
             verdict = Case(Path(directory) / "store", known, seed * 1_000_003 + number, only, store, kind).run()
             verdicts.append(verdict)
@@ -527,6 +538,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--first", type=int, default=0, help="begin with this case of the seed")
     parser.add_argument("--large", type=int, default=500, help="so many messages of 21 KB are in the store")
+    parser.add_argument("--streams", type=int, default=SMALL_STREAMS, help="so many small streams of 60 messages")
     parser.add_argument("--only", default="", choices=("", *sorted(set(MOMENTS))))
     parser.add_argument("--store", default="plain", choices=STORES)
     parser.add_argument("--kind", default="", help='pages of this kind alone, such as "main leaf"')
@@ -540,6 +552,7 @@ def main() -> int:
         large=arguments.large,
         store=arguments.store,
         kind=arguments.kind,
+        small=arguments.streams,
     )
     print(table(verdicts))
     return 1 if any(verdict.outcomes for verdict in verdicts) else 0

@@ -113,6 +113,16 @@ def room(varz: Page, jsz: Page, report: Report) -> None:
     if damaged := store.get("corrupt_records", 0):
         text = f"{damaged} records were damaged and set aside"
         report(warning(Check.STORE, about, text, owner="the log names them; look at the disk before it gets worse"))
+    for account in jsz.get("account_details") or ():
+        for name, reason in ((account.get("leafd") or {}).get("offline") or {}).items():
+            report(
+                fault(
+                    Check.STORE,
+                    name,
+                    f"it is stored and not served: {reason}",
+                    owner="restore it from a backup, or delete it to have its name again",
+                )
+            )
     # Of what it may take it keeps a part for removals, acknowledgements and the next checkpoint.
     used = (jsz.get("storage") or 0) + (store.get("disk_reserved") or 0)
     top, free = config.get("max_storage") or 0, store.get("disk_free")

@@ -244,6 +244,8 @@ class JetStreamAccount:
     system: bool = False
     streams: dict[str, Stream] = field(default_factory=dict)
     aside: dict[str, Aside] = field(default_factory=dict)
+    owners_aside: set[str] = field(default_factory=set)
+    """Streams that had consumers aside when they were taken up."""
     templates: dict[str, Template] | None = None
     api_total: int = 0
     api_errors: int = 0

@@ -35,9 +35,9 @@ from leafd.jetstream import (
     streams,
 )
 from leafd.jetstream.advisories import Advisories
+from leafd.jetstream.asides import Asides, reason_of
 from leafd.jetstream.catalogue import (
     TEMPLATE_RECORD,
-    Aside,
     Catalogue,
     Consumer,
     JetStreamAccount,
@@ -58,7 +58,7 @@ from leafd.jetstream.ports import SERVER, Alone, Asker, JetStreamPlane, Neighbou
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
 from leafd.jetstream.takers import Takers
 from leafd.jetstream.versioning import fits_level
-from leafd.quoting import printable, quoted
+from leafd.quoting import quoted
 
 if TYPE_CHECKING:
     from leafd.jetstream.templates import Templates
@@ -113,6 +113,7 @@ class JetStream:
         # Of accounts that are not known, or have no JetStream: they may come later.
         self._waiting: list[tuple[int, bytes]] = []
         self._waiting_consumers: list[tuple[int, int, bytes]] = []
+        self._asides = Asides(self.catalogue, log)
         self._template_records: list[bytes] = []
         self._waiting_templates: list[bytes] = []
         self._templates: Templates | None = None
@@ -165,19 +166,22 @@ class JetStream:
         for key, value in self._plane.records(t.Record.CONSUMER):
             stream_id, consumer_id = int.from_bytes(key[:4], "big"), int.from_bytes(key[4:8], "big")
             self._consumer_records.append((stream_id, consumer_id, value))
+        self._asides.read(self._plane, {number for number, _ in self._stream_records})
         for key, value in self._plane.records(t.Record.CONTROL):
             if key.startswith(TEMPLATE_RECORD):
                 self._template_records.append(value)
 
     def waiting_accounts(self) -> set[str]:
         """Accounts that have stored streams which are not served yet."""
-        return {names_in(record)[0] for _, record in (*self._stream_records, *self._waiting)}
+        found = {names_in(record)[0] for _, record in (*self._stream_records, *self._waiting)}
+        return found | self._asides.accounts()
 
     async def take_up(self) -> None:
         """Serves the stored streams of accounts that were not known when the others were loaded and are known now."""
         known = {name for name, one in self.catalogue.by_name.items() if one.enabled} if self._waiting else set()
         ready = [one for one in self._waiting if names_in(one[1])[0] in known]
         if not ready:
+            self._asides.settle()
             self._load_templates(self._waiting_templates)
             return
         streams_ready = {number for number, _ in ready}
@@ -193,6 +197,7 @@ class JetStream:
             await self._load_streams(some, removed)
         for consumers_some in _chunks(self._consumer_records):
             await self._load_consumers(consumers_some, removed)
+        self._asides.settle()
         self._stream_records.clear()
         self._consumer_records.clear()
         self._load_templates([*self._template_records, *self._waiting_templates])
@@ -225,7 +230,7 @@ class JetStream:
             with self._guard.around("taking up a stored mirror or sources"):
                 self._context.neighbours.stream_changed(stream, state.last_seq)
         for stream_id, record, why in wrong:
-            self._set_stream_aside(stream_id, record, why)
+            self._asides.stream(stream_id, record, why)
 
     async def _load_consumers(self, records: list[tuple[int, int, bytes]], removed: set[int]) -> None:
         """Some consumers; of streams that are there no more, none. What is wrong comes last, as with streams."""
@@ -254,7 +259,7 @@ class JetStream:
             else:
                 owner.add_consumer(consumer)
         for owner, consumer_id, record, why in wrong:
-            self._set_consumer_aside(owner, consumer_id, record, why)
+            self._asides.consumer(owner, consumer_id, record, why)
 
     def _load_templates(self, records: list[bytes]) -> None:
         """Serves stored templates of accounts that are known, which have their streams by now; the others wait."""
@@ -268,43 +273,10 @@ class JetStream:
                 self._make_templates().load(account, record)
             except Exception as error:
                 self._log.warning(
-                    f"a stream template of account {quoted(account.name)} stays on disk unserved: {_reason(error)}",
+                    f"a stream template of account {quoted(account.name)} stays on disk unserved: {reason_of(error)}",
                     event="template_set_aside",
                     account=account.name,
                 )
-
-    def _set_stream_aside(self, stream_id: int, record: bytes, error: Exception) -> None:
-        """No stored definition ends a start, whatever is wrong with it."""
-        reason = _reason(error)
-        account_name, name = names_in(record)
-        account = self.catalogue.by_name.get(account_name)
-        if account is None:
-            able = [one for one in self.catalogue.accounts.values() if one.enabled]
-            account = able[0] if len(able) == 1 else None
-        if account is None:
-            self._log.warning(f"stream number {stream_id} stays on disk unserved, its account is unknown: {reason}")
-            return
-        name = _aside_name(name, stream_id, {*account.streams, *account.aside})
-        account.aside[name] = Aside(stream_id, reason, record)
-        self._log.warning(
-            f"stream {quoted(name)} of account {quoted(account.name)} stays on disk unserved: {reason}. "
-            "Deleting the stream removes it for good",
-            event="stream_set_aside",
-            account=account.name,
-            stream=name,
-        )
-
-    def _set_consumer_aside(self, owner: Stream, consumer_id: int, record: bytes, error: Exception) -> None:
-        reason = _reason(error)
-        name = _aside_name(names_in(record)[1], consumer_id, {*owner.consumers, *owner.aside})
-        owner.aside[name] = Aside(consumer_id, reason, record)
-        self._log.warning(
-            f"consumer {quoted(name)} of stream {quoted(owner.name)} stays on disk unserved: {reason}. "
-            "Deleting the consumer removes it for good",
-            event="consumer_set_aside",
-            account=owner.account.name,
-            stream=owner.name,
-        )
 
     async def _remove_half(self, stream_id: int, record: bytes) -> bool:
         """The server ended while a backup became this stream. False: its account is not known yet."""
@@ -586,15 +558,3 @@ def _asker(message: t.Message) -> tuple[int, int]:
 def _lists(message: t.Message) -> bool:
     """Whether it may ask for a stream's subjects or deleted sequences: an info with options."""
     return message.subject.startswith(f"{API}STREAM.INFO.") and not is_empty(message.payload)
-
-
-def _reason(error: Exception) -> str:
-    """What the operator and whoever asks for the stream are told."""
-    text = str(error) if isinstance(error, t.PlaneError) else f"{type(error).__name__}: {error}"
-    return printable(text, 200)
-
-
-def _aside_name(name: str, number: int, taken: set[str]) -> str:
-    """A name that requests can carry: its own, or one that stands for it."""
-    usable = name.isprintable() and name.isascii() and not set(name) & set(" .*>/\\")
-    return name if name and usable and name not in taken else f"unreadable-{number}"

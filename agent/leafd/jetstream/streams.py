@@ -130,7 +130,9 @@ async def made(
     context: Context, account: JetStreamAccount, config: StreamConfig, template: str = "", *, author: str
 ) -> tuple[Stream, t.StreamState]:
     """A stream of that configuration, which has been judged; on disk. The caller holds the account's lock."""
-    if config.name in account.restoring or config.name in account.aside:
+    if config.name in account.aside:
+        raise errors.STREAM_OFFLINE_REASON.error(err=account.aside[config.name].reason)
+    if config.name in account.restoring:
         raise errors.STREAM_NAME_EXIST.error()
     check_new_stream(account, context.catalogue, context.settings, config)
     check_filters(config)

@@ -189,13 +189,23 @@ async def _account(wanted: _Detail, account: JetStreamAccountFacts) -> dict[str,
     # As in the reference: the account's limits, where -1 is none, as numbers without a sign.
     limits = usage.get("limits", {})
     detail |= {f"reserved_{name}": limits.get(f"max_{name}", 0) % (1 << 64) for name in ("memory", "storage")}
-    if tiers := usage.get("tiers"):
-        detail["leafd"] = {"tiers": tiers}
+    own = {"tiers": usage.get("tiers"), "offline": _offline(account)}
+    if any(own.values()):
+        detail["leafd"] = {name: value for name, value in own.items() if value}
     detail |= {"accounts": 0, "ha_assets": 0}
     detail["api"] = {"level": 0, "total": account.api_total, "errors": account.api_errors}
     if wanted.streams:
         detail["stream_detail"] = await _streams(wanted, account)
     return detail
+
+
+def _offline(account: JetStreamAccountFacts) -> dict[str, str]:
+    """What is stored and cannot be served, streams and `stream > consumer`, each with the reason."""
+    found = {name: one.reason for name, one in account.aside.items()}
+    for owner in account.owners_aside:
+        if owner in account.streams:
+            found |= {f"{owner} > {name}": one.reason for name, one in account.streams[owner].aside.items()}
+    return dict(sorted(found.items()))
 
 
 async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> list[dict[str, Any]]:
@@ -274,11 +284,23 @@ def _as_stored(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _well(facts: Facts) -> dict[str, Any]:
-    """A full disk is no sickness that a restart would heal: the server serves, and says what it refuses."""
-    refused = facts.plane.stats().refused_storage() if facts.jetstream is not None else []
-    return {"status": "ok"} | (
-        {"refusing": f"publishes to {' and '.join(refused)} streams: no room"} if refused else {}
-    )
+    """A full disk is no sickness that a restart would heal, and neither is damage: the server serves, and says what it
+    refuses and what it has lost."""
+    found: dict[str, Any] = {"status": "ok"}
+    if facts.jetstream is None:
+        return found
+    stats = facts.plane.stats()
+    if refused := stats.refused_storage():
+        found["refusing"] = f"publishes to {' and '.join(refused)} streams: no room"
+    if stats.corrupt_records:
+        found["damaged"] = f"{stats.corrupt_records} records of the store: the log names them"
+    offline = {
+        f"{account.name} > {name}": reason
+        for account in facts.jetstream.catalogue.by_name.values()
+        if account.enabled
+        for name, reason in _offline(account).items()
+    }
+    return found | ({"offline": offline} if offline else {})
 
 
 async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
@@ -302,9 +324,16 @@ async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
     if account is None or not account.enabled:
         said = f"JetStream account {quoted(account_name)} not found"
         return 404, _sick(details, "ACCOUNT", said, 404, account=account_name)
+    if stream_name in account.aside:
+        said = f"JetStream stream '{account_name} > {stream_name}' could not be recovered"
+        return 503, _sick(details, "STREAM", said, 503, account=account_name, stream=stream_name)
     if stream_name and stream_name not in account.streams:
         said = f"JetStream stream {quoted(stream_name)} not found on account {quoted(account_name)}"
         return 404, _sick(details, "STREAM", said, 404, account=account_name, stream=stream_name)
+    if consumer_name and consumer_name in account.streams[stream_name].aside:
+        said = f"JetStream consumer '{account_name} > {stream_name} > {consumer_name}' could not be recovered"
+        names = {"account": account_name, "stream": stream_name, "consumer": consumer_name}
+        return 503, _sick(details, "CONSUMER", said, 503, **names)
     if consumer_name and consumer_name not in account.streams[stream_name].consumers:
         place = f"stream {quoted(stream_name)} on account {quoted(account_name)}"
         said = f"JetStream consumer {quoted(consumer_name)} not found for {place}"
