@@ -45,12 +45,12 @@ static bytes_t object_of(bytes_t object, const char *name) {
     return BYTES_NONE;
 }
 
-static uint8_t *add(uint8_t *to, const char *text) {
+static uint8_t *name_add(uint8_t *to, const char *text) {
     return bytes_write(to, bytes_of(text, (uint32_t)strlen(text)));
 }
 
 /* The entry's value for a record's (with its checksum); 0: it has none. */
-static uint32_t name_of(bytes_t key, bytes_t record, uint8_t value[NAME_MAX_SIZE]) {
+static uint32_t name_compose(bytes_t key, bytes_t record, uint8_t value[NAME_MAX_SIZE]) {
     json_error_t error;
     bytes_t definition = bytes_after(record, VALUE_CRC_SIZE);
     if (record.size <= VALUE_CRC_SIZE || !json_valid(definition, &error)) {
@@ -62,18 +62,18 @@ static uint32_t name_of(bytes_t key, bytes_t record, uint8_t value[NAME_MAX_SIZE
     if (name.size == 0 || (uint64_t)account.size + name.size > NAME_MAX_SIZE - 64) {
         return 0;
     }
-    uint8_t *to = add(value + VALUE_CRC_SIZE, "{\"account\":\"");
+    uint8_t *to = name_add(value + VALUE_CRC_SIZE, "{\"account\":\"");
     to = bytes_write(to, account);
-    to = add(to, "\",\"name\":\"");
+    to = name_add(to, "\",\"name\":\"");
     to = bytes_write(to, name);
-    to = add(to, "\"}");
+    to = name_add(to, "\"}");
     return (uint32_t)(to - value);
 }
 
 status_t env_name_put(env_t *env, bytes_t key, bytes_t record) {
     uint8_t value[NAME_MAX_SIZE];
     store_key_t name;
-    uint32_t size = name_of(key, record, value);
+    uint32_t size = name_compose(key, record, value);
     if (size == 0) {
         return STATUS_OK;
     }

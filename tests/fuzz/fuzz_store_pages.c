@@ -1,10 +1,9 @@
 /* A file of LMDB's of which the input changes bytes, empties pages, exchanges them, or takes away the end while it is
- * read. Invariants: whoever reads it without LMDB ends, and in order, with an answer or with "not known"; a walk goes on
- * in the order of keys; what is handed out lies within the file's map (ASan sees it read); and a look at all of it ends,
- * too.
+ * read. Invariants: whoever reads it without LMDB ends, in order, with an answer or with "not known"; a walk goes on in
+ * the order of keys; what is handed out lies within the file's map (ASan sees it read); a look at all of it ends, too.
  *
  *     input    what 1 (0 bytes, 1 zeros, 2 another page, 3 the end), page 1, then
- *              bytes: where 2, how many 1 (up to 16), these;   another page: which 1;   the end: -
+ *              bytes: where 2, how many 1 (up to 16), these;   another page: which 1;   zeros, the end: unused 1
  */
 #include <fcntl.h>
 #include <stddef.h>
