@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import struct
 import subprocess
@@ -25,12 +26,38 @@ in_places = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 def test_a_lone_hub_is_waited_for_ever_longer_and_one_of_several_never_long() -> None:
     """The first attempts find out soon what is not there. What a whole night costs the last one decides."""
-    alone = [patience(0, attempt) for attempt in range(1, 9)]
-    assert [one.seconds for one in alone] == [5, 10, 20, 60, 60, 300, 300, 300]
-    assert alone[3].again_s < alone[0].again_s < alone[-1].again_s
+    alone = [patience(0, attempt) for attempt in range(1, 10)]
+    assert [one.seconds for one in alone] == [5, 10, 20, 60, 60, 300, 600, 600, 600]
+    apart = [one.again_s for one in alone[3:]]
+    assert apart == sorted(apart) and apart[0] < alone[0].again_s < apart[-1]
     several = [patience(0, attempt, alone=False) for attempt in range(1, 9)]
     assert [one.seconds for one in several] == [5, 10, 20, 5, 10, 20, 5, 10]
     assert {patience(7, attempt).seconds for attempt in (1, 4, 90)} == {7}
+
+
+def asks(attempt: int) -> list[float]:
+    """When a kernel sends the packets of an attempt: a second apart at first, then twice as far each time, up to what
+    it was told (Linux 6.15)."""
+    of, at, found = patience(0, attempt), 0.0, []
+    for number in range(1000):
+        if at >= of.seconds:
+            break
+        found.append(at)
+        at += 1.0 if number < 4 else min(2.0 ** (number - 3), of.again_s)
+    return found
+
+
+def test_an_hour_without_signal_costs_20_kb_at_most_and_an_outage_of_minutes_little_time() -> None:
+    """In packets of 60 bytes. A contact begins at any time: half of the time between two packets passes unused."""
+    began, when = 0.0, []
+    for attempt in range(1, 40):
+        when += [began + at for at in asks(attempt)]
+        began += patience(0, attempt).seconds + 0.5
+    for hour in range(4):
+        assert 60 * sum(3600 * hour <= at < 3600 * (hour + 1) for at in when) <= 20_000
+    apart = [(at, then - at) for at, then in itertools.pairwise(when)]
+    for since, until, most in ((40, 160, 4), (160, 460, 8), (460, 1060, 13), (1060, 14_000, 18.5)):
+        assert max(gap for at, gap in apart if since <= at < until) <= most
 
 
 def test_a_hub_that_has_several_addresses_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
