@@ -116,6 +116,8 @@ class Copy:
     """In which time nothing will be missing, at the pace of late; None: not known, or never."""
     pace: float | None = None
     """Messages a second that it comes nearer."""
+    held: str = ""
+    """What waits at its origin for the budget of the link, if anything does."""
 
     @property
     def lost(self) -> bool:
@@ -139,6 +141,8 @@ class Taker:
     """It is there now."""
     seen_s: float
     """Since it was."""
+    held: str = ""
+    """What waits here for the budget of the link to it, if anything does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +351,7 @@ def copies(jsz: Page) -> Iterator[Copy]:
                 oldest_s=_seconds(far.get("oldest")),
                 ready_s=_seconds(far.get("level_in")),
                 pace=far.get("pace"),
+                held=HELD.get(far.get("held") or "", ""),
             )
 
 
@@ -364,6 +369,7 @@ def takers(jsz: Page) -> Iterator[Taker]:
                 bytes_behind=one["behind_bytes"],
                 asks=one["asks"],
                 seen_s=one["seen"] / 1e9,
+                held=HELD.get(one.get("held") or "", ""),
             )
 
 

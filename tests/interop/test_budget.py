@@ -231,6 +231,14 @@ def stream(server: servers.Server, name: str) -> dict[str, Any]:
         client.close()
 
 
+def stream_row(server: servers.Server, name: str) -> dict[str, Any]:
+    """Of /jsz."""
+    url = f"http://127.0.0.1:{server.ports['monitor_port']}/jsz?accounts=1&streams=1&config=1"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        accounts = json.load(answer)["account_details"]
+    return next(dict(one) for account in accounts for one in account["stream_detail"] if one["name"] == name)
+
+
 @pytest.mark.parametrize("hub", [servers.LEAFD, servers.REFERENCE])
 def test_a_stream_waits_in_its_box_without_noise_and_comes_whole(hub: str, tmp_path: Path) -> None:
     """The hub's source takes nine tenths; what it has still to get waits in the box's stream, its consumer is not made
@@ -250,6 +258,10 @@ def test_a_stream_waits_in_its_box_without_noise_and_comes_whole(hub: str, tmp_p
         time.sleep(3)
         used, stored = pair.used(), stream(pair.hub, "COPY")["state"]["messages"]
         assert 0.5 * LIMIT < stored * SIZE < 0.9 * LIMIT
+        (taker,) = stream_row(pair.leaf, "T")["leafd"]["takers"]
+        assert taker["held"] in ("normal", "high") and taker["behind"] > 0
+        if hub == servers.LEAFD:  # which is told by the box
+            assert stream(pair.hub, "COPY")["sources"][0]["leafd"]["held"] in ("normal", "high")
         time.sleep(30)
         assert stream(pair.hub, "COPY")["state"]["messages"] <= stored + 20
         assert pair.used() - used < 30 * 600
@@ -259,5 +271,8 @@ def test_a_stream_waits_in_its_box_without_noise_and_comes_whole(hub: str, tmp_p
             time.sleep(0.5)
         state = stream(pair.hub, "COPY")["state"]
         assert (state["messages"], state["last_seq"]) == (600, 600)
+        assert stream_row(pair.leaf, "T")["leafd"]["takers"][0]["held"] == "all"
+        if hub == servers.LEAFD:
+            assert stream(pair.hub, "COPY")["sources"][0]["leafd"]["held"] == "all"
     finally:
         pair.close()

@@ -250,6 +250,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_flight.py::test_a_leafd_is_asked_and_listened_to_in_one_flight",
         "unit/links/test_flight.py::test_another_server_is_listened_to_after_its_answer",
     ),
+    "A leafd tells a leafd at the other end what its budget": (
+        "interop/test_budget.py::test_a_stream_waits_in_its_box_without_noise_and_comes_whole",
+        "unit/links/test_budgets.py::test_the_other_end_hears_of_each_change_once_and_a_new_connection_of_what_waits_already",
+    ),
     "A copy whose link has gone": ("unit/links/test_flight.py::test_a_link_that_is_lost_stops_its_copies_at_once",),
     "A mirror or source takes its origin's consumer": (
         "native/test_jetstream.c: while a link brings nothing at all, none of its copies is silent",

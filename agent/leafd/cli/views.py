@@ -190,13 +190,14 @@ def _how_far(copy: Copy) -> tuple[object, str, str, str]:
     if not copy.behind:
         return 0, "", "", ""
     oldest = "" if copy.oldest_s is None else f"at most {lasting(copy.oldest_s)}"
-    ready = "not known" if copy.ready_s is None else f"about {lasting(copy.ready_s)}"
+    ready = copy.held or ("not known" if copy.ready_s is None else f"about {lasting(copy.ready_s)}")
     return copy.behind, _about(copy.bytes_behind), oldest, ready
 
 
 def _not_stored(taker: Taker) -> tuple[object, str, str]:
     behind = "not known" if taker.behind is None else taker.behind
-    return behind, _about(taker.bytes_behind), "now" if taker.asks else f"{lasting(taker.seen_s)} ago"
+    asked = "now" if taker.asks else f"{lasting(taker.seen_s)} ago"
+    return behind, _about(taker.bytes_behind), f"{asked}; {taker.held}" if taker.held and taker.behind else asked
 
 
 def _about(count: int | None) -> str:

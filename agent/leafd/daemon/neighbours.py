@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from leafd import native_types as t
 from leafd.daemon.askers import asker_of
@@ -44,18 +45,31 @@ class JetStreamNeighbours:
         self._account_name = account_name
         self._server_name = server_name
         self._domain = domain
+        self._ways: dict[int, dict[int, tuple[int, str]]] = {}
+        """By stream and slot: the account, and the domain of the slot's origin, where it is another one."""
 
     def stream_changed(self, stream: Stream, last_sequence: int) -> None:
         """Tells the mirrors and sources what this stream takes from where."""
-        self._replicas.set_slots(stream.id, slots_of(stream, self._domain), last_sequence)
+        slots = tuple(slots_of(stream, self._domain))
+        self._replicas.set_slots(stream.id, slots, last_sequence)
+        ways = {
+            one.number: (one.account, one.origin.domain) for one in slots if one.origin.domain not in ("", one.domain)
+        }
+        if ways:
+            self._ways[stream.id] = ways
+        else:
+            self._ways.pop(stream.id, None)
 
     def stream_removed(self, stream: Stream) -> None:
         """Its slots end."""
         self._replicas.remove_stream(stream.id)
+        self._ways.pop(stream.id, None)
 
     async def source_status(self, stream: int, slot: int) -> SourceStatus:
         """Lag and activity of one slot."""
-        return await self._replicas.info(stream, slot)
+        found, way = await self._replicas.info(stream, slot), self._ways.get(stream, {}).get(slot)
+        held = self._leafs.sending.held(*way, there=True) if way is not None else ""
+        return replace(found, held=held) if held else found
 
     def asker(self, message: t.Message) -> Asker:
         """Who sent a request."""
@@ -69,6 +83,10 @@ class JetStreamNeighbours:
         """Whether leaf links are bound to the account."""
         name = self._account_name(account)
         return any(link.account == name for link in self._leafs.links())
+
+    def lets_go(self, account: int, domain: str) -> str:
+        """By the budget of this end."""
+        return self._leafs.sending.held(account, domain, there=False)
 
 
 def slots_of(stream: Stream, domain: str) -> Iterator[Slot]:

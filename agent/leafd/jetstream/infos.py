@@ -124,6 +124,7 @@ def _how_far(status: SourceStatus) -> dict[str, Any]:
         "oldest": _oldest(behind, status),
         "level_in": _scaled(behind, 1e9 / status.pace if status.pace and status.pace > 0 else None),
         "pace": status.pace,
+        "held": status.held or None,
     }
 
 

@@ -129,6 +129,8 @@ class SourceStatus(Protocol):
     def sequence(self) -> int: ...
     @property
     def error(self) -> dict[str, Any] | None: ...
+    @property
+    def held(self) -> str: ...
 
 
 class Asker(Protocol):
@@ -166,6 +168,10 @@ class Neighbours(Protocol):
     def has_leafs(self, account: int) -> bool:
         """Whether leaf links are bound to the account: then another JetStream may answer in our place."""
 
+    def lets_go(self, account: int, domain: str) -> str:
+        """What the budget of the link to that domain lets go: "all"; "normal", "high" or "none": bulk waits, or more;
+        "": it has none."""
+
 
 class Alone:
     """Neighbours of a server that has none: no links, unknown clients."""
@@ -192,6 +198,10 @@ class Alone:
         """None."""
         return False
 
+    def lets_go(self, account: int, domain: str) -> str:
+        """There is no link."""
+        return ""
+
 
 class _Server:
     """This server itself, for its configuration: it may do everything."""
@@ -212,6 +222,7 @@ class _Never:
     pace: float | None = None
     mean_size: float | None = None
     error: dict[str, Any] | None = None
+    held = ""
 
 
 NEVER = _Never()

@@ -92,7 +92,7 @@ class JetStream:
         self.catalogue = Catalogue()
         self.tight: dict[tuple[str, str], int] = {}
         """Accounts, with the storage, whose streams have nearly all that they may, and how much that is."""
-        self.takers = Takers(plane, self.catalogue)
+        self.takers = Takers(plane, self.catalogue, (neighbours or Alone()).lets_go)
         self.plain = PlainStreams(plane, self.catalogue, self.takers)
         self._context = Context(
             self.catalogue,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, Final
 
 from leafd import native_types as t
@@ -75,8 +76,11 @@ def _key(taker: Taker, config: ConsumerConfig) -> int:
 class Takers:
     """Of all streams."""
 
-    def __init__(self, plane: JetStreamPlane, catalogue: Catalogue) -> None:
+    def __init__(
+        self, plane: JetStreamPlane, catalogue: Catalogue, held: Callable[[int, str], str] = lambda account, domain: ""
+    ) -> None:
         self._plane = plane
+        self._held = held
         self._catalogue = catalogue
         self._known: dict[int, dict[int, Taker]] = {}
         """By stream, and by copy."""
@@ -148,6 +152,7 @@ class Takers:
                     "taken": taker.taken,
                     "behind": behind,
                     "behind_bytes": _bytes(behind, state),
+                    "held": (self._held(stream.account.id, taker.domain) if taker.domain else "") or None,
                     "seen": int((time.monotonic() - taker.seen_s) * 1e9),
                 }
             )

@@ -132,6 +132,8 @@ class Budgets:
         self._seen: dict[int, int] = {}
         """Connections that are up without limits, and what had been counted of them when they had some."""
         self._wake = trio.Event()
+        self.on_change: Callable[[Iterable[int], str], None] = lambda connections, goes: None
+        """Is told what may go over these connections from now on, or when they are new."""
 
     # ---- what is known from before
 
@@ -205,7 +207,10 @@ class Budgets:
             self._leaving.pop(key, None)
             book.connections.setdefault(connection, self._seen.pop(connection, 0))
             self._by_connection[connection] = book
+            before = book.goes
             self._send(book)
+            if book.goes == before and before in _WAITS:
+                self.on_change((connection,), before)
 
     def carried(self, event: t.Carried) -> None:
         """The plane has counted so far."""
@@ -257,6 +262,8 @@ class Budgets:
         if goes == book.goes:
             return
         before, book.goes = book.goes, goes
+        if before or goes in _WAITS:
+            self.on_change(tuple(book.connections), goes)
         what = _WAITS.get(goes, "nothing waits for it")
         if goes in _WAITS and book.dialled:
             self._log.warning(f"the budget of the link {book.name}: {what}", event="budget", link=book.name)
@@ -340,6 +347,11 @@ class Budgets:
                 self._count(book, row.connection, row.wire)
 
     # ---- reports
+
+    def goes(self, connection: int) -> str:
+        """What may go over a connection; empty: its link has no limits."""
+        book = self._by_connection.get(connection)
+        return "" if book is None else book.goes
 
     def report(self, connection: int, wire: int) -> dict[str, Any] | None:
         """Of the link of a connection that has carried so much; None: it has no limits."""

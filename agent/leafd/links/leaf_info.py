@@ -51,6 +51,7 @@ class HubInfo(Struct):
     remote_account: str = wire(TEXT, "remote_account")
     jetstream: bool = wire(FLAG, "jetstream")
     leafd: int = wire(INT32, "leafd")
+    leafd_held: str = wire(TEXT, "leafd_held")
     headers: bool = wire(FLAG, "headers")
     tls_required: bool = wire(FLAG, "tls_required")
     max_payload: int = wire(INT32, "max_payload")

@@ -102,7 +102,8 @@ class Leafs:
         self._tls_info: dict[str, Any] = {}
         self.compression = UNCOMPRESSED
         """Of links that others dial."""
-        self.sending = Sending(plane, log, guard or Guard(), lambda: self._links.values())
+        self._links: dict[int, Link] = {}
+        self.sending = Sending(plane, log, guard or Guard(), self._links)
         self._identity = identity
         self._log = log
         self._authenticate = authenticate
@@ -110,7 +111,6 @@ class Leafs:
         self._nonce = nonce
         self._reconnect_s = reconnect_s
         self._guard = guard or Guard()
-        self._links: dict[int, Link] = {}
         self._dialled: dict[int, Link] = {}
         self._accepted_as: dict[tuple[object, ...], int] = {}
         """The connection of each server, account and remote account that dialled us."""
@@ -250,7 +250,7 @@ class Leafs:
             case t.Carried():
                 return self.sending.carried(event)
             case t.LeafInfo():
-                return event.connection in self._links
+                return self.sending.heard(event)
         return False
 
     def _secured(self, link: Link, event: t.Secured) -> None:

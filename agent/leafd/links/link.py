@@ -40,6 +40,8 @@ class Link:
     """Its handshake, if it has TLS."""
     box: str = ""
     """The key of the enrolled box that it has proven to be, or to be the doctor of."""
+    held: str = ""
+    """What the budget of the other end lets go there (limits.py), as it says; empty: it says nothing."""
     opened_ns: int = field(default_factory=time.time_ns)
     closed: t.Closed | None = None
     """How it ended."""

@@ -7,15 +7,18 @@ connected (leafs.py).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
 from leafd import native_types as t
+from leafd.gojson import JsonError, present
 from leafd.guard import Guard
 from leafd.links import leaf
 from leafd.links.addresses import place_of
+from leafd.links.leaf_info import HubInfo, frame
 
 if TYPE_CHECKING:
     from leafd.links.budgets import Budgets
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from leafd.links.link import Link
 
 BUDGET_RECORD = b"budget/"
+GOES = ("all", "normal", "high", "none")
+"""limits.py, which is imported with the first limit."""
 LAST_S = 5.0
 """So long may the last records take."""
 NAME_MAX = 64
@@ -33,6 +38,7 @@ class SendingPlane(Protocol):
 
     def precede(self, connection: int, rules: tuple[str, ...]) -> None: ...
     def budget(self, connection: int, budget: t.Budget) -> None: ...
+    def send(self, connection: int, frame: bytes) -> None: ...
 
 
 class SendingLog(Protocol):
@@ -45,7 +51,7 @@ class SendingLog(Protocol):
 class Sending:
     """The rules of all links."""
 
-    def __init__(self, plane: SendingPlane, log: SendingLog, guard: Guard, links: Callable[[], Iterable[Link]]) -> None:
+    def __init__(self, plane: SendingPlane, log: SendingLog, guard: Guard, links: Mapping[int, Link]) -> None:
         self._plane, self._log, self._guard, self._links = plane, log, guard, links
         self._rules: dict[int, tuple[str, ...]] = {}
         """By remote; 0: of leaves that dial us."""
@@ -58,6 +64,8 @@ class Sending:
         """Stores a record; None: there is no store."""
         self.memory_limit = 0
         """0: it has none."""
+        self._to: dict[tuple[int, str], dict[int, Link]] = {}
+        """Links that are up, by their account and the domain at their other end."""
 
     def load_record(self, key: bytes, value: bytes) -> None:
         """A record of the store, before anything else."""
@@ -70,6 +78,7 @@ class Sending:
 
             most = min(self.memory_limit // RESTING_BYTES or RESTING_MAX, RESTING_MAX)
             self._budgets = Budgets(self._plane, self._log, self._guard, put=self.put, resting_max=most)
+            self._budgets.on_change = self._tell
             for key, value in self._records.items():
                 self._budgets.load_record(key, value)
             self._records.clear()
@@ -92,7 +101,7 @@ class Sending:
 
     def change(self, remote: leaf.Remote | None, rules: tuple[str, ...], limits: Limits | None) -> None:
         """The rules of that hub, or of leaves that dial us (None), from now on, also over links that are up."""
-        mine = [link for link in self._links() if link.remote is remote and link.bind is not None]
+        mine = [link for link in self._links.values() if link.remote is remote and link.bind is not None]
         if rules != self._rules.get(id(remote) if remote is not None else 0, ()):
             for link in mine:
                 self._plane.precede(link.connection, rules)
@@ -121,6 +130,8 @@ class Sending:
         rules = self._rules.get(id(link.remote) if link.remote is not None else 0, ())
         if rules:
             self._plane.precede(link.connection, rules)
+        assert link.bind is not None
+        self._to.setdefault((link.bind.account, link.bind.remote_domain), {})[link.connection] = link
         self._afford(link)
 
     def _afford(self, link: Link) -> None:
@@ -131,6 +142,9 @@ class Sending:
 
     def down(self, link: Link, wire: int) -> None:
         """It has ended, be it that it was never admitted, and has carried so many bytes."""
+        way = (link.bind.account, link.bind.remote_domain) if link.bind is not None else None
+        if way is not None and self._to.get(way, {}).pop(link.connection, None) is not None and not self._to[way]:
+            del self._to[way]
         if self._budgets is not None and (link.remote is not None or link.bind is not None):
             self._budgets.closed(key_of(link.remote or link), link.connection, wire)
 
@@ -139,6 +153,33 @@ class Sending:
         if self._budgets is not None:
             self._budgets.carried(event)
         return True
+
+    # ---- what each end tells the other
+
+    def _tell(self, connections: Iterable[int], goes: str) -> None:
+        """A leafd at the other end is told what may go here, for whoever looks at its copies of what is here."""
+        for connection in connections:
+            link = self._links.get(connection)
+            if link is not None and link.bind is not None and link.bind.orderly:
+                self._plane.send(connection, frame("INFO", {"leafd_held": goes}))
+
+    def heard(self, event: t.LeafInfo) -> bool:
+        """Whether it is a link's: an INFO of the other end while the link is up."""
+        link = self._links.get(event.connection)
+        if link is not None:
+            with contextlib.suppress(JsonError):
+                said = present(HubInfo, event.payload).get("leafd_held")
+                link.held = said if said in GOES else link.held
+        return link is not None
+
+    def held(self, account: int, domain: str, *, there: bool) -> str:
+        """What may go, here or there, over the link of that account to that domain; empty: it has no budget, or nobody
+        says."""
+        links = self._to.get((account, domain), {})
+        link = next(reversed(links.values()), None)
+        if link is None or there:
+            return link.held if link is not None else ""
+        return "" if self._budgets is None else self._budgets.goes(link.connection)
 
     # ---- reports
 

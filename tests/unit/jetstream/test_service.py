@@ -376,7 +376,7 @@ def test_neighbours_hear_of_streams(bench: Bench) -> None:
 
     class Ears(Alone):
         lag, active_ns, sequence, error, known, told_ns = 3, 5, 9, None, True, 7
-        level_ns, newest_ts, mean_size = 2_000_000_000, 0, 200.5
+        level_ns, newest_ts, mean_size, held = 2_000_000_000, 0, 200.5, "normal"
         pace: float | None = 0.5
 
         def stream_changed(self, stream: Any, last_sequence: int) -> None:
@@ -399,11 +399,11 @@ def test_neighbours_hear_of_streams(bench: Bench) -> None:
     assert {"name": "X", "lag": 3, "seq": 9, "active": 5, "filter_subject": "x.>"} == source
     assert far == {
         "behind": 3, "behind_bytes": 601, "told": 7, "level": 2_000_000_000, "oldest": 2_000_000_000,
-        "level_in": 6_000_000_000, "pace": 0.5,
+        "level_in": 6_000_000_000, "pace": 0.5, "held": "normal",
     }  # fmt: skip
-    Ears.known, Ears.told_ns, Ears.pace = False, -1, None
+    Ears.known, Ears.told_ns, Ears.pace, Ears.held = False, -1, None, ""
     far = bench.asked("STREAM.INFO.S")["sources"][0]["leafd"]
-    unknown = dict.fromkeys(("behind", "behind_bytes", "told", "oldest", "level_in", "pace"))
+    unknown = dict.fromkeys(("behind", "behind_bytes", "told", "oldest", "level_in", "pace", "held"))
     assert far == unknown | {"level": 2_000_000_000}
     bench.asked("STREAM.UPDATE.S", {"name": "S"})
     bench.asked("STREAM.DELETE.S")

@@ -22,9 +22,11 @@ class World:
     def __init__(self) -> None:
         self.states: dict[int, t.ConsumerState] = {}
         self.state = t.StreamState(100, 20_000, 1, 100, 0, 0, 1, 0, 0, 0, 0)
-        self.stream = cast(Stream, SimpleNamespace(id=7, consumers={}, names=[]))
+        self.stream = cast(Stream, SimpleNamespace(id=7, consumers={}, names=[], account=SimpleNamespace(id=3)))
         account = SimpleNamespace(streams={"T": self.stream})
-        self.takers = Takers(cast(Any, self), cast(Any, SimpleNamespace(by_name={"A": account})))
+        self.held: dict[tuple[int, str], str] = {}
+        catalogue = cast(Any, SimpleNamespace(by_name={"A": account}))
+        self.takers = Takers(cast(Any, self), catalogue, lambda account, domain: self.held.get((account, domain), ""))
 
     async def stream_state(self, stream: int) -> t.StreamState:
         return self.state
@@ -99,3 +101,13 @@ def test_whoever_makes_consumers_fills_no_memory_with_them() -> None:
     assert [one["copy"] for one in found] == [f"C{number}" for number in range(50, TAKERS_MAX + 50)]
     world.takers.removed(world.stream)
     assert world.told() == []
+
+
+def test_who_looks_at_a_copy_is_told_what_the_budget_of_its_link_lets_go() -> None:
+    """Of the link of the stream's own account to the copy's domain; null where that has none."""
+    world = World()
+    world.states[1] = EMPTY
+    world.begins(1, 40)
+    assert trio.run(world.takers.of, "A", "T")[0]["held"] is None
+    world.held = {(3, "hub"): "normal", (4, "hub"): "none", (3, "other"): "high"}
+    assert trio.run(world.takers.of, "A", "T")[0]["held"] == "normal"

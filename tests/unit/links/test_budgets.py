@@ -53,7 +53,9 @@ class World:
         self.sent: dict[int, t.Budget] = {}
         self.lines: list[str] = []
         self.writes = 0
+        self.told: list[tuple[int, str]] = []
         self.budgets = Budgets(self, self, Guard(), put=self.put, clock=self.clock, resting_max=resting_max)
+        self.budgets.on_change = lambda connections, goes: self.told.extend((one, goes) for one in connections)
         for key, value in self.records.items():
             self.budgets.load_record(key, value)
 
@@ -193,7 +195,7 @@ async def test_a_part_that_a_quiet_link_does_not_need_is_given_back() -> None:
 def test_the_tighter_of_day_and_month_counts() -> None:
     """And its end is not that of the other."""
     world = linked(Limits(per_day=1_000_000, per_month=1_500_000, calendar=UTC_DAYS))
-    world.carries(1, 700_000)
+    world.carries(1, 660_000)
     assert world.sent[1].high == 1_000_000 - kept(12 * HOUR, 1_000_000)
     world.budgets.limit(KEY, "", Limits(per_day=1_000_000, per_month=800_000, calendar=UTC_DAYS), dialled=True)
     assert world.sent[1].high == 0
@@ -382,3 +384,19 @@ async def test_a_thousand_links_cost_little_while_nothing_happens() -> None:
     for _ in range(10):
         await world.turn(30)
     assert (time.process_time() - began) / 10 < 0.1
+
+
+@played
+async def test_the_other_end_hears_of_each_change_once_and_a_new_connection_of_what_waits_already() -> None:
+    world = linked()
+    assert world.told == []
+    world.budgets.up(KEY, 2)
+    world.carries(1, 660_000)
+    assert world.told == [(1, "normal"), (2, "normal")]
+    world.carries(1, 665_000)
+    assert world.budgets.goes(1) == "normal"
+    world.budgets.up(KEY, 3)
+    assert world.told[2:] == [(3, "normal")]
+    await world.turn(12 * HOUR + 1)
+    assert sorted(world.told[3:]) == [(1, "all"), (2, "all"), (3, "all")]
+    assert world.budgets.goes(9) == ""

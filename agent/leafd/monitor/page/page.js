@@ -194,7 +194,7 @@ const copies = new Table(byId("copies"), [
   { title: "State", text: (one) => COPY_WORDS[one.state], state: (one) => COPY_STATES[one.state] },
   { title: "Behind", number: true, text: (one) => far(one), more: before },
   { title: "Oldest missing", number: true, text: oldest },
-  { title: "Level in", number: true, text: ready, more: (one) => (one.rate ? `${rate(one.rate)} nearer` : "") },
+  { title: "Level in", number: true, text: ready, more: (one) => one.held || (one.rate ? `${rate(one.rate)} nearer` : "") },
   { title: "Origin heard", number: true, text: (one) => (one.heard_s === null ? "–" : `${lasting(one.heard_s)} ago`) },
   { title: "Reason", text: (one) => one.error },
 ], "No stream is a mirror or has sources.");
@@ -204,7 +204,7 @@ const takers = new Table(byId("takers"), [
   { title: "State", text: (one) => (one.asks ? (one.behind ? "taking" : "level") : "away"), state: (one) => (one.asks ? (one.behind ? "slow" : "good") : "bad") },
   { title: "Taken by", text: (one) => one.copy || "not said", more: (one) => one.kind },
   { title: "Has not stored", number: true, text: far, more: (one) => (one.bytes ? `about ${size(one.bytes)}` : "") },
-  { title: "Asked", number: true, text: (one) => (one.asks ? "now" : `${lasting(one.seen_s)} ago`) },
+  { title: "Asked", number: true, text: (one) => (one.asks ? "now" : `${lasting(one.seen_s)} ago`), more: (one) => (one.behind ? one.held : "") },
 ], "Nobody takes from a stream of this server.");
 
 function far(one) {

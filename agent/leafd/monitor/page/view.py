@@ -252,6 +252,7 @@ def _copy(copy: Copy) -> dict[str, Any]:
         "missing_s": _whole(copy.level_s if copy.oldest_s is None else copy.oldest_s),
         "ready_s": _whole(copy.ready_s),
         "rate": round(copy.pace or 0, 1),
+        "held": copy.held,
     }
 
 
@@ -265,6 +266,7 @@ def _taker(taker: Taker) -> dict[str, Any]:
         "bytes": taker.bytes_behind,
         "asks": taker.asks,
         "seen_s": _whole(taker.seen_s),
+        "held": taker.held,
     }
 
 
