@@ -405,7 +405,6 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* an ephemeral's inactivity threshold passed: removed by C; target = stream, arg = id, arg2 = what a mirror or source
  * has taken, as in consumer_state_t */
 #define EVENT_CONSUMER_GONE 12
-
 /* a client was refused something, for the log; target = connection, code = REFUSED_*, subject, reply = queue, payload =
  * sid, arg = bytes, arg2 = refusals before it that were not told */
 #define EVENT_REFUSED 13
@@ -443,6 +442,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 #define EVENT_REACHED 21 /* a link asks for an API of JetStream: account, subject = `$JS.<domain>.API.` and > or so */
 #define EVENT_CARRIED 22 /* target = leaf, arg = bytes on the wire: its budget_t.tell is reached */
+#define EVENT_DOUBTED 23 /* target = leaf that we dialled, arg = 1: nothing that is sent arrives; 0: again it does */
 #define TRACE_INGRESS 1  /* text 4 = why it went nowhere */
 #define TRACE_EGRESS 2   /* texts: subscription, queue, hop */
 #define TRACE_MAPPING 3  /* text 1 = mapped to */

@@ -85,6 +85,8 @@ class Cell:
         """When the first packet was carried since this was set to 0."""
         self.deaf = [0.0, 0.0]
         """The share of packets to HUB and to LEAF that is lost besides."""
+        self._flows: set[frozenset[bytes]] = set()
+        self._forgotten: set[frozenset[bytes]] = set()
         self._ended = threading.Event()
         for place in (HUB, LEAF):
             try:
@@ -120,6 +122,10 @@ class Cell:
         """From now on it is another link; what is under way arrives. Its schedule begins now."""
         self._link, self._since = link, time.monotonic()
 
+    def forget(self) -> None:
+        """As a router does that translates addresses: connections that are there bring nothing any more, either way."""
+        self._forgotten |= self._flows
+
     def close(self) -> None:
         self._ended.set()
         self._thread.join()
@@ -136,7 +142,14 @@ class Cell:
         self.tried[to] += len(packet)
         waits = max(way.free_at - now, 0.0) * link.rate / 8
         loss = max(link.loss, self.deaf[to])
-        if not self.up(now) or self._random.random() < loss or (link.rate and waits + len(packet) > link.queue):
+        flow = _flow(packet)
+        self._flows.add(flow)
+        if (
+            flow in self._forgotten
+            or not self.up(now)
+            or self._random.random() < loss
+            or (link.rate and waits + len(packet) > link.queue)
+        ):
             self.lost[to] += 1
             return
         self.first = self.first or now
@@ -164,6 +177,11 @@ class Cell:
                 with contextlib.suppress(BlockingIOError):
                     for _ in range(64):
                         self._take(ways[to], to, os.read(end, 65536), time.monotonic())
+
+
+def _flow(packet: bytes) -> frozenset[bytes]:
+    """Both ends of a connection: the address and port of each, where it is TCP over IPv4 without options."""
+    return frozenset((packet[12:16] + packet[20:22], packet[16:20] + packet[22:24]))
 
 
 def _enter(place: int) -> None:

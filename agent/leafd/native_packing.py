@@ -238,6 +238,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     "AUTHOR": t.Author,
     "REACHED": t.Reached,
     "CARRIED": t.Carried,
+    "DOUBTED": t.Doubted,
     "REFUSED": t.Refused,
 }
 SLICES: Final = ("subject", "reply", "header", "payload")

@@ -543,6 +543,14 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubted:
+    """Of a link that we dialled nothing arrives any more that is sent over it, or again something does (0)."""
+
+    connection: int
+    doubted: int
+
+
+@dataclass(frozen=True, slots=True)
 class Alarm:
     """Something the operator must know: corruption, full disk, clock steps, slow consumers."""
 
@@ -582,4 +590,5 @@ class ConsumerGone:
 Event = (
     Opened | Proxied | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo
     | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance | Author | Reached | Carried
+    | Doubted
 )  # fmt: skip

@@ -140,6 +140,7 @@ static const plane_event_row_t event_rows[] = {
                          " schedule=reply left_out=arg2"),
     EVENT(REACHED,       "account=account subject=subject"),
     EVENT(CARRIED,       "connection=target wire=arg"),
+    EVENT(DOUBTED,       "connection=target doubted=arg"),
     EVENT(REFUSED,       "connection=target code=code subject=subject queue=reply sid=payload:log size=arg"
                          " left_out=arg2"),
 };

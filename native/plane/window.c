@@ -143,6 +143,11 @@ int64_t window_patience_ns(const window_t *window) {
     return trips_ns > WINDOW_PATIENCE_NS ? trips_ns : WINDOW_PATIENCE_NS;
 }
 
+bool window_doubtful(const window_t *window, int64_t mono_ns) {
+    int64_t trips_ns = window->round_trip_ns * WINDOW_DOUBT_TRIPS;
+    return mono_ns - window->progress_ns >= (trips_ns > WINDOW_DOUBT_NS ? trips_ns : WINDOW_DOUBT_NS);
+}
+
 bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono_ns) {
     int64_t patience_ns = window_patience_ns(window);
     return mono_ns - window->progress_ns >= (write_deadline_ns > patience_ns ? write_deadline_ns : patience_ns);
@@ -252,6 +257,22 @@ static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
     reckon(plane, peer);
 }
 
+/* Tells control of a link that we dialled, which may dial another one beside it. */
+static void tell_doubt(plane_t *plane, peer_t *peer) {
+    window_t *window = &peer->window;
+    bool doubted = window_doubtful(window, plane->now.mono_ns);
+    if (!peer->dialled || peer->state != PEER_ADMITTED || doubted == window->doubted) {
+        return;
+    }
+    event_entry_t *entry = event_new(EVENT_DOUBTED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    if (entry != NULL) { /* else at the next look */
+        entry->event.target = peer->id;
+        entry->event.arg = doubted;
+        event_post(&plane->exchange, entry);
+        window->doubted = doubted;
+    }
+}
+
 void window_chores(plane_t *plane, peer_t *peer) {
     window_t *window = &peer->window;
     tcp_look_t seen;
@@ -261,6 +282,7 @@ void window_chores(plane_t *plane, peer_t *peer) {
     if (plane->now.mono_ns - window->looked_ns >= look_after(window) && tcp_look(peer->conn.fd, &seen)) {
         learn(plane, peer, &seen);
     }
+    tell_doubt(plane, peer);
     if (window_dead(window, plane->limits.write_deadline_ns, plane->now.mono_ns)) {
         plane->stats.stale_connections++;
         peer_doom_silently(plane, peer, CLOSE_STALE, BYTES_LITERAL("Stale Connection: nothing sent is acknowledged"));

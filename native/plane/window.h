@@ -48,7 +48,9 @@ typedef struct budget budget_t;
 #define WINDOW_AGAIN_NS (3 * NS_PER_SECOND)     /* what is lost is sent again at least so often, .. */
 #define WINDOW_AGAIN_TRIPS 3                    /* .. or after so many round trips, if that is longer */
 #define WINDOW_GAP_NS (3 * NS_PER_SECOND)       /* time in which nothing comes is heard time up to that */
-#define WINDOW_PATIENCE_TRIPS 12                /* .. and for so many round trips is dead */
+#define WINDOW_PATIENCE_TRIPS 12                /* .. and for so many round trips is dead; .. */
+#define WINDOW_DOUBT_NS (5 * NS_PER_SECOND)     /* .. so long, it is in doubt, .. */
+#define WINDOW_DOUBT_TRIPS 4                    /* .. if that are so many */
 
 typedef struct window {
     bool measured; /* it is TCP */
@@ -56,6 +58,7 @@ typedef struct window {
     bool proven;   /* the rate was seen under load */
     bool busy;     /* something waited at the last look */
     bool waits;    /* in plane->narrows */
+    bool doubted;  /* control was told that it is in doubt */
     uint64_t bytes;
     uint64_t packet;
     uint64_t rate;  /* bytes a second */
@@ -86,6 +89,8 @@ void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns);
 /* waiting: something waits here or in the kernel. */
 void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_t mono_ns);
 int64_t window_patience_ns(const window_t *window);
+/* Nothing was acknowledged for so long that another connection may come about sooner than this one goes on. */
+bool window_doubtful(const window_t *window, int64_t mono_ns);
 /* Nothing was acknowledged for so long that the link is dead. */
 bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono_ns);
 

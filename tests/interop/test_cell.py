@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from leafd.links.beside import OVERTAKEN
 
 from tests import cell, servers
 from tests.bench.process import Api, Process
@@ -163,3 +164,24 @@ def test_what_waits_in_an_outage_is_there_seconds_after_it() -> None:
             time.sleep(0.1)
         assert at_hub.messages_in("EVENTS") == 1
         assert both.linked_within(1)
+
+
+def test_another_connection_takes_the_place_of_one_that_brings_nothing_any_more() -> None:
+    """A router forgets the connection in an outage, as those do that translate addresses. Nothing says so to the leaf,
+    whose patience is 45 s: it dials beside the link, and what it dials is the link then."""
+    with cell.joined(Link(rate=1e6, delay=0.1)) as joined, pair(joined) as both:
+        assert both.linked_within(60)
+        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+        at_hub.must("$JS.API.STREAM.CREATE.EVENTS", {"name": "EVENTS", "storage": "file", "subjects": ["ev.>"]})
+        joined.forget()
+        deadline = time.monotonic() + 120
+        while OVERTAKEN not in both.log(LEAF) and time.monotonic() < deadline:
+            at_leaf.publish("ev.a", b"x")
+            time.sleep(0.2)
+        assert OVERTAKEN in both.log(LEAF)
+        assert "nothing sent is acknowledged" not in both.log(LEAF)
+        assert both.linked_within(60)
+        while not at_hub.messages_in("EVENTS") and time.monotonic() < deadline:
+            at_leaf.publish("ev.a", b"x")
+            time.sleep(0.2)
+        assert at_hub.messages_in("EVENTS")

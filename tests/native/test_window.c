@@ -183,6 +183,26 @@ static void slow_is_not_dead(void) {
     CHECK(!window_dead(&line.window, 100 * NS_PER_SECOND, line.now));
 }
 
+static void a_link_is_in_doubt_while_nothing_arrives(void) {
+    line_t line = line_of(6250, NS_PER_SECOND);
+    loaded(&line, 30 * NS_PER_SECOND);
+    CHECK(!window_doubtful(&line.window, line.now));
+    int64_t stopped = line.now;
+    for (int second = 1; second <= 10; second++) {
+        line.now = stopped + second * NS_PER_SECOND;
+        window_learn(&line.window, &line.look, true, line.now);
+        CHECK(window_doubtful(&line.window, line.now) == (second >= 5));
+    }
+    line.look.acked += 100;
+    line.now += NS_PER_SECOND;
+    window_learn(&line.window, &line.look, true, line.now);
+    CHECK(!window_doubtful(&line.window, line.now));
+    line_t far = line_of(6250, 3 * NS_PER_SECOND); /* an answer may take so long */
+    far.look.held = 1;
+    CHECK(!window_doubtful(&far.window, far.now + 11 * NS_PER_SECOND));
+    CHECK(window_doubtful(&far.window, far.now + 12 * NS_PER_SECOND));
+}
+
 int main(void) {
     RUN("a far link begins with 16 KB, a near one has no window", begins_small);
     RUN("the window is what the link has under way, a quarter and two packets", follows_what_was_carried);
@@ -194,6 +214,7 @@ int main(void) {
     RUN("a pace is kept, whatever the link could carry", a_pace_is_kept);
     RUN("time without load changes nothing", idle_time_proves_nothing);
     RUN("what comes in a heap after a stall does not make a link fast", a_stall_is_no_proof_of_speed);
+    RUN("a link is in doubt while nothing arrives of what was sent", a_link_is_in_doubt_while_nothing_arrives);
     RUN("a link is dead when nothing is acknowledged, however slow it is", slow_is_not_dead);
     return TEST_RESULT();
 }

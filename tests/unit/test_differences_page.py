@@ -254,6 +254,12 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_budget.py::test_a_stream_waits_in_its_box_without_noise_and_comes_whole",
         "unit/links/test_budgets.py::test_the_other_end_hears_of_each_change_once_and_a_new_connection_of_what_waits_already",
     ),
+    "A hub that was dialled is dialled once more": (
+        "interop/test_cell.py::test_another_connection_takes_the_place_of_one_that_brings_nothing_any_more",
+        "unit/links/test_beside.py::test_the_newer_connection_is_the_link_as_soon_as_it_is_logged_in",
+        "unit/links/test_beside.py::test_a_link_that_is_well_again_stays_and_what_was_dialled_beside_it_goes",
+        "native/test_window.c: a link is in doubt while nothing arrives of what was sent",
+    ),
     "A copy whose link has gone": ("unit/links/test_flight.py::test_a_link_that_is_lost_stops_its_copies_at_once",),
     "A mirror or source takes its origin's consumer": (
         "native/test_jetstream.c: while a link brings nothing at all, none of its copies is silent",

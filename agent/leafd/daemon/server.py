@@ -419,7 +419,7 @@ class Server:
                     return
                 if not (self._arrives(event) and self.arrivals.put(event)) and not self.clients.handle(event):
                     self._leaf_event(event)
-            case t.LeafError() | t.LeafInfo() | t.Carried():
+            case t.LeafError() | t.LeafInfo() | t.Carried() | t.Doubted():
                 self.leafs.handle(event)
             case t.Ingest():
                 self.replicas.ingest_event(event)

@@ -22,8 +22,10 @@ from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import dialling, leaf
 from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, refusal_advice, split_url
+from leafd.links.beside import Beside
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
-from leafd.links.link import Link, LinkStatus, RemoteStatus, age, first_of, over_web, who
+from leafd.links.leaf_plane import LeafPlane
+from leafd.links.link import Link, LinkStatus, RemoteStatus, age, either, over_web, who
 from leafd.links.redial import Redial
 from leafd.links.sending import Sending
 from leafd.links.ways import Ways
@@ -50,33 +52,6 @@ class Log(Protocol):
     def warning(self, text: str, **about: str) -> None: ...
     def error(self, text: str, **about: str) -> None: ...
     def debug(self, text: str) -> None: ...
-
-
-class LeafPlane(Protocol):
-    """What this room needs of native.Plane."""
-
-    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int: ...
-    def upgrade(self, connection: int, kind: t.ConnKind, flags: t.WebFlag, answer: bytes = ...) -> None: ...
-    def secure(
-        self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
-    ) -> None: ...
-    def send(self, connection: int, frame: bytes) -> None: ...
-    def precede(self, connection: int, rules: tuple[str, ...]) -> None: ...
-    def budget(self, connection: int, budget: t.Budget) -> None: ...
-    def compress(self, connection: int, how: t.Compress, *, before: bytes = ..., behind: bytes = ...) -> None: ...
-    def resume(self, connection: int) -> None: ...
-    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
-    def admit_leaf(
-        self,
-        connection: int,
-        account: int,
-        verdict: t.ConnVerdict,
-        permissions: t.Permissions,
-        *,
-        cluster: str,
-        loop_subject: str,
-        remote_domain: str,
-    ) -> None: ...
 
 
 class Leafs:
@@ -249,6 +224,10 @@ class Leafs:
                 return self._peer_error(event)
             case t.Carried():
                 return self.sending.carried(event)
+            case t.Doubted():
+                if event.connection in self._links:
+                    self._links[event.connection].doubt(doubted=event.doubted != 0)
+                return True
             case t.LeafInfo():
                 return self.sending.heard(event)
         return False
@@ -514,12 +493,10 @@ class Leafs:
                 if link is None:
                     redial.alone()
                 else:
-                    status.connected = link.bind is not None
+                    await self._logged_in(link)
                     if link.bind is not None:
-                        status.attempts, status.hinted, status.ever = 0, 0, True
-                        status.last_error = ""
-                        status.told.clear()
-                    await link.gone.wait()
+                        status.linked()
+                    link = await self._beside(status, urls).stay(link)
                     redial.ended(link.closed.reason if link.closed is not None else t.CloseReason.CLIENT)
                     delay_s = link.delay_s
                     status.last_error = link.last_error
@@ -537,6 +514,9 @@ class Leafs:
             finally:
                 status.connected = False
             await trio.sleep(delay_s + redial.wait_s())
+
+    def _beside(self, status: RemoteStatus, urls: list[str]) -> Beside:
+        return Beside(status, urls, self._dial, self._logged_in, self._plane.close_connection, self._reconnect_s)
 
     def _dial_failed(self, status: RemoteStatus, url: str, why: str) -> None:
         host, port, _, _ = split_url(url)
@@ -584,16 +564,17 @@ class Leafs:
             self._plane.send(connection, web.head)
         for event in self._early.pop(connection, []):
             self.handle(event)
-        if remote.info_s:
-            await self._wait_for(link, link.heard, remote.info_s, "INFO of the hub")
-        await self._wait_for(link, link.up, HANDSHAKE_TIMEOUT_S, "leaf handshake")
         return link
+
+    async def _logged_in(self, link: Link) -> None:
+        assert link.remote is not None
+        if link.remote.info_s:
+            await self._wait_for(link, link.heard, link.remote.info_s, "INFO of the hub")
+        await self._wait_for(link, link.up, HANDSHAKE_TIMEOUT_S, "leaf handshake")
 
     async def _wait_for(self, link: Link, event: trio.Event, seconds: float, what: str) -> None:
         with trio.move_on_after(seconds):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(first_of, event, nursery.cancel_scope)
-                nursery.start_soon(first_of, link.gone, nursery.cancel_scope)
+            await either(event, link.gone)
         if not event.is_set() and not link.gone.is_set():
             self._log.warning(f"{link.peer} - no {what} within {seconds:g} s: closing")
             self._plane.close_connection(link.connection, "Stale Leaf Node Connection - Closing", t.CloseReason.STALE)

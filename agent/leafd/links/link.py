@@ -48,7 +48,20 @@ class Link:
     heard: trio.Event = field(default_factory=trio.Event)
     """The hub has said something."""
     up: trio.Event = field(default_factory=trio.Event)
+    doubted: trio.Event = field(default_factory=trio.Event)
+    """Nothing that is sent arrives any more, .."""
+    settled: trio.Event = field(default_factory=trio.Event)
+    """.. and then something does."""
     gone: trio.Event = field(default_factory=trio.Event)
+
+    def doubt(self, *, doubted: bool) -> None:
+        """What the plane sees of what is sent."""
+        if doubted:
+            self.settled = trio.Event()
+            self.doubted.set()
+        else:
+            self.doubted = trio.Event()
+            self.settled.set()
 
     @property
     def version(self) -> str:
@@ -126,6 +139,13 @@ class RemoteStatus:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     """Of whoever keeps the link."""
 
+    def linked(self) -> None:
+        """There is a link."""
+        self.connected = self.ever = True
+        self.attempts = self.hinted = 0
+        self.last_error = ""
+        self.told.clear()
+
     @property
     def account_name(self) -> str:
         """The account of the link at this end."""
@@ -147,6 +167,13 @@ async def first_of(event: trio.Event, scope: trio.CancelScope) -> None:
     """Ends the scope when that has happened."""
     await event.wait()
     scope.cancel()
+
+
+async def either(one: trio.Event, other: trio.Event) -> None:
+    """Until one of both has happened."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(first_of, one, nursery.cancel_scope)
+        nursery.start_soon(first_of, other, nursery.cancel_scope)
 
 
 def who(link: Link, bind: leaf.Bind) -> tuple[object, ...]:

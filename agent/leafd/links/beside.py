@@ -1,0 +1,113 @@
+"""A hub that is dialled a second time, while nothing arrives any more that is sent over the link to it.
+
+    up --doubted--> dial --first line of the hub--> log in --up--> the older link goes
+         settled <--/ `--no answer--> dial again
+
+A link in an outage waits as TCP has it: ever longer, where the kernel cannot be told otherwise (before Linux 6.15). And
+it waits in vain where the outage gave the machine another address, or made a router forget the connection. Only when
+its patience is over would it be known to be dead. A dial costs packets of 60 bytes. Whichever brings something first is
+the link: the older one stays until the newer one is logged in, and the newer one goes when the older one is well again
+before the hub has said a word.
+
+What does not live here: when a link is in doubt (native/plane/window.h), how and how often a hub is dialled
+(dialling.py), the loop that dials where there is no link (leafs.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from leafd.links.dialling import NoTunnel
+from leafd.links.link import Link, RemoteStatus, either, first_of
+from leafd.links.redial import Redial
+from leafd.native_types import CloseReason
+
+HEARD_S: Final = 60.0
+"""So long a hub may take for its first line."""
+OVERTAKEN: Final = "what was sent did not arrive: another connection to the hub has taken its place"
+
+
+class Beside:
+    """Of one hub. dial: one attempt; what comes of it logs in by itself. log_in: until that is over. close: ends a
+    connection."""
+
+    def __init__(
+        self,
+        status: RemoteStatus,
+        urls: list[str],
+        dial: Callable[[RemoteStatus, str], Awaitable[Link | None]],
+        log_in: Callable[[Link], Awaitable[None]],
+        close: Callable[[int, str, int], None],
+        reconnect_s: float,
+    ) -> None:
+        self._status = status
+        self._urls = urls
+        self._dial = dial
+        self._log_in = log_in
+        self._close = close
+        self._redial = Redial(reconnect_s)
+
+    async def stay(self, link: Link) -> Link:
+        """Until the link has gone, and whatever took its place. The last one of them."""
+        while not link.gone.is_set():
+            await either(link.doubted, link.gone)
+            newer = None if link.gone.is_set() else await self._heard_beside(link)
+            if newer is not None:
+                await self._log_in(newer)
+                if newer.bind is not None:
+                    await self._end(link)
+                if newer.bind is not None or link.gone.is_set():
+                    link = newer
+                else:
+                    await self._pause(newer.delay_s)
+            if link.bind is not None and not link.gone.is_set():
+                self._status.linked()
+        return link
+
+    async def _end(self, older: Link) -> None:
+        if not older.gone.is_set():
+            older.last_error = OVERTAKEN
+            self._close(older.connection, "", CloseReason.STALE)
+            await older.gone.wait()
+
+    async def _heard_beside(self, older: Link) -> Link | None:
+        """A connection by which the hub has said something. None: the older one is well, or has gone."""
+        begun: list[Link] = []
+        self._redial.alone()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(first_of, older.settled, nursery.cancel_scope)
+            nursery.start_soon(first_of, older.gone, nursery.cancel_scope)
+            while not begun:
+                newer = await self._attempt()
+                if newer is None or not await self._hears(newer, begun):
+                    await self._pause(newer.delay_s if newer is not None else 0.0)
+            nursery.cancel_scope.cancel()
+        return begun[0] if begun else None
+
+    async def _attempt(self) -> Link | None:
+        """Its failures are no news while there is a link."""
+        status = self._status
+        status.attempts += 1
+        try:
+            return await self._dial(status, self._urls[(status.attempts - 1) % len(self._urls)])
+        except (OSError, NoTunnel, trio.TooSlowError):
+            return None
+
+    async def _hears(self, newer: Link, begun: list[Link]) -> bool:
+        """Whether the hub says something. With its first line the newer one logs in, and the hub may end the older one
+        at any time: so it counts, whatever happens in that moment."""
+        try:
+            with trio.move_on_after(HEARD_S):
+                await either(newer.heard, newer.gone)
+        finally:
+            if newer.heard.is_set() and not newer.gone.is_set():
+                begun.append(newer)
+            elif not newer.gone.is_set():
+                self._close(newer.connection, "", CloseReason.CLIENT)
+        return bool(begun)
+
+    async def _pause(self, at_least_s: float) -> None:
+        await trio.sleep(at_least_s + self._redial.wait_s())

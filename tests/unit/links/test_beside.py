@@ -1,0 +1,189 @@
+"""A hub that is dialled beside a link in doubt: which of the two connections stays, by what happens first."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+import trio.testing
+from leafd.links import leaf
+from leafd.links.beside import HEARD_S, OVERTAKEN, Beside
+from leafd.links.link import Link, RemoteStatus
+from leafd.native_types import Permissions
+
+BOUND = leaf.Bind(1, "A", False, Permissions(), "", "", "hub", "H", "A", True, 1 << 20, False)
+MACHINE: Any = None
+REMOTE: Any = None
+
+
+class Stage:
+    """A link that is up, and what comes of dialling beside it: each dial takes a second."""
+
+    def __init__(self) -> None:
+        self.older = self.link(bound=True)
+        self.dialled: list[Link] = []
+        self.closed: list[int] = []
+        self.refuses = False
+        self.fails: BaseException | None = None
+        self.status = RemoteStatus(REMOTE, connected=True)
+        self.beside = Beside(self.status, ["a", "b"], self.dial, self.log_in, self.close, reconnect_s=1.0)
+        self.last: Link | None = None
+
+    def link(self, *, bound: bool = False) -> Link:
+        made = Link(1 + len(getattr(self, "dialled", ())), "hub", MACHINE)
+        made.bind = BOUND if bound else None
+        return made
+
+    async def dial(self, status: RemoteStatus, url: str) -> Link | None:
+        assert url == ("a", "b")[(status.attempts - 1) % 2]
+        await trio.sleep(1)
+        if self.fails is not None:
+            raise self.fails
+        self.dialled.append(Link(2 + len(self.dialled), "hub", MACHINE))
+        return self.dialled[-1]
+
+    async def log_in(self, link: Link) -> None:
+        await trio.sleep(1)
+        if self.refuses:
+            link.gone.set()
+        else:
+            link.bind = BOUND
+
+    def close(self, connection: int, text: str, reason: int) -> None:
+        self.closed.append(connection)
+        {one.connection: one for one in (self.older, *self.dialled)}[connection].gone.set()
+
+    def play(self, story: Callable[[], Awaitable[None]]) -> None:
+        """What happens meanwhile; then everything that is there ends."""
+
+        async def stay() -> None:
+            self.last = await self.beside.stay(self.older)
+
+        async def both() -> None:
+            with trio.fail_after(10_000):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(stay)
+                    await story()
+                    for one in (self.older, *self.dialled):
+                        one.gone.set()
+
+        trio.run(both, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_the_newer_connection_is_the_link_as_soon_as_it_is_logged_in() -> None:
+    """The older one stays until then: the hub may refuse the newer one."""
+    stage = Stage()
+
+    async def story() -> None:
+        stage.older.doubt(doubted=True)
+        await trio.sleep(1.5)
+        stage.dialled[0].heard.set()
+        await trio.sleep(0.5)
+        assert not stage.older.gone.is_set()
+        await trio.sleep(1)
+        assert stage.closed == [stage.older.connection]
+        assert stage.older.last_error == OVERTAKEN
+        assert stage.status.connected
+        assert stage.status.attempts == 0
+        await trio.sleep(100)
+
+    stage.play(story)
+    assert stage.last is stage.dialled[0]
+    assert len(stage.dialled) == 1
+
+
+def test_a_link_that_is_well_again_stays_and_what_was_dialled_beside_it_goes() -> None:
+    stage = Stage()
+
+    async def story() -> None:
+        stage.older.doubt(doubted=True)
+        await trio.sleep(1.5)
+        stage.older.doubt(doubted=False)
+        await trio.sleep(100)
+        assert stage.closed == [stage.dialled[0].connection]
+        assert stage.status.attempts == 0
+        stage.older.doubt(doubted=True)  # and once more
+        await trio.sleep(0.5)
+        stage.older.doubt(doubted=False)
+        await trio.sleep(100)
+
+    stage.play(story)
+    assert stage.last is stage.older
+    assert len(stage.dialled) == 1
+
+
+def test_a_hub_that_has_spoken_counts_even_if_the_older_link_is_well_in_that_moment() -> None:
+    """It may have ended the older one already, whose place the newer one takes."""
+    stage = Stage()
+
+    async def story() -> None:
+        stage.older.doubt(doubted=True)
+        await trio.sleep(1.5)
+        stage.dialled[0].heard.set()
+        stage.older.doubt(doubted=False)
+        await trio.sleep(100)
+
+    stage.play(story)
+    assert stage.closed == [stage.older.connection]
+    assert stage.last is stage.dialled[0]
+
+
+def test_a_hub_that_refuses_the_newer_connection_is_dialled_again_while_the_older_one_stays() -> None:
+    stage = Stage()
+    stage.refuses = True
+
+    async def story() -> None:
+        stage.older.doubt(doubted=True)
+        for number in range(3):
+            await trio.sleep(1.5)
+            stage.dialled[number].delay_s = 30
+            stage.dialled[number].heard.set()
+            await trio.sleep(30.7)
+            assert len(stage.dialled) == number + 1
+        stage.older.doubt(doubted=False)
+        await trio.sleep(100)
+
+    stage.play(story)
+    assert stage.closed in ([], [stage.dialled[-1].connection])
+    assert stage.last is stage.older
+
+
+def test_attempts_that_fail_go_on_until_the_older_link_is_dead_and_are_counted_on_then() -> None:
+    """What is dialled after the link's end is dialled with as much patience as if it had gone at once."""
+    stage = Stage()
+    stage.fails = OSError("no route")
+
+    async def story() -> None:
+        stage.older.doubt(doubted=True)
+        await trio.sleep(45)
+        stage.older.gone.set()
+
+    stage.play(story)
+    assert stage.last is stage.older
+    assert 20 < stage.status.attempts < 45
+    assert stage.closed == []
+
+
+def test_a_hub_that_takes_a_connection_and_says_nothing_is_waited_for_and_then_dialled_again() -> None:
+    stage = Stage()
+
+    async def story() -> None:
+        stage.older.doubt(doubted=True)
+        await trio.sleep(HEARD_S + 10)
+
+    stage.play(story)
+    assert stage.closed[0] == stage.dialled[0].connection
+    assert len(stage.dialled) == 2
+    assert stage.last is stage.older
+
+
+def test_a_link_without_doubt_is_stayed_with_until_its_end() -> None:
+    stage = Stage()
+
+    async def story() -> None:
+        await trio.sleep(1000)
+
+    stage.play(story)
+    assert stage.last is stage.older
+    assert stage.dialled == []
