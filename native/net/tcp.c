@@ -66,7 +66,19 @@ void tcp_expect_outages(int fd, int64_t at_least_each_ns) {
     (void)setsockopt(fd, IPPROTO_TCP, RTO_MAX_MS, &each_ms, sizeof each_ms);
 }
 
+static const char bbr[] = "bbr";
+
 void tcp_expect_loss(int fd) {
-    static const char name[] = "bbr";
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, bbr, sizeof bbr - 1);
+}
+
+void tcp_spare_probe(int fd) {
+    static const char reno[] = "reno"; /* which every kernel has and lets everybody have */
+    char name[16] = "";
+    socklen_t size = sizeof name;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0 || strcmp(name, bbr) != 0
+        || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof reno - 1) != 0) {
+        return;
+    }
+    tcp_expect_loss(fd); /* to set what is set already would do nothing */
 }

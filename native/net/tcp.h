@@ -30,6 +30,10 @@ void tcp_expect_life(int fd, int64_t patience_ns);
 /* A lost packet is sent again at least so often, where the kernel can be told so (Linux 6.15): when a link returns, the
  * kernel would otherwise wait as long again as it was away. */
 void tcp_expect_outages(int fd, int64_t at_least_each_ns);
+/* BBR sends little for a round trip or two of each ten seconds, to see the round trip without a queue. Where the queue
+ * is kept short anyway that is not wanted: BBR begins anew before they are over, with the window and the least round
+ * trip that there are. Without BBR nothing happens. */
+void tcp_spare_probe(int fd);
 /* Random loss is not taken for congestion, where the system has and permits what is needed for that (BBR). */
 void tcp_expect_loss(int fd);
 

@@ -153,6 +153,15 @@ bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono
     return mono_ns - window->progress_ns >= (write_deadline_ns > patience_ns ? write_deadline_ns : patience_ns);
 }
 
+bool window_spares(window_t *window, bool waiting, int64_t mono_ns) {
+    if (!waiting || !window->narrow || window->round_trip_min_ns < WINDOW_PROBE_TRIP_NS
+        || mono_ns - window->spared_ns < WINDOW_PROBE_NS) {
+        return false;
+    }
+    window->spared_ns = mono_ns;
+    return true;
+}
+
 uint64_t window_saved(window_t *window, uint64_t waiting, int64_t mono_ns) {
     double most = (double)window->pace / 4, packet = (double)window->packet;
     packet = packet > WINDOW_PACKET ? WINDOW_PACKET : packet; /* loopback's are 64 KB */
@@ -252,6 +261,9 @@ static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
     learn_packed(peer, seen);
     if (window->narrow && !narrow) {
         expect_the_worst(peer);
+    }
+    if (window_spares(window, waiting, plane->now.mono_ns)) {
+        tcp_spare_probe(peer->conn.fd);
     }
     line_up(plane, peer);
     reckon(plane, peer);

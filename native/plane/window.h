@@ -42,7 +42,9 @@ typedef struct budget budget_t;
 #define WINDOW_WAITS_MIN (16u * 1024u) /* that is enough for a well packed piece */
 #define WINDOW_PACKED_MAX 6u           /* bytes that become one, at most, where a link is compressed */
 #define WINDOW_LEVEL 3u
-#define WINDOW_DRAIN_NS (120 * NS_PER_SECOND) /* so long a queue may stand before it is let run empty */
+#define WINDOW_DRAIN_NS (120 * NS_PER_SECOND)  /* so long a queue may stand before it is let run empty */
+#define WINDOW_PROBE_NS (8 * NS_PER_SECOND)    /* BBR looks for a shorter round trip when ten seconds are over */
+#define WINDOW_PROBE_TRIP_NS (300 * NS_PER_MS) /* which costs a round trip or two: much, from here on */
 #define WINDOW_TELL_NS (60 * NS_PER_SECOND)
 #define WINDOW_PATIENCE_NS (45 * NS_PER_SECOND) /* a link of which nothing is heard or acknowledged for so long .. */
 #define WINDOW_AGAIN_NS (3 * NS_PER_SECOND)     /* what is lost is sent again at least so often, .. */
@@ -69,6 +71,7 @@ typedef struct window {
     int64_t progress_ns; /* when something was acknowledged, or nothing had to be */
     int64_t drained_ns;  /* when no queue stood last, or was let run empty */
     int64_t resume_ns;   /* until when it is */
+    int64_t spared_ns;   /* when BBR began anew last */
     int64_t round_trip_ns;
     int64_t round_trip_min_ns;
     double packed; /* of so many bytes of ours one goes out */
@@ -103,6 +106,8 @@ static inline uint64_t window_most(const window_t *window) {
 uint64_t window_piece(const window_t *window);
 /* Of a narrow one: bytes that may be given to the kernel now; some of them urgent. 0: none. */
 uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns);
+/* It is time to spare the link BBR's look for a shorter round trip (net/tcp.h), which the window makes itself. */
+bool window_spares(window_t *window, bool waiting, int64_t mono_ns);
 
 /* Of a link with a pace: bytes that may be sent now, of so many that wait. A quarter of a second's, or two packets, may
  * be saved up. */

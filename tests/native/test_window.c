@@ -203,6 +203,21 @@ static void a_link_is_in_doubt_while_nothing_arrives(void) {
     CHECK(window_doubtful(&far.window, far.now + 12 * NS_PER_SECOND));
 }
 
+static void a_long_trip_is_spared_what_a_short_one_is_not(void) {
+    line_t far = line_of(6250, 2 * NS_PER_SECOND), near = line_of(6250, 200 * NS_PER_MS);
+    int spared = 0;
+    for (int second = 0; second < 60; second++) {
+        far.now += NS_PER_SECOND;
+        near.now += NS_PER_SECOND;
+        CHECK(!window_spares(&far.window, false, far.now)); /* while nothing waits it may look */
+        CHECK(!window_spares(&near.window, true, near.now));
+        spared += window_spares(&far.window, true, far.now);
+    }
+    CHECK(spared >= 7 && spared <= 8); /* BBR looks after ten seconds each time */
+    far.window.narrow = false;
+    CHECK(!window_spares(&far.window, true, far.now + 60 * NS_PER_SECOND));
+}
+
 int main(void) {
     RUN("a far link begins with 16 KB, a near one has no window", begins_small);
     RUN("the window is what the link has under way, a quarter and two packets", follows_what_was_carried);
@@ -215,6 +230,8 @@ int main(void) {
     RUN("time without load changes nothing", idle_time_proves_nothing);
     RUN("what comes in a heap after a stall does not make a link fast", a_stall_is_no_proof_of_speed);
     RUN("a link is in doubt while nothing arrives of what was sent", a_link_is_in_doubt_while_nothing_arrives);
+    RUN("of a link that is far BBR is made to begin anew before it looks",
+        a_long_trip_is_spared_what_a_short_one_is_not);
     RUN("a link is dead when nothing is acknowledged, however slow it is", slow_is_not_dead);
     return TEST_RESULT();
 }

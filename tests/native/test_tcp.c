@@ -1,0 +1,96 @@
+/* test_tcp.c: what a connection is told, on loopback, by what the kernel tells of it then. */
+#include "net/tcp.h"
+
+#include <arpa/inet.h>
+#include <linux/inet_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test.h"
+
+#define LOADED_BYTES (4u << 20)
+
+typedef struct both {
+    int fd, other;
+} both_t;
+
+static both_t connected(void) {
+    both_t both = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    CHECK(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 1) == 0);
+    CHECK(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
+    CHECK(connect(both.fd, (struct sockaddr *)&address, sizeof address) == 0);
+    both.other = accept(listener, NULL, NULL);
+    CHECK(both.other >= 0);
+    close(listener);
+    return both;
+}
+
+static void ended(both_t both) {
+    close(both.fd);
+    close(both.other);
+}
+
+static const char *looked_after_by(int fd) {
+    static char name[16];
+    socklen_t size = sizeof name;
+    CHECK(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) == 0);
+    return name;
+}
+
+/* Bytes a second that BBR has seen; 0: none were seen since it began. */
+static uint64_t bbr_rate(int fd) {
+    struct tcp_bbr_info info;
+    socklen_t size = sizeof info;
+    memset(&info, 0, sizeof info);
+    CHECK(getsockopt(fd, IPPROTO_TCP, TCP_CC_INFO, &info, &size) == 0 && size >= sizeof info);
+    return (uint64_t)info.bbr_bw_hi << 32 | info.bbr_bw_lo;
+}
+
+static void loaded(both_t both) {
+    static char some[65536];
+    for (uint64_t sent = 0; sent < LOADED_BYTES; sent += sizeof some) {
+        CHECK(write(both.fd, some, sizeof some) == (ssize_t)sizeof some);
+        for (size_t left = sizeof some; left != 0;) {
+            ssize_t got = read(both.other, some, left);
+            CHECK(got > 0);
+            left -= (size_t)got;
+        }
+    }
+}
+
+static void bbr_begins_anew(void) {
+    both_t both = connected();
+    tcp_expect_loss(both.fd);
+    if (strcmp(looked_after_by(both.fd), "bbr") != 0) {
+        fprintf(stderr, "  (this system has no BBR, or lets nobody have it)\n");
+        ended(both);
+        return;
+    }
+    loaded(both);
+    CHECK(bbr_rate(both.fd) != 0);
+    tcp_spare_probe(both.fd);
+    CHECK_TEXT("bbr", looked_after_by(both.fd), 3);
+    CHECK_EQ_U64(0, bbr_rate(both.fd));
+    loaded(both);
+    CHECK(bbr_rate(both.fd) != 0);
+    ended(both);
+}
+
+static void another_is_left_alone(void) {
+    both_t both = connected();
+    CHECK(setsockopt(both.fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4) == 0);
+    tcp_spare_probe(both.fd);
+    CHECK_TEXT("reno", looked_after_by(both.fd), 4);
+    ended(both);
+}
+
+int main(void) {
+    RUN("BBR looks for the rate anew, and brings all", bbr_begins_anew);
+    RUN("whoever is looked after by something else stays so", another_is_left_alone);
+    return TEST_RESULT();
+}
