@@ -96,7 +96,7 @@ def reconnect(options: argparse.Namespace) -> None:
 
 
 def used(options: argparse.Namespace) -> None:
-    with linked(options, options.copies) as (cell, _, _, at_hub, at_leaf):
+    with linked(options, options.copies) as (cell, hub, leaf, *_):
         line = Link(rate=options.rate, delay=options.trip / 2, loss=options.loss)
         stored = 1
         for away in options.away * options.times:
@@ -104,11 +104,14 @@ def used(options: argparse.Namespace) -> None:
             time.sleep(CONTACT_SECONDS)
             cell.change(CUT)
             time.sleep(away)
-            at_leaf.publish("t0.x", b"what waits")
+            with cell.at(LEAF):  # who was silent for so long has been closed
+                Api(leaf.port).must("t0.x", {"what": "waits"})
+            with cell.at(HUB):
+                looks = Api(hub.port)
             stored += 1
             cell.change(line)
             try:
-                late = wait_until(lambda wanted=stored: at_hub.messages_in("C0") == wanted, 300)
+                late = wait_until(lambda api=looks, wanted=stored: api.messages_in("C0") == wanted, 300)
             except TimeoutError:
                 print(f"away {away:g} s: nothing in 300 s", flush=True)
                 continue

@@ -5,15 +5,16 @@
 
 A hub without an answer is asked again by the kernel, which sends the first packet (60 bytes) once more:
 
-    attempt    1      2       3       4, 5    6        7        8 ..
-    lasts      5 s    10 s    20 s    60 s    300 s    600 s    600 s
+    attempt    1      2       3       4 .. 6    7        8        9 .. 12    13 ..
+    lasts      5 s    10 s    20 s    60 s      300 s    600 s    600 s      600 s
     asks       at 0, 1, 2, 3, 4 s, then further apart, up to each ..
-               8 s    8 s     8 s     4 s     8 s      13 s     18 s
+               8 s    8 s     8 s     4 s       8 s      14 s     20 s       14 s
 
-That is some 20 KB in the first hour and 15 in each other one. A contact may begin at any time; the longer none has, the
-longer is the outage likely to last, so the time between two packets grows about as the root of what has passed. The
-long attempts are only for a hub that has one address: with several the next one is tried soon. Whoever hears that the
-machine has another address or route dials anew (ways.py), since these packets keep the address that they began with.
+That is some 20 KB in the first hour and 18 in each other one. A contact may begin at any time; the longer none has, the
+longer is the outage likely to last, so in the first hour the time between two packets grows about as the root of what
+has passed. The long attempts are only for a hub that has one address: with several the next one is tried soon. Whoever
+hears that the machine has another address or route dials anew (ways.py), since these packets keep the address that they
+began with.
 
 The tunnel is that of RFC 9110, 9.3.6. The hub may speak first, so nothing behind the proxy's answer may be read here.
 What does not live here: the loop that dials (leafs.py), what is said to the hub.
@@ -41,7 +42,7 @@ DIAL_S: Final = (5.0, 10.0, 20.0)
 """How long the connection to a hub may take where the configuration says nothing, one attempt after the other: the
 first finds out soon that a hub is not there, the last gets through at a round trip of seconds."""
 AGAIN_S: Final = 8.0
-STEADY: Final = (60.0, 4.0), (60.0, 4.0), (300.0, 8.0), (600.0, 13.0), (600.0, 18.0)
+STEADY: Final = ((60.0, 4.0),) * 3 + ((300.0, 8.0), (600.0, 14.0)) + ((600.0, 20.0),) * 4 + ((600.0, 14.0),)
 """After these, where nothing else is to be tried: how long, and how far apart its packets are at most; the last for
 ever. A contact after minutes is used within seconds; a night without a signal costs little."""
 ASKED_MAX: Final = 127
