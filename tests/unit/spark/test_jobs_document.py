@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import pytest
-from leafd.spark.jobs.command import COMMANDS
-from leafd.spark.jobs.jobfile import KEYS, REQUIRED, UNITS, Key, parse_job
+from leafd.spark.jobs.command import COMMANDS, SCHEMA
+from leafd.spark.jobs.jobfile import json_schema, parse_job, wanted
+from leafd.spark.jobs.model import SECTIONS, UNITS, Table
+from pydantic.fields import FieldInfo
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "packaging" / "doc" / "spark-jobs.md").read_text()
 
 
-def default_of(key: Key) -> str:
-    if key.default is REQUIRED:
+def is_table(key: FieldInfo) -> bool:
+    """Whether its keys are listed in a section of their own, which no other key of the file leads to."""
+    parts = (key.annotation, *get_args(key.annotation))
+    return (
+        any(isinstance(part, type) and issubclass(part, Table) for part in parts)
+        and get_origin(key.annotation) is not dict
+    )
+
+
+KEYS: dict[str, dict[str, FieldInfo]] = {
+    section: {name: key for name, key in model.model_fields.items() if not is_table(key)}
+    for section, model in SECTIONS.items()
+}
+"""The keys of each table that are none themselves."""
+
+
+def default_of(key: FieldInfo) -> str:
+    if key.is_required():
         return "required"
     if key.default in (None, "", 0) and not isinstance(key.default, bool):
         return ""
     if isinstance(key.default, timedelta):
-        name, unit = next((n, u) for n, u in reversed(UNITS.items()) if not key.default % u)
+        name, unit = next((n, u) for n, u in reversed(UNITS.items()) if key.default and not key.default % u or n == "s")
         return f'`"{key.default // unit} {name}"`'
     if isinstance(key.default, date):
         return f"`{key.default}`"
@@ -35,7 +54,9 @@ def default_of(key: Key) -> str:
 
 def table_of(section: str) -> str:
     """A section's keys as the page has them."""
-    rows = [f"| `{key.name}` | {default_of(key)} | {key.about} | {key.kind.wanted} |" for key in KEYS[section]]
+    rows = [
+        f"| `{name}` | {default_of(key)} | {key.description} | {wanted(key)} |" for name, key in KEYS[section].items()
+    ]
     return "\n".join(["| key | default | what it is | what to write |", "|---|---|---|---|", *rows]) + "\n"
 
 
@@ -66,12 +87,22 @@ def test_the_first_example_uses_every_key() -> None:
         "results.alarms": {name: 0 for alarm in given["results"]["alarms"] for name in alarm},
     }
     excluded = {"device_token"}
-    assert {key.name for key in KEYS[""]} <= places[""].keys()
     for section, keys in KEYS.items():
-        assert {key.name for key in keys} - excluded <= places[section].keys(), section
+        assert keys.keys() - excluded <= places[section].keys(), section
 
 
 def test_the_page_names_every_command() -> None:
     """What `leafd-spark --help` lists, the page lists."""
-    for name in COMMANDS:
+    for name in (*COMMANDS, SCHEMA):
         assert f"leafd-spark {name} " in PAGE
+
+
+def test_editors_are_told_each_key_with_its_meaning() -> None:
+    """The JSON Schema has all tables, refuses keys that are not there, and knows what is required."""
+    schema = json.loads(json_schema())
+    definitions = schema["$defs"]
+    assert ["name", "tables", "source"] == schema["required"]
+    assert {"Silver", "FieldTable", "AlarmTable", "ResultsTable", "Run"} <= definitions.keys()
+    assert schema["additionalProperties"] is False and definitions["Silver"]["additionalProperties"] is False
+    assert "messages a batch" == definitions["Run"]["properties"]["rows_max"]["description"]
+    assert 5_000_000 == definitions["Run"]["properties"]["rows_max"]["maximum"]

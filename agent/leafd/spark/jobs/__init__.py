@@ -11,7 +11,8 @@ A job keeps four kinds of tables below one directory, as Parquet files in a dire
 
 A batch passes through these modules, in this order:
 
-    job.py, jobfile.py         what a job is; its TOML file read and judged
+    job.py                     what a job is
+    model.py, jobfile.py       the keys of its TOML file; that file read and judged
     session.py, runner.py      Spark's session and query; what happens in a batch and when
     ingest.py                  in Spark's tasks: messages to rows (`judging.py`), rows to staged files
     admission.py               staged rows that the tables don't have yet enter them

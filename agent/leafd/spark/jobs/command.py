@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .delta_versions import delta_settings
 from .job import DELTA, Job
-from .jobfile import JobError, read_job
+from .jobfile import JobError, json_schema, read_job
 from .partitions import TableError
 
 if TYPE_CHECKING:
@@ -85,6 +85,10 @@ COMMANDS = {
 }
 
 
+SCHEMA = "schema"
+SCHEMA_ABOUT = "print a JSON Schema of jobs' files, for editors"
+
+
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="leafd-spark", description="Jobs on Spark: a stream becomes tables.")
     commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -93,6 +97,7 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("job", type=Path, metavar="JOB.toml")
         if name == "rerun":
             one.add_argument("--day", type=date.fromisoformat, required=True, help="such as 2026-01-31, in UTC")
+    commands.add_parser(SCHEMA, help=SCHEMA_ABOUT, description=SCHEMA_ABOUT)
     return found
 
 
@@ -110,6 +115,9 @@ def _reason(error: BaseException) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     given: Any = parser().parse_args(arguments)
+    if given.command == SCHEMA:
+        print(json_schema())
+        return 0
     try:
         job = read_job(given.job)
     except JobError as error:
