@@ -385,6 +385,8 @@ def _origin(source: Page) -> str:
 def _problems(varz: Page, found: tuple[Link, ...], behind: tuple[Copy, ...]) -> Iterator[str]:
     """What needs attention, with what to do."""
     own, store = varz.get("leafd", {}), varz.get("store", {})
+    for text in own.get("open_listeners", ()):
+        yield f"ANYBODY IS LET IN: {text}"
     for one in found:
         if not one.up:
             yield f"no link to the hub {one.address} (account {one.account}): {one.error}"

@@ -36,7 +36,7 @@ jetstream { store_dir: "{store}", domain: hub }
 leafnodes { listen: "127.0.0.1:{leaf_port}" }
 """
 LEAF = """
-port: {port}
+listen: "127.0.0.1:{port}"
 server_name: box-0001
 http: "127.0.0.1:{web_port}"
 jetstream { store_dir: "{store}", domain: box-0001, max_file_store: 10GB }

@@ -36,7 +36,7 @@ MADE: Final[dict[str, tuple[str, ...]]] = {
     "jetstream/service.py:_answered": (),  # a subject, and the plane's word for why
     "daemon/start.py:start": (
         "daemon/descriptors.py:warning", "config/bind.py:section", "config/bind.py:_support", "config/tree.py:_put",
-        "config/load.py:_unsafe",
+        "config/load.py:_unsafe", "config/exposure.py:_found",
     ),
 }  # fmt: skip
 C_CALL: Final = re.compile(

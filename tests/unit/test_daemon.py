@@ -559,7 +559,7 @@ def test_store_not_writable() -> None:
 
 def test_foreign_address() -> None:
     """An address of another machine is called that."""
-    code, lines = failing("-p", "-1", "-a", "192.0.2.1")
+    code, lines = failing("-p", "-1", "-a", "192.0.2.1", "--user", "a", "--pass", "b")
     assert (1, 1) == (code, len(lines))
     assert "does not belong to this machine" in lines[0]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from leafd.config.bind import Loaded, load_file
+from leafd.config.exposure import open_listeners
 from leafd.config.flags import Flags
 from leafd.config.schema.jetstream import JetStream
 from leafd.config.schema.permissions import Authorization
@@ -35,8 +36,9 @@ def _loaded(flags: Flags) -> Loaded:
 
 
 def _unsafe(loaded: Loaded) -> list[str]:
-    """What is unsafe about TLS as it is configured, or keeps clients out."""
-    lines, server = [], loaded.server
+    """Listeners that take anybody, and what is unsafe about TLS as it is configured, or keeps clients out."""
+    server = loaded.server
+    lines = [f"{loaded.place(*one.key)}: ANYBODY IS LET IN: {one.text}" for one in open_listeners(server)]
     if server.tls is not None and server.tls.handshake_first == (True, 0):
         place = loaded.place("tls", "handshake_first")
         lines.append(f"{place}: handshake_first: clients that wait for INFO before the TLS handshake cannot connect")

@@ -104,8 +104,9 @@ class Gauge(trio.abc.Instrument):
             if now - self._complaint > _COMPLAIN_EVERY_S:
                 self._complaint = now
                 self._log.warning(
-                    f"The control thread was busy for {wall_s * 1000:.0f} ms (CPU {turn.cpu_s * 1000:.0f} ms) in "
-                    f"{turn.place or place(task)}: everybody else waited ({self.long_turns} such turns so far)"
+                    f"A turn of the control thread took {wall_s * 1000:.0f} ms and {turn.cpu_s * 1000:.0f} ms of "
+                    f"processor time, in {turn.place or place(task)}: other turns waited ({self.long_turns} such turns "
+                    "so far)"
                 )
 
     # ---- read by monitoring

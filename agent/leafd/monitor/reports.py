@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.config.differences import settings
+from leafd.config.exposure import open_listeners
 from leafd.config.schema.sharing import is_literal, valid
 from leafd.config.schema.tls import DEFAULT_TIMEOUT, LINK_TIMEOUT, Tls, login_timeout
 from leafd.config.schema.websocket import WebSocket
@@ -206,6 +207,7 @@ def _own(facts: Facts) -> dict[str, Any]:
         for one in facts.leafs.remotes
     ]
     found["settings"] = settings(facts.config)
+    found["open_listeners"] = [one.text for one in open_listeners(facts.config)]
     return found | ({"expiring_certificates": list(dict.fromkeys(expiring))} if expiring else {})
 
 

@@ -1,0 +1,75 @@
+"""Listeners that take anybody: others can reach them, and no user is configured who would have to log in.
+
+What does not live here: who is let in at the end (auth/policy.py), where it is said: a check and the log (load.py), the
+reports (monitor/reports.py).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Final
+
+from leafd.config.schema.server import ServerConfig
+from leafd.records import dataclass
+
+_EVERYWHERE: Final = ("", "0.0.0.0", "::", "[::]")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenListener:
+    """One of them. key: its place in the configuration."""
+
+    key: tuple[str, ...]
+    text: str
+
+
+def open_listeners(server: ServerConfig) -> tuple[OpenListener, ...]:
+    """Those of a configuration."""
+    return tuple(_found(server)) if _knows_nobody(server) else ()
+
+
+def _knows_nobody(server: ServerConfig) -> bool:
+    """Whether there is no user, no token, and nobody else who judges a login."""
+    own = server.authorization
+    judged = own is not None and bool(own.users or own.user or own.token or own.auth_callout)
+    return not server.operated and not judged and not any(one.users for one in server.accounts.values())
+
+
+def _found(server: ServerConfig) -> Iterator[OpenListener]:
+    host, port = server.client_address()
+    if port and not _is_own(host):
+        yield OpenListener(
+            ("listen" if server.listen is not None else "port",),
+            f"clients at {_shown(host, port)} need no login: add users (authorization), or listen: 127.0.0.1:{port}",
+        )
+    web = server.web_address()
+    if web is not None and server.websocket is not None and not _is_own(web[0]):
+        own = server.websocket.authorization
+        if not server.websocket.no_auth_user and (own is None or not (own.user or own.token)):
+            yield OpenListener(
+                ("websocket",), f"WebSocket clients at {_shown(*web)} need no login: add users (authorization)"
+            )
+    leaf = server.leaf_address()
+    if leaf is not None and server.leafnodes is not None and not _is_own(leaf[0]) and server.enrol is None:
+        logins = server.leafnodes.authorization
+        if logins is None or not (logins.users or logins.user or logins.nkey):
+            yield OpenListener(
+                ("leafnodes",),
+                f"leaf nodes at {_shown(*leaf)} need no login: add users to an account, or an enrol block for boxes",
+            )
+
+
+def _is_own(host: str) -> bool:
+    """Whether only programs of this machine reach it."""
+    if host in _EVERYWHERE:
+        return False
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _shown(host: str, port: int) -> str:
+    where = "0.0.0.0" if host in _EVERYWHERE else host
+    return f"{where}:{port}" if port > 0 else f"{where} (any free port)"
