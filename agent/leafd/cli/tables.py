@@ -7,8 +7,9 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final, Literal
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +17,10 @@ from rich.text import Text
 from leafd.quoting import printable
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
+GAP: Final = 2
+"""Blanks between two columns."""
+FOLDED_MIN: Final = 24
+"""Narrower than this a folded column is not read any more."""
 
 
 def size(count: float) -> str:
@@ -51,15 +56,43 @@ def when(ts: int) -> str:
 
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table on standard output. A column whose name begins with ">" holds numbers."""
+    """A table on standard output. A column whose name begins with ">" holds numbers.
+
+    In a pipe or a file each row is one line, however long. On a screen where that does not fit, the widest column of
+    words is folded; where that would leave it less than FOLDED_MIN, each row is a block of lines."""
+    # Names come from clients: they are text and no markup, and what would move the cursor is written as an escape.
+    cells = [tuple(f"{one:,}" if type(one) is int else printable(str(one)) for one in row) for row in rows]
+    names = [name.removeprefix(">") for name in columns]
+    widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
+    console = Console(highlight=False)
+    natural = sum(widths) + GAP * (len(widths) - 1)
+    if not sys.stdout.isatty():
+        console = Console(highlight=False, width=max(natural, len(title), 1))
+    words = [number for number, name in enumerate(columns) if not name.startswith(">")]
+    folded = max(words, key=widths.__getitem__) if words and natural > console.width else None
+    if folded is not None and widths[folded] - (natural - console.width) < FOLDED_MIN:
+        _show_blocks(console, title, names, cells)
+        return
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
     table.show_header = any(columns)
-    for name in columns:
-        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
-    for row in rows:
-        # Names come from clients: they are text and no markup, and what would move the cursor is written as an escape.
-        table.add_row(*(Text(f"{one:,}" if type(one) is int else printable(str(one))) for one in row))
-    Console(highlight=False).print(table)
+    for number, name in enumerate(columns):
+        side: Literal["left", "right"] = "right" if name.startswith(">") else "left"
+        table.add_column(names[number], justify=side, overflow="fold", no_wrap=number != folded)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def _show_blocks(console: Console, title: str, names: Sequence[str], cells: Iterable[Sequence[str]]) -> None:
+    """Each row as its first cell, and a line for each other one that is not empty."""
+    if title:
+        console.print(Text(title, style="italic"))
+    wide = max(map(cell_len, names))
+    for row in cells:
+        console.print(Text(row[0], style="bold"), overflow="fold")
+        for name, one in zip(names[1:], row[1:], strict=True):
+            if one:
+                console.print(Text(f"  {name:{wide}}  {one}"), overflow="fold")
 
 
 def say(line: str) -> None:
