@@ -100,12 +100,12 @@ install their counterparts with its own package manager, then run this again)"
         can_be_root || die "packages are missing, to install them needs root, and there is no sudo here. \
 As root: apt-get install $(name_packages)   Then run this again"
         say "system packages are missing; asking apt-get for its newest lists"
-        as_root apt-get -q update >>"$log" 2>&1 || say "apt-get update failed; trying with the lists at hand"
+        watched as_root apt-get -q update || say "apt-get update failed; trying with the lists at hand"
         missing=$(name_packages)
         say "installing $missing"
         # shellcheck disable=SC2086  # a list of names
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $missing \
-            >>"$log" 2>&1 || failed "apt-get install $missing"
+        watched as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $missing \
+            || failed "apt-get install $missing"
         python=$(find_python)
     fi
     [ -n "$python" ] || die "no Python 3.11 or newer found; name one with LEAFD_PYTHON"
@@ -150,9 +150,24 @@ source_stamp() {
         { set --; while read -r path; do set -- "$@" "$path"; done; hash_of "$@"; }
 }
 
+# Runs a command with its output in the log. What takes long says every ten seconds that it goes on, and with what.
+watched() {
+    "$@" >>"$log" 2>&1 &
+    running=$!
+    seconds=0
+    while kill -0 "$running" 2>/dev/null; do
+        sleep 1
+        seconds=$((seconds + 1))
+        if [ $((seconds % 10)) = 0 ]; then
+            say "  $seconds s: $(tail -n 1 "$log" | tr -d '\r' | sed 's/^ *//' | cut -c 1-90)"
+        fi
+    done
+    wait "$running"
+}
+
 same_stamp() { [ -f "$venv/$1.stamp" ] && [ "$(cat "$venv/$1.stamp")" = "$2" ]; }
 
-pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@" >>"$log" 2>&1; }
+pip() { watched env PIP_PROGRESS_BAR=off "$venv/bin/python" -m pip --disable-pip-version-check "$@"; }
 
 install_dependencies() {
     if ! "$venv/bin/python" -c 'import pip' >/dev/null 2>&1; then

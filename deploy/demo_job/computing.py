@@ -22,6 +22,8 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class Computing:
     """One session; its runs follow each other."""
 
+    wanted = True
+
     def __init__(self, servers: str, tables: Path, log: Path) -> None:
         self.state = "not started"
         self.seconds: list[float] = []  # of each run
@@ -101,3 +103,20 @@ class Computing:
     def _last_line(self) -> str:
         lines = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
         return lines[-1][-300:] if lines else ""
+
+
+class NoComputing(Computing):
+    """A demo without Spark: nothing is started, and nothing is checked of it."""
+
+    wanted = False
+
+    def __init__(self) -> None:
+        super().__init__("", Path(), Path())
+        self.state = "left out (--no-spark)"
+
+    async def start(self) -> None:
+        """Does nothing."""
+
+    async def run(self) -> bool:
+        """Does nothing."""
+        return True

@@ -35,12 +35,11 @@ svg text{fill:var(--soft);font:12px system-ui,sans-serif}
 def tiles(record: Record, checks: list[Check]) -> str:
     """The numbers that one looks for first."""
     stored = sum(values[-1] for values in record.acknowledged.values() if values)
-    highest = max((max(values, default=0) for values in record.backlog.values()), default=0)
     passed = sum(check.passed for check in checks)
     outage = max((fault.ended - fault.began for fault in record.faults), default=0.0)
     found = (
         (f"{stored:,}", "rows stored at the leaves and sent on"),
-        (f"{highest:,}", "rows waited at most, while a link was cut"),
+        (f"{record.worst():,}", "rows of a leaf waited at most, while something was broken"),
         (f"{outage:.0f} s", "the longest outage"),
         (f"{len(record.faults)}", "outages: a cut link, kill -9 of a leaf and of the hub"),
         (f"{passed} of {len(checks)}", "checks passed"),
@@ -69,6 +68,20 @@ def section(title: str, words: str, body: str) -> str:
     return f"<h2>{html.escape(title)}</h2><p>{html.escape(words)}</p>{body}"
 
 
+def weather(daily: plots.Daily) -> str:
+    """What the Spark job made; without it there is none of this."""
+    return (
+        section(
+            "A year of days",
+            "Mean temperature, from the table that the Spark job made of the hub's stream. A column is a week, from "
+            "Monday down to Sunday (days in UTC).",
+            plots.calendar(daily),
+        )
+        + section("Temperatures", "Daily mean, and the range from minimum to maximum.", plots.temperatures(daily))
+        + section("Rain", "Inches by month.", plots.rainfall(daily))
+    )
+
+
 def write_report(
     path: Path,
     title: str,
@@ -91,14 +104,7 @@ def write_report(
             plots.story(record),
         )
         + section("What was checked", "Message by message and number by number, from the input.", check_table(checks))
-        + section(
-            "A year of days",
-            "Mean temperature, from the table that the Spark job made of the hub's stream. A column is a week, from "
-            "Monday down to Sunday (days in UTC).",
-            plots.calendar(daily),
-        )
-        + section("Temperatures", "Daily mean, and the range from minimum to maximum.", plots.temperatures(daily))
-        + section("Rain", "Inches by month.", plots.rainfall(daily))
+        + (weather(daily) if daily else "")
         + section("The run", "", fact_table(facts))
         + "</html>\n"
     )

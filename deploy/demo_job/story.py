@@ -36,6 +36,21 @@ class Record:
     acknowledged: dict[str, list[int]] = field(default_factory=lambda: {station: [] for station in STATIONS})
     faults: list[Fault] = field(default_factory=list)
 
+    def most_waiting(self, station: str, fault: Fault) -> int:
+        """Rows of a station that waited at most while something was broken: one number for the check and the report."""
+        pairs = zip(self.times, self.backlog[station], strict=True)
+        return max((count for instant, count in pairs if fault.began <= instant <= fault.ended), default=0)
+
+    def worst(self) -> int:
+        """The same of each fault and the leaves that it concerns."""
+        found = (
+            self.most_waiting(station, fault)
+            for fault in self.faults
+            for station in STATIONS
+            if fault.station in (station, "hub")
+        )
+        return max(found, default=0)
+
 
 class Watch:
     """Samples how many rows of each station the hub holds, and how many commands each leaf."""
