@@ -197,7 +197,8 @@ def _enrolling(config: Path | None) -> tuple[Path, ServerConfig]:
     directory = enrol_directory(server)
     if directory is None:
         raise LeafdError(
-            f"{config or CONFIGURATION} enrols nobody: it has no enrol block (leafd init hub --enrol-boxes)"
+            f"{config or CONFIGURATION} has no enrol block, so no boxes can be entered: add enrol {{ account: NAME }} "
+            "with the account of the boxes, and restart leafd"
         )
     return directory, server
 

@@ -69,9 +69,10 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     made = leafd("init", "leaf", "--name", "box-1", "--hub", url, "--dir", folder, "--store", folder / "leaf/js")
     assert made.returncode == 0, made.stderr
     text = (folder / "leafd.conf").read_text()
-    # What init says that the hub's operator has to enter, as it stands there; and a way in for this test.
-    hub.configuration += made.stdout[made.stdout.index("accounts {") :] + "no_auth_user: test\n"
-    hub.configuration = hub.configuration.replace("users: [", "users: [ { user: test, password: test },")
+    # The line for a nats-server that init says has to stand in the hub's file; and a way in for this test.
+    line = next(line for line in made.stdout.splitlines() if line.startswith("    { nkey:"))
+    users = f"[\n{line}\n{{ user: test, password: test }}\n]"
+    hub.configuration += f"accounts {{ BOXES {{ jetstream: enabled, users: {users} }} }}\nno_auth_user: test\n"
     leaf = servers.make(
         servers.LEAFD, text.replace(":4222", ":{port}").replace(":8222", ":{http_port}"), folder / "leaf"
     )

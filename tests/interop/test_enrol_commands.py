@@ -73,9 +73,12 @@ class Walk:
         place = self.directory / at
         place.mkdir(exist_ok=True)
         line = line.replace("hub.example.org:7422", f"127.0.0.1:{self.leaf_port}")
+        line = line.replace("hub.example.org", "127.0.0.1").replace("/etc/leafd", str(self.directory / "hub"))
         words = [*shlex.split(line)[1:], *more]
         if words[0] == "init":
             words += ["--dir", str(place), "--store", str(place / "store")]
+        elif words[:2] == ["hub", "certificate"]:
+            words += ["--dir", str(place)]
         else:
             words += ["-c", str(place / "leafd.conf")]
         done = subprocess.run(
@@ -99,7 +102,7 @@ class Walk:
 
 def test_a_newcomer_enrols_three_boxes_by_the_words_of_the_page(tmp_path: Path) -> None:
     walk = Walk(tmp_path)
-    made, ticket, enrol, boxes, retire = walk.commands
+    made, ticket, enrol, boxes, by_key, add, retire, certificate = walk.commands
     with ExitStack() as stack:
         walk.type(made, "hub")
         walk.restart("hub")
@@ -118,9 +121,23 @@ def test_a_newcomer_enrols_three_boxes_by_the_words_of_the_page(tmp_path: Path) 
         within(10, lambda: [0, 0, 0] == [one["behind"] for one in report(hub)["boxes"]])
         shown = walk.type(boxes, "hub")
         assert "3 of 3 boxes are linked" in shown and "box-0002" in shown
+        said = walk.type(by_key, "box-0004")
+        entered = re.search(r"leafd hub add \w+ box-0004", said)
+        assert entered and add.split()[:3] + add.split()[4:] == entered[0].split()[:3] + entered[0].split()[4:]
+        walk.restart("box-0004")
+        stack.callback(walk.servers["box-0004"].stop)
+        walk.type(entered[0], "hub")  # it is refused until then, and let in when it comes again
+        within(60, lambda: "4 of 4 boxes are linked" in walk.type("leafd hub list", "hub"))
         walk.type(retire, "hub")
+        walk.type("leafd hub remove box-0004", "hub")
         within(10, lambda: report(hub)["total"] == 2 and _collected(hub) == 3)
         assert "2 of 2 boxes are linked" in walk.type(boxes, "hub")
+        before = (tmp_path / "hub" / "hub-ca.pem").read_bytes()
+        walk.type(certificate, "hub")
+        hub.stop()
+        hub.start("leafd.conf")
+        within(60, lambda: "2 of 2 boxes are linked" in walk.type(boxes, "hub"))
+        assert before == (tmp_path / "hub" / "hub-ca.pem").read_bytes()
 
 
 async def _published(server: Server, subject: str) -> None:
@@ -214,7 +231,8 @@ def test_what_the_hub_has_against_it_is_said_at_the_box(hub: Server, tmp_path: P
         (("--enrol", "nats-leaf://h", "lfd1-X"), "that is no token"),
         (("--enrol", "nats-leaf://u:p@h", "lfd1-AAAAAAAA-" + "A" * 26), "has a login of its own"),
         (("--enrol", "nats-leaf://h", "lfd1-AAAAAAAA-" + "A" * 26, "--hub", "h"), "takes the place of --hub"),
-        (("--enrol-boxes", "--hub", "h"), "--enrol-boxes is for a hub"),
+        (("--hub", "h", "--address", "hub.example.org"), "--address and --no-tls are for a hub"),
+        (("--enrol", "nats-leaf://h", "lfd1-AAAAAAAA-" + "A" * 26, "--ca", "x.pem"), "--ca is for a leaf"),
     ],
 )
 def test_a_command_line_that_is_wrong_writes_nothing(words: tuple[str, ...], why: str, tmp_path: Path) -> None:

@@ -7,15 +7,18 @@ the guide's commands for nats are left out. What takes a machine of its own (sys
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 import shlex
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -42,8 +45,8 @@ def leafd(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "leafd", *words], capture_output=True, text=True, timeout=PATIENCE_S)
 
 
-async def _request(url: str, subject: str, body: str) -> bytes:
-    client = await nats.connect(url)
+async def _request(url: str, subject: str, body: str, seed: str) -> bytes:
+    client = await (nats.connect(url, nkeys_seed=seed) if seed else nats.connect(url))
     try:
         return (await client.request(subject, body.encode(), timeout=PATIENCE_S)).data
     finally:
@@ -52,7 +55,7 @@ async def _request(url: str, subject: str, body: str) -> bytes:
 
 @dataclass
 class Site:
-    """A hub and a box that run as README's start says, and the answers to its requests."""
+    """A hub and a box that run as README's start says, and the requests of README."""
 
     hub: servers.Server
     box: servers.Server
@@ -60,11 +63,16 @@ class Site:
     requests: list[str]
 
     def nats(self, words: list[str]) -> str:
-        """A command of nats, at the box."""
+        """A command of nats, at the box; with a key at the hub."""
+        there, seed = self.box, ""
+        if words[0] == "--nkey":
+            there, seed = self.hub, str(self.directory / "hub" / Path(words[1]).name)
+            words = words[2:]
         if NATS is None:
             assert words[0] == "request", "only the official command line can do this"
-            return asyncio.run(_request(self.box.url, words[1], words[2])).decode()
-        line = [NATS, "--server", self.box.url, "--timeout", f"{PATIENCE_S:g}s", *words]
+            return asyncio.run(_request(there.url, words[1], words[2] if words[2:] else "", seed)).decode()
+        key = ["--nkey", seed] if seed else []
+        line = [NATS, "--server", there.url, *key, "--timeout", f"{PATIENCE_S:g}s", *words]
         done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_S, cwd=self.directory)
         assert 0 == done.returncode, f"{line}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr
@@ -78,12 +86,11 @@ class Site:
         return answer
 
 
-def configured(kind: str, line: str, directory: Path, hub: servers.Server | None) -> tuple[servers.Server, str]:
+def configured(kind: str, line: str, directory: Path, address: str = "") -> tuple[servers.Server, str]:
     """What a line `leafd init` of README makes, for a server of that kind, with this machine's ports and folders; what
-    it printed."""
+    it printed. address: of the hub's leaf listener, for a box."""
     words = shlex.split(line)[1:]
-    if hub is not None:
-        words = [f"nats-leaf://127.0.0.1:{hub.ports['leaf_port']}" if "example" in word else word for word in words]
+    words = [address if address and word == "hub.example.org" else word for word in words]
     directory.mkdir()
     made = leafd(*words, "--dir", str(directory), "--store", str(directory / "store"))
     assert 0 == made.returncode, made.stdout + made.stderr
@@ -95,28 +102,65 @@ def configured(kind: str, line: str, directory: Path, hub: servers.Server | None
 
 @pytest.fixture(scope="module", params=servers.KINDS)
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The hub is of either kind: what `leafd init hub` writes, nats-server reads as well."""
+    """The hub is of either kind."""
     directory = tmp_path_factory.mktemp("site")
-    init_hub, init_box, restart, *requests = commands(
+    init_hub, restart, ticket, init_box, restart_box, *requests = commands(
         (ROOT / "README.md").read_text().split(START)[1].split("\n## ")[0]
     )
-    assert "systemctl restart leafd" == restart
-    hub, _ = configured(request.param, init_hub, directory / "hub", None)
-    box, said = configured(servers.LEAFD, init_box, directory / "box", hub)
-    # What the second prints, its user, is what the hub's operator enters.
-    user = re.search(r"users: \[ (\{ nkey: \w+ \}) \]", said)
-    assert user, said
-    hub.configuration = hub.configuration.replace("users: [", f"users: [ {user[1]}")
+    assert "systemctl restart leafd" == restart == restart_box
+    # What boxes call the hub is this machine here.
+    hub, _ = configured(servers.LEAFD, init_hub.replace("hub.example.org", "127.0.0.1"), directory / "hub")
+    address = f"127.0.0.1:{hub.ports['leaf_port']}"
+    if request.param != servers.LEAFD:
+        hub = plain(hub)
+        box = by_key(hub, init_box, directory, address)
     hub.start()
     try:
+        if request.param == servers.LEAFD:
+            made = leafd(*shlex.split(ticket)[1:], "-c", str(directory / "hub" / "server.conf"))
+            assert 0 == made.returncode, made.stderr
+            box, _ = configured(
+                servers.LEAFD, init_box.replace("TOKEN", made.stdout.strip()), directory / "box", address
+            )
         box.start()
         try:
             linked(box)
-            yield Site(hub, box, directory, requests)
+            found = Site(hub, box, directory, requests)
+            if request.param != servers.LEAFD:
+                collecting(found)
+            yield found
         finally:
             box.stop()
     finally:
         hub.stop()
+
+
+def plain(hub: servers.Server) -> servers.Server:
+    """A nats-server with what `leafd init hub` wrote, without the two blocks that it does not know."""
+    text = re.sub(r"(?ms)^ {4}# TELEMETRY collects.*?^ {4}\}\n", "", hub.configuration)
+    text = re.sub(r"(?m)^# Boxes come with a token.*\n^enrol .*\n", "", text)
+    assert "enrol" not in text and "streams" not in text and "tls" in text
+    return servers.Server("nats-server", hub.directory, text, hub.ports)
+
+
+def by_key(hub: servers.Server, line: str, directory: Path, address: str) -> servers.Server:
+    """A box that has no token: the line that init prints for it stands in the hub's file."""
+    name = shlex.split(line)[shlex.split(line).index("--name") + 1]
+    without = f"leafd init leaf --name {name} --hub hub.example.org --ca {directory / 'hub' / 'hub-ca.pem'}"
+    box, said = configured(servers.LEAFD, without, directory / "box", address)
+    user = re.search(r"\{ nkey: \w+ \}(?= # )", said)
+    assert user, said
+    hub.configuration = hub.configuration.replace("users: [", f"users: [ {user[0]}, ")
+    return box
+
+
+def collecting(found: Site) -> None:
+    """The two streams that a leafd hub has by its file."""
+    name = found.box.configuration.split('server_name: "')[1].split('"')[0]
+    source = {"name": "TELEMETRY", "external": {"api": f"$JS.{name}.API"}}
+    for stream in ({"name": "TELEMETRY", "sources": [source]}, {"name": "COMMANDS", "subjects": ["commands.>"]}):
+        request = ["--nkey", "hub-programs.nk", "request", f"$JS.API.STREAM.CREATE.{stream['name']}"]
+        assert '"error"' not in found.nats([*request, json.dumps(stream)])
 
 
 def linked(box: servers.Server) -> None:
@@ -125,22 +169,40 @@ def linked(box: servers.Server) -> None:
         assert time.monotonic() < end, box.log
 
 
-def test_the_start_of_readme_works_as_it_stands(site: Site) -> None:
-    """A hub and a box: each request is answered well, and the last one shows the box's message at the hub."""
-    *before, last = site.requests
-    answers = [site.typed(line) for line in before]
-    assert [] == [answer["error"] for answer in answers if "error" in answer]
-    assert ("TELEMETRY", 1) == (answers[-1]["stream"], answers[-1]["seq"])
+def eventually(site: Site, line: str) -> dict[str, Any]:
+    """The message that a request for one finds, sooner or later."""
     end = time.monotonic() + PATIENCE_S
-    held: dict[str, Any] = {}
-    while held.get("messages") != 1:
-        assert time.monotonic() < end, held
-        held = site.typed(last)["state"]
+    while "message" not in (answer := site.typed(line)):
+        assert time.monotonic() < end, answer
+        time.sleep(0.2)
+    message: dict[str, Any] = answer["message"]
+    return message
 
 
-def refused(port: int) -> bytes:
-    """What a server says to somebody who shows nothing."""
-    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as stranger:
+def test_the_start_of_readme_works_as_it_stands(site: Site) -> None:
+    """Telemetry of the box is read at the hub, and a command that was given there is found at the box."""
+    telemetry, commands, measured, read, ordered, arrived = site.requests
+    for made in (telemetry, commands):
+        assert "error" not in site.typed(made)
+    answer = site.typed(measured)
+    assert ("TELEMETRY", 1) == (answer["stream"], answer["seq"])
+    message = eventually(site, read)
+    assert ("telemetry.box-0001.temperature", b"21.5") == (message["subject"], base64.b64decode(message["data"]))
+    assert "COMMANDS" == site.typed(ordered)["stream"]
+    message = eventually(site, arrived)
+    assert ("commands.box-0001.interval", b"60") == (message["subject"], base64.b64decode(message["data"]))
+
+
+def refused(port: int, authority: Path | None = None) -> bytes:
+    """What a server says to somebody who shows nothing. authority: of a listener with TLS, which comes behind INFO."""
+    with ExitStack() as stack:
+        stranger = stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+        if authority is not None:
+            while not stranger.recv(4096, socket.MSG_PEEK).endswith(b"\r\n"):
+                pass
+            stranger.recv(4096)
+            context = ssl.create_default_context(cafile=authority)
+            stranger = stack.enter_context(context.wrap_socket(stranger, server_hostname="127.0.0.1"))
         stranger.sendall(b'CONNECT {"name":"unknown","verbose":false}\r\nPING\r\n')
         said = b""
         while b"-ERR" not in said and b"PONG" not in said and (part := stranger.recv(4096)):
@@ -152,7 +214,7 @@ def test_the_hub_of_readme_takes_programs_with_its_key_and_nobody_else(site: Sit
     """From its first second: a client without a key and a box that nobody entered are refused; a program with the key
     that `leafd init hub` made publishes what a stream of the hub keeps."""
     assert b"Authorization Violation" in refused(site.hub.port)
-    assert b"Authorization Violation" in refused(site.hub.ports["leaf_port"])
+    assert b"Authorization Violation" in refused(site.hub.ports["leaf_port"], site.directory / "hub" / "hub-ca.pem")
 
     async def stored() -> bytes:
         client = await nats.connect(site.hub.url, nkeys_seed=str(site.directory / "hub" / "hub-programs.nk"))
@@ -192,10 +254,11 @@ def test_the_guide_s_commands_work_as_they_stand(site: Site) -> None:
             if NATS is not None:
                 site.nats(words)
             if words[:2] == ["stream", "backup"]:  # the guide says: into a store that has no such stream
-                asyncio.run(_request(site.box.url, "$JS.API.STREAM.DELETE.TELEMETRY", ""))
+                asyncio.run(_request(site.box.url, "$JS.API.STREAM.DELETE.TELEMETRY", "", ""))
         elif program == "openssl":
             key = subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout.strip()
-            (site.directory / "key.conf").write_text(f'jetstream {{ store_dir: "{site.directory}", key: "{key}" }}\n')
+            block = f'listen: 127.0.0.1:4222, jetstream {{ store_dir: "{site.directory}", key: "{key}" }}\n'
+            (site.directory / "key.conf").write_text(block)
             assert 0 == leafd("check", str(site.directory / "key.conf")).returncode
         elif program == "touch":
             place = Path(words[0].replace("/var/lib/leafd", str(site.box.directory / "store")))

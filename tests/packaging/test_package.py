@@ -370,10 +370,11 @@ def test_what_init_writes_runs_under_the_service(clean: machine.Machine) -> None
     and a hub serves leaves."""
     if not clean.booted:
         pytest.skip("systemd does not boot here, and it is its service that runs")
-    hub, leaf, restart = commands((ROOT / "README.md").read_text().split("\n## A hub and a box")[1])[:3]
+    hub, restart = commands((ROOT / "README.md").read_text().split("\n## A hub and a box")[1])[:2]
+    leaf = "leafd init leaf --name box-0001 --hub hub.example.org --force"
     before = (clean.root / "etc/leafd/leafd.conf").read_text()
     try:
-        assert "nkey: U" in clean.run(*shlex.split(leaf))
+        assert "leafd hub add U" in clean.run(*shlex.split(leaf))
         clean.run(*shlex.split(restart))
         wait_until_it_serves(clean)
         assert "no link to the hub" in clean.run("sh", "-c", "leafd status; test $? = 3")

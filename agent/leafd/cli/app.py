@@ -23,6 +23,7 @@ import typer
 from leafd import cli
 from leafd.cli import COMMANDS
 from leafd.cli.enrol_words import enrol as enrol_words
+from leafd.cli.hub_words import hub as hub_words
 from leafd.cli.store_words import store
 from leafd.errors import EXIT_FAILURE, LeafdError, UsageError
 from leafd.records import dataclass
@@ -224,7 +225,17 @@ def _init(
             help="A leaf's hub, and the token that its operator made; @FILE: it is in that file; -: it is typed.",
         ),
     ] = ("", ""),
-    enrols: Annotated[bool, typer.Option("--enrol-boxes", help="A hub at which boxes enrol themselves.")] = False,
+    _enrols: Annotated[bool, typer.Option("--enrol-boxes", hidden=True)] = False,  # each hub does, by now
+    address: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST", help="A name or IP address by which boxes reach a hub; may stand repeatedly."),
+    ] = None,
+    tls: Annotated[
+        bool, typer.Option(help="Whether a hub's leaf listener has TLS, by an authority of its own.")
+    ] = True,
+    ca: Annotated[
+        str, typer.Option("--ca", metavar="FILE", help="The certificate that a leaf checks its hub with.")
+    ] = "",
     creds: Annotated[
         str, typer.Option(metavar="FILE", help="Credentials from the hub's operator, in place of a key.")
     ] = "",
@@ -243,11 +254,18 @@ def _init(
         raise UsageError(f"init {role}: expected leaf or hub")
     if any(enrol) and (role != "leaf" or hub or creds):
         raise UsageError("--enrol is for a leaf, and takes the place of --hub and --creds")
-    if enrols and role != "hub":
-        raise UsageError("--enrol-boxes is for a hub; a leaf is enrolled by --enrol URL TOKEN")
+    if (address or not tls) and role != "hub":
+        raise UsageError("--address and --no-tls are for a hub")
+    if ca and (role != "leaf" or any(enrol)):
+        raise UsageError("--ca is for a leaf; a token brings the certificate along")
     if role == "leaf" and not hub and not any(enrol):
         hub = typer.prompt("Hub (host, host:port or URL)")
-    plan = Plan(role, name, directory, store, hub or enrol[0], creds, account, link, budget, enrols=enrols)
+    directory, trusted = directory.absolute(), str(Path(ca).absolute()) if ca else ""
+    plan = Plan(
+        *(role, name, directory, store, hub or enrol[0], creds, account, link, budget, trusted),
+        addresses=tuple(address or ()),
+        tls=tls,
+    )
     if any(enrol):
         from leafd.cli.enrol import enrol_leaf
 
@@ -271,5 +289,6 @@ def _completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish")] 
 
 app.add_typer(store, name="store")
 app.add_typer(enrol_words, name="enrol")
+app.add_typer(hub_words, name="hub")
 
 assert {one.name for one in app.registered_commands} | {one.name for one in app.registered_groups} == set(COMMANDS)

@@ -27,7 +27,8 @@ Configuration = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 
 
-def _ask(context: typer.Context, config: Path | None, what: Mapping[str, Any]) -> dict[str, Any]:
+def ask_daemon(context: typer.Context, config: Path | None, what: Mapping[str, Any]) -> dict[str, Any]:
+    """What the daemon of a configuration answers. Raises LeafdError."""
     from leafd.enrol.port import ask
 
     directory, _ = context.obj.enrol(config)
@@ -52,7 +53,7 @@ def _token(
     _, server = context.obj.enrol(config)
     certificate = authority_of(server)
     asked = {"do": "token", "pattern": name, "uses": uses, "lasts_s": _seconds(expires)}
-    made = _ask(context, config, asked)
+    made = ask_daemon(context, config, asked)
     secret = read_secret(made["token"])
     if secret is None:
         raise LeafdError("the daemon's token is not understood: is it of the same version?")
@@ -75,7 +76,7 @@ def _tokens(context: typer.Context, config: Configuration = None, json: Json = F
     """Tokens that can still enrol a box. The tokens themselves are not kept, only their ids."""
     from leafd.cli.tables import as_json, show
 
-    found = _ask(context, config, {"do": "tokens"})["tokens"]
+    found = ask_daemon(context, config, {"do": "tokens"})["tokens"]
     if json:
         as_json(found)
         return
@@ -90,7 +91,7 @@ def _revoke(
     """Makes a token worth nothing. Boxes that came with it stay."""
     from leafd.cli.tables import say
 
-    _ask(context, config, {"do": "revoke", "id": id.upper()})
+    ask_daemon(context, config, {"do": "revoke", "id": id.upper()})
     say(f"token {id.upper()} enrols nobody any more")
 
 
@@ -99,9 +100,14 @@ def _retire(
     context: typer.Context, name: Annotated[str, typer.Argument(help="Of the box.")], config: Configuration = None
 ) -> None:
     """Ends a box for good: its link at once, its key, its place in the streams that collect. What they have stays."""
+    retire(context, name, config)
+
+
+def retire(context: typer.Context, name: str, config: Path | None) -> None:
+    """Has the daemon end a box, and says so. Raises LeafdError."""
     from leafd.cli.tables import say
 
-    found = _ask(context, config, {"do": "retire", "name": name})
+    found = ask_daemon(context, config, {"do": "retire", "name": name})
     say(f"box {name} is retired" + (", and its link is closed" if found["linked"] else ""))
 
 

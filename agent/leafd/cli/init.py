@@ -1,7 +1,7 @@
 """`leafd init`: the configuration of a leaf or a hub, a key for the link, and what the other side has to enter.
 
 What is written is read by the configuration's own reader before anything touches the disk. What does not live here:
-the questions (app.py).
+the questions (app.py), how a certificate is made (authority.py).
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from leafd.auth import nkeys
+from leafd.cli import authority
 from leafd.config.bind import load_text
 from leafd.errors import LeafdError, UsageError
 from leafd.records import dataclass
@@ -26,6 +28,8 @@ SERVICE: Final = "leafd"
 """The user and group of the package's service."""
 PLAIN: Final = 0o644
 SECRET: Final = 0o600
+OWNERS: Final = 0o400
+"""Of a secret that the service has no use for."""
 _BUDGET: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kKmMgG])[bB]?/(day|month)")
 _UNITS: Final = {"k": 10**3, "m": 10**6, "g": 10**9}
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -53,9 +57,11 @@ class Plan:
     budget: str = ""
     """What the link may carry, like 500MB/month; empty: not said."""
     authority: str = ""
-    """Of a leaf that enrols itself: the file of the certificate that the hub's TLS is checked with, if it has one."""
-    enrols: bool = False
-    """Of a hub: boxes enrol themselves there."""
+    """Of a leaf: the file of the certificate that the hub's TLS is checked with, if it has one."""
+    addresses: tuple[str, ...] = ()
+    """Names and IP addresses by which boxes reach a hub; empty: those that the machine knows of itself."""
+    tls: bool = True
+    """Of a hub: its leaf listener has TLS, by an authority of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +120,23 @@ def planned(plan: Plan) -> Made:
             "--budget: a leaf's; a hub has limits { bytes_per_day: ... } in its leafnodes block, for each leaf"
         )
     made = _leaf(plan) if plan.role == "leaf" else _hub(plan)
-    for path, (text, _) in made.files.items():
-        if path.suffix == ".conf":
-            load_text(text, str(path))
+    _read_back(made)
     return made
+
+
+def _read_back(made: Made) -> None:
+    """The configuration's own reader takes it. It reads the certificates too, which are not in their place yet. Raises
+    ConfigError."""
+    with tempfile.TemporaryDirectory(prefix="leafd-init-") as folder:
+        copies = {path: Path(folder) / path.name for path in made.files if path.suffix in (".pem", ".key")}
+        for path, copy in copies.items():
+            copy.touch(SECRET)
+            copy.write_text(made.files[path][0])
+        for path, (text, _) in made.files.items():
+            if path.suffix == ".conf":
+                for one, copy in copies.items():
+                    text = text.replace(_quoted(str(one)), _quoted(str(copy)))
+                load_text(text, str(path))
 
 
 def write(made: Made, *, overwrite: bool) -> None:
@@ -181,9 +200,9 @@ def _leaf(plan: Plan) -> Made:
         files[key] = (seed + "\n", SECRET)
         login = f"nkey: {_quoted(str(key))}"
         advice = (
-            f"The hub's operator enters this user in the account of the links (here {plan.account}), "
-            "and reloads the hub:\n\n"
-            f"accounts {{\n  {plan.account} {{\n    jetstream: enabled\n    users: [ {{ nkey: {public} }} ]\n  }}\n}}\n"
+            f"At the hub:\n\n    leafd hub add {public} {plan.name}\n\n"
+            f"A hub that is a nats-server has a line for it among the users of its account (here {plan.account}), and "
+            f"is reloaded:\n\n    {{ nkey: {public} }} # {plan.name}\n"
         )
     if plan.authority:
         login += f", tls {{ ca_file: {_quoted(plan.authority)} }}"
@@ -222,40 +241,81 @@ def _limits(budget: str) -> tuple[str, ...]:
     )
 
 
-_COLLECTED: Final = (
-    "    # A source for each box that is enrolled, from its stream of that name.\n"
-    '    streams { TELEMETRY { sources: [ { boxes: "*", name: TELEMETRY } ] } }\n'
-)
+_STREAMS: Final = """\
+    # TELEMETRY collects from the stream of that name of each box that is enrolled; boxes have copies of COMMANDS.
+    streams {
+      TELEMETRY { sources: [ { boxes: "*", name: TELEMETRY } ] }
+      COMMANDS { subjects: ["commands.>"] }
+    }
+"""
 
 
 def _hub(plan: Plan) -> Made:
     """With a user for the hub's own programs: without any user a server takes everybody, so also unknown boxes."""
     key, seed = plan.directory / f"{plan.name}-programs.nk", nkeys.new_seed(nkeys.PREFIX_USER)
     public, _ = nkeys.sign(seed, "")
+    files, secured, said = _secured(plan)
+    url = f"nats-leaf://{_host(plan.addresses[0])}:{LEAF_PORT}" if plan.addresses else ""
+    reached = f", url: {_quoted(url)}" if url else ""
     text = (
         "# A hub of leaf nodes, written by `leafd init`. configs/reference.conf explains every key.\n"
         "listen: 127.0.0.1:4222\n"
         + _common(plan)
-        + f"leafnodes {{\n  listen: 0.0.0.0:{LEAF_PORT}\n"
+        + f"leafnodes {{\n  listen: 0.0.0.0:{LEAF_PORT}\n{secured}"
         + "  # Boxes hear what the hub wants, not what other boxes want. Delete this where boxes reach each other.\n"
         + "  isolate_leafnode_interest: true\n}\n"
-        + f"accounts {{\n  {plan.account} {{\n    jetstream: enabled\n    users: [\n"
-        + f"      {{ nkey: {public} }} # programs at the hub, by the key in {key}\n"
-        + ("" if plan.enrols else "      # one line a box: `leafd init leaf` prints it\n")
-        + "    ]\n"
-        + (_COLLECTED if plan.enrols else "")
-        + "  }\n}\n"
+        + f"accounts {{\n  {plan.account} {{\n    jetstream: enabled\n"
+        + f"    users: [ {{ nkey: {public} }} ] # programs at the hub, by the key in {key}\n"
+        + f"{_STREAMS}  }}\n}}\n"
+        + "# Boxes come with a token (`leafd enrol token`), or their keys are entered (`leafd hub add`).\n"
+        + f"enrol {{ account: {_quoted(plan.account)}{reached} }}\n"
     )
-    if plan.enrols:
-        text += f"# Boxes come with a token of `leafd enrol token`.\nenrol {{ account: {_quoted(plan.account)} }}\n"
-        advice = "For each box: leafd enrol token --name NAME. It prints the token, and what to type at the box."
-    else:
-        advice = (
-            f"On each box: leafd init leaf --name NAME --hub nats-leaf://THIS-HOST:{LEAF_PORT}\n"
-            f"It prints the user that belongs into {plan.account}."
+    advice = (
+        f"{said}\n"
+        f"For each box: leafd enrol token --name NAME. It prints a token, and what to type at the box.\n"
+        f"Programs at the hub log in with the key in {key}: nats --nkey {key} ..."
+    )
+    return Made({**files, key: (seed + "\n", SECRET), plan.directory / "leafd.conf": (text, PLAIN)}, advice)
+
+
+def _secured(plan: Plan) -> tuple[dict[Path, tuple[str, int]], str, str]:
+    """Files of the leaf listener's TLS, its lines of the configuration, and what is said of it. Raises LeafdError."""
+    if not plan.tls:
+        return {}, "", "No TLS: whoever is on the way between a box and this hub reads and changes all that passes."
+    if not authority.is_possible():
+        return (
+            {},
+            "",
+            "NO TLS: there is no openssl command here to make certificates with. Whoever is on the way between a box "
+            "and this hub reads and changes all that passes. Install openssl and run this again with --force, or give "
+            "the leafnodes block certificates that you have: tls { cert_file: FILE, key_file: FILE }",
         )
-    programs = f"Programs at the hub log in with the key in {key}: nats --nkey {key} ..."
-    return Made({plan.directory / "leafd.conf": (text, PLAIN), key: (seed + "\n", SECRET)}, f"{advice}\n{programs}")
+    place = authority.paths(plan.directory, plan.name)
+    addresses = plan.addresses or authority.usual_addresses()
+    issued = authority.issue(place, plan.name, addresses)
+    files = {place.certificate: (issued.certificate, PLAIN), place.key: (issued.key, SECRET)}
+    if issued.authority:
+        files |= {place.authority: (issued.authority, PLAIN), place.authority_key: (issued.authority_key, OWNERS)}
+    lines = f"  tls {{ cert_file: {_quoted(str(place.certificate))}, key_file: {_quoted(str(place.key))} }}\n"
+    said = (
+        f"TLS: boxes check this hub by {place.authority}; a token brings it along. The certificate is for "
+        f"{', '.join(addresses)}; where boxes reach it by another name: leafd hub certificate --address NAME"
+    )
+    return files, lines, said
+
+
+def certificate(directory: Path, name: str, addresses: tuple[str, ...]) -> Made:
+    """A new certificate for the listener of a hub that init has set up. Raises LeafdError."""
+    place = authority.paths(directory, name)
+    if not place.authority.exists():
+        raise LeafdError(f"{place.authority} is not there: it is made by leafd init hub --name {name}")
+    issued = authority.issue(place, name, addresses or authority.usual_addresses())
+    files = {place.certificate: (issued.certificate, PLAIN), place.key: (issued.key, SECRET)}
+    return Made(files, "A reload takes it up: systemctl reload leafd")
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
 
 
 def hub_url(hub: str) -> str:

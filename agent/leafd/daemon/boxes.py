@@ -328,6 +328,7 @@ class Boxes:
         """What a command of who may use the socket wants. Raises Wrong."""
         verbs: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "token": self._make_token, "tokens": self._tokens, "revoke": self._revoke, "retire": self._retire,
+            "add": self._add,
         }  # fmt: skip
         verb = verbs.get(str(asked.get("do")))
         if verb is None:
@@ -371,6 +372,20 @@ class Boxes:
             raise port.Wrong(f"there is no token {wanted[:100]!r}: `leafd enrol tokens` lists them")
         await self._journal.keep({"revoked": wanted})
         return {"revoked": wanted}
+
+    async def _add(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        nkey, name = str(asked.get("nkey")), str(asked.get("name"))
+        if not is_public_key(nkey, PREFIX_USER):
+            raise port.Wrong(f"{nkey[:100]!r} is no public key of a user (U...): is it whole?")
+        if nkey in self._server.compiled.leaf_policy.nkeys and nkey not in self.roll.by_key:
+            raise port.Wrong("the configuration has a user with that key")
+        found = self.roll.enter(nkey, name, time.time())
+        if isinstance(found, NotEnrolled):
+            raise port.Wrong(found.text)
+        await self._journal.keep(found)
+        self._server.log.info(f"Box {name} is enrolled: its key was entered", event="box_enrolled")
+        self._changed.set()
+        return {"added": name}
 
     async def _retire(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         name = str(asked.get("name"))

@@ -2,11 +2,12 @@
 
     token    {"token": ID, "digest": ..., "pattern": "box-*", "uses": 1, "expires": s}   made by `leafd enrol token`;
                                    "used", where records of boxes that used it are gone
-    box      {"box": NAME, "nkey": "U...", "token": ID, "at": s}      enrolled
+    box      {"box": NAME, "nkey": "U...", "token": ID, "at": s}      enrolled; "token": "": by `leafd hub add`
     retired  {"retired": NAME, "at": s}        gone for good: its key is nobody's, its name takes a token of its own
     revoked  {"revoked": ID}                   a token that is worth nothing any more
 
     judge()  Refused | a box record, whose name and token are held for it until it is written -> apply() or give_up()
+    enter()  the same of a box that is entered by its key, without a token
 
 How often a token was used is what the records of boxes say: one record enrols the box and uses up the token, so no
 power cut comes between the two. What does not live here: the file (journal.py), signatures (daemon/boxes.py).
@@ -32,7 +33,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One that is enrolled. token: the id of the one that it came with."""
+    """One that is enrolled. token: the id of the one that it came with; empty: its key was entered at the hub."""
 
     name: str
     nkey: str
@@ -97,10 +98,21 @@ class Roll:
         refused = self._misfit(token, nkey, name, domain) or self._spent(token, now_s)
         if refused:
             return Refused(refused)
-        record = {"box": name, "nkey": nkey, "token": token.id, "at": int(now_s)}
+        return self._hold(name, nkey, token.id, now_s)
+
+    def enter(self, nkey: str, name: str, now_s: float) -> Record | Refused:
+        """The same of a box whose key somebody enters at the hub."""
+        there = self.by_key.get(nkey)
+        if there is not None:
+            return Refused(f"that is the key of the box {there.name}")
+        refused = self._taken(nkey, name)
+        return Refused(refused) if refused else self._hold(name, nkey, "", now_s)
+
+    def _hold(self, name: str, nkey: str, token: str, now_s: float) -> Record:
+        record = {"box": name, "nkey": nkey, "token": token, "at": int(now_s)}
         self._held[name] = record
         self._held_keys.add(nkey)
-        self._held_uses[token.id] += 1
+        self._held_uses[token] += 1
         return record
 
     def _misfit(self, token: Token, nkey: str, name: str, domain: str) -> str:
@@ -111,11 +123,16 @@ class Roll:
             return f"the token is for {token.pattern}, and the box calls itself {name}"
         if domain not in ("", name):
             return f"the box's JetStream domain has to be its name, {name}"
-        there = self.boxes.get(name)
-        if there is not None:
-            return f"there is a box {name} with another key: retire that one first (leafd enrol retire {name})"
-        if name in self.retired and not token.exact:
+        if name not in self.boxes and name in self.retired and not token.exact:
             return f"a box {name} was retired: it comes back with a token that is made for it by its name"
+        return self._taken(nkey, name)
+
+    def _taken(self, nkey: str, name: str) -> str:
+        """Why there cannot be a box of that name and key."""
+        if not is_name(name):
+            return f"a box's name has {RULE}"
+        if name in self.boxes:
+            return f"there is a box {name} with another key: retire that one first (leafd enrol retire {name})"
         if name in self._held or nkey in self.by_key or nkey in self._held_keys:
             return f"the box {name} is just being enrolled: try again"
         if len(self.boxes) + len(self._held) >= BOXES_MAX:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import sys
+from typing import Final
 
 import pytest
 from leafd.cli.tables import ago, as_json, show, size
@@ -15,6 +19,11 @@ from leafd.status import status
         ({}, {"refusing": ["file"]}, "publishes to file streams are refused: no room"),
         ({}, {"corrupt_records": 2}, "2 records of the store were damaged"),
         ({"expiring_certificates": ["a.pem expires in 3 days"]}, {}, "a.pem expires in 3 days"),
+        (
+            {"open_listeners": ["leaf nodes at 0.0.0.0:7422 need no login"]},
+            {},
+            "ANYBODY IS LET IN: leaf nodes at 0.0.0.0",
+        ),
         ({"unexpected_errors": 1}, {}, "1 unexpected errors since the start"),
     ],
 )
@@ -101,3 +110,45 @@ def test_json_has_the_names_of_the_rows(capsys: pytest.CaptureFixture[str]) -> N
     as_json(status({"server_name": "box"}, {}, {}))
     found = json.loads(capsys.readouterr().out)
     assert (found["name"], found["links"], found["problems"]) == ("box", [], [])
+
+
+WIDE: Final = (
+    "Links",
+    ("to", "account", "address", "state", ">in", ">out"),
+    [("hub", "$G", "192.0.2.17:7422", "down: the certificate of the hub has expired, on 2026-11-20", "1.2 MB", "0 B")],
+)
+
+
+def on_a_screen(columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines of that table on a screen so wide, without colours."""
+    screen = io.StringIO()
+    screen.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    show(*WIDE)
+    return [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in screen.getvalue().splitlines()]
+
+
+def test_a_row_in_a_pipe_is_one_line_however_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that grep and awk find what belongs together."""
+    show(*WIDE)
+    assert 3 == len(capsys.readouterr().out.splitlines())
+
+
+def test_on_a_wide_screen_a_row_is_a_line_and_on_a_narrower_one_its_longest_words_are_folded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert 3 == len(on_a_screen(140, monkeypatch))
+    folded = on_a_screen(100, monkeypatch)
+    assert 4 == len(folded) and max(map(len, folded)) <= 100
+    assert folded[2].split()[:3] == ["hub", "$G", "192.0.2.17:7422"] and folded[2].endswith("0 B")
+
+
+def test_where_a_table_does_not_fit_at_all_each_row_is_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No name, number or address is ever cut into pieces."""
+    lines = on_a_screen(60, monkeypatch)
+    assert ["Links", "hub", "  account  $G", "  address  192.0.2.17:7422"] == lines[:4]
+    assert max(map(len, lines)) <= 60
+    assert "expired" in " ".join(lines) and "  in       1.2 MB" in lines
