@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from leafd.doctor.findings import Finding
 
 AUTHORITY: Final = "hub-ca.pem"
+STEP_S: Final = 60.0
+"""For each step of the login: the line may be a modem's, and what it is for happens once in a box's life."""
 _TOKEN_FILE_MAX: Final = 16 << 10
 _PEM_MAX: Final = 1 << 20
 
@@ -129,7 +131,7 @@ def _log_in(plan: init.Plan, ticket: Ticket, key: Path, authority: Path) -> None
     introduction = {"name": plan.name, "domain": plan.name, "auth_token": ticket.secret.text}
 
     async def once() -> bool:
-        hub = await reach(remote, plan.hub, found.append, introduction)
+        hub = await reach(remote, plan.hub, found.append, introduction, STEP_S)
         if hub is not None:
             with trio.move_on_after(1.0):
                 await hub.session.close()

@@ -75,14 +75,19 @@ class _Stop(Exception):
 
 
 async def reach(
-    remote: LeafRemote, url: str, report: Callable[[Finding], None], introduction: Mapping[str, str] | None = None
+    remote: LeafRemote,
+    url: str,
+    report: Callable[[Finding], None],
+    introduction: Mapping[str, str] | None = None,
+    step_s: float | None = None,
 ) -> Hub | None:
     """Goes as far as it gets; None: not to a login. introduction: what CONNECT says besides, in place of a name that
-    nobody else has."""
+    nobody else has. step_s: how long each step may take, for whoever has to get there over a bad line."""
     host, port, user, password = split_url(url)
     place = place_of(url) + ("" if remote.account == GLOBAL else f" ({remote.account})")
     attempt = _Attempt(remote, host, port, place, report, web=urlsplit(url).path if hub_web.is_web(url) else None)
     attempt.introduction = introduction or {}
+    attempt.step_s = step_s or STEP_S
     try:
         return await attempt.run(user, password)
     except _Stop as stop:
@@ -116,6 +121,8 @@ class _Attempt:
         self._tls_first = self._tls_wanted if web is not None else block_first
         self._certificate: Certificate | None = None
         self.introduction: Mapping[str, str] = {}
+        self.step_s = STEP_S
+        """So long may each step take."""
 
     async def run(self, user: str, password: str) -> Hub:
         """Raises _Stop."""
@@ -144,7 +151,7 @@ class _Attempt:
         if self._remote.proxy is not None:
             return  # the proxy does it
         try:
-            with trio.fail_after(STEP_S):
+            with trio.fail_after(self.step_s):
                 await trio.socket.getaddrinfo(self._host, self._port, type=trio.socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             why = dial_error(error) if isinstance(error, OSError) else str(error)
@@ -156,13 +163,15 @@ class _Attempt:
         except trio.TooSlowError:
             raise self._stop(
                 Check.HUB_ADDRESS,
-                f"looking up the name {quoted(self._host)} took more than {STEP_S:.0f} s",
+                f"looking up the name {quoted(self._host)} took more than {self.step_s:.0f} s",
                 owner="the DNS servers of this box do not answer: look at /etc/resolv.conf and the network",
             ) from None
 
     async def _connect(self) -> Line:
         try:
-            return Line(await connect(self._host, self._port, proxy_of(self._remote), Patience(STEP_S, STEP_S)))
+            return Line(
+                await connect(self._host, self._port, proxy_of(self._remote), Patience(self.step_s, self.step_s))
+            )
         except NoTunnel as error:
             raise self._stop(
                 Check.HUB_PORT, str(error), owner="look at this remote's proxy block, and ask who runs the proxy"
@@ -174,7 +183,7 @@ class _Attempt:
             if "refused" in why.lower():
                 why = "nobody listens there: connection refused"
         except trio.TooSlowError:
-            why = f"no answer within {STEP_S:.0f} s: something between drops the packets, or the machine is off"
+            why = f"no answer within {self.step_s:.0f} s: something between drops the packets, or the machine is off"
         kind, block = ("leaf port", "leafnodes") if self._web is None else ("WebSocket port", "websocket")
         means = f" (a url without a port means {DEFAULT_PORT})" if self._web is not None else ""
         raise self._stop(
@@ -187,10 +196,10 @@ class _Attempt:
     async def _upgrade(self, line: Line, path: str) -> None:
         asked = ask(self._host, self._port, path, compression=False, no_masking=False)
         try:
-            with trio.fail_after(STEP_S):
+            with trio.fail_after(self.step_s):
                 head = await line.ask(asked.head)
         except trio.TooSlowError:
-            raise self._unanswered(f" within {STEP_S:.0f} s") from None
+            raise self._unanswered(f" within {self.step_s:.0f} s") from None
         except TlsEnd as error:
             raise self._no_tls(str(error)) from None
         except End as error:
@@ -215,13 +224,13 @@ class _Attempt:
     async def _info(self, line: Line) -> dict[str, Any]:
         web = self._web is not None
         try:
-            with trio.fail_after(STEP_S):
+            with trio.fail_after(self.step_s):
                 word, rest = verb(await line.line())
                 info = info_of(rest) if word == "INFO" else None
         except trio.TooSlowError:
             raise self._stop(
                 Check.HUB_PROTOCOL,
-                f"it takes the connection and says nothing within {STEP_S:.0f} s",
+                f"it takes the connection and says nothing within {self.step_s:.0f} s",
                 owner=self._another_way(),
                 operator="what listens there may hang, or be something else",
             ) from None
@@ -268,11 +277,11 @@ class _Attempt:
     async def _handshake(self, line: Line) -> None:
         name = certificate_name(self._host, self._remote.urls)
         try:
-            with trio.fail_after(STEP_S):
+            with trio.fail_after(self.step_s):
                 der = await line.secure(context_of(self._remote.tls), name)
         except trio.TooSlowError:
             raise self._stop(
-                Check.HUB_TLS, f"no TLS handshake within {STEP_S:.0f} s", operator="does this port speak TLS?"
+                Check.HUB_TLS, f"no TLS handshake within {self.step_s:.0f} s", operator="does this port speak TLS?"
             ) from None
         except (ssl.SSLError, OSError) as error:
             raise await self._tls_failed(error, name) from None
@@ -354,7 +363,7 @@ class _Attempt:
         if tls:
             connect["tls_required"] = True
         try:
-            with trio.fail_after(STEP_S):
+            with trio.fail_after(self.step_s):
                 await line.say(
                     b"CONNECT " + json.dumps(connect | login | dict(self.introduction)).encode() + b"\r\nPING\r\n"
                 )
@@ -362,7 +371,7 @@ class _Attempt:
         except trio.TooSlowError:
             raise self._stop(
                 Check.HUB_LOGIN,
-                f"the hub does not answer the login within {STEP_S:.0f} s",
+                f"the hub does not answer the login within {self.step_s:.0f} s",
                 operator="look at the hub's log; if a service judges logins (auth_callout), does it run?",
             ) from None
 
