@@ -5,7 +5,7 @@
     socket --do()--> tokens, retirement        who came or went --> streams that collect from boxes follow, soon after
 
 Two machines with one key are a copied disk or a backup that was put back: the one that is there and answers stays, the
-other one is refused, and the log, an event and `leafd boxes` name both. One that does not answer is a link that broke
+other one is refused, and the log, an event and leafd boxes name both. One that does not answer is a link that broke
 without a word, as after a power cut.
 
 What does not live here: who may be enrolled (enrol/), what a link is (links/), its other rights (leaf_logins.py).
@@ -85,7 +85,7 @@ class Boxes:
         if self._journal.cut_off:
             server.log.warning(
                 f"{self._journal.path}: the last line was not whole, and its {self._journal.cut_off} bytes were cut "
-                "off: look through `leafd boxes` if a box was enrolled or retired just before leafd was stopped",
+                "off: look through leafd boxes if a box was enrolled or retired just before leafd was stopped",
                 event="boxes_cut_off",
             )
         self._links: dict[str, tuple[Link, ...]] = {}
@@ -391,7 +391,7 @@ class Boxes:
         name = str(asked.get("name"))
         box = self.roll.boxes.get(name) if is_name(name) else None
         if box is None:
-            raise port.Wrong(f"there is no box {name[:100]!r}: `leafd boxes` lists them")
+            raise port.Wrong(f"there is no box {name[:100]!r}: leafd boxes lists them")
         await self._journal.keep({"retired": name, "at": int(time.time())})
         links = self._here(box.nkey)
         theirs = {link.connection for link in links}
