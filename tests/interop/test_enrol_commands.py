@@ -366,7 +366,8 @@ def test_with_an_operator_a_box_has_the_rights_of_the_signing_key_s_template(tmp
         assert login.answer["import"] == {"allow": ["commands.box-1.>"]}
         assert login.answer["remote_account"] == fleet.boxes.public
         login.close()
-        assert Login(server, key, "box-1").is_in
+        again = Login(server, key, "box-1")
+        assert again.is_in, (again.answer, server.log[-1500:])
         assert Login(server, Key("user"), "box-2").answer == "Authorization Violation"
 
 
@@ -403,7 +404,8 @@ def test_a_new_signing_key_takes_the_place_of_the_old_one_and_no_box_notices(tmp
         fleet.boxes.nats["signing_keys"][0]["key"] = fleet.signer.public
         (tmp_path / "signing.nk").write_text(fleet.signer.seed)
         _reload(server, fleet)
-        assert Login(server, key, "box-1").is_in
+        again = Login(server, key, "box-1")
+        assert again.is_in, (again.answer, server.log[-1500:])
 
 
 def _reload(server: Server, fleet: Fleet) -> None:

@@ -317,8 +317,8 @@ class LeafLogins:
 
 def _is_short_token(connect: dict[str, Any], policy: Policy) -> bool:
     """Whether it is a JWT that is judged in half a millisecond: to hand it to a thread and back costs as much, and
-    Arrivals has a client's login pass between two of them."""
-    return policy.trust is not None and len(str(connect.get("jwt") or "")) <= AT_ONCE_MAX
+    Arrivals has a client's login pass between two of them. A box brings none: it is lent one on the slow way."""
+    return policy.trust is not None and 0 < len(str(connect.get("jwt") or "")) <= AT_ONCE_MAX
 
 
 def _proven_key(verdict: Verdict | Refusal) -> str:
