@@ -5,8 +5,10 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/visits.h"
 
 #define SLOTS_MIN (2 * HEADS_SLAB)
+#define MOVED_AT_ONCE 8u /* with each new entry: sooner over than the larger table is full */
 
 status_t heads_open(heads_t *heads, uint64_t memory_max) {
     uint64_t slabs = memory_max / (HEADS_SLAB * sizeof(head_entry_t));
@@ -29,6 +31,7 @@ void heads_close(heads_t *heads) {
         free(heads->slabs[i]);
     }
     free(heads->slots);
+    free(heads->smaller);
     *heads = (heads_t){0};
 }
 
@@ -36,18 +39,36 @@ uint64_t heads_hash(uint32_t stream, bytes_t subject) {
     return hash_bytes(subject.at, subject.size) ^ (uint64_t)stream * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-head_entry_t *heads_find(heads_t *heads, uint32_t stream, bytes_t subject, uint64_t hash) {
-    for (uint32_t i = (uint32_t)hash & heads->slot_mask; heads->slots[i].place != 0; i = (i + 1) & heads->slot_mask) {
-        if (heads->slots[i].hash != (uint32_t)hash) {
+static head_entry_t *find_in(const heads_t *heads, const head_slot_t *slots, uint32_t mask, uint32_t from,
+                             uint32_t stream, bytes_t subject, uint64_t hash) {
+    for (uint32_t i = from; slots[i].place != 0; i = (i + 1) & mask) {
+        if (slots[i].hash != (uint32_t)hash) {
             continue;
         }
-        head_entry_t *entry = entry_at(heads, heads->slots[i].place - 1);
+        head_entry_t *entry = entry_at(heads, slots[i].place - 1);
         if (entry->hash == hash && entry->stream == stream && bytes_equal(head_subject(entry), subject)) {
-            entry->asked = true;
             return entry;
         }
     }
     return NULL;
+}
+
+/* Where an entry that is still in the smaller table is to be looked for: nothing is left before `moved`. */
+static uint32_t smaller_from(const heads_t *heads, uint64_t hash) {
+    uint32_t wanted = (uint32_t)hash & heads->smaller_mask;
+    return wanted < heads->moved ? heads->moved : wanted;
+}
+
+head_entry_t *heads_find(heads_t *heads, uint32_t stream, bytes_t subject, uint64_t hash) {
+    head_entry_t *entry =
+        find_in(heads, heads->slots, heads->slot_mask, (uint32_t)hash & heads->slot_mask, stream, subject, hash);
+    if (entry == NULL && LEAF_UNLIKELY(heads->smaller != NULL)) {
+        entry = find_in(heads, heads->smaller, heads->smaller_mask, smaller_from(heads, hash), stream, subject, hash);
+    }
+    if (entry != NULL) {
+        entry->asked = true;
+    }
+    return entry;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -60,45 +81,81 @@ static void slot_put(head_slot_t *slots, uint32_t mask, head_slot_t slot) {
     slots[i] = slot;
 }
 
-/* What stands behind it moves up, where it may, so that no search ends too early. */
-static void slot_take(heads_t *heads, const head_entry_t *entry) {
-    uint32_t mask = heads->slot_mask;
-    uint32_t hole = (uint32_t)entry->hash & mask;
-    while (heads->slots[hole].place != entry->index + 1) {
-        check(heads->slots[hole].place != 0);
-        hole = (hole + 1) & mask;
+/* Where the entry is, or a free slot. */
+static uint32_t heads_slot(const head_slot_t *slots, uint32_t mask, uint32_t from, const head_entry_t *entry) {
+    uint32_t i = from;
+    while (slots[i].place != 0 && slots[i].place != entry->index + 1) {
+        i = (i + 1) & mask;
     }
-    for (uint32_t i = (hole + 1) & mask; heads->slots[i].place != 0; i = (i + 1) & mask) {
-        uint32_t wanted = heads->slots[i].hash & mask;
+    return i;
+}
+
+/* What stands behind it moves up, where it may, so that no search ends too early. */
+static void hole_close(head_slot_t *slots, uint32_t mask, uint32_t hole) {
+    for (uint32_t i = (hole + 1) & mask; slots[i].place != 0; i = (i + 1) & mask) {
+        uint32_t wanted = slots[i].hash & mask;
         if (((i - wanted) & mask) >= ((i - hole) & mask)) {
-            heads->slots[hole] = heads->slots[i];
+            slots[hole] = slots[i];
             hole = i;
         }
     }
-    heads->slots[hole] = (head_slot_t){0};
+    slots[hole] = (head_slot_t){0};
 }
 
-/* For `entries` of them. */
-static bool slots_grow(heads_t *heads, uint32_t entries) {
-    uint32_t size = heads->slot_mask + 1;
-    while (size < 2 * entries) {
-        size *= 2;
+static void slot_take(heads_t *heads, const head_entry_t *entry) {
+    uint32_t slot = heads_slot(heads->slots, heads->slot_mask, (uint32_t)entry->hash & heads->slot_mask, entry);
+    if (heads->slots[slot].place != 0) {
+        hole_close(heads->slots, heads->slot_mask, slot);
+        return;
     }
-    if (size == heads->slot_mask + 1) {
+    check(heads->smaller != NULL);
+    slot = heads_slot(heads->smaller, heads->smaller_mask, smaller_from(heads, entry->hash), entry);
+    check(heads->smaller[slot].place != 0);
+    hole_close(heads->smaller, heads->smaller_mask, slot);
+}
+
+static bool slot_move(heads_t *heads) {
+    visits_add(1);
+    head_slot_t *slot = &heads->smaller[heads->moved++];
+    if (slot->place == 0) {
+        return false;
+    }
+    slot_put(heads->slots, heads->slot_mask, *slot);
+    *slot = (head_slot_t){0};
+    return true;
+}
+
+static void slots_move(heads_t *heads, uint32_t count) {
+    while (count-- > 0 && heads->moved <= heads->smaller_mask) {
+        (void)slot_move(heads);
+    }
+    if (heads->moved > heads->smaller_mask) {
+        free(heads->smaller);
+        heads->smaller = NULL;
+    }
+}
+
+/* For `entries` of them. The slots move little by little, from the first one on. Those that begin the table may belong
+ * to its end and have come round, so they move at once, up to the first free one. */
+static bool slots_grow(heads_t *heads, uint32_t entries) {
+    if (heads->slot_mask + 1 >= 2 * entries) {
         return true;
     }
+    uint32_t size = 2 * (heads->slot_mask + 1);
     head_slot_t *slots = calloc(size, sizeof *slots);
     if (slots == NULL) {
         return false;
     }
-    for (uint32_t i = 0; i <= heads->slot_mask; i++) {
-        if (heads->slots[i].place != 0) {
-            slot_put(slots, size - 1, heads->slots[i]);
-        }
+    if (heads->smaller != NULL) { /* few, or none */
+        slots_move(heads, heads->smaller_mask + 1);
     }
-    free(heads->slots);
+    heads->smaller = heads->slots;
+    heads->smaller_mask = heads->slot_mask;
+    heads->moved = 0;
     heads->slots = slots;
     heads->slot_mask = size - 1;
+    while (slot_move(heads)) {
+    }
     return true;
 }
 
@@ -169,6 +226,9 @@ head_entry_t *heads_add(heads_t *heads, uint32_t stream, bytes_t subject, uint64
         if (text == NULL) {
             return NULL;
         }
+    }
+    if (LEAF_UNLIKELY(heads->smaller != NULL)) {
+        slots_move(heads, MOVED_AT_ONCE);
     }
     heads->free_list = entry->next_free;
     heads->added++;

@@ -7,7 +7,8 @@
  * subjects does not drive out those in use. A dirty entry stays.
  *
  * The table is open addressing with linear probing and has enough of each hash to look for an entry, and to take one
- * out, without touching any other: the entries of 65,536 subjects are more memory than a processor's caches hold.
+ * out, without touching any other: the entries of 65,536 subjects are more memory than a processor's caches hold. When
+ * it grows, the smaller table stays beside it, is asked second, and each new entry moves a few slots of it.
  */
 #ifndef LEAFD_STORE_HEADS_H
 #define LEAFD_STORE_HEADS_H
@@ -44,7 +45,10 @@ typedef struct head_slot {
 typedef struct heads {
     head_entry_t *slabs[HEADS_MAX / HEADS_SLAB];
     head_slot_t *slots;
-    uint32_t slot_mask; /* there is one more of them: a power of two, at least twice the entries */
+    uint32_t slot_mask;   /* there is one more of them: a power of two, at least twice the entries */
+    head_slot_t *smaller; /* the table before it grew, while entries are left there; else NULL */
+    uint32_t smaller_mask;
+    uint32_t moved;     /* of its slots: those before it are free */
     uint32_t count;     /* entries made so far */
     uint32_t max;       /* a multiple of HEADS_SLAB, at most HEADS_MAX */
     uint32_t free_list; /* through next_free */
@@ -74,7 +78,8 @@ void heads_remove(heads_t *heads, head_entry_t *entry); /* not a dirty one */
 void heads_forget(heads_t *heads, uint32_t stream);
 
 static inline uint64_t heads_bytes(const heads_t *heads) {
-    return heads->count * sizeof(head_entry_t) + (heads->slot_mask + UINT64_C(1)) * sizeof(head_slot_t);
+    return heads->count * sizeof(head_entry_t) + (heads->slot_mask + UINT64_C(1)) * sizeof(head_slot_t)
+           + (heads->smaller == NULL ? 0 : (heads->smaller_mask + UINT64_C(1)) * sizeof(head_slot_t));
 }
 
 #endif

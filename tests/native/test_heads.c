@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/visits.h"
 #include "test.h"
 
 #define SUBJECTS 4000
@@ -108,11 +109,25 @@ static void a_stream_that_goes_takes_its_own_and_no_others(void) {
     heads_close(&heads);
 }
 
+static void no_new_head_moves_many(void) {
+    heads_t heads;
+    CHECK(heads_open(&heads, 0) == STATUS_OK);
+    (void)visits_take();
+    for (uint32_t i = 0; i < HEADS_MAX; i++) {
+        CHECK(add(&heads, i) != NULL);
+        CHECK(visits_take() <= 256);
+        CHECK(find(&heads, i / 2) != NULL); /* some of them are still in the smaller table */
+    }
+    CHECK(heads.slot_mask + 1 == 2 * HEADS_MAX && heads.smaller == NULL);
+    heads_close(&heads);
+}
+
 int main(void) {
     RUN("every head that was put in is found while there is room", all_are_found_while_there_is_room);
     RUN("one that leaves hides none of the others", what_leaves_hides_none_of_the_others);
     RUN("a full cache keeps what is changed and what is asked for",
         a_full_cache_keeps_what_is_changed_and_what_is_asked_for);
+    RUN("while the cache grows no new head moves many others", no_new_head_moves_many);
     RUN("a stream that goes takes its own heads and no others", a_stream_that_goes_takes_its_own_and_no_others);
     return TEST_RESULT();
 }
