@@ -4,162 +4,228 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/check.h"
+#include "base/visits.h"
 
-#define FIRST_ROWS 64
-#define KEEP_ROWS 4096
-#define QUEUE_SLACK 1024 /* stale entries that the queue may hold beyond its live ones before they are removed */
+#define FIRST_ROWS 64u
+#define FIRST_SLABS 4u
+#define KEEP_ROWS 4096u
 
 void pending_init(pending_t *pending, share_t *memory) {
     memset(pending, 0, sizeof *pending);
     pending->memory = memory;
     pending->free = pending->head = pending->tail = pending->unsettled = pending->looked = PENDING_NONE;
+    pending->first_queued = pending->last_queued = PENDING_NONE;
+}
+
+static pending_row_t *pending_at(const pending_t *pending, uint32_t row) {
+    return &pending->slabs[row / PENDING_SLAB].rows[row % PENDING_SLAB];
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static void take(pending_t *pending, uint64_t bytes) {
+    pending->bytes += bytes;
+    if (pending->memory) pending->memory->used += bytes;
+}
+
+/* By how many rows it grows next. */
+static uint32_t next_rows(const pending_t *pending) {
+    uint32_t rows = pending->row_capacity;
+    return rows == 0 ? FIRST_ROWS : rows < PENDING_SLAB ? rows : PENDING_SLAB;
 }
 
 static uint64_t rows_size(uint64_t rows) {
-    return rows * (sizeof(pending_row_t) + 2 * sizeof(uint32_t));
+    return rows * (sizeof(pending_row_t) + sizeof(uint32_t));
 }
 
 bool pending_is_full(const pending_t *pending) {
     uint32_t rows = pending->row_capacity;
     if (pending->count + pending->exhausted < rows) return false;
     return rows >= PENDING_MAX
-           || (rows >= PENDING_FEW && pending->memory && !share_has(pending->memory, rows_size(rows)));
+           || (rows >= PENDING_FEW && pending->memory && !share_has(pending->memory, rows_size(next_rows(pending))));
 }
 
 void pending_free(pending_t *pending) {
-    if (pending->memory) pending->memory->used -= rows_size(pending->row_capacity);
-    free(pending->rows);
-    free(pending->slots);
-    free(pending->queue);
+    if (pending->memory) pending->memory->used -= pending->bytes;
+    for (uint32_t i = 0; i * PENDING_SLAB < pending->row_capacity; i++) {
+        free(pending->slabs[i].rows);
+        free(pending->slabs[i].buckets);
+        free(pending->slabs[i].waits);
+    }
+    free(pending->slabs);
     pending_init(pending, pending->memory);
 }
 
 void pending_clear(pending_t *pending) {
-    if (pending->slots) memset(pending->slots, 0xff, pending->slot_capacity * sizeof *pending->slots);
-    pending->rows_used = pending->count = pending->exhausted = pending->redelivered = pending->unsettled_count = 0;
+    pending->rows_used = pending->mask = 0;
+    pending->count = pending->exhausted = pending->redelivered = pending->unsettled_count = 0;
     pending->free = pending->head = pending->tail = pending->unsettled = pending->looked = PENDING_NONE;
-    pending->queue_head = pending->queue_count = pending->queued = 0;
+    pending->first_queued = pending->last_queued = PENDING_NONE;
+    pending->queued = 0;
 }
 
 void pending_trim(pending_t *pending) {
     if (pending->count + pending->exhausted == 0 && pending->row_capacity > KEEP_ROWS) pending_free(pending);
 }
 
-static uint32_t pending_slot(const pending_t *pending, uint64_t seq) {
-    return (uint32_t)((seq * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (pending->slot_capacity - 1);
+/* *array has room for `rows` of `size` bytes each; if not, it is as it was. */
+static bool resized(void *array, uint32_t rows, size_t size) {
+    void *at;
+    memcpy(&at, array, sizeof at);
+    at = realloc(at, rows * size);
+    if (at) memcpy(array, &at, sizeof at);
+    return at != NULL;
 }
 
-uint32_t pending_find(const pending_t *pending, uint64_t seq) {
-    if (pending->count + pending->exhausted == 0) return PENDING_NONE;
-    uint32_t mask = pending->slot_capacity - 1;
-    for (uint32_t slot = pending_slot(pending, seq);; slot = (slot + 1) & mask) {
-        uint32_t row = pending->slots[slot];
-        if (row == PENDING_NONE || pending->rows[row].seq == seq) return row;
-    }
-}
-
-static void slots_insert(pending_t *pending, uint32_t row) {
-    uint32_t mask = pending->slot_capacity - 1;
-    uint32_t slot = pending_slot(pending, pending->rows[row].seq);
-    while (pending->slots[slot] != PENDING_NONE) slot = (slot + 1) & mask;
-    pending->slots[slot] = row;
-}
-
-/* Closes the gap by moving back the entries that had probed past it, so no tombstones are left. */
-static void slots_remove(pending_t *pending, uint32_t row) {
-    uint32_t mask = pending->slot_capacity - 1;
-    uint32_t hole = pending_slot(pending, pending->rows[row].seq);
-    while (pending->slots[hole] != row) hole = (hole + 1) & mask;
-    for (uint32_t slot = (hole + 1) & mask; pending->slots[slot] != PENDING_NONE; slot = (slot + 1) & mask) {
-        uint32_t home = pending_slot(pending, pending->rows[pending->slots[slot]].seq);
-        if (((slot - home) & mask) >= ((slot - hole) & mask)) {
-            pending->slots[hole] = pending->slots[slot];
-            hole = slot;
-        }
-    }
-    pending->slots[hole] = PENDING_NONE;
+/* The first slab, which is small at first. */
+static status_t first_slab_grow(pending_slab_t *slab, uint32_t rows) {
+    return resized(&slab->rows, rows, sizeof *slab->rows) && resized(&slab->buckets, rows, sizeof *slab->buckets)
+                   && (!slab->waits || resized(&slab->waits, rows, sizeof *slab->waits))
+               ? STATUS_OK
+               : STATUS_NO_MEMORY;
 }
 
 static status_t rows_grow(pending_t *pending) {
     if (pending->row_capacity >= PENDING_MAX) return STATUS_FULL;
-    uint32_t rows = pending->row_capacity ? pending->row_capacity * 2 : FIRST_ROWS;
-    uint32_t *slots = malloc((size_t)rows * 2 * sizeof *slots);
-    if (!slots) return STATUS_NO_MEMORY;
-    pending_row_t *larger = realloc(pending->rows, (size_t)rows * sizeof *larger);
-    if (!larger) {
-        free(slots);
-        return STATUS_NO_MEMORY;
+    uint32_t rows = next_rows(pending), slab = pending->row_capacity / PENDING_SLAB;
+    status_t status =
+        array_reserve(&pending->slabs, &pending->slab_capacity, slab + 1u, FIRST_SLABS, sizeof *pending->slabs);
+    if (status != STATUS_OK) return status;
+    bool fresh = pending->row_capacity % PENDING_SLAB == 0;
+    if (fresh) pending->slabs[slab] = (pending_slab_t){0};
+    status = first_slab_grow(&pending->slabs[slab], fresh ? rows : 2 * rows);
+    if (status != STATUS_OK) {
+        if (fresh) { /* it is none of those that pending_free knows */
+            free(pending->slabs[slab].rows);
+            free(pending->slabs[slab].buckets);
+        }
+        return status;
     }
-    memset(slots, 0xff, (size_t)rows * 2 * sizeof *slots);
-    free(pending->slots);
-    pending->slots = slots;
-    pending->slot_capacity = rows * 2;
-    pending->rows = larger;
-    if (pending->memory) pending->memory->used += rows_size(rows - pending->row_capacity);
-    pending->row_capacity = rows;
-    for (uint32_t row = 0; row < pending->rows_used; row++) {
-        if (!(larger[row].flags & PENDING_FREE)) slots_insert(pending, row);
-    }
+    take(pending, rows_size(rows) + (pending->slabs[slab].waits && !fresh ? rows * sizeof(pending_wait_t) : 0));
+    pending->row_capacity += rows;
     return STATUS_OK;
 }
 
+/* ---- by sequence ------------------------------------------------------------------------------------------------- */
+
+static uint32_t *bucket_at(const pending_t *pending, uint32_t bucket) {
+    return &pending->slabs[bucket / PENDING_SLAB].buckets[bucket % PENDING_SLAB];
+}
+
+static uint32_t seq_hash(uint64_t seq) {
+    return (uint32_t)((seq * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
+}
+
+static uint32_t *bucket_of(const pending_t *pending, uint64_t seq) {
+    uint32_t bucket = seq_hash(seq) & pending->mask;
+    return bucket_at(pending, bucket < pending->rows_used ? bucket : bucket & pending->mask >> 1);
+}
+
+uint32_t pending_find(const pending_t *pending, uint64_t seq) {
+    if (pending->count + pending->exhausted == 0) return PENDING_NONE;
+    uint32_t row = *bucket_of(pending, seq);
+    while (row != PENDING_NONE && pending_at(pending, row)->seq != seq) row = pending_at(pending, row)->next;
+    return row;
+}
+
+static void pending_bucket_put(pending_t *pending, uint32_t row) {
+    uint32_t *bucket = bucket_of(pending, pending_at(pending, row)->seq);
+    pending_at(pending, row)->next = *bucket;
+    *bucket = row;
+}
+
+static void pending_bucket_take(pending_t *pending, uint32_t row) {
+    uint32_t *at = bucket_of(pending, pending_at(pending, row)->seq);
+    while (*at != row) at = &pending_at(pending, *at)->next;
+    *at = pending_at(pending, row)->next;
+}
+
+/* A further row, and the bucket that comes with it, into which one other is split (base/map.h has the same drawn). */
+static uint32_t further_row(pending_t *pending) {
+    uint32_t fresh = pending->rows_used++;
+    if (fresh > pending->mask) pending->mask = pending->mask * 2 + 1;
+    uint32_t *goes = bucket_at(pending, fresh), *stays = bucket_at(pending, fresh & pending->mask >> 1);
+    uint32_t row = fresh == 0 ? PENDING_NONE : *stays;
+    while (row != PENDING_NONE) {
+        visits_add(1);
+        pending_row_t *here = pending_at(pending, row);
+        uint32_t **to = (seq_hash(here->seq) & pending->mask) == fresh ? &goes : &stays;
+        **to = row;
+        *to = &here->next;
+        row = here->next;
+    }
+    *stays = *goes = PENDING_NONE;
+    return fresh;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
 status_t pending_add(pending_t *pending, uint64_t seq, uint64_t consumer_seq, int64_t due_ns, uint32_t deliveries,
                      uint32_t *row) {
-    if (pending->tail != PENDING_NONE && pending->rows[pending->tail].seq >= seq) return STATUS_INVALID;
+    if (pending->tail != PENDING_NONE && pending_at(pending, pending->tail)->seq >= seq) return STATUS_INVALID;
     uint32_t taken = pending->free;
     if (taken != PENDING_NONE) {
-        pending->free = pending->rows[taken].after;
+        pending->free = pending_at(pending, taken)->after;
     } else {
         if (pending->rows_used == pending->row_capacity) {
             status_t status = rows_grow(pending);
             if (status != STATUS_OK) return status;
         }
-        taken = pending->rows_used++;
+        taken = further_row(pending);
     }
-    pending->rows[taken] = (pending_row_t){.seq = seq,
-                                           .consumer_seq = consumer_seq,
-                                           .due_ns = due_ns,
-                                           .deliveries = deliveries,
-                                           .before = pending->tail,
-                                           .after = PENDING_NONE};
+    *pending_at(pending, taken) = (pending_row_t){.seq = seq,
+                                                  .consumer_seq = consumer_seq,
+                                                  .due_ns = due_ns,
+                                                  .deliveries = deliveries,
+                                                  .before = pending->tail,
+                                                  .after = PENDING_NONE};
     if (pending->tail == PENDING_NONE) {
         pending->head = taken;
     } else {
-        pending->rows[pending->tail].after = taken;
+        pending_at(pending, pending->tail)->after = taken;
     }
     pending->tail = taken;
     if (pending->unsettled == PENDING_NONE) pending->unsettled = taken;
     pending->count++;
     pending->unsettled_count++;
     if (deliveries > 1) pending->redelivered++;
-    slots_insert(pending, taken);
+    pending_bucket_put(pending, taken);
     *row = taken;
     return STATUS_OK;
 }
 
 static void order_unlink(pending_t *pending, uint32_t row) {
-    pending_row_t *gone = &pending->rows[row];
+    pending_row_t *gone = pending_at(pending, row);
     if (pending->unsettled == row) pending->unsettled = gone->after;
     if (pending->looked == row) pending->looked = gone->after;
     if (!(gone->flags & PENDING_STORED)) pending->unsettled_count--;
     if (gone->before == PENDING_NONE) {
         pending->head = gone->after;
     } else {
-        pending->rows[gone->before].after = gone->after;
+        pending_at(pending, gone->before)->after = gone->after;
     }
     if (gone->after == PENDING_NONE) {
         pending->tail = gone->before;
     } else {
-        pending->rows[gone->after].before = gone->before;
+        pending_at(pending, gone->after)->before = gone->before;
     }
     pending->count--;
 }
 
-/* Its entry stays in the ring and is skipped later; for rows that will not be queued again, or were just popped. */
+/* ---- what is to be delivered again ------------------------------------------------------------------------------- */
+
+static pending_wait_t *wait_of(const pending_t *pending, uint32_t row) {
+    return &pending->slabs[row / PENDING_SLAB].waits[row % PENDING_SLAB];
+}
+
 static void queue_forget(pending_t *pending, uint32_t row) {
-    if (!(pending->rows[row].flags & PENDING_QUEUED)) return;
-    pending->rows[row].flags &= ~(uint32_t)PENDING_QUEUED;
+    if (!(pending_at(pending, row)->flags & PENDING_QUEUED)) return;
+    const pending_wait_t *gone = wait_of(pending, row);
+    *(gone->before == PENDING_NONE ? &pending->first_queued : &wait_of(pending, gone->before)->after) = gone->after;
+    *(gone->after == PENDING_NONE ? &pending->last_queued : &wait_of(pending, gone->after)->before) = gone->before;
+    pending_at(pending, row)->flags &= ~(uint32_t)PENDING_QUEUED;
     pending->queued--;
 }
 
@@ -168,7 +234,7 @@ void pending_unqueue(pending_t *pending, uint32_t row) {
 }
 
 void pending_remove(pending_t *pending, uint32_t row) {
-    pending_row_t *gone = &pending->rows[row];
+    pending_row_t *gone = pending_at(pending, row);
     queue_forget(pending, row);
     if (gone->flags & PENDING_EXHAUSTED) {
         pending->exhausted--;
@@ -176,7 +242,7 @@ void pending_remove(pending_t *pending, uint32_t row) {
         order_unlink(pending, row);
     }
     if (gone->deliveries > 1) pending->redelivered--;
-    slots_remove(pending, row);
+    pending_bucket_take(pending, row);
     gone->flags = PENDING_FREE;
     gone->after = pending->free;
     pending->free = row;
@@ -186,100 +252,70 @@ void pending_exhaust(pending_t *pending, uint32_t row) {
     queue_forget(pending, row);
     order_unlink(pending, row);
     pending->exhausted++;
-    pending->rows[row].flags |= PENDING_EXHAUSTED;
+    pending_at(pending, row)->flags |= PENDING_EXHAUSTED;
 }
 
 void pending_count_delivery(pending_t *pending, uint32_t row) {
-    if (++pending->rows[row].deliveries == 2) pending->redelivered++;
+    if (++pending_at(pending, row)->deliveries == 2) pending->redelivered++;
 }
 
-/* An entry is stale when its row is not queued any more, or was queued again since: it has another ticket then. After
- * 2^24 of them a ticket comes again, and a row might be delivered earlier than its turn. */
-static bool queue_live(const pending_t *pending, uint64_t entry, uint32_t *row) {
-    *row = (uint32_t)entry;
-    uint32_t flags = pending->rows[*row].flags;
-    return (flags & PENDING_QUEUED) && flags >> PENDING_TICKET == (uint32_t)(entry >> 32);
-}
-
-/* Removes what was acknowledged while it was queued. */
-static void queue_compact(pending_t *pending) {
-    uint32_t mask = pending->queue_capacity - 1;
-    uint32_t kept = 0, row;
-    for (uint32_t i = 0; i < pending->queue_count; i++) {
-        uint64_t entry = pending->queue[(pending->queue_head + i) & mask];
-        if (queue_live(pending, entry, &row)) pending->queue[(pending->queue_head + kept++) & mask] = entry;
-    }
-    pending->queue_count = kept;
-}
-
-static status_t queue_grow(pending_t *pending) {
-    uint32_t capacity = pending->queue_capacity ? pending->queue_capacity * 2 : FIRST_ROWS;
-    uint64_t *larger = malloc((size_t)capacity * sizeof *larger);
-    if (!larger) return STATUS_NO_MEMORY;
-    for (uint32_t i = 0; i < pending->queue_count; i++) {
-        larger[i] = pending->queue[(pending->queue_head + i) & (pending->queue_capacity - 1)];
-    }
-    free(pending->queue);
-    pending->queue = larger;
-    pending->queue_capacity = capacity;
-    pending->queue_head = 0;
+static status_t waits_make(pending_t *pending, uint32_t slab) {
+    if (pending->slabs[slab].waits) return STATUS_OK;
+    uint32_t rows = pending->row_capacity < PENDING_SLAB ? pending->row_capacity : PENDING_SLAB;
+    pending->slabs[slab].waits = malloc(rows * sizeof(pending_wait_t));
+    if (!pending->slabs[slab].waits) return STATUS_NO_MEMORY;
+    take(pending, rows * sizeof(pending_wait_t));
     return STATUS_OK;
 }
 
 status_t pending_queue(pending_t *pending, uint32_t row) {
-    pending_row_t *wanted = &pending->rows[row];
+    pending_row_t *wanted = pending_at(pending, row);
     check(!(wanted->flags & (PENDING_EXHAUSTED | PENDING_FREE)));
     if (wanted->flags & PENDING_QUEUED) return STATUS_OK;
-    if (pending->queue_count == pending->queue_capacity) {
-        if (pending->queue_count > 2 * pending->queued + QUEUE_SLACK) queue_compact(pending);
-        if (pending->queue_count == pending->queue_capacity) {
-            status_t status = queue_grow(pending);
-            if (status != STATUS_OK) return status;
-        }
-    }
-    uint32_t ticket = ++pending->ticket & (UINT32_MAX >> PENDING_TICKET);
-    pending->queue[(pending->queue_head + pending->queue_count++) & (pending->queue_capacity - 1)] =
-        (uint64_t)ticket << 32 | row;
-    wanted->flags = (wanted->flags & ((1u << PENDING_TICKET) - 1)) | PENDING_QUEUED | ticket << PENDING_TICKET;
+    status_t status = waits_make(pending, row / PENDING_SLAB);
+    if (status != STATUS_OK) return status;
+    uint32_t last = pending->last_queued;
+    *wait_of(pending, row) = (pending_wait_t){.before = last, .after = PENDING_NONE};
+    *(last == PENDING_NONE ? &pending->first_queued : &wait_of(pending, last)->after) = row;
+    pending->last_queued = row;
+    wanted->flags |= PENDING_QUEUED;
     pending->queued++;
     return STATUS_OK;
 }
 
-uint32_t pending_first_queued(pending_t *pending) {
-    while (pending->queue_count > 0) {
-        uint32_t row;
-        if (queue_live(pending, pending->queue[pending->queue_head], &row)) return row;
-        pending->queue_head = (pending->queue_head + 1) & (pending->queue_capacity - 1);
-        pending->queue_count--;
-    }
-    return PENDING_NONE;
+uint32_t pending_first_queued(const pending_t *pending) {
+    return pending->first_queued;
 }
 
 void pending_pop_queued(pending_t *pending) {
-    uint32_t row = pending_first_queued(pending);
-    check(row != PENDING_NONE);
-    queue_forget(pending, row);
-    pending->queue_head = (pending->queue_head + 1) & (pending->queue_capacity - 1);
-    pending->queue_count--;
+    check(pending->first_queued != PENDING_NONE);
+    queue_forget(pending, pending->first_queued);
+}
+
+static bool queue_sound(const pending_t *pending) {
+    uint32_t count = 0, before = PENDING_NONE;
+    for (uint32_t row = pending->first_queued; row != PENDING_NONE; row = wait_of(pending, row)->after) {
+        if (!(pending_at(pending, row)->flags & PENDING_QUEUED) || wait_of(pending, row)->before != before)
+            return false;
+        if (++count > pending->queued) return false;
+        before = row;
+    }
+    return count == pending->queued && before == pending->last_queued;
 }
 
 bool pending_sound(const pending_t *pending) {
     uint32_t seen = 0, redelivered = 0, queued = 0, exhausted = 0, unsettled = 0, row;
     uint32_t before = PENDING_NONE;
-    for (row = pending->head; row != PENDING_NONE; before = row, row = pending->rows[row].after) {
-        const pending_row_t *here = &pending->rows[row];
+    for (row = pending->head; row != PENDING_NONE; before = row, row = pending_at(pending, row)->after) {
+        const pending_row_t *here = pending_at(pending, row);
         if (here->before != before || (here->flags & (PENDING_EXHAUSTED | PENDING_FREE))) return false;
-        if (before != PENDING_NONE && pending->rows[before].seq >= here->seq) return false;
+        if (before != PENDING_NONE && pending_at(pending, before)->seq >= here->seq) return false;
         seen++;
         unsettled += !(here->flags & PENDING_STORED);
     }
     if (pending->tail != before || seen != pending->count || unsettled != pending->unsettled_count) return false;
-    uint32_t live = 0;
-    for (uint32_t i = 0; i < pending->queue_count; i++) {
-        live += queue_live(pending, pending->queue[(pending->queue_head + i) & (pending->queue_capacity - 1)], &row);
-    }
     for (row = 0; row < pending->rows_used; row++) {
-        const pending_row_t *here = &pending->rows[row];
+        const pending_row_t *here = pending_at(pending, row);
         if (here->flags & PENDING_FREE) continue;
         if (pending_find(pending, here->seq) != row) return false;
         if (here->deliveries > 1) redelivered++;
@@ -287,5 +323,5 @@ bool pending_sound(const pending_t *pending) {
         if (here->flags & PENDING_EXHAUSTED) exhausted++;
     }
     return redelivered == pending->redelivered && queued == pending->queued && exhausted == pending->exhausted
-           && queued == live;
+           && queue_sound(pending);
 }

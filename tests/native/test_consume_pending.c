@@ -1,6 +1,7 @@
 /* test_consume_pending.c: pending.c against a simple model: an array that is searched from the start. */
 #include <stdlib.h>
 
+#include "base/visits.h"
 #include "consume/pending.h"
 #include "test.h"
 
@@ -159,10 +160,47 @@ static void queue_stays_small(void) {
         CHECK_EQ_I64(STATUS_OK, pending_queue(&pending, row));
         pending_remove(&pending, row);
     }
-    CHECK(pending.queue_capacity <= 4096);
+    CHECK_EQ_U64(64, pending.row_capacity);
     CHECK_EQ_U64(first, pending_first_queued(&pending));
     CHECK(pending_sound(&pending));
     pending_free(&pending);
+}
+
+/* A chain before its split has two rows on average. */
+static void no_delivery_moves_many(void) {
+    pending_init(&pending, NULL);
+    uint32_t row;
+    uint64_t all = 0;
+    (void)visits_take();
+    for (uint64_t seq = 1; seq <= 300000; seq++) {
+        CHECK_EQ_I64(STATUS_OK, pending_add(&pending, seq << 10, seq, 0, 1, &row));
+        CHECK_EQ_I64(STATUS_OK, pending_queue(&pending, row));
+        uint64_t visits = visits_take();
+        CHECK(visits <= 12);
+        all += visits;
+    }
+    CHECK(all < 600000);
+    CHECK(pending.row_capacity < 300000 + 2 * PENDING_SLAB);
+    pending_clear(&pending);
+    CHECK_EQ_U64(0, visits_take());
+    pending_free(&pending);
+}
+
+static void memory_is_counted(void) {
+    share_t share = {.limit = 1 << 20};
+    pending_init(&pending, &share);
+    uint32_t row;
+    uint64_t seq = 0;
+    while (!pending_is_full(&pending)) {
+        CHECK_EQ_I64(STATUS_OK, pending_add(&pending, seq + 1, 1, 0, 1, &row));
+        seq++;
+        if (seq % 2) CHECK_EQ_I64(STATUS_OK, pending_queue(&pending, row));
+        CHECK_EQ_U64(share.used, pending.bytes);
+    }
+    CHECK(share.used <= share.limit && share.used > share.limit / 10 * 9);
+    CHECK(share.used >= seq * sizeof(pending_row_t));
+    pending_free(&pending);
+    CHECK_EQ_U64(0, share.used);
 }
 
 static void million(void) {
@@ -178,7 +216,7 @@ static void million(void) {
     CHECK_EQ_U64(1, pending.count);
     pending_remove(&pending, pending.head);
     pending_trim(&pending);
-    CHECK(pending.rows == NULL);
+    CHECK(pending.slabs == NULL && pending.bytes == 0);
     CHECK_EQ_I64(STATUS_OK, pending_add(&pending, 5, 1, 0, 1, &row));
     CHECK(pending_sound(&pending));
     pending_free(&pending);
@@ -188,6 +226,8 @@ int main(void) {
     RUN("it agrees with an array after any sequence of changes", duel);
     RUN("the redelivery queue is first in, first out, and forgets what was acknowledged", queue_is_first_in_first_out);
     RUN("the redelivery queue does not grow with what is acknowledged while it waits there", queue_stays_small);
+    RUN("no delivery and no clearing moves many rows", no_delivery_moves_many);
+    RUN("its memory is counted, and it is full when its share is", memory_is_counted);
     RUN("a million messages in flight come and go, and their memory with them", million);
     return TEST_RESULT();
 }
