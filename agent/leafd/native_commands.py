@@ -194,10 +194,10 @@ class Commands(Usage):
 
         return await aside(len(done.payload), decode)
 
-    async def subscriptions(self, connection: int, bucket: int) -> t.SubscriptionSlice:
-        """Some subscriptions of a connection, from a bucket of its table on."""
-        done = await self._request("SUBSCRIPTIONS", "listing subscriptions", target=connection, arg=bucket)
-        return t.SubscriptionSlice(tuple(t.subscription_rows(done.payload)), done.arg, done.arg2)
+    async def subscriptions(self, connection: int, place: int) -> t.SubscriptionSlice:
+        """Some subscriptions of a connection, from a place in its table on."""
+        done = await self._request("SUBSCRIPTIONS", "listing subscriptions", target=connection, arg=place)
+        return t.SubscriptionSlice(tuple(t.subscription_rows(done.payload)), done.arg)
 
     def set_limits(self, limits: t.Limits) -> None:
         """The live ones of the limits take effect."""

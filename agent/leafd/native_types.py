@@ -388,11 +388,10 @@ class SubscriptionRow:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionSlice:
-    """Some of a connection's subscriptions; next: bucket to go on from (0: that was all) of so many buckets."""
+    """Some of a connection's subscriptions; next: place to go on from (0: that was all)."""
 
     rows: tuple[SubscriptionRow, ...]
     next: int
-    buckets: int
 
 
 def subscription_rows(payload: bytes) -> Iterator[SubscriptionRow]:

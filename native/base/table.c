@@ -1,84 +1,63 @@
-/* table.c: see table.h. Linear probing, three quarters full at most, holes closed by moving back. */
+/* table.c: see table.h. */
 #include "base/table.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 
-static uint32_t table_slot_of(const table_t *table, uint64_t id) {
-    return (uint32_t)((id * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (table->size - 1);
+typedef struct table_row {
+    map_link_t link;
+    void *value;
+} table_row_t;
+
+/* Ids are given out one by one, some of them in both halves. No two have the same hash: each step can be undone. */
+static uint64_t table_hash(uint64_t id) {
+    id = (id ^ id >> 32) * UINT64_C(0x9E3779B97F4A7C15);
+    return id ^ id >> 32;
+}
+
+static table_row_t *table_row(const table_t *table, uint64_t hash) {
+    map_link_t *link = map_first(table->map, hash);
+    while (link != NULL && link->hash != hash) {
+        link = link->next;
+    }
+    return link == NULL ? NULL : MAP_ENTRY(link, table_row_t, link);
 }
 
 void *table_find(const table_t *table, uint64_t id) {
-    if (table->count == 0) {
-        return NULL;
-    }
-    for (uint32_t i = table_slot_of(table, id);; i = (i + 1) & (table->size - 1)) {
-        const table_slot_t *slot = &table->slots[i];
-        if (slot->value == NULL || slot->id == id) {
-            return slot->value;
-        }
-    }
-}
-
-static void table_place(table_t *table, uint64_t id, void *value) {
-    uint32_t i = table_slot_of(table, id);
-    while (table->slots[i].value != NULL && table->slots[i].id != id) {
-        i = (i + 1) & (table->size - 1);
-    }
-    if (table->slots[i].value == NULL) {
-        table->count++;
-    }
-    table->slots[i] = (table_slot_t){id, value};
+    const table_row_t *row = table_row(table, table_hash(id));
+    return row == NULL ? NULL : row->value;
 }
 
 status_t table_put(table_t *table, uint64_t id, void *value) {
-    if ((uint64_t)(table->count + 1) * 4 > (uint64_t)table->size * 3) {
-        table_t grown = {.size = table->size == 0 ? 16 : table->size * 2};
-        grown.slots = calloc(grown.size, sizeof(*grown.slots));
-        if (grown.slots == NULL) {
+    uint64_t hash = table_hash(id);
+    table_row_t *row = table_row(table, hash);
+    if (row == NULL) {
+        row = malloc(sizeof(*row));
+        if (row == NULL || map_put(&table->map, &row->link, hash) != STATUS_OK) {
+            free(row);
             return STATUS_NO_MEMORY;
         }
-        for (uint32_t i = 0; i < table->size; i++) {
-            if (table->slots[i].value != NULL) {
-                table_place(&grown, table->slots[i].id, table->slots[i].value);
-            }
-        }
-        free(table->slots);
-        *table = grown;
     }
-    table_place(table, id, value);
+    row->value = value;
     return STATUS_OK;
 }
 
 void table_drop(table_t *table, uint64_t id) {
-    if (table_find(table, id) == NULL) {
-        return;
-    }
-    uint32_t i = table_slot_of(table, id);
-    while (table->slots[i].id != id || table->slots[i].value == NULL) {
-        i = (i + 1) & (table->size - 1);
-    }
-    table->slots[i] = (table_slot_t){0, NULL};
-    table->count--;
-    for (uint32_t j = (i + 1) & (table->size - 1); table->slots[j].value != NULL; j = (j + 1) & (table->size - 1)) {
-        table_slot_t moved = table->slots[j];
-        table->slots[j] = (table_slot_t){0, NULL};
-        table->count--;
-        table_place(table, moved.id, moved.value);
+    table_row_t *row = table_row(table, table_hash(id));
+    if (row != NULL) {
+        map_take(table->map, &row->link);
+        free(row);
     }
 }
 
-void *table_next(const table_t *table, uint32_t *cursor) {
-    while (*cursor < table->size) {
-        void *value = table->slots[(*cursor)++].value;
-        if (value != NULL) {
-            return value;
-        }
-    }
-    return NULL;
+void *table_next(const table_t *table, map_walk_t *walk) {
+    map_link_t *link = map_next(table->map, walk);
+    return link == NULL ? NULL : MAP_ENTRY(link, table_row_t, link)->value;
 }
 
 void table_free(table_t *table) {
-    free(table->slots);
-    *table = (table_t){NULL, 0, 0};
+    map_walk_t walk = {0};
+    for (map_link_t *link; (link = map_next(table->map, &walk)) != NULL;) {
+        free(MAP_ENTRY(link, table_row_t, link));
+    }
+    map_free(&table->map);
 }

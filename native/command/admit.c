@@ -216,8 +216,7 @@ static void tell_removed(plane_t *plane, peer_t *peer, const subscription_t *one
 typedef struct judging {
     leftover_t leftover; /* first */
     plane_command_t command;
-    uint32_t size; /* of the table; when that changes the buckets are others, and it begins anew */
-    uint32_t bucket;
+    uint64_t place; /* in the table */
     uint64_t removed;
 } judging_t;
 
@@ -242,17 +241,13 @@ static bool judge_one(plane_t *plane, peer_t *peer, subscription_t *one) {
 
 /* false: the budget is used up. */
 static bool judge_some(plane_t *plane, peer_t *peer, judging_t *judging, uint32_t *budget) {
-    const subscription_table_t *table = &peer->table;
-    if (judging->size != table->size) {
-        judging->size = table->size;
-        judging->bucket = 0;
-    }
-    for (; judging->bucket < table->size; judging->bucket++) {
-        if (!leftover_pay(budget, table->buckets[judging->bucket] == NULL ? 1 : JUDGE_COST)) {
+    for (; judging->place < MAP_END; judging->place = map_beyond(peer->table, judging->place)) {
+        map_link_t *link = map_at(peer->table, judging->place);
+        if (!leftover_pay(budget, link == NULL ? 1 : JUDGE_COST)) {
             return false;
         }
-        for (subscription_t *one = table->buckets[judging->bucket]; one != NULL; one = one->next) {
-            judging->removed += !judge_one(plane, peer, one);
+        for (; link != NULL; link = link->next) {
+            judging->removed += !judge_one(plane, peer, subscription_at(link));
         }
     }
     return true;
@@ -266,7 +261,7 @@ static bool judging_step(leftover_t *self, void *context, uint32_t *budget) {
     if (there && !judge_some(plane, peer, judging, budget)) {
         return false;
     }
-    if (there && peer->max_subscriptions != 0 && peer->table.count - peer->dead_count > peer->max_subscriptions) {
+    if (there && peer->max_subscriptions != 0 && map_count(peer->table) - peer->dead_count > peer->max_subscriptions) {
         peer_refused(plane, peer, &(violation_t){.code = REFUSED_SUBSCRIPTIONS});
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum subscriptions exceeded"));
     }

@@ -11,6 +11,7 @@
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/table.h"
 #include "command/command_table.h"
 #include "command/welcome.h"
@@ -214,7 +215,8 @@ static void add_line(const peer_t *peer, connection_row_t *row) {
 
 void command_connections(plane_t *plane, const plane_command_t *command) {
     uint64_t count = plane->stats.connections;
-    connection_row_t *rows = calloc(count + 2 * (uint64_t)plane->accounts.count + 1, sizeof(*rows));
+    uint64_t room = count + 2 * (uint64_t)table_count(&plane->accounts) + 1;
+    connection_row_t *rows = calloc(room, sizeof(*rows));
     uint64_t filled = 0;
     for (peer_t *peer = plane->all_peers; rows != NULL && peer != NULL && filled < count; peer = peer->next) {
         peer_look(plane, peer);
@@ -226,7 +228,7 @@ void command_connections(plane_t *plane, const plane_command_t *command) {
                                           .in_bytes = peer->in_bytes,
                                           .out_bytes = peer->out_bytes,
                                           .pending_bytes = outq_pending(&peer->conn.out) + lanes_pending(peer->lanes),
-                                          .subscriptions = peer->table.count - peer->dead_count,
+                                          .subscriptions = map_count(peer->table) - peer->dead_count,
                                           .admitted = peer->state == PEER_ADMITTED,
                                           .rtt_ns = peer->rtt_ns,
                                           .start_wall_ns = peer->start_wall_ns,
@@ -236,8 +238,9 @@ void command_connections(plane_t *plane, const plane_command_t *command) {
                                           .heard_ns = plane->now.mono_ns - peer->last_input_ns};
         add_line(peer, &rows[filled++]);
     }
-    uint32_t cursor = 0;
-    for (const account_t *account; rows != NULL && (account = table_next(&plane->accounts, &cursor)) != NULL;) {
+    map_walk_t walk = {0};
+    for (const account_t *account; rows != NULL && (account = table_next(&plane->accounts, &walk)) != NULL;) {
+        check(filled + 2 <= room);
         filled = add_past(account, CONN_CLIENT, rows, filled);
         filled = add_past(account, CONN_LEAF, rows, filled);
     }

@@ -1,15 +1,15 @@
 /* listing.c: how many have a subject, and the subscriptions of one connection, for monitoring, in slices of bounded
  * work: each command's answer says where the next one goes on.
  *
- *     arg: bucket to go on from --> rows of whole buckets --> completion: arg = next bucket (0: that was all), arg2 =
- *     how many there are
+ *     arg: place to go on from --> rows of whole buckets --> completion: arg = next place (0: that was all)
  *
- * The table may grow between two slices. Its buckets then hold others; who asks sees that arg2 changed and begins anew.
+ * The table may grow between two slices: places stay what they are (base/map.h), and each subscription is listed once.
  * What does not live here: which connections are asked about, and how the report looks (monitor/).
  */
 #include "base/abi_types.h"
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/map.h"
 #include "base/status.h"
 #include "exchange/strings.h"
 #include "plane/account.h"
@@ -25,19 +25,16 @@
 #define ROWS_BYTES_MAX (16u << 20)
 
 void command_subscriptions(plane_t *plane, const plane_command_t *command, peer_t *peer) {
-    const subscription_table_t *table = &peer->table;
     buffer_t rows;
     buffer_init(&rows, ROWS_BYTES_MAX);
     status_t status = STATUS_OK;
     uint64_t at = command->arg;
-    uint64_t end = at < table->size ? at + SLICE_BUCKETS : at;
-    end = end < table->size ? end : table->size;
-    for (; status == STATUS_OK && at < end && rows.size < SLICE_BYTES; at++) {
-        status = subscription_rows(&rows, table->buckets[at]);
+    for (uint32_t i = 0; status == STATUS_OK && at < MAP_END && i < SLICE_BUCKETS && rows.size < SLICE_BYTES; i++) {
+        status = subscription_rows(&rows, map_at(peer->table, at));
+        at = map_beyond(peer->table, at);
     }
     if (status == STATUS_OK) {
-        command_answer(plane, command, STATUS_OK, at < table->size ? at : 0, table->size,
-                       bytes_of(rows.at, (uint32_t)rows.size));
+        command_answer(plane, command, STATUS_OK, at < MAP_END ? at : 0, 0, bytes_of(rows.at, (uint32_t)rows.size));
     } else {
         command_done(plane, command, status);
     }

@@ -45,10 +45,9 @@ void consume_free(consume_t *consume) {
     if (!consume) return;
     consume->closing = true;
     leftovers_finish(&consume->leftovers, consume);
-    uint32_t cursor = 0;
-    for (group_t *group; (group = table_next(&consume->groups, &cursor)) != NULL;) {
+    map_walk_t walk = {0};
+    for (group_t *group; (group = table_next(&consume->groups, &walk)) != NULL;) {
         group_free(group);
-        cursor--; /* its removal may have moved another one into its slot */
     }
     leftovers_finish(&consume->leftovers, consume);
     table_free(&consume->groups);
@@ -102,7 +101,7 @@ static status_t consumer_enter(consumer_t *consumer) {
     status_t status =
         array_reserve(&group->consumers, &group->capacity, group->count + 1u, CONSUMERS_MIN, sizeof(consumer_t *));
     if (status == STATUS_OK) {
-        status = array_reserve(&consume->heap, &consume->heap_capacity, consume->consumers.count + 1u, HEAP_MIN,
+        status = array_reserve(&consume->heap, &consume->heap_capacity, table_count(&consume->consumers) + 1u, HEAP_MIN,
                                sizeof(consumer_t *));
     }
     if (status == STATUS_OK) {
@@ -278,12 +277,12 @@ consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consum
 }
 
 uint64_t consume_count(const consume_t *consume) {
-    return consume->consumers.count;
+    return table_count(&consume->consumers);
 }
 
 bool consume_sound(const consume_t *consume) {
-    uint32_t cursor = 0;
-    for (const consumer_t *one; (one = table_next(&consume->consumers, &cursor)) != NULL;) {
+    map_walk_t walk = {0};
+    for (const consumer_t *one; (one = table_next(&consume->consumers, &walk)) != NULL;) {
         if (!consumer_sound(one)) return false;
     }
     return true;

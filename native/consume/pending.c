@@ -72,11 +72,11 @@ void pending_trim(pending_t *pending) {
 
 /* *array has room for `rows` of `size` bytes each; if not, it is as it was. */
 static bool resized(void *array, uint32_t rows, size_t size) {
-    void *at;
+    void *at, *larger;
     memcpy(&at, array, sizeof at);
-    at = realloc(at, rows * size);
-    if (at) memcpy(array, &at, sizeof at);
-    return at != NULL;
+    larger = realloc(at, rows * size);
+    if (larger) memcpy(array, &larger, sizeof larger);
+    return larger != NULL;
 }
 
 /* The first slab, which is small at first. */

@@ -106,13 +106,13 @@ void core_close(plane_t *plane) {
     }
     subscription_sweep(plane);
     js_close_streams(&plane->js);
-    uint32_t cursor = 0;
-    for (subscription_t *one; (one = table_next(&plane->controls, &cursor)) != NULL;) {
+    map_walk_t walk = {0};
+    for (subscription_t *one; (one = table_next(&plane->controls, &walk)) != NULL;) {
         subscription_kill(plane, one);
     }
     subscription_sweep(plane);
-    cursor = 0;
-    for (account_t *account; (account = table_next(&plane->accounts, &cursor)) != NULL;) {
+    walk = (map_walk_t){0};
+    for (account_t *account; (account = table_next(&plane->accounts, &walk)) != NULL;) {
         imports_free(plane, account);
     }
     leftovers_finish(&plane->leftovers, plane);
@@ -121,8 +121,8 @@ void core_close(plane_t *plane) {
     far_free(plane);
     trace_free(plane);
     js_close(&plane->js);
-    cursor = 0;
-    for (account_t *account; (account = table_next(&plane->accounts, &cursor)) != NULL;) {
+    walk = (map_walk_t){0};
+    for (account_t *account; (account = table_next(&plane->accounts, &walk)) != NULL;) {
         sink_remove(plane, &account->replies);
         account_free(account);
     }

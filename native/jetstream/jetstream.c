@@ -107,8 +107,8 @@ static void release_late(js_t *js, uint32_t which, uint64_t durable) {
 
 void js_close_streams(js_t *js) {
     ingest_free_all(js);
-    uint32_t cursor = 0;
-    for (stream_t *stream; (stream = table_next(&js->streams, &cursor)) != NULL;) {
+    map_walk_t walk = {0};
+    for (stream_t *stream; (stream = table_next(&js->streams, &walk)) != NULL;) {
         stream_free(js, stream);
     }
     table_free(&js->streams);
@@ -240,7 +240,7 @@ void js_stats(js_t *js, plane_stats_t *stats) {
             stats->memory_held += js->held[i].bytes;
         }
     }
-    stats->streams = js->streams.count; /* in place of what the stores have added up */
+    stats->streams = table_count(&js->streams); /* in place of what the stores have added up */
 }
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/copies.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "base/status.h"
 #include "base/table.h"
 #include "plane/import.h"
@@ -120,84 +121,40 @@ uint64_t subscription_hash(bytes_t first, bytes_t second) {
     return second.size == 0 ? hash : hash * 31 + hash_bytes(second.at, second.size);
 }
 
-static subscription_t **subscription_bucket(const subscription_table_t *table, uint64_t hash) {
-    return &table->buckets[hash & (table->size - 1)];
+/* Is it there, and does it live? */
+static bool is_live(const subscription_t *one, uint64_t hash) {
+    return one->link.hash == hash && (one->flags & SUBSCRIPTION_DEAD) == 0;
 }
 
-subscription_t *subscription_find_sid(const subscription_table_t *table, bytes_t sid) {
-    if (table->count == 0) {
-        return NULL;
-    }
+subscription_t *subscription_find_sid(const map_t *table, bytes_t sid) {
     uint64_t hash = subscription_hash(sid, BYTES_NONE);
-    subscription_t *one = *subscription_bucket(table, hash);
-    while (one != NULL
-           && (one->hash != hash || (one->flags & SUBSCRIPTION_DEAD) != 0
-               || !bytes_equal(bytes_of(one->sid, one->sid_size), sid))) {
-        one = one->next;
+    for (map_link_t *link = map_first(table, hash); link != NULL; link = link->next) {
+        subscription_t *one = subscription_at(link);
+        if (is_live(one, hash) && bytes_equal(bytes_of(one->sid, one->sid_size), sid)) {
+            return one;
+        }
     }
-    return one;
+    return NULL;
 }
 
-subscription_t *subscription_find_subject(const subscription_table_t *table, bytes_t subject, bytes_t queue) {
-    if (table->count == 0) {
-        return NULL;
-    }
+subscription_t *subscription_find_subject(const map_t *table, bytes_t subject, bytes_t queue) {
     uint64_t hash = subscription_hash(subject, queue);
-    subscription_t *one = *subscription_bucket(table, hash);
-    while (one != NULL
-           && (one->hash != hash || (one->flags & SUBSCRIPTION_DEAD) != 0 || !bytes_equal(one->target.subject, subject)
-               || !bytes_equal(one->target.queue, queue))) {
-        one = one->next;
-    }
-    return one;
-}
-
-static status_t subscriptions_put(subscription_table_t *table, subscription_t *one) {
-    if (table->count >= table->size) {
-        subscription_table_t grown = {.size = table->size == 0 ? 8 : table->size * 2};
-        grown.buckets = calloc(grown.size, sizeof(*grown.buckets));
-        if (grown.buckets == NULL) {
-            return STATUS_NO_MEMORY;
+    for (map_link_t *link = map_first(table, hash); link != NULL; link = link->next) {
+        subscription_t *one = subscription_at(link);
+        if (is_live(one, hash) && bytes_equal(one->target.subject, subject) && bytes_equal(one->target.queue, queue)) {
+            return one;
         }
-        for (uint32_t i = 0; i < table->size; i++) {
-            for (subscription_t *moved = table->buckets[i], *next; moved != NULL; moved = next) {
-                next = moved->next;
-                moved->next = *subscription_bucket(&grown, moved->hash);
-                *subscription_bucket(&grown, moved->hash) = moved;
-            }
-        }
-        grown.count = table->count;
-        free(table->buckets);
-        *table = grown;
     }
-    one->next = *subscription_bucket(table, one->hash);
-    *subscription_bucket(table, one->hash) = one;
-    table->count++;
-    return STATUS_OK;
-}
-
-static void subscriptions_drop(subscription_table_t *table, subscription_t *one) {
-    subscription_t **at = subscription_bucket(table, one->hash);
-    while (*at != one) {
-        check(*at != NULL);
-        at = &(*at)->next;
-    }
-    *at = one->next;
-    table->count--;
-}
-
-void subscription_table_free(subscription_table_t *table) {
-    free(table->buckets);
-    *table = (subscription_table_t){NULL, 0, 0};
+    return NULL;
 }
 
 /* ---- one subscription -------------------------------------------------------------------------------------------- */
 
-static void subscription_undo(plane_t *plane, account_t *account, subscription_table_t *table, subscription_t *one) {
+static void subscription_undo(plane_t *plane, account_t *account, map_t **table, subscription_t *one) {
     shadows_drop(plane, &one->shadows);
     route_remove(account->route, &one->target);
     if (table != NULL) {
-        subscriptions_drop(table, one);
+        map_take(*table, &one->link);
     }
     free(one);
 }
@@ -208,11 +165,11 @@ uint32_t subscription_cost(bytes_t subject, bytes_t queue, bytes_t sid) {
                       + (uint64_t)subject_token_count(subject) * TOKEN_COST);
 }
 
-static status_t add(plane_t *plane, account_t *account, subscription_table_t *table, target_kind_t kind, peer_t *peer,
-                    uint64_t link, bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags,
+static status_t add(plane_t *plane, account_t *account, map_t **table, target_kind_t kind, peer_t *peer, uint64_t only,
+                    bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags,
                     subscription_t **out) {
     uint32_t cost = peer == NULL ? 0 : subscription_cost(subject, queue, sid);
-    if (cost != 0 && !memory_for_interest(plane, table->count, cost)) {
+    if (cost != 0 && !memory_for_interest(plane, map_count(*table), cost)) {
         return STATUS_FULL;
     }
     subscription_t *one = calloc(1, sizeof(*one) + sid.size);
@@ -223,17 +180,18 @@ static status_t add(plane_t *plane, account_t *account, subscription_table_t *ta
     one->target.weight = weight;
     one->target.owner = one;
     one->peer = peer;
-    one->link = link;
+    one->only = only;
     one->account = account;
     one->flags = flags;
     one->sid_size = sid.size;
     if (sid.size != 0) {
         memcpy(one->sid, sid.at, sid.size);
     }
-    one->hash = kind == TARGET_CLIENT ? subscription_hash(sid, BYTES_NONE) : subscription_hash(subject, queue);
     status_t status = route_add(account->route, &one->target, subject, queue);
     if (status == STATUS_OK && table != NULL) {
-        status = subscriptions_put(table, one);
+        bool by_sid = kind == TARGET_CLIENT;
+        uint64_t hash = by_sid ? subscription_hash(sid, BYTES_NONE) : subscription_hash(subject, queue);
+        status = map_put(table, &one->link, hash);
         if (status != STATUS_OK) {
             route_remove(account->route, &one->target);
         }
@@ -259,15 +217,15 @@ static status_t add(plane_t *plane, account_t *account, subscription_table_t *ta
     if (interest_is_announced(&one->target)) {
         interest_change(plane, account, one->target.subject, one->target.queue,
                         traits_of(&one->target)->order == ORDER_LINK ? peer : NULL, 0, weight);
-    } else if (link != 0) {
-        interest_tell_link(plane, link, one->target.subject, one->target.queue, weight);
+    } else if (only != 0) {
+        interest_tell_link(plane, only, one->target.subject, one->target.queue, weight);
     }
     *out = one;
     return STATUS_OK;
 }
 
-status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table, target_kind_t kind,
-                          peer_t *peer, bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags,
+status_t subscription_add(plane_t *plane, account_t *account, map_t **table, target_kind_t kind, peer_t *peer,
+                          bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags,
                           subscription_t **out) {
     return add(plane, account, table, kind, peer, 0, subject, queue, sid, weight, flags, out);
 }
@@ -292,7 +250,7 @@ void subscription_kill(plane_t *plane, subscription_t *subscription) {
 static uint64_t link_of(const route_target_t *target) {
     if (traits_of(target)->subscription) {
         const subscription_t *one = target->owner;
-        return (one->flags & SUBSCRIPTION_DEAD) != 0 ? 0 : one->link;
+        return (one->flags & SUBSCRIPTION_DEAD) != 0 ? 0 : one->only;
     }
     return target->kind == TARGET_INGEST ? ((const sink_t *)target->owner)->link : 0;
 }
@@ -321,12 +279,12 @@ void subscription_sweep(plane_t *plane) {
             interest_change(plane, one->account, one->target.subject, one->target.queue,
                             traits_of(&one->target)->order == ORDER_LINK ? one->peer : NULL, one->target.weight, 0);
         } else if (one->target.kind == TARGET_CONTROL) {
-            untell_link(plane, one->account, one->link, &one->target);
+            untell_link(plane, one->account, one->only, &one->target);
         }
         shadows_drop(plane, &one->shadows);
         route_remove(one->account->route, &one->target);
         if (one->peer != NULL) {
-            subscriptions_drop(&one->peer->table, one);
+            map_take(one->peer->table, &one->link);
             one->peer->dead_count--;
         }
         plane->memory.interest.used -= one->cost;
@@ -423,9 +381,10 @@ static status_t add_row(buffer_t *rows, const subscription_t *one) {
     return STATUS_OK;
 }
 
-status_t subscription_rows(buffer_t *rows, const subscription_t *one) {
+status_t subscription_rows(buffer_t *rows, map_link_t *chain) {
     status_t status = STATUS_OK;
-    for (; status == STATUS_OK && one != NULL; one = one->next) {
+    for (; status == STATUS_OK && chain != NULL; chain = chain->next) {
+        const subscription_t *one = subscription_at(chain);
         if ((one->flags & SUBSCRIPTION_DEAD) == 0) {
             status = add_row(rows, one);
         }

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/holders.h"
 #include "base/leftover.h"
+#include "base/map.h"
 #include "base/status.h"
 #include "plane/account.h"
 #include "plane/peer.h"
@@ -45,7 +46,7 @@ typedef struct measure measure_t; /* latency.h */
 
 /* One way back. */
 typedef struct reply {
-    struct reply *next_in_bucket;
+    map_link_t link;     /* in the table; of a spare one: to the next */
     struct reply *newer; /* of the same import */
     struct reply *older;
     struct reply *next_of_peer;
@@ -117,9 +118,8 @@ typedef struct growth {
     uint64_t *peers; /* those that were there at the beginning */
     uint64_t count;
     uint64_t next;
-    uint32_t size; /* of that peer's table; when it changes the buckets are others, and it begins anew */
-    uint32_t bucket;
-    bool failed; /* there was no memory for a shadow */
+    uint64_t place; /* in that peer's table */
+    bool failed;    /* there was no memory for a shadow */
     status_t status;
 } growth_t;
 

@@ -13,9 +13,10 @@
  * on.
  * A target that names one link, by which alone its messages can come, is told to that link and is in no entry.
  *
- * A new link is told in slices, in the order of the entries' hashes, which is also the order of the buckets, however
- * often the table grows meanwhile. Of changes it hears when they are behind the place that it has got to; what is
- * before it will be told as it is then. Reference: tests/wire/leaf.md.
+ * A new link is told in slices, in the order of the entries' places in the map (base/map.h), which they keep however
+ * much it grows meanwhile. Of changes it hears when they are behind the place that it has got to; what is before it
+ * will be told as it is then. An isolated link goes through the entries that have something of here, which are in a map
+ * of their own. Reference: tests/wire/leaf.md.
  */
 #include <stdlib.h>
 
@@ -26,6 +27,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "base/status.h"
 #include "plane/account.h"
 #include "plane/import.h"
@@ -41,12 +43,9 @@
 #include "wire/emit.h"
 #include "wire/op.h"
 
-#define TABLE_FIRST_BITS 6u
-#define TABLE_FIRST (1u << TABLE_FIRST_BITS)
-
 typedef struct interest_entry {
-    struct interest_entry *next;
-    uint64_t hash;
+    map_link_t link;
+    map_link_t here; /* while `local` is not zero */
     uint64_t local;
     uint64_t spokes;
     uint64_t hubs;
@@ -56,11 +55,8 @@ typedef struct interest_entry {
 } interest_entry_t;
 
 struct interest {
-    interest_entry_t **buckets; /* by the highest bits of the hash */
-    uint64_t *inside;           /* a bit for each: of some entry in it `local` is, or was, not zero */
-    uint32_t size;
-    uint32_t shift; /* of a hash, to its bucket's number */
-    uint32_t count;
+    map_t *all;
+    map_t *here; /* those that have something of here */
     bool failed; /* while it is made: no memory for all of it */
 };
 
@@ -73,7 +69,7 @@ static bytes_t entry_queue(const interest_entry_t *entry) {
 }
 
 static uint64_t target_link(const route_target_t *target) {
-    return traits_of(target)->subscription ? ((const subscription_t *)target->owner)->link
+    return traits_of(target)->subscription ? ((const subscription_t *)target->owner)->only
                                            : ((const sink_t *)target->owner)->link;
 }
 
@@ -91,79 +87,49 @@ bool interest_is_announced(const route_target_t *target) {
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
+static interest_entry_t *interest_entry(map_link_t *link) {
+    return MAP_ENTRY(link, interest_entry_t, link);
+}
+
 static interest_entry_t *entry_find(const interest_t *interest, uint64_t hash, bytes_t subject, bytes_t queue) {
-    interest_entry_t *entry = interest->buckets[hash >> interest->shift];
-    while (entry != NULL
-           && (entry->hash != hash || !bytes_equal(entry_subject(entry), subject)
-               || !bytes_equal(entry_queue(entry), queue))) {
-        entry = entry->next;
-    }
-    return entry;
-}
-
-#define WORD_BITS 64u /* of `inside` */
-
-static void inside_note(interest_t *interest, uint64_t bucket) {
-    interest->inside[bucket / WORD_BITS] |= UINT64_C(1) << bucket % WORD_BITS;
-}
-
-/* The first bucket from `bucket` on of which the bit is set, or the end of the table. */
-static uint64_t inside_next(const interest_t *interest, uint64_t bucket) {
-    for (; bucket < interest->size; bucket = (bucket / WORD_BITS + 1) * WORD_BITS) {
-        uint64_t word = interest->inside[bucket / WORD_BITS] >> bucket % WORD_BITS;
-        if (word != 0) {
-            return bucket + (uint64_t)__builtin_ctzll(word);
+    for (map_link_t *link = map_first(interest->all, hash); link != NULL; link = link->next) {
+        interest_entry_t *entry = interest_entry(link);
+        if (link->hash == hash && bytes_equal(entry_subject(entry), subject)
+            && bytes_equal(entry_queue(entry), queue)) {
+            return entry;
         }
     }
-    return interest->size;
-}
-
-static void interest_grow(interest_t *interest) {
-    uint32_t size = interest->size * 2;
-    interest_entry_t **grown = calloc(size, sizeof(*grown));
-    uint64_t *inside = calloc(size / WORD_BITS, sizeof(*inside));
-    if (grown == NULL || inside == NULL) {
-        free(grown);
-        free(inside);
-        return;
-    }
-    for (uint64_t i = inside_next(interest, 0); i < interest->size; i = inside_next(interest, i + 1)) {
-        inside[2 * i / WORD_BITS] |= UINT64_C(3) << 2 * i % WORD_BITS;
-    }
-    for (uint32_t i = 0; i < interest->size; i++) {
-        for (interest_entry_t *entry = interest->buckets[i], *next; entry != NULL; entry = next) {
-            next = entry->next;
-            entry->next = grown[entry->hash >> (interest->shift - 1)];
-            grown[entry->hash >> (interest->shift - 1)] = entry;
-        }
-    }
-    free(interest->buckets);
-    free(interest->inside);
-    interest->buckets = grown;
-    interest->inside = inside;
-    interest->size = size;
-    interest->shift--;
+    return NULL;
 }
 
 static interest_entry_t *entry_make(interest_t *interest, uint64_t hash, bytes_t subject, bytes_t queue) {
-    if (interest->count >= interest->size) {
-        interest_grow(interest);
-    }
     interest_entry_t *entry = calloc(1, sizeof(*entry) + subject.size + queue.size);
-    if (entry == NULL) {
+    if (entry == NULL || map_put(&interest->all, &entry->link, hash) != STATUS_OK) {
+        free(entry);
         return NULL;
     }
-    entry->hash = hash;
     entry->subject_size = subject.size;
     entry->queue_size = queue.size;
     memcpy(entry->bytes, subject.at, subject.size);
     if (queue.size != 0) {
         memcpy(entry->bytes + subject.size, queue.at, queue.size);
     }
-    entry->next = interest->buckets[hash >> interest->shift];
-    interest->buckets[hash >> interest->shift] = entry;
-    interest->count++;
     return entry;
+}
+
+/* Which part of an entry a target of that origin counts in. */
+static uint64_t *entry_part(interest_entry_t *entry, const peer_t *origin) {
+    return origin == NULL ? &entry->local : peer_is_hub(origin) ? &entry->hubs : &entry->spokes;
+}
+
+static void part_set(interest_t *interest, interest_entry_t *entry, uint64_t *part, uint64_t weight) {
+    bool was = entry->local != 0;
+    *part = weight;
+    if (was && entry->local == 0) {
+        map_take(interest->here, &entry->here);
+    } else if (!was && entry->local != 0) {
+        check(map_put(&interest->here, &entry->here, entry->link.hash) == STATUS_OK); /* interest_start opened it */
+    }
 }
 
 static interest_entry_t *entry_for(interest_t *interest, bytes_t subject, bytes_t queue) {
@@ -178,12 +144,7 @@ status_t interest_reserve(account_t *account, bytes_t subject, bytes_t queue) {
 }
 
 static void entry_drop(interest_t *interest, interest_entry_t *entry) {
-    interest_entry_t **at = &interest->buckets[entry->hash >> interest->shift];
-    while (*at != entry) {
-        at = &(*at)->next;
-    }
-    *at = entry->next;
-    interest->count--;
+    map_take(interest->all, &entry->link);
     free(entry);
 }
 
@@ -191,14 +152,12 @@ void interest_free(interest_t *interest) {
     if (interest == NULL) {
         return;
     }
-    for (uint32_t i = 0; interest->buckets != NULL && i < interest->size; i++) {
-        for (interest_entry_t *entry = interest->buckets[i], *next; entry != NULL; entry = next) {
-            next = entry->next;
-            free(entry);
-        }
+    map_walk_t walk = {0};
+    for (map_link_t *link; (link = map_next(interest->all, &walk)) != NULL;) {
+        free(interest_entry(link));
     }
-    free(interest->buckets);
-    free(interest->inside);
+    map_free(&interest->all);
+    map_free(&interest->here);
     free(interest);
 }
 
@@ -209,7 +168,7 @@ static bool same_cluster(const peer_t *a, const peer_t *b) {
 }
 
 static uint64_t weight_of(const peer_t *peer, bytes_t subject, bytes_t queue) {
-    const subscription_t *one = subscription_find_subject(&peer->table, subject, queue);
+    const subscription_t *one = subscription_find_subject(peer->table, subject, queue);
     return one == NULL ? 0 : one->target.weight;
 }
 
@@ -280,7 +239,7 @@ static void tell_change(plane_t *plane, peer_t *peer, const interest_entry_t *en
                         uint32_t before, uint32_t after) {
     bool sees = origin == NULL
                 || (peer != origin && !same_cluster(peer, origin) && !(peer_is_hub(peer) && peer_is_hub(origin)));
-    if (!sees || (!peer->hearing.told_all && entry->hash >= peer->hearing.told_below)) {
+    if (!sees || (!peer->hearing.told_all && map_place(entry->link.hash) >= peer->hearing.told_below)) {
         return;
     }
     uint64_t others = seen_by(plane, peer, entry, origin);
@@ -298,9 +257,9 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     }
     interest_entry_t *entry = entry_find(interest, subscription_hash(subject, queue), subject, queue);
     check(entry != NULL);
-    uint64_t *part = origin == NULL ? &entry->local : peer_is_hub(origin) ? &entry->hubs : &entry->spokes;
+    uint64_t *part = entry_part(entry, origin), others = *part - before;
     check(*part >= before);
-    *part -= before;
+    part_set(interest, entry, part, others);
     plane->interest_looks++;
     for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
         tell_change(plane, peer, entry, origin, before, after);
@@ -308,10 +267,7 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     for (peer_t *peer = origin == NULL ? account->isolated : NULL; peer != NULL; peer = peer->next_leaf) {
         tell_change(plane, peer, entry, origin, before, after);
     }
-    *part += after;
-    if (entry->local != 0) {
-        inside_note(interest, entry->hash >> interest->shift);
-    }
+    part_set(interest, entry, part, others + after);
     if (entry->local + entry->spokes + entry->hubs == 0) {
         entry_drop(interest, entry);
     }
@@ -335,10 +291,8 @@ static bool count_local(void *context, route_target_t *target) {
         bool announced;
         shadow_interest(target, &announced, &origin);
     }
-    *(origin == NULL ? &entry->local : peer_is_hub(origin) ? &entry->hubs : &entry->spokes) += target->weight;
-    if (origin == NULL) {
-        inside_note(interest, entry->hash >> interest->shift);
-    }
+    uint64_t *part = entry_part(entry, origin);
+    part_set(interest, entry, part, *part + target->weight);
     return true;
 }
 
@@ -390,11 +344,7 @@ static status_t interest_start(plane_t *plane, account_t *account) {
     if (interest == NULL) {
         return STATUS_NO_MEMORY;
     }
-    interest->size = TABLE_FIRST;
-    interest->shift = 64 - TABLE_FIRST_BITS;
-    interest->buckets = calloc(interest->size, sizeof(*interest->buckets));
-    interest->inside = calloc(interest->size / WORD_BITS, sizeof(*interest->inside));
-    if (interest->buckets == NULL || interest->inside == NULL) {
+    if (map_open(&interest->here) != STATUS_OK) {
         interest_free(interest);
         return STATUS_NO_MEMORY;
     }
@@ -452,9 +402,11 @@ static void leave_mates(peer_t *peer) {
 }
 
 /* One bucket; returns what it cost. */
-static uint32_t tell_bucket(plane_t *plane, peer_t *peer, const interest_entry_t *entry) {
+static uint32_t tell_bucket(plane_t *plane, peer_t *peer, map_link_t *link) {
     uint32_t cost = 1, each = peer->hearing.next_mate == NULL ? 1 : peer->account->leaf_count;
-    for (; entry != NULL; entry = entry->next) {
+    for (; link != NULL; link = link->next) {
+        const interest_entry_t *entry =
+            peer_is_isolated(peer) ? MAP_ENTRY(link, interest_entry_t, here) : interest_entry(link);
         plane->interest_looks++;
         uint64_t weight = seen_by(plane, peer, entry, NULL);
         if (weight != 0) {
@@ -468,19 +420,15 @@ static uint32_t tell_bucket(plane_t *plane, peer_t *peer, const interest_entry_t
 /* true: it has been told all. */
 static bool tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
     const interest_t *interest = peer->account->interest;
-    uint64_t bucket = peer->hearing.told_below >> interest->shift;
-    while (bucket < interest->size && *budget != 0 && peer->state != PEER_DOOMED) {
-        if (peer_is_isolated(peer)) {
-            bucket = inside_next(interest, bucket);
-            if (bucket == interest->size) {
-                break;
-            }
-        }
-        uint32_t cost = tell_bucket(plane, peer, interest->buckets[bucket++]);
+    const map_t *map = peer_is_isolated(peer) ? interest->here : interest->all;
+    uint64_t place = peer->hearing.told_below;
+    while (place < MAP_END && *budget != 0 && peer->state != PEER_DOOMED) {
+        uint32_t cost = tell_bucket(plane, peer, map_at(map, place));
         *budget -= cost < *budget ? cost : *budget;
+        place = map_beyond(map, place);
     }
-    peer->hearing.told_all = bucket == interest->size;
-    peer->hearing.told_below = peer->hearing.told_all ? UINT64_MAX : bucket << interest->shift;
+    peer->hearing.told_all = place == MAP_END;
+    peer->hearing.told_below = place;
     return peer->hearing.told_all || peer->state == PEER_DOOMED;
 }
 

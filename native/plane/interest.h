@@ -22,7 +22,7 @@ typedef struct interest interest_t;
  * writes it. */
 typedef struct hearing {
     bool told_all;
-    uint64_t told_below; /* until then: entries whose hash is below this */
+    uint64_t told_below; /* of entries, those whose place in the map is below this */
     uint64_t cluster;    /* hash of its cluster's name, 0 = it has none */
     uint64_t mates_look; /* number of the look that the weight is of */
     uint64_t mates_weight;

@@ -113,7 +113,7 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     free(peer->introduction);
     web_farewell(peer);
     conn_close(&peer->conn, &plane->loop);
-    subscription_table_free(&peer->table);
+    map_free(&peer->table);
     permissions_free(peer->permissions);
     free(peer->queues);
     buffer_free(&peer->rows_at_end);
@@ -133,27 +133,26 @@ static void peer_free(plane_t *plane, peer_t *peer) {
 /* As many of its subscriptions as one turn takes, going on where the turn before stopped; they are no interest of
  * anybody's from the moment it was doomed. */
 static bool drop_some_subscriptions(plane_t *plane, peer_t *peer, uint32_t *budget) {
-    const subscription_table_t *table = &peer->table;
-    while (table->count != 0 && *budget != 0) {
-        if (peer->sweep_at >= table->size) {
+    while (map_count(peer->table) != 0 && *budget != 0) {
+        if (peer->sweep_at >= MAP_END) {
             peer->sweep_at = 0;
         }
         uint32_t before = *budget;
-        for (uint32_t i = 0; i < BUCKETS_LOOKED && peer->sweep_at < table->size && *budget != 0; i++) {
-            subscription_t *one = table->buckets[peer->sweep_at];
-            for (; one != NULL && *budget != 0; one = one->next) {
+        for (uint32_t i = 0; i < BUCKETS_LOOKED && peer->sweep_at < MAP_END && *budget != 0; i++) {
+            map_link_t *link = map_at(peer->table, peer->sweep_at);
+            for (; link != NULL && *budget != 0; link = link->next) {
                 visits_add(1);
-                subscription_kill(plane, one);
+                subscription_kill(plane, subscription_at(link));
                 (*budget)--;
             }
-            peer->sweep_at += one == NULL;
+            peer->sweep_at = link == NULL ? map_beyond(peer->table, peer->sweep_at) : peer->sweep_at;
         }
         if (*budget == before && leftover_pay(budget, BUCKETS_COST)) {
             visits_add(BUCKETS_COST);
         }
         subscription_sweep(plane);
     }
-    return table->count == 0;
+    return map_count(peer->table) == 0;
 }
 
 void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry) {

@@ -442,7 +442,7 @@ static void peer_ping(plane_t *plane, peer_t *peer) {
 }
 
 void peer_look(const plane_t *plane, peer_t *peer) {
-    uint64_t active = peer->in_msgs + peer->out_msgs + peer->table.count;
+    uint64_t active = peer->in_msgs + peer->out_msgs + map_count(peer->table);
     if (active != peer->active) {
         peer->active = active;
         peer->last_wall_ns = plane->now.wall_ns;
@@ -477,17 +477,18 @@ void peer_chores(plane_t *plane, peer_t *peer) {
 
 /* What reports show of it later: the first of its subscriptions. */
 static void keep_rows(peer_t *peer) {
-    const subscription_table_t *table = &peer->table;
     status_t status = peer->protocol->link ? STATUS_FULL : STATUS_OK;
-    for (uint32_t at = 0; status == STATUS_OK && at < table->size && at < ROWS_BUCKETS; at++) {
-        status = subscription_rows(&peer->rows_at_end, table->buckets[at]);
+    uint64_t at = 0;
+    for (uint32_t i = 0; status == STATUS_OK && at < MAP_END && i < ROWS_BUCKETS; i++) {
+        status = subscription_rows(&peer->rows_at_end, map_at(peer->table, at));
+        at = map_beyond(peer->table, at);
     }
 }
 
 static void peer_end(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
     peer_look(plane, peer);
     peer->state = PEER_DOOMED;
-    peer->subscriptions_at_end = peer->table.count - peer->dead_count;
+    peer->subscriptions_at_end = map_count(peer->table) - peer->dead_count;
     keep_rows(peer);
     peer->close_reason = reason;
     peer->close_text = bytes_copy(text);

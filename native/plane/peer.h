@@ -80,14 +80,14 @@ struct peer {
     peer_state_t state;
     uint32_t flags; /* VERDICT_* */
     uint32_t max_subscriptions;
-    uint32_t sweep_at;   /* leave.c: the buckets of table before it are empty */
+    uint64_t sweep_at;   /* leave.c: the place in table up to which it is empty */
     uint32_t dead_count; /* subscriptions in table that wait for the sweep */
     uint32_t subscriptions_at_end;
     buffer_t rows_at_end; /* the first of them */
     account_t *account;
     permissions_t *permissions; /* NULL: everything is allowed */
     bytes_t author;             /* own copy: who it is, for schedules that it stores; empty: nobody logs in */
-    subscription_table_t table;
+    map_t *table;               /* its subscriptions */
     description_t *description; /* own copy; NULL where its account shares and measures nothing: cross.c */
     bytes_t after_pong;         /* own copy; sent once, behind the first PONG */
     bytes_t cluster;            /* leafs: origin cluster, own $LDS, remote domain; own copies */

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/holders.h"
+#include "base/map.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "base/table.h"
@@ -27,15 +28,12 @@
 #include "plane/subscription.h"
 #include "text/text.h"
 
-#define BUCKETS_FIRST 256u
 #define SPARE_CAPACITY 128u /* reply subjects up to this size use dropped rows again */
 #define SPARES_MAX 1024u
 #define ROW_OVERHEAD 32u /* of an allocation, and in the table */
 
 struct replies {
-    reply_t **buckets;
-    uint32_t size;
-    uint32_t count;
+    map_t *map;
     reply_t *spare;
     uint32_t spare_count;
     bool expiring; /* some may be left that are due */
@@ -50,19 +48,20 @@ static uint64_t id_hash(const account_t *account, const uint8_t id[REPLY_ID_SIZE
     return value ^ value >> 32;
 }
 
-static reply_t **reply_bucket(const replies_t *replies, const account_t *account, const uint8_t id[REPLY_ID_SIZE]) {
-    return &replies->buckets[id_hash(account, id) & (replies->size - 1)];
+static reply_t *reply_of(map_link_t *link) {
+    return link == NULL ? NULL : MAP_ENTRY(link, reply_t, link);
 }
 
 static reply_t *reply_lookup(const replies_t *replies, const account_t *account, const uint8_t id[REPLY_ID_SIZE]) {
     if (replies == NULL) {
         return NULL;
     }
-    reply_t *reply = *reply_bucket(replies, account, id);
-    while (reply != NULL && (reply->responder != account || memcmp(reply->id, id, REPLY_ID_SIZE) != 0)) {
-        reply = reply->next_in_bucket;
+    map_link_t *link = map_first(replies->map, id_hash(account, id));
+    while (link != NULL
+           && (reply_of(link)->responder != account || memcmp(reply_of(link)->id, id, REPLY_ID_SIZE) != 0)) {
+        link = link->next;
     }
-    return reply;
+    return reply_of(link);
 }
 
 /* What the subject of a measured request ends with. */
@@ -97,40 +96,10 @@ uint32_t reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_MAX]) {
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static bool table_open(plane_t *plane) {
-    if (plane->replies != NULL) {
-        return true;
+    if (plane->replies == NULL) {
+        plane->replies = calloc(1, sizeof(*plane->replies));
     }
-    replies_t *replies = calloc(1, sizeof(*replies));
-    reply_t **buckets = calloc(BUCKETS_FIRST, sizeof(reply_t *));
-    if (replies == NULL || buckets == NULL) {
-        free(replies);
-        free(buckets);
-        return false;
-    }
-    replies->buckets = buckets;
-    replies->size = BUCKETS_FIRST;
-    plane->replies = replies;
-    return true;
-}
-
-static void replies_grow(replies_t *replies) {
-    uint32_t size = replies->size * 2;
-    reply_t **grown = calloc(size, sizeof(reply_t *));
-    if (grown == NULL) {
-        return; /* longer chains do as well */
-    }
-    replies_t old = *replies;
-    replies->buckets = grown;
-    replies->size = size;
-    for (uint32_t i = 0; i < old.size; i++) {
-        for (reply_t *reply = old.buckets[i], *next; reply != NULL; reply = next) {
-            next = reply->next_in_bucket;
-            reply_t **bucket = reply_bucket(replies, reply->responder, reply->id);
-            reply->next_in_bucket = *bucket;
-            *bucket = reply;
-        }
-    }
-    free(old.buckets);
+    return plane->replies != NULL && map_open(&plane->replies->map) == STATUS_OK;
 }
 
 void replies_free(plane_t *plane) {
@@ -138,12 +107,12 @@ void replies_free(plane_t *plane) {
     if (replies == NULL) {
         return;
     }
-    check(replies->count == 0);
+    check(map_count(replies->map) == 0);
     for (reply_t *reply = replies->spare, *next; reply != NULL; reply = next) {
-        next = reply->next_in_bucket;
+        next = reply_of(reply->link.next);
         free(reply);
     }
-    free(replies->buckets);
+    map_free(&replies->map);
     free(replies);
     plane->replies = NULL;
 }
@@ -161,7 +130,7 @@ static uint64_t row_size(uint32_t capacity) {
 static reply_t *row_new(replies_t *replies, uint32_t size) {
     if (size <= SPARE_CAPACITY && replies->spare != NULL) {
         reply_t *reply = replies->spare;
-        replies->spare = reply->next_in_bucket;
+        replies->spare = reply_of(reply->link.next);
         replies->spare_count--;
         return reply;
     }
@@ -178,7 +147,7 @@ static void row_free(replies_t *replies, reply_t *reply) {
         free(reply);
         return;
     }
-    reply->next_in_bucket = replies->spare;
+    reply->link.next = replies->spare == NULL ? NULL : &replies->spare->link;
     replies->spare = reply;
     replies->spare_count++;
 }
@@ -212,13 +181,7 @@ void reply_touch(plane_t *plane, reply_t *reply) {
 void reply_drop(plane_t *plane, reply_t *reply) {
     visits_add(1);
     replies_t *replies = plane->replies;
-    reply_t **at = reply_bucket(replies, reply->responder, reply->id);
-    while (*at != reply) {
-        check(*at != NULL);
-        at = &(*at)->next_in_bucket;
-    }
-    *at = reply->next_in_bucket;
-    replies->count--;
+    map_take(replies->map, &reply->link);
     list_take(reply);
     if (LEAF_UNLIKELY(reply->measure != NULL)) {
         latency_forget(plane, reply);
@@ -268,9 +231,6 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
     if (import->reply_count >= REPLIES_PER_IMPORT_MAX) {
         reply_drop(plane, import->oldest);
     }
-    if (replies->count >= replies->size) {
-        replies_grow(replies);
-    }
     uint64_t bytes = row_size(row_capacity(to.size));
     if (!holders_take(&plane->memory.replies, &import->holder, bytes)) {
         return NULL;
@@ -292,10 +252,7 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
     memcpy(reply->at, to.at, to.size);
     expire_later(plane, reply);
     list_put(import, reply);
-    reply_t **bucket = reply_bucket(replies, responder, reply->id);
-    reply->next_in_bucket = *bucket;
-    *bucket = reply;
-    replies->count++;
+    check(map_put(&replies->map, &reply->link, id_hash(responder, reply->id)) == STATUS_OK); /* it is open */
     reply->at_peer = NULL;
     reply->next_of_peer = NULL;
     reply->peer = peer;
@@ -348,7 +305,7 @@ static bool expire_some(plane_t *plane, const import_t *import, uint32_t *budget
 
 void replies_chores(plane_t *plane) {
     if (plane->replies != NULL) {
-        plane->replies->expiring = plane->replies->count != 0;
+        plane->replies->expiring = map_count(plane->replies->map) != 0;
     }
 }
 
@@ -356,9 +313,9 @@ void replies_expire_some(plane_t *plane, uint32_t *budget) {
     if (plane->replies == NULL || !plane->replies->expiring) {
         return;
     }
-    uint32_t cursor = 0;
+    map_walk_t walk = {0};
     bool all = true;
-    for (account_t *account; all && (account = table_next(&plane->accounts, &cursor)) != NULL;) {
+    for (account_t *account; all && (account = table_next(&plane->accounts, &walk)) != NULL;) {
         for (import_t *import = account->imports; all && import != NULL; import = import->next) {
             all = expire_some(plane, import, budget);
         }

@@ -39,8 +39,8 @@ status_t secure_put(plane_t *plane, uint64_t number, tls_context_t *context) {
 }
 
 void secure_close(plane_t *plane) {
-    uint32_t cursor = 0;
-    for (tls_context_t *context; (context = table_next(&plane->tls_contexts, &cursor)) != NULL;) {
+    map_walk_t walk = {0};
+    for (tls_context_t *context; (context = table_next(&plane->tls_contexts, &walk)) != NULL;) {
         tls_context_release(context);
     }
     table_free(&plane->tls_contexts);

@@ -142,7 +142,7 @@ status_t shadows_add(plane_t *plane, const account_t *account, const route_targe
         return STATUS_OK;
     }
     const subscription_t *subscription = subscription_of(target);
-    uint64_t before = subscription != NULL && subscription->peer != NULL ? subscription->peer->table.count : 0;
+    uint64_t before = subscription != NULL && subscription->peer != NULL ? map_count(subscription->peer->table) : 0;
     for (import_t *import = account->imports; import != NULL; import = import->next) {
         if (import->row.kind != IMPORT_STREAM) {
             continue;
@@ -198,8 +198,8 @@ static bool grow_inside(plane_t *plane, const account_t *account, uint64_t numbe
             return false;
         }
     }
-    uint32_t cursor = 0;
-    for (const subscription_t *one; (one = table_next(&plane->controls, &cursor)) != NULL;) {
+    map_walk_t walk = {0};
+    for (const subscription_t *one; (one = table_next(&plane->controls, &walk)) != NULL;) {
         if (one->account == account && !shadow_grow(plane, account, number, &one->target)) {
             return false;
         }
@@ -210,17 +210,13 @@ static bool grow_inside(plane_t *plane, const account_t *account, uint64_t numbe
 /* false: the budget is used up. */
 static bool grow_peer(plane_t *plane, const account_t *account, const peer_t *peer, growth_t *growth,
                       uint32_t *budget) {
-    const subscription_table_t *table = &peer->table;
-    if (growth->size != table->size) {
-        growth->size = table->size;
-        growth->bucket = 0;
-    }
-    for (; growth->bucket < table->size && !growth->failed; growth->bucket++) {
-        if (!leftover_pay(budget, table->buckets[growth->bucket] == NULL ? 1 : GROW_COST)) {
+    for (; growth->place < MAP_END && !growth->failed; growth->place = map_beyond(peer->table, growth->place)) {
+        map_link_t *link = map_at(peer->table, growth->place);
+        if (!leftover_pay(budget, link == NULL ? 1 : GROW_COST)) {
             return false;
         }
-        for (subscription_t *one = table->buckets[growth->bucket]; one != NULL && !growth->failed; one = one->next) {
-            growth->failed = !shadow_grow(plane, account, growth->number, &one->target);
+        for (; link != NULL && !growth->failed; link = link->next) {
+            growth->failed = !shadow_grow(plane, account, growth->number, &subscription_at(link)->target);
         }
     }
     return true;
@@ -266,7 +262,7 @@ bool growth_some(plane_t *plane, growth_t *growth, uint32_t *budget) {
         if (peer != NULL && peer->account == account && !grow_peer(plane, account, peer, growth, budget)) {
             return false;
         }
-        growth->size = 0;
+        growth->place = 0;
         growth->next++;
     }
     if (account != NULL) {

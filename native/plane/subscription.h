@@ -13,6 +13,7 @@
 #include "base/abi_types.h"
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/map.h"
 #include "base/status.h"
 #include "route/route.h"
 
@@ -49,14 +50,13 @@ typedef struct subscription {
     route_target_t target; /* first: a target's address is its subscription's */
     peer_t *peer;          /* NULL for control */
     account_t *account;
-    struct subscription *next; /* in its table's bucket */
+    map_link_t link; /* in its table: clients' by sid, others' by subject and queue */
     struct subscription *next_dead;
     shadow_t *shadows; /* where its account imports streams */
-    uint64_t hash;
-    uint64_t id; /* control: the caller's id */
+    uint64_t id;       /* control: the caller's id */
     union {
         uint64_t max;  /* clients: deliveries until it ends; 0 = no limit */
-        uint64_t link; /* control: the only link that is told of it; 0 = all are */
+        uint64_t only; /* control: the only link that is told of it; 0 = all are */
     };
     uint64_t delivered;
     uint32_t flags;
@@ -76,31 +76,28 @@ struct sink {
     bool in;
 };
 
-typedef struct subscription_table {
-    subscription_t **buckets;
-    uint32_t size; /* a power of two, 0 while empty */
-    uint32_t count;
-} subscription_table_t;
+static inline subscription_t *subscription_at(map_link_t *link) {
+    return link == NULL ? NULL : MAP_ENTRY(link, subscription_t, link);
+}
 
 /* Of memory. At most, about: with a node of its own for each token, though it may share them with others, and as if
  * links were told of it, since a link may come. */
 uint32_t subscription_cost(bytes_t subject, bytes_t queue, bytes_t sid);
 uint64_t subscription_hash(bytes_t first, bytes_t second);
-subscription_t *subscription_find_sid(const subscription_table_t *table, bytes_t sid);
-subscription_t *subscription_find_subject(const subscription_table_t *table, bytes_t subject, bytes_t queue);
+subscription_t *subscription_find_sid(const map_t *table, bytes_t sid);
+subscription_t *subscription_find_subject(const map_t *table, bytes_t subject, bytes_t queue);
 /* Makes, routes and (unless local) announces a subscription; table NULL for control. STATUS_FULL: what peers ask for
  * has all of its share of memory. */
-LEAF_MUST_USE status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table,
-                                        target_kind_t kind, peer_t *peer, bytes_t subject, bytes_t queue, bytes_t sid,
-                                        uint32_t weight, uint32_t flags, subscription_t **out);
+LEAF_MUST_USE status_t subscription_add(plane_t *plane, account_t *account, map_t **table, target_kind_t kind,
+                                        peer_t *peer, bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight,
+                                        uint32_t flags, subscription_t **out);
 /* One of control's of which only that link is told. */
 LEAF_MUST_USE status_t subscription_add_for(plane_t *plane, account_t *account, uint64_t link, bytes_t subject,
                                             bytes_t queue, uint32_t flags, subscription_t **out);
 void subscription_kill(plane_t *plane, subscription_t *subscription); /* at the end of the tick */
 void subscription_sweep(plane_t *plane);
-void subscription_table_free(subscription_table_t *table);
-/* Adds those of a bucket that live, as subscription_row_t and texts. */
-LEAF_MUST_USE status_t subscription_rows(buffer_t *rows, const subscription_t *bucket);
+/* Adds those of a chain that live, as subscription_row_t and texts. */
+LEAF_MUST_USE status_t subscription_rows(buffer_t *rows, map_link_t *chain);
 LEAF_MUST_USE status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject,
                                 uint64_t link, void *object);
 void sink_remove(plane_t *plane, sink_t *sink);

@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "text/subject.h"
 #include "route/trie.h"
 
@@ -51,7 +52,7 @@ route_t *route_new(void) {
     if (route == NULL) {
         return NULL;
     }
-    route->root = trie_node_new(NULL, BYTES_NONE, 0);
+    route->root = trie_node_new(NULL, BYTES_NONE);
     route->cache = calloc(CACHE_FIRST, sizeof(*route->cache));
     route->cache_size = CACHE_FIRST;
     route->generation = 1;
@@ -148,21 +149,21 @@ static status_t gathering_open(gathering_t *gathering, route_group_t *groups, ui
 
 /* The group of that name, made when it is new. */
 static route_group_t *gathered_group(gathering_t *gathering, const trie_group_t *source) {
+    bytes_t name = trie_group_name(source);
     uint32_t k = 0, i = 0;
     if (gathering->places == NULL) {
-        while (k < gathering->count && !bytes_equal(gathering->groups[k].queue, source->queue)) {
+        while (k < gathering->count && !bytes_equal(gathering->groups[k].queue, name)) {
             k++;
         }
     } else {
-        i = (uint32_t)source->hash & gathering->mask;
-        while (gathering->places[i] != 0
-               && !bytes_equal(gathering->groups[gathering->places[i] - 1].queue, source->queue)) {
+        i = (uint32_t)source->link.hash & gathering->mask;
+        while (gathering->places[i] != 0 && !bytes_equal(gathering->groups[gathering->places[i] - 1].queue, name)) {
             i = (i + 1) & gathering->mask;
         }
         k = gathering->places[i] != 0 ? gathering->places[i] - 1 : gathering->count;
     }
     if (k == gathering->count) {
-        gathering->groups[gathering->count++] = (route_group_t){.queue = source->queue};
+        gathering->groups[gathering->count++] = (route_group_t){.queue = name};
         if (gathering->places != NULL) {
             gathering->places[i] = gathering->count;
         }
@@ -172,11 +173,10 @@ static route_group_t *gathered_group(gathering_t *gathering, const trie_group_t 
 
 static void groups_count(gathering_t *gathering, const trie_found_t *found) {
     for (uint32_t i = 0; i < found->count; i++) {
-        for (uint32_t j = 0; j < found->nodes[i]->group_capacity; j++) {
-            const trie_group_t *source = &found->nodes[i]->groups[j];
-            if (source->queue.size != 0) {
-                gathered_group(gathering, source)->count += source->members.count;
-            }
+        map_walk_t walk = {0};
+        for (map_link_t *link; (link = map_next(found->nodes[i]->groups, &walk)) != NULL;) {
+            const trie_group_t *source = trie_group(link);
+            gathered_group(gathering, source)->count += source->members.count;
         }
     }
 }
@@ -189,11 +189,9 @@ static void members_copy(gathering_t *gathering, const trie_found_t *found, rout
         gathering->groups[k].count = 0;
     }
     for (uint32_t i = 0; i < found->count; i++) {
-        for (uint32_t j = 0; j < found->nodes[i]->group_capacity; j++) {
-            const trie_group_t *source = &found->nodes[i]->groups[j];
-            if (source->queue.size == 0) {
-                continue;
-            }
+        map_walk_t walk = {0};
+        for (map_link_t *link; (link = map_next(found->nodes[i]->groups, &walk)) != NULL;) {
+            const trie_group_t *source = trie_group(link);
             route_group_t *group = gathered_group(gathering, source);
             memcpy((route_target_t **)(uintptr_t)group->members + group->count, source->members.at,
                    (size_t)source->members.count * sizeof(*to));
@@ -227,9 +225,10 @@ static const route_match_t *entry_fill(route_t *route, cache_entry_t *entry, byt
     uint64_t plain_count = 0, member_count = 0, group_max = 0;
     for (uint32_t i = 0; i < found->count; i++) {
         plain_count += found->nodes[i]->plain.count;
-        group_max += found->nodes[i]->group_count;
-        for (uint32_t j = 0; j < found->nodes[i]->group_capacity; j++) {
-            member_count += found->nodes[i]->groups[j].members.count;
+        group_max += map_count(found->nodes[i]->groups);
+        map_walk_t walk = {0};
+        for (map_link_t *link; (link = map_next(found->nodes[i]->groups, &walk)) != NULL;) {
+            member_count += trie_group(link)->members.count;
         }
     }
     found->steps += group_max;

@@ -1,7 +1,8 @@
 /* trie.h: the subscription trie of one routing domain, private to route/.
  *
  *   one node a token:     root -- "orders" -- "*" -- ">"        plain targets and queue groups hang on the last node
- *   children of a node:   small open hash table by token; the tokens '*' and '>' have slots of their own
+ *   children of a node:   a map by token (base/map.h); the tokens '*' and '>' have slots of their own
+ *   its queue groups:     a map by name
  *
  * A node that has neither targets nor children left is freed at once, so memory follows the subscriptions. What does
  * not live here: the cache of results (route.c).
@@ -9,6 +10,7 @@
 #ifndef LEAFD_ROUTE_TRIE_H
 #define LEAFD_ROUTE_TRIE_H
 
+#include "base/map.h"
 #include "route/route.h"
 
 typedef struct trie_list {
@@ -19,29 +21,38 @@ typedef struct trie_list {
 } trie_list_t;
 
 typedef struct trie_group {
-    bytes_t queue; /* own copy; none: the slot is free */
-    uint64_t hash;
+    map_link_t link; /* among its node's groups */
     trie_list_t members;
+    uint32_t name_size;
+    uint8_t name[];
 } trie_group_t;
 
 typedef struct trie_node trie_node_t;
 struct trie_node {
+    map_link_t link; /* among its parent's children */
     trie_node_t *parent;
-    trie_node_t **children; /* open addressing, linear probing; NULL until there is one */
+    map_t *children; /* NULL: there are none */
+    map_t *groups;   /* likewise; one client may have thousands */
     trie_node_t *star;
     trie_node_t *rest; /* '>' */
-    uint32_t mask;
-    uint32_t child_count;
     trie_list_t plain;
-    trie_group_t *groups; /* open addressing by name, linear probing: one client may have thousands */
-    uint32_t group_count;
-    uint32_t group_capacity; /* slots */
-    uint64_t hash;
     uint32_t token_size;
     uint8_t token[];
 };
 
-trie_node_t *trie_node_new(trie_node_t *parent, bytes_t token, uint64_t hash);
+static inline trie_node_t *trie_child(map_link_t *link) {
+    return MAP_ENTRY(link, trie_node_t, link);
+}
+
+static inline trie_group_t *trie_group(map_link_t *link) {
+    return MAP_ENTRY(link, trie_group_t, link);
+}
+
+static inline bytes_t trie_group_name(const trie_group_t *group) {
+    return bytes_of(group->name, group->name_size);
+}
+
+trie_node_t *trie_node_new(trie_node_t *parent, bytes_t token);
 void trie_node_free(trie_node_t *node); /* with everything below; targets are the owner's */
 
 /* Finds or makes the node of a pattern. NULL: no memory, nothing left behind. */

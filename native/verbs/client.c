@@ -295,7 +295,7 @@ static void client_subscribe(plane_t *plane, peer_t *peer, account_t *account, c
         subscribe_violation(plane, peer, op);
         return;
     }
-    if (peer->max_subscriptions != 0 && peer->table.count - peer->dead_count >= peer->max_subscriptions) {
+    if (peer->max_subscriptions != 0 && map_count(peer->table) - peer->dead_count >= peer->max_subscriptions) {
         too_many_subscriptions(plane, peer);
         return;
     }
@@ -303,7 +303,7 @@ static void client_subscribe(plane_t *plane, peer_t *peer, account_t *account, c
         peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
         return;
     }
-    if (subscription_find_sid(&peer->table, op->sid) == NULL) {
+    if (subscription_find_sid(peer->table, op->sid) == NULL) {
         subscription_t *one;
         status_t status = subscription_add(plane, account, &peer->table, TARGET_CLIENT, peer, op->subject, op->queue,
                                            op->sid, 1, filtered ? SUBSCRIPTION_FILTERED : 0, &one);
@@ -325,7 +325,7 @@ static void client_subscribe(plane_t *plane, peer_t *peer, account_t *account, c
 
 static void client_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
     peer->drains = true;
-    subscription_t *one = subscription_find_sid(&peer->table, op->sid);
+    subscription_t *one = subscription_find_sid(peer->table, op->sid);
     if (one != NULL) {
         one->max = op->max;
         if (op->max == 0 || one->delivered >= op->max) {

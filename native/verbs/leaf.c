@@ -165,7 +165,7 @@ static void leaf_subscribe(plane_t *plane, peer_t *peer, account_t *account, con
         return;
     }
     uint32_t weight = op->queue.size == 0 || op->weight == 0 ? 1 : op->weight;
-    subscription_t *one = subscription_find_subject(&peer->table, op->subject, op->queue);
+    subscription_t *one = subscription_find_subject(peer->table, op->subject, op->queue);
     if (one != NULL) {
         uint32_t before = one->target.weight;
         one->target.weight = weight;
@@ -173,7 +173,7 @@ static void leaf_subscribe(plane_t *plane, peer_t *peer, account_t *account, con
         shadows_weigh(plane, one);
         return;
     }
-    if (peer->max_subscriptions != 0 && peer->table.count - peer->dead_count >= peer->max_subscriptions) {
+    if (peer->max_subscriptions != 0 && map_count(peer->table) - peer->dead_count >= peer->max_subscriptions) {
         peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
         return;
     }
@@ -196,7 +196,7 @@ static void leaf_subscribe(plane_t *plane, peer_t *peer, account_t *account, con
 }
 
 static void leaf_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
-    subscription_t *one = subscription_find_subject(&peer->table, op->subject, op->queue);
+    subscription_t *one = subscription_find_subject(peer->table, op->subject, op->queue);
     if (one != NULL) {
         subscription_kill(plane, one);
     }

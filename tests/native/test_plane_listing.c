@@ -1,5 +1,5 @@
-/* test_plane_listing.c: a connection's subscriptions are listed in slices: each one once, as it is, while the table
- * stands still. Connections, with what those that have gone had carried. */
+/* test_plane_listing.c: a connection's subscriptions are listed in slices: each one once. Connections, with what those
+ * that have gone had carried. */
 #include <inttypes.h>
 
 #include "plane_rig.h"
@@ -44,40 +44,65 @@ static void shows_what_there_is(void) {
     rig_close(plane);
 }
 
+static void subscribe_to(plane_t *plane, peer_t *peer, uint32_t number) {
+    char line[64];
+    snprintf(line, sizeof(line), "SUB s.%" PRIu32 " %" PRIu32 "\r\n", number, number);
+    rig_feed(plane, peer, line);
+}
+
+/* How often each of the first `count` is in the rows of a slice. */
+static void note_rows(slice_t one, uint32_t *times, uint32_t count) {
+    for (uint32_t at = 0; at < one.size;) {
+        subscription_row_t row;
+        memcpy(&row, rows + at, sizeof(row));
+        at += (uint32_t)sizeof(row) + row.subject_size + row.queue_size;
+        char sid[16] = "";
+        CHECK(row.sid_size < sizeof(sid));
+        memcpy(sid, rows + at, row.sid_size);
+        at += row.sid_size;
+        unsigned long number = strtoul(sid, NULL, 10);
+        if (number < count) times[number]++;
+    }
+}
+
 static void many_in_slices(void) {
     plane_t *plane = rig_open(NULL, "");
     peer_t *a = rig_client(plane);
-    static bool seen[MANY];
-    memset(seen, 0, sizeof(seen));
-    for (uint32_t i = 0; i < MANY; i++) {
-        char line[64];
-        snprintf(line, sizeof(line), "SUB s.%" PRIu32 " %" PRIu32 "\r\n", i, i);
-        rig_feed(plane, a, line);
-    }
-    uint32_t slices = 0, found = 0;
+    static uint32_t times[MANY];
+    memset(times, 0, sizeof(times));
+    for (uint32_t i = 0; i < MANY; i++) subscribe_to(plane, a, i);
+    uint32_t slices = 0;
     uint64_t bucket = 0;
     do {
         slice_t one = list(plane, a->id, bucket);
         CHECK_EQ_I64(STATUS_OK, one.status);
         CHECK(one.next == 0 || one.next > bucket);
         CHECK(one.size < (128 << 10)); /* bounded work: control and other clients get their turns between */
-        for (uint32_t at = 0; at < one.size; found++) {
-            subscription_row_t row;
-            memcpy(&row, rows + at, sizeof(row));
-            at += (uint32_t)sizeof(row) + row.subject_size + row.queue_size;
-            char sid[16] = "";
-            CHECK(row.sid_size < sizeof(sid));
-            memcpy(sid, rows + at, row.sid_size);
-            at += row.sid_size;
-            unsigned long number = strtoul(sid, NULL, 10);
-            CHECK(number < MANY && !seen[number]);
-            seen[number] = true;
-        }
+        note_rows(one, times, MANY);
         slices++;
         bucket = one.next;
     } while (bucket != 0);
-    CHECK_EQ_U64(MANY, found);
+    for (uint32_t i = 0; i < MANY; i++) CHECK_EQ_U64(1, times[i]);
     CHECK(slices > 5);
+    rig_close(plane);
+}
+
+static void listed_once_while_the_table_grows(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane);
+    static uint32_t times[MANY];
+    memset(times, 0, sizeof(times));
+    for (uint32_t i = 0; i < MANY; i++) subscribe_to(plane, a, i);
+    uint32_t count = MANY, slices = 0;
+    for (uint64_t place = 0; slices == 0 || place != 0; slices++) {
+        slice_t one = list(plane, a->id, place);
+        CHECK_EQ_I64(STATUS_OK, one.status);
+        note_rows(one, times, MANY);
+        place = one.next;
+        for (uint32_t i = 0; count < 4 * MANY && i < MANY; i++) subscribe_to(plane, a, count++);
+    }
+    CHECK_EQ_U64(4 * MANY, count); /* the table grew fourfold before the listing was over */
+    for (uint32_t i = 0; i < MANY; i++) CHECK_EQ_U64(1, times[i]);
     rig_close(plane);
 }
 
@@ -162,6 +187,7 @@ static void what_was_carried_stays_counted(void) {
 int main(void) {
     RUN("a subscription is listed with subject, queue group, name, deliveries and limit", shows_what_there_is);
     RUN("many are listed in slices of bounded size, each one once", many_in_slices);
+    RUN("a listing has each subscription once while the table grows", listed_once_while_the_table_grows);
     RUN("a bucket that there is not lists nothing", any_bucket_may_be_asked_for);
     RUN("messages and subscriptions are activity, pings are none", only_work_is_activity);
     RUN("what connections that have gone carried stays with their account", what_was_carried_stays_counted);

@@ -269,8 +269,8 @@ static uint64_t run(bool jetstream, uint64_t from, uint64_t many) {
         CHECK(plane != NULL);
     }
     new_client_is_served();
-    uint32_t cursor = 0;
-    for (account_t *account; (account = table_next(&plane->accounts, &cursor)) != NULL;) {
+    map_walk_t walk = {0};
+    for (account_t *account; (account = table_next(&plane->accounts, &walk)) != NULL;) {
         route_check(account->route);
     }
     while (plane->all_peers != NULL) {

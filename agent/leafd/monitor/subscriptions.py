@@ -17,7 +17,6 @@ from leafd.monitor.rooms import PlaneFacts
 from leafd.turns import Pause
 
 ROWS_MAX: Final = 16_384
-_TRIES: Final = 3
 
 
 def wanted(options: Mapping[str, Any]) -> tuple[bool, bool]:
@@ -99,22 +98,19 @@ def _detail(row: t.SubscriptionRow, connection: Mapping[str, Any]) -> dict[str, 
 
 
 async def _of(plane: PlaneFacts, connection: int, most: int, pause: Pause) -> list[t.SubscriptionRow]:
-    """Those of one connection; when its table grows meanwhile its rows have moved, and the listing begins anew."""
+    """Those of one connection, each once, also when its table grows meanwhile."""
     rows: list[t.SubscriptionRow] = []
-    bucket = buckets = tries = 0
+    place = 0
     while len(rows) < most:
         try:
-            part = await plane.subscriptions(connection, bucket)
+            part = await plane.subscriptions(connection, place)
         except t.PlaneError as error:
             if error.status == t.Status.NOT_FOUND:
                 return []  # the connection went away
             raise
-        if bucket and part.buckets != buckets and tries < _TRIES:
-            rows, bucket, tries = [], 0, tries + 1
-            continue
         rows += part.rows
-        bucket, buckets = part.next, part.buckets
-        if not bucket:
+        place = part.next
+        if not place:
             break
         await pause()
     return rows
