@@ -254,6 +254,16 @@ static status_t descend(trees_t *trees, page_db_t db, unsigned from, descent_t d
     return status;
 }
 
+/* What the pages above `level`, through which the cursor has come, say of the keys there. */
+static status_t bounds_above(trees_t *trees, const tree_cursor_t *cursor, unsigned level, page_bounds_t *bounds) {
+    status_t status = STATUS_OK;
+    size_t child;
+    for (unsigned i = 0; status == STATUS_OK && i < level; i++) {
+        status = child_of(trees, cursor->page[i], cursor->at[i], bounds, &child);
+    }
+    return status;
+}
+
 /* To the leaf beside the one on which the cursor stands. */
 static status_t turn(trees_t *trees, tree_cursor_t *cursor, bool back) {
     unsigned depth = cursor->depth;
@@ -268,7 +278,10 @@ static status_t turn(trees_t *trees, tree_cursor_t *cursor, bool back) {
         cursor->at[level] = (uint16_t)(back ? index - 1 : index + 1);
         page_bounds_t bounds = {.numbers = cursor->numbers};
         page_db_t db = {.depth = (uint16_t)depth};
-        status_t status = child_of(trees, cursor->page[level], cursor->at[level], &bounds, &db.root);
+        status_t status = bounds_above(trees, cursor, level, &bounds);
+        if (status == STATUS_OK) {
+            status = child_of(trees, cursor->page[level], cursor->at[level], &bounds, &db.root);
+        }
         if (status != STATUS_OK) {
             return status;
         }
@@ -394,11 +407,12 @@ static status_t judge_neighbours(trees_t *trees, const tree_cursor_t *cursor, un
             if (index < 0 || index >= (int64_t)nodes_of(trees, page)) {
                 continue;
             }
-            const uint8_t *node = node_of(trees, page, (uint32_t)index, false);
             const uint8_t *beside;
-            status_t status =
-                node == NULL ? STATUS_IO
-                             : enter(trees, page_node_child(node), level + 2 == depth, (page_bounds_t){0}, &beside);
+            page_bounds_t bounds = {0};
+            size_t child = 0;
+            status_t status = bounds_above(trees, cursor, level, &bounds);
+            status = status == STATUS_OK ? child_of(trees, page, (uint32_t)index, &bounds, &child) : status;
+            status = status == STATUS_OK ? enter(trees, child, level + 2 == depth, bounds, &beside) : status;
             if (status != STATUS_OK) {
                 return status;
             }

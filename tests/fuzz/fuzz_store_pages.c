@@ -21,7 +21,7 @@
 #define IMAGE_MAX (UINT64_C(1) << 20)
 #define SMALL_PAGE 4096u
 #define STEPS 4096
-#define MESSAGES 300u
+#define MESSAGES 60u
 #define LARGE 9000u
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -62,7 +62,7 @@ static void put_message(env_t *env, uint32_t stream, uint64_t seq) {
     store_key_t key;
     const message_record_t message = {.ts = (int64_t)seq,
                                       .subject = BYTES_LITERAL("fuzz.pages"),
-                                      .payload = bytes_of(payload, seq % 50 == 0 ? LARGE : 100)};
+                                      .payload = bytes_of(payload, seq % 20 == 0 ? LARGE : 100)};
     key_message(&key, stream, seq);
     message_write(value, key_bytes(&key), &message);
     check(env_write_put(env, DB_MESSAGES, key_bytes(&key), bytes_of(value, message_size(&message))) == STATUS_OK);
@@ -75,7 +75,7 @@ static void fill(void) {
     check(env_open(directory, MAP_SIZE, false, &env, reason, sizeof reason) == STATUS_OK);
     for (uint32_t part = 0; part < 3; part++) { /* several commits, so that there is a list of free pages */
         check(env_write_begin(env) == STATUS_OK);
-        for (uint32_t stream = 1; stream <= 40; stream++) {
+        for (uint32_t stream = 1; stream <= 25; stream++) {
             snprintf(text, sizeof text, "{\"account\":\"A\",\"config\":{\"name\":\"S%u\"}}", stream);
             put_record(env, RECORD_STREAM, stream, text);
         }
@@ -145,7 +145,7 @@ static void read_bytes(bytes_t bytes) {
 
 static void walk(trees_t *trees, page_db_t db, bool back) {
     store_key_t last = {0};
-    tree_cursor_t cursor;
+    tree_cursor_t cursor = {0};
     tree_entry_t entry;
     bool any = false;
     status_t status = back ? tree_last(trees, db, &cursor, &entry) : tree_seek(trees, db, BYTES_NONE, &cursor, &entry);
@@ -173,7 +173,7 @@ static void read_database(trees_t *trees, const char *name) {
     }
     walk(trees, db, false);
     walk(trees, db, true);
-    for (uint64_t seq = 1; seq < 3 * (uint64_t)MESSAGES; seq += 97) {
+    for (uint64_t seq = 1; seq < 3 * (uint64_t)MESSAGES; seq += 31) {
         store_key_t key;
         key_message(&key, 1, seq);
         if (tree_get(trees, db, key_bytes(&key), &value) == STATUS_OK) {
