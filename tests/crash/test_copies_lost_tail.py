@@ -27,7 +27,7 @@ BOX: Final = (
 )
 PATIENCE_S: Final = 120.0
 ORIGIN: Final = {"name": "T", "external": {"api": "$JS.box.API"}}
-COPIES: Final = {"MIRROR": {"mirror": ORIGIN}, "SOURCE": {"sources": [ORIGIN]}}
+COPIES: Final[dict[str, dict[str, Any]]] = {"MIRROR": {"mirror": ORIGIN}, "SOURCE": {"sources": [ORIGIN]}}
 BLOCK: Final = 4096
 ROUNDS: Final = 6
 SAID: Final = "lost all or part"

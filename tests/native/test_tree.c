@@ -51,7 +51,7 @@ static page_db_t begin(trees_t *trees, int fd) {
     return db;
 }
 
-/* The last entry of the leaf, and where the file has its key; the first one behind it. level: the leaf is the last below
+/* Where the file has the last key of a leaf; returns the key behind it. level: the leaf is the last below
  * a page of this one, 1, or of the next, 0. */
 static store_key_t last_of_a_leaf(int fd, unsigned level, off_t *at) {
     trees_t trees;
