@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -53,3 +56,35 @@ def test_shares_are_every_test_once() -> None:
     assert len(everything) > 2
     assert sorted(everything) == sorted(shares[0] + shares[1])
     assert all(shares)
+
+
+@pytest.fixture(scope="module")
+def suite() -> ModuleType:
+    """tests/run itself."""
+    loader = importlib.machinery.SourceFileLoader("suite_of_tests", str(ROOT / "tests" / "run"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    made = sys.modules[loader.name] = importlib.util.module_from_spec(spec)
+    loader.exec_module(made)
+    return made
+
+
+SUMMARY = """
+=========================== short test summary info ============================
+FAILED tests/unit/test_a.py::test_one[x - y] - assert 1 == 2
+ERROR tests/unit/test_b.py::test_two
+2 failed, 7 passed in 1.00s
+"""
+
+
+@pytest.mark.parametrize(("nightly", "passed", "failed"), [(False, 9, 0), (True, 7, 2)])
+def test_what_passes_at_its_second_try_is_named_and_fails_a_nightly_run(
+    nightly: bool, passed: int, failed: int, suite: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = suite.Part("unit", result=suite.Result(9, 0))
+    part.repeated = suite.failed_names(suite.Failure(["pytest"], SUMMARY, 2))
+    result = suite.settled([part], nightly=nightly)
+    assert (passed, failed) == (result.passed, result.failed)
+    lines = capsys.readouterr().out.splitlines()
+    assert 2 == len(lines) and all(line.startswith("passed only when alone") for line in lines)
+    assert lines[1].endswith(": tests/unit/test_b.py::test_two")
