@@ -1,7 +1,8 @@
 """Rules for the whole tree: which room may use which, how long files and functions may be, what a file opens with.
 
-Run as a program it prints each complaint as file:line: text; under pytest each rule is one test. The rules are those of
-the table of rooms in packaging/doc/architecture.md, and this is the only form of them that a machine reads.
+Run as a program (python -m tests.tidy) it prints each complaint as file:line: text; under pytest each rule is one test.
+The rules are those of the table of rooms in packaging/doc/architecture.md, and this is the only form of them that a
+machine reads.
 
 What does not live here: formatting and lint (ruff), types (mypy).
 """
@@ -22,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests import words
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -523,6 +526,13 @@ def named_files(tree: list[Source]) -> Iterator[Complaint]:
                     yield Complaint(source.path, line, f"{found[1]} is no transcript")
 
 
+def plain_sentences(tree: list[Source]) -> Iterator[Complaint]:
+    """A page for users has sentences that can be read once, and no turn that has to be read twice."""
+    for source in tree:
+        if source.path in words.PLAIN_PAGES:
+            yield from (Complaint(source.path, number, text) for number, text in words.faults(source.text))
+
+
 RULES: list[Rule] = [
     c_includes,
     private_headers,
@@ -536,6 +546,7 @@ RULES: list[Rule] = [
     banned_words,
     charters,
     named_files,
+    plain_sentences,
 ]
 
 

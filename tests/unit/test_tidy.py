@@ -171,3 +171,30 @@ def test_file_without_charter_is_found(path: str, text: str) -> None:
     good = f"{first}\n{comment}{rest}" if first.startswith("#!") else comment + text
 
     assert [] == complaints(tidy.charters, path, good)
+
+
+LONG = " ".join(["word"] * 30)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{LONG} and {LONG}.\n", ["a sentence of 61 words"]),
+        (f"{LONG}. And {LONG}.\n", []),
+        (f"{LONG}\n{LONG}.\n", ["a sentence of 60 words"]),
+        (f"{LONG}\n\n{LONG}.\n", []),
+        (f"- {LONG}\n- {LONG}.\n", []),
+        (f"    {LONG} {LONG}\n", []),
+        (f"| {LONG} | {LONG} |\n", []),
+        (f"`{LONG}` is run with `{LONG}`.\n", []),
+        (f"```\n{LONG} {LONG}\n```\n", []),
+        ("A copy that is taken then is none.\n", ["is none"]),
+        ("It is lost without a\nword.\n", ["without a word"]),
+        ("There are none of them.\n", []),
+    ],
+)
+def test_a_sentence_that_has_to_be_read_twice_is_found(text: str, said: list[str]) -> None:
+    """In prose and list items of the pages that are held to it; code and tables are let be."""
+    found = complaints(tidy.plain_sentences, "README.md", text)
+    assert len(said) == len(found) and all(one in line for one, line in zip(said, found, strict=True)), found
+    assert [] == complaints(tidy.plain_sentences, "packaging/doc/figures.md", text)
