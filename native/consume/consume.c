@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "text/subject.h"
 #include "consume/deliver.h"
+#include "consume/leave.h"
 #include "consume/private.h"
 #include "consume/state.h"
 
@@ -260,8 +261,25 @@ static void on_purged(void *context, store_stream_t *stream, bytes_t filter, uin
     for (uint32_t i = 0; group && i < group->count; i++) consumer_purged(group->consumers[i], filter, left);
 }
 
+static uint64_t on_holds(void *context, store_stream_t *stream) {
+    group_t *group = group_of(context, store_stream_id(stream));
+    uint64_t held = 0;
+    for (uint32_t i = 0; group && i < group->count; i++) held += consumer_holds(group->consumers[i]);
+    return held;
+}
+
+static void on_emptied(void *context, store_stream_t *stream) {
+    group_t *group = group_of(context, store_stream_id(stream));
+    for (uint32_t i = 0; group && i < group->count; i++) consumer_emptied(group->consumers[i]);
+}
+
 store_hooks_t consume_store_hooks(consume_t *consume) {
-    return (store_hooks_t){.context = consume, .appended = on_appended, .removed = on_removed, .purged = on_purged};
+    return (store_hooks_t){.context = consume,
+                           .appended = on_appended,
+                           .removed = on_removed,
+                           .purged = on_purged,
+                           .holds = on_holds,
+                           .emptied = on_emptied};
 }
 
 bool consumer_sound(const consumer_t *consumer) {

@@ -8,7 +8,7 @@
  *     line.c/h      in which order they are served       priority.c/h which of them may be, and who is pinned
  *     ack.c         the verbs                            retention.c  which messages nobody needs any more
  *     state.c/h     the stored bytes                     pending.c/h  what is in flight
- *     transfer.c    positions for backups
+ *     transfer.c    positions for backups            leave.c/h    messages that leave the stream
  *
  * A consumer with something to do is in the ready list; one whose receiver is full is in the blocked list; all others
  * wait for an event or for their timer. Timers are lazy: `due_ns` is never later than the true deadline, may be
@@ -198,12 +198,10 @@ static inline bool consumer_counts(const consumer_t *consumer) { /* as interest 
     return (consumer->setup.config.flags & CONSUMER_DIRECT) == 0;
 }
 bool consumer_matches(const consumer_t *consumer, bytes_t subject);
-bool consumer_selects(const consumer_t *consumer, uint64_t seq);           /* last per subject, not delivered yet */
-void consumer_purged(consumer_t *consumer, bytes_t filter, uint64_t left); /* store_hooks_t.purged */
-uint64_t consumer_left(consumer_t *consumer); /* counts to the end, if it can: left_known */
+bool consumer_selects(const consumer_t *consumer, uint64_t seq); /* last per subject, not delivered yet */
+uint64_t consumer_left(consumer_t *consumer);                    /* counts to the end, if it can: left_known */
 void consumer_recount(consumer_t *consumer);
 void consumer_appended(consumer_t *consumer, uint64_t seq); /* that its filters match */
-void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject);
 bool consumer_paused(const consumer_t *consumer);
 /* Fires what is due and computes the next deadline. false: the consumer is gone. */
 bool consumer_on_time(consumer_t *consumer);
@@ -219,6 +217,7 @@ void consumer_start(consumer_t *consumer);
 void survey_resume(consumer_t *consumer);                /* a loaded one: select what its state does not cover */
 bool survey_step(consumer_t *consumer);                  /* true: over */
 void survey_removed(consumer_t *consumer, uint64_t seq); /* it left the stream */
+void survey_emptied(consumer_t *consumer);               /* all did */
 void survey_again(consumer_t *consumer);
 bool survey_is_new(const consumer_t *consumer);
 void survey_end(consumer_t *consumer);

@@ -240,6 +240,13 @@ void survey_removed(consumer_t *consumer, uint64_t seq) {
     }
 }
 
+/* All messages left. */
+void survey_emptied(consumer_t *consumer) {
+    survey_t *survey = consumer->survey;
+    survey->removed = true;
+    if (survey->stage == STAGE_VERIFY) consumer->selection.lost = survey->kept;
+}
+
 bool survey_step(consumer_t *consumer) {
     static bool (*const steps[])(consumer_t *consumer) = {step_from_time, step_last,  step_subjects,
                                                           step_runs,      step_merge, step_verify};

@@ -11,6 +11,8 @@
 #include "disk/entry.h"
 #include "disk/env_lmdb.h"
 
+#define WHOLE_MIN 1000 /* fewer messages are removed one by one */
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 /* What LMDB made of zeros may not reach the disk. */
@@ -270,6 +272,25 @@ static status_t delete_beside(env_t *env, bytes_t from, bytes_t to, uint64_t lim
     return env_write_delete_range(env, DB_NAMES, key_bytes(&first), key_bytes(&end), limit, done);
 }
 
+/* Does the range of messages hold all that the stream's database has, on no more than `limit` pages? The list of what a
+ * removal frees has to be written in one piece. */
+static bool range_is_whole(env_t *env, uint32_t index, MDB_cursor *cursor, bytes_t from, bytes_t to, uint64_t limit) {
+    MDB_stat stat;
+    MDB_val first;
+    MDB_val last;
+    MDB_val v;
+    store_key_t end;
+    key_message(&end, load_be32(from.at), UINT64_MAX);
+    return from.size == MESSAGE_KEY_SIZE && to.size == MESSAGE_KEY_SIZE
+           && mdb_stat(env->write, env->dbs[index], &stat) == 0 && stat.ms_entries >= WHOLE_MIN
+           && load_be64(to.at + 4) - load_be64(from.at + 4) >= stat.ms_entries
+           && stat.ms_leaf_pages + stat.ms_overflow_pages <= limit
+           && env_judge(env, index, bytes_of(from.at, 4)) == STATUS_OK
+           && env_judge(env, index, key_bytes(&end)) == STATUS_OK && mdb_cursor_get(cursor, &first, &v, MDB_FIRST) == 0
+           && mdb_cursor_get(cursor, &last, &v, MDB_LAST) == 0 && bytes_compare(env_bytes(first), from) >= 0
+           && bytes_compare(env_bytes(last), to) < 0;
+}
+
 status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit, uint64_t *done) {
     MDB_cursor *cursor = NULL;
     uint32_t index = env_index(env, &env->write_slots, db, from);
@@ -291,6 +312,11 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
     MDB_val end = env_val(to);
     MDB_val k = env_val(from);
     MDB_val v;
+    if (index >= DB_COUNT && range_is_whole(env, index, cursor, from, to, limit)) {
+        status = env_judge_whole(env, index);
+        status = status == STATUS_OK ? env_translate(mdb_drop(env->write, env->dbs[index], 0)) : status;
+        return status == STATUS_OK ? env_forget_emptied(env, index - DB_COUNT, load_be32(from.at)) : status;
+    }
     int code = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
     while (code == 0 && mdb_cmp(env->write, env->dbs[index], &k, &end) < 0) {
         if (*done == limit) {

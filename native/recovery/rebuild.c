@@ -5,7 +5,7 @@
  * counted again as they come:
  *
  *     messages put, removed, swept     one by one: the head of the subject, its chain, the stream's counters
- *     heads                            not taken
+ *     heads                            not taken, but that all of them go, where all messages do
  *     state of a stream                last sequence, stamps and last id are taken (no sequence is given out twice),
  *                                      the first sequence sweeps what lies below it; messages, bytes and subjects are
  *                                      counted
@@ -384,6 +384,17 @@ static status_t take_state(rebuild_t *rebuild, const batch_op_t *op) {
     return status;
 }
 
+/* All of a stream's at once: its messages go in the same batch, as its range of messages says. */
+static status_t lose_heads(rebuild_t *rebuild, const batch_op_t *op) {
+    rebuilt_t *rebuilt = NULL;
+    status_t status = stream_of(rebuild, load_be32(op->key.at), &rebuilt);
+    if (status == STATUS_OK) {
+        log_lose_subjects(&rebuilt->log);
+        status = raw_range(rebuild, op);
+    }
+    return status;
+}
+
 static bool is_state(const batch_op_t *op) {
     return op->db == DB_RECORDS && op->key.size == 5 && op->key.at[0] == RECORD_STATE;
 }
@@ -397,8 +408,8 @@ static status_t rebuild_take(void *context, const batch_op_t *op, uint64_t posit
     if (op->db == DB_MESSAGES) {
         return op->key.size >= 4 ? take_message(rebuild, op) : STATUS_CORRUPT;
     }
-    if (op->db == DB_HEADS && op->kind != OP_DELETE_RANGE) {
-        return STATUS_OK;
+    if (op->db == DB_HEADS) {
+        return op->kind == OP_DELETE_RANGE && op->key.size == 4 ? lose_heads(rebuild, op) : STATUS_OK;
     }
     if (is_state(op) && op->kind == OP_PUT) {
         return take_state(rebuild, op);

@@ -93,6 +93,7 @@ struct store_stream { /* only stream.c writes to it */
     store_tally_t *tallies; /* only tally.c: counts that are to stay exact */
     struct gaps *gaps;      /* only read.c: long rows of sequences without a message, NULL: none are known */
     struct follow *follows; /* only follow.c: patterns whose newest message is known or looked for */
+    uint64_t heads_name;    /* only subjects.c: in the cache; see heads.h */
 };
 
 /* From the open batch to the journal, and from there to a checkpoint. Numbers are of batches, ends are positions. */
@@ -206,7 +207,8 @@ LEAF_MUST_USE status_t head_cached(store_stream_t *stream, bytes_t subject, head
 LEAF_MUST_USE status_t head_fetch(store_stream_t *stream, bytes_t subject, head_entry_t **entry);
 void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing entry->head */
 void heads_settle(store_t *store);                             /* changed heads into the batch */
-void heads_leave(store_stream_t *stream);                      /* it is removed */
+void heads_join(store_stream_t *stream);                       /* it is opened */
+void heads_leave(store_stream_t *stream);                      /* all of them, in memory and in the batch */
 /* Newest of the subjects that match, 0 = none. */
 LEAF_MUST_USE status_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq);
 

@@ -1,6 +1,7 @@
 /* expire.c: messages out by time: max_age and a message's own time to live, on the age clock, in steps of a tick. How
  * one message goes, and what else limits a stream: limits.c. What is not known to be due waits.
  */
+#include "base/check.h"
 #include "base/number.h"
 #include "store/message.h"
 #include "store/overlay.h"
@@ -30,6 +31,16 @@ void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq) {
 
 void expiry_adopt(store_stream_t *stream, expiry_t entry) {
     expiries_push(&stream->aging.expiries, entry);
+}
+
+/* What is in the heap is passed over when it comes up: this may be called from within such a time. */
+void expire_forget(store_stream_t *stream) {
+    uint8_t id[4];
+    store_key_t end;
+    store_be32(id, stream->id);
+    bytes_t all = bytes_of(id, sizeof id);
+    check(prefix_end(all, &end));
+    overlay_delete_range(stream->store, DB_EXPIRY, all, key_bytes(&end));
 }
 
 void expire_drop(store_stream_t *stream) {

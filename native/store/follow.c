@@ -51,13 +51,23 @@ void follows_appended(store_stream_t *stream, uint64_t seq, bytes_t subject) {
     }
 }
 
+static void follow_again(follow_t *follow) {
+    store_newest_end(&follow->search);
+    follow->newest = 0;
+    follow->known = false;
+}
+
 void follows_removed(store_stream_t *stream, uint64_t seq) {
     for (follow_t *follow = stream->follows; follow != NULL; follow = follow->next) {
         if (follow->newest == seq) {
-            store_newest_end(&follow->search);
-            follow->newest = 0;
-            follow->known = false;
+            follow_again(follow);
         }
+    }
+}
+
+void follows_emptied(store_stream_t *stream) {
+    for (follow_t *follow = stream->follows; follow != NULL; follow = follow->next) {
+        follow_again(follow);
     }
 }
 

@@ -9,6 +9,7 @@
 typedef struct follow follow_t;
 void follows_appended(store_stream_t *stream, uint64_t seq, bytes_t subject);
 void follows_removed(store_stream_t *stream, uint64_t seq);
+void follows_emptied(store_stream_t *stream); /* all messages have gone */
 void follows_end(store_stream_t *stream);
 /* The sequence of the newest message that matches a pattern with wildcards, 0 = none. STATUS_AGAIN: not known yet; it
  * will be, when that is asked again in later turns. *searches: how many more questions may search in this turn. keep:

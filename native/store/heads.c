@@ -35,18 +35,23 @@ void heads_close(heads_t *heads) {
     *heads = (heads_t){0};
 }
 
-uint64_t heads_hash(uint32_t stream, bytes_t subject) {
-    return hash_bytes(subject.at, subject.size) ^ (uint64_t)stream * UINT64_C(0x9E3779B97F4A7C15);
+uint64_t heads_name(heads_t *heads) {
+    return ++heads->names;
+}
+
+/* By an odd number, so that no two names come to the same. */
+uint64_t heads_hash(uint64_t name, bytes_t subject) {
+    return hash_bytes(subject.at, subject.size) ^ name * UINT64_C(0x9E3779B97F4A7C15);
 }
 
 static head_entry_t *find_in(const heads_t *heads, const head_slot_t *slots, uint32_t mask, uint32_t from,
-                             uint32_t stream, bytes_t subject, uint64_t hash) {
+                             bytes_t subject, uint64_t hash) {
     for (uint32_t i = from; slots[i].place != 0; i = (i + 1) & mask) {
         if (slots[i].hash != (uint32_t)hash) {
             continue;
         }
         head_entry_t *entry = entry_at(heads, slots[i].place - 1);
-        if (entry->hash == hash && entry->stream == stream && bytes_equal(head_subject(entry), subject)) {
+        if (entry->hash == hash && bytes_equal(head_subject(entry), subject)) {
             return entry;
         }
     }
@@ -59,11 +64,11 @@ static uint32_t smaller_from(const heads_t *heads, uint64_t hash) {
     return wanted < heads->moved ? heads->moved : wanted;
 }
 
-head_entry_t *heads_find(heads_t *heads, uint32_t stream, bytes_t subject, uint64_t hash) {
+head_entry_t *heads_find(heads_t *heads, bytes_t subject, uint64_t hash) {
     head_entry_t *entry =
-        find_in(heads, heads->slots, heads->slot_mask, (uint32_t)hash & heads->slot_mask, stream, subject, hash);
+        find_in(heads, heads->slots, heads->slot_mask, (uint32_t)hash & heads->slot_mask, subject, hash);
     if (entry == NULL && LEAF_UNLIKELY(heads->smaller != NULL)) {
-        entry = find_in(heads, heads->smaller, heads->smaller_mask, smaller_from(heads, hash), stream, subject, hash);
+        entry = find_in(heads, heads->smaller, heads->smaller_mask, smaller_from(heads, hash), subject, hash);
     }
     if (entry != NULL) {
         entry->asked = true;
@@ -266,25 +271,4 @@ head_entry_t *heads_take_dirty(heads_t *heads) {
     heads->dirty_count--;
     entry->dirty = false;
     return entry;
-}
-
-void heads_forget(heads_t *heads, uint32_t stream) {
-    uint32_t *from = &heads->dirty_first;
-    while (*from != HEADS_NONE) {
-        head_entry_t *entry = entry_at(heads, *from);
-        if (entry->stream == stream) {
-            *from = entry->next_dirty;
-            entry->dirty = false;
-            heads->dirty_count--;
-        } else {
-            heads->dirty_last = entry->index;
-            from = &entry->next_dirty;
-        }
-    }
-    for (uint32_t i = 0; i < heads->count; i++) {
-        head_entry_t *entry = entry_at(heads, i);
-        if (entry->used && entry->stream == stream) {
-            unlink_entry(heads, entry);
-        }
-    }
 }

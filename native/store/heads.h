@@ -9,6 +9,9 @@
  * The table is open addressing with linear probing and has enough of each hash to look for an entry, and to take one
  * out, without touching any other: the entries of 65,536 subjects are more memory than a processor's caches hold. When
  * it grows, the smaller table stays beside it, is asked second, and each new entry moves a few slots of it.
+ *
+ * Each set of heads has a name, which no other had before or gets later. All of a stream's heads go at once when the
+ * stream gets another name: those of the old one are found by nobody, and the hand comes by.
  */
 #ifndef LEAFD_STORE_HEADS_H
 #define LEAFD_STORE_HEADS_H
@@ -25,7 +28,7 @@
 typedef struct head_entry {
     uint64_t hash;
     head_t head;
-    uint32_t stream;
+    uint32_t stream; /* whose it is written as; never asked when one is looked for */
     uint32_t size;
     uint32_t index;      /* its own */
     uint32_t next_free;  /* while it is not used */
@@ -57,6 +60,7 @@ typedef struct heads {
     uint32_t dirty_last;
     uint32_t dirty_count;
     uint64_t added; /* ever */
+    uint64_t names; /* ever */
 } heads_t;
 
 /* memory_max: of the entries, 0 = HEADS_MAX of them. */
@@ -65,8 +69,10 @@ void heads_close(heads_t *heads);
 static inline bytes_t head_subject(const head_entry_t *entry) {
     return bytes_of(entry->text != NULL ? entry->text : entry->room, entry->size);
 }
-uint64_t heads_hash(uint32_t stream, bytes_t subject);
-head_entry_t *heads_find(heads_t *heads, uint32_t stream, bytes_t subject, uint64_t hash);
+uint64_t heads_name(heads_t *heads); /* a new one */
+/* Of one subject it tells every name from every other. */
+uint64_t heads_hash(uint64_t name, bytes_t subject);
+head_entry_t *heads_find(heads_t *heads, bytes_t subject, uint64_t hash);
 /* A new entry with a zero head; NULL: no memory, or every entry is dirty. May throw another clean one out. */
 head_entry_t *heads_add(heads_t *heads, uint32_t stream, bytes_t subject, uint64_t hash);
 /* true: it was clean before. */
@@ -74,8 +80,6 @@ bool heads_mark(heads_t *heads, head_entry_t *entry);
 /* Takes the one that was marked first off the dirty list, NULL when there is none. */
 head_entry_t *heads_take_dirty(heads_t *heads);
 void heads_remove(heads_t *heads, head_entry_t *entry); /* not a dirty one */
-/* Forgets all of a stream; dirty ones as well. */
-void heads_forget(heads_t *heads, uint32_t stream);
 
 static inline uint64_t heads_bytes(const heads_t *heads) {
     return heads->count * sizeof(head_entry_t) + (heads->slot_mask + UINT64_C(1)) * sizeof(head_slot_t)

@@ -92,6 +92,10 @@ void log_lose_subject(log_t *log) {
     log->subjects -= log->subjects > 0;
 }
 
+void log_lose_subjects(log_t *log) {
+    log->subjects = 0;
+}
+
 void log_follow(log_t *log, const log_t *said) {
     log->last_seq = said->last_seq;
     log->last_ts = said->last_ts;
@@ -288,15 +292,24 @@ bool store_first_settled(const store_stream_t *stream) {
     return !stream->log.first_open;
 }
 
-void log_believe_empty(store_stream_t *stream) {
+static void log_lose_all(store_stream_t *stream) {
     log_t *log = &stream->log;
     stream_touch(stream);
-    if (log->messages > 0) {
-        alarm_lost(stream, log->messages);
-    }
     log_lose(stream, log->messages, log->bytes);
     log->first_known = log->first_open = false;
     log->first_seq = log->last_seq + 1;
+}
+
+void log_believe_empty(store_stream_t *stream) {
+    if (stream->log.messages > 0) {
+        alarm_lost(stream, stream->log.messages);
+    }
+    log_lose_all(stream);
+}
+
+void log_remove_all(store_stream_t *stream) {
+    log_lose_all(stream);
+    log_lose_subjects(&stream->log);
 }
 
 bool log_remove(store_stream_t *stream, uint64_t seq, uint64_t bytes, uint32_t *steps) {

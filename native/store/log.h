@@ -65,6 +65,7 @@ static inline uint64_t log_message_bytes(uint8_t storage, const message_record_t
 void log_count(log_t *log, uint64_t seq, const message_record_t *message, bool new_subject);
 void log_discount(log_t *log, const message_record_t *message);
 void log_lose_subject(log_t *log);
+void log_lose_subjects(log_t *log); /* all of them */
 /* Up to where sequences, stamps and ids were given out, as `said` has it; its counters are not taken. */
 void log_follow(log_t *log, const log_t *said);
 void log_set_first(log_t *log, uint64_t seq);
@@ -82,6 +83,8 @@ void log_skip(store_stream_t *stream, uint64_t seq, const message_record_t *mess
  * its op is the caller's. */
 bool log_remove(store_stream_t *stream, uint64_t seq, uint64_t bytes, uint32_t *steps);
 void log_subject_born(store_stream_t *stream);
+/* All of them at once, and their subjects: the heads are the caller's. */
+void log_remove_all(store_stream_t *stream);
 /* What was counted and is nowhere: only who has looked at all of the stream and heard STATUS_NOT_FOUND may say so. */
 void log_believe_empty(store_stream_t *stream);
 /* All is purged. goes_on_at: the sequence that the next message gets, beyond the end; 0 = the one behind the last. */

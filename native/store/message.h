@@ -70,6 +70,7 @@ LEAF_MUST_USE status_t expire_reserve(store_stream_t *stream, uint64_t times);
 /* Into LMDB's index by time, and into the heap, which has room. */
 void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
 void expiry_adopt(store_stream_t *stream, expiry_t entry); /* into the heap alone */
+void expire_forget(store_stream_t *stream);                /* all messages go: no time of theirs counts */
 void expire_drop(store_stream_t *stream);                  /* a checkpoint is there */
 
 /* ---- markers.c --------------------------------------------------------------------------------------------------- */
@@ -81,6 +82,7 @@ LEAF_MUST_USE status_t marker_or_remove(store_stream_t *stream, const found_t *f
 #define SCHEDULE_NEED 160 /* an entry, a record */
 void schedule_write(store_stream_t *stream, uint64_t seq, int64_t due_ts, int64_t wall_now);
 void schedule_forget(store_stream_t *stream, uint64_t seq); /* its message goes */
+void schedules_forget(store_stream_t *stream);              /* all messages go */
 /* The entry (due on the age clock) has come up. false: no room now, or it is not known whether it is in force. */
 LEAF_MUST_USE bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due);
 
@@ -97,5 +99,6 @@ bool walk_passed(const store_walk_t *walk, bytes_t subject);
 /* ---- tally.c ----------------------------------------------------------------------------------------------------- */
 void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject);
 void tallies_removed(store_stream_t *stream, const found_t *found);
+void tallies_emptied(store_stream_t *stream);
 
 #endif

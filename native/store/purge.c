@@ -1,14 +1,24 @@
 /* purge.c: messages out by request: one by sequence, or many by subject, sequence and keep, in steps, of which each
- * goes on where the one before stopped. */
+ * goes on where the one before stopped.
+ *
+ * Where all go and none stays, nobody looks at them: the batch has a range for the messages, one for the heads and one
+ * for times and schedules each, and the stream's numbers, so a crash finds all of them or none. Message ids stay, as
+ * for any message that goes.
+ */
 #include "base/check.h"
 #include "base/number.h"
 #include "text/subject.h"
+#include "store/follow.h"
 #include "store/message.h"
 #include "store/overlay.h"
 
 /* Messages that one step takes out or looks at, fewer if each has another subject: half a millisecond, since a login
  * waits for four or five turns. */
 #define PURGE_STEP 256
+/* All go at once from so many messages on, while consumers hold no more than so many of them: before, the oldest go one
+ * by one. */
+#define EMPTY_MIN 32
+#define EMPTY_HELD PURGE_STEP
 #define CHAIN_STEPS 1024 /* of a chain, which is gone through at once */
 #define CHAIN_MAX 256    /* messages of one subject that are gone through back its chain */
 #define CHAIN_COST 8     /* when a step back is shorter than so many forward */
@@ -138,6 +148,29 @@ static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t
     return status == STATUS_NOT_FOUND;
 }
 
+/* All go and none stays? What came since the purge began stays. */
+static bool takes_all(store_stream_t *stream, const store_purge_t *purge) {
+    const store_hooks_t *hooks = &stream->store->hooks;
+    return subject_is_everything(purge->filter) && purge->keep == 0 && purge->upto == stream->log.last_seq
+           && stream->log.messages >= EMPTY_MIN
+           && (hooks->holds == NULL || hooks->holds(hooks->context, stream) <= EMPTY_HELD)
+           && overlay_fits(stream->store, REMOVAL_NEED);
+}
+
+static void take_all(store_stream_t *stream, uint64_t *purged) {
+    const store_hooks_t *hooks = &stream->store->hooks;
+    *purged += stream->log.messages;
+    heads_leave(stream);
+    schedules_forget(stream);
+    expire_forget(stream);
+    log_remove_all(stream); /* with the range of messages, when the batch closes */
+    tallies_emptied(stream);
+    follows_emptied(stream);
+    if (hooks->emptied != NULL) {
+        hooks->emptied(hooks->context, stream);
+    }
+}
+
 /* Where what matches and stays begins. false: that takes further steps. */
 static bool look_for_left(store_stream_t *stream, store_purge_t *purge) {
     if (subject_is_everything(purge->filter)) {
@@ -188,6 +221,9 @@ status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *pur
     status_t status = purge->begun ? STATUS_OK : purge_begin(stream, purge);
     if (status != STATUS_OK) {
         return status;
+    }
+    if (!purge->looking && takes_all(stream, purge)) {
+        take_all(stream, purged);
     }
     *more = purge->tally != NULL && !store_tally_step(purge->tally, STORE_STEP);
     purge->looking = purge->looking || (!*more && purge_message(stream, purge, purged));

@@ -86,6 +86,14 @@ void schedule_forget(store_stream_t *stream, uint64_t seq) {
     overlay_delete(stream->store, DB_EXPIRY, key_bytes(&key), false);
 }
 
+void schedules_forget(store_stream_t *stream) {
+    uint8_t id[4];
+    store_key_t key;
+    store_be32(id, stream->id);
+    key_record(&key, RECORD_SCHEDULE, bytes_of(id, sizeof id));
+    overlay_delete_prefix(stream->store, DB_RECORDS, key_bytes(&key));
+}
+
 status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now) {
     found_t found;
     status_t status = message_find(stream, seq, false, &found);

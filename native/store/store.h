@@ -63,17 +63,17 @@ typedef struct store_options {
 /* Called by the store, on the plane thread, inside append/delete/purge/expire: consumers keep exact counts with it. */
 typedef struct store_hooks {
     void *context;
-    /* A message entered (it may not be durable yet). */
-    void (*appended)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject);
+    void (*appended)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject); /* may not be durable yet */
     /* A message left: deleted, purged, expired, evicted by a limit. */
     void (*removed)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject);
     /* A schedule is due (due_ts: when it was meant to be). What it does to the stream is in one batch with the end of
      * this time. DONE, perhaps with a new one (store_schedule); LATER: in a second; ASKED: very soon, somebody was. */
     store_due_t (*due)(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts);
     void *due_context;
-    /* A purge or a rollup of what matches `filter` (empty: of all) is over: `left` is the first that matches and stays,
-     * or would be. */
+    /* A purge or rollup of what matches `filter` (empty: all) is over: `left` is the first that stays, or would be. */
     void (*purged)(void *context, store_stream_t *stream, bytes_t filter, uint64_t left);
+    uint64_t (*holds)(void *context, store_stream_t *stream); /* so many messages it has to be told of one by one */
+    void (*emptied)(void *context, store_stream_t *stream);   /* all left at once, without `removed` */
 } store_hooks_t;
 void store_set_hooks(store_t *store, store_hooks_t hooks);
 

@@ -93,6 +93,7 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     stream->id = id;
     stream->config = *config;
     stream->allowance = &store->unowned;
+    heads_join(stream);
     bool stored = false;
     status_t status = stream_load(stream, &stored);
     if (status == STATUS_OK && !stored && !overlay_fits(store, STREAM_PROMISE)) {
@@ -149,7 +150,7 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
 static const uint32_t stream_record_kinds[] = {
     RECORD_STREAM,           RECORD_CONSUMER, RECORD_SOURCE, RECORD_CONSUMER_STATE,
     RECORD_CONSUMER_PENDING, RECORD_SCHEDULE, RECORD_THIN};
-static const store_db_t stream_dbs[] = {DB_MESSAGES, DB_HEADS, DB_IDS, DB_ID_ORDER, DB_EXPIRY};
+static const store_db_t stream_dbs[] = {DB_MESSAGES, DB_IDS, DB_ID_ORDER, DB_EXPIRY}; /* heads: heads_leave */
 
 status_t store_stream_remove(store_stream_t *stream) {
     store_t *store = stream->store;

@@ -36,7 +36,7 @@ static status_t head_lives(const head_t *head) {
 }
 
 status_t head_cached(store_stream_t *stream, bytes_t subject, head_t *head) {
-    const head_entry_t *entry = heads_find(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject));
+    const head_entry_t *entry = heads_find(&stream->store->heads, subject, heads_hash(stream->heads_name, subject));
     if (entry == NULL) {
         return STATUS_AGAIN;
     }
@@ -54,7 +54,7 @@ static status_t head_find(store_stream_t *stream, bytes_t subject, bool keep, he
         return status;
     }
     head_entry_t *entry =
-        keep ? heads_add(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject)) : NULL;
+        keep ? heads_add(&stream->store->heads, stream->id, subject, heads_hash(stream->heads_name, subject)) : NULL;
     if (entry != NULL) {
         entry->head = *head;
     }
@@ -71,8 +71,8 @@ status_t head_peek(store_stream_t *stream, bytes_t subject, head_t *head) {
 
 status_t head_fetch(store_stream_t *stream, bytes_t subject, head_entry_t **entry) {
     heads_t *heads = &stream->store->heads;
-    uint64_t hash = heads_hash(stream->id, subject);
-    *entry = heads_find(heads, stream->id, subject, hash);
+    uint64_t hash = heads_hash(stream->heads_name, subject);
+    *entry = heads_find(heads, subject, hash);
     if (LEAF_LIKELY(*entry != NULL)) {
         return STATUS_OK;
     }
@@ -124,9 +124,16 @@ void heads_settle(store_t *store) {
     }
 }
 
+void heads_join(store_stream_t *stream) {
+    stream->heads_name = heads_name(&stream->store->heads);
+}
+
 void heads_leave(store_stream_t *stream) {
+    uint8_t id[4];
     heads_settle(stream->store); /* gives back what the batch promised for them */
-    heads_forget(&stream->store->heads, stream->id);
+    heads_join(stream);
+    store_be32(id, stream->id);
+    overlay_delete_prefix(stream->store, DB_HEADS, bytes_of(id, sizeof id));
 }
 
 /* ---- the newest -------------------------------------------------------------------------------------------------- */

@@ -183,6 +183,17 @@ static void tally_choose(store_tally_t *tally) {
     }
 }
 
+/* All messages have left: none of those that there were counts, and what comes is counted as it comes. */
+void tallies_emptied(store_stream_t *stream) {
+    for (store_tally_t *tally = stream->tallies; tally != NULL; tally = tally->next) {
+        store_walk_close(tally->walk);
+        tally->walk = NULL;
+        tally->walked = true;
+        tally->all = 0;
+        tally_settle(tally, 0);
+    }
+}
+
 /* ---- slices ------------------------------------------------------------------------------------------------------ */
 
 static bool step_chain(store_tally_t *tally, uint32_t budget) {

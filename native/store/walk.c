@@ -274,9 +274,17 @@ static void lmdb_next(store_walk_t *walk) {
     walk_lmdb_take(walk, status, key, value);
 }
 
+/* All heads that the stream had have gone, and LMDB does not know it yet: those that came since are newcomers. */
+static bool lmdb_is_behind(const store_stream_t *stream) {
+    uint8_t id[4];
+    store_be32(id, stream->id);
+    return stream->notes.hidden_until != 0
+           || memtable_covers(&stream->store->memtable, DB_HEADS, bytes_of(id, sizeof id)) != 0;
+}
+
 static void lmdb_open(store_walk_t *walk) {
     walk->lmdb = STATUS_NOT_FOUND;
-    if (walk->stream->notes.hidden_until != 0) {
+    if (lmdb_is_behind(walk->stream)) {
         return;
     }
     bytes_t from = walk->moved ? bytes_of(walk->after, walk->after_size) : walk->prefix;

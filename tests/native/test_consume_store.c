@@ -318,6 +318,108 @@ static void crashes(void) {
     }
 }
 
+/* What a consumer has gone through before a purge: messages delivered, some of them acknowledged, some given up, and a
+ * selection that is delivered by half, counted and stored, or not. */
+static void live_before_purge(uint64_t round) {
+    seed = round;
+    begin((uint8_t)(round % 3 == 2 ? 1 : 0));
+    static const bytes_t all = {(const uint8_t *)"s.>", 3};
+    publish("s.a", 40);
+    for (int i = 0; i < 60; i++) {
+        char subject[16];
+        (void)snprintf(subject, sizeof subject, "s.%d", (int)random_below(30));
+        publish(subject, 1);
+    }
+    consumer_remove(consumer, rig.now);
+    setup.filters = (filters_t){.patterns = &all, .count = 1};
+    setup.config.deliver_policy = round % 2 == 0 ? DELIVER_ALL : DELIVER_LAST_PER_SUBJECT;
+    setup.config.max_deliver = round % 4 < 2 ? -1 : 1;
+    CHECK_EQ_I64(STATUS_OK, consumer_add(consume, stream, &setup, false, rig.now, &consumer));
+    if (round % 5 != 4) pull(round % 3 == 0 ? "7" : "25");
+    for (uint64_t seq = 1; seq <= 100; seq++) {
+        if (delivered[seq] > 0 && random_below(3) == 0) (void)ack(seq, "+ACK");
+    }
+    tick(true);
+    if (random_below(2)) {
+        rig_pass(&rig, 31 * NS_PER_SECOND); /* stored, or exhausted */
+        tick(true);
+    }
+}
+
+typedef struct after_purge {
+    consumer_state_t state;
+    uint32_t terminated, deliveries;
+    uint32_t came[10];
+} after_purge_t;
+
+static after_purge_t purge_and_go_on(bytes_t filter, bool killed) {
+    after_purge_t out = {0};
+    (void)rig_purge(stream, filter, 0, 0);
+    CHECK_EQ_U64(0, stored());
+    tick(true);
+    if (killed) kill_and_start();
+    out.state = state();
+    out.terminated = terminated;
+    memset(delivered, 0, sizeof delivered);
+    deliveries = 0;
+    stream_state_t about;
+    store_stream_state(stream, &about);
+    publish("s.new", 9);
+    pull("{\"batch\":100,\"expires\":1}");
+    out.deliveries = deliveries;
+    for (uint64_t i = 0; i < 10; i++) out.came[i] = delivered[about.last_seq + i];
+    CHECK_EQ_U64(0, state().pending);
+    return out;
+}
+
+/* Taken at once (no filter), or one by one (a filter that all match): nobody can tell the difference. */
+static void purge_at_once_is_as_one_by_one(void) {
+    for (uint64_t round = 1; round <= 60; round++) {
+        after_purge_t ways[2];
+        for (int way = 0; way < 2; way++) {
+            live_before_purge(round);
+            ways[way] = purge_and_go_on(way == 0 ? BYTES_NONE : BYTES_LITERAL("s.>"), round % 7 == 0);
+            end();
+        }
+        CHECK_EQ_U64(9, ways[0].deliveries);
+        CHECK(memcmp(&ways[0], &ways[1], sizeof *ways) == 0);
+    }
+}
+
+/* They are told of one by one, until there are few; what came since the purge began stays. */
+static void purge_of_what_is_held(void) {
+    begin(0);
+    publish("s.a", 950);
+    pull("900");
+    tick(true);
+    store_purge_t purge = {0};
+    uint64_t purged = 0, steps = 0;
+    bool more = true;
+    for (; more && steps < 1000; steps++) {
+        uint64_t some;
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &more));
+        purged += some;
+        CHECK(some <= 256 || state().ack_pending == 0);
+    }
+    CHECK(steps > 2);
+    CHECK_EQ_U64(950, purged);
+    CHECK_EQ_U64(900, terminated);
+    CHECK_EQ_U64(0, state().ack_pending);
+    publish("s.a", 900);
+    pull("400");
+    purge = (store_purge_t){0};
+    CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &more));
+    CHECK(more);
+    publish("s.a", 5);
+    for (steps = 0; more && steps < 1000; steps++) {
+        uint64_t some;
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &more));
+    }
+    CHECK_EQ_U64(5, stored());
+    CHECK_EQ_U64(5, state().pending);
+    end();
+}
+
 static void stop_keeps_all(void) {
     begin(0);
     publish("s.a", 4);
@@ -381,6 +483,9 @@ int main(void) {
     RUN("an ack and the removal that follows from it are one: both or none after kill -9", ack_and_removal_are_one);
     RUN("messages that expire inside the store's tick leave pending, and their records go", age_takes_pending);
     RUN("the number pending is exact whatever leaves the stream", counts_stay_exact);
+    RUN("what a purge of everything takes at once leaves consumers where a purge message by message does",
+        purge_at_once_is_as_one_by_one);
+    RUN("a purge tells of what consumers hold in steps, and takes nothing that came since", purge_of_what_is_held);
     RUN("kill -9 at any moment: what was durably acknowledged never comes again, the rest always does", crashes);
     RUN("a pending message that cannot be read stays pending, is alarmed once and tried again",
         unreadable_stays_pending);

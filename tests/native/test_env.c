@@ -76,6 +76,40 @@ static void messages_out_of_order_and_again_are_found_as_put_last(void) {
     env_close(env);
 }
 
+/* From the whole of a stream's database to nearly nothing of it, and of its neighbours nothing. */
+static void ranges_take_what_they_hold(void) {
+    static const struct {
+        uint64_t from, to;
+    } ranges[] = {{1, COUNT + 1}, {0, UINT64_MAX}, {2, COUNT + 1}, {1, COUNT}, {COUNT / 2, COUNT / 2 + 1}};
+    for (uint32_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        store_key_t from;
+        store_key_t to;
+        bytes_t found = BYTES_NONE;
+        uint64_t done;
+        env_t *env = begin();
+        for (uint64_t seq = 1; seq <= COUNT; seq++) {
+            put(env, 4, seq, 1);
+            put(env, 5, seq, 1);
+        }
+        end(env);
+        CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+        key_message(&from, 4, ranges[i].from);
+        key_message(&to, 4, ranges[i].to);
+        CHECK_EQ_I64(STATUS_OK,
+                     env_write_delete_range(env, DB_MESSAGES, key_bytes(&from), key_bytes(&to), UINT64_MAX, &done));
+        put(env, 4, COUNT + 2, 9);
+        end(env);
+        for (uint64_t seq = 1; seq <= COUNT; seq++) {
+            bool gone = seq >= ranges[i].from && seq < ranges[i].to;
+            key_message(&from, 4, seq);
+            CHECK_EQ_I64(gone ? STATUS_NOT_FOUND : STATUS_OK, env_get(env, DB_MESSAGES, key_bytes(&from), &found));
+            expect(env, 5, seq, 1);
+        }
+        expect(env, 4, COUNT + 2, 9);
+        env_close(env);
+    }
+}
+
 int main(void) {
     static const char *const names[] = {"data.mdb", "lock.mdb"};
     if (mkdtemp(directory) == NULL) {
@@ -84,6 +118,7 @@ int main(void) {
     RUN("a stream's messages fill their pages, also where two streams take turns", messages_in_order_fill_their_pages);
     RUN("messages put out of order, and put again, are found as they were put last",
         messages_out_of_order_and_again_are_found_as_put_last);
+    RUN("a range takes the messages that it holds and no other, all of a stream's or some", ranges_take_what_they_hold);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[64];
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);

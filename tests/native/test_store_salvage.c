@@ -232,6 +232,27 @@ static void kept_once(void) {
     rig_close(&rig);
 }
 
+/* The state of before the hole said how many subjects there are; the range of heads says that none is left. */
+static void purged_behind_a_hole(void) {
+    static uint8_t journal[sizeof pristine];
+    begin_in(4 << 20);
+    for (uint64_t i = EARLIER + 1; i <= EARLIER + MESSAGES; i++) {
+        put(i % 3 == 0 ? "sal.a" : i % 3 == 1 ? "sal.b" : "sal.c", i);
+    }
+    CHECK_EQ_U64(EARLIER + MESSAGES, rig_purge(stream, BYTES_NONE, 0, 0));
+    rig_sync(&rig);
+    put("sal.b", EARLIER + MESSAGES + 1);
+    put("sal.d", EARLIER + MESSAGES + 2);
+    take_files();
+    memcpy(journal, pristine, sizeof journal);
+    memset(journal + find("payload-35"), 'x', 7);
+    start_with(journal);
+    CHECK_EQ_U64(2, check_agrees());
+    CHECK(alarms() > 0);
+    check_goes_on(EARLIER + MESSAGES + 3);
+    rig_close(&rig);
+}
+
 /* ---- every byte -------------------------------------------------------------------------------------------------- */
 
 /* Messages, a deletion in the middle, a purge, a record; each a batch. */
@@ -536,6 +557,7 @@ int main(void) {
     RUN("a message whose bytes are destroyed is lost alone, and named", several_bits);
     RUN("blocks that are destroyed lose what was in them, and what is behind them is served", whole_blocks);
     RUN("the damaged journal is kept as it was", kept_once);
+    RUN("behind a hole a purge of everything leaves what came after it, and counts it right", purged_behind_a_hole);
     RUN("no wrong bit in any needed batch goes unsaid or loses anything", every_flip);
     RUN("no destroyed sector before the last batch goes unsaid", every_sector);
     RUN("a moment after the last batch its loss is noticed, too", last_batch);
