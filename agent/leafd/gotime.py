@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 import time
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Final
 
 # 0001-01-01T00:00:00Z, Go's zero time, which stands for "unset" in JSON.
 ZERO_TIME: Final = -62_135_596_800_000_000_000
 SECOND: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
+_BEGIN: Final = datetime(1970, 1, 1)
 _INT64_MAX: Final = (1 << 63) - 1
 # 9999-12-31T23:59:59.999999999Z: later ones cannot be written.
 _LAST_TIME: Final = 253_402_300_800 * SECOND - 1
@@ -88,11 +90,14 @@ def until(ns: int) -> int:
 def format_time(ns: int) -> str:
     """Nanoseconds since 1970 to RFC 3339 in UTC, the fraction without trailing zeros."""
     seconds, fraction = divmod(min(max(ns, ZERO_TIME), _LAST_TIME), SECOND)
-    moment = _EPOCH + timedelta(seconds=seconds)
-    text = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}T{moment:%H:%M:%S}"
-    if fraction:
-        text += "." + f"{fraction:09d}".rstrip("0")
-    return text + "Z"
+    text = _to_the_second(seconds)
+    return f"{text}.{fraction:09d}".rstrip("0") + "Z" if fraction else f"{text}Z"
+
+
+@lru_cache(maxsize=256)
+def _to_the_second(seconds: int) -> str:
+    """Many times of a report are within the same few seconds."""
+    return (_BEGIN + timedelta(seconds=seconds)).isoformat()
 
 
 _UNITS: Final = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 import trio
-from leafd.monitor.encoding import PIECE, Rows, TooLarge, encode, pieces
+from leafd.monitor.encoding import HOLE, PIECE, Rows, Shape, Shaped, TooLarge, as_object, encode, pieces
 
 ROW: Final[dict[str, Any]] = {"name": 'a\nü"', "none": None, "list": [1, {"x": [], "y": {}}], "empty": {}, "f": 1.5}
 REPORTS: Final[dict[str, dict[str, Any]]] = {
@@ -57,6 +57,26 @@ def test_what_rows_add_to_the_report_comes_last() -> None:
 
     report |= {"rows": Rows(rows()), "after": 1}
     assert b'{"rows":[{}],"after":1,"cut":7}' == b"".join(collected(report, None))
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_rows_of_one_shape_are_written_as_their_objects(indent: int | None) -> None:
+    """Whatever stands in their holes, between other rows, and at any depth."""
+    shapes = [
+        Shape({"name": HOLE, "%s": "100%", "deep": {"n": HOLE, "none": [], "t": {"u": HOLE}}}),
+        Shape({"n": HOLE}),
+    ]
+    rows: list[Any] = [ROW]
+    for number in range(300):
+        rows.append(Shaped(shapes[0], (f'a%s\n"ü{number}', number, HOLE)))
+        rows.append(Shaped(shapes[1], (-number,)))
+    plain = [as_object(row) if isinstance(row, Shaped) else row for row in rows]
+    first = {"name": 'a%s\n"ü0', "%s": "100%", "deep": {"n": 0, "none": [], "t": {"u": HOLE}}}
+
+    assert [ROW, first, {"n": 0}] == plain[:3]
+    for report, objects in (({"rows": rows}, {"rows": plain}), ({"a": [{"b": rows}]}, {"a": [{"b": plain}]})):
+        whole = json.dumps(objects, indent=indent, separators=None if indent else (",", ":")).encode()
+        assert whole == b"".join(collected(report, indent))
 
 
 def test_a_message_has_a_bound() -> None:

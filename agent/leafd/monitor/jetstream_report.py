@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.gotime import ZERO_TIME, format_time
+from leafd.monitor.encoding import HOLE, Shape, Shaped
 from leafd.monitor.facts import Facts
 from leafd.monitor.options import Options, flag, number, text
 from leafd.monitor.rooms import ConsumerFacts, JetStreamAccountFacts, JetStreamFacts, PlainFacts
@@ -208,8 +210,8 @@ def _offline(account: JetStreamAccountFacts) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> list[dict[str, Any]]:
-    found, pause = list[dict[str, Any]](), Pause()
+async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> list[dict[str, Any] | Shaped]:
+    found, pause = list[dict[str, Any] | Shaped](), Pause()
     told = {one.name for one in wanted.but.get(account.name, ())}
     plain = {} if wanted.config else {one.name: one for one in await wanted.jetstream.plain.of(account.name)}
     for stream in list(account.sorted_streams()):
@@ -223,25 +225,39 @@ async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> list[dict
     return found
 
 
-def _plain_stream(wanted: _Detail, stream: PlainFacts) -> dict[str, Any]:
+def _shape(subjects: bool, deleted: bool, consumers: bool) -> Shape:
+    state: dict[str, Any] = dict.fromkeys(("messages", "bytes", "first_seq", "first_ts", "last_seq", "last_ts"), HOLE)
+    state |= dict.fromkeys((("num_subjects",) if subjects else ()) + (("num_deleted",) if deleted else ()), HOLE)
+    shape: dict[str, Any] = {
+        "name": HOLE,
+        "created": HOLE,
+        "cluster": {"leader": HOLE},
+        "state": state | {"consumer_count": 0},
+    }
+    return Shape(shape | ({"consumer_detail": []} if consumers else {}))
+
+
+_SHAPES: Final = {key: _shape(*key) for key in product((False, True), repeat=3)}
+"""Whether a stream has subjects, deleted messages, and whether consumers are told of."""
+
+
+def _plain_stream(wanted: _Detail, stream: PlainFacts) -> Shaped:
     """As _stream() tells of it."""
     state = stream.state
-    counters = {
-        "messages": state.messages,
-        "bytes": state.bytes,
-        "first_seq": state.first_seq,
-        "first_ts": format_time(state.first_ts or ZERO_TIME),
-        "last_seq": state.last_seq,
-        "last_ts": format_time(state.last_ts or ZERO_TIME),
-    }
-    if state.subjects:
-        counters["num_subjects"] = state.subjects
-    if state.deleted_count:
-        counters["num_deleted"] = state.deleted_count
-    counters["consumer_count"] = 0
-    leader = {"leader": wanted.facts.name}
-    detail = {"name": stream.name, "created": format_time(stream.created), "cluster": leader, "state": counters}
-    return detail | {"consumer_detail": []} if wanted.consumers else detail
+    subjects, deleted = state.subjects, state.deleted_count
+    values: tuple[str | int, ...] = (
+        stream.name,
+        format_time(stream.created),
+        wanted.facts.name,
+        state.messages,
+        state.bytes,
+        state.first_seq,
+        format_time(state.first_ts or ZERO_TIME),
+        state.last_seq,
+        format_time(state.last_ts or ZERO_TIME),
+    )
+    values += ((subjects,) if subjects else ()) + ((deleted,) if deleted else ())
+    return Shaped(_SHAPES[subjects > 0, deleted > 0, wanted.consumers], values)
 
 
 async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) -> dict[str, Any] | None:
