@@ -110,8 +110,20 @@ class End:
         self._sock.close()
 
 
+def reached(port: int) -> socket.socket:
+    """A real server listens for routes a moment after it listens for clients."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        except ConnectionRefusedError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+
+
 def dial(port: int, peers: Peers, account: str = "", place: Place | None = None, cluster: Cluster = OWN) -> End:
-    sock = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+    sock = reached(port)
     route = Route(0, f"127.0.0.1:{port}", dialled=True, explicit=True, place=place or Place("127.0.0.1", port))
     route.account = account
     return End(sock, Machine(replace(cluster), peers, route, "n"), route)
@@ -178,7 +190,7 @@ def test_refusals_have_a_real_servers_words(fields: dict[str, Any]) -> None:
     connect = json.dumps({"cluster": "C", "name": "NX", "user": "u", "pass": "p"} | fields | login).encode()
     with (
         real("authorization { user: u, password: p }") as server,
-        socket.create_connection(("127.0.0.1", server.ports["route_port"]), PATIENCE_S) as sock,
+        reached(server.ports["route_port"]) as sock,
     ):
         file = sock.makefile("rb")
         file.readline()
