@@ -8,8 +8,7 @@ domain, and nothing else is looked at. A slot whose origin is in the domain at t
 delivered to by that link, and no other one is told of the subjects: with a thousand boxes each would hear of those of
 all others.
 
-What does not live here: the state of one slot (replica.py), names (origin.py), jobs and deadlines (orders.py), messages
-(native/jetstream/ingest.c).
+What does not live here: one slot's state (replica.py), names (origin.py), jobs, deadlines (orders.py), messages (C).
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from leafd.links.origin import bounded, random8
 from leafd.links.replica import Ask, Forget, Order, PutBack, Replica, Run, Slot, State
 from leafd.links.replica_plane import ReplicaPlane
 from leafd.links.told import Behind, SlotInfo, Told
+from leafd.turns import Pause
 
 REFUSED_WAIT_S: Final = 2.0
 UNEXPECTED_WAIT_S: Final = 30.0
@@ -38,8 +38,7 @@ UNHEARD_A_SECOND: Final = 20
 UNTOLD_S: Final = 0.5
 """So long after a link came up its domain's slots look by themselves: it may have been told of before."""
 _IDENTITY_RECORD: Final = b"source-identity/"
-# With the prefix and a stream's number it is a key that the store takes.
-_IDENTITY_KEY_SIZE_MAX: Final = 480
+_IDENTITY_KEY_SIZE_MAX: Final = 480  # with the prefix and a stream's number a key that the store takes
 
 
 class _Active(Waiting):
@@ -252,9 +251,10 @@ class Replicas:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._orders.run)
             while True:
-                now_s = trio.current_time()
+                now_s, pause = trio.current_time(), Pause()
                 for active in self._moments.due(now_s):
                     self._poll(active, now_s)
+                    await pause()
                 self._wake = trio.Event()
                 with trio.move_on_at(self._moments.nearest_s):
                     await self._wake.wait()
