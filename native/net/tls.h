@@ -32,7 +32,7 @@
 #define TLS_UPDATES_MAX 16u /* of its keys by a peer in one turn: a record of 27 bytes costs some 10 us */
 #define TLS_SHAKING_MAX 512u
 #define TLS_PATIENCE_NS INT64_C(200000000)
-#define TLS_TURN_NS INT64_C(4000000)
+#define TLS_TURN_NS INT64_C(1000000)
 
 /* ---- what many connections share --------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import trio
@@ -188,6 +189,38 @@ async def test_others_have_their_turns_while_a_thousand_slots_are_due(plane: Fak
             await trio.lowlevel.checkpoint()
             turns += 1
     assert turns >= slots * cost_s / (SLICE_S + cost_s) / 2
+
+
+@on_mock_clock
+async def test_a_thousand_answers_wait_while_others_have_their_turns_and_each_is_taken_once(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """All boxes of a hub that is back answer at once. Who logs in then does not come behind them."""
+    slots, cost_s, looked = 200, SLICE_S / 4, 0
+    answered = Replica.answered
+
+    def slowly(replica: Replica, *about: Any) -> list[Order]:
+        nonlocal looked
+        looked += 1
+        time.sleep(cost_s)
+        return answered(replica, *about)
+
+    origins = [Origin("X", f"$JS.b{number}.API") for number in range(slots)]
+    replicas.set_slots(10, [Slot(10, "A", 2, "A", 1 + n, False, one, "hub", "J") for n, one in enumerate(origins)])
+    await trio.testing.wait_all_tasks_blocked()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Replica, "answered", slowly)
+        for number in range(slots):
+            plane.answer({"name": "c"}, at=number)
+        replicas.reached(t.Reached(2, "$JS.*.API.>"))  # they have answered, and are not asked once more
+        turns = 0
+        while looked < slots:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+    await trio.testing.wait_all_tasks_blocked()
+    assert turns >= slots * cost_s / (SLICE_S + cost_s) / 2
+    assert len(plane.repaid) == slots == len(plane.requests)
+    assert sum(call[0] == "start" for call in plane.calls) == slots
 
 
 @on_mock_clock
