@@ -19,6 +19,7 @@ from tests.jwts import Account, Operator, User
 
 NONCE = "SHvuptVUTR3Oa8s"
 PEER = "127.0.0.1:4000"
+PATIENCE_S = 60.0
 
 
 class Graph:
@@ -53,8 +54,9 @@ def judged(account: Account, user: User, *, signs: str = NONCE, known: bool = Tr
             link = Link(1, PEER, cast("Any", None))
             said = logins.authenticate(link, dict(user.connect(signs)), NONCE)
             found.insert(0, said)
-            while isinstance(said, Later) and len(found) < 2 + (not known):
-                await trio.sleep(0.01)
+            with trio.fail_after(PATIENCE_S):
+                while isinstance(said, Later) and len(found) < 2 + (not known):
+                    await trio.sleep(0.01)
             nursery.cancel_scope.cancel()
 
     trio.run(run)
