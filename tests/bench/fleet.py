@@ -6,6 +6,8 @@
     python -m tests.bench.fleet interest 1000             each box subscribes to ten subjects
     python -m tests.bench.fleet enrol 1000                each box enrols itself with one token, all at once
     python -m tests.bench.fleet reports 500 5000          what a report costs where there are so many streams
+    python -m tests.bench.fleet storing 300 --hubs 2      what boxes have is stored in one stream (in two)
+    python -m tests.bench.fleet trickle 300               each box has a message a second
     ... [--kinds leafd] [--isolate] [--rounds 3] [--subscriptions 10] [--login nkey|jwt|bcrypt] [--tls]
 
 Boxes and servers share the machine, so times tell how two servers compare and how a figure grows, not what a hub with
@@ -53,6 +55,10 @@ WARM_S: Final = 2.0
 LOOK_S: Final = 10.0
 LATER_S: Final = 45.0
 REPORTS: Final = 5
+STORED: Final = 200_000
+STORED_EACH: Final = 200
+"""Messages of all boxes together at least, and of each."""
+TRICKLED: Final = 20
 Figures = dict[str, float]
 
 
@@ -64,6 +70,8 @@ class Way:
     subscriptions: int = 0
     login: str = "open"
     tls: bool = False
+    hubs: int = 1
+    """STORING: each has its part of the boxes, and its own stream."""
 
 
 @dataclass(frozen=True)
@@ -356,6 +364,57 @@ def reports(kind: str, count: int, way: Way) -> Figures:
     return figures
 
 
+def storing(kind: str, count: int, way: Way) -> Figures:
+    """Boxes that are linked have messages, which one stream of the hub takes from all of them: processor time of each,
+    by thread, until all are stored."""
+    part, each = count // way.hubs, max(STORED // count, STORED_EACH)
+    with contextlib.ExitStack() as stack:
+        hubs = [stack.enter_context(hub_of(kind, way, part)) for _ in range(way.hubs)]
+        fleets = [stack.enter_context(boxes_of(hub, part, way)) for hub in hubs]
+        callers = [stack.enter_context(hub.api()) for hub in hubs]
+        for boxes, caller in zip(fleets, callers, strict=True):
+            boxes.wait(lambda seen: seen.up == part)
+            collect(caller, part)
+        for boxes in fleets:
+            boxes.wait(lambda seen: seen.whole == part)
+        time.sleep(WARM_S)
+        before, begun = [hub.process.threads_cpu_seconds() for hub in hubs], time.monotonic()
+        for boxes in fleets:
+            boxes.tell(f"publish {each}")
+        took = max(wait_for_messages(caller, each * part) for caller in callers) - begun
+        stored = each * part * way.hubs
+        figures = {"s": took, "messages/s": stored / took} | spent(kind, hubs, before, stored)
+        return figures | {"private MB": sum(hub.process.private_mb() for hub in hubs)}
+
+
+def spent(kind: str, hubs: list[Hub], before: list[dict[str, float]], messages: int) -> Figures:
+    """Processor time of each message since then, in us, by thread where threads have one concern."""
+    found: Figures = {}
+    for hub, was in zip(hubs, before, strict=True):
+        for name, seconds in hub.process.threads_cpu_seconds().items():
+            thread = f"{name if kind == 'leafd' else 'all'} CPU us"
+            found[thread] = found.get(thread, 0) + (seconds - was.get(name, 0)) / messages * 1e6
+    return found
+
+
+def trickle(kind: str, count: int, way: Way) -> Figures:
+    """Each box has a message a second, which the hub stores: processor time of each, and before that of a quiet hub."""
+    with hub_of(kind, way, count) as hub, boxes_of(hub, count, way) as boxes, hub.api() as caller:
+        boxes.wait(lambda seen: seen.up == count)
+        collect(caller, count)
+        boxes.wait(lambda seen: seen.whole == count)
+        time.sleep(WARM_S)
+        cpu = hub.process.cpu_seconds()
+        time.sleep(LOOK_S)
+        figures = {"quiet %": (hub.process.cpu_seconds() - cpu) / LOOK_S * 100}
+        before = [hub.process.threads_cpu_seconds()]
+        for _ in range(TRICKLED):
+            boxes.tell("publish 1")
+            time.sleep(1)
+        wait_for_messages(caller, TRICKLED * count)
+        return figures | spent(kind, [hub], before, TRICKLED * count) | {"private MB": hub.process.private_mb()}
+
+
 def ask(monitor: http.client.HTTPConnection, path: str) -> None:
     """One report, to its end."""
     monitor.request("GET", path)
@@ -366,7 +425,9 @@ def ask(monitor: http.client.HTTPConnection, path: str) -> None:
 
 
 Case = Callable[[str, int, Way], Figures]
-CASES: Final[dict[str, Case]] = {one.__name__: one for one in (storm, unreachable, creation, interest, enrol, reports)}
+CASES: Final[dict[str, Case]] = {
+    one.__name__: one for one in (storm, unreachable, creation, interest, enrol, reports, storing, trickle)
+}
 DEFAULT_SUBSCRIPTIONS: Final = {"interest": 10}
 
 
@@ -381,11 +442,12 @@ def main() -> None:
     parser.add_argument("--subscriptions", type=int)
     parser.add_argument("--login", choices=LOGINS, default="open")
     parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--hubs", type=int, default=1)
     chosen = parser.parse_args()
     subscriptions = chosen.subscriptions
     if subscriptions is None:
         subscriptions = DEFAULT_SUBSCRIPTIONS.get(chosen.case, 0)
-    way = Way(chosen.isolate, subscriptions, chosen.login, chosen.tls)
+    way = Way(chosen.isolate, subscriptions, chosen.login, chosen.tls, chosen.hubs)
     for size in chosen.sizes:
         for kind in chosen.kinds.split(","):
             rounds: list[Figures] = []

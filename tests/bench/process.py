@@ -138,6 +138,15 @@ class Process:
         """Processor time of all threads so far, to the nanosecond: the process's CPU clock, asked for from outside."""
         return time.clock_gettime((~self.pid << 3) | 2)
 
+    def threads_cpu_seconds(self) -> dict[str, float]:
+        """Processor time by the threads' names, to the nanosecond: of servers with few threads."""
+        found: dict[str, float] = {}
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended
+                name = (task / "comm").read_text().strip()
+                found[name] = found.get(name, 0) + int((task / "schedstat").read_text().split()[0]) / 1e9
+        return found
+
     def settled_cpu_seconds(self) -> float:
         """The same, once the server has come to rest: work that was put off belongs to the messages, too."""
         deadline = time.monotonic() + SETTLE_SECONDS_MAX

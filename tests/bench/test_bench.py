@@ -41,6 +41,13 @@ def test_simulated_boxes_are_whole_after_their_hub_has_died(kind: str, login: st
     assert 0 < figures["linked s"] <= figures["running s"] and 0 < figures["whole s"]
 
 
+@pytest.mark.parametrize("hubs", [1, 2])
+def test_what_boxes_have_is_stored_and_its_processor_time_is_said_by_thread(hubs: int) -> None:
+    """On one hub, and on two that have half of the boxes each."""
+    figures = fleet.storing("leafd", 4, fleet.Way(isolate=True, hubs=hubs))
+    assert figures["messages/s"] > 0 and all(figures[f"leafd-{name} CPU us"] > 0 for name in ("plane", "keeper"))
+
+
 def test_every_answer_is_timed_and_every_message_is_stored() -> None:
     """A key that is put and one that is got count when the answer is none of an error."""
     with WIDE["kv-get"].opened(DEFAULT, True) as once:
