@@ -125,6 +125,7 @@ class AccountFlag(IntFlag):
     JETSTREAM = abi.ACCOUNT_JETSTREAM
     REMOVED = abi.ACCOUNT_REMOVED
     SERVES = abi.ACCOUNT_SERVES
+    LINKED = abi.ACCOUNT_LINKED
 
 
 class ImportKind(IntEnum):

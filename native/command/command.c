@@ -256,8 +256,12 @@ void command_account(plane_t *plane, const plane_command_t *command) {
     bytes_t name = strings_next(&strings);
     bytes_t domain = strings_next(&strings);
     status_t status = account_put(plane, command->account, (uint32_t)command->arg, name, domain);
+    account_t *account = account_find(plane, command->account);
+    if (status == STATUS_OK && (account->flags & ACCOUNT_LINKED) != 0) {
+        status = interest_expect_links(plane, account);
+    }
     if (status == STATUS_OK) {
-        status = interest_announce_domain(plane, account_find(plane, command->account));
+        status = interest_announce_domain(plane, account);
     }
     command_done(plane, command, status);
 }

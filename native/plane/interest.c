@@ -9,8 +9,8 @@
  *
  * A plain subject is told when the sum L sees leaves or reaches zero, a queue group whenever it changes (LS+ carries
  * the absolute weight). No state is kept for a link: before and after of a change say what to send. Permissions of a
- * link never change in its life, so they filter both sides alike. The table exists from an account's first leaf link
- * on.
+ * link never change in its life, so they filter both sides alike. The table exists from an account's beginning where
+ * links may come (ACCOUNT_LINKED), else from its first leaf link on.
  * A target that names one link, by which alone its messages can come, is told to that link and is in no entry.
  *
  * A new link is told in slices, in the order of the entries' places in the map (base/map.h), which they keep however
@@ -29,6 +29,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/status.h"
+#include "base/visits.h"
 #include "plane/account.h"
 #include "plane/import.h"
 #include "plane/mapping.h"
@@ -277,6 +278,7 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
 
 static bool count_local(void *context, route_target_t *target) {
     interest_t *interest = context;
+    visits_add(1);
     if (traits_of(target)->order == ORDER_LINK || !interest_is_announced(target)) {
         return true;
     }
@@ -361,6 +363,10 @@ static status_t interest_start(plane_t *plane, account_t *account) {
     return status;
 }
 
+status_t interest_expect_links(plane_t *plane, account_t *account) {
+    return account->interest != NULL ? STATUS_OK : interest_start(plane, account);
+}
+
 static void leafs_put(peer_t **list, peer_t *peer) {
     peer->at_leaf = list;
     peer->next_leaf = *list;
@@ -435,8 +441,8 @@ static bool tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
 status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     account_t *account = peer->account;
     status_t status = publish_reserve_leafs(plane, account->leaf_count + 1);
-    if (status == STATUS_OK && account->interest == NULL) {
-        status = interest_start(plane, account);
+    if (status == STATUS_OK) {
+        status = interest_expect_links(plane, account);
     }
     if (status != STATUS_OK) {
         return status;

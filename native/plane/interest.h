@@ -40,6 +40,9 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
 /* that JetStream is served under its domain's name */
 LEAF_MUST_USE status_t interest_announce_domain(plane_t *plane, account_t *account);
 void interest_withdraw_domain(plane_t *plane, account_t *account);
+/* From now on the account's subscriptions are counted for links that come later. Those that are there already are
+ * counted in this turn, so it is called while there are few. STATUS_NO_MEMORY: the first link asks for it again. */
+LEAF_MUST_USE status_t interest_expect_links(plane_t *plane, account_t *account);
 /* The first burst. STATUS_NO_MEMORY: it has not joined. */
 LEAF_MUST_USE status_t interest_leaf_joined(plane_t *plane, peer_t *peer);
 void interest_tell(plane_t *plane); /* once a tick: the next slice for new links */

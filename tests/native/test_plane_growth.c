@@ -1,6 +1,7 @@
 /* test_plane_growth.c: a table that grows is no work of one turn: subscriptions of a client, what a link asks for, what
- * other links are told of, queue groups, outstanding replies, connections. Each turn is fed a few lines; what it visits
- * is in proportion to them, however large the tables are. How a table grows: test_map_memory.c.
+ * other links are told of, queue groups, outstanding replies. Each turn is fed a few lines; what it visits is in
+ * proportion to them, however large the tables are. So is what the first link of an account costs. How a table grows:
+ * test_map_memory.c.
  */
 #include "base/visits.h"
 #include "plane/import.h"
@@ -71,6 +72,31 @@ static void what_a_link_asks_for(void) {
     rig_close(plane);
 }
 
+static uint32_t lines_heard(peer_t *peer) {
+    uint32_t lines = 0;
+    for (const char *at = rig_heard(peer); (at = strstr(at, "LS+ a.")) != NULL; at++) lines++;
+    return lines;
+}
+
+static void the_first_link_of_an_account(void) {
+    plane_t *plane = rig_open(NULL, "");
+    rig_account(plane, I, ACCOUNT_LINKED, "");
+    rig_admits_to = I;
+    feed_many(plane, rig_client(plane), line_sub, NULL);
+    peer_t *link = rig_leaf(plane, RIG_FLAGS, "", NULL);
+    rig_admits_to = E;
+    CHECK(visits_take() <= VISITS_MAX);
+    uint32_t told = lines_heard(link);
+    CHECK(told > 0 && told < MANY / 2);
+    for (uint32_t turns = 0; told < MANY && turns < MANY; turns++) {
+        rig_turn(plane);
+        CHECK(visits_take() <= VISITS_MAX);
+        told += lines_heard(link);
+    }
+    CHECK_EQ_U64(MANY, told);
+    rig_close(plane);
+}
+
 static void outstanding_replies(void) {
     plane_t *plane = rig_open(NULL, "");
     rig_account(plane, I, 0, "");
@@ -101,6 +127,7 @@ int main(void) {
     RUN("a client's subscriptions grow a table in steps", subscriptions_of_a_client);
     RUN("queue groups of one subject grow a table in steps", queue_groups_of_a_subject);
     RUN("what a link asks for, and what others are told of it, grows tables in steps", what_a_link_asks_for);
+    RUN("the first link of an account does not go through all that it has", the_first_link_of_an_account);
     RUN("outstanding replies grow a table in steps", outstanding_replies);
     return TEST_RESULT();
 }

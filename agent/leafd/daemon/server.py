@@ -124,6 +124,7 @@ class Server:
         self.jetstream = self._make_jetstream() if self.compiled.serves_jetstream else None
         mark = f".{hash8(self.about.name)}.T" if self.compiled.graph.system_name else ""
         self.tenants = Tenants(self.plane, self.jetstream, self.about.domain, self.guard, mark)
+        self.tenants.linked = self.config.leafnodes is not None
         self.tenants.on_measured = self._measure
         self.clients.describe, self.leafs.describe = self._describe, self._describe_link
         self.latencies: Latencies | None = None

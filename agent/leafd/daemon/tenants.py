@@ -56,6 +56,9 @@ class Tenants:
         self._guard = guard
         self._mark = mark
         """What the replies of measured requests end with, so that a server behind a link measures, too."""
+        self.linked = False
+        """Whether leaf links may come: the plane then counts an account's subscriptions for them as they come, and need
+        not go through all of them when the first link is there."""
         self.on_measured: Callable[[], None] | None = None
         self._subscriptions: dict[int, dict[str, int]] = {}
 
@@ -87,6 +90,8 @@ class Tenants:
         flags = t.AccountFlag(0) if account.jetstream is None else t.AccountFlag.JETSTREAM
         if account.serves:
             flags |= t.AccountFlag.SERVES
+        if self.linked:
+            flags |= t.AccountFlag.LINKED
         self._plane.account(account.id, account.name, self._domain, int(flags))
         self._plane.traces(account.id, account.trace.dest, account.trace.sampling)
         self._plane.set_mappings(account.id, account.mappings)
