@@ -1,13 +1,16 @@
 """The data source's options: names, defaults, where each is of use, and what it is for.
 
-One table, OPTIONS, which the parser and the page of options (`option_page`) are made of. Parsed once, on the driver;
-executors get the frozen result by pickle. Option names are case-insensitive, as everywhere in Spark, and are those
-of Spark's Kafka source where the meaning is the same. How a value is read is `option_values`. Everything here is pure.
+One table, OPTIONS, which the parser and the page of options (`option_page`) are made of. It is no pydantic model, as
+the files of jobs are: executors import this module for the frozen result, and have what pyspark needs and no more.
+Parsed once, on the driver; executors get the frozen result by pickle. Option names are case-insensitive, as everywhere
+in Spark, and are those of Spark's Kafka source where the meaning is the same. How a value is read is `option_values`.
+Everything here is pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -316,22 +319,16 @@ class Options:
 
 @dataclass
 class _Given:
-    """The options as they were given, checked against the table when they are asked for."""
+    """The options as they were given, read by the table; what is wrong with them is collected."""
 
     use: str
-    texts: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
 
     def __getitem__(self, name: str) -> Any:
+        """The value of one, or its default."""
         option = _NAMED[name.lower()]
-        for spelling in (option.name, *option.aliases):
-            text = self.texts.get(spelling.lower(), "")
-            if text == "":
-                continue
-            try:
-                return option.parse(text)
-            except ValueError:
-                raise ValueError(f"option {spelling} is {text!r}, but must be {option.wanted}") from None
-        return option.default
+        return self.values.get(option.name, option.default)
 
 
 _NAMED = {spelling.lower(): option for option in OPTIONS for spelling in (option.name, *option.aliases)}
@@ -340,27 +337,41 @@ _SPARKS = ("path", "header", "checkpointlocation")
 
 
 def _given(given: Mapping[str, str], use: str) -> _Given:
-    """Every option is one of ours, of use here, and given under one name."""
-    texts = {name.lower(): value for name, value in given.items()}
-    ours = {name: _NAMED.get(name) for name in texts if name not in _SPARKS and not name.startswith("spark.")}
-    if unknown := sorted(name for name, option in ours.items() if option is None):
-        raise ValueError(f"no such option: {', '.join(unknown)}")
+    """Every option is one of ours, of use here, given under one name, and has a value of its kind."""
+    found = _Given(use)
     seen: dict[str, str] = {}
-    for spelling, option in ours.items():
-        assert option is not None
-        if use not in option.uses and texts[spelling] != "":
+    for spelling, text in sorted((name.lower(), text) for name, text in given.items()):
+        if spelling in _SPARKS or spelling.startswith("spark."):
+            continue
+        option = _NAMED.get(spelling)
+        if option is None:
+            near = difflib.get_close_matches(spelling, _NAMED, 1)
+            hint = f"; do you mean {_spelt(near[0])}?" if near else ""
+            found.faults.append(f"no such option: {spelling}{hint}")
+        elif use not in option.uses and text != "":
             uses = " and ".join(sorted(option.uses))
-            raise ValueError(f"option {option.name} is of no use here ({use}): it is for {uses}")
-        if seen.setdefault(option.name, spelling) != spelling:
-            raise ValueError(f"options {seen[option.name]} and {spelling} mean the same: give one of them")
-    return _Given(use, texts)
+            found.faults.append(f"option {option.name} is of no use here ({use}): it is for {uses}")
+        elif seen.setdefault(option.name, spelling) != spelling:
+            found.faults.append(f"options {seen[option.name]} and {spelling} mean the same: give one of them")
+        elif text != "":
+            try:
+                found.values[option.name] = option.parse(text)
+            except ValueError:
+                found.faults.append(f"option {_spelt(spelling)} is {text!r}, but must be {option.wanted}")
+    return found
+
+
+def _spelt(lower: str) -> str:
+    """A name as the page has it."""
+    option = _NAMED[lower]
+    return next(name for name in (option.name, *option.aliases) if name.lower() == lower)
 
 
 def _api_prefix(given: _Given) -> str:
     domain = str(given["domain"])
     prefix = str(given["apiPrefix"]).rstrip(".")
     if domain and prefix:
-        raise ValueError("options domain and apiPrefix exclude each other")
+        given.faults.append("options domain and apiPrefix exclude each other")
     return prefix or (f"$JS.{domain}.API" if domain else "$JS.API")
 
 
@@ -377,37 +388,48 @@ def _login(given: _Given) -> Login:
     )
 
 
-def _check(given: _Given) -> None:
-    """What two options say together."""
+def _check(given: _Given, named: Set[str]) -> Iterator[str]:
+    """What two options say together. named: those that were given, right or wrong."""
     if given["stream"] and given["streamPattern"]:
-        raise ValueError("options stream and streamPattern exclude each other")
-    if given.use != WRITE and not given["stream"] and not given["streamPattern"]:
-        raise ValueError("option stream is missing: which stream is to be read?")
+        yield "options stream and streamPattern exclude each other"
+    if given.use != WRITE and not named & {"stream", "streampattern"}:
+        yield "option stream is missing: which stream is to be read?"
     if given["subject"] and given["subjects"]:
-        raise ValueError("options subject and subjects exclude each other")
+        yield "options subject and subjects exclude each other"
     for name in ("startingOffsets", "startingOffsetsByTimestamp", "endingOffsets", "endingOffsetsByTimestamp"):
-        named = given[name]
-        if isinstance(named, Mapping) and given["stream"] and (strange := sorted(set(named) - set(given["stream"]))):
-            raise ValueError(f"option {name} names {', '.join(strange)}, which option stream does not")
+        places = given[name]
+        if isinstance(places, Mapping) and given["stream"] and (strange := sorted(set(places) - set(given["stream"]))):
+            yield f"option {name} names {', '.join(strange)}, which option stream does not"
     if 0 < given["maxOffsetsPerTrigger"] < given["minOffsetsPerTrigger"]:
-        raise ValueError("option minOffsetsPerTrigger is above maxOffsetsPerTrigger")
+        yield "option minOffsetsPerTrigger is above maxOffsetsPerTrigger"
+
+
+def _addresses(given: _Given) -> tuple[Address, ...]:
+    try:
+        return parse_servers(given["servers"])
+    except ValueError as error:
+        given.faults.append(str(error))
+        return ()
 
 
 def parse_options(
     options: Mapping[str, str], *, writing: bool = False, streaming: bool = False, parallelism: int = 0
 ) -> Options:
-    """Options as the user gave them, checked; a ValueError says what is wrong and what is wanted.
+    """Options as the user gave them, checked; a ValueError has a line for all that is wrong, with what is wanted.
 
     `parallelism` is the session's default, 0 if it is not known.
     """
     given = _given(options, WRITE if writing else STREAM if streaming else BATCH)
-    _check(given)
+    given.faults += _check(given, {name.lower() for name, text in options.items() if text != ""})
+    addresses, api = _addresses(given), _api_prefix(given)
+    if given.faults:
+        raise ValueError("\n".join(given.faults))
     subjects: tuple[str, ...] = given["subjects"] or ((given["subject"],) if given["subject"] else ())
     tasks = given["parallelism"] or parallelism
     return Options(
-        addresses=parse_servers(given["servers"]),
+        addresses=addresses,
         login=_login(given),
-        api=_api_prefix(given),
+        api=api,
         streams=given["stream"],
         stream_pattern=given["streamPattern"],
         stream=next(iter(given["stream"]), ""),

@@ -104,6 +104,20 @@ def test_a_wrong_option_is_named_with_what_it_must_be(given: dict[str, str], sai
         parse_options(given)
 
 
+def test_all_that_is_wrong_is_said_together_and_a_typo_with_what_was_meant() -> None:
+    """A line each, as of a job's file."""
+    given = {"straem": "S", "fetchBytes": "-1", "maxInFlight": "4", "domain": "a", "apiPrefix": "b", "user": "u"}
+    with pytest.raises(ValueError) as found:
+        parse_options(given)
+    assert [
+        "option fetchBytes is '-1', but must be a positive number",
+        "option maxInFlight is of no use here (batch): it is for write",
+        "no such option: straem; do you mean stream?",
+        "option stream is missing: which stream is to be read?",
+        "options domain and apiPrefix exclude each other",
+    ] == str(found.value).splitlines()
+
+
 def test_options_travel_to_executors() -> None:
     """Pickled and unpickled they are the same."""
     options = parse_options({"stream": "S", "servers": "a,b", "token": "t"})
