@@ -183,7 +183,10 @@ class Status:
     """The whole of a daemon at a glance."""
 
     name: str
+    program: str
+    """The version of leafd; empty: it is no leafd."""
     version: str
+    """Of the nats-server that it behaves like."""
     domain: str
     uptime: str
     memory_bytes: int
@@ -210,6 +213,7 @@ def status(varz: Page, leafz: Page, jsz: Page) -> Status:
     found_links, found_copies = tuple(links(varz, leafz)), tuple(copies(jsz))
     return Status(
         name=varz.get("server_name", ""),
+        program=own.get("version", ""),
         version=varz.get("version", ""),
         domain=jetstream.get("config", {}).get("domain", ""),
         uptime=varz.get("uptime", ""),

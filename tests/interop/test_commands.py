@@ -129,7 +129,7 @@ def test_tables_show_what_the_json_says(pair: Pair) -> None:
         (("streams",), r"COMMANDS +\S+ +file +3 "),
         (("consumers",), r"worker +COMMANDS +\S+ +3 +0 +0"),
         (("links",), rf"hub +\S+ +127\.0\.0\.1:{pair.hub.ports['leaf_port']} +up"),
-        (("status",), r"server +box-1, version "),
+        (("status",), r"server +box-1, leafd \d+\.\d+\.\d+ \(speaks as nats-server \d"),
     ):
         shown = leafd(*words, "--url", url).stdout
         assert re.search(expected, shown), shown

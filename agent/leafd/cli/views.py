@@ -148,7 +148,7 @@ def _show_status(found: Status) -> None:
         "",
         ("", ""),
         [
-            ("server", f"{found.name}, version {found.version}, up {found.uptime}"),
+            ("server", f"{found.name}, {_program(found)}, up {found.uptime}"),
             ("domain", found.domain or "-"),
             ("memory, CPU", f"{size(found.memory_bytes)}{limit}, {found.cpu_percent} %"),
             ("clients", found.clients),
@@ -180,6 +180,12 @@ def _show_status(found: Status) -> None:
         say(f"! {line}")
     if not found.problems:
         say("nothing needs attention")
+
+
+def _program(found: Status) -> str:
+    """Versions: leafd tells the clients that of the nats-server that it behaves like."""
+    theirs = f"nats-server {found.version}"
+    return f"leafd {found.program} (speaks as {theirs})" if found.program else theirs
 
 
 def _how_far(copy: Copy) -> tuple[object, str, str, str]:

@@ -26,6 +26,7 @@ from leafd.monitor.jetstream_report import configuration, totals
 from leafd.monitor.options import Options, flag, number, text
 from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.turns import Pause, aside
+from leafd.versions import own_version
 
 if TYPE_CHECKING:
     from leafd.accounts.graph import Account
@@ -206,6 +207,7 @@ def _own(facts: Facts) -> dict[str, Any]:
         }
         for one in facts.leafs.remotes
     ]
+    found["version"] = own_version()
     found["settings"] = settings(facts.config)
     found["open_listeners"] = [one.text for one in open_listeners(facts.config)]
     return found | ({"expiring_certificates": list(dict.fromkeys(expiring))} if expiring else {})

@@ -493,7 +493,7 @@ function show() {
   const { server, problems } = known;
   byId("plain").hidden = true;
   byId("page").hidden = false;
-  const about = [`leafd, protocol of nats-server ${server.version}`, server.domain ? `domain ${server.domain}` : "", `up ${server.uptime}`];
+  const about = [`leafd ${server.program}, protocol of nats-server ${server.version}`, server.domain ? `domain ${server.domain}` : "", `up ${server.uptime}`];
   say(byId("about"), about.filter(Boolean).join(" · "));
   const wrong = problems.length + known.left_out.problems;
   byId("verdict").className = wrong ? "bad" : "good";

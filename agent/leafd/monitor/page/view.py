@@ -188,6 +188,7 @@ def _cut(text: str) -> str:
 def _server(found: Status, varz: Mapping[str, Any], rates: _Rates) -> dict[str, Any]:
     return {
         "name": _cut(found.name),
+        "program": found.program,
         "version": found.version,
         "domain": _cut(found.domain),
         "uptime": found.uptime,
