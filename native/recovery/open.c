@@ -161,8 +161,21 @@ static status_t opening_identify(opening_t *opening) {
     return status == STATUS_OK && !complete ? meta_replace(opening, &meta) : status;
 }
 
+/* It met a damaged page, which the look before did not see: it looked only at what every start needs. */
+static bool met_damage(const store_t *store) {
+    uint64_t seen = 0, page;
+    const char *what;
+    return store->env != NULL && env_wrong(store->env, &seen, &page, &what);
+}
+
+/* What is to be written waits for another start: there is no room, or a damaged page stands in its way that could not
+ * be mended (mend.c has said so). What is there is served. */
+static bool can_wait(const opening_t *opening, status_t status) {
+    return status == STATUS_NO_SPACE || (opening->last && status == STATUS_CORRUPT && met_damage(opening->store));
+}
+
 static status_t replay_room(opening_t *opening, status_t status) {
-    if (status == STATUS_NO_SPACE) {
+    if (can_wait(opening, status)) {
         env_write_abort(opening->store->env);
         opening->writing = false;
         opening->no_room = true;
@@ -352,7 +365,7 @@ static status_t level_twins(opening_t *opening) {
                     "%llu records of data.mdb were damaged: they are kept twice, and nothing of them is lost",
                     (unsigned long long)mended);
     }
-    return status == STATUS_OK || status == STATUS_NO_SPACE
+    return status == STATUS_OK || can_wait(opening, status)
                ? STATUS_OK
                : opening_fail(opening, status, "cannot write to the store in", 0);
 }
@@ -408,7 +421,7 @@ static status_t note_use(opening_t *opening) {
     status_t status = recover_use_note(store->env, use, opening->position);
     /* Without room the old word stands; that the store was closed holds only until the highwater mark or the next
      * checkpoint is past that position. */
-    return status == STATUS_OK || status == STATUS_NO_SPACE
+    return status == STATUS_OK || can_wait(opening, status)
                ? STATUS_OK
                : opening_fail(opening, status, "cannot write to the store in", 0);
 }
@@ -432,22 +445,16 @@ static void opening_end(store_t *store) {
     store_free(store);
 }
 
-/* It met a damaged page, which the look before did not see: it looked only at what every start needs. */
-static bool met_damage(const store_t *store) {
-    uint64_t seen = 0, page;
-    const char *what;
-    return store->env != NULL && env_wrong(store->env, &seen, &page, &what);
-}
-
 /* A process that was killed right after a change of key has told nobody that it is whole: the next start tells it.
  * Asked before the keeper runs. */
 static bool has_spare_key(const sealing_t *sealing) {
     return sealing->keys != NULL && sealing->keys->previous_size > 0 && sealing->state == SEALING_DONE;
 }
 
-/* *again: the next try mends what this one met. */
+/* *again: the next try mends what this one met; it was set: this is that try. */
 static status_t open_once(const store_options_t *options, store_t **out, char *reason, size_t reason_size,
                           bool *again) {
+    bool last = *again;
     *out = NULL;
     *again = false;
     snprintf(reason, reason_size, "no memory for the store in %s", options->directory);
@@ -455,7 +462,7 @@ static status_t open_once(const store_options_t *options, store_t **out, char *r
     if (store == NULL) {
         return STATUS_NO_MEMORY;
     }
-    opening_t opening = {.store = store, .reason = reason, .reason_size = reason_size};
+    opening_t opening = {.store = store, .reason = reason, .reason_size = reason_size, .last = last};
     status_t status = make_directory(&opening);
     if (status == STATUS_OK) {
         status = lock_directory(&opening);
@@ -492,7 +499,7 @@ static status_t open_once(const store_options_t *options, store_t **out, char *r
 }
 
 status_t store_open(const store_options_t *options, store_t **out, char *reason, size_t reason_size) {
-    bool again;
+    bool again = false;
     status_t status = open_once(options, out, reason, reason_size, &again);
     return again && !options->memory ? open_once(options, out, reason, reason_size, &again) : status;
 }

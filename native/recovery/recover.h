@@ -44,6 +44,7 @@ typedef struct opening {
     bool unfinished;           /* behind replay's end something was begun that is not whole */
     bool distrusted;           /* the journal that is there is not this LMDB's: it is set aside */
     bool made;                 /* the journal, by this start */
+    bool last;                 /* a try before this one met damage, so this one has tried to mend it */
     highwater_mark_t promised; /* what was noted to be on disk; position 0: nothing is known */
     /* the note as it was before replay; all that LMDB has, when it had no room for the rest (no_room) */
     keeper_mark_t checkpoint;

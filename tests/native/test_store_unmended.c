@@ -1,0 +1,117 @@
+/* test_store_unmended.c: pages of data.mdb are damaged, and a start cannot make a sound file: there is no room, or
+ * something stands in its way. It serves what can be read, and what the journal has waits for a better time.
+ */
+#include "disk/tree.h"
+#include "store_rig.h"
+
+#define EARLIER 400
+#define LATER 20
+
+static rig_t rig;
+static uint64_t seed;
+
+static void put(store_stream_t *stream, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        char word[16];
+        snprintf(word, sizeof word, "a.%u", i % 50);
+        CHECK_EQ_U64(APPEND_STORED,
+                     rig_put(&rig, stream, word, "a payload of some length, so that pages fill").verdict);
+        if (i % 40 == 39) {
+            rig_sync(&rig);
+        }
+    }
+    rig_sync(&rig);
+}
+
+/* Two streams in LMDB, of which the second one has more in the journal; then the process is killed. */
+static void begin(void) {
+    rig = (rig_t){.in_memory = true};
+    rig_open(&rig);
+    for (uint32_t id = 1; id <= 2; id++) {
+        uint8_t key[4];
+        store_be32(key, id);
+        store_stream_t *stream = rig_stream(&rig, id, rig_config());
+        CHECK_EQ_I64(STATUS_OK, store_record_put(rig.store, RECORD_STREAM, bytes_of(key, 4),
+                                                 text("{\"account\":\"A\",\"config\":{\"name\":\"S\"}}")));
+        put(stream, EARLIER);
+    }
+    rig_checkpoint(&rig);
+    store_close(rig.store);
+    rig_start(&rig);
+    (void)rig_stream(&rig, 1, rig_config());
+    put(rig_stream(&rig, 2, rig_config()), LATER);
+    rig_kill(&rig);
+    rig_write_at(&rig, "mending", "in the way", 10, 0);
+}
+
+static uint64_t newest(const uint8_t first[2 * 4096]) {
+    page_meta_t metas[2];
+    CHECK(page_meta_read(first, 0, &metas[0]) && page_meta_read(first + 4096, 1, &metas[1]));
+    return metas[0].commit > metas[1].commit ? metas[0].commit : metas[1].commit;
+}
+
+/* The last leaf of a database is garbage. */
+static void spoil(const char *database) {
+    char path[RIG_PATH];
+    uint8_t first[2 * 4096];
+    trees_t trees = {0};
+    tree_cursor_t cursor = {0};
+    tree_entry_t entry;
+    page_db_t db;
+    uint64_t large;
+    uint8_t page[4096];
+    (void)rig_read_at(&rig, "data.mdb", first, sizeof first, 0);
+    rig_path(&rig, "data.mdb", path);
+    int fd = open(path, O_RDONLY);
+    CHECK_EQ_I64(STATUS_OK, trees_open(&trees, fd, 64 << 20));
+    CHECK_EQ_I64(STATUS_OK, trees_renew(&trees, newest(first)));
+    CHECK_EQ_I64(STATUS_OK, trees_find(&trees, database, &db, &large));
+    CHECK_EQ_I64(STATUS_OK, tree_last(&trees, db, &cursor, &entry));
+    off_t at = (off_t)page_word(cursor.page[cursor.depth - 1]) * 4096;
+    trees_close(&trees);
+    close(fd);
+    for (size_t i = 0; i < sizeof page; i++) {
+        page[i] = (uint8_t)(++seed * 167 + 13);
+    }
+    rig_write_at(&rig, "data.mdb", page, sizeof page, at);
+}
+
+/* Twice, as a daemon would that is started again. */
+static void starts_and_serves(const char *database) {
+    begin();
+    spoil(database);
+    for (int i = 0; i < 2; i++) {
+        stored_message_t message;
+        rig_start(&rig);
+        CHECK(rig_alarmed(&rig, "cannot be made anew"));
+        CHECK_EQ_I64(STATUS_OK, store_read(rig_stream(&rig, 1, rig_config()), 1, &message));
+        CHECK_EQ_I64(STATUS_OK, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
+        rig_kill(&rig);
+        rig_write_at(&rig, "mending", "in the way", 10, 0);
+    }
+    rig_unlink(&rig, "mending");
+    rig_start(&rig);
+    CHECK(rig_alarmed(&rig, "it was made anew"));
+    stored_message_t message;
+    CHECK_EQ_I64(STATUS_OK, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
+    rig_close(&rig);
+}
+
+static void where_the_journal_goes(void) {
+    starts_and_serves("m00000002");
+}
+
+static void names(void) {
+    starts_and_serves("names");
+}
+
+static void copies(void) {
+    starts_and_serves("record_copies");
+}
+
+int main(void) {
+    RUN("where a page of messages is damaged that the journal's end belongs to", where_the_journal_goes);
+    RUN("where a page of names is damaged", names);
+    RUN("where a page of copies is damaged", copies);
+    return TEST_RESULT();
+}
