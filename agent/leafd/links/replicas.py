@@ -8,7 +8,8 @@ domain, and nothing else is looked at. A slot whose origin is in the domain at t
 delivered to by that link, and no other one is told of the subjects: with a thousand boxes each would hear of those of
 all others.
 
-What does not live here: one slot's state (replica.py), names (origin.py), jobs, deadlines (orders.py), messages (C).
+What does not live here: the state of one slot (replica.py), names (origin.py), jobs and deadlines (orders.py), messages
+(native/jetstream/ingest.c).
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import trio
 from leafd import native_types as t
 from leafd.gojson import JsonError
 from leafd.guard import Guard
-from leafd.links.answers import Answers, header_of
 from leafd.links.leafs import Log
 from leafd.links.link import Link
 from leafd.links.orders import Job, Moments, Orders, Waiting
@@ -30,7 +30,6 @@ from leafd.links.origin import bounded, random8
 from leafd.links.replica import Ask, Forget, Order, PutBack, Replica, Run, Slot, State
 from leafd.links.replica_plane import ReplicaPlane
 from leafd.links.told import Behind, SlotInfo, Told
-from leafd.turns import Pause
 
 REFUSED_WAIT_S: Final = 2.0
 UNEXPECTED_WAIT_S: Final = 30.0
@@ -39,7 +38,8 @@ UNHEARD_A_SECOND: Final = 20
 UNTOLD_S: Final = 0.5
 """So long after a link came up its domain's slots look by themselves: it may have been told of before."""
 _IDENTITY_RECORD: Final = b"source-identity/"
-_IDENTITY_KEY_SIZE_MAX: Final = 480  # with the prefix and a stream's number a key that the store takes
+# With the prefix and a stream's number it is a key that the store takes.
+_IDENTITY_KEY_SIZE_MAX: Final = 480
 
 
 class _Active(Waiting):
@@ -52,8 +52,8 @@ class _Active(Waiting):
         self.reply = 0
         self.asked = 0
         """The number of the request whose answer it listens for, .."""
-        self.inbox = self.heard = ""
-        """.. where; heard: the same, as long as an answer has come that was not looked at; .."""
+        self.inbox = ""
+        """.. where, .."""
         self.asked_link = 0
         """.. and of which link it is told, 0: of all."""
         self.answered_by = 0
@@ -101,7 +101,6 @@ class Replicas:
         """The slots by account and their origin's domain."""
         self._orders: Orders[_Active] = Orders(self._do, self._rested)
         self._moments: Moments[_Active] = Moments()
-        self._answers = Answers(plane.repay, self._guard)
         self._links: dict[tuple[int, str], dict[str, int]] = {}
         """Which connections lead to a domain, by account, and each by its server; the newest last."""
         self._orderly: set[int] = set()
@@ -167,8 +166,7 @@ class Replicas:
             domains = [(event.account, named)]
         for domain in domains:
             for active in self._by_domain.get(domain, {}).values():
-                if not active.heard or active.heard != active.inbox:
-                    self._kick(active)
+                self._kick(active)
 
     def link_down(self, link: Link) -> None:
         """A leaf link was lost, and with it what was under way. Its slots are told of as stopped, and start when
@@ -253,12 +251,10 @@ class Replicas:
         """Drives all slots for ever. Cancel to end it."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._orders.run)
-            nursery.start_soon(self._answers.run)
             while True:
-                now_s, pause = trio.current_time(), Pause()
+                now_s = trio.current_time()
                 for active in self._moments.due(now_s):
                     self._poll(active, now_s)
-                    await pause()
                 self._wake = trio.Event()
                 with trio.move_on_at(self._moments.nearest_s):
                     await self._wake.wait()
@@ -368,23 +364,20 @@ class Replicas:
     def _listen_for(self, active: _Active, order: Ask) -> None:
         """Whichever answer to that request comes first is taken, however often it was sent."""
         self._drop_reply(active)
-        account, inbox = active.replica.slot.account, f"$JSC.R.{random8()}"
-
-        def later(message: t.Message) -> bool:
-            active.heard = inbox
-            return self._answers.put(answered, message)
+        account = active.replica.slot.account
 
         def answered(message: t.Message) -> bool:
-            active.heard = ""
-            if active.inbox != inbox or not self._may_answer(active.replica.slot, message.connection):
+            if not self._may_answer(active.replica.slot, message.connection):
                 return False
             active.answered_by = message.connection
             self._drop_answer(active)
             self._drop_probe(active)
             wanted = ("Nats-Stream-Identity", "Leafd-Stream-Position", "Leafd-Heartbeat")
-            identity, position, heartbeat = (header_of(message.header, name) for name in wanted)
-            said = message.payload, trio.current_time(), position, heartbeat
-            for next_order in active.replica.answered(order.number, identity, *said):
+            identity, position, heartbeat = (_header(message.header, name) for name in wanted)
+            now_s = trio.current_time()
+            for next_order in active.replica.answered(
+                order.number, identity, message.payload, now_s, position, heartbeat
+            ):
                 self._queue(active, next_order)
             self._due(active)
             if not order.ahead or not active.jobs:
@@ -394,13 +387,13 @@ class Replicas:
             active.kept = message
             return True
 
-        active.asked, active.inbox = order.number, inbox
+        active.asked, active.inbox = order.number, f"$JSC.R.{random8()}"
         active.asked_link = link = self._only_link_of(active)
         flags = t.SubscribeFlag.ALONE if order.ahead else 0
         if order.ahead:
             # Its first message comes right behind the answer: who asked only then waits for a round trip more.
             active.ahead = self._plane.subscribe(account, order.deliver, _ignored, link=link)
-        active.reply = self._plane.subscribe(account, inbox, later, flags=flags, link=link)
+        active.reply = self._plane.subscribe(account, active.inbox, answered, flags=flags, link=link)
 
     def _rested(self, active: _Active) -> None:
         if active.kept is not None:
@@ -569,7 +562,6 @@ class Replicas:
         self._drop_ahead(active)
 
     def _drop_answer(self, active: _Active) -> None:
-        active.inbox = ""
         if active.reply:
             self._plane.unsubscribe(active.replica.slot.account, active.reply)
             active.reply = 0
@@ -598,3 +590,11 @@ def _source_of(slot: Slot, identity: str) -> t.IngestSource:
         return t.IngestSource()
     name, filters, destinations = slot.origin.index
     return t.IngestSource(name, filters, destinations, identity, slot.origin.key)
+
+
+def _header(block: bytes, name: str) -> str:
+    for line in block.split(b"\r\n")[1:]:
+        field, colon, value = line.partition(b":")
+        if colon and field.decode("utf-8", "replace") == name:
+            return value.strip().decode("utf-8", "replace")
+    return ""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import trio
 import trio.testing
 from leafd import native_types as t
 from leafd.links.origin import Origin
-from leafd.links.replica import Order, Replica, Slot
+from leafd.links.replica import Slot
 from leafd.links.replicas import Replicas
-from leafd.turns import SLICE_S
 
 from tests.unit.links.replica_stage import ORIGIN, SLOT, FakePlane, link_to, on_mock_clock, take_up
 
@@ -165,62 +162,6 @@ async def test_a_thousand_unreachable_origins_are_looked_for_twenty_times_a_seco
 
     assert 11_000 <= len(plane.looks) - before <= 13_000
     assert plane.requests == [] and not plane.told
-
-
-@on_mock_clock
-async def test_others_have_their_turns_while_a_thousand_slots_are_due(plane: FakePlane, replicas: Replicas) -> None:
-    """A stream with as many sources is made, or a hub with such a stream starts: each slice of asking ends in a turn
-    of everybody else."""
-    slots, cost_s, polled = 200, SLICE_S / 4, 0
-    poll = Replica.poll
-
-    def slowly(replica: Replica, now_s: float) -> list[Order]:
-        nonlocal polled
-        polled += 1
-        time.sleep(cost_s)
-        return poll(replica, now_s)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Replica, "poll", slowly)
-        origins = [Origin("X", f"$JS.b{number}.API") for number in range(slots)]
-        replicas.set_slots(10, [Slot(10, "A", 2, "A", 1 + n, False, one, "hub", "J") for n, one in enumerate(origins)])
-        turns = 0
-        while polled < slots:
-            await trio.lowlevel.checkpoint()
-            turns += 1
-    assert turns >= slots * cost_s / (SLICE_S + cost_s) / 2
-
-
-@on_mock_clock
-async def test_a_thousand_answers_wait_while_others_have_their_turns_and_each_is_taken_once(
-    plane: FakePlane, replicas: Replicas
-) -> None:
-    """All boxes of a hub that is back answer at once. Who logs in then does not come behind them."""
-    slots, cost_s, looked = 200, SLICE_S / 4, 0
-    answered = Replica.answered
-
-    def slowly(replica: Replica, *about: Any) -> list[Order]:
-        nonlocal looked
-        looked += 1
-        time.sleep(cost_s)
-        return answered(replica, *about)
-
-    origins = [Origin("X", f"$JS.b{number}.API") for number in range(slots)]
-    replicas.set_slots(10, [Slot(10, "A", 2, "A", 1 + n, False, one, "hub", "J") for n, one in enumerate(origins)])
-    await trio.testing.wait_all_tasks_blocked()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Replica, "answered", slowly)
-        for number in range(slots):
-            plane.answer({"name": "c"}, at=number)
-        replicas.reached(t.Reached(2, "$JS.*.API.>"))  # they have answered, and are not asked once more
-        turns = 0
-        while looked < slots:
-            await trio.lowlevel.checkpoint()
-            turns += 1
-    await trio.testing.wait_all_tasks_blocked()
-    assert turns >= slots * cost_s / (SLICE_S + cost_s) / 2
-    assert len(plane.repaid) == slots == len(plane.requests)
-    assert sum(call[0] == "start" for call in plane.calls) == slots
 
 
 @on_mock_clock
