@@ -153,8 +153,11 @@ bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono
     return mono_ns - window->progress_ns >= (write_deadline_ns > patience_ns ? write_deadline_ns : patience_ns);
 }
 
+/* Not where the way has become longer than BBR allows for: it begins with the kernel's least round trip, which is that
+ * of five minutes. */
 bool window_spares(window_t *window, bool waiting, int64_t mono_ns) {
     if (!waiting || !window->narrow || window->round_trip_min_ns < WINDOW_PROBE_TRIP_NS
+        || window->round_trip_ns > WINDOW_PROBE_WORTH * window->round_trip_min_ns
         || mono_ns - window->spared_ns < WINDOW_PROBE_NS) {
         return false;
     }

@@ -45,6 +45,7 @@ typedef struct budget budget_t;
 #define WINDOW_DRAIN_NS (120 * NS_PER_SECOND)  /* so long a queue may stand before it is let run empty */
 #define WINDOW_PROBE_NS (8 * NS_PER_SECOND)    /* BBR looks for a shorter round trip when ten seconds are over */
 #define WINDOW_PROBE_TRIP_NS (300 * NS_PER_MS) /* which costs a round trip or two: much, from here on */
+#define WINDOW_PROBE_WORTH 3 /* so many times the least round trip is more than BBR allows for: it has to look */
 #define WINDOW_TELL_NS (60 * NS_PER_SECOND)
 #define WINDOW_PATIENCE_NS (45 * NS_PER_SECOND) /* a link of which nothing is heard or acknowledged for so long .. */
 #define WINDOW_AGAIN_NS (3 * NS_PER_SECOND)     /* what is lost is sent again at least so often, .. */
