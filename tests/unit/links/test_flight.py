@@ -40,6 +40,23 @@ async def test_a_leafd_is_asked_and_listened_to_in_one_flight(plane: FakePlane, 
 
 
 @on_mock_clock
+async def test_a_request_that_is_on_its_way_is_not_sent_again_when_the_link_asks_for_the_api(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """That a link asks for it is said right before the answer, which is as good as one to a second request."""
+    replicas.link_up(link_to("hub", orderly=True))
+    replicas.set_slots(10, [SLOT])
+    await trio.testing.wait_all_tasks_blocked()
+    asked = len(plane.requests)
+    replicas.reached(t.Reached(2, "$JS.hub.API.>"))
+    await trio.testing.wait_all_tasks_blocked()
+    plane.answer({"name": "c", "config": {"idle_heartbeat": 25 * 10**9}}, b"NATS/1.0\r\nLeafd-Heartbeat: 300\r\n\r\n")
+    await trio.testing.wait_all_tasks_blocked()
+    assert plane.started == {"silence_ns": 660 * 10**9, "spared": True, "repaid": 0}
+    assert len(plane.requests) == asked
+
+
+@on_mock_clock
 async def test_another_server_is_listened_to_after_its_answer(plane: FakePlane, replicas: Replicas) -> None:
     """Its messages may come before its answer, where they would be lost; and it sends the heartbeats that were asked
     for."""
