@@ -6,6 +6,7 @@ own, joined by nothing but a bad line (tests/cell.py).
     python -m tests.bench.contacts used HUB LEAF [--away 30 120 240]   how much of a contact of 60 s passes unused
     python -m tests.bench.contacts silent HUB LEAF [--away 600]        what dialling costs while nothing gets through
     python -m tests.bench.contacts noticed HUB LEAF                    when each end tells that the other one is gone
+    python -m tests.bench.contacts kept HUB LEAF [--profile cell]      whether a live link is closed, however much waits
 
 HUB and LEAF: leafd or nats-server. Bytes are those of IP packets, headers included, both ways together.
 packaging/doc/figures.md has what it showed.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import random
 import time
 from collections.abc import Iterator
 
@@ -26,6 +28,15 @@ from tests.cell import HUB, LEAF, Cell, Link, joined
 CONTACT_SECONDS = 60.0
 CUT = Link(loss=1.0)
 POLL_SECONDS = 0.05
+BURST_SECONDS = 5.0
+FILLING_SIZE = 500
+PROFILES = {
+    "modem": Link(rate=50_000, delay=1.0, loss=0.05),
+    "cell": Link(rate=1e6, delay=0.1, loss=0.01, jitter=0.02),
+    "satellite": Link(rate=2e6, delay=0.3, loss=0.005),
+    "lan": Link(rate=20e6, delay=0.0005),
+}
+"""The names are those of `leafd init --link`, but for the first, which is the line of the figures."""
 
 
 def copies(at_hub: Api, at_leaf: Api, count: int) -> None:
@@ -152,12 +163,38 @@ def noticed(options: argparse.Namespace) -> None:
             cell.change(calm)
 
 
+def kept(options: argparse.Namespace) -> None:
+    """Which links are closed that live: more than the line carries is published at both ends, all the time."""
+    line = PROFILES[options.profile]
+    burst = max(round(1.2 * line.rate / 8 * BURST_SECONDS / FILLING_SIZE), 1)
+    with linked(options, options.copies) as (cell, hub, leaf, at_hub, at_leaf):
+        for api, name in ((at_hub, "up"), (at_leaf, "down")):
+            api.must(f"$JS.API.STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name}.>"], "max_msgs": 1000})
+        time.sleep(2)
+        cell.change(line)
+        cell.carried[:] = [0, 0]
+        began = time.monotonic()
+        while time.monotonic() - began < options.seconds:
+            for place, process, subject in ((LEAF, leaf, "up.x"), (HUB, hub, "down.x")):
+                with cell.at(place), contextlib.closing(Api(process.port)) as api:
+                    for _ in range(burst):
+                        api.publish(subject, random.randbytes(FILLING_SIZE))  # which nothing compresses
+                    api.request("$SYS.REQ.USER.INFO")  # all before it has been read
+            time.sleep(BURST_SECONDS - (time.monotonic() - began) % BURST_SECONDS)
+        closed = [one.server.log.count("Leafnode connection closed") for one in (hub, leaf)]
+        rate = [round(8 * one / options.seconds / 1000) for one in cell.carried]
+        print(
+            f"{options.profile}: {closed} links closed by hub and leaf in {options.seconds:g} s, {rate} kbit/s carried"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    runs = {"idle": idle, "reconnect": reconnect, "used": used, "silent": silent, "noticed": noticed}
+    runs = {"idle": idle, "reconnect": reconnect, "used": used, "silent": silent, "noticed": noticed, "kept": kept}
     parser.add_argument("what", choices=runs)
     parser.add_argument("hub", choices=servers.KINDS)
     parser.add_argument("leaf", choices=servers.KINDS)
+    parser.add_argument("--profile", choices=PROFILES, default="cell")
     parser.add_argument("--rate", type=float, default=50_000)
     parser.add_argument("--trip", type=float, default=0.2)
     parser.add_argument("--loss", type=float, default=0.0)
