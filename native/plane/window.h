@@ -52,8 +52,8 @@ typedef struct budget budget_t;
 #define WINDOW_AGAIN_TRIPS 3                    /* .. or after so many round trips, if that is longer */
 #define WINDOW_GAP_NS (3 * NS_PER_SECOND)       /* time in which nothing comes is heard time up to that */
 #define WINDOW_PATIENCE_TRIPS 12                /* .. and for so many round trips is dead; .. */
-#define WINDOW_DOUBT_NS (5 * NS_PER_SECOND)     /* .. so long, it is in doubt, .. */
-#define WINDOW_DOUBT_TRIPS 4                    /* .. if that are so many */
+#define WINDOW_DOUBT_NS (12 * NS_PER_SECOND)    /* .. so long, it is in doubt, .. */
+#define WINDOW_DOUBT_TRIPS 6                    /* .. if that are so many */
 
 typedef struct window {
     bool measured; /* it is TCP */
