@@ -244,6 +244,12 @@ class Replica:
         """Whether its durable consumer did not answer when it was asked last: it may not be there yet."""
         return self.state is State.ASKING and self._failures > 0 and bool(self.slot.origin.durable)
 
+    @property
+    def asked(self) -> bool:
+        """Whether its request is on its way over the link that leads to its origin: news that the origin is in reach
+        comes with the answer, or right before it."""
+        return self.state is State.ASKING and self.by_link and self._failures == 0
+
     def waits_for(self, number: int) -> bool:
         """Whether the answer to that request is still wanted."""
         return number == self._number and self.state is State.ASKING

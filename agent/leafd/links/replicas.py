@@ -165,7 +165,7 @@ class Replicas:
         else:
             domains = [(event.account, named)]
         for domain in domains:
-            for active in self._by_domain.get(domain, {}).values():
+            for active in [one for one in self._by_domain.get(domain, {}).values() if not one.replica.asked]:
                 self._kick(active)
 
     def link_down(self, link: Link) -> None:
