@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 36
+#define PLANE_ABI 37
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -67,6 +67,7 @@ typedef struct plane_limits {
     uint32_t batches_per_stream; /* atomic ones that are open */
     uint32_t batches_total;
     uint32_t batch_messages; /* of one */
+    uint32_t clustered;      /* 1: there may be routes. It is so from the start to the end */
 } plane_limits_t;
 
 uint32_t plane_abi(void);
@@ -161,12 +162,11 @@ const plane_command_row_t *plane_command_row(uint32_t index);
 const plane_event_row_t *plane_event_row(uint32_t index);
 
 /* Commands: connections. Listening sockets and dialled sockets are made by Python and handed over. */
-/* target = listener id (caller's), arg = fd, arg2 = CONN_CLIENT | CONN_LEAF [| LISTEN_SECURE] [| LISTEN_WEB]
- * [| LISTEN_PROXIED]. A
+/* target = listener id (caller's), arg = fd, arg2 = CONN_* [| LISTEN_SECURE] [| LISTEN_WEB] [| LISTEN_PROXIED]. A
  * listener that is there: arg does not count, arg2 is that of who comes from now on */
 #define COMMAND_LISTEN 1
 #define COMMAND_UNLISTEN 2 /* target = listener id */
-/* arg = fd of a connected socket, arg2 = CONN_LEAF [| LISTEN_SECURE] [| LISTEN_WEB]; completion: arg = connection id */
+/* arg = fd of a connected socket, arg2 as of LISTEN, no client; completion: arg = connection id */
 #define COMMAND_ADOPT 3
 /* target = connection, body = bytes of a control frame (INFO ...\r\n, CONNECT ...\r\n) */
 #define COMMAND_SEND 4
@@ -181,6 +181,9 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * come in and be asked for; and a fifth: where a mapping or the domain's name must not lead what came in; then who it
  * is, as in ADMIT */
 #define COMMAND_ADMIT_LEAF 8
+/* target = route connection, account = the only one of its lines, 0: each names its own; body = route_terms_t, extra =
+ * strings: what we may ask the peer for: allow.. "", deny.. "", and what it may ask us for, likewise */
+#define COMMAND_ADMIT_ROUTE 34
 /* of a client that is admitted, after a reload: as ADMIT, for the same account. Subscriptions that are no longer
  * allowed go, each with an -ERR; completion's arg = how many. STATUS_NOT_FOUND: it is gone or at its login again; what
  * else fails closes the connection */
@@ -329,6 +332,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 #define CONN_CLIENT 1
 #define CONN_LEAF 2
+#define CONN_ROUTE 3
 #define LISTEN_SECURE 256   /* nothing of it is read before its COMMAND_SECURE */
 #define LISTEN_WEB 512      /* it speaks HTTP first: LINE_HTTP */
 #define LISTEN_PROXIED 2048 /* it may begin with a header of the PROXY protocol: EVENT_PROXIED */
@@ -339,6 +343,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ACCOUNT_REMOVED 4
 #define ACCOUNT_SERVES 8  /* it has services that another server may measure: EVENT_LATENCY_FAR */
 #define ACCOUNT_LINKED 16 /* leaf links may come to it: what it subscribes to is counted for them from the beginning */
+#define ACCOUNT_PINNED 32 /* it goes by routes of its own, by none of a pool */
 
 #define SUBSCRIBE_API 1 /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
 /* a stream template's: ALONE, and comes only with what no stream of the account takes */
@@ -380,7 +385,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* Events. */
 /* target = connection, code = CONN_*, arg = listener id, arg2 = 1: it had its WELCOME, subject = peer "host:port" */
 #define EVENT_OPENED 1
-/* a handshake line; reading waits for ADMIT, ADMIT_LEAF, RESUME or CLOSE. target = connection, code = LINE_*
+/* a handshake line; reading waits for ADMIT.., RESUME or CLOSE. target = connection, code = LINE_*
  * (another number: an op that came without CONNECT), arg = 1: it is admitted already, by a KNOW, payload = JSON or
  * text */
 #define EVENT_LINE 2
@@ -396,9 +401,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* target = stream, arg = slot, code = INGEST_*, arg2 = last origin sequence stored */
 #define EVENT_INGEST 7
 #define EVENT_ALARM 8 /* code = ALARM_*, target = stream, arg = sequence, payload = text for the log */
-/* -ERR from a leaf peer after the handshake; target = connection, payload = text, arg = those before it not told */
+/* -ERR from a link after the handshake; target = connection, payload = text, arg = those before it not told */
 #define EVENT_LEAF_ERR 9
-#define EVENT_LEAF_INFO 10 /* INFO from a leaf peer after the handshake; reading goes on; payload = JSON */
+/* INFO from a link after the handshake; reading goes on; payload = JSON, or "": a route's first PONG */
+#define EVENT_LEAF_INFO 10
 /* for the log; target = connection, payload = a line, without its message; or of the message behind it header, reply =
  * what follows that, both cut where they are longer than limits.trace together, arg and arg2 = their real sizes */
 #define EVENT_TRACE 11
@@ -482,15 +488,6 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define SECURED_RESUMED 1
 #define SECURED_PLAIN 2 /* SECURE_OPTIONAL: it speaks plain text, and there was no handshake */
 #define SECURED_FIRST 4 /* nothing was said before */
-
-#define REFUSED_PUBLISH 1       /* subject */
-#define REFUSED_REPLY 2         /* subject = the reply subject */
-#define REFUSED_SUBSCRIBE 3     /* subject, queue, sid */
-#define REFUSED_SUBSCRIPTIONS 4 /* too many of them */
-#define REFUSED_PAYLOAD 5       /* bytes were announced */
-#define REFUSED_CONTROL_LINE 6
-#define REFUSED_PROTOCOL 7 /* subject = how the input begins that is no protocol */
-#define REFUSED_REMOVED 8  /* subject, queue, sid: a subscription that a reload took away */
 
 #define ADVISORY_MAX_DELIVERIES 1
 #define ADVISORY_NAKED 2

@@ -26,6 +26,17 @@ typedef struct conn_verdict {
 #define VERDICT_TRACES 256   /* leaf: the peer knows traces of messages */
 #define VERDICT_ISOLATED 512 /* leaf: it is not told what other links want */
 
+/* A route, as the handshakes of both sides have settled it. */
+typedef struct route_terms {
+    uint32_t flags;           /* ROUTE_* */
+    uint32_t max_payload;     /* of what comes; 0 = as the limits say */
+    uint32_t pool_size;       /* 0: all accounts go by it, also those that have routes of their own */
+    uint32_t pool_index;      /* else those whose names say so */
+    int64_t ping_interval_ns; /* 0 = as the limits say */
+} route_terms_t;
+
+#define ROUTE_UNSUB_ORIGIN 1 /* its LS- name their origin */
+
 typedef struct secure {
     uint32_t context; /* its number */
     uint32_t flags;   /* SECURE_* */
@@ -441,3 +452,13 @@ typedef struct store_audit {
     uint64_t damaged_entries;
     uint64_t bad_subjects; /* messages under what is no subject; older versions stored them */
 } store_audit_t;
+
+/* Of EVENT_REFUSED: what a client was refused. */
+#define REFUSED_PUBLISH 1       /* subject */
+#define REFUSED_REPLY 2         /* subject = the reply subject */
+#define REFUSED_SUBSCRIBE 3     /* subject, queue, sid */
+#define REFUSED_SUBSCRIPTIONS 4 /* too many of them */
+#define REFUSED_PAYLOAD 5       /* bytes were announced */
+#define REFUSED_CONTROL_LINE 6
+#define REFUSED_PROTOCOL 7 /* subject = how the input begins that is no protocol */
+#define REFUSED_REMOVED 8  /* subject, queue, sid: a subscription that a reload took away */

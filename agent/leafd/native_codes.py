@@ -54,6 +54,7 @@ class ConnKind(IntEnum):
 
     CLIENT = abi.CONN_CLIENT
     LEAF = abi.CONN_LEAF
+    ROUTE = abi.CONN_ROUTE
 
 
 class ListenFlag(IntFlag):
@@ -117,6 +118,12 @@ class VerdictFlag(IntFlag):
     IMPLICIT = abi.VERDICT_IMPLICIT
     TRACES = abi.VERDICT_TRACES
     ISOLATED = abi.VERDICT_ISOLATED
+
+
+class RouteFlag(IntFlag):
+    """Of RouteTerms (ROUTE_* of abi.h)."""
+
+    UNSUB_ORIGIN = abi.ROUTE_UNSUB_ORIGIN
 
 
 class AccountFlag(IntFlag):

@@ -181,6 +181,11 @@ class Commands(Usage):
             strings={**names, **lists},
         )
 
+    def admit_route(self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions) -> None:
+        """Binds a route. account: that of all its lines, 0 = each names its own. publish_* = import, else export."""
+        lists = permission_lists(permissions)
+        self._submit("ADMIT_ROUTE", target=connection, account=account, body=terms, strings=lists)
+
     def broadcast(self, frame: bytes) -> None:
         """A control frame to every admitted client that speaks protocol 1."""
         self._submit("BROADCAST", body=frame)

@@ -33,6 +33,7 @@ from leafd.native_codes import (
     Record as Record,
     RefusedCode as RefusedCode,
     Response as Response,
+    RouteFlag as RouteFlag,
     SecuredFlag as SecuredFlag,
     SecureFlag as SecureFlag,
     Status as Status,
@@ -104,6 +105,19 @@ class Limits:
     batches_per_stream: int = 0
     batches_total: int = 0
     batch_messages: int = 0
+    clustered: int = 0
+    """1: there may be routes to other servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTerms:
+    """route_terms_t: a route, as both sides' handshakes have settled it. pool_size 0: all accounts go by it."""
+
+    flags: int = 0
+    max_payload: int = 0
+    pool_size: int = 0
+    pool_index: int = 0
+    ping_interval_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

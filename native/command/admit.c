@@ -28,6 +28,7 @@
 #include "route/permissions.h"
 #include "plane/plane.h"
 #include "plane/refused.h"
+#include "plane/routed.h"
 #include "plane/subscription.h"
 #include "text/text.h"
 
@@ -185,6 +186,60 @@ void command_admit(plane_t *plane, const plane_command_t *command, peer_t *peer)
         return;
     }
     status_t status = admit_peer(plane, peer, command);
+    if (status != STATUS_OK) {
+        command_refuse_login(plane, peer, command, status);
+        return;
+    }
+    command_done(plane, command, STATUS_OK);
+}
+
+/* ---- another server of the cluster ------------------------------------------------------------------------------- */
+
+/* A failure leaves nothing to free. only: the account of all its lines; NULL: each has its own. */
+static status_t take_in_route(plane_t *plane, peer_t *peer, account_t *only, const plane_command_t *command) {
+    route_terms_t terms;
+    memcpy(&terms, command->body, sizeof(terms));
+    if (terms.pool_size != 0 && terms.pool_index >= terms.pool_size && only == NULL) {
+        return STATUS_INVALID;
+    }
+    const conn_verdict_t verdict = {.flags = VERDICT_HEADERS | VERDICT_TRACES,
+                                    .max_payload = terms.max_payload,
+                                    .ping_interval_ns = terms.ping_interval_ns};
+    strings_t strings = strings_of(command);
+    route_link_t *link = calloc(1, sizeof(*link));
+    permissions_t *permissions;
+    status_t status =
+        link == NULL ? STATUS_NO_MEMORY : read_permissions(plane, &strings, CLIENT_LISTS, &verdict, &permissions);
+    if (status != STATUS_OK) {
+        free(link);
+        return status;
+    }
+    link->only = only;
+    link->pool_size = terms.pool_size;
+    link->pool_index = terms.pool_index;
+    link->unsub_origins = (terms.flags & ROUTE_UNSUB_ORIGIN) != 0;
+    permissions_leave(peer->permissions, &plane->leftovers);
+    peer->permissions = permissions;
+    peer_admit(plane, peer, NULL, &verdict);
+    peer->parser.one_account = only != NULL;
+    peer->parser.unsub_origins = link->unsub_origins;
+    status = routed_joined(plane, peer, link);
+    if (status == STATUS_OK) {
+        status = peer->protocol->admitted(plane, peer, &verdict);
+    } else {
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a route"));
+    }
+    return status;
+}
+
+void command_admit_route(plane_t *plane, const plane_command_t *command, peer_t *peer) {
+    if (peer->protocol->admit != command->op || peer->state == PEER_ADMITTED) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+        return;
+    }
+    account_t *only = command->account == 0 ? NULL : account_of(plane, command);
+    bool possible = plane->routed != NULL && (command->account == 0 || only != NULL);
+    status_t status = possible ? take_in_route(plane, peer, only, command) : STATUS_INVALID;
     if (status != STATUS_OK) {
         command_refuse_login(plane, peer, command, status);
         return;

@@ -55,6 +55,7 @@ static const command_row_t command_rows[] = {
     LOGIN(ADMIT,            command_admit,          BODY_OF(conn_verdict_t),      "after_pong " LISTS WHO),
     LOGIN(ADMIT_LEAF,       command_admit,          BODY_OF(conn_verdict_t),
         "cluster loop_subject remote_domain " LISTS " mapped_deny*" WHO),
+    LOGIN(ADMIT_ROUTE,      command_admit_route,    BODY_OF(route_terms_t),       LISTS),
     LOGIN(RIGHTS,           command_rights,         BODY_OF(conn_verdict_t),      "after_pong " LISTS WHO),
     PLANE(BROADCAST,        command_broadcast,      BODY_BYTES,                   ""),
     PLANE(CONNECTIONS,      command_connections,    BODY_NONE,                    ""),

@@ -38,6 +38,7 @@
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
+#include "plane/routed.h"
 #include "plane/publication.h"
 #include "plane/secure.h"
 #include "driver/stats.h"
@@ -50,7 +51,8 @@
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
-static const protocol_t *const protocols[] = {[CONN_CLIENT] = &protocol_client, [CONN_LEAF] = &protocol_leaf};
+static const protocol_t *const protocols[] = {
+    [CONN_CLIENT] = &protocol_client, [CONN_LEAF] = &protocol_leaf, [CONN_ROUTE] = &protocol_route};
 
 status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory, const char *memory_directory,
                    char *reason) {
@@ -69,6 +71,10 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
     if (status != STATUS_OK) {
         snprintf(reason, PLANE_REASON_SIZE, "no memory or descriptors for the rings between control and plane");
         return status;
+    }
+    if (limits->clustered != 0 && routed_open(plane) != STATUS_OK) {
+        snprintf(reason, PLANE_REASON_SIZE, "no memory for the cluster's table of interest");
+        return STATUS_NO_MEMORY;
     }
     plane->js.host = &plane_host;
     plane->js.plane = plane;
@@ -126,6 +132,7 @@ void core_close(plane_t *plane) {
         sink_remove(plane, &account->replies);
         account_free(account);
     }
+    routed_close(plane);
     web_close(plane);
     compress_desk_close(plane->compress);
     known_forget(plane);
@@ -229,6 +236,7 @@ void core_settle(plane_t *plane) {
     pressure_relieve(plane);
     peer_unstall(plane);
     interest_tell(plane);
+    routed_tell(plane);
     tick_chores(plane);
     sweep_and_flush(plane);
     event_pump(&plane->exchange, plane->now.mono_ns);

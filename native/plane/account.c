@@ -1,8 +1,8 @@
 /* account.c: accounts, and subscriptions of every kind: made, found, marked dead, swept, listed.
  *
  * A subscription is in three places: its owner's table (a client's by sid, a leaf's by subject and queue, control's by
- * id), the account's routing domain, and, through interest.c, in what leaf links are told. subscription_add and the
- * sweep keep the three together; nobody else touches them.
+ * id), the account's routing domain, and, through interest.c and routed.c, in what leaf links and routes are told.
+ * subscription_add and the sweep keep the three together; nobody else touches them.
  */
 #include <stdlib.h>
 
@@ -22,6 +22,7 @@
 #include "plane/mapping.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
+#include "plane/routed.h"
 #include "plane/subscription.h"
 #include "plane/target.h"
 #include "route/route.h"
@@ -85,7 +86,9 @@ status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, 
     account->flags = flags;
     account->route = route_new();
     if (account->route == NULL || account_name(account, name, domain) != STATUS_OK
-        || table_put(&plane->accounts, id, account) != STATUS_OK) {
+        || table_put(&plane->accounts, id, account) != STATUS_OK
+        || routed_name(plane, account, account->name) != STATUS_OK) {
+        table_drop(&plane->accounts, id);
         account_free(account);
         return STATUS_NO_MEMORY;
     }
@@ -137,15 +140,55 @@ subscription_t *subscription_find_sid(const map_t *table, bytes_t sid) {
     return NULL;
 }
 
-subscription_t *subscription_find_subject(const map_t *table, bytes_t subject, bytes_t queue) {
-    uint64_t hash = subscription_hash(subject, queue);
+/* A link's: a route has the same subject in many accounts, and from many clusters of leafs. */
+static uint64_t link_hash(const account_t *account, bytes_t origin, bytes_t subject, bytes_t queue) {
+    uint64_t hash = subscription_hash(subject, queue) ^ account->js.id * UINT64_C(0x9E3779B97F4A7C15);
+    return origin.size == 0 ? hash : hash * 31 + hash_bytes(origin.at, origin.size);
+}
+
+subscription_t *subscription_find(const map_t *table, const account_t *account, bytes_t origin, bytes_t subject,
+                                  bytes_t queue) {
+    uint64_t hash = link_hash(account, origin, subject, queue);
     for (map_link_t *link = map_first(table, hash); link != NULL; link = link->next) {
         subscription_t *one = subscription_at(link);
-        if (is_live(one, hash) && bytes_equal(one->target.subject, subject) && bytes_equal(one->target.queue, queue)) {
+        if (is_live(one, hash) && one->account == account && bytes_equal(one->target.subject, subject)
+            && bytes_equal(one->target.queue, queue) && bytes_equal(bytes_of(one->sid, one->sid_size), origin)) {
             return one;
         }
     }
     return NULL;
+}
+
+/* ---- what links are told ----------------------------------------------------------------------------------------- */
+
+static status_t reserve(plane_t *plane, account_t *account, const route_target_t *target, const peer_t *link) {
+    status_t status = interest_reserve(account, target->subject, target->queue);
+    return status == STATUS_OK ? routed_reserve(plane, account, target, link, target->subject, target->queue) : status;
+}
+
+/* Of a target that is announced. link: whose it is; NULL: nobody's. */
+static void tell(plane_t *plane, account_t *account, const route_target_t *target, peer_t *link, uint32_t before,
+                 uint32_t after) {
+    if (LEAF_LIKELY(plane->routed == NULL)) {
+        interest_change(plane, account, target->subject, target->queue, link, before, after);
+        return;
+    }
+    if (target->kind == TARGET_ROUTE) {
+        const subscription_t *one = target->owner;
+        interest_speaks(link, bytes_of(one->sid, one->sid_size));
+    }
+    interest_change(plane, account, target->subject, target->queue, link, before, after);
+    routed_change(plane, account, target, link, before, after);
+    if (target->kind == TARGET_ROUTE) {
+        interest_speaks(link, BYTES_NONE);
+    }
+}
+
+void subscription_weigh(plane_t *plane, subscription_t *one, uint32_t weight) {
+    uint32_t before = one->target.weight;
+    one->target.weight = weight;
+    tell(plane, one->account, &one->target, one->peer, before, weight);
+    shadows_weigh(plane, one);
 }
 
 /* ---- one subscription -------------------------------------------------------------------------------------------- */
@@ -168,7 +211,8 @@ uint32_t subscription_cost(bytes_t subject, bytes_t queue, bytes_t sid) {
 static status_t add(plane_t *plane, account_t *account, map_t **table, target_kind_t kind, peer_t *peer, uint64_t only,
                     bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags,
                     subscription_t **out) {
-    uint32_t cost = peer == NULL ? 0 : subscription_cost(subject, queue, sid);
+    uint32_t cost = peer == NULL ? 0 : subscription_cost(subject, queue, sid) + routed_cost(plane, subject, queue, sid);
+    peer_t *told_as = target_traits[kind].order == ORDER_LINK ? peer : NULL;
     if (cost != 0 && !memory_for_interest(plane, map_count(*table), cost)) {
         return STATUS_FULL;
     }
@@ -190,7 +234,7 @@ static status_t add(plane_t *plane, account_t *account, map_t **table, target_ki
     status_t status = route_add(account->route, &one->target, subject, queue);
     if (status == STATUS_OK && table != NULL) {
         bool by_sid = kind == TARGET_CLIENT;
-        uint64_t hash = by_sid ? subscription_hash(sid, BYTES_NONE) : subscription_hash(subject, queue);
+        uint64_t hash = by_sid ? subscription_hash(sid, BYTES_NONE) : link_hash(account, sid, subject, queue);
         status = map_put(table, &one->link, hash);
         if (status != STATUS_OK) {
             route_remove(account->route, &one->target);
@@ -204,7 +248,7 @@ static status_t add(plane_t *plane, account_t *account, map_t **table, target_ki
         status = shadows_add(plane, account, &one->target);
     }
     if (status == STATUS_OK && interest_is_announced(&one->target)) {
-        status = interest_reserve(account, one->target.subject, one->target.queue);
+        status = reserve(plane, account, &one->target, told_as);
     }
     if (status != STATUS_OK) {
         subscription_undo(plane, account, table, one);
@@ -215,8 +259,7 @@ static status_t add(plane_t *plane, account_t *account, map_t **table, target_ki
     plane->stats.subscriptions++;
     plane->interest_changed = true;
     if (interest_is_announced(&one->target)) {
-        interest_change(plane, account, one->target.subject, one->target.queue,
-                        traits_of(&one->target)->order == ORDER_LINK ? peer : NULL, 0, weight);
+        tell(plane, account, &one->target, told_as, 0, weight);
     } else if (only != 0) {
         interest_tell_link(plane, only, one->target.subject, one->target.queue, weight);
     }
@@ -276,8 +319,8 @@ void subscription_sweep(plane_t *plane) {
         subscription_t *one = plane->dead;
         plane->dead = one->next_dead;
         if (interest_is_announced(&one->target)) {
-            interest_change(plane, one->account, one->target.subject, one->target.queue,
-                            traits_of(&one->target)->order == ORDER_LINK ? one->peer : NULL, one->target.weight, 0);
+            tell(plane, one->account, &one->target, traits_of(&one->target)->order == ORDER_LINK ? one->peer : NULL,
+                 one->target.weight, 0);
         } else if (one->target.kind == TARGET_CONTROL) {
             untell_link(plane, one->account, one->only, &one->target);
         }
@@ -309,7 +352,7 @@ status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_
         status = shadows_add(plane, account, &sink->target);
     }
     if (status == STATUS_OK && interest_is_announced(&sink->target)) {
-        status = interest_reserve(account, sink->target.subject, BYTES_NONE);
+        status = reserve(plane, account, &sink->target, NULL);
     }
     if (status != STATUS_OK) {
         shadows_drop(plane, &sink->shadows);
@@ -326,7 +369,7 @@ status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_
     }
     plane->interest_changed = true;
     if (interest_is_announced(&sink->target)) {
-        interest_change(plane, account, sink->target.subject, BYTES_NONE, NULL, 0, 1);
+        tell(plane, account, &sink->target, NULL, 0, 1);
     } else if (link != 0) {
         interest_tell_link(plane, link, sink->target.subject, BYTES_NONE, 1);
     }
@@ -338,7 +381,7 @@ void sink_remove(plane_t *plane, sink_t *sink) {
         return;
     }
     if (interest_is_announced(&sink->target)) {
-        interest_change(plane, sink->account, sink->target.subject, BYTES_NONE, NULL, 1, 0);
+        tell(plane, sink->account, &sink->target, NULL, 1, 0);
     } else if (sink->link != 0) {
         untell_link(plane, sink->account, sink->link, &sink->target);
     }

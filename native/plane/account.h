@@ -35,6 +35,8 @@ struct account {
     bytes_t name; /* own copies */
     bytes_t domain;
     bytes_t domain_prefix; /* "$JS.<domain>.API." or empty */
+    account_t *next_named; /* routed.c: of the same hash */
+    uint32_t pool_hash;    /* likewise: says by which connection of a pool it goes */
     route_t *route;
     mapping_t *mappings;  /* NULL: messages go where they are published to */
     interest_t *interest; /* NULL until the first leaf link */

@@ -287,7 +287,7 @@ static uint32_t cross_stream(plane_t *plane, const import_t *import, const publi
     crossing.queue_count = import->queue_count;
     crossing.queues = queues;
     memcpy(queues, import->queues, import->queue_count * sizeof(*queues));
-    crossing.flags = (publication->flags & PUBLICATION_DEFER) | PUBLICATION_FROM_LEAF | PUBLICATION_IMPORTED;
+    crossing.flags = (publication->flags & PUBLICATION_DEFER) | PUBLICATION_FROM_LINK | PUBLICATION_IMPORTED;
     if (crossing.trace != NULL) {
         trace_exported(plane, crossing.trace, import->importer, crossing.message.subject);
         if ((import->row.flags & IMPORT_TRACED) == 0) {

@@ -1,11 +1,12 @@
 /* interest.c: what leaf links are told about who wants what, and when.
  *
  *   entry (subject, queue):  local   weight of targets here      spokes  weight from links whose hub we are
- *                            hubs    weight from our own hubs
+ *                            hubs    weight from our own hubs, and from routes (routed.h)
  *
- *   what link L sees:        L is isolated: local
- *                            L is our hub:  local + spokes
- *                            else:          local + spokes + hubs - its own - that of links of its cluster
+ *   what link L sees:        L is our hub:  local + spokes
+ *                            L is isolated: local, in a cluster + hubs - what routes ask for on behalf of its cluster
+ *                            else:          local + spokes + hubs - its own - that of links of its cluster, here or
+ *                                           behind routes
  *
  * A plain subject is told when the sum L sees leaves or reaches zero, a queue group whenever it changes (LS+ carries
  * the absolute weight). No state is kept for a link: before and after of a change say what to send. Permissions of a
@@ -37,6 +38,7 @@
 #include "route/permissions.h"
 #include "plane/plane.h"
 #include "plane/publication.h"
+#include "plane/routed.h"
 #include "plane/subscription.h"
 #include "plane/target.h"
 #include "route/route.h"
@@ -46,7 +48,7 @@
 
 typedef struct interest_entry {
     map_link_t link;
-    map_link_t here; /* while `local` is not zero */
+    map_link_t here; /* while is_here */
     uint64_t local;
     uint64_t spokes;
     uint64_t hubs;
@@ -57,7 +59,8 @@ typedef struct interest_entry {
 
 struct interest {
     map_t *all;
-    map_t *here; /* those that have something of here */
+    map_t *here; /* those that have something of here, in a cluster also of its other servers */
+    bool clustered;
     bool failed; /* while it is made: no memory for all of it */
 };
 
@@ -118,17 +121,28 @@ static interest_entry_t *entry_make(interest_t *interest, uint64_t hash, bytes_t
     return entry;
 }
 
+/* Does it come from where our own hubs, and routes, do not hear of it? */
+static bool is_beyond(const peer_t *origin) {
+    return peer_is_hub(origin) || origin->route != NULL;
+}
+
 /* Which part of an entry a target of that origin counts in. */
 static uint64_t *entry_part(interest_entry_t *entry, const peer_t *origin) {
-    return origin == NULL ? &entry->local : peer_is_hub(origin) ? &entry->hubs : &entry->spokes;
+    return origin == NULL ? &entry->local : is_beyond(origin) ? &entry->hubs : &entry->spokes;
+}
+
+/* May an isolated link have to be told of it? */
+static bool is_here(const interest_t *interest, const interest_entry_t *entry) {
+    return entry->local != 0 || (interest->clustered && entry->hubs != 0);
 }
 
 static void part_set(interest_t *interest, interest_entry_t *entry, uint64_t *part, uint64_t weight) {
-    bool was = entry->local != 0;
+    bool was = is_here(interest, entry);
     *part = weight;
-    if (was && entry->local == 0) {
+    bool is = is_here(interest, entry);
+    if (was && !is) {
         map_take(interest->here, &entry->here);
-    } else if (!was && entry->local != 0) {
+    } else if (!was && is) {
         check(map_put(&interest->here, &entry->here, entry->link.hash) == STATUS_OK); /* interest_start opened it */
     }
 }
@@ -168,8 +182,17 @@ static bool same_cluster(const peer_t *a, const peer_t *b) {
     return a->hearing.cluster != 0 && a->hearing.cluster == b->hearing.cluster && bytes_equal(a->cluster, b->cluster);
 }
 
+static uint64_t cluster_hash(bytes_t cluster) {
+    return cluster.size == 0 ? 0 : hash_bytes(cluster.at, cluster.size) | 1u;
+}
+
+void interest_speaks(peer_t *route, bytes_t cluster) {
+    routed_speaks(route, cluster);
+    route->hearing.cluster = cluster_hash(cluster);
+}
+
 static uint64_t weight_of(const peer_t *peer, bytes_t subject, bytes_t queue) {
-    const subscription_t *one = subscription_find_subject(peer->table, subject, queue);
+    const subscription_t *one = subscription_find(peer->table, peer->account, BYTES_NONE, subject, queue);
     return one == NULL ? 0 : one->target.weight;
 }
 
@@ -198,12 +221,17 @@ static uint64_t own_weight(plane_t *plane, peer_t *peer, bytes_t subject, bytes_
 
 /* plane->interest_looks is of this entry and this `changing`. */
 static uint64_t seen_by(plane_t *plane, peer_t *peer, const interest_entry_t *entry, const peer_t *changing) {
-    uint64_t sum = entry->local + (peer_is_isolated(peer) ? 0 : entry->spokes);
-    if (peer_is_hub(peer) || peer_is_isolated(peer)) {
+    bool isolated = peer_is_isolated(peer), clustered = plane->routed != NULL;
+    uint64_t sum = entry->local + (isolated ? 0 : entry->spokes);
+    if (peer_is_hub(peer) || (isolated && !clustered)) {
         return sum;
     }
     sum += entry->hubs;
-    uint64_t own = own_weight(plane, peer, entry_subject(entry), entry_queue(entry), changing);
+    bytes_t subject = entry_subject(entry), queue = entry_queue(entry);
+    uint64_t own = isolated ? 0 : own_weight(plane, peer, subject, queue, changing);
+    if (LEAF_UNLIKELY(clustered)) {
+        own += routed_weight(plane, peer->account, peer->cluster, subject, queue);
+    }
     return sum > own ? sum - own : 0;
 }
 
@@ -238,8 +266,8 @@ void interest_tell_link(plane_t *plane, uint64_t link, bytes_t subject, bytes_t 
 /* What one link is told of a change of an entry that, without the weight that changes, is as it stands. */
 static void tell_change(plane_t *plane, peer_t *peer, const interest_entry_t *entry, const peer_t *origin,
                         uint32_t before, uint32_t after) {
-    bool sees = origin == NULL
-                || (peer != origin && !same_cluster(peer, origin) && !(peer_is_hub(peer) && peer_is_hub(origin)));
+    bool sees =
+        origin == NULL || (peer != origin && !same_cluster(peer, origin) && !(peer_is_hub(peer) && is_beyond(origin)));
     if (!sees || (!peer->hearing.told_all && map_place(entry->link.hash) >= peer->hearing.told_below)) {
         return;
     }
@@ -259,13 +287,14 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     interest_entry_t *entry = entry_find(interest, subscription_hash(subject, queue), subject, queue);
     check(entry != NULL);
     uint64_t *part = entry_part(entry, origin), others = *part - before;
+    bool isolated_see = origin == NULL || origin->route != NULL;
     check(*part >= before);
     part_set(interest, entry, part, others);
     plane->interest_looks++;
     for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
         tell_change(plane, peer, entry, origin, before, after);
     }
-    for (peer_t *peer = origin == NULL ? account->isolated : NULL; peer != NULL; peer = peer->next_leaf) {
+    for (peer_t *peer = isolated_see ? account->isolated : NULL; peer != NULL; peer = peer->next_leaf) {
         tell_change(plane, peer, entry, origin, before, after);
     }
     part_set(interest, entry, part, others + after);
@@ -278,8 +307,9 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
 
 static bool count_local(void *context, route_target_t *target) {
     interest_t *interest = context;
+    bool routed = target->kind == TARGET_ROUTE;
     visits_add(1);
-    if (traits_of(target)->order == ORDER_LINK || !interest_is_announced(target)) {
+    if ((traits_of(target)->order == ORDER_LINK && !routed) || !interest_is_announced(target)) {
         return true;
     }
     /* Dead ones, too: the sweep will take them off again. */
@@ -288,7 +318,7 @@ static bool count_local(void *context, route_target_t *target) {
         interest->failed = true;
         return false;
     }
-    peer_t *origin = NULL;
+    peer_t *origin = routed ? ((const subscription_t *)target->owner)->peer : NULL;
     if (traits_of(target)->told == TOLD_AS_ITS_ORIGIN) {
         bool announced;
         shadow_interest(target, &announced, &origin);
@@ -346,6 +376,7 @@ static status_t interest_start(plane_t *plane, account_t *account) {
     if (interest == NULL) {
         return STATUS_NO_MEMORY;
     }
+    interest->clustered = plane->routed != NULL;
     if (map_open(&interest->here) != STATUS_OK) {
         interest_free(interest);
         return STATUS_NO_MEMORY;
@@ -449,7 +480,7 @@ status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     }
     leafs_put(peer_is_isolated(peer) ? &account->isolated : &account->leafs, peer);
     account->leaf_count++;
-    peer->hearing.cluster = peer->cluster.size == 0 ? 0 : hash_bytes(peer->cluster.at, peer->cluster.size) | 1u;
+    peer->hearing.cluster = cluster_hash(peer->cluster);
     peer->hearing.next_mate = NULL;
     if (!peer_is_isolated(peer)) {
         join_mates(account, peer);

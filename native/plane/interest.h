@@ -33,7 +33,9 @@ typedef struct hearing {
 /* Room for what interest_change tells, asked before anything changes: a target that links are not told of gets nothing,
  * silently. What is reserved and not used costs an empty entry. */
 LEAF_MUST_USE status_t interest_reserve(account_t *account, bytes_t subject, bytes_t queue);
-/* A target's weight changed from `before` to `after` (0 = not there). origin: the leaf it came from, NULL = local. From
+/* A route's line speaks for that cluster of leafs, which need not be told; empty: for none. */
+void interest_speaks(peer_t *route, bytes_t cluster);
+/* A target's weight changed from `before` to `after` (0 = not there). origin: the link it came from, NULL = local. From
  * 0: reserved. */
 void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_t queue, peer_t *origin,
                      uint32_t before, uint32_t after);

@@ -41,18 +41,23 @@ bool judge_readable(const permissions_t *permissions, bool link, bytes_t subject
                     : permissions_subscribe(permissions, subject, BYTES_NONE, &filtered));
 }
 
+/* Another server of the cluster has judged what it sends; the rights of a route are about interest alone. */
+static permissions_t *rights_of(const peer_t *peer) {
+    return peer->route != NULL ? NULL : peer->permissions;
+}
+
 static bool judge_may_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
-    return judge_permitted(plane, peer->permissions, peer->protocol->link, subject);
+    return judge_permitted(plane, rights_of(peer), peer->protocol->link, subject);
 }
 
 static bool judge_may_read(const peer_t *peer, bytes_t subject) {
-    return judge_readable(peer->permissions, peer->protocol->link, subject);
+    return judge_readable(rights_of(peer), peer->protocol->link, subject);
 }
 
 /* Answers need nobody's leave over a link, as on the wire. */
 static bool is_answer(const peer_t *peer, bytes_t subject) {
     return peer->protocol->link && bytes_starts(subject, BYTES_LITERAL("_R_.")) && subject_storable(subject)
-           && (peer->permissions == NULL || permissions_leaf_to(peer->permissions, subject));
+           && (rights_of(peer) == NULL || permissions_leaf_to(peer->permissions, subject));
 }
 
 judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {

@@ -9,6 +9,7 @@
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/copies.h"
 #include "base/leftover.h"
 #include "base/table.h"
@@ -22,6 +23,7 @@
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/protocol.h"
+#include "plane/routed.h"
 #include "plane/subscription.h"
 #include "plane/web.h"
 
@@ -97,7 +99,9 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     if (peer->account != NULL) {
         remember(peer);
     }
-    if (peer->account != NULL && peer->protocol->link) {
+    if (LEAF_UNLIKELY(peer->route != NULL)) {
+        routed_left(plane, peer);
+    } else if (peer->account != NULL && peer->protocol->link) {
         interest_leaf_left(plane, peer);
         plane->stats.leafs--;
     } else if (peer->account != NULL) {

@@ -87,7 +87,8 @@ bool output_holds(plane_t *plane, peer_t *peer, const op_t *op) {
     case OP_PUB:
     case OP_HPUB:
     case OP_LEAF_MSG:
-    case OP_LEAF_HMSG: break;
+    case OP_LEAF_HMSG:
+    case OP_ROUTE_MSG: break;
     default: return false;
     }
     if ((uint64_t)op->header.size + op->payload.size < BODY_SHARED_MIN) {
@@ -122,7 +123,7 @@ void output_line_up(plane_t *plane, peer_t *peer, const publication_t *publicati
         window_dropped(plane, peer);
         return;
     }
-    status_t status = peer->protocol->emit(peer, lane_out(lane), NULL, message, name);
+    status_t status = peer->protocol->emit_link(peer, lane_out(lane), publication, name);
     lane_end(peer->lanes, lane, status);
     if (status == STATUS_OK) {
         output_sent(plane, peer, message);

@@ -76,7 +76,7 @@ static void expect_greeting(plane_t *plane, peer_t *peer) {
 
 /* The one place where control's name of a kind chooses what holds for it. */
 static const protocol_t *protocol_of(const plane_t *plane, uint32_t kind) {
-    return plane->protocols[kind == CONN_LEAF ? CONN_LEAF : CONN_CLIENT];
+    return plane->protocols[kind == CONN_LEAF || kind == CONN_ROUTE ? kind : CONN_CLIENT];
 }
 
 status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind) {
@@ -152,6 +152,11 @@ void peer_hold(plane_t *plane, peer_t *peer) {
 void peer_release(plane_t *plane, peer_t *peer) {
     peer->unsecured = false;
     peer_want(plane, peer);
+}
+
+account_t *operation_account(plane_t *plane, peer_t *peer, const op_t *op) {
+    const protocol_t *protocol = peer->protocol;
+    return protocol->account != NULL ? protocol->account(plane, peer, op) : peer->account;
 }
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
@@ -432,7 +437,7 @@ static bool pings(plane_t *plane, peer_t *peer) {
     return true;
 }
 
-static void peer_ping(plane_t *plane, peer_t *peer) {
+void peer_ping(plane_t *plane, peer_t *peer) {
     if (!pings(plane, peer)) {
         return;
     }

@@ -1,4 +1,4 @@
-/* peer.h: one connection, client or leaf link: what is known of it, and its life from accept to close.
+/* peer.h: one connection, client or link: what is known of it, and its life from accept to close.
  *
  * A peer is never freed while a message is routed: what has to go is PEER_DOOMED and closed at the end of the tick.
  */
@@ -65,11 +65,12 @@ typedef enum peer_state {
 
 typedef struct protocol protocol_t; /* protocol.h */
 typedef struct permissions permissions_t;
-typedef struct tls tls_t;             /* net/tls.h */
-typedef struct reply reply_t;         /* import.h */
-typedef struct websocket websocket_t; /* net/websocket.h */
-typedef struct compress compress_t;   /* net/compress.h */
-typedef struct proxied proxied_t;     /* net/proxied.h */
+typedef struct tls tls_t;               /* net/tls.h */
+typedef struct reply reply_t;           /* import.h */
+typedef struct websocket websocket_t;   /* net/websocket.h */
+typedef struct compress compress_t;     /* net/compress.h */
+typedef struct proxied proxied_t;       /* net/proxied.h */
+typedef struct route_link route_link_t; /* routed.h */
 
 struct peer {
     conn_t conn;
@@ -83,14 +84,16 @@ struct peer {
     uint64_t sweep_at;   /* leave.c: the place in table up to which it is empty */
     uint32_t dead_count; /* subscriptions in table that wait for the sweep */
     uint32_t subscriptions_at_end;
-    buffer_t rows_at_end; /* the first of them */
-    account_t *account;
+    buffer_t rows_at_end;       /* the first of them */
+    account_t *account;         /* NULL: not admitted yet, or a route */
     permissions_t *permissions; /* NULL: everything is allowed */
     bytes_t author;             /* own copy: who it is, for schedules that it stores; empty: nobody logs in */
     map_t *table;               /* its subscriptions */
     description_t *description; /* own copy; NULL where its account shares and measures nothing: cross.c */
     bytes_t after_pong;         /* own copy; sent once, behind the first PONG */
-    bytes_t cluster;            /* leafs: origin cluster, own $LDS, remote domain; own copies */
+    /* Leafs: origin cluster, own $LDS, remote domain; own copies. A route's cluster is that of the leafs which the line
+     * speaks for that is being acted on, if any, and not its own: routed_speaks(). */
+    bytes_t cluster;
     bytes_t lds;
     bytes_t remote_domain;
     uint64_t in_msgs;
@@ -125,6 +128,7 @@ struct peer {
     bool unsecured;              /* not read: its SECURE has not come */
     bool yielded;                /* its input was much work: the rest waits for the next turn */
     hearing_t hearing;           /* leafs: what it has been told of interest */
+    route_link_t *route;         /* routes: likewise, and which accounts go by it; NULL: it is none */
     event_entry_t *farewell;     /* EVENT_CLOSED without text and numbers, for want of memory */
     event_entry_t *introduction; /* its second CONNECT, which waits for the end of its subscriptions */
     bytes_t close_text;          /* own copy */
@@ -195,6 +199,7 @@ LEAF_MUST_USE status_t peer_describe(peer_t *peer, const description_t *descript
 void peer_undescribe(peer_t *peer);
 void peer_pong(plane_t *plane, peer_t *peer);   /* a PING came */
 void peer_ponged(plane_t *plane, peer_t *peer); /* a PONG came */
+void peer_ping(plane_t *plane, peer_t *peer);   /* if it is time for one */
 void peer_chores(plane_t *plane, peer_t *peer); /* pings, deadlines, expiry */
 /* Has it done anything but keep its connection alive? Looked at now and then, so that no message pays for it. */
 void peer_look(const plane_t *plane, peer_t *peer);

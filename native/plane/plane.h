@@ -8,6 +8,7 @@
  *     peer.c       one connection's life                         leave.c       its end, in slices
  *     account.c    subscriptions of every kind                   trace.c       what became of one message
  *     publish.c    one message to all who want it                mapping.c     where it goes instead
+ *     delivery.c   what JetStream publishes                      routed.c      the other servers of the cluster
  *     interest.c   what leaf links are told                      throttle.c    who waits while a store lags
  *     pressure.c   what each may ask of control                  memory.c      what all may take of memory
  *     output.c     who is written in a turn                      secure.c      who gets TLS
@@ -50,6 +51,7 @@ typedef struct compress_desk compress_desk_t;
 typedef struct welcome welcome_t;           /* command/welcome.h */
 typedef struct known_logins known_logins_t; /* likewise */
 typedef struct authors authors_t;           /* authors.c */
+typedef struct routed routed_t;             /* routed.c */
 
 #define CROSSING_DEPTH_MAX 8u /* accounts that it may pass one after the other */
 #define TURN_WORK 32768u
@@ -104,6 +106,8 @@ struct plane {
     trace_t *trace;       /* trace.c: kept for the next one */
     peer_t **leafs_hit;   /* scratch: leafs chosen by the message being routed */
     uint32_t leafs_hit_max;
+    uint32_t leafs_most; /* leaf links that an account has had */
+    uint32_t route_count;
     uint64_t random;
 
     uint32_t late_left;        /* handshakes that may be given up in this turn */
@@ -124,6 +128,8 @@ struct plane {
     bool interest_changed;
     uint64_t interest_looks; /* counts questions of what clusters ask for */
     peer_t *newcomers;       /* links that have not been told all interest yet */
+    routed_t *routed;        /* NULL: this server is in no cluster */
+    peer_t *routes;          /* to its other servers */
     bool drained;            /* a full receiver has room again */
     const flow_t *flow;      /* of the consumer whose delivery or status is being published; NULL: it is none */
     bool more;               /* something is left to do without waiting */

@@ -1,15 +1,16 @@
 /* protocol.h: what the bytes of a connection mean, and how a message is put on the wire for it.
  *
  *     protocol_client   verbs/client.c      protocol_leaf   verbs/leaf.c      protocol_http   plane/web.c
+ *     protocol_route    verbs/route.c
  *
- * A route, a gateway and MQTT are further ones: a value of protocol_t and a file with its operations. What does not
- * depend on the protocol (states, queues, limits, deadlines, the end) stays in peer.c; what carries the bytes is the
- * transport (net/transport.h).
+ * A gateway and MQTT are further ones: a value of protocol_t and a file with its operations. What does not depend on
+ * the protocol (states, queues, limits, deadlines, the end) stays in peer.c; what carries the bytes is the transport
+ * (net/transport.h).
  *
- * The account belongs to the operation, not to the peer: the functions behind dispatch take it as an argument, and what
- * they make carries it (publication_t, subscription_t). A client and a leaf link have one account, that of the login,
- * and pass peer->account. A route has none of its own (peer->account is NULL): each of its operations names one, which
- * it looks up and passes on; its table of subscriptions has to tell accounts apart, too.
+ * The account belongs to the operation, not to the peer: the functions behind dispatch take it as an argument, what
+ * they make carries it (publication_t, subscription_t), and a table of subscriptions tells accounts apart. A client and
+ * a leaf link have one account, that of the login, and pass peer->account. A route has none (peer->account is NULL):
+ * each of its lines names one.
  */
 #ifndef LEAFD_PLANE_PROTOCOL_H
 #define LEAFD_PLANE_PROTOCOL_H
@@ -29,15 +30,17 @@
 #include "wire/parse.h"
 
 typedef struct peer peer_t;
+typedef struct publication publication_t;
 
 typedef struct protocol {
     /* Acts on as much of input as it can, in any state of the peer; returns how much it used. */
     uint32_t (*input)(plane_t *plane, peer_t *peer, bytes_t input);
-    /* A whole message into out, the peer's queue or a lane before it. one: the subscription that it is for; NULL for a
-     * link, which gets it once for all of them, with the groups in peer->queues. shown: links: what the message's
-     * subject is to be for its last receiver, empty = the same. STATUS_INVALID: it cannot be said in this protocol, and
-     * nothing was queued. */
-    status_t (*emit)(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message, bytes_t shown);
+    /* A whole message for one of the peer's subscriptions, into out, its queue. */
+    status_t (*emit)(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message);
+    /* Links get it once for all their subscriptions, with the groups in peer->queues; out: the peer's queue or a lane
+     * before it. shown: what the message's subject is to be for its last receiver, empty = the same. STATUS_INVALID: it
+     * cannot be said in this protocol, and nothing was queued. */
+    status_t (*emit_link)(peer_t *peer, outq_t *out, const publication_t *publication, bytes_t shown);
     status_t (*ping)(buffer_t *out);
     status_t (*refuse)(buffer_t *out, bytes_t text); /* why it is refused, or closed */
 
@@ -49,6 +52,8 @@ typedef struct protocol {
     int64_t first_ping_ns;        /* after the login */
     const credit_t *credit;       /* what its peers may ask of control */
     uint32_t admit;               /* COMMAND_* that lets its peers in */
+    /* Whose account an operation is of: NULL where it is always that of the login, peer->account. */
+    account_t *(*account)(plane_t *plane, peer_t *peer, const op_t *op);
     /* The login is done: what comes first. STATUS_NO_MEMORY: it cannot stay. */
     status_t (*admitted)(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict);
 
@@ -64,5 +69,8 @@ typedef struct protocol {
 } protocol_t;
 
 extern const protocol_t protocol_http; /* web.c: what comes before WebSocket */
+
+/* NULL: of none that is known. */
+account_t *operation_account(plane_t *plane, peer_t *peer, const op_t *op);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct trace trace_t; /* trace.h */
 
 #define INTERNAL_TARGETS_MAX 64u
 
-#define PUBLICATION_FROM_LEAF 2u /* queue members only of the groups that it names */
+#define PUBLICATION_FROM_LINK 2u /* queue members only of the groups that it names */
 #define PUBLICATION_DEFER 4u     /* out of JetStream: into JetStream only at the next tick */
 #define PUBLICATION_INSIDE 8u    /* that next tick: everybody else has had it */
 #define PUBLICATION_SERVICE 16u  /* came through a service import: no stream imports */
@@ -50,7 +50,7 @@ typedef struct publication {
     trace_t *trace; /* NULL: nobody asked what becomes of it */
 } publication_t;
 
-/* Room for every link of an account: asked before a link joins. */
+/* Room for so many leaf links of an account, or as many as were asked for, and all routes: asked before one joins. */
 LEAF_MUST_USE status_t publish_reserve_leafs(plane_t *plane, uint32_t count);
 /* Routes one message; returns how many targets took it (a leaf link counts as one). */
 uint32_t publish(plane_t *plane, publication_t *publication);
@@ -62,10 +62,13 @@ uint32_t publish_traced(plane_t *plane, publication_t *publication);
 uint32_t publish_untold(plane_t *plane, peer_t *peer, const publication_t *publication);
 uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
                         bytes_t payload);
+
+/* ---- delivery.c -------------------------------------------------------------------------------------------------- */
+
 /* To one receiver of a subscription to `to`, out of a stream. */
 delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery);
-
-void publish_deferred(plane_t *plane); /* what waits there now */
+void publish_later(plane_t *plane, const publication_t *publication); /* to its targets inside, at the next tick */
+void publish_deferred(plane_t *plane);                                /* what waits there now */
 
 /* ---- cross.c ----------------------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* publish.c: one message to everybody who wants it.
  *
  *     match --> plain targets, one member of each queue group --> clients, control: at once, into their queues
- *                                                             --> leaf links: gathered, one frame for each link
+ *                                                             --> links: gathered, one frame for each link
  *                                                             --> other accounts that import it or export a service
  *                                                             (cross.c) --> streams, consumers, ingest: last, they may
  *                                                             publish again
@@ -9,6 +9,9 @@
  * Queue groups: a member here wins over members behind links; the choice is random, by weight between links. A message
  * that came over a link serves only the groups that it names (tests/wire/leaf.md). A message goes over a link
  * once, never back to where it came from nor to another link of the same cluster, nor from one hub of ours to another.
+ *
+ * Routes: what came by one goes on to no other, nor to a hub of ours, but for answers; what came from a hub goes to no
+ * route. Members at other servers of the cluster are as good as those here, each of them (routed.c).
  */
 #include <stdlib.h>
 #include "base/abi_types.h"
@@ -29,6 +32,7 @@
 #include "plane/pressure.h"
 #include "plane/protocol.h"
 #include "plane/publication.h"
+#include "plane/routed.h"
 #include "plane/subscription.h"
 #include "plane/target.h"
 #include "plane/trace.h"
@@ -58,7 +62,7 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
         return false;
     }
     outq_t *out = &peer->conn.out;
-    status_t status = peer->protocol->emit(peer, out, one, shown, BYTES_NONE);
+    status_t status = peer->protocol->emit(peer, out, one, shown);
     if (LEAF_UNLIKELY(status != STATUS_OK)) {
         peer_emit_failed(plane, peer, status);
         return false;
@@ -121,6 +125,19 @@ static bool stream_takes(const publication_t *publication) {
     return false;
 }
 
+/* The number of the account that it was sent in: of a connection with a login its own, of a route the one that its line
+ * names, which is the first that asks where it crossed imports; 0: inside. */
+static uint32_t publication_sender(const publication_t *publication) {
+    const peer_t *origin = publication->origin;
+    if (origin == NULL) {
+        return 0;
+    }
+    const account_t *sender = origin->account != NULL          ? origin->account
+                              : publication->requester != NULL ? publication->requester
+                                                               : publication->account;
+    return sender->js.id;
+}
+
 /* Control acts on what it is asked, so it is asked under the subject that was judged, whatever subscribers see. */
 static bool deliver_control(plane_t *plane, const subscription_t *one, const publication_t *publication) {
     const message_t *message = &publication->message;
@@ -140,7 +157,7 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
         entry->event.account = publication->account->js.id;
         entry->event.arg = origin == NULL ? 0 : origin->id;
         entry->event.arg2 = origin == NULL ? 0 : origin->kind;
-        entry->event.code = origin == NULL || origin->account == NULL ? 0 : origin->account->js.id;
+        entry->event.code = publication_sender(publication);
         entry->alone = template || (one->flags & SUBSCRIPTION_ALONE) != 0;
     }
     /* Refused: nobody took it, which its sender is told as any other request without an answer. */
@@ -149,9 +166,10 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
 
 /* ---- leaf links -------------------------------------------------------------------------------------------------- */
 
-/* What came through a stream import is denied by either of its names, as in the reference. */
+/* What came through a stream import is denied by either of its names, as in the reference. The rights of a route are
+ * about interest alone. */
 static bool may_leave(const peer_t *peer, const publication_t *publication) {
-    if (peer->permissions == NULL) {
+    if (peer->permissions == NULL || peer->route != NULL) {
         return true;
     }
     return permissions_leaf_out(peer->permissions, publication->message.subject)
@@ -168,11 +186,20 @@ static bool leaf_takes(const peer_t *peer, const publication_t *publication) {
         if (origin->cluster.size != 0 && bytes_equal(origin->cluster, peer->cluster)) {
             return false;
         }
+        if (LEAF_UNLIKELY(origin->route != NULL || peer->route != NULL)) {
+            return routed_may_pass(origin, peer, publication) && may_leave(peer, publication);
+        }
         if ((origin->flags & peer->flags & VERDICT_SPOKE) != 0) {
             return false;
         }
     }
     return may_leave(peer, publication);
+}
+
+/* By this subscription, which may be for a cluster of leafs: nothing goes back to the one that it came from. */
+static inline bool link_takes(const subscription_t *one, const publication_t *publication) {
+    return leaf_takes(one->peer, publication)
+           && (LEAF_LIKELY(one->sid_size == 0) || !routed_is_from(publication, bytes_of(one->sid, one->sid_size)));
 }
 
 static void leaf_hit(plane_t *plane, peer_t *peer, const bytes_t *queue, uint32_t *hit_count) {
@@ -202,7 +229,7 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
     }
     const message_t *message = &publication->message;
     outq_t *out = &peer->conn.out;
-    status_t status = peer->protocol->emit(peer, out, NULL, message, link_name(publication));
+    status_t status = peer->protocol->emit_link(peer, out, publication, link_name(publication));
     if (status == STATUS_INVALID) {
         return; /* this link does not get it */
     }
@@ -293,7 +320,7 @@ TWICE bool offer_local(routing_t *routing, route_target_t *target, const bool tr
 }
 
 static bool group_is_named(const publication_t *publication, bytes_t queue) {
-    if ((publication->flags & PUBLICATION_FROM_LEAF) == 0) {
+    if ((publication->flags & PUBLICATION_FROM_LINK) == 0) {
         return true;
     }
     for (uint32_t i = 0; i < publication->queue_count; i++) {
@@ -309,8 +336,7 @@ static bool offer_group_to_leafs(routing_t *routing, const route_group_t *group)
     uint64_t total = 0;
     for (uint32_t i = 0; i < group->count; i++) {
         const route_target_t *target = group->members[i];
-        if (target->kind == TARGET_LEAF
-            && leaf_takes(((const subscription_t *)target->owner)->peer, routing->publication)) {
+        if (traits_of(target)->order == ORDER_LINK && link_takes(target->owner, routing->publication)) {
             total += target->weight;
         }
     }
@@ -320,11 +346,8 @@ static bool offer_group_to_leafs(routing_t *routing, const route_group_t *group)
     uint64_t pick = random_below(&plane->random, total > UINT32_MAX ? UINT32_MAX : (uint32_t)total);
     for (uint32_t i = 0; i < group->count; i++) {
         const route_target_t *target = group->members[i];
-        if (target->kind != TARGET_LEAF) {
-            continue;
-        }
-        subscription_t *one = target->owner;
-        if (!leaf_takes(one->peer, routing->publication)) {
+        const subscription_t *one = target->owner;
+        if (traits_of(target)->order != ORDER_LINK || !link_takes(one, routing->publication)) {
             continue;
         }
         if (pick < target->weight) {
@@ -348,10 +371,44 @@ TWICE bool offer_member(routing_t *routing, const route_group_t *group, route_ta
     return (leaf != NULL) == behind_links && offer_crossing(routing, target, &group->queue);
 }
 
-TWICE void offer_group(routing_t *routing, const route_group_t *group, const bool traced) {
-    uint32_t start = group->count > 1 ? random_below(&routing->plane->random, group->count) : 0;
+/* Each member at another server of the cluster is as good as one here; those behind leafs, there or here, only count
+ * when there is nobody else. As in the reference the draw says where the search begins. */
+static __attribute__((noinline)) uint32_t group_start(plane_t *plane, const route_group_t *group) {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < group->count; i++) {
+        total += routed_share(group->members[i]);
+    }
+    uint64_t pick = total < 2 ? 0 : random_below(&plane->random, total > UINT32_MAX ? UINT32_MAX : (uint32_t)total);
+    uint32_t start = 0;
+    for (uint32_t share; (share = routed_share(group->members[start])) <= pick && start + 1 < group->count; start++) {
+        pick -= share;
+    }
+    return start;
+}
+
+/* true: a route has it for the group. */
+static bool offer_group_to_route(routing_t *routing, const route_group_t *group, const route_target_t *target) {
+    const subscription_t *one = target->owner;
+    if (one->sid_size != 0 || !leaf_takes(one->peer, routing->publication)) {
+        return false;
+    }
+    leaf_hit(routing->plane, one->peer, &group->queue, &routing->leafs);
+    return true;
+}
+
+/* routed: there are routes, and the message is none that came by one. */
+TWICE void offer_group(routing_t *routing, const route_group_t *group, const bool traced, const bool routed) {
+    uint32_t start = group->count < 2 ? 0
+                     : routed         ? group_start(routing->plane, group)
+                                      : random_below(&routing->plane->random, group->count);
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t at = start + i < group->count ? start + i : start + i - group->count;
+        if (routed && group->members[at]->kind == TARGET_ROUTE) {
+            if (offer_group_to_route(routing, group, group->members[at])) {
+                return;
+            }
+            continue;
+        }
         if (offer_member(routing, group, group->members[at], false, traced)) {
             routing->taken++;
             return;
@@ -368,7 +425,17 @@ TWICE void offer_group(routing_t *routing, const route_group_t *group, const boo
     }
 }
 
+static __attribute__((noinline)) void offer_group_routed(routing_t *routing, const route_group_t *group, bool traced) {
+    if (traced) {
+        offer_group(routing, group, true, true);
+    } else {
+        offer_group(routing, group, false, true);
+    }
+}
+
 status_t publish_reserve_leafs(plane_t *plane, uint32_t count) {
+    plane->leafs_most = count > plane->leafs_most ? count : plane->leafs_most;
+    count = plane->leafs_most + plane->route_count;
     if (plane->leafs_hit_max < count) {
         uint32_t max = count * 2;
         peer_t **grown = realloc(plane->leafs_hit, (size_t)max * sizeof(peer_t *));
@@ -394,20 +461,26 @@ TWICE void route_to_all(routing_t *routing, account_t *account, const bool trace
     plane->publication++;
     for (uint32_t i = 0; i < match->plain_count; i++) {
         route_target_t *target = match->plain[i];
-        if (LEAF_LIKELY(target->kind != TARGET_LEAF)) {
+        if (LEAF_LIKELY(target->kind != TARGET_LEAF && target->kind != TARGET_ROUTE)) {
             routing->taken += offer_local(routing, target, traced);
             continue;
         }
-        subscription_t *one = target->owner;
-        if ((one->flags & SUBSCRIPTION_DEAD) == 0 && leaf_takes(one->peer, publication)) {
+        const subscription_t *one = target->owner;
+        if ((one->flags & SUBSCRIPTION_DEAD) == 0 && link_takes(one, publication)) {
             leaf_hit(plane, one->peer, NULL, &routing->leafs);
         } else if (traced) {
             leaf_denied_traced(plane, one->peer, publication);
         }
     }
+    const bool routed = plane->routes != NULL && (publication->origin == NULL || publication->origin->route == NULL);
     for (uint32_t i = 0; i < match->group_count; i++) {
-        if (group_is_named(publication, match->groups[i].queue)) {
-            offer_group(routing, &match->groups[i], traced);
+        if (!group_is_named(publication, match->groups[i].queue)) {
+            continue;
+        }
+        if (LEAF_UNLIKELY(routed)) {
+            offer_group_routed(routing, &match->groups[i], traced);
+        } else {
+            offer_group(routing, &match->groups[i], traced, false);
         }
     }
     for (uint32_t i = 0; i < routing->leafs; i++) {
@@ -443,39 +516,6 @@ static __attribute__((noinline)) shared_t *share_body(routing_t *routing, const 
     routing->shown.body = output_body(routing->plane, message, receivers);
     routing->shown.body_from = message->body_from;
     return message->body;
-}
-
-static void publish_later(plane_t *plane, const publication_t *publication) {
-    const message_t *message = &publication->message;
-    bytes_t slices[5] = {message->subject, message->reply, message->header, message->payload, publication->copied};
-    uint32_t flags = (publication->flags & ~PUBLICATION_DEFER) | PUBLICATION_INSIDE;
-    /* Without memory it is as if nobody had been there. */
-    status_t status = held_deferred(&plane->deferred, publication->account->js.id, flags, slices);
-    (void)status;
-    plane->more = true;
-}
-
-/* Only what is there now: an answer that calls itself again waits for the next tick like everybody. */
-void publish_deferred(plane_t *plane) {
-    for (uint64_t count = plane->deferred.count; count != 0; count--) {
-        const held_entry_t *entry = held_first(&plane->deferred, 0);
-        const uint8_t *at = entry->bytes;
-        publication_t publication = {.account = account_find(plane, entry->account), .flags = entry->flags};
-        bytes_t *slices[5] = {&publication.message.subject, &publication.message.reply, &publication.message.header,
-                              &publication.message.payload, &publication.copied};
-        uint32_t sizes[5] = {entry->subject_size, entry->reply_size, entry->header_size, entry->payload_size,
-                             entry->copied_size};
-        for (uint32_t i = 0; i < 5; i++) {
-            *slices[i] = bytes_of(at, sizes[i]);
-            at += sizes[i];
-        }
-        (void)publish(plane, &publication);
-        held_pop(&plane->deferred);
-    }
-    if (plane->deferred_full) {
-        plane->deferred_full = false;
-        plane->drained = true;
-    }
 }
 
 static inline void routing_begin(routing_t *routing, plane_t *plane, publication_t *publication) {
@@ -542,46 +582,4 @@ uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, byt
                                  .message = {.subject = subject, .reply = reply, .header = header, .payload = payload},
                                  .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED};
     return publish(plane, &publication);
-}
-
-/* ---- deliveries of consumers ------------------------------------------------------------------------------------- */
-
-bool peer_is_full(const plane_t *plane, peer_t *peer) {
-    if (LEAF_UNLIKELY(peer->lanes != NULL)) {
-        bool full = lanes_full(peer->lanes, peer->precedence, plane->flow, window_most(&peer->window));
-        peer->full = peer->full || full;
-        return full;
-    }
-    if (outq_pending(&peer->conn.out) <= plane->behind_bytes) {
-        return false;
-    }
-    peer->full = true;
-    return true;
-}
-
-static delivered_t deliver_now(plane_t *plane, account_t *account, const delivery_t *delivery) {
-    bytes_t stored = bytes_equal(delivery->to, delivery->subject) ? BYTES_NONE : delivery->subject;
-    publication_t publication = {.account = account,
-                                 .message = {.subject = delivery->to,
-                                             .reply = delivery->reply,
-                                             .header = delivery->header,
-                                             .payload = delivery->payload},
-                                 .shown = judged_stored(stored),
-                                 .copied = stored,
-                                 .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED};
-    return publish(plane, &publication) == 0 ? DELIVERED_NO_INTEREST : DELIVERED;
-}
-
-delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery) {
-    if (plane->deferred.bytes > BEHIND_BYTES) {
-        plane->deferred_full = true;
-        return DELIVERED_FULL;
-    }
-    plane->flow = &delivery->flow;
-    delivered_t done = look_at_receivers(plane, account, delivery->to, delivery->group);
-    if (done == DELIVERED) {
-        done = deliver_now(plane, account, delivery);
-    }
-    plane->flow = NULL;
-    return done;
 }

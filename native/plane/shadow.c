@@ -18,6 +18,7 @@
 #include "plane/interest.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
+#include "plane/routed.h"
 #include "plane/subscription.h"
 #include "plane/target.h"
 #include "route/route.h"
@@ -28,9 +29,12 @@
 #define INVITED UINT64_MAX
 
 static void tell_links(plane_t *plane, const shadow_t *shadow, uint32_t before, uint32_t after) {
+    account_t *exporter = shadow->import->exporter;
     if (shadow->announced) {
-        interest_change(plane, shadow->import->exporter, shadow->target.subject, shadow->target.queue, shadow->leaf,
-                        before, after);
+        interest_change(plane, exporter, shadow->target.subject, shadow->target.queue, shadow->leaf, before, after);
+    }
+    if (shadow->announced && LEAF_UNLIKELY(plane->routed != NULL)) {
+        routed_change(plane, exporter, &shadow->target, shadow->leaf, before, after);
     }
 }
 
@@ -116,6 +120,10 @@ static status_t shadow_cast(plane_t *plane, import_t *import, const route_target
     shadow->announced = interest_is_announced(target);
     shadow->holder = holder_of(target);
     status = shadow->announced ? interest_reserve(import->exporter, text_bytes(&subject), target->queue) : STATUS_OK;
+    if (status == STATUS_OK && shadow->announced) {
+        status =
+            routed_reserve(plane, import->exporter, &shadow->target, shadow->leaf, text_bytes(&subject), target->queue);
+    }
     if (status == STATUS_OK) {
         status = route_add(import->exporter->route, &shadow->target, text_bytes(&subject), target->queue);
     }

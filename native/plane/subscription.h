@@ -25,6 +25,7 @@ typedef struct sink sink_t;
 typedef enum target_kind {
     TARGET_CLIENT = 0,
     TARGET_LEAF,
+    TARGET_ROUTE,
     TARGET_CONTROL,
     TARGET_API,      /* control's, where JetStream's requests come in: SUBSCRIBE_API */
     TARGET_TEMPLATE, /* control's, for what no stream takes: SUBSCRIBE_TEMPLATE */
@@ -45,7 +46,7 @@ typedef enum target_kind {
 #define SUBSCRIPTION_ALONE 4u    /* SUBSCRIBE_ALONE */
 #define SUBSCRIPTION_FILTERED 2u /* its wildcards overlap a deny: look at every delivery */
 
-/* A subscription of a client, a leaf link or control. Owned by its peer's table, control's by the plane's. */
+/* A subscription of a client, a link or control. Owned by its peer's table, control's by the plane's. */
 typedef struct subscription {
     route_target_t target; /* first: a target's address is its subscription's */
     peer_t *peer;          /* NULL for control */
@@ -62,7 +63,7 @@ typedef struct subscription {
     uint32_t flags;
     uint32_t cost; /* of memory, about; control's: 0 */
     uint32_t sid_size;
-    uint8_t sid[]; /* clients: their own name for it */
+    uint8_t sid[]; /* clients: their own name for it; routes: the cluster of leafs that it is for, or nothing */
 } subscription_t;
 
 /* A target inside: a stream's subject, a consumer's verbs, an ingest. Owned by what it belongs to. */
@@ -85,7 +86,9 @@ static inline subscription_t *subscription_at(map_link_t *link) {
 uint32_t subscription_cost(bytes_t subject, bytes_t queue, bytes_t sid);
 uint64_t subscription_hash(bytes_t first, bytes_t second);
 subscription_t *subscription_find_sid(const map_t *table, bytes_t sid);
-subscription_t *subscription_find_subject(const map_t *table, bytes_t subject, bytes_t queue);
+/* A link's; origin: empty but for routes. */
+subscription_t *subscription_find(const map_t *table, const account_t *account, bytes_t origin, bytes_t subject,
+                                  bytes_t queue);
 /* Makes, routes and (unless local) announces a subscription; table NULL for control. STATUS_FULL: what peers ask for
  * has all of its share of memory. */
 LEAF_MUST_USE status_t subscription_add(plane_t *plane, account_t *account, map_t **table, target_kind_t kind,
@@ -94,7 +97,8 @@ LEAF_MUST_USE status_t subscription_add(plane_t *plane, account_t *account, map_
 /* One of control's of which only that link is told. */
 LEAF_MUST_USE status_t subscription_add_for(plane_t *plane, account_t *account, uint64_t link, bytes_t subject,
                                             bytes_t queue, uint32_t flags, subscription_t **out);
-void subscription_kill(plane_t *plane, subscription_t *subscription); /* at the end of the tick */
+void subscription_weigh(plane_t *plane, subscription_t *one, uint32_t weight); /* a link's that has another weight */
+void subscription_kill(plane_t *plane, subscription_t *subscription);          /* at the end of the tick */
 void subscription_sweep(plane_t *plane);
 /* Adds those of a chain that live, as subscription_row_t and texts. */
 LEAF_MUST_USE status_t subscription_rows(buffer_t *rows, map_link_t *chain);

@@ -11,6 +11,8 @@
  *   take       inside: what it does with the message (inside.c). One call through this column costs a publish into a
  *              stream less than 1 % more instructions than the switch that it replaced. Queues and links have none:
  *              publish.c calls their two ways directly, on the path of every message
+ *   routed     whether routes hear of it, if links do at all: each server of a cluster has the same imports, mappings
+ *              and API itself
  *   feeds      a message that it gets may be stored: it waits while a store lags (throttle.c)
  */
 #ifndef LEAFD_PLANE_TARGET_H
@@ -37,6 +39,7 @@ typedef struct target_traits {
     bool peer;          /* a subscription of a connection, which has a queue that may be full */
     bool jetstream;     /* what comes there does something in JetStream: asks, acknowledges, pulls, gets */
     bool casts_shadows; /* wants what its account imports as streams (shadow.c) */
+    bool routed;
 } target_traits_t;
 
 extern const target_traits_t target_traits[TARGET_KIND_COUNT];

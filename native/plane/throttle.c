@@ -8,6 +8,7 @@
 #include "net/conn.h"
 #include "plane/account.h"
 #include "plane/mapping.h"
+#include "plane/protocol.h"
 #include "plane/subscription.h"
 #include "plane/target.h"
 #include "route/route.h"
@@ -57,7 +58,8 @@ static bool operation_feeds(plane_t *plane, const account_t *account, const op_t
     case OP_PUB:
     case OP_HPUB:
     case OP_LEAF_MSG:
-    case OP_LEAF_HMSG: break;
+    case OP_LEAF_HMSG:
+    case OP_ROUTE_MSG: break;
     default: return false;
     }
     if (!may_be_mapped(account, op->subject)) {
@@ -68,7 +70,8 @@ static bool operation_feeds(plane_t *plane, const account_t *account, const op_t
 }
 
 bool throttle_holds(plane_t *plane, peer_t *peer, const op_t *op) {
-    if (!plane->throttling || peer->account == NULL || !operation_feeds(plane, peer->account, op)) {
+    const account_t *account = plane->throttling ? operation_account(plane, peer, op) : NULL;
+    if (account == NULL || !operation_feeds(plane, account, op)) {
         return false;
     }
     throttle_one(plane, peer);

@@ -153,8 +153,8 @@ static trace_verdict_t mute_trace(trace_t *trace, bytes_t before, bytes_t *heade
     return TRACE_MUTED;
 }
 
-trace_verdict_t trace_begin(plane_t *plane, peer_t *peer, const op_t *op, trace_t **out, bytes_t *header) {
-    account_t *account = peer->account;
+trace_verdict_t trace_begin(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, trace_t **out,
+                            bytes_t *header) {
     trace_request_t request;
     if (!trace_request_read(op->header, account->trace.size != 0, &request)) {
         return TRACE_NONE;

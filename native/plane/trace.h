@@ -54,7 +54,8 @@ typedef enum trace_verdict {
 } trace_verdict_t;
 
 /* TRACE_ON: *trace is to be ended. op has a header. */
-trace_verdict_t trace_begin(plane_t *plane, peer_t *peer, const op_t *op, trace_t **trace, bytes_t *header);
+trace_verdict_t trace_begin(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, trace_t **trace,
+                            bytes_t *header);
 void trace_end(plane_t *plane, trace_t *trace);
 void trace_free(plane_t *plane);
 

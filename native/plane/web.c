@@ -65,13 +65,11 @@ static status_t http_refuses_silently(buffer_t *out, bytes_t text) {
     return STATUS_OK;
 }
 
-static status_t http_emits_nothing(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message,
-                                   bytes_t shown) {
+static status_t http_emits_nothing(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message) {
     (void)peer;
     (void)out;
     (void)one;
     (void)message;
-    (void)shown;
     return STATUS_INVALID;
 }
 

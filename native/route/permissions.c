@@ -573,3 +573,17 @@ bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject) {
 bool permissions_leaf_asked(const permissions_t *permissions, bytes_t subject) {
     return pair_asks(permissions, PUB_ALLOW, subject);
 }
+
+static bool pair_covers(const permissions_t *permissions, uint32_t allow, bytes_t subject) {
+    const list_t *allowed = &permissions->set->lists[allow], *denied = &permissions->set->lists[allow + 1];
+    return (list_is_empty(allowed) || subject_set_covers(&allowed->set, subject))
+           && !subject_set_covers(&denied->set, subject);
+}
+
+bool permissions_route_import(const permissions_t *permissions, bytes_t subject) {
+    return pair_covers(permissions, PUB_ALLOW, subject);
+}
+
+bool permissions_route_export(const permissions_t *permissions, bytes_t subject) {
+    return pair_covers(permissions, SUB_ALLOW, subject);
+}

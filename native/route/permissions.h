@@ -48,7 +48,10 @@ bool permissions_leaf_withholds(const permissions_t *permissions, bytes_t subjec
 bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject);        /* may come in */
 /* may be where a mapping sends what came in */
 bool permissions_leaf_to(const permissions_t *permissions, bytes_t subject);
-bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject);   /* may we send LS+ */
+bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject); /* may we send LS+ */
+/* Of a route: may it be told that we want it (import), may the peer be sent it (export)? All of it, of a pattern. */
+bool permissions_route_import(const permissions_t *permissions, bytes_t subject);
+bool permissions_route_export(const permissions_t *permissions, bytes_t subject);
 bool permissions_leaf_asked(const permissions_t *permissions, bytes_t subject); /* may the peer ask for it */
 
 #endif

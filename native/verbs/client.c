@@ -177,7 +177,7 @@ static __attribute__((noinline)) void publish_with_trace(plane_t *plane, peer_t 
         .origin = peer};
     uint32_t taken = 0;
     trace_t *trace;
-    switch (trace_begin(plane, peer, op, &trace, &publication.message.header)) {
+    switch (trace_begin(plane, peer, account, op, &trace, &publication.message.header)) {
     case TRACE_DENIED: client_violation(plane, peer, REFUSED_PUBLISH, "Publish to", trace->destination); return;
     case TRACE_SKIP: return;
     case TRACE_ON:
@@ -196,11 +196,11 @@ static __attribute__((noinline)) void publish_with_trace(plane_t *plane, peer_t 
 }
 
 /* Of a message that may not go where it was to, its sender is told so in its trace, too. */
-static __attribute__((noinline)) void trace_not_published(plane_t *plane, peer_t *peer, const op_t *op,
-                                                          bytes_t subject) {
+static __attribute__((noinline)) void trace_not_published(plane_t *plane, peer_t *peer, account_t *account,
+                                                          const op_t *op, bytes_t subject) {
     trace_t *trace;
     bytes_t header;
-    if (trace_begin(plane, peer, op, &trace, &header) != TRACE_ON) {
+    if (trace_begin(plane, peer, account, op, &trace, &header) != TRACE_ON) {
         return;
     }
     text_t why = {0};
@@ -219,7 +219,7 @@ static inline bool may_be_traced(const account_t *account, const op_t *op) {
 static inline void publish_to(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
     if (!may_publish(plane, peer, op, subject)) {
         if (may_be_traced(account, op)) {
-            trace_not_published(plane, peer, op, subject);
+            trace_not_published(plane, peer, account, op, subject);
         }
         return;
     }
@@ -358,6 +358,9 @@ static bool client_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     case OP_LEAF_UNSUB:
     case OP_LEAF_MSG:
     case OP_LEAF_HMSG:
+    case OP_ROUTE_SUB:
+    case OP_ROUTE_UNSUB:
+    case OP_ROUTE_MSG:
     case OP_KIND_COUNT:
     default: peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation")); return false;
     }
@@ -384,9 +387,7 @@ static __attribute__((noinline)) status_t emit_shared(const peer_t *peer, outq_t
     return status == STATUS_OK ? output_queue_body(out, message, headers) : status;
 }
 
-static status_t client_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message,
-                            bytes_t shown) {
-    (void)shown;
+static status_t client_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message) {
     if (LEAF_UNLIKELY(message->body != NULL)) {
         return emit_shared(peer, out, one, message);
     }

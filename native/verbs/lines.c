@@ -70,7 +70,8 @@ static void trace_line(plane_t *plane, peer_t *peer, bytes_t input) {
 }
 
 static inline bool carries_message(const op_t *op) {
-    return op->kind == OP_PUB || op->kind == OP_HPUB || op->kind == OP_LEAF_MSG || op->kind == OP_LEAF_HMSG;
+    return op->kind == OP_PUB || op->kind == OP_HPUB || op->kind == OP_LEAF_MSG || op->kind == OP_LEAF_HMSG
+           || op->kind == OP_ROUTE_MSG;
 }
 
 static __attribute__((noinline)) void trace_op(plane_t *plane, peer_t *peer, bytes_t input, const op_t *op) {
@@ -151,7 +152,8 @@ static bool input_takes_long(const plane_t *plane, int64_t *start_ns) {
 }
 
 static bool changes_interest(const op_t *op) {
-    return op->kind == OP_SUB || op->kind == OP_UNSUB || op->kind == OP_LEAF_SUB || op->kind == OP_LEAF_UNSUB;
+    return op->kind == OP_SUB || op->kind == OP_UNSUB || op->kind == OP_LEAF_SUB || op->kind == OP_LEAF_UNSUB
+           || op->kind == OP_ROUTE_SUB || op->kind == OP_ROUTE_UNSUB;
 }
 
 static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {

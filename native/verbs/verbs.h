@@ -7,5 +7,6 @@
 
 extern const protocol_t protocol_client; /* client.c */
 extern const protocol_t protocol_leaf;   /* leaf.c */
+extern const protocol_t protocol_route;  /* route.c */
 
 #endif

@@ -129,10 +129,9 @@ status_t emit_client_line(buffer_t *out, const message_t *message, bytes_t sid, 
     return status;
 }
 
-static inline uint8_t *put_leaf_line(uint8_t *to, const message_t *message, bytes_t header, const bytes_t *queues,
-                                     uint32_t queue_count) {
-    memcpy(to, header.size > 0 ? "HMSG " : "LMSG ", 5);
-    to = emit_bytes(to + 5, message->subject);
+/* Subject, reply and groups, each with a blank behind it. */
+static inline uint8_t *put_targets(uint8_t *to, const message_t *message, const bytes_t *queues, uint32_t queue_count) {
+    to = emit_bytes(to, message->subject);
     *to++ = ' ';
     if (queue_count > 0) {
         *to++ = message->reply.size > 0 ? '+' : '|';
@@ -146,7 +145,13 @@ static inline uint8_t *put_leaf_line(uint8_t *to, const message_t *message, byte
         to = emit_bytes(to, queues[i]);
         *to++ = ' ';
     }
-    return put_sizes(to, message, header);
+    return to;
+}
+
+static inline uint8_t *put_leaf_line(uint8_t *to, const message_t *message, bytes_t header, const bytes_t *queues,
+                                     uint32_t queue_count) {
+    memcpy(to, header.size > 0 ? "HMSG " : "LMSG ", 5);
+    return put_sizes(put_targets(to + 5, message, queues, queue_count), message, header);
 }
 
 uint64_t emit_leaf_line_size(const message_t *message, const bytes_t *queues, uint32_t queue_count) {
@@ -208,6 +213,92 @@ status_t emit_leaf_sub(buffer_t *out, bytes_t subject, bytes_t queue, uint32_t w
 
 status_t emit_leaf_unsub(buffer_t *out, bytes_t subject, bytes_t queue) {
     return emit_leaf_interest(out, "LS- ", subject, queue, NULL);
+}
+
+/* ---- routes ------------------------------------------------------------------------------------------------------ */
+
+/* A word and a blank; nothing for no word. */
+static inline uint8_t *put_word(uint8_t *to, bytes_t word) {
+    if (word.size > 0) {
+        to = emit_bytes(to, word);
+        *to++ = ' ';
+    }
+    return to;
+}
+
+uint64_t emit_route_line_size(const message_t *message, const route_names_t *names, const bytes_t *queues,
+                              uint32_t queue_count) {
+    return emit_leaf_line_size(message, queues, queue_count) + names->origin.size + names->account.size + 2;
+}
+
+static inline uint8_t *put_route_line(uint8_t *to, const message_t *message, const route_names_t *names,
+                                      const bytes_t *queues, uint32_t queue_count) {
+    bool origin = names->origin.size > 0;
+    memcpy(to, origin ? "LMSG " : message->header.size > 0 ? "HMSG " : "RMSG ", 5);
+    to = put_word(put_word(to + 5, names->origin), names->account);
+    to = put_targets(to, message, queues, queue_count);
+    if (origin && message->header.size == 0) {
+        *to++ = '0'; /* it always has both sizes */
+        *to++ = ' ';
+    }
+    return put_sizes(to, message, message->header);
+}
+
+status_t emit_route_message(buffer_t *out, const message_t *message, const route_names_t *names, const bytes_t *queues,
+                            uint32_t queue_count) {
+    uint8_t *to;
+    uint64_t bound = emit_route_line_size(message, names, queues, queue_count) + body_bound(message);
+    status_t status = buffer_reserve(out, bound, &to);
+    if (LEAF_UNLIKELY(status != STATUS_OK)) {
+        return status;
+    }
+    close_frame(out, put_body(put_route_line(to, message, names, queues, queue_count), message, message->header));
+    return STATUS_OK;
+}
+
+status_t emit_route_line(buffer_t *out, const message_t *message, const route_names_t *names, const bytes_t *queues,
+                         uint32_t queue_count) {
+    uint8_t *to;
+    status_t status = buffer_reserve(out, emit_route_line_size(message, names, queues, queue_count), &to);
+    if (status == STATUS_OK) {
+        close_frame(out, put_route_line(to, message, names, queues, queue_count));
+    }
+    return status;
+}
+
+/* weight NULL: no interest any more. */
+static status_t emit_route_interest(buffer_t *out, const route_names_t *names, bool origin, bytes_t subject,
+                                    bytes_t queue, const uint32_t *weight) {
+    uint8_t *to;
+    uint64_t bound = (uint64_t)names->origin.size + names->account.size + subject.size + queue.size + 16 + DECIMAL_MAX;
+    status_t status = buffer_reserve(out, bound, &to);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *to++ = names->origin.size > 0 ? 'L' : 'R';
+    *to++ = 'S';
+    *to++ = weight != NULL ? '+' : '-';
+    *to++ = ' ';
+    to = put_word(put_word(to, origin ? names->origin : BYTES_NONE), names->account);
+    to = emit_bytes(to, subject);
+    if (queue.size > 0) {
+        *to++ = ' ';
+        to = emit_bytes(to, queue);
+        if (weight != NULL) {
+            *to++ = ' ';
+            to = put_size(to, *weight);
+        }
+    }
+    close_frame(out, put_crlf(to));
+    return STATUS_OK;
+}
+
+status_t emit_route_sub(buffer_t *out, const route_names_t *names, bytes_t subject, bytes_t queue, uint32_t weight) {
+    return emit_route_interest(out, names, true, subject, queue, &weight);
+}
+
+status_t emit_route_unsub(buffer_t *out, const route_names_t *names, bool origin, bytes_t subject, bytes_t queue) {
+    return emit_route_interest(out, names, origin, subject, queue, NULL);
 }
 
 status_t emit_err(buffer_t *out, bytes_t text) {

@@ -31,6 +31,28 @@ LEAF_MUST_USE status_t emit_leaf_line(buffer_t *out, const message_t *message, c
                                       uint32_t queue_count, bool headers);
 LEAF_MUST_USE status_t emit_leaf_sub(buffer_t *out, bytes_t subject, bytes_t queue, uint32_t weight);
 LEAF_MUST_USE status_t emit_leaf_unsub(buffer_t *out, bytes_t subject, bytes_t queue);
+
+/* ---- routes ------------------------------------------------------------------------------------------------------ */
+
+/* The words of a route's line before its subject. */
+typedef struct route_names {
+    bytes_t origin;  /* the cluster of leafs that the line speaks for; empty: of none */
+    bytes_t account; /* empty: the connection is of one account alone */
+} route_names_t;
+
+/* RMSG, HMSG or, with an origin, LMSG; the line alone, and what it needs at most, as for leafs. */
+LEAF_MUST_USE status_t emit_route_message(buffer_t *out, const message_t *message, const route_names_t *names,
+                                          const bytes_t *queues, uint32_t queue_count);
+uint64_t emit_route_line_size(const message_t *message, const route_names_t *names, const bytes_t *queues,
+                              uint32_t queue_count);
+LEAF_MUST_USE status_t emit_route_line(buffer_t *out, const message_t *message, const route_names_t *names,
+                                       const bytes_t *queues, uint32_t queue_count);
+/* RS+ and RS-, or LS+ and LS-; origin: whether LS- names it. */
+LEAF_MUST_USE status_t emit_route_sub(buffer_t *out, const route_names_t *names, bytes_t subject, bytes_t queue,
+                                      uint32_t weight);
+LEAF_MUST_USE status_t emit_route_unsub(buffer_t *out, const route_names_t *names, bool origin, bytes_t subject,
+                                        bytes_t queue);
+
 LEAF_MUST_USE status_t emit_err(buffer_t *out, bytes_t text); /* -ERR 'text' */
 /* Constant frames: BYTES_LITERAL("PING\r\n") and so on. */
 extern const bytes_t emit_ping, emit_pong, emit_ok, emit_body_end;

@@ -1,4 +1,4 @@
-/* op.h: one parsed protocol line of the NATS client or leaf protocol, as plain data.
+/* op.h: one parsed protocol line of the NATS client, leaf or route protocol, as plain data.
  *
  * The parser (parse.c) turns bytes into an op and knows no account, permission or connection; slices point into the
  * caller's input and are valid as long as that is. plane/ acts on ops. Reference: client protocol of nats-server 2.15.
@@ -17,15 +17,18 @@ typedef enum op_kind {
     OP_PING,
     OP_PONG,
     OP_OK,
-    OP_ERR,        /* body = text between the quotes                                           leaf (soliciting) */
-    OP_PUB,        /* subject, reply, payload                                                  client */
-    OP_HPUB,       /* subject, reply, header, payload                                          client */
-    OP_SUB,        /* subject, queue, sid                                                      client */
-    OP_UNSUB,      /* sid, max (0 = none)                                                      client */
-    OP_LEAF_SUB,   /* LS+ subject [queue weight]                                            leaf */
-    OP_LEAF_UNSUB, /* LS- subject [queue]                                                   leaf */
-    OP_LEAF_MSG,   /* LMSG subject [reply] size | subject + reply q.. size | subject '|' q.. size   leaf */
-    OP_LEAF_HMSG,  /* HMSG, the same shapes with a header length                            leaf */
+    OP_ERR,         /* body = text between the quotes                                           leaf (soliciting) */
+    OP_PUB,         /* subject, reply, payload                                                  client */
+    OP_HPUB,        /* subject, reply, header, payload                                          client */
+    OP_SUB,         /* subject, queue, sid                                                      client */
+    OP_UNSUB,       /* sid, max (0 = none)                                                      client */
+    OP_LEAF_SUB,    /* LS+ subject [queue weight]                                            leaf */
+    OP_LEAF_UNSUB,  /* LS- subject [queue]                                                   leaf */
+    OP_LEAF_MSG,    /* LMSG subject [reply] size | subject + reply q.. size | subject '|' q.. size   leaf */
+    OP_LEAF_HMSG,   /* HMSG, the same shapes with a header length                            leaf */
+    OP_ROUTE_SUB,   /* RS+ account subject [queue weight]; LS+ with an origin before it       route */
+    OP_ROUTE_UNSUB, /* RS- account subject [queue]; LS- with an origin before it             route */
+    OP_ROUTE_MSG,   /* RMSG account, HMSG account, LMSG origin account: then as for leafs     route */
     OP_KIND_COUNT
 } op_kind_t;
 
@@ -45,7 +48,10 @@ typedef struct op {
     uint64_t max;    /* UNSUB: deliveries; 0 = at once */
     uint32_t weight; /* LS+ with a queue, at most WEIGHT_MAX */
     uint32_t queue_count;
-    bytes_t queues[OP_QUEUES_MAX]; /* LMSG/HMSG with targets */
+    bytes_t queues[OP_QUEUES_MAX]; /* LMSG/HMSG/RMSG with targets */
+    /* Of OP_ROUTE_* alone, and not written for others. */
+    bytes_t account; /* empty: that of the connection */
+    bytes_t origin;  /* the cluster of leafs that the line speaks for; empty: of none */
 } op_t;
 
 #endif

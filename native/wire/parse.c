@@ -9,7 +9,7 @@
  * on, whole line or not; PING, PONG and +OK ignore the rest of their line; a line ends at LF with or without CR; CR
  * inside a line separates words; numbers have one to nine digits; the control-line limit counts from the first argument
  * to before the CRLF, blanks included. Deliberately different: PING with an endless tail is cut off at the control-line
- * limit too, a sid is at most SID_MAX bytes, and the client's verbs are unknown on a leaf link.
+ * limit too, a sid is at most SID_MAX bytes, and the client's verbs are unknown on a leaf link and on a route.
  */
 #include "wire/parse.h"
 
@@ -22,7 +22,7 @@
 #endif
 
 #define SID_MAX 64
-#define WORDS_MAX (OP_QUEUES_MAX + 5)
+#define WORDS_MAX (OP_QUEUES_MAX + 7)
 #define SIZE_INVALID UINT32_MAX
 #define STEP 16
 
@@ -36,12 +36,12 @@ typedef enum rest_rule {
 typedef struct verb {
     char name[8]; /* lower case */
     uint8_t size;
-    uint8_t kinds; /* WIRE_CLIENT | WIRE_LEAF */
+    uint8_t kinds; /* WIRE_* */
     uint8_t op;
     uint8_t rest;
 } verb_t;
 
-#define BOTH (WIRE_CLIENT | WIRE_LEAF)
+#define ALL (WIRE_CLIENT | WIRE_LEAF | WIRE_ROUTE)
 
 /* clang-format off */
 static const verb_t verbs[] = {
@@ -53,12 +53,19 @@ static const verb_t verbs[] = {
     {"unsub", 5, WIRE_CLIENT, OP_UNSUB, REST_WORDS},
     {"ls+", 3, WIRE_LEAF, OP_LEAF_SUB, REST_WORDS},
     {"ls-", 3, WIRE_LEAF, OP_LEAF_UNSUB, REST_WORDS},
-    {"ping", 4, BOTH, OP_PING, REST_IGNORED},
-    {"pong", 4, BOTH, OP_PONG, REST_IGNORED},
-    {"connect", 7, BOTH, OP_CONNECT, REST_TEXT},
-    {"info", 4, BOTH, OP_INFO, REST_TEXT},
-    {"+ok", 3, BOTH, OP_OK, REST_IGNORED},
-    {"-err", 4, BOTH, OP_ERR, REST_TEXT_BLANK},
+    {"rmsg", 4, WIRE_ROUTE, OP_ROUTE_MSG, REST_WORDS},
+    {"hmsg", 4, WIRE_ROUTE, OP_ROUTE_MSG, REST_WORDS},
+    {"lmsg", 4, WIRE_ROUTE, OP_ROUTE_MSG, REST_WORDS},
+    {"rs+", 3, WIRE_ROUTE, OP_ROUTE_SUB, REST_WORDS},
+    {"rs-", 3, WIRE_ROUTE, OP_ROUTE_UNSUB, REST_WORDS},
+    {"ls+", 3, WIRE_ROUTE, OP_ROUTE_SUB, REST_WORDS},
+    {"ls-", 3, WIRE_ROUTE, OP_ROUTE_UNSUB, REST_WORDS},
+    {"ping", 4, ALL, OP_PING, REST_IGNORED},
+    {"pong", 4, ALL, OP_PONG, REST_IGNORED},
+    {"connect", 7, ALL, OP_CONNECT, REST_TEXT},
+    {"info", 4, ALL, OP_INFO, REST_TEXT},
+    {"+ok", 3, ALL, OP_OK, REST_IGNORED},
+    {"-err", 4, ALL, OP_ERR, REST_TEXT_BLANK},
 };
 /* clang-format on */
 
@@ -73,7 +80,7 @@ typedef struct words {
 
 void wire_parser_init(wire_parser_t *parser, wire_kind_t kind, uint32_t max_payload, uint32_t max_control_line) {
     *parser = (wire_parser_t){
-        .kind = kind, .max_payload = max_payload, .max_control_line = max_control_line, .headers = kind == WIRE_LEAF};
+        .kind = kind, .max_payload = max_payload, .max_control_line = max_control_line, .headers = kind != WIRE_CLIENT};
 }
 
 static wire_verdict_t parse_bad(wire_error_t *error, wire_error_t why) {
@@ -247,37 +254,39 @@ static inline wire_verdict_t act_publish(wire_parser_t *parser, bytes_t input, c
     return take_payload(parser, input, words->end, header_size, size, op, used, error);
 }
 
-/* subject [reply] n.. | subject + reply queue.. n.. | subject '|' queue.. n.. ; n..: [header-size] size */
-static wire_verdict_t act_leaf_message(wire_parser_t *parser, bytes_t input, const words_t *words, op_t *op,
-                                       uint32_t *used, wire_error_t *error) {
-    bool with_header = op->kind == OP_LEAF_HMSG;
+/* Words before the subject, then:
+ * subject [reply] n.. | subject + reply queue.. n.. | subject '|' queue.. n.. ; n..: [header-size] size */
+static inline wire_verdict_t act_link_message(wire_parser_t *parser, bytes_t input, const words_t *words,
+                                              uint32_t before, bool with_header, op_t *op, uint32_t *used,
+                                              wire_error_t *error) {
     uint32_t numbers = with_header ? 2 : 1;
-    if (words->count < numbers + 1 || words->count > WORDS_MAX) {
+    if (words->count < before + numbers + 1 || words->count > WORDS_MAX) {
         return parse_bad(error, WIRE_ERROR_SILENT);
     }
     if (with_header && !parser->headers) {
         return parse_bad(error, WIRE_ERROR_SILENT);
     }
-    op->subject = words->at[0];
-    uint32_t middle = words->count - 1 - numbers; /* words between the subject and the numbers */
+    const bytes_t *at = words->at + before;
+    op->subject = at[0];
+    uint32_t middle = words->count - before - 1 - numbers; /* words between the subject and the numbers */
     if (middle == 1) {
-        op->reply = words->at[1];
+        op->reply = at[1];
     } else if (middle > 1) {
-        bytes_t sign = words->at[1];
+        bytes_t sign = at[1];
         if (sign.size != 1 || (sign.at[0] != '+' && sign.at[0] != '|')) {
             return parse_bad(error, WIRE_ERROR_SILENT);
         }
         uint32_t first_queue = 2;
         if (sign.at[0] == '+') {
-            op->reply = words->at[2];
+            op->reply = at[2];
             first_queue = 3;
         }
-        uint32_t queue_count = words->count - numbers - first_queue;
+        uint32_t queue_count = words->count - before - numbers - first_queue;
         if (queue_count > OP_QUEUES_MAX) {
             return parse_bad(error, WIRE_ERROR_SILENT);
         }
         for (uint32_t i = 0; i < queue_count; i++) {
-            op->queues[i] = words->at[first_queue + i];
+            op->queues[i] = at[first_queue + i];
         }
         op->queue_count = queue_count;
     }
@@ -287,6 +296,11 @@ static wire_verdict_t act_leaf_message(wire_parser_t *parser, bytes_t input, con
         return parse_bad(error, WIRE_ERROR_SILENT);
     }
     return take_payload(parser, input, words->end, header_size, size, op, used, error);
+}
+
+static wire_verdict_t act_leaf_message(wire_parser_t *parser, bytes_t input, const words_t *words, op_t *op,
+                                       uint32_t *used, wire_error_t *error) {
+    return act_link_message(parser, input, words, 0, op->kind == OP_LEAF_HMSG, op, used, error);
 }
 
 /* A weight that is out of range does not end the link: too large a one counts as WEIGHT_MAX, one that is no number as
@@ -338,6 +352,51 @@ static bool act_line(const words_t *words, op_t *op) {
     }
 }
 
+/* ---- routes ------------------------------------------------------------------------------------------------------ */
+
+/* The words before the subject: the origin of a line that speaks for leafs, then the account, unless the connection is
+ * of one alone. Their count, or WORDS_MAX: there are not so many. */
+static uint32_t take_names(const wire_parser_t *parser, const words_t *words, bool origin, op_t *op) {
+    uint32_t before = (uint32_t)origin + (uint32_t)!parser->one_account;
+    op->origin = op->account = BYTES_NONE;
+    if (words->count < before) {
+        return WORDS_MAX;
+    }
+    if (origin) {
+        op->origin = words->at[0];
+    }
+    if (!parser->one_account) {
+        op->account = words->at[before - 1];
+    }
+    return before;
+}
+
+/* RMSG account .. size; HMSG account .. header-size size; LMSG origin account .. header-size size */
+static wire_verdict_t act_route_message(wire_parser_t *parser, bytes_t input, const words_t *words, op_t *op,
+                                        uint32_t *used, wire_error_t *error) {
+    uint8_t letter = input.at[0] | 0x20u;
+    uint32_t before = take_names(parser, words, letter == 'l', op);
+    return act_link_message(parser, input, words, before, letter != 'r', op, used, error);
+}
+
+/* RS+ account subject [queue weight]; RS- account subject [queue]; LS+ and LS- with an origin before the account. */
+static bool act_route_interest(const wire_parser_t *parser, uint8_t letter, const words_t *words, op_t *op) {
+    bool adds = op->kind == OP_ROUTE_SUB, origin = (letter | 0x20u) == 'l' && (adds || parser->unsub_origins);
+    uint32_t before = take_names(parser, words, origin, op);
+    uint32_t rest = words->count < before ? 0 : words->count - before;
+    if (rest != 1 && rest != (adds ? 3 : 2)) {
+        return false;
+    }
+    op->subject = words->at[before];
+    if (rest > 1) {
+        op->queue = words->at[before + 1];
+    }
+    if (rest == 3) {
+        op->weight = parse_weight(words->at[before + 2]);
+    }
+    return true;
+}
+
 /* A line of words, its name recognised. */
 static inline wire_verdict_t parse_words(wire_parser_t *parser, bytes_t input, op_kind_t kind, uint32_t name_size,
                                          op_t *op, uint32_t *used, wire_error_t *error) {
@@ -361,7 +420,11 @@ static inline wire_verdict_t parse_words(wire_parser_t *parser, bytes_t input, o
     if (kind == OP_LEAF_MSG || kind == OP_LEAF_HMSG) {
         return act_leaf_message(parser, input, &words, op, used, error);
     }
-    if (!act_line(&words, op)) {
+    if (kind == OP_ROUTE_MSG) {
+        return act_route_message(parser, input, &words, op, used, error);
+    }
+    bool route = kind == OP_ROUTE_SUB || kind == OP_ROUTE_UNSUB;
+    if (route ? !act_route_interest(parser, input.at[0], &words, op) : !act_line(&words, op)) {
         return parse_bad(error, WIRE_ERROR_SILENT);
     }
     return parse_done(parser, words.end, used);
@@ -453,6 +516,11 @@ wire_verdict_t wire_parse(wire_parser_t *parser, bytes_t input, op_t *op, uint32
             }
             if (name == verb_four("HPUB") && is_blank(input.at[4])) {
                 return parse_words(parser, input, OP_HPUB, 4, op, used, error);
+            }
+        } else if (parser->kind == WIRE_ROUTE) {
+            bool message = name == verb_four("RMSG") || name == verb_four("HMSG") || name == verb_four("LMSG");
+            if (message && is_blank(input.at[4])) {
+                return parse_words(parser, input, OP_ROUTE_MSG, 4, op, used, error);
             }
         } else if ((name == verb_four("LMSG") || name == verb_four("HMSG")) && is_blank(input.at[4])) {
             return parse_words(parser, input, name == verb_four("LMSG") ? OP_LEAF_MSG : OP_LEAF_HMSG, 4, op, used,

@@ -65,6 +65,40 @@ static void all_or_nothing(void) {
     }
 }
 
+static void route_frames(void) {
+    buffer_t out;
+    buffer_init(&out, 1 << 20);
+    bytes_t queues[2] = {text("q1"), text("q2")};
+    route_names_t pool = {.account = text("A")}, pinned = {.account = BYTES_NONE};
+    route_names_t leafs = {.origin = text("leafs"), .account = text("A")};
+    message_t plain = {.subject = text("foo"), .payload = text("ab")}, asking = plain, headed = plain;
+    asking.reply = text("bar");
+    headed.header = text("NATS/1.0\r\n\r\n");
+    CHECK_EQ_I64(STATUS_OK, emit_route_message(&out, &plain, &pool, NULL, 0));
+    CHECK_EQ_I64(STATUS_OK, emit_route_message(&out, &asking, &pool, NULL, 0));
+    CHECK_EQ_I64(STATUS_OK, emit_route_message(&out, &asking, &pool, queues, 2));
+    CHECK_EQ_I64(STATUS_OK, emit_route_message(&out, &plain, &pool, queues, 1));
+    CHECK_EQ_I64(STATUS_OK, emit_route_message(&out, &headed, &pool, queues, 1));
+    CHECK_EQ_I64(STATUS_OK, emit_route_message(&out, &plain, &pinned, NULL, 0));
+    CHECK_EQ_I64(STATUS_OK, emit_route_message(&out, &plain, &leafs, NULL, 0));
+    CHECK_EQ_I64(STATUS_OK, emit_route_message(&out, &headed, &leafs, queues, 1));
+    static const char messages[] = "RMSG A foo 2\r\nab\r\nRMSG A foo bar 2\r\nab\r\nRMSG A foo + bar q1 q2 2\r\nab\r\n"
+                                   "RMSG A foo | q1 2\r\nab\r\nHMSG A foo | q1 12 14\r\nNATS/1.0\r\n\r\nab\r\n"
+                                   "RMSG foo 2\r\nab\r\nLMSG leafs A foo 0 2\r\nab\r\n"
+                                   "LMSG leafs A foo | q1 12 14\r\nNATS/1.0\r\n\r\nab\r\n";
+    CHECK_TEXT(messages, out.at, out.size);
+    out.size = 0;
+    CHECK_EQ_I64(STATUS_OK, emit_route_sub(&out, &pool, text("foo"), BYTES_NONE, 1));
+    CHECK_EQ_I64(STATUS_OK, emit_route_sub(&out, &pinned, text("foo"), text("q1"), 3));
+    CHECK_EQ_I64(STATUS_OK, emit_route_sub(&out, &leafs, text("foo"), text("q1"), 3));
+    CHECK_EQ_I64(STATUS_OK, emit_route_unsub(&out, &pool, true, text("foo"), text("q1")));
+    CHECK_EQ_I64(STATUS_OK, emit_route_unsub(&out, &leafs, true, text("foo"), BYTES_NONE));
+    CHECK_EQ_I64(STATUS_OK, emit_route_unsub(&out, &leafs, false, text("foo"), BYTES_NONE));
+    CHECK_TEXT("RS+ A foo\r\nRS+ foo q1 3\r\nLS+ leafs A foo q1 3\r\nRS- A foo q1\r\nLS- leafs A foo\r\nLS- A foo\r\n",
+               out.at, out.size);
+    buffer_free(&out);
+}
+
 /* Every length of every word around the places where copying changes its way. */
 static void parser_reads_it_back(void) {
     static char filler[6000];
@@ -100,6 +134,7 @@ static void parser_reads_it_back(void) {
 int main(void) {
     RUN("client frames look as nats-server's", client_frames);
     RUN("leaf frames look as nats-server's", leaf_frames);
+    RUN("route frames look as nats-server's", route_frames);
     RUN("a frame that does not fit leaves the buffer as it was", all_or_nothing);
     RUN("the parser reads back what was emitted, for all lengths of its parts", parser_reads_it_back);
     return TEST_RESULT();

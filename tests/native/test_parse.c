@@ -129,7 +129,59 @@ static const row_t leaf_rows[] = {
     {"SUB foo 1\r\n", "bad: unknown operation\n"},
 };
 
-static void expect(wire_kind_t kind, const char *input, size_t size, const char *expected, uint32_t step) {
+static const row_t route_rows[] = {
+    {"RS+ A foo.>\r\nRS+ A foo workers 3\r\n",
+     "RS+ account=A subject=foo.>\nRS+ account=A subject=foo queue=workers weight=3\nend\n"},
+    {"RS+ A foo workers\r\n", "bad: silent\n"},
+    {"RS+ A\r\n", "bad: silent\n"},
+    {"RS- A foo\r\nrs- A foo workers\r\n", "RS- account=A subject=foo\nRS- account=A subject=foo queue=workers\nend\n"},
+    {"RS- A foo workers 1\r\n", "bad: silent\n"},
+    {"LS+ leafs A foo\r\nLS+ leafs A foo workers 2\r\n",
+     "RS+ origin=leafs account=A subject=foo\nRS+ origin=leafs account=A subject=foo queue=workers weight=2\nend\n"},
+    {"LS+ leafs A\r\n", "bad: silent\n"},
+    {"RMSG A foo 2\r\nab\r\n", "RMSG account=A subject=foo payload=ab\nend\n"},
+    {"RMSG A foo bar 2\r\nab\r\n", "RMSG account=A subject=foo reply=bar payload=ab\nend\n"},
+    {"RMSG A foo + bar q1 q2 2\r\nab\r\n", "RMSG account=A subject=foo reply=bar for=q1 for=q2 payload=ab\nend\n"},
+    {"RMSG A foo | q1 2\r\nab\r\n", "RMSG account=A subject=foo for=q1 payload=ab\nend\n"},
+    {"RMSG A foo bar q1 2\r\nab\r\n", "bad: silent\n"},
+    {"RMSG A 2\r\nab\r\n", "bad: silent\n"},
+    {"RMSG A foo 1048577\r\n", "bad: max payload\n"},
+    {"HMSG A foo 12 14\r\nNATS/1.0\r\n\r\nab\r\n",
+     "RMSG account=A subject=foo header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
+    {"HMSG A foo + bar q1 12 14\r\nNATS/1.0\r\n\r\nab\r\n",
+     "RMSG account=A subject=foo reply=bar for=q1 header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
+    {"HMSG A foo 15 14\r\n", "bad: silent\n"},
+    {"LMSG leafs A foo 0 2\r\nab\r\n", "RMSG origin=leafs account=A subject=foo payload=ab\nend\n"},
+    {"LMSG leafs A foo | q1 12 14\r\nNATS/1.0\r\n\r\nab\r\n",
+     "RMSG origin=leafs account=A subject=foo for=q1 header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
+    {"LMSG leafs A foo 2\r\nab\r\n", "bad: silent\n"},
+    {"INFO {\"a\":1} \r\nPING\r\nPONG\r\n-ERR 'No'\r\n", "INFO body={\"a\":1} \nPING\nPONG\nERR body=No\nend\n"},
+    {"PUB foo 2\r\nab\r\n", "bad: unknown operation\n"},
+    {"SUB foo 1\r\n", "bad: unknown operation\n"},
+};
+
+/* Without TRANSCRIPT_UNSUB_ORIGINS the end of what leafs want is told without their cluster. */
+static const row_t older_rows[] = {
+    {"LS- A foo\r\nLS- A foo workers\r\n", "RS- account=A subject=foo\nRS- account=A subject=foo queue=workers\nend\n"},
+    {"LS- leafs A foo workers\r\n", "bad: silent\n"}};
+static const row_t newer_rows[] = {
+    {"LS- leafs A foo\r\nLS- leafs A foo workers\r\n",
+     "RS- origin=leafs account=A subject=foo\nRS- origin=leafs account=A subject=foo queue=workers\nend\n"},
+    {"LS- A foo\r\n", "bad: silent\n"}};
+/* Of a route for one account. */
+static const row_t pinned_rows[] = {
+    {"RS+ foo\r\nRS+ foo workers 3\r\nRS- foo\r\n",
+     "RS+ subject=foo\nRS+ subject=foo queue=workers weight=3\nRS- subject=foo\nend\n"},
+    {"LS+ leafs foo\r\nLS- leafs foo workers\r\n",
+     "RS+ origin=leafs subject=foo\nRS- origin=leafs subject=foo queue=workers\nend\n"},
+    {"RMSG foo bar 2\r\nab\r\nRMSG foo | q1 2\r\nab\r\n",
+     "RMSG subject=foo reply=bar payload=ab\nRMSG subject=foo for=q1 payload=ab\nend\n"},
+    {"LMSG leafs foo 0 2\r\nab\r\n", "RMSG origin=leafs subject=foo payload=ab\nend\n"},
+    {"RMSG 2\r\nab\r\n", "bad: silent\n"},
+    {"RS+ \r\n", "bad: silent\n"},
+};
+
+static void expect(uint32_t kind, const char *input, size_t size, const char *expected, uint32_t step) {
     buffer_t out;
     buffer_init(&out, 1 << 20);
     transcript_of(&out, kind, MAX_PAYLOAD, MAX_LINE, bytes_of(input, (uint32_t)size), step);
@@ -137,7 +189,14 @@ static void expect(wire_kind_t kind, const char *input, size_t size, const char 
     buffer_free(&out);
 }
 
-static void each_row(void (*act)(wire_kind_t kind, const row_t *row)) {
+#define ALL_ROWS(rows, kind)                                                                                           \
+    for (size_t row_at = 0; row_at < sizeof(rows) / sizeof((rows)[0]); row_at++) act(kind, &(rows)[row_at])
+
+static void each_row(void (*act)(uint32_t kind, const row_t *row)) {
+    ALL_ROWS(route_rows, WIRE_ROUTE);
+    ALL_ROWS(older_rows, WIRE_ROUTE);
+    ALL_ROWS(newer_rows, WIRE_ROUTE | TRANSCRIPT_UNSUB_ORIGINS);
+    ALL_ROWS(pinned_rows, WIRE_ROUTE | TRANSCRIPT_ONE_ACCOUNT | TRANSCRIPT_UNSUB_ORIGINS);
     for (size_t i = 0; i < sizeof client_rows / sizeof client_rows[0]; i++) {
         act(WIRE_CLIENT, &client_rows[i]);
     }
@@ -146,7 +205,7 @@ static void each_row(void (*act)(wire_kind_t kind, const row_t *row)) {
     }
 }
 
-static void whole(wire_kind_t kind, const row_t *row) {
+static void whole(uint32_t kind, const row_t *row) {
     expect(kind, row->input, strlen(row->input), row->expected, 0);
 }
 
@@ -154,7 +213,7 @@ static void rows_whole(void) {
     each_row(whole);
 }
 
-static void in_pieces(wire_kind_t kind, const row_t *row) {
+static void in_pieces(uint32_t kind, const row_t *row) {
     for (uint32_t step = 1; step <= 20; step++) {
         expect(kind, row->input, strlen(row->input), row->expected, step);
     }
@@ -165,7 +224,7 @@ static void rows_in_pieces(void) {
 }
 
 /* Behind each row that ends cleanly an op more, and bytes that are none: what came before stays the same. */
-static void with_more_behind(wire_kind_t kind, const row_t *row) {
+static void with_more_behind(uint32_t kind, const row_t *row) {
     size_t size = strlen(row->expected);
     if (size < 4 || strcmp(row->expected + size - 4, "end\n") != 0) {
         return;
@@ -183,7 +242,7 @@ static void rows_with_more_behind(void) {
 
 static char *page_end; /* nothing is readable from here on */
 
-static void before_a_wall(wire_kind_t kind, const row_t *row) {
+static void before_a_wall(uint32_t kind, const row_t *row) {
     size_t size = strlen(row->input);
     for (size_t cut = 0; cut <= size; cut++) {
         memcpy(page_end - cut, row->input, cut);

@@ -50,10 +50,8 @@ static uint32_t framed_input(plane_t *plane, peer_t *peer, bytes_t input) {
     return used;
 }
 
-static status_t framed_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message,
-                            bytes_t shown) {
+static status_t framed_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message) {
     (void)peer;
-    (void)shown;
     return frame(&out->data, one->account->js.id, 'M', message->subject, message->payload);
 }
 

@@ -36,10 +36,19 @@ static inline void transcript_number(buffer_t *out, const char *name, uint64_t v
     }
 }
 
+static inline bool transcript_is_routes(const op_t *op) {
+    return op->kind == OP_ROUTE_SUB || op->kind == OP_ROUTE_UNSUB || op->kind == OP_ROUTE_MSG;
+}
+
 static inline void transcript_op(buffer_t *out, const op_t *op) {
-    static const char *const names[OP_KIND_COUNT] = {"NONE", "CONNECT", "INFO",  "PING", "PONG", "OK",   "ERR", "PUB",
-                                                     "HPUB", "SUB",     "UNSUB", "LS+",  "LS-",  "LMSG", "HMSG"};
+    static const char *const names[OP_KIND_COUNT] = {"NONE", "CONNECT", "INFO", "PING", "PONG",  "OK",
+                                                     "ERR",  "PUB",     "HPUB", "SUB",  "UNSUB", "LS+",
+                                                     "LS-",  "LMSG",    "HMSG", "RS+",  "RS-",   "RMSG"};
     transcript_text(out, names[op->kind]);
+    if (transcript_is_routes(op)) {
+        transcript_field(out, "origin", op->origin);
+        transcript_field(out, "account", op->account);
+    }
     transcript_field(out, "subject", op->subject);
     transcript_field(out, "reply", op->reply);
     transcript_field(out, "queue", op->queue);
@@ -78,19 +87,30 @@ static inline void transcript_check_slices(const op_t *op, bytes_t input) {
     transcript_inside(op->body, input);
     transcript_inside(op->header, input);
     transcript_inside(op->payload, input);
+    if (transcript_is_routes(op)) {
+        transcript_inside(op->origin, input);
+        transcript_inside(op->account, input);
+    }
     check(op->queue_count <= OP_QUEUES_MAX);
     for (uint32_t i = 0; i < op->queue_count; i++) {
         transcript_inside(op->queues[i], input);
     }
 }
 
+/* Beside the parser's kind. */
+#define WIRE_ALL (WIRE_CLIENT | WIRE_LEAF | WIRE_ROUTE)
+#define TRANSCRIPT_ONE_ACCOUNT 64u
+#define TRANSCRIPT_UNSUB_ORIGINS 128u
+
 /* Feeds `input` as it would come over a socket in pieces of `step` bytes (0 = all at once). Checks on the way that
  * slices lie inside what was given, that progress is made, and that the parser never asks for less than it has. */
-static inline void transcript_of(buffer_t *out, wire_kind_t kind, uint32_t max_payload, uint32_t max_line,
-                                 bytes_t input, uint32_t step) {
+static inline void transcript_of(buffer_t *out, uint32_t kind, uint32_t max_payload, uint32_t max_line, bytes_t input,
+                                 uint32_t step) {
     wire_parser_t parser;
-    wire_parser_init(&parser, kind, max_payload, max_line);
+    wire_parser_init(&parser, kind & WIRE_ALL, max_payload, max_line);
     parser.headers = true;
+    parser.one_account = (kind & TRANSCRIPT_ONE_ACCOUNT) != 0;
+    parser.unsub_origins = (kind & TRANSCRIPT_UNSUB_ORIGINS) != 0;
     op_t op;
     uint32_t start = 0;
     uint32_t have = step == 0 ? input.size : 0;

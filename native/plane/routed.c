@@ -1,0 +1,344 @@
+/* routed.c: what the other servers of the cluster are told about who wants what here, and by which connection.
+ *
+ *   entry (account, origin, subject, queue):  ours    weight of targets here; with an origin, of leafs of that cluster
+ *                                             theirs  with an origin: weight that routes ask for on behalf of it
+ *
+ * A plain subject is told when `ours` leaves or reaches zero, a queue group whenever it changes (RS+ and LS+ carry the
+ * absolute weight). What routes ask for themselves is told to no route, but to leafs: interest.c counts it with that of
+ * our own hubs. `theirs` is what a leaf of the cluster does not have to be told, as it comes from itself.
+ *
+ * All entries are in one list in the order in which they were made, and in one hash table. A new connection is told the
+ * list in slices. What changes meanwhile it hears of if it is before the place that it has got to.
+ *
+ *   connection of an account: the one of its own  |  the one without a pool  |  FNV-1a(name) mod pool_size
+ */
+#include <stdlib.h>
+
+#include "plane/routed.h"
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/table.h"
+#include "net/outq.h"
+#include "plane/account.h"
+#include "plane/interest.h"
+#include "plane/plane.h"
+#include "plane/target.h"
+#include "route/permissions.h"
+#include "wire/emit.h"
+#include "wire/op.h"
+
+#define GOLDEN UINT64_C(0x9E3779B97F4A7C15)
+#define FNV_BASIS 2166136261u
+#define FNV_PRIME 16777619u
+
+struct wanted {
+    map_link_t link;
+    wanted_t *before, *behind;
+    uint64_t number; /* in the list's order */
+    const account_t *account;
+    uint64_t ours;
+    uint64_t theirs;
+    uint32_t origin_size;
+    uint32_t subject_size;
+    uint32_t queue_size;
+    uint8_t bytes[];
+};
+
+struct routed {
+    map_t *all;
+    uint64_t numbers; /* given out */
+    wanted_t *first, *last;
+    table_t names; /* hash > account_t, the others of that hash behind it */
+};
+
+/* ---- in a cluster or not ----------------------------------------------------------------------------------------- */
+
+status_t routed_open(plane_t *plane) {
+    routed_t *routed = calloc(1, sizeof(*routed));
+    plane->routed = routed;
+    return routed == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+}
+
+void routed_close(plane_t *plane) {
+    routed_t *routed = plane->routed;
+    if (routed == NULL) {
+        return;
+    }
+    for (wanted_t *entry = routed->first, *behind; entry != NULL; entry = behind) {
+        behind = entry->behind;
+        free(entry);
+    }
+    table_free(&routed->names);
+    map_free(&routed->all);
+    free(routed);
+    plane->routed = NULL;
+}
+
+static uint64_t name_hash(bytes_t name) {
+    return hash_bytes(name.at, name.size) | 1u;
+}
+
+/* The reference's own choice of a connection. */
+static uint32_t pool_hash(bytes_t name) {
+    uint32_t hash = FNV_BASIS;
+    for (uint32_t i = 0; i < name.size; i++) {
+        hash = (hash ^ name.at[i]) * FNV_PRIME;
+    }
+    return hash;
+}
+
+status_t routed_name(plane_t *plane, account_t *account, bytes_t name) {
+    if (plane->routed == NULL) {
+        return STATUS_OK;
+    }
+    table_t *names = &plane->routed->names;
+    account_t *same = table_find(names, name_hash(name));
+    status_t status = table_put(names, name_hash(name), account);
+    if (status == STATUS_OK) {
+        account->next_named = same;
+        account->pool_hash = pool_hash(name);
+    }
+    return status;
+}
+
+account_t *routed_account(const plane_t *plane, bytes_t name) {
+    account_t *account = plane->routed == NULL ? NULL : table_find(&plane->routed->names, name_hash(name));
+    while (account != NULL && ((account->flags & ACCOUNT_REMOVED) != 0 || !bytes_equal(account->name, name))) {
+        account = account->next_named;
+    }
+    return account;
+}
+
+/* ---- the entries ------------------------------------------------------------------------------------------------- */
+
+typedef struct key {
+    const account_t *account;
+    bytes_t origin;
+    bytes_t subject;
+    bytes_t queue;
+} wanted_key_t;
+
+static bytes_t wanted_origin(const wanted_t *entry) {
+    return bytes_of(entry->bytes, entry->origin_size);
+}
+
+static bytes_t wanted_subject(const wanted_t *entry) {
+    return bytes_of(entry->bytes + entry->origin_size, entry->subject_size);
+}
+
+static bytes_t wanted_queue(const wanted_t *entry) {
+    return bytes_of(entry->bytes + entry->origin_size + entry->subject_size, entry->queue_size);
+}
+
+static uint64_t key_hash(const wanted_key_t *key) {
+    uint64_t hash = subscription_hash(key->subject, key->queue) ^ key->account->js.id * GOLDEN;
+    hash = key->origin.size == 0 ? hash : hash * 31 + hash_bytes(key->origin.at, key->origin.size);
+    return hash ^ hash >> 32;
+}
+
+static wanted_t *wanted_entry(map_link_t *link) {
+    return MAP_ENTRY(link, wanted_t, link);
+}
+
+static wanted_t *wanted_find(const routed_t *routed, const wanted_key_t *key) {
+    uint64_t hash = key_hash(key);
+    for (map_link_t *link = map_first(routed->all, hash); link != NULL; link = link->next) {
+        wanted_t *entry = wanted_entry(link);
+        if (link->hash == hash && entry->account == key->account && bytes_equal(wanted_subject(entry), key->subject)
+            && bytes_equal(wanted_queue(entry), key->queue) && bytes_equal(wanted_origin(entry), key->origin)) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static wanted_t *wanted_make(routed_t *routed, const wanted_key_t *key) {
+    wanted_t *entry = calloc(1, sizeof(*entry) + key->origin.size + key->subject.size + key->queue.size);
+    if (entry == NULL || map_put(&routed->all, &entry->link, key_hash(key)) != STATUS_OK) {
+        free(entry);
+        return NULL;
+    }
+    entry->account = key->account;
+    entry->number = ++routed->numbers;
+    entry->origin_size = key->origin.size;
+    entry->subject_size = key->subject.size;
+    entry->queue_size = key->queue.size;
+    (void)bytes_write(bytes_write(bytes_write(entry->bytes, key->origin), key->subject), key->queue);
+    entry->before = routed->last;
+    *(routed->last == NULL ? &routed->first : &routed->last->behind) = entry;
+    routed->last = entry;
+    return entry;
+}
+
+static void move_on(route_link_t *link) {
+    link->next = link->next->behind;
+    link->told_all = link->next == NULL;
+}
+
+static void wanted_drop(plane_t *plane, wanted_t *entry) {
+    routed_t *routed = plane->routed;
+    for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
+        if (peer->route->next == entry) {
+            move_on(peer->route);
+        }
+    }
+    map_take(routed->all, &entry->link);
+    *(entry->before == NULL ? &routed->first : &entry->before->behind) = entry->behind;
+    *(entry->behind == NULL ? &routed->last : &entry->behind->before) = entry->before;
+    free(entry);
+}
+
+/* ---- who is told what -------------------------------------------------------------------------------------------- */
+
+static bool carries(const route_link_t *link, const account_t *account) {
+    if (link->only != NULL || link->pool_size == 0) {
+        return link->only == NULL || link->only == account;
+    }
+    return (account->flags & ACCOUNT_PINNED) == 0 && account->pool_hash % link->pool_size == link->pool_index;
+}
+
+static void route_tell(plane_t *plane, peer_t *peer, const wanted_t *entry) {
+    bytes_t subject = wanted_subject(entry), queue = wanted_queue(entry);
+    if (peer->state == PEER_DOOMED
+        || (peer->permissions != NULL && !permissions_route_import(peer->permissions, subject))) {
+        return;
+    }
+    const route_link_t *link = peer->route;
+    buffer_t *out = &peer->conn.out.data;
+    route_names_t names = {.origin = wanted_origin(entry),
+                           .account = link->only != NULL ? BYTES_NONE : entry->account->name};
+    uint32_t weight = entry->ours > WEIGHT_MAX ? WEIGHT_MAX : (uint32_t)entry->ours;
+    status_t status = weight != 0 ? emit_route_sub(out, &names, subject, queue, weight)
+                                  : emit_route_unsub(out, &names, link->unsub_origins, subject, queue);
+    if (status != STATUS_OK) {
+        peer_emit_failed(plane, peer, status);
+        return;
+    }
+    plane->told++;
+    peer_emitted(plane, peer);
+}
+
+static void routes_tell(plane_t *plane, const wanted_t *entry) {
+    for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
+        const route_link_t *link = peer->route;
+        if ((link->told_all || entry->number < link->next->number) && carries(link, entry->account)) {
+            route_tell(plane, peer, entry);
+        }
+    }
+}
+
+/* Whose interest it is. false: neither ours that routes are told of, nor theirs on behalf of leafs. */
+static bool origin_of(const route_target_t *target, const peer_t *link, bytes_t subject, bytes_t *origin) {
+    if (target->kind == TARGET_ROUTE) {
+        const subscription_t *one = target->owner;
+        *origin = bytes_of(one->sid, one->sid_size);
+        return origin->size != 0;
+    }
+    *origin = link == NULL ? BYTES_NONE : link->cluster;
+    return traits_of(target)->routed && (link == NULL || !peer_is_hub(link)) && !routed_is_own(subject);
+}
+
+status_t routed_reserve(plane_t *plane, account_t *account, const route_target_t *target, const peer_t *link,
+                        bytes_t subject, bytes_t queue) {
+    wanted_key_t key = {.account = account, .subject = subject, .queue = queue};
+    if (plane->routed == NULL || !origin_of(target, link, subject, &key.origin)) {
+        return STATUS_OK;
+    }
+    return wanted_find(plane->routed, &key) != NULL || wanted_make(plane->routed, &key) != NULL ? STATUS_OK
+                                                                                                : STATUS_NO_MEMORY;
+}
+
+void routed_change(plane_t *plane, account_t *account, const route_target_t *target, const peer_t *link,
+                   uint32_t before, uint32_t after) {
+    wanted_key_t key = {.account = account, .subject = target->subject, .queue = target->queue};
+    if (before == after || !origin_of(target, link, key.subject, &key.origin)) {
+        return;
+    }
+    wanted_t *entry = wanted_find(plane->routed, &key);
+    check(entry != NULL);
+    uint64_t *part = target->kind == TARGET_ROUTE ? &entry->theirs : &entry->ours;
+    uint64_t was = *part;
+    check(was >= before);
+    *part = was - before + after;
+    if (part == &entry->ours && (entry->queue_size != 0 || (was == 0) != (entry->ours == 0))) {
+        routes_tell(plane, entry);
+    }
+    if (entry->ours + entry->theirs == 0) {
+        wanted_drop(plane, entry);
+    }
+}
+
+uint64_t routed_weight(const plane_t *plane, const account_t *account, bytes_t cluster, bytes_t subject,
+                       bytes_t queue) {
+    wanted_key_t key = {.account = account, .origin = cluster, .subject = subject, .queue = queue};
+    const wanted_t *entry = cluster.size == 0 ? NULL : wanted_find(plane->routed, &key);
+    return entry == NULL ? 0 : entry->theirs;
+}
+
+uint32_t routed_cost(const plane_t *plane, bytes_t subject, bytes_t queue, bytes_t origin) {
+    if (plane->routed == NULL) {
+        return 0;
+    }
+    return (uint32_t)(sizeof(wanted_t) + sizeof(wanted_t *)) + subject.size + queue.size + origin.size;
+}
+
+/* ---- connections that come and go -------------------------------------------------------------------------------- */
+
+static void route_tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
+    route_link_t *link = peer->route;
+    for (; !link->told_all && *budget != 0 && peer->state != PEER_DOOMED; (*budget)--) {
+        const wanted_t *entry = link->next;
+        move_on(link);
+        if (entry->ours != 0 && carries(link, entry->account)) {
+            route_tell(plane, peer, entry);
+        }
+    }
+}
+
+status_t routed_joined(plane_t *plane, peer_t *peer, route_link_t *link) {
+    peer->route = link;
+    plane->route_count++;
+    link->at_route = &plane->routes;
+    link->next_route = plane->routes;
+    if (plane->routes != NULL) {
+        plane->routes->route->at_route = &link->next_route;
+    }
+    plane->routes = peer;
+    link->next = plane->routed->first;
+    link->told_all = link->next == NULL;
+    status_t status = publish_reserve_leafs(plane, 0);
+    uint32_t budget = status == STATUS_OK ? TELL_FIRST : 0;
+    route_tell_more(plane, peer, &budget);
+    return status;
+}
+
+void routed_tell(plane_t *plane) {
+    uint32_t budget = TELL_MAX;
+    for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
+        /* whoever is slow to take it holds nobody up, and goes on when it is drained */
+        if (peer->route->told_all || peer->state == PEER_DOOMED || peer_is_full(plane, peer)) {
+            continue;
+        }
+        route_tell_more(plane, peer, &budget);
+        plane->more = plane->more || !peer->route->told_all;
+    }
+}
+
+void routed_left(plane_t *plane, peer_t *peer) {
+    route_link_t *link = peer->route;
+    if (link == NULL) {
+        return;
+    }
+    *link->at_route = link->next_route;
+    if (link->next_route != NULL) {
+        link->next_route->route->at_route = link->at_route;
+    }
+    plane->route_count--;
+    peer->route = NULL;
+    routed_speaks(peer, BYTES_NONE);
+    free(link);
+}

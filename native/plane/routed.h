@@ -1,0 +1,92 @@
+/* routed.h: the other servers of this server's cluster: which accounts go by which connection, what each has been told
+ * of interest, and which messages may go by them. Reference: tests/wire/route.md.
+ *
+ * A route is a peer without an account: each of its lines names one. What it asks for is subscriptions of TARGET_ROUTE,
+ * of any account; what it asks for on behalf of leafs has the name of their cluster in `sid`.
+ */
+#ifndef LEAFD_PLANE_ROUTED_H
+#define LEAFD_PLANE_ROUTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "plane/peer.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "route/route.h"
+
+typedef struct wanted wanted_t; /* routed.c */
+
+/* What is known of a route. Only routed.c writes it, but for `up` and `last`. */
+struct route_link {
+    account_t *only;     /* its lines name no account, but are all of this one; NULL: each names its own */
+    account_t *last;     /* that the line before has named */
+    uint32_t pool_size;  /* 0: every account goes by it */
+    uint32_t pool_index; /* else those whose names say so, but for the ones that have connections of their own */
+    bool unsub_origins;  /* its LS- name the origin, and ours may */
+    bool up;             /* its first PONG has come */
+    bool told_all;
+    wanted_t *next; /* until then: it has been told of what is before this */
+    peer_t *next_route, **at_route;
+};
+
+/* ---- in a cluster or not ----------------------------------------------------------------------------------------- */
+
+LEAF_MUST_USE status_t routed_open(plane_t *plane);
+void routed_close(plane_t *plane); /* all connections are gone, and all interest */
+/* From here on lines may name it. Asked before the account is in the plane's table. */
+LEAF_MUST_USE status_t routed_name(plane_t *plane, account_t *account, bytes_t name);
+/* NULL: no account has that name. */
+account_t *routed_account(const plane_t *plane, bytes_t name);
+
+/* ---- interest ---------------------------------------------------------------------------------------------------- */
+
+/* As interest_reserve and interest_change, of a target that links are told of. link: whose it is, NULL = nobody's. */
+LEAF_MUST_USE status_t routed_reserve(plane_t *plane, account_t *account, const route_target_t *target,
+                                      const peer_t *link, bytes_t subject, bytes_t queue);
+void routed_change(plane_t *plane, account_t *account, const route_target_t *target, const peer_t *link,
+                   uint32_t before, uint32_t after);
+/* What other servers ask for on behalf of leafs of that cluster: for which it need not be told. */
+uint64_t routed_weight(const plane_t *plane, const account_t *account, bytes_t cluster, bytes_t subject, bytes_t queue);
+/* What an entry takes, for the cost of a subscription. */
+uint32_t routed_cost(const plane_t *plane, bytes_t subject, bytes_t queue, bytes_t origin);
+/* The servers that a client is connected to alone can tell who he is: another one's answer could come first. */
+static inline bool routed_is_own(bytes_t subject) {
+    return bytes_equal(subject, BYTES_LITERAL("$SYS.REQ.USER.INFO"));
+}
+
+/* ---- connections that come and go -------------------------------------------------------------------------------- */
+
+/* Takes over link. STATUS_NO_MEMORY: it has not joined, and link is the peer's all the same. */
+LEAF_MUST_USE status_t routed_joined(plane_t *plane, peer_t *peer, route_link_t *link);
+void routed_left(plane_t *plane, peer_t *peer); /* its subscriptions are gone already */
+void routed_tell(plane_t *plane);               /* once a tick: the next slice for those that are new */
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+/* The route acts on a line that speaks for that cluster of leafs; empty: for none. */
+static inline void routed_speaks(peer_t *peer, bytes_t cluster) {
+    peer->cluster = cluster;
+}
+/* From one link to another, of which at least one is a route. */
+static inline bool routed_may_pass(const peer_t *origin, const peer_t *peer, const publication_t *publication) {
+    if (peer->route != NULL) {
+        return origin->route == NULL && !peer_is_hub(origin);
+    }
+    return !peer_is_hub(peer) || bytes_starts(publication->message.subject, BYTES_LITERAL("_R_."));
+}
+static inline bool routed_is_from(const publication_t *publication, bytes_t cluster) {
+    return publication->origin != NULL && bytes_equal(publication->origin->cluster, cluster);
+}
+/* Of a queue group's member, in the draw who has a message. */
+static inline uint32_t routed_share(const route_target_t *target) {
+    if (target->kind == TARGET_ROUTE) {
+        return ((const subscription_t *)target->owner)->sid_size == 0 ? target->weight : 0;
+    }
+    return target->kind == TARGET_LEAF ? 0 : 1;
+}
+
+#endif

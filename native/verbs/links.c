@@ -1,0 +1,123 @@
+/* links.c: see links.h. What does not live here: what the lines of either mean (leaf.c, route.c).
+ */
+#include "verbs/links.h"
+
+#include <string.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "exchange/exchange.h"
+#include "plane/judge.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/publication.h"
+#include "plane/trace.h"
+#include "text/text.h"
+#include "wire/op.h"
+
+event_entry_t *link_event(const peer_t *peer, uint32_t kind, const op_t *op) {
+    event_entry_t *entry = event_new(kind, BYTES_NONE, BYTES_NONE, BYTES_NONE, op->body);
+    if (entry != NULL) {
+        entry->event.target = peer->id;
+        entry->event.code = (uint32_t)op->kind;
+    }
+    return entry;
+}
+
+void link_error(plane_t *plane, peer_t *peer, const op_t *op) {
+    if (plane->now.mono_ns - peer->errors_ns >= NS_PER_SECOND) {
+        peer->errors_ns = plane->now.mono_ns;
+        peer->errors_told = 0;
+    }
+    event_entry_t *entry = peer->errors_told < LEAF_ERRORS_A_SECOND ? link_event(peer, EVENT_LEAF_ERR, op) : NULL;
+    if (entry == NULL) {
+        peer->errors_untold++;
+        return;
+    }
+    entry->event.arg = peer->errors_untold;
+    peer->errors_told++;
+    peer->errors_untold = 0;
+    event_post(&plane->exchange, entry);
+}
+
+bool link_greet(plane_t *plane, peer_t *peer, const op_t *op) {
+    if (op->kind == OP_PING) {
+        peer_pong(plane, peer);
+        return true;
+    }
+    if (op->kind == OP_PONG || op->kind == OP_OK) {
+        return true;
+    }
+    event_entry_t *entry = link_event(peer, EVENT_LINE, op);
+    if (entry == NULL) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
+        return false;
+    }
+    event_post(&plane->exchange, entry);
+    peer_pause(plane, peer);
+    return op->kind == OP_CONNECT || op->kind == OP_INFO || op->kind == OP_ERR;
+}
+
+bool link_greets(plane_t *plane, peer_t *peer, uint8_t first) {
+    if (first != 0 && strchr(peer->dialled ? "IiPp+-" : "CcIiPp", first) != NULL) {
+        return true;
+    }
+    if (peer->dialled) {
+        link_greet(plane, peer, &(op_t){.kind = OP_NONE});
+    } else {
+        peer_doom(plane, peer, CLOSE_AUTHENTICATION, BYTES_LITERAL("Authorization Violation"));
+    }
+    return false;
+}
+
+void link_close(plane_t *plane, peer_t *peer, uint32_t reason, const char *before, bytes_t subject, const char *after) {
+    text_t text;
+    text.size = 0;
+    text_add_literal(&text, before);
+    text_add_shown(&text, subject);
+    text_add_literal(&text, after);
+    peer_doom(plane, peer, reason, text_shown(&text));
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+/* "<ack subject>@<stored subject>": names may hold '@', so the first one behind the 8th dot counts. */
+bytes_t link_split(bytes_t reply, bytes_t *ack) {
+    uint32_t dots = 0;
+    for (uint32_t i = 0; i < reply.size; i++) {
+        dots += reply.at[i] == '.';
+        if (dots >= 8 && reply.at[i] == '@') {
+            *ack = bytes_of(reply.at, i);
+            return bytes_of(reply.at + i + 1, reply.size - i - 1);
+        }
+    }
+    return BYTES_NONE;
+}
+
+/* The peer chose this name. A copy stores it, because its owner asked the peer for it, and the store looks whether it
+ * is a subject. */
+void link_name_delivery(plane_t *plane, const peer_t *peer, bytes_t named, publication_t *publication) {
+    publication->copied = named;
+    publication->shown = judge_shown(plane, peer, named);
+}
+
+/* A message whose header may ask for a trace. One with a destination that the link may not send to is dropped. */
+void link_take_in_traced(plane_t *plane, peer_t *peer, const op_t *op, publication_t *publication) {
+    trace_t *trace;
+    switch (trace_begin(plane, peer, publication->account, op, &trace, &publication->message.header)) {
+    case TRACE_DENIED:
+    case TRACE_SKIP: return;
+    case TRACE_ON:
+        publication->trace = trace;
+        if (!bytes_equal(op->subject, publication->message.subject)) {
+            trace_mapped(plane, trace, publication->message.subject);
+        }
+        (void)publish_traced(plane, publication);
+        trace_end(plane, trace);
+        return;
+    case TRACE_NONE:
+    case TRACE_MUTED:
+    default: (void)publish(plane, publication);
+    }
+}

@@ -1,0 +1,77 @@
+/* links.h: what leaf links and routes do alike: their lines before the login, their errors, what came over one on its
+ * way to who wants it.
+ */
+#ifndef LEAFD_VERBS_LINKS_H
+#define LEAFD_VERBS_LINKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "exchange/exchange.h"
+#include "plane/account.h"
+#include "plane/far.h"
+#include "plane/peer.h"
+#include "plane/publication.h"
+#include "text/text.h"
+#include "text/trace_request.h"
+#include "wire/op.h"
+
+event_entry_t *link_event(const peer_t *peer, uint32_t kind, const op_t *op); /* NULL: no memory */
+void link_error(plane_t *plane, peer_t *peer, const op_t *op);                /* -ERR has come */
+bool link_greets(plane_t *plane, peer_t *peer, uint8_t first);
+bool link_greet(plane_t *plane, peer_t *peer, const op_t *op);
+void link_close(plane_t *plane, peer_t *peer, uint32_t reason, const char *before, bytes_t subject, const char *after);
+
+/* ---- what is sent over it ---------------------------------------------------------------------------------------- */
+
+/* A delivery keeps its routing subject on the wire and carries the stored one, if there is one, behind the ack subject.
+ * false: both together are longer than a line. */
+static inline bool link_names(message_t *message, bytes_t stored, text_t *reply) {
+    if (LEAF_LIKELY(stored.size == 0 || message->reply.size == 0)) {
+        return true;
+    }
+    reply->size = 0;
+    text_add(reply, message->reply);
+    text_add_literal(reply, "@");
+    text_add(reply, stored);
+    message->reply = text_bytes(reply);
+    return message->reply.size != 0;
+}
+
+/* ---- what comes over it ------------------------------------------------------------------------------------------ */
+
+/* "<ack subject>@<stored subject>" into both; empty: the reply has only the first. */
+bytes_t link_split(bytes_t reply, bytes_t *ack);
+static inline bytes_t link_stored_subject(bytes_t reply, bytes_t *ack) {
+    *ack = reply;
+    return bytes_starts(reply, BYTES_LITERAL("$JS.ACK.")) ? link_split(reply, ack) : BYTES_NONE;
+}
+void link_name_delivery(plane_t *plane, const peer_t *peer, bytes_t named, publication_t *publication);
+void link_take_in_traced(plane_t *plane, peer_t *peer, const op_t *op, publication_t *publication);
+
+/* subject: where it goes. */
+static inline void link_take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
+    publication_t publication = {.account = account,
+                                 .message = {.subject = subject, .header = op->header, .payload = op->payload},
+                                 .origin = peer,
+                                 .queues = op->queues,
+                                 .queue_count = op->queue_count,
+                                 .flags = PUBLICATION_FROM_LINK};
+    bytes_t named = link_stored_subject(op->reply, &publication.message.reply);
+    if (LEAF_UNLIKELY(named.size != 0)) {
+        link_name_delivery(plane, peer, named, &publication);
+    }
+    if (LEAF_UNLIKELY(op->header.size != 0) && trace_request_likely(op->header, account->trace.size != 0)) {
+        link_take_in_traced(plane, peer, op, &publication);
+        return;
+    }
+    bool measured = LEAF_UNLIKELY((account->flags & ACCOUNT_SERVES) != 0) && far_is_marked(op->reply);
+    if (publish(plane, &publication) != 0 && LEAF_UNLIKELY(measured)) {
+        far_begin(plane, account, op->reply);
+    }
+}
+
+#endif

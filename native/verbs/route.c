@@ -1,0 +1,200 @@
+/* route.c: the verbs of a route, the connection to another server of the cluster, one function each. Reference:
+ * tests/wire/route.md.
+ *
+ * Until ADMIT_ROUTE every line goes to control and reading waits. A line names its account, and where it speaks for
+ * leafs their cluster. One hop: what comes goes to clients, streams and leafs here, never to another route.
+ *
+ *     RS+ RS- LS+ LS-      subscriptions of TARGET_ROUTE in that account      plane/account.c
+ *     RMSG HMSG LMSG       a publication in that account                      plane/publish.c
+ *
+ * What does not live here: the handshake and gossip (control, links/), what we tell the peer (plane/routed.c), what we
+ * send it (plane/publish.c).
+ */
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "plane/account.h"
+#include "plane/output.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/pressure.h"
+#include "plane/protocol.h"
+#include "plane/publication.h"
+#include "plane/routed.h"
+#include "plane/subscription.h"
+#include "route/permissions.h"
+#include "route/route.h"
+#include "text/subject.h"
+#include "text/text.h"
+#include "verbs/lines.h"
+#include "verbs/links.h"
+#include "verbs/verbs.h"
+#include "wire/emit.h"
+#include "wire/op.h"
+
+/* The account that a line is about: most name the one that the line before has named. */
+static account_t *route_account(plane_t *plane, peer_t *peer, const op_t *op) {
+    route_link_t *link = peer->route;
+    if (link->only != NULL) {
+        return link->only;
+    }
+    account_t *last = link->last;
+    if (last == NULL || (last->flags & ACCOUNT_REMOVED) != 0 || !bytes_equal(last->name, op->account)) {
+        last = routed_account(plane, op->account);
+        link->last = last;
+    }
+    return last;
+}
+
+/* It hears what we want before the PONG that tells it that it may begin; our PING asks whether it has let us in. */
+static status_t route_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
+    (void)verdict;
+    plane->interest_changed = true;
+    peer_ping(plane, peer);
+    return STATUS_OK;
+}
+
+/* ---- interest ---------------------------------------------------------------------------------------------------- */
+
+static void route_subscribe(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
+    if (routed_is_own(op->subject)
+        || (peer->permissions != NULL && !permissions_route_export(peer->permissions, op->subject))) {
+        return;
+    }
+    uint32_t weight = op->queue.size == 0 || op->weight == 0 ? 1 : op->weight;
+    subscription_t *one = subscription_find(peer->table, account, op->origin, op->subject, op->queue);
+    if (one != NULL) {
+        subscription_weigh(plane, one, weight);
+        return;
+    }
+    if (!subject_valid_pattern(op->subject)) {
+        peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
+        return;
+    }
+    status_t status = subscription_add(plane, account, &peer->table, TARGET_ROUTE, peer, op->subject, op->queue,
+                                       op->origin, weight, 0, &one);
+    if (status == STATUS_NO_MEMORY) {
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
+    } else if (status == STATUS_FULL) {
+        peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
+    } else if (status != STATUS_OK) {
+        peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
+    }
+}
+
+static void route_unsubscribe(plane_t *plane, peer_t *peer, const account_t *account, const op_t *op) {
+    subscription_t *one = subscription_find(peer->table, account, op->origin, op->subject, op->queue);
+    if (one != NULL) {
+        subscription_kill(plane, one);
+    }
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+/* What looking for its receivers costs is counted as told lines are: lines_input knows no account to ask for it. */
+#define STEPS_A_LINE 8u
+
+static void route_message(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
+    uint64_t before = *route_steps(account->route);
+    routed_speaks(peer, op->origin);
+    link_take_in(plane, peer, account, op, op->subject);
+    routed_speaks(peer, BYTES_NONE);
+    plane->told += (*route_steps(account->route) - before) / STEPS_A_LINE;
+}
+
+static void route_takes_message(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
+    uint64_t size = (uint64_t)op->header.size + op->payload.size;
+    peer->in_msgs++;
+    peer->in_bytes += size;
+    plane->stats.link_in_msgs++; /* stats_publish adds them to the others */
+    plane->stats.link_in_bytes += size;
+    if (account != NULL) {
+        route_message(plane, peer, account, op);
+    }
+}
+
+/* ---- the switch -------------------------------------------------------------------------------------------------- */
+
+static void route_takes_pong(plane_t *plane, peer_t *peer) {
+    peer_ponged(plane, peer);
+    if (!peer->route->up) {
+        peer->route->up = pressure_offer(plane, peer, link_event(peer, EVENT_LEAF_INFO, &(op_t){.kind = OP_PONG}));
+    }
+}
+
+static bool route_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
+    account_t *account;
+    switch (op->kind) {
+    case OP_ROUTE_MSG: route_takes_message(plane, peer, route_account(plane, peer, op), op); break;
+    case OP_ROUTE_SUB:
+        account = route_account(plane, peer, op);
+        if (account != NULL) {
+            route_subscribe(plane, peer, account, op);
+        }
+        break;
+    case OP_ROUTE_UNSUB:
+        account = route_account(plane, peer, op);
+        if (account != NULL) {
+            route_unsubscribe(plane, peer, account, op);
+        }
+        break;
+    case OP_PING: peer_pong(plane, peer); break;
+    case OP_PONG: route_takes_pong(plane, peer); break;
+    case OP_ERR: link_error(plane, peer, op); break;
+    case OP_INFO: (void)pressure_offer(plane, peer, link_event(peer, EVENT_LEAF_INFO, op)); break;
+    case OP_OK:
+    case OP_CONNECT: break;
+    case OP_NONE:
+    case OP_PUB:
+    case OP_HPUB:
+    case OP_SUB:
+    case OP_UNSUB:
+    case OP_LEAF_SUB:
+    case OP_LEAF_UNSUB:
+    case OP_LEAF_MSG:
+    case OP_LEAF_HMSG:
+    case OP_KIND_COUNT:
+    default: peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation")); return false;
+    }
+    return true;
+}
+
+/* ---- the protocol ------------------------------------------------------------------------------------------------ */
+
+/* A message of a leaf is told with its cluster, so that it does not come back to it. */
+static status_t route_emit(peer_t *peer, outq_t *out, const publication_t *publication, bytes_t shown) {
+    message_t message = publication->message;
+    text_t reply;
+    if (!link_names(&message, shown, &reply)) {
+        return STATUS_INVALID;
+    }
+    const peer_t *origin = publication->origin;
+    route_names_t names = {.origin = origin == NULL ? BYTES_NONE : origin->cluster,
+                           .account = peer->route->only != NULL ? BYTES_NONE : publication->account->name};
+    if (LEAF_LIKELY(message.body == NULL)) {
+        return emit_route_message(&out->data, &message, &names, peer->queues, peer->queue_count);
+    }
+    status_t status = outq_share_room(out, emit_route_line_size(&message, &names, peer->queues, peer->queue_count));
+    if (status == STATUS_OK) {
+        status = emit_route_line(&out->data, &message, &names, peer->queues, peer->queue_count);
+    }
+    return status == STATUS_OK ? output_queue_body(out, &message, true) : status;
+}
+
+const protocol_t protocol_route = {.input = lines_input,
+                                   .emit_link = route_emit,
+                                   .ping = lines_ping,
+                                   .refuse = emit_err,
+                                   .link = true,
+                                   .control_line_factor = LEAF_CONTROL_LINE_FACTOR,
+                                   .pending_factor = LEAF_PENDING_FACTOR,
+                                   .first_ping_ns = FIRST_LEAF_PING_NS,
+                                   .credit = &credit_link,
+                                   .admit = COMMAND_ADMIT_ROUTE,
+                                   .account = route_account,
+                                   .admitted = route_admitted,
+                                   .wire = WIRE_ROUTE,
+                                   .greets = link_greets,
+                                   .greet = link_greet,
+                                   .dispatch = route_dispatch};
