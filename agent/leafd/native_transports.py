@@ -24,3 +24,14 @@ class Compress:
     bound1_ns: int = 0
     bound2_ns: int = 0
     bound3_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTerms:
+    """route_terms_t: a route, as both sides' handshakes have settled it. pool_size 0: all accounts go by it."""
+
+    flags: int = 0
+    max_payload: int = 0
+    pool_size: int = 0
+    pool_index: int = 0
+    ping_interval_ns: int = 0

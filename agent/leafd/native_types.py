@@ -46,7 +46,7 @@ from leafd.native_codes import (
 from leafd.native_latency import Description as Description, FarLatency as FarLatency, Latency as Latency
 from leafd.native_stats import Histogram as Histogram, Stats as Stats
 from leafd.native_traces import MessageTrace as MessageTrace, Trace as Trace
-from leafd.native_transports import Compress as Compress, Proxied as Proxied
+from leafd.native_transports import Compress as Compress, Proxied as Proxied, RouteTerms as RouteTerms
 from leafd.records import dataclass
 
 
@@ -107,17 +107,6 @@ class Limits:
     batch_messages: int = 0
     clustered: int = 0
     """1: there may be routes to other servers."""
-
-
-@dataclass(frozen=True, slots=True)
-class RouteTerms:
-    """route_terms_t: a route, as both sides' handshakes have settled it. pool_size 0: all accounts go by it."""
-
-    flags: int = 0
-    max_payload: int = 0
-    pool_size: int = 0
-    pool_index: int = 0
-    ping_interval_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
