@@ -1,4 +1,6 @@
-"""What stands between a socket and a connection's protocol, as values. TLS is in native_types.py."""
+"""What stands between a socket and a connection's protocol, and how a route is settled, as values.
+
+TLS is in native_types.py."""
 
 from __future__ import annotations
 
