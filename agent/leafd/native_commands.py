@@ -186,9 +186,10 @@ class Commands(Usage):
         lists = permission_lists(permissions)
         self._submit("ADMIT_ROUTE", target=connection, account=account, body=terms, strings=lists)
 
-    def broadcast(self, frame: bytes) -> None:
-        """A control frame to every admitted client that speaks protocol 1."""
-        self._submit("BROADCAST", body=frame)
+    def broadcast(self, template: bytes, *, plain: bool = False) -> None:
+        """An INFO line, in which the plane fills in number and address, to each admitted client that speaks protocol 1.
+        plain: not over WebSocket."""
+        self._submit("BROADCAST", arg=int(plain), body=template)
 
     async def connections(self) -> list[t.ConnectionRow]:
         """Counters of every connection."""

@@ -171,9 +171,14 @@ void command_describe(plane_t *plane, const plane_command_t *command, peer_t *pe
 void command_broadcast(plane_t *plane, const plane_command_t *command) {
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
         /* Only who has had its first PONG may see an INFO (tests/wire/client.md, "INFO"). */
-        if (!peer->protocol->link && peer->state == PEER_ADMITTED && (peer->flags & VERDICT_PROTOCOL_1) != 0
-            && peer->after_pong.size == 0) {
-            peer_send_urgent(plane, peer, command_body(command));
+        if (peer->protocol->link || peer->state != PEER_ADMITTED || (peer->flags & VERDICT_PROTOCOL_1) == 0
+            || peer->after_pong.size != 0 || (command->arg != 0 && peer->web != NULL)) {
+            continue;
+        }
+        bytes_t own = welcome_text(peer, command_body(command));
+        if (own.size != 0) {
+            peer_send_urgent(plane, peer, own);
+            bytes_release(&own);
         }
     }
     command_done(plane, command, STATUS_OK);
