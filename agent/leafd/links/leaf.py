@@ -281,6 +281,11 @@ class Acceptor:
             info["cluster"] = identity.cluster
         return info | self.tls_info
 
+    def again(self, urls: tuple[str, ...]) -> bytes:
+        """An INFO for a leaf that is linked: where it can reach this server, and others of its cluster."""
+        self._urls = urls
+        return frame("INFO", self._info())
+
     def line(self, kind: int, payload: bytes, authenticate: Authenticate) -> list[Action]:
         """One handshake line of the peer."""
         if kind == LineKind.INFO and self._negotiable:

@@ -25,7 +25,7 @@ from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, re
 from leafd.links.beside import Beside
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
 from leafd.links.leaf_plane import LeafPlane
-from leafd.links.link import Link, LinkStatus, RemoteStatus, age, either, over_web, who
+from leafd.links.link import Link, LinkStatus, RemoteStatus, age, either, flags_of, over_web, who
 from leafd.links.redial import Redial
 from leafd.links.sending import Sending
 from leafd.links.ways import Ways
@@ -114,6 +114,13 @@ class Leafs:
     def listening(self, host: str, port: int, advertised: tuple[str, ...]) -> None:
         """Tells what the accepting side's INFO says of the listener."""
         self._listen = (host, port, advertised)
+
+    def tell_urls(self, urls: tuple[str, ...]) -> None:
+        """Leaves hear where this server and the others of its cluster are reached."""
+        self._listen = (*self._listen[:2], urls)
+        for link in self._links.values():
+            if link.bind is not None and isinstance(link.machine, leaf.Acceptor) and not link.web:
+                self._plane.send(link.connection, link.machine.again(urls))
 
     def secured_by(self, secure: t.Secure | None, info: dict[str, Any]) -> None:
         """Tells how who connects from now on gets TLS, and what INFO says of it."""
@@ -386,19 +393,12 @@ class Leafs:
     def _bind(self, link: Link, bind: leaf.Bind) -> None:
         self._evict_duplicate(link, bind)
         link.bind = bind
-        flags = t.VerdictFlag.HEADERS if bind.headers else t.VerdictFlag(0)
-        if bind.spoke:
-            flags |= t.VerdictFlag.SPOKE
-        if bind.traces:
-            flags |= t.VerdictFlag.TRACES
-        if bind.isolated:
-            flags |= t.VerdictFlag.ISOLATED
         self.describe(link, bind)
         self._plane.admit_leaf(
             link.connection,
             bind.account,
             t.ConnVerdict(
-                flags=int(flags),
+                flags=int(flags_of(bind)),
                 max_payload=bind.max_payload,
                 max_subscriptions=bind.max_subscriptions,
                 expires_wall_ns=bind.expires_wall_ns,

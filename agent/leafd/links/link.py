@@ -181,6 +181,19 @@ def who(link: Link, bind: leaf.Bind) -> tuple[object, ...]:
     return link.box, bind.remote_name, bind.cluster, bind.account, bind.remote_account
 
 
+def flags_of(bind: leaf.Bind) -> t.VerdictFlag:
+    """What the plane has to know of a link."""
+    flags = t.VerdictFlag.HEADERS if bind.headers else t.VerdictFlag(0)
+    for is_so, flag in (
+        (bind.spoke, t.VerdictFlag.SPOKE),
+        (bind.traces, t.VerdictFlag.TRACES),
+        (bind.isolated, t.VerdictFlag.ISOLATED),
+    ):
+        if is_so:
+            flags |= flag
+    return flags
+
+
 def over_web(remote: leaf.Remote) -> leaf.Remote:
     """TLS comes before all else there, and what compresses is WebSocket."""
     return replace(remote, tls_first=True, compression=UNCOMPRESSED)

@@ -1,0 +1,333 @@
+"""Who is dialled and how often, how many servers and logins there are at a time, and who is told of what.
+
+The plane is played here: what it is ordered is written down, and what it would tell is handed in. The lines themselves
+are test_route.py's.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from leafd import native_types as t
+from leafd.links import routes as room
+from leafd.links.peers import PEERS_MAX, Peers
+from leafd.links.route import Cluster
+from leafd.links.route_info import Place
+from leafd.links.routes import DIALS_MAX, LOGINS_MAX, Routes, Terms, places_of
+
+THERE = Place("10.0.0.2", 6222)
+
+
+class Log:
+    """Keeps what was said, by level."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def __getattr__(self, level: str) -> Callable[..., None]:
+        return lambda text, **about: self.lines.append((level, text))
+
+
+class Plane:
+    """Takes orders, and says what it was told."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[int, str, dict[str, Any]]] = []
+        self.closed: dict[int, str] = {}
+        self.admitted: dict[int, tuple[int, t.RouteTerms]] = {}
+        self.last = 100
+
+    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int:
+        socket.socket(fileno=fd).close()
+        self.last += 1
+        return self.last
+
+    def send(self, connection: int, frame: bytes) -> None:
+        verb, _, payload = frame.decode().partition(" ")
+        self.said.append((connection, verb, json.loads(payload)))
+
+    def secure(self, connection: int, how: t.Secure, **said: Any) -> None: ...
+    def compress(self, connection: int, how: t.Compress, **said: Any) -> None: ...
+    def resume(self, connection: int) -> None: ...
+
+    def close_connection(self, connection: int, text: str = "", reason: int = 0) -> None:
+        self.closed[connection] = text
+
+    def admit_route(self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions) -> None:
+        self.admitted[connection] = account, terms
+
+
+class Stage:
+    """Routes with a plane that is played."""
+
+    def __init__(self, **terms: Any) -> None:
+        self.plane, self.log = Plane(), Log()
+        self.dialled: list[tuple[float, Place]] = []
+        self.hangs = False
+        cluster = Cluster("NOWN", "own", "2.15.1", "C", host="0.0.0.0", port=6222, user="u", password="p")
+        self.routes = Routes(
+            self.plane, cluster, Peers(3, ("$SYS",)), Terms(**terms), self.log, account_id=lambda name: 9
+        )
+
+    async def reach(self, place: Place) -> trio.SocketStream | None:
+        """In place of the network: a connection to each place that is called 10..., and to none else."""
+        self.dialled.append((trio.current_time(), place))
+        if self.hangs:
+            await trio.sleep_forever()
+        if not place.host.startswith("10."):
+            raise ConnectionRefusedError(111, "refused")
+        ours, theirs = trio.socket.socketpair()
+        theirs.close()
+        return trio.SocketStream(ours)
+
+    def accept(self, number: int) -> None:
+        self.routes.handle(t.Opened(number, t.ConnKind.ROUTE, 4, f"10.0.0.{number % 200}:1"))
+
+    def hear(self, number: int, kind: t.LineKind, **fields: Any) -> None:
+        base: dict[str, Any] = {"cluster": "C", "user": "u", "pass": "p", "name": f"N{number}"}
+        if kind == t.LineKind.INFO:
+            base = {"server_id": f"N{number}", "server_name": f"s{number}", "cluster": "C", "port": 6222}
+            base |= {"route_pool_size": 3, "connect_urls": [f"10.0.0.{number % 200}:4222"]}
+        self.routes.handle(t.Line(number, kind, json.dumps(base | fields).encode()))
+
+    def join(self, number: int, **fields: Any) -> None:
+        self.accept(number)
+        self.hear(number, t.LineKind.CONNECT)
+        self.hear(number, t.LineKind.INFO, **fields)
+
+    def tell(self, number: int, **fields: Any) -> None:
+        self.routes.handle(t.LeafInfo(number, json.dumps(fields).encode()))
+
+    def end(self, number: int) -> None:
+        self.routes.handle(t.Closed(number, int(t.CloseReason.CLIENT), ""))
+
+
+def play(stage: Stage, scene: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stage.routes.run)
+            await trio.testing.wait_all_tasks_blocked()
+            await scene()
+            nursery.cancel_scope.cancel()
+
+    monkeypatch.setattr(stage.routes, "_connected", stage.reach)
+    monkeypatch.setattr(room, "watch_over", lambda sock: None)
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_a_place_of_the_configuration_is_dialled_for_ever_and_one_that_was_learned_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first is an operator's word, the other a peer's."""
+    stage = Stage(places=(Place("gone", 1),), retries=2)
+
+    async def scene() -> None:
+        stage.join(1)
+        stage.tell(1, server_id="NX", ip="nats-route://learned:2/")
+        await trio.sleep(3600)
+
+    play(stage, scene, monkeypatch)
+    explicit = [at for at, place in stage.dialled if place.host == "gone"]
+    learned = [place for _, place in stage.dialled if place.host == "learned"]
+    assert len(learned) == 3
+    assert len(explicit) > 2 * 3600 / 1.25  # for the pool, and for the system account
+    assert len([text for level, text in stage.log.lines if level == "error" and "attempt" in text]) < 10
+
+
+def test_with_back_off_the_pauses_double_up_to_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is away for a night is not asked 30,000 times."""
+    stage = Stage(places=(Place("gone", 1),), backoff=True)
+
+    async def scene() -> None:
+        await trio.sleep(600)
+
+    play(stage, scene, monkeypatch)
+    times = [at for at, _ in stage.dialled]
+    assert len(times) < 2 * 35
+
+
+def test_the_next_connection_of_a_pool_is_dialled_when_the_one_before_was_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until then nobody knows whether the login was good."""
+    stage = Stage(places=(THERE,))
+
+    async def scene() -> None:
+        await trio.sleep(1)
+        assert len(stage.dialled) == 2  # the first of the pool, and the system account's
+        for place in range(3):
+            pooled = next(
+                link.connection
+                for link in stage.routes._links.values()
+                if not link.route.account and not link.machine.joined
+            )
+            stage.hear(pooled, t.LineKind.INFO, server_id="NP", server_name="p")
+            await trio.sleep(1)
+            assert len(stage.dialled) == 2 + place
+            stage.routes.handle(t.LeafInfo(pooled, b""))
+            await trio.sleep(1)
+
+    play(stage, scene, monkeypatch)
+
+
+def test_of_a_thousand_servers_that_a_peer_tells_of_a_bounded_number_is_dialled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And so many at a time."""
+    stage = Stage()
+    stage.hangs = True
+
+    async def scene() -> None:
+        stage.join(1)
+        for number in range(1000):
+            stage.tell(1, server_id=f"NX{number}", ip=f"nats-route://10.1.{number >> 8}.{number & 255}:6222/")
+        await trio.sleep(1)
+        assert len(stage.dialled) == DIALS_MAX
+        assert len(stage.routes._learned) == PEERS_MAX
+
+    play(stage, scene, monkeypatch)
+
+
+def test_who_is_known_is_not_dialled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its id, or as a place of the configuration."""
+    stage = Stage(places=(Place("Named", 7),))
+
+    async def scene() -> None:
+        stage.join(1)
+        stage.join(2)
+        before = len(stage.dialled)
+        stage.tell(1, server_id="N2", ip="nats-route://10.0.0.9:1/")
+        stage.tell(1, server_id="NZ", ip="nats-route://named:7/")
+        stage.tell(1, server_id="NOWN", ip="nats-route://10.0.0.9:1/")
+        stage.tell(1, server_id="NZ", ip="nats-route://10.0.0.9:1/", route_account="OTHER")
+        await trio.sleep(0.01)
+        assert len(stage.dialled) == before
+
+    play(stage, scene, monkeypatch)
+
+
+def test_logins_at_a_time_are_bounded_and_have_to_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever connects and says nothing takes neither memory nor a place for long."""
+    stage = Stage(login_s=2.0)
+
+    async def scene() -> None:
+        for number in range(1, LOGINS_MAX + 11):
+            stage.accept(number)
+        assert len(stage.plane.closed) == 10
+        await trio.sleep(1)
+        stage.hear(1, t.LineKind.CONNECT)
+        stage.hear(1, t.LineKind.INFO)
+        await trio.sleep(2)
+        assert 1 not in stage.plane.closed
+        assert stage.plane.closed[2] == "Authentication Timeout"
+        assert len(stage.plane.closed) == LOGINS_MAX + 9
+
+    play(stage, scene, monkeypatch)
+
+
+def test_addresses_for_clients_come_and_go_with_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when a server says that it leaves, and is still there."""
+    stage = Stage()
+    told: list[tuple[str, ...]] = []
+    stage.routes.on_told.append(lambda: told.append(stage.routes.urls("connect_urls")))
+
+    async def scene() -> None:
+        stage.join(1)
+        stage.join(2)
+        stage.tell(2, server_id="N2", ldm=True)
+        stage.end(1)
+        await trio.sleep(0)
+
+    play(stage, scene, monkeypatch)
+    assert told == [("10.0.0.1:4222",), ("10.0.0.1:4222", "10.0.0.2:4222"), ("10.0.0.1:4222",), ()]
+
+
+def test_others_are_told_of_a_new_server_once_and_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each connection of its pool."""
+    stage = Stage()
+
+    async def scene() -> None:
+        stage.join(1)
+        stage.join(2)
+        stage.join(3, server_id="N2", server_name="s2", route_pool_idx=1)
+        await trio.sleep(0)
+
+    play(stage, scene, monkeypatch)
+    gossip = [(number, said) for number, verb, said in stage.plane.said if said.get("server_id") == "N2"]
+    assert [number for number, _ in gossip] == [1]
+    assert gossip[0][1]["ip"] == "nats-route://10.0.0.2:6222/"
+    assert gossip[0][1]["gossip_mode"] == 1
+    assert "nonce" not in gossip[0][1]
+
+
+def test_what_the_plane_is_told_of_a_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its place in the pool, or its account; and the greater of both sides' messages."""
+    stage = Stage()
+
+    async def scene() -> None:
+        stage.join(1, route_pool_idx=2, max_payload=8 << 20)
+        stage.join(2, server_id="N1", route_account="$SYS")
+        stage.join(3, route_pool_size=0)
+        await trio.sleep(0)
+
+    play(stage, scene, monkeypatch)
+    account, terms = stage.plane.admitted[1]
+    assert (account, terms.pool_index, terms.pool_size) == (0, 2, 3)
+    assert terms.max_payload > 8 << 20
+    assert stage.plane.admitted[2][0] == 9
+    assert stage.plane.admitted[3][1].pool_size == 0
+
+
+def test_a_name_that_is_taken_over_ends_the_routes_under_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They begin anew, and find out by themselves whether they still belong."""
+    stage = Stage()
+    stage.routes.cluster.name, stage.routes.cluster.dynamic = "A", True
+    renamed: list[str] = []
+    stage.routes.on_renamed.append(lambda: renamed.append(stage.routes.cluster.name))
+
+    async def scene() -> None:
+        stage.accept(1)
+        stage.hear(1, t.LineKind.CONNECT, cluster="A")
+        stage.hear(1, t.LineKind.INFO, cluster="A")
+        stage.accept(2)
+        stage.hear(2, t.LineKind.CONNECT, cluster="C")
+        stage.hear(2, t.LineKind.INFO, cluster="C")
+        await trio.sleep(0)
+
+    play(stage, scene, monkeypatch)
+    assert renamed == ["C"]
+    assert 1 in stage.plane.closed
+    assert 2 not in stage.plane.closed
+
+
+def test_whatever_a_peer_says_the_routes_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody foresaw costs one connection at most."""
+    stage = Stage()
+    lines = [b"", b"{", b"[]", b"7", b"\xff", b'{"server_id":{}}', b'{"server_id":"N","port":"x"}', b"{" * 5000]
+
+    async def scene() -> None:
+        for number, line in enumerate(lines, start=1):
+            for kind in (t.LineKind.CONNECT, t.LineKind.INFO, t.LineKind.ERR, 99):
+                stage.accept(number)
+                stage.routes.handle(t.Line(number, kind, line))
+                stage.end(number)
+            stage.join(50)
+            stage.routes.handle(t.LeafInfo(50, line or b"-"))
+            stage.end(50)
+        await trio.sleep(0)
+        stage.join(1)
+
+    play(stage, scene, monkeypatch)
+    assert [row.remote_id for row in stage.routes.rows()] == ["N1"]
+
+
+def test_a_place_without_a_login_gets_the_clusters() -> None:
+    """Each place once, however often it stands in the configuration."""
+    places = places_of(("nats://h:1", "nats://x:y@h:2", "nats://h:1"), "u", "p")
+    assert places == (Place("h", 1, "u", "p"), Place("h", 2, "x", "y"))
