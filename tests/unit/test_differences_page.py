@@ -345,6 +345,28 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "The log says why a JWT was refused": ("unit/auth/test_trust.py::test_nothing_of_a_token_is_in_the_reasons",),
     "Of resolver_tls": ("interop/test_resolver.py::test_what_of_resolver_tls_has_no_effect",),
     "Time is that of the loop's turns": ("interop/test_latency.py::test_what_is_told_of_each_request",),
+    # ---- who runs a cluster
+    "leafd is a member of a cluster": (
+        "interop/test_cluster.py::test_each_message_comes_to_each_server_once_and_in_the_order_of_its_publisher",
+        "unit/config/test_cluster.py::test_a_cluster_and_jetstream_exclude_each_other_in_one_clear_line",
+    ),
+    "A change of the cluster block": ("unit/config/test_cluster.py::test_a_change_of_the_block_waits_for_a_restart",),
+    "ping_max and write_deadline of the block": (
+        "unit/config/test_cluster.py::test_what_has_no_effect_is_told_and_what_would_weaken_is_refused",
+    ),
+    "A server has routes to 256 others": (
+        "unit/links/test_routes.py::test_of_a_thousand_servers_that_a_peer_tells_of_a_bounded_number_is_dialled",
+        "unit/links/test_routes.py::test_logins_at_a_time_are_bounded_and_have_to_end_in_time",
+        "unit/links/test_route.py::test_there_is_a_greatest_number_of_servers_in_a_cluster",
+    ),
+    "routes without listen": ("unit/config/test_cluster.py::test_routes_need_a_listener",),
+    "A server named in routes without a login": (
+        "unit/links/test_routes.py::test_a_place_without_a_login_gets_the_clusters",
+    ),
+    "Traces of messages": (
+        "unit/links/test_route.py::"
+        "test_whoever_listens_says_info_first_and_waits_for_connect_then_for_info",
+    ),
     # ---- who operates the server
     "/ of the monitoring port": ("interop/test_page.py::test_beyond_loopback_it_is_for_users_of_the_system_account",),
     "Over loopback the monitoring port answers": (
@@ -380,7 +402,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
     # ---- not yet
     "MQTT": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
-    "Clusters, gateways and replicas": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
+    "Gateways and replicas": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
 }  # fmt: skip
 
 

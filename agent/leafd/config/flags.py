@@ -2,7 +2,7 @@
 __main__ acts.
 
 Two facts of the reference that are easily mixed up: -V traces the protocol, -v prints the version. A flag overrides the
-configuration file. Flags of rooms this build does not have (cluster) are refused, with what to do instead.
+configuration file. Flags of what this build does not have are refused, with what to do instead.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _SPELLINGS: Final = {
     "max_traced_msg_len": "max_traced_msg_len",
     "ms": "https_port", "https_port": "https_port",
     "tls": "tls", "tlscert": "tls_cert", "tlskey": "tls_key", "tlsverify": "tls_verify", "tlscacert": "tls_ca",
+    "cluster": "cluster", "cluster_listen": "cluster", "routes": "routes", "cluster_name": "cluster_name",
+    "cluster_advertise": "cluster_advertise", "no_advertise": "no_advertise", "connect_retries": "connect_retries",
     "js": "jetstream", "jetstream": "jetstream",
     "sd": "store_dir", "store_dir": "store_dir",
     "user": "user", "pass": "password", "auth": "token",
@@ -55,6 +57,7 @@ _BOOLEANS: Final = frozenset(
         "debug_trace",
         "debug_trace_verbose",
         "syslog",
+        "no_advertise",
         "jetstream",
         "tls",
         "tls_verify",
@@ -62,17 +65,14 @@ _BOOLEANS: Final = frozenset(
         "version",
     }
 )
-_NUMBERS: Final = frozenset({"port", "http_port", "https_port", "log_size_limit", "max_traced_msg_len"})
+_NUMBERS: Final = frozenset(
+    {"port", "http_port", "https_port", "log_size_limit", "max_traced_msg_len", "connect_retries"}
+)
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 
-_NO_CLUSTER: Final = (
-    "clusters are not in this build: join servers by leaf links (leafnodes { remotes [...] } in the configuration)"
-)
 REFUSED: Final = {
     "help_tls": "the keys of a tls block are in configs/reference.conf",
-    "cluster": _NO_CLUSTER, "routes": _NO_CLUSTER, "cluster_name": _NO_CLUSTER, "no_advertise": _NO_CLUSTER,
-    "cluster_advertise": _NO_CLUSTER, "connect_retries": _NO_CLUSTER, "cluster_listen": _NO_CLUSTER,
     "profile": "there is no profiling port in this build",
 }  # fmt: skip
 
@@ -112,6 +112,14 @@ Logging options:
     -DV                              Debug and protocol lines
     -DVV                             Debug and all protocol lines
         --max_traced_msg_len <bytes> How much of each message is logged with them
+
+Cluster options:
+        --cluster, --cluster_listen <url>  Where other servers of the cluster connect to: nats://host:6222
+        --cluster_name <name>        Name of the cluster
+        --routes <url, url>          Servers of the cluster that are dialled
+        --cluster_advertise <host:port>  Address that other servers are told to dial
+        --no_advertise               Clients are not told of other servers
+        --connect_retries <number>   Attempts to dial a server that others told of
 
 JetStream options:
     -js, --jetstream                 Serve JetStream
@@ -165,6 +173,12 @@ class Flags:
     debug_trace: bool | None = None
     debug_trace_verbose: bool | None = None
     max_traced_msg_len: int | None = None
+    cluster: str | None = None
+    routes: str | None = None
+    cluster_name: str | None = None
+    cluster_advertise: str | None = None
+    no_advertise: bool | None = None
+    connect_retries: int | None = None
     jetstream: bool | None = None
     store_dir: str | None = None
     user: str | None = None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from leafd.config.bind import Loaded, load_file
 from leafd.config.exposure import open_listeners
 from leafd.config.flags import Flags
+from leafd.config.schema.cluster import Cluster, ClusterAuthorization
 from leafd.config.schema.jetstream import JetStream
 from leafd.config.schema.permissions import Authorization
 from leafd.config.schema.section import Invalid
@@ -70,6 +72,9 @@ def _changes(server: ServerConfig, flags: Flags) -> dict[str, Any]:
         changes["tls"] = _tls(flags)
     elif flags.tls is False:
         changes["tls"] = None
+    cluster = _cluster(server.cluster or Cluster(), flags)
+    if cluster is not None:
+        changes["cluster"] = cluster
     if flags.jetstream is not None:
         changes["jetstream"] = (server.jetstream or JetStream()) if flags.jetstream else None
     if flags.store_dir is not None:
@@ -82,6 +87,41 @@ def _changes(server: ServerConfig, flags: Flags) -> dict[str, Any]:
             user=flags.user or "", password=flags.password or "", token=flags.token or ""
         )
     return changes
+
+
+def _cluster(block: Cluster, flags: Flags) -> Cluster | None:
+    """The block as the flags have it; None: they say nothing of it."""
+    named = {
+        "name": flags.cluster_name, "advertise": flags.cluster_advertise, "no_advertise": flags.no_advertise,
+        "connect_retries": flags.connect_retries,
+    }  # fmt: skip
+    changes: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    if flags.cluster == "":
+        changes |= {"listen": ("", 0), "routes": ()}
+    elif flags.cluster is not None:
+        changes |= _listener(flags.cluster)
+    if flags.routes is not None:
+        changes["routes"] = [one.strip() for one in flags.routes.split(",") if one.strip()]
+        if changes["routes"] and block.address() is None and not flags.cluster:
+            raise ConfigError("command line: solicited routes require cluster capabilities, e.g. --cluster")
+    return block.overridden(**changes) if changes else None
+
+
+def _listener(url: str) -> dict[str, Any]:
+    """nats://user:password@host:port, also with port -1, which no reader of URLs takes."""
+    login, at, place = url.partition("://")[2].rpartition("@")
+    host, colon, port = place.rstrip("/").rpartition(":")
+    user, has_password, password = login.partition(":")
+    try:
+        listen = host.strip("[]"), int(port)
+    except ValueError:
+        colon = ""
+    if not colon:
+        raise ConfigError("command line: --cluster: an address is expected: nats://host:6222")
+    if at and not has_password:
+        raise ConfigError("command line: --cluster: expected cluster password to be set")
+    authorization = ClusterAuthorization(user=unquote(user), password=unquote(password)) if at else None
+    return {"listen": listen, "authorization": authorization}
 
 
 def _tls(flags: Flags) -> Tls:

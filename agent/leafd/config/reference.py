@@ -12,6 +12,7 @@ from typing import Any, Final
 from leafd.config.bind import inner_models
 from leafd.config.schema.accounts import AccountLimits, ConfiguredAccount, MessageTracing
 from leafd.config.schema.base import SECOND, parse_duration
+from leafd.config.schema.cluster import Cluster, ClusterAuthorization
 from leafd.config.schema.enrol import Enrol
 from leafd.config.schema.jetstream import AccountJetStream, BatchLimits, JetStream, ServerLimits
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafProxy, LeafRemote, LeafUser
@@ -57,6 +58,8 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("jetstream { }", JetStream),
     ("limits { } of jetstream", ServerLimits),
     ("batch { } of these limits", BatchLimits),
+    ("cluster { }", Cluster),
+    ("authorization { } of a cluster", ClusterAuthorization),
     ("leafnodes { }", LeafNodes),
     ("an element of remotes [ ]", LeafRemote),
     ("proxy { } of that", LeafProxy),

@@ -84,7 +84,7 @@ class Clients:
         self.describe: Callable[[Client], None] | None = None
         """Tells the plane all that is known of one, where its account shares or measures that."""
         self._asked: set[int] = set()
-        self._known = KnownLogins()
+        self.known = KnownLogins()
         self._listener: int | None = None
         """Where the plane welcomes who comes."""
         self._clients: dict[int, Client] = {}
@@ -118,7 +118,7 @@ class Clients:
             self._plane.welcome(self._listener, None, b"")
             self._plane.forget_logins()
             await self._plane.settled()  # who was let in by what was known is here
-            self._known.forget()
+            self.known.forget()
         await self._judge_all_again(coming, affected, narrow=True)
 
     async def set_terms(self, terms: Terms, affected: frozenset[str] | None = None) -> None:
@@ -347,7 +347,7 @@ class Clients:
             self._learn(client, event.payload)
 
     def _learn(self, client: Client, line: bytes) -> None:
-        known = self._known.learn(line, client)
+        known = self.known.learn(line, client)
         if known is not None:
             info = self._connect_info(client, known.account, known.max_payload)
             places = template({key: info[key] for key in info if key not in ("client_id", "client_ip")})
@@ -356,7 +356,7 @@ class Clients:
 
     def _let_in(self, client: Client, line: bytes) -> None:
         """The plane has, since it knows the login."""
-        known = self._known.get(line)
+        known = self.known.get(line)
         if known is not None:
             known.give(client)
             self._is_in_now(client, known.account)

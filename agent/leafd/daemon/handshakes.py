@@ -9,6 +9,7 @@ handshakes (native/net).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from leafd import native_types as t
@@ -26,6 +27,8 @@ LEAFS: Final = 2
 HUBS: Final = DEFAULT_TLS
 """Hubs that want TLS though their remote has no tls block: whom the machine trusts, is trusted."""
 WEB: Final = 4
+ROUTES: Final = 5
+ROUTES_DIALLED: Final = 6
 REMOTES: Final = 16
 """And on: the remotes with a block of their own."""
 
@@ -129,6 +132,10 @@ def _wanted(compiled: Compiled) -> list[Wanted]:
         found.append(Wanted(LEAFS, config.leafnodes.tls.compiled(LINK_TIMEOUT), client=False))
     if config.websocket is not None and config.websocket.tls is not None and config.web_address() is not None:
         found.append(Wanted(WEB, config.websocket.tls.compiled(), client=False))
+    if config.cluster is not None and config.cluster.tls is not None and config.cluster_address() is not None:
+        # Both ends of a route show a certificate, as with the reference.
+        mutual = replace(config.cluster.tls.compiled(LINK_TIMEOUT), verify=True)
+        found += [Wanted(ROUTES, mutual, client=False), Wanted(ROUTES_DIALLED, mutual, client=True)]
     for one in compiled.remotes:
         if one.configured.tls is not None and one.remote.context:
             found.append(Wanted(one.remote.context, one.configured.tls.compiled(LINK_TIMEOUT), client=True))

@@ -30,6 +30,7 @@ class Sockets:
     leaf: socket.socket | None
     monitor: socket.socket | None
     web: socket.socket | None = None
+    route: socket.socket | None = None
 
 
 _FOR: Final = {
@@ -37,6 +38,7 @@ _FOR: Final = {
     "leaf": "leaf connections",
     "monitor": "monitoring",
     "websocket": "WebSocket connections",
+    "route": "route connections",
 }
 
 
@@ -48,6 +50,7 @@ def bind_all(config: ServerConfig) -> Sockets:
         "leaf": config.leaf_address(),
         "monitor": config.monitor_address(),
         "websocket": config.web_address(),
+        "route": config.cluster_address(),
     }
     wanted = {name: address for name, address in every.items() if address is not None}
     made: dict[str, socket.socket] = {}
@@ -63,7 +66,8 @@ def bind_all(config: ServerConfig) -> Sockets:
         for sock in made.values():
             sock.close()
         raise
-    return Sockets(made["client"], made.get("leaf"), made.get("monitor"), made.get("websocket"))
+    names = ("leaf", "monitor", "websocket", "route")
+    return Sockets(made["client"], *(made.get(name) for name in names))
 
 
 def bind(host: str, port: int, what: str) -> socket.socket:

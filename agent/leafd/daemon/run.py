@@ -23,6 +23,7 @@ from leafd.daemon import early
 from leafd.daemon.anew import Again
 from leafd.daemon.declarations import declared_by
 from leafd.daemon.expiry import Expiry
+from leafd.daemon.farewell import lame_duck, send_away
 from leafd.daemon.garbage import end_start, short_collections
 from leafd.daemon.gauge import Gauge
 from leafd.daemon.listeners import Sockets
@@ -109,7 +110,8 @@ def load_late_modules(server: Server) -> None:
     """Imports, before anybody can connect, what this configuration will need only later: an import opens files, and
     whoever fills the process's descriptors must not decide whether it succeeds."""
     wanted = ["leafd.monitor.services"]
-    if (server.config.leafnodes is not None and server.config.leafnodes.remotes) or server.config.syslog_url():
+    dials = server.config.leafnodes is not None and bool(server.config.leafnodes.remotes)
+    if dials or server.clustered is not None or server.config.syslog_url():
         wanted.append("encodings.idna")  # to look names up
     if server.sockets.monitor is not None:
         wanted += ["leafd.monitor.http", "leafd.daemon.page_logins"]
@@ -145,7 +147,7 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
         await nursery.start(claims.run)
         nursery.start_soon(server.book.run)
     services = Services(
-        server.facts, server.plane, lambda: os.kill(os.getpid(), signal.SIGHUP), send_away=server.send_away
+        server.facts, server.plane, lambda: os.kill(os.getpid(), signal.SIGHUP), send_away=partial(send_away, server)
     )
     await nursery.start(services.run)
     await nursery.start(server.events.run)
@@ -167,7 +169,7 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
 
 async def _leave(server: Server) -> None:
     with server.guard.around("lame duck mode"):
-        await server.lame_duck()
+        await lame_duck(server)
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -23,6 +23,7 @@ import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Numbers
 from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
+from leafd.config.schema.cluster import pinned_accounts
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon import declarations, early, memory
 from leafd.daemon.about import VERSION, about
@@ -32,7 +33,6 @@ from leafd.daemon.authors import Authors
 from leafd.daemon.clients import Clients
 from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
 from leafd.daemon.handshakes import Handshakes, info_of
-from leafd.daemon.info_lines import frame
 from leafd.daemon.leaf_logins import LeafLogins
 from leafd.daemon.listeners import Sockets, address_of, reachable
 from leafd.daemon.log import Log, traced, traced_message
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from leafd.daemon.boxes import Boxes
     from leafd.daemon.callouts import Callouts
     from leafd.daemon.client import Client
+    from leafd.daemon.clustered import Clustered
     from leafd.daemon.web import Webs
     from leafd.declared.assets import Declared
     from leafd.jetstream.service import JetStream
@@ -108,7 +109,8 @@ class Server:
         self.handshakes = Handshakes(self.plane)
         self.webs: Webs | None = None
         terms = self.compiled.client_terms
-        self.clients = Clients(self.plane, log, self._info, terms, self.guard)
+        self.clients = Clients(self.plane, log, self.info, terms, self.guard)
+        self.clustered = self._make_clustered()
         self.leaf_logins = LeafLogins(
             self.plane, self.compiled.leaf_terms, self.clients.guesses, self.guard, self.clients.proofs
         )
@@ -126,6 +128,7 @@ class Server:
         self.tenants = Tenants(self.plane, self.jetstream, self.about.domain, self.guard, mark)
         self.tenants.linked = self.config.leafnodes is not None
         self.tenants.on_measured = self._measure
+        self.tenants.pinned.update(pinned_accounts(config))
         self.clients.describe, self.leafs.describe = self._describe, self._describe_link
         self.latencies: Latencies | None = None
         self.facts = self._make_facts()
@@ -145,12 +148,17 @@ class Server:
 
     @property
     def leaf_cluster(self) -> str:
-        """A server that dials hubs is, to them, a cluster of its own name."""
-        return self.about.name if self.compiled.dials_hubs else ""
+        """A server that dials hubs and is in no cluster is, to them, a cluster of its own name."""
+        if self.clustered is not None:
+            return self.clustered.routes.cluster.name
+        block = self.config.cluster
+        return (block.name if block is not None else "") or (self.about.name if self.compiled.dials_hubs else "")
 
-    def _info(self) -> dict[str, Any]:
+    def info(self) -> dict[str, Any]:
         """The part of INFO that is the same for every client."""
         info = self.about.info(self.config)
+        if self.clustered is not None:
+            info |= self.clustered.info()
         if self.callouts is not None:
             info["xkey"] = self.callouts.public_xkey
         return info
@@ -187,6 +195,13 @@ class Server:
         except t.PlaneError as error:
             self._remove_memory()
             raise explain(error, self.store or Path()) from error
+
+    def _make_clustered(self) -> Clustered | None:
+        if self.sockets.route is None or self.config.cluster is None:
+            return None
+        from leafd.daemon.clustered import Clustered
+
+        return Clustered(self, self.config.cluster)
 
     def _make_leafs(self) -> Leafs:
         about, config = self.about, self.config
@@ -261,6 +276,7 @@ class Server:
             reports=self.plane.reports,
             closed=ClosedConnections(max(self.config.max_closed_clients, 0)),
             boxes=self.boxes,
+            routes=self.clustered.routes if self.clustered is not None else None,
         )
 
     def _make_events(self) -> Events:
@@ -330,6 +346,9 @@ class Server:
         for one in self.compiled.remotes:
             self.leafs.sending.change(one.remote, *one.sending)
         nursery.start_soon(self.leafs.run, [one.remote for one in self.compiled.remotes])
+        if self.clustered is not None:
+            self.clustered.listen()
+            nursery.start_soon(self.clustered.routes.run)
 
     async def _start_callouts(self, nursery: trio.Nursery) -> None:
         """From the first configuration on that has logins judged by a service."""
@@ -412,6 +431,8 @@ class Server:
         self.plane.listen(CLIENT_LISTENER, 0, t.ConnKind.CLIENT, secure=secure is not None, proxied=proxied)
 
     def _event(self, event: t.Event) -> None:
+        if self.clustered is not None and self.clustered.routes.handle(event):
+            return
         match event:
             case t.Opened(listener=listener) if listener == WEB_LISTENER and self.webs is not None:
                 self.webs.handle(event)
@@ -462,7 +483,8 @@ class Server:
 
     def _trace(self, event: t.Trace) -> None:
         client = self.clients.get(event.connection)
-        who = client.log_name if client is not None else self.leafs.log_name(event.connection)
+        route = self.clustered.routes.log_name(event.connection) if self.clustered is not None else None
+        who = client.log_name if client is not None else route or self.leafs.log_name(event.connection)
         if event.text:
             self.log.trace(f"{who} - {traced(event)}")
             return
@@ -552,33 +574,12 @@ class Server:
     def unlisten(self) -> None:
         """No new connections."""
         self.plane.unlisten(CLIENT_LISTENER)
+        if self.clustered is not None:
+            self.clustered.unlisten()
         if self.sockets.leaf is not None:
             self.plane.unlisten(LEAF_LISTENER)
         if self.sockets.web is not None:
             self.plane.unlisten(WEB_LISTENER)
-
-    def send_away(self, connection: int) -> bool:
-        """Asks one client to connect elsewhere; False: there is none."""
-        client = self.clients.get(connection)
-        if client is None or client.account is None:
-            return False
-        self.plane.send(
-            connection, frame(self._info() | {"client_id": connection, "client_ip": client.host, "ldm": True})
-        )
-        return True
-
-    async def lame_duck(self) -> None:
-        """Sends the clients away one after the other, over the configured time."""
-        self.events.lame_duck()
-        self.unlisten()
-        info: dict[str, Any] = self._info() | {"ldm": True}
-        self.plane.broadcast(frame(info))
-        await trio.sleep(self.config.lame_duck_grace_period / SECOND)
-        clients = self.clients.all()
-        pause_s = min(1.0, self.config.lame_duck_duration / SECOND / max(len(clients), 1))
-        for client in clients:
-            self.plane.close_connection(client.connection, "", t.CloseReason.SHUTDOWN)
-            await trio.sleep(pause_s)
 
     async def stop(self) -> None:
         """Everything that was acknowledged is on disk when this returns."""

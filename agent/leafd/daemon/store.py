@@ -161,6 +161,7 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
         batches_total=batch.max_inflight_total if batch else 0,
         batch_messages=batch.max_msgs if batch else 0,
         batch_timeout_ns=batch.timeout if batch else 0,
+        clustered=int(server.cluster_address() is not None),
     )
 
 

@@ -59,6 +59,8 @@ class Tenants:
         self.linked = False
         """Whether leaf links may come: the plane then counts an account's subscriptions for them as they come, and need
         not go through all of them when the first link is there."""
+        self.pinned: set[str] = set()
+        """Accounts with routes of their own."""
         self.on_measured: Callable[[], None] | None = None
         self._subscriptions: dict[int, dict[str, int]] = {}
 
@@ -92,6 +94,8 @@ class Tenants:
             flags |= t.AccountFlag.SERVES
         if self.linked:
             flags |= t.AccountFlag.LINKED
+        if account.name in self.pinned:
+            flags |= t.AccountFlag.PINNED
         self._plane.account(account.id, account.name, self._domain, int(flags))
         self._plane.traces(account.id, account.trace.dest, account.trace.sampling)
         self._plane.set_mappings(account.id, account.mappings)

@@ -48,6 +48,7 @@ class Events:
         self._facts = facts
         self._changed: dict[str, None] = {}
         self._some = trio.Event()
+        self._joined = trio.Event()
         self._links = 0
         self._judged: tuple[Graph | None, bool] = (None, False)
 
@@ -115,6 +116,10 @@ class Events:
             subject = f"$SYS.SERVER.{self._facts.server_id}.LEAFD.BOX.DOUBLED"
             self._tell(subject, self._event(BOX_DOUBLED, {"box": box, "linked": there, "refused": refused}))
 
+    def cluster_grew(self) -> None:
+        """A server has joined the cluster: it hears of this one soon."""
+        self._joined.set()
+
     def lame_duck(self) -> None:
         """The server is about to send its clients away."""
         self._tell(f"$SYS.SERVER.{self._facts.server_id}.LAMEDUCK", {})
@@ -135,7 +140,11 @@ class Events:
     async def _tell_stats(self) -> None:
         pause_s = STATS_FIRST_S
         while True:
-            await trio.sleep(pause_s)
+            with trio.move_on_after(pause_s):
+                await self._joined.wait()
+            if self._joined.is_set():
+                self._joined = trio.Event()
+                await trio.sleep(SETTLE_S)
             pause_s = min(2 * pause_s, STATS_S)
             with self._facts.guard.around("telling what the server comes to"):
                 if self._heard():
@@ -181,7 +190,8 @@ class Events:
         if self._judged[0] is not graph:
             imported = any(one.exporter == system.id for account in graph.by_id.values() for one in account.imports)
             self._judged = graph, imported
-        return self._judged[1] or self._links > 0 or self._facts.clients.count(system.id) > 0
+        clustered = self._facts.routes is not None and self._facts.routes.joined
+        return self._judged[1] or clustered or self._links > 0 or self._facts.clients.count(system.id) > 0
 
     def _account_changed(self, name: str) -> None:
         self._changed[name] = None

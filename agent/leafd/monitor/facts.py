@@ -18,7 +18,7 @@ from leafd.config.schema.server import ServerConfig
 from leafd.guard import Guard
 from leafd.holding import Holding
 from leafd.monitor.closed import ClosedConnections
-from leafd.monitor.rooms import BoxesFacts, ClientsFacts, JetStreamFacts, LeafsFacts, PlaneFacts
+from leafd.monitor.rooms import BoxesFacts, ClientsFacts, JetStreamFacts, LeafsFacts, PlaneFacts, RoutesFacts
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ class Facts:
     """What reports have in memory while they are made and sent."""
     boxes: BoxesFacts | None = None
     """Those that enrolled themselves, where they may."""
+    routes: RoutesFacts | None = None
+    """Those to other servers, where this one is in a cluster."""
     login: Login | None = None
     """Whether a user of the system account has this password: for the status page."""
     sequence: int = 0

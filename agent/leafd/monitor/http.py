@@ -26,6 +26,7 @@ import trio
 
 from leafd.holding import SMALL
 from leafd.monitor import reports
+from leafd.monitor.cluster_report import routez
 from leafd.monitor.connections import connz
 from leafd.monitor.encoding import pieces, texts
 from leafd.monitor.facts import Facts
@@ -66,7 +67,7 @@ Answer = tuple[int, str, bytes | AsyncGenerator[bytes, None]]
 REPORTS: Final[dict[str, Report]] = {
     "/varz": reports.varz,
     "/connz": connz,
-    "/routez": reports.routez,
+    "/routez": routez,
     "/gatewayz": reports.gatewayz,
     "/leafz": reports.leafz,
     "/jsz": jsz,

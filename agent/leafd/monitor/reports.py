@@ -1,8 +1,8 @@
 """The reports about the server, its links and accounts: varz, leafz, subsz, accountz, accstatz, statsz, and those of
-what there is none of here (routez, gatewayz, raftz, ipqueuesz, expvarz, profilez).
+what there is none of here (gatewayz, raftz, ipqueuesz, expvarz, profilez).
 
 Each is a function of the facts and the request's options, whose names are those of the JSON requests on $SYS. What does
-not live here: connz (connections.py), JetStream (jetstream_report.py).
+not live here: connz (connections.py), JetStream (jetstream_report.py), routez (cluster_report.py).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from leafd.config.schema.tls import DEFAULT_TIMEOUT, LINK_TIMEOUT, Tls, login_ti
 from leafd.config.schema.websocket import WebSocket
 from leafd.monitor import subscriptions
 from leafd.monitor.account_report import shared
+from leafd.monitor.cluster_report import cluster_block, counts, route_stats
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
 from leafd.monitor.jetstream_report import configuration, totals
 from leafd.monitor.options import Options, flag, number, text
@@ -66,7 +67,7 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
         "max_control_line": config.max_control_line,
         "max_payload": config.max_payload,
         "max_pending": config.max_pending,
-        "cluster": {"name": facts.cluster} if facts.cluster else {},
+        "cluster": cluster_block(facts),
         "gateway": {},
         "leaf": _leaf_block(facts),
         "mqtt": {},
@@ -82,7 +83,7 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
         "gomaxprocs": os.cpu_count() or 1,
         "cpu": facts.cpu_percent(),
     }
-    report |= _traffic(stats)
+    report |= _traffic(stats, *counts(facts))
     report |= {
         "http_req_stats": dict(facts.http_requests),
         "config_load_time": stamp(facts.loaded_ns),
@@ -170,13 +171,13 @@ def _leaf_block(facts: Facts) -> dict[str, Any]:
     return block
 
 
-def _traffic(stats: t.Stats) -> dict[str, Any]:
+def _traffic(stats: t.Stats, routes: int, remotes: int) -> dict[str, Any]:
     return {
         # The reference counts clients here; links have a number of their own.
-        "connections": stats.connections - stats.leafs,
+        "connections": stats.connections - stats.leafs - routes,
         "total_connections": stats.total_connections,
-        "routes": 0,
-        "remotes": 0,
+        "routes": routes,
+        "remotes": remotes,
         "leafnodes": stats.leafs,
         "in_msgs": stats.in_msgs,
         "in_bytes": stats.in_bytes,
@@ -235,19 +236,6 @@ def _store(stats: t.Stats) -> dict[str, Any]:
         "schedules_refused",
     )  # fmt: skip
     return {name: getattr(stats, name) for name in names} | {"refusing": stats.refused_storage()}
-
-
-async def routez(facts: Facts, options: Options) -> dict[str, Any]:
-    """Routes to other servers of a cluster: none. A parameter that is wrong is told all the same."""
-    subscriptions.wanted(options)
-    head = facts.head()
-    return {
-        "server_id": head["server_id"],
-        "server_name": facts.name,
-        "now": head["now"],
-        "num_routes": 0,
-        "routes": [],
-    }
 
 
 async def gatewayz(facts: Facts, options: Options) -> dict[str, Any]:
@@ -462,13 +450,14 @@ def account_stat(facts: Facts, account: Account, rows: list[t.ConnectionRow]) ->
 async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
     """The answer to $SYS.REQ.SERVER.PING."""
     stats = facts.plane.stats()
+    routes, remotes = counts(facts)
     report: dict[str, Any] = {
         "start": stamp(facts.start_ns),
         "mem": memory_bytes(),
         "cores": os.cpu_count() or 1,
         "cpu": facts.cpu_percent(),
         # The reference counts clients here; links have a number of their own.
-        "connections": stats.connections - stats.leafs,
+        "connections": stats.connections - stats.leafs - routes,
         "total_connections": stats.total_connections,
         "active_accounts": sum(bool(facts.clients.count(account)) for account in facts.graph.by_id),
         "subscriptions": stats.subscriptions,
@@ -483,8 +472,10 @@ async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
             "bytes": stats.in_bytes - stats.link_in_bytes,
         },
         "slow_consumers": stats.slow_consumers,
-        "active_servers": 1,
+        "active_servers": 1 + remotes,
     }
+    if routes:
+        report["routes"] = await route_stats(facts)
     none = {"routes": 0, "gateways": 0, "leafs": 0}
     if stats.slow_consumers:
         report["slow_consumer_stats"] = {"clients": stats.slow_consumers} | none

@@ -23,6 +23,7 @@ from leafd.config.schema.sharing import is_literal, is_subset
 from leafd.fair import FairQueue
 from leafd.gojson import JsonError, loose
 from leafd.monitor import reports, subscriptions
+from leafd.monitor.cluster_report import routez
 from leafd.monitor.connections import connz
 from leafd.monitor.encoding import TooLarge, encode
 from leafd.monitor.facts import Facts, stamp
@@ -42,7 +43,7 @@ Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 REPORTS: Final[dict[str, Report]] = {
     "VARZ": reports.varz,
     "CONNZ": connz,
-    "ROUTEZ": reports.routez,
+    "ROUTEZ": routez,
     "GATEWAYZ": reports.gatewayz,
     "LEAFZ": reports.leafz,
     "JSZ": jsz,

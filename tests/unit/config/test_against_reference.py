@@ -138,6 +138,27 @@ AGREED = [
     "authorization { default_permissions: { publish: x }, users: [ {user: a, password: b} ] }",
     "accounts { A { default_permissions: { publish: x }, users: [ {user: a, password: b} ] } }",
     'accounts { A { exports: [ {stream: "a.>"}, {service: b, response_type: stream} ] } }',
+    "cluster { }",
+    "cluster { name: x }",
+    'cluster { name: "x y", port: 6222 }',
+    'cluster { listen: "127.0.0.1:6222", name: x, no_advertise: true, connect_retries: 5, connect_backoff: true }',
+    "cluster { port: 6222, host: localhost, routes: [ nats-route://h:1, nats-route://u:p@h:2 ] }",
+    "cluster { port: 6222, cluster_advertise: h:1, ping_interval: 5s, ping_max: 3, write_deadline: 3s }",
+    "cluster { port: 6222, authorization { user: a, password: b, timeout: 3 } }",
+    "cluster { port: 6222, authorization { users: [ {user: a, password: b} ] } }",
+    "cluster { port: 6222, authorization { token: a } }",
+    'cluster { port: 6222, permissions { import: { allow: ["a.>", b] }, export { deny: c } } }',
+    'cluster { port: 6222, permissions { import: "a..b" } }',
+    "cluster { port: 6222, permissions { import: a, allow_responses: true } }",
+    "cluster { port: 6222, pool_size: -1 }",
+    "cluster { port: 6222, pool_size: 0 }",
+    "cluster { port: 6222, pool_size: x }",
+    "accounts { A { } }\ncluster { port: 6222, accounts: [A] }",
+    "cluster { port: 6222, compression: s2_fast }",
+    "cluster { port: 6222, compression: on }",
+    "cluster { port: 6222, compression: { mode: s2_auto, rtt_thresholds: [5ms, 10ms] } }",
+    "cluster { port: 6222, foo: 1 }",
+    "cluster: 6222",
 ]
 
 
@@ -226,6 +247,12 @@ AGREED += [
 # Configuration -> why the verdict differs.
 DIFFERENT = {
     "leafnodes { compression: nonsense }": "the reference refuses it at the start",
+    "cluster { port: 6222, compression: gzip }": "the reference refuses it at the start",
+    "cluster { port: 6222, routes: [ nats-route://h:0 ] }": "such an address is never reached",
+    "accounts { A { } }\ncluster { port: 6222, accounts: [A, A] }": "the reference refuses it at the start",
+    "accounts { A { } }\ncluster { port: 6222, pool_size: -1, accounts: [A] }": "likewise",
+    "cluster { port: 6222, authorization { user: a, password: b, permissions { publish: x } } }": "with -t alone the"
+    " reference refuses what it warns of",
     "websocket { port: 1 }": "the reference refuses it at the start, for want of TLS",
     "websocket { port: 1, no_tls: true, origins: [a] }": "the reference refuses it at the start",
     "websocket { port: 1, no_tls: true, headers { Host: b } }": "the reference refuses it at the start",

@@ -48,7 +48,7 @@ def test_wrong_flags(words: list[str]) -> None:
         parse_flags(words)
 
 
-@pytest.mark.parametrize("word", ["--cluster", "--routes", "--help_tls", "-s"])
+@pytest.mark.parametrize("word", ["--profile", "--help_tls", "-s"])
 def test_flags_of_missing_rooms(word: str) -> None:
     """Flags that nats-server has and this build has not say what to do instead."""
     with pytest.raises(UsageError, match=": "):
@@ -128,3 +128,29 @@ def test_version_and_help_answer_without_the_daemon() -> None:
 def test_the_version_is_the_packages() -> None:
     """-v says what the package manager says."""
     assert f"leafd: v{metadata.version('leafd')}\n" == leafd("-v").stdout
+
+
+def test_flags_of_a_cluster_override_its_block(tmp_path: Path) -> None:
+    """As nats-server's: the login of --cluster takes the place of the file's, and an empty one ends the cluster."""
+    path = tmp_path / "c.conf"
+    path.write_text(
+        "cluster { name: a, port: 1, connect_retries: 1, connect_backoff: true, authorization { user: x, pass: y } }"
+    )
+    words = ["--cluster", "nats://u:p%20q@h:-1", "--routes", "nats://a:1, b:2", "--cluster_name", "n"]
+    words += ["--cluster_advertise", "c:3", "--no_advertise", "--connect_retries", "7"]
+    block = load(parse_flags(["-c", str(path), *words])).server.cluster
+    assert block is not None
+    assert block.address() == ("h", -1)
+    assert block.authorization is not None
+    assert (block.authorization.user, block.authorization.password) == ("u", "p q")
+    assert (block.routes, block.name, block.advertise) == (("nats://a:1", "b:2"), "n", "c:3")
+    assert (block.no_advertise, block.connect_retries, block.connect_backoff) == (True, 7, True)
+    assert load(parse_flags(["-c", str(path), "--cluster="])).server.cluster_address() is None
+    assert load(parse_flags(["-c", str(path), "--cluster_listen", "nats://h:5"])).server.cluster_address() == ("h", 5)
+
+
+@pytest.mark.parametrize("words", [["--routes", "a:1"], ["--cluster", "h"], ["--cluster", "nats://u@h:1"]])
+def test_flags_of_a_cluster_that_do_not_fit_are_refused(words: list[str]) -> None:
+    """In nats-server's words where it has some."""
+    with pytest.raises(ConfigError, match=r"cluster capabilities|an address is expected|expected cluster password"):
+        load(parse_flags(words))

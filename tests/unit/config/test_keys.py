@@ -17,6 +17,8 @@ TIMES: Final = "how long something may take that takes seconds at most; only whe
 TPM: Final = "a part of cert_store, which is refused"
 UNNOTICED: Final = {
     "AccountJetStream.cluster_traffic": CLUSTER,
+    "Cluster.ping_max": TIMES,
+    "Cluster.write_deadline": TIMES,
     "ConfiguredAccount.nkey": "accounts have keys only where an operator vouches for them",
     "JetStream.extension_hint": CLUSTER,
     "JetStream.info_queue_limit": QUEUES,

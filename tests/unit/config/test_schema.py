@@ -126,7 +126,8 @@ def test_keys_ignore_case_and_know_aliases() -> None:
     [
         "tls { ocsp_peer: true }",
         "ocsp: always",
-        "cluster { port: 1 }",
+        "cluster { port: 1 }\njetstream: enabled",
+        "cluster { port: 1, write_timeout: retry }",
         "mqtt { port: 1883 }",
         "max_sub_tokens: 8",
         "write_timeout: retry",

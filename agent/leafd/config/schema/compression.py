@@ -1,5 +1,5 @@
-"""The value of compression of leaf links: true, false, a mode by any of its names, or a block with a mode and the round
-trips at which s2_auto changes its level. What it means is links/compression.py."""
+"""The value of compression of leaf links and routes: true, false, a mode by any of its names, or a block with a mode
+and the round trips at which s2_auto changes its level. What it means is links/compression.py."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from leafd.config.schema.base import parse_duration
 from leafd.config.schema.section import Reader
 
 AUTO: Final = "s2_auto"
+FAST: Final = "s2_fast"
+_ON: Final = ("", "on", "enabled", "true")
 _MODES: Final = {
-    "on": AUTO,
-    "enabled": AUTO,
-    "true": AUTO,
     "not supported": "not supported",
     "not_supported": "not supported",
     "disabled": "off",
@@ -21,8 +20,8 @@ _MODES: Final = {
     "accept": "accept",
     "auto": AUTO,
     "s2_auto": AUTO,
-    "fast": "s2_fast",
-    "s2_fast": "s2_fast",
+    "fast": FAST,
+    "s2_fast": FAST,
     "better": "s2_better",
     "s2_better": "s2_better",
     "best": "s2_best",
@@ -33,12 +32,10 @@ _DEFAULT_BOUNDS: Final = (10_000_000, 50_000_000, 100_000_000)
 BOUNDS_MAX: Final = 4
 
 
-def _mode(value: object) -> str:
+def _mode(value: object, on: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"mode: a string is expected, not {value!r}")
-    if not value:
-        return AUTO
-    found = _MODES.get(value.lower())
+    found = on if value.lower() in _ON else _MODES.get(value.lower())
     if found is None:
         raise ValueError(
             f"unsupported compression mode {value!r}: one of accept, off, s2_auto, s2_fast, s2_better, s2_best"
@@ -67,17 +64,17 @@ def _bounds(value: object) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _compression(value: object) -> tuple[str, tuple[int, ...]]:
+def _compression(value: object, on: str = AUTO) -> tuple[str, tuple[int, ...]]:
     bounds: Any = ()
     if isinstance(value, bool):
-        mode = AUTO if value else "off"
+        mode = on if value else "off"
     elif isinstance(value, str):
-        mode = _mode(value)
+        mode = _mode(value, on)
     elif isinstance(value, dict):
-        mode = AUTO
+        mode = on
         for key, one in value.items():
             if key.lower() == "mode":
-                mode = _mode(one)
+                mode = _mode(one, on)
             elif key.lower() in _BOUNDS:
                 bounds = one
             else:
@@ -89,6 +86,12 @@ def _compression(value: object) -> tuple[str, tuple[int, ...]]:
     return (mode, _bounds(bounds) or _DEFAULT_BOUNDS) if mode == AUTO else (mode, ())
 
 
+def _route_compression(value: object) -> tuple[str, tuple[int, ...]]:
+    return _compression(value, FAST)
+
+
 Compression = Annotated[tuple[str, tuple[int, ...]], Reader(_compression)]
-"""A mode in nats-server's words, and the bounds of s2_auto in nanoseconds."""
+"""A mode in nats-server's words, and the bounds of s2_auto in nanoseconds. Of leaf links: on is s2_auto."""
+RouteCompression = Annotated[tuple[str, tuple[int, ...]], Reader(_route_compression)]
+"""The same of routes: on is s2_fast."""
 DEFAULT: Final = (AUTO, _DEFAULT_BOUNDS)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from leafd.config.schema.accounts import ConfiguredAccount
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
+from leafd.config.schema.cluster import Cluster, check_cluster
 from leafd.config.schema.declared import CONSUMERS, KINDS, KV, OBJECTS, STREAMS, AsWritten
 from leafd.config.schema.enrol import Enrol
 from leafd.config.schema.jetstream import JetStream, check_together, switch
@@ -26,7 +27,7 @@ MEMORY_PAYLOADS: Final = 32
 """The limit holds so many messages of max_payload at least: its smallest share that one has to fit is so small."""
 _INT32_MAX: Final = 2**31 - 1
 _KEY_CHARACTERS: Final = 56
-_CLUSTER: Final = "clusters are not in this build: messages would not reach the other servers; join them by leaf links"
+_GATEWAY: Final = "gateways to other clusters are not in this build: join them by leaf links"
 _PROFILE: Final = "there is no profiling port in this build, since profiles in its form are Go's"
 
 
@@ -308,8 +309,10 @@ class ServerConfig(Section):
         aliases=("maps",),
         takes=Takes.LIVE,
     )
-    cluster: Any = later(_CLUSTER, refuse=True)
-    gateway: Any = later(_CLUSTER, refuse=True)
+    cluster: Cluster | None = option(
+        None, "The cluster of servers that this one belongs to: their clients reach each other. Not with jetstream."
+    )
+    gateway: Any = later(_GATEWAY, refuse=True)
     proxy_protocol: Flag = option(
         False,
         "May a proxy in front of the clients' port say whom it speaks for (PROXY protocol, versions 1 and 2)? Only "
@@ -383,6 +386,7 @@ class ServerConfig(Section):
         self._check_callout()
         self._check_operator()
         self._check_enrol()
+        check_cluster(self)
         self.shared()
         measured = (one for account in self.accounts.values() for one in account.exports if one.latency is not None)
         if self.no_system_account and any(measured):
@@ -534,6 +538,7 @@ class ServerConfig(Section):
         """Every tls block there is."""
         leafnodes = self.leafnodes
         found = [self.tls, self.websocket.tls if self.websocket is not None else None, self.resolver_tls]
+        found.append(self.cluster.tls if self.cluster is not None else None)
         if leafnodes is not None:
             found += [leafnodes.tls, *(one.tls for one in leafnodes.remotes if not one.disabled)]
         return tuple(one for one in found if one is not None)
@@ -572,6 +577,10 @@ class ServerConfig(Section):
         if leaf.listen is not None:
             return leaf.listen
         return (leaf.host, leaf.port) if leaf.port else None
+
+    def cluster_address(self) -> tuple[str, int] | None:
+        """Host and port of the routes' listener, None when there is no cluster."""
+        return self.cluster.address() if self.cluster is not None else None
 
     def store_path(self) -> str:
         """The JetStream store's parent directory as configured, "" when it is not."""

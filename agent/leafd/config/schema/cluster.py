@@ -1,0 +1,175 @@
+"""The cluster block: where other servers of the cluster connect to, which of them this one dials, what goes over the
+routes. The routes are links/routes.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Secret, Strings, Text, zero_means_default
+from leafd.config.schema.compression import RouteCompression
+from leafd.config.schema.permissions import Permissions
+from leafd.config.schema.section import Reader, Section, later, option, shown
+from leafd.config.schema.tls import Tls
+
+if TYPE_CHECKING:
+    from leafd.config.schema.server import ServerConfig
+
+POOL_DEFAULT: Final = 3
+POOL_MAX: Final = 256
+PING_MAX_NS: Final = 30 * SECOND
+SCHEMES: Final = ("nats-route", "nats", "tls")
+
+
+class ClusterAuthorization(Section):
+    """The login that servers of a cluster share."""
+
+    user: Text = option("", "The name that other servers log in with, and this one there.", aliases=("username",))
+    password: Secret = option("", "Its password.", aliases=("pass",))
+    timeout: Duration = option(
+        2 * SECOND, "How long may a server take to log in? With TLS a second more than the handshake, unless set.", gt=0
+    )
+    users: Any = later("Cluster authorization does not allow multiple users", refuse=True)
+    token: Any = later("Cluster authorization does not support tokens", refuse=True)
+    auth_callout: Any = later("Cluster authorization does not support callouts", refuse=True, aliases=("auth_hook",))
+    default_permissions: Permissions | None = option(
+        None, "As permissions of the cluster, where that says nothing.", aliases=("default_permission", "permissions")
+    )
+
+
+def _place(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"an address is expected, not {shown(value)}")
+    text = value.strip()
+    try:
+        parts = urlsplit(text if "://" in text else f"nats-route://{text}")
+        fits = parts.scheme in SCHEMES and parts.port != 0 and bool((parts.hostname or "").encode("idna"))
+    except ValueError:  # the port is beyond 65535, or a label of the name is empty, longer than 63 or no text
+        fits = False
+    if not fits:
+        raise ValueError(f"{shown(value)} is no address of a server: write it like nats-route://host:6222")
+    return text
+
+
+def _places(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+class Cluster(Section):
+    """The cluster block."""
+
+    name: Text = option(
+        "",
+        "The cluster's name, the same on all of its servers. Empty: one is made up, or taken over from a server that"
+        " has one.",
+        example='"east"',
+    )
+    listen: Listen | None = option(None, "Where other servers of the cluster connect to.", example='"0.0.0.0:6222"')
+    host: Text = option("", "The address alone. Empty: every address of the machine.", aliases=("net",))
+    port: Number = option(0, "The port alone. 0: there is no cluster. -1: any free port.", ge=-1, le=65535)
+    authorization: ClusterAuthorization | None = option(None, "The login that all servers of the cluster share.")
+    routes: Annotated[tuple[Annotated[str, Reader(_place)], ...], Reader(_places)] = option(
+        (),
+        "Servers that are dialled; each tells of the others, so some are enough, and the own address does no harm:"
+        " nats-route://user:password@host:6222.",
+        example='[ "nats-route://nats-1:6222", "nats-route://nats-2:6222" ]',
+    )
+    advertise: Text = option(
+        "",
+        "The address that other servers are told to dial, where they cannot reach the one that is listened on.",
+        aliases=("cluster_advertise",),
+    )
+    no_advertise: Flag = option(
+        False, "Do not tell clients of the addresses of other servers, nor other servers of those for clients here."
+    )
+    connect_retries: Number = option(
+        0, "How often is a server dialled again that others told of? Those in routes are dialled for ever.", ge=0
+    )
+    connect_backoff: Flag = option(
+        False, "Wait twice as long before each further attempt to dial, up to 30s. Else it is 1s each time."
+    )
+    permissions: Permissions | None = option(
+        None,
+        "import: the subjects whose interest here other servers are told. export: those whose interest elsewhere is"
+        " taken. Both as of users.",
+    )
+    pool_size: Annotated[Number, zero_means_default(POOL_DEFAULT)] = option(
+        POOL_DEFAULT,
+        "How many connections are there with each other server, over which accounts are spread? -1: one for all.",
+        ge=-1,
+        le=POOL_MAX,
+    )
+    accounts: Strings = option(
+        (), "Accounts that have a connection of their own with each server. The system account always has, with pools."
+    )
+    compression: RouteCompression = option(
+        ("accept", ()),
+        "Compression of routes: accept (as the other server), off, s2_fast, s2_better, s2_best, s2_auto; as in"
+        " leafnodes.",
+        example="s2_fast",
+    )
+    tls: Tls | None = option(
+        None, "TLS with other servers, in both directions; all of the cluster have it, or none. A ca_file checks them."
+    )
+    ping_interval: Duration = option(0, "How often is a server asked for a PONG? At most, and with 0, every 30s.", ge=0)
+    ping_max: Any = later("that of the server counts", refuse=False)
+    write_deadline: Any = later("that of the server counts", refuse=False)
+    write_timeout: Any = later(
+        "a blocked route is closed, as by default, and not tried again", refuse=True, harmless=("default", "close")
+    )
+
+    def address(self) -> tuple[str, int] | None:
+        """Host and port of the listener, None when there is no cluster."""
+        found = self.listen if self.listen is not None else (self.host, self.port)
+        return found if found[1] else None
+
+    @property
+    def ping_ns(self) -> int:
+        """How often routes are asked for a PONG."""
+        return min(self.ping_interval or PING_MAX_NS, PING_MAX_NS)
+
+    @property
+    def rules(self) -> Permissions | None:
+        """What interest is told and taken."""
+        if self.permissions is not None or self.authorization is None:
+            return self.permissions
+        return self.authorization.default_permissions
+
+    def check(self) -> None:
+        if " " in self.name:
+            raise ValueError("name: cluster name cannot contain spaces")
+        if self.routes and self.address() is None:
+            raise ValueError("routes: solicited routes require cluster capabilities: add listen or port")
+        if self.accounts and self.pool_size < 0:
+            raise ValueError("pool_size cannot be negative if pinned accounts are specified")
+        for name in self.accounts:
+            if self.accounts.count(name) > 1:
+                raise ValueError(f'accounts: found duplicate account name "{name}" in pinned accounts list')
+        if self.rules is not None and self.rules.allow_responses is not None:
+            raise ValueError("permissions: Cluster permissions do not support dynamic responses")
+        if self.tls is not None and not self.tls.material.pairs:
+            raise ValueError("tls has no certificate: all servers of a cluster show one: add cert_file and key_file")
+
+
+def check_cluster(server: ServerConfig) -> None:
+    """How the block fits the others. Raises ValueError."""
+    block = server.cluster
+    if block is None or block.address() is None:
+        return
+    if server.jetstream is not None and server.jetstream.enabled:
+        raise ValueError(
+            "cluster and jetstream exclude each other: streams are not copied between the servers of a cluster in this"
+            " build; take one of the two blocks out"
+        )
+    for name in () if server.operated else block.accounts:
+        if name not in (*server.accounts, "$G", server.system_account or "$SYS"):
+            raise ValueError(f"cluster: accounts names {name!r}, which is not defined: define it")
+
+
+def pinned_accounts(server: ServerConfig) -> tuple[str, ...]:
+    """The accounts that have routes of their own."""
+    block = server.cluster
+    if block is None or block.address() is None or block.pool_size < 0:
+        return ()
+    system = "" if server.no_system_account else server.system_account or "$SYS"
+    return tuple(dict.fromkeys(name for name in (*block.accounts, system) if name))

@@ -1,0 +1,448 @@
+"""Clusters of leafd and nats-server, mixed in every proportion, with an official client at each server.
+
+The cluster of three reference servers proves the tests. Only the first server's address stands in `routes`; the others
+find each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nats
+import nats.errors
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from tests import servers
+
+PATIENCE_S = 60.0
+EACH = 1000
+CONFIG = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+server_name: "{name}"
+lame_duck_grace_period: 1s
+lame_duck_duration: 30s
+accounts {
+  A { users: [ {user: a, password: a} ] }
+  B { users: [ {user: b, password: b} ] }
+  SYS { users: [ {user: sys, password: sys} ] }
+}
+system_account: SYS
+leafnodes { listen: "127.0.0.1:{leaf_port}" }
+cluster {
+  name: C
+  listen: "127.0.0.1:{route_port}"
+  authorization { user: r, password: secret }
+  routes: [ "nats-route://r:secret@127.0.0.1:{first}" ]
+  {more}
+}
+"""
+LEAF = """
+listen: "127.0.0.1:{port}"
+server_name: leaf
+leafnodes {
+  reconnect: 1s
+  remotes: [ { url: "nats-leaf://a:a@127.0.0.1:{first_leaf}" } ]
+}
+"""
+L, R = servers.LEAFD, servers.REFERENCE
+LINE_UPS = [(R, R, R), (L, R, R), (R, L, R), (R, L, L), (L, R, L), (L, L, L)]
+
+
+@dataclass
+class Cluster:
+    """Three servers."""
+
+    servers: list[servers.Server]
+    folder: Path
+
+    @contextlib.asynccontextmanager
+    async def clients(self, user: str = "a", **options: Any) -> AsyncIterator[list[Client]]:
+        """One at each server."""
+        made = [await connect(server, user, **options) for server in self.servers]
+        try:
+            yield made
+        finally:
+            for client in made:
+                await client.close()
+
+
+async def connect(server: servers.Server, user: str = "a", **options: Any) -> Client:
+    given: dict[str, Any] = {"allow_reconnect": False, "connect_timeout": 10, "user": user, "password": user} | options
+    return await nats.connect(server.url, **given)
+
+
+def report(server: servers.Server, name: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/{name}", timeout=PATIENCE_S) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+def peers_of(server: servers.Server) -> set[str]:
+    """The other servers that it has its whole pool and the system account's connection with."""
+    names = [row["remote_name"] for row in report(server, "routez")["routes"]]
+    return {name for name in names if names.count(name) == 4}
+
+
+async def until(true: Callable[[], bool | Awaitable[bool]], what: str) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            found = true()
+            if found if isinstance(found, bool) else await found:
+                return
+            await asyncio.sleep(0.05)
+    raise AssertionError(what)
+
+
+async def until_heard(clients: list[Client], subject: str) -> None:
+    """Each server knows of the interest at each other one."""
+    heard: set[tuple[int, int]] = set()
+
+    def hears(number: int) -> Callable[[Msg], Awaitable[None]]:
+        async def heard_one(message: Msg) -> None:
+            heard.add((int(message.data), number))
+
+        return heard_one
+
+    subscriptions = [await one.subscribe(f"{subject}.ready", cb=hears(n)) for n, one in enumerate(clients)]
+    async with asyncio.timeout(PATIENCE_S):
+        while len(heard) < len(clients) ** 2:
+            for number, client in enumerate(clients):
+                await client.publish(f"{subject}.ready", b"%d" % number)
+                await client.flush(30)
+            await asyncio.sleep(0.02)
+    for one in subscriptions:
+        await one.unsubscribe()
+
+
+@contextlib.contextmanager
+def started(kinds: tuple[str, ...], folder: Path, more: str = "") -> Iterator[Cluster]:
+    with contextlib.ExitStack() as stack:
+        made: list[servers.Server] = []
+        for number, kind in enumerate(kinds):
+            place = folder / f"s{number}"
+            place.mkdir()
+            first = made[0].ports["route_port"] if made else "{route_port}"
+            server = servers.make(kind, CONFIG.replace("{first}", str(first)), place, name=f"s{number}", more=more)
+            made.append(server)
+        for server in made:
+            server.start()
+            stack.callback(server.stop)
+        cluster = Cluster(made, folder)
+        names = {f"s{number}" for number in range(len(kinds))}
+        for number, server in enumerate(made):
+            others = names - {f"s{number}"}
+            asyncio.run(until(lambda server=server, others=others: peers_of(server) == others, server.log[-3000:]))  # type: ignore[misc]
+        yield cluster
+
+
+@pytest.fixture(params=LINE_UPS, ids="-".join)
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    with started(request.param, tmp_path) as found:
+        yield found
+
+
+def test_each_message_comes_to_each_server_once_and_in_the_order_of_its_publisher(cluster: Cluster) -> None:
+    """Of each of three publishers at three servers, with headers."""
+
+    async def play() -> None:
+        got: list[list[tuple[int, int]]] = [[], [], []]
+
+        def taker(number: int) -> Callable[[Msg], Awaitable[None]]:
+            async def take(message: Msg) -> None:
+                assert message.headers is not None
+                got[number].append((int(message.headers["From"]), int(message.data)))
+
+            return take
+
+        async with cluster.clients() as clients:
+            await until_heard(clients, "m")
+            for number, client in enumerate(clients):
+                await client.subscribe("m.*.x", cb=taker(number))
+                await client.flush(30)
+            await until_heard(clients, "again")
+            for message in range(EACH):
+                for number, client in enumerate(clients):
+                    await client.publish("m.1.x", b"%d" % message, headers={"From": str(number)})
+            for client in clients:
+                await client.flush(30)
+            await until(lambda: all(len(one) >= 3 * EACH for one in got), f"{[len(one) for one in got]}")
+            await asyncio.sleep(0.2)
+        for one in got:
+            for number in range(3):
+                assert [message for who, message in one if who == number] == list(range(EACH))
+
+    asyncio.run(play())
+
+
+def test_requests_are_answered_from_any_server_and_without_a_responder_at_once(cluster: Cluster) -> None:
+    """The answer's subject is known at the responder's server by then."""
+
+    async def play() -> None:
+        async with cluster.clients() as clients:
+            for number, client in enumerate(clients):
+                for other in clients:
+                    with pytest.raises(nats.errors.NoRespondersError):
+                        await other.request(f"svc.{number}", b"", timeout=30)
+
+                async def answer(message: Msg, client: Client = client) -> None:
+                    await client.publish(message.reply, b"you said " + message.data)
+
+                await client.subscribe(f"svc.{number}", cb=answer)
+                await client.flush(30)
+            await until_heard(clients, "svc")
+            for _ in range(20):
+                for number in range(3):
+                    for other in clients:
+                        found = await other.request(f"svc.{number}", b"hello", timeout=30)
+                        assert found.data == b"you said hello"
+
+    asyncio.run(play())
+
+
+def test_a_queue_group_gets_each_message_once_and_all_members_have_their_share(cluster: Cluster) -> None:
+    """Wherever they are; without one here, those elsewhere."""
+
+    async def play() -> None:
+        counts = [0, 0, 0]
+
+        def member(number: int) -> Callable[[Msg], Awaitable[None]]:
+            async def take(message: Msg) -> None:
+                counts[number] += 1
+
+            return take
+
+        async with cluster.clients() as clients:
+            members = [await one.subscribe("q.x", queue="g", cb=member(n)) for n, one in enumerate(clients)]
+            for client in clients:
+                await client.flush(30)
+            await until_heard(clients, "ready")
+            for _ in range(300):
+                await clients[0].publish("q.x", b"")
+            await clients[0].flush(30)
+            await until(lambda: sum(counts) >= 300, f"{counts}")
+            await asyncio.sleep(0.1)
+            assert sum(counts) == 300
+            assert min(counts) > 30
+            await members[0].unsubscribe()
+            await clients[0].flush(30)
+            counts[:] = [0, 0, 0]
+            for _ in range(300):
+                await clients[0].publish("q.x", b"")
+            await clients[0].flush(30)
+            await until(lambda: sum(counts) >= 300, f"{counts}")
+            await asyncio.sleep(0.1)
+            assert counts[0] == 0
+            assert sum(counts) == 300
+            assert min(counts[1:]) > 30
+
+    asyncio.run(play())
+
+
+def test_accounts_stay_apart_over_routes(cluster: Cluster) -> None:
+    """The same subject in two accounts are two subjects."""
+
+    async def play() -> None:
+        got: list[bytes] = []
+
+        async def take(message: Msg) -> None:
+            got.append(message.data)
+
+        async with cluster.clients("a") as ones, cluster.clients("b") as others:
+            await others[1].subscribe(">", cb=take)
+            await others[1].flush(30)
+            await until_heard(others, "ready")
+            got.clear()
+            await ones[0].publish("x", b"of A")
+            await ones[0].flush(30)
+            await others[0].publish("x", b"of B")
+            await others[0].flush(30)
+            await until(lambda: b"of B" in got, "nothing came")
+            await asyncio.sleep(0.1)
+            assert got == [b"of B"]
+
+    asyncio.run(play())
+
+
+def test_clients_learn_of_the_other_servers_and_go_there_when_theirs_ends(cluster: Cluster) -> None:
+    """And those who came before a server learn of it, and of its end."""
+
+    async def play() -> None:
+        urls = [f"127.0.0.1:{server.port}" for server in cluster.servers]
+        for victim in (2, 1):
+            here = cluster.servers[0]
+            there = cluster.servers[victim]
+            stays = await connect(here)
+            goes = await connect(there, allow_reconnect=True, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
+            await until(lambda: {one.netloc for one in stays.discovered_servers} >= set(urls[1:victim]), "")  # noqa: B023
+            got: list[bytes] = []
+
+            async def take(message: Msg, got: list[bytes] = got) -> None:
+                got.append(message.data)
+
+            await goes.subscribe("moved", cb=take)
+            await goes.flush(30)
+            there.kill()
+
+            async def heard(stays: Client = stays, got: list[bytes] = got) -> bool:
+                await stays.publish("moved", b"x")
+                await stays.flush(30)
+                return bool(got)
+
+            await until(heard, "the client did not come back")
+            assert goes.connected_url is not None
+            assert goes.connected_url.netloc.rpartition("@")[2] in urls[:victim]
+            await goes.close()
+            await stays.close()
+
+    asyncio.run(play())
+
+
+def test_servers_answer_for_themselves_wherever_the_system_account_asks(cluster: Cluster) -> None:
+    """What `nats server list`, `ping` and `report` ask: from each server, of all."""
+
+    async def ask(client: Client, subject: str, body: bytes = b"", answers: int = 3) -> list[dict[str, Any]]:
+        inbox, found = client.new_inbox(), list[dict[str, Any]]()
+        subscription = await client.subscribe(inbox)
+        await client.publish(subject, body, reply=inbox)
+        with contextlib.suppress(nats.errors.TimeoutError):
+            while len(found) < answers:
+                found.append(json.loads((await subscription.next_msg(timeout=30)).data))
+        await subscription.unsubscribe()
+        return found
+
+    async def play() -> None:
+        async with cluster.clients("sys") as clients:
+            await until_heard(clients, "ready")
+
+            async def all_are_known() -> bool:
+                return {one["statsz"]["active_servers"] for one in await ask(clients[0], "$SYS.REQ.SERVER.PING")} == {3}
+
+            await until(all_are_known, "a server has not heard of another one")
+            for client in clients:
+                found = await ask(client, "$SYS.REQ.SERVER.PING")
+                assert {one["server"]["name"] for one in found} == {"s0", "s1", "s2"}
+                assert {one["server"]["cluster"] for one in found} == {"C"}
+                assert {len(one["statsz"]["routes"]) for one in found} == {8}
+                found = await ask(client, "$SYS.REQ.SERVER.PING.ROUTEZ")
+                assert {one["data"]["num_routes"] for one in found} == {8}
+                found = await ask(client, "$SYS.REQ.SERVER.PING.VARZ", b'{"server_name":"s1"}', answers=1)
+                assert found[0]["data"]["server_name"] == "s1"
+
+    asyncio.run(play())
+
+
+def test_leaves_of_any_server_hear_each_other_and_the_cluster(cluster: Cluster) -> None:
+    """What a leaf sends reaches clients at each server once, and what they send reaches the leaf."""
+
+    async def play() -> None:
+        made = list[servers.Server]()
+        for kind in servers.KINDS:
+            place = cluster.folder / f"leaf-{kind}"
+            place.mkdir()
+            hub = cluster.servers[len(made) % 3]
+            leaf = servers.make(kind, LEAF.replace("server_name: leaf", f"server_name: leaf-{kind}"), place,
+                                first_leaf=hub.ports["leaf_port"])  # fmt: skip
+            leaf.start()
+            made.append(leaf)
+        try:
+            leaves = [await nats.connect(leaf.url, allow_reconnect=False) for leaf in made]
+            async with cluster.clients() as clients:
+                everybody = [*clients, *leaves]
+                await until_heard(everybody, "all")
+                got: list[list[bytes]] = [[] for _ in everybody]
+                for number, client in enumerate(everybody):
+
+                    async def take(message: Msg, mine: list[bytes] = got[number]) -> None:
+                        mine.append(message.data)
+
+                    await client.subscribe("once.*", cb=take)
+                    await client.flush(30)
+                await until_heard(everybody, "again")
+                for number, client in enumerate(everybody):
+                    await client.publish("once.x", b"%d" % number)
+                    await client.flush(30)
+                await until(lambda: all(len(one) >= len(everybody) for one in got), f"{got}")
+                await asyncio.sleep(0.2)
+                for one in got:
+                    assert sorted(one) == [b"%d" % number for number in range(len(everybody))]
+            for client in leaves:
+                await client.close()
+        finally:
+            for leaf in made:
+                leaf.stop()
+
+    asyncio.run(play())
+
+
+def test_reports_name_the_routes_as_a_real_server_does(cluster: Cluster) -> None:
+    """The same fields, and values of the same kind."""
+    rows = [report(server, "routez") for server in cluster.servers]
+    wanted = {"rid", "remote_id", "remote_name", "did_solicit", "is_configured", "ip", "port", "start", "last_activity",
+              "rtt", "uptime", "idle", "pending_size", "in_msgs", "out_msgs", "in_bytes", "out_bytes", "subscriptions",
+              "compression"}  # fmt: skip
+    for one in rows:
+        assert one["num_routes"] == len(one["routes"]) == 8
+        assert sorted(row.get("account", "") for row in one["routes"]) == [""] * 6 + ["SYS"] * 2
+        for row in one["routes"]:
+            assert wanted <= set(row) <= wanted | {"account"}
+            assert row["compression"] == "off"
+    for number, server in enumerate(cluster.servers):
+        found = report(server, "varz")
+        assert (found["routes"], found["remotes"]) == (8, 2)
+        block = found["cluster"]
+        assert block["name"] == "C"
+        assert block["cluster_port"] == server.ports["route_port"]
+        assert block["pool_size"] == 3
+        assert block["urls"] == [f"127.0.0.1:{cluster.servers[0].ports['route_port']}"], number
+
+
+def test_a_server_that_is_started_again_is_one_of_the_cluster_again(cluster: Cluster) -> None:
+    """Under its new id; and what is published there goes to all."""
+    for victim in (0, 2):
+        server = cluster.servers[victim]
+        server.kill()
+        server.start()
+
+    async def play() -> None:
+        for number, server in enumerate(cluster.servers):
+            others = {f"s{other}" for other in range(3)} - {f"s{number}"}
+            await until(lambda: peers_of(server) == others, f"{number}: {server.log[-2000:]}")  # noqa: B023
+        async with cluster.clients() as clients:
+            await until_heard(clients, "back")
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("kinds", [(L, R), (R, L), (L, L)], ids="-".join)
+@pytest.mark.parametrize("more", ["pool_size: -1", "pool_size: 1", "pool_size: 5", "accounts: [A, B]"])
+def test_pools_of_other_sizes_and_accounts_of_their_own(kinds: tuple[str, ...], more: str, tmp_path: Path) -> None:
+    """Whatever the connections are, an account's messages find their way."""
+
+    async def play(both: list[servers.Server]) -> None:
+        for user in ("a", "b", "sys"):
+            clients = [await connect(server, user) for server in both]
+            await until_heard(clients, user)
+            for client in clients:
+                await client.close()
+
+    with contextlib.ExitStack() as stack:
+        made = list[servers.Server]()
+        for number, kind in enumerate(kinds):
+            place = tmp_path / f"s{number}"
+            place.mkdir()
+            first = made[0].ports["route_port"] if made else "{route_port}"
+            server = servers.make(kind, CONFIG.replace("{first}", str(first)), place, name=f"s{number}", more=more)
+            server.start()
+            stack.callback(server.stop)
+            made.append(server)
+        asyncio.run(play(made))

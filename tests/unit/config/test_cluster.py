@@ -1,0 +1,100 @@
+"""The cluster block: what it takes, what it refuses, and what follows from it."""
+
+from __future__ import annotations
+
+import pytest
+from leafd.config.bind import load_text
+from leafd.config.differences import changed_settings, differences, settings
+from leafd.config.schema.cluster import Cluster, pinned_accounts
+from leafd.config.schema.section import Takes
+from leafd.errors import ConfigError
+
+BLOCK = "cluster { name: C, listen: 127.0.0.1:6222 %s }"
+
+
+def block(more: str = "") -> Cluster:
+    found = load_text(BLOCK % more).server.cluster
+    assert found is not None
+    return found
+
+
+def test_a_cluster_and_jetstream_exclude_each_other_in_one_clear_line() -> None:
+    """Until streams have copies on other servers. A block without a port is no cluster."""
+    with pytest.raises(ConfigError) as refused:
+        load_text("jetstream: enabled\n" + BLOCK % "")
+    assert "cluster and jetstream exclude each other" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    load_text("jetstream: enabled\ncluster { name: C }")
+    load_text("jetstream: disabled\n" + BLOCK % "")
+
+
+def test_a_change_of_the_block_waits_for_a_restart() -> None:
+    """Each key of it: a reload is refused as a whole, and names the key."""
+    old = load_text(BLOCK % "").server
+    for more in ("routes: [nats://h:1]", "pool_size: 5", "no_advertise: true", "ping_interval: 3s", "compression: on"):
+        new = load_text(BLOCK % f", {more}").server
+        _, found = differences(old, new)
+        assert {one.takes for one in found} == {Takes.RESTART}, more
+        assert found[0].path[:1] == ("cluster",)
+        assert changed_settings(settings(old), new)
+
+
+def test_what_has_no_effect_is_told_and_what_would_weaken_is_refused(tmp_path: object) -> None:
+    """As everywhere in a configuration."""
+    loaded = load_text(BLOCK % ", ping_max: 3, write_deadline: 5s")
+    assert sum("that of the server counts" in line for line in loaded.warnings) == 2
+    for wrong in ("write_timeout: retry", "tls { verify_cert_and_check_known_urls: true }"):
+        with pytest.raises(ConfigError):
+            block(f", {wrong}")
+
+
+def test_routes_need_a_listener() -> None:
+    """In nats-server's words, which its command line has for it."""
+    with pytest.raises(ConfigError, match="solicited routes require cluster capabilities"):
+        load_text("cluster { routes: [nats://h:1] }")
+
+
+@pytest.mark.parametrize("url", ["nats-route://", "ftp://h:1", "h:0", "h:70000", "nats-route://a..b:1"])
+def test_a_route_that_cannot_be_dialled_is_refused_at_once(url: str) -> None:
+    """And not told again each second."""
+    with pytest.raises(ConfigError, match="no address of a server"):
+        block(f', routes: ["{url}"]')
+
+
+def test_the_system_account_has_routes_of_its_own_unless_there_are_no_pools() -> None:
+    """Events and reports are not held up by what others send."""
+    accounts = "accounts { A { }, B { } }\n"
+    for text, pinned in (
+        (accounts + BLOCK % ", accounts: [A]", ("A", "$SYS")),
+        (accounts + "system_account: B\n" + BLOCK % "", ("B",)),
+        (BLOCK % ", pool_size: -1", ()),
+        ("no_system_account: true\n" + BLOCK % "", ()),
+        ("cluster { name: C }", ()),
+    ):
+        assert pinned_accounts(load_text(text).server) == pinned
+    with pytest.raises(ConfigError, match="which is not defined"):
+        block(", accounts: [X]")
+
+
+def test_what_is_shown_of_the_block_has_no_login() -> None:
+    """Neither in the settings of a running daemon, nor in a complaint."""
+    text = BLOCK % ', authorization { user: u, password: hidden }, routes: ["nats://u:hidden@h:1"]'
+    assert "hidden" not in str(settings(load_text(text).server))
+    with pytest.raises(ConfigError) as refused:
+        block(', routes: ["nats://u:hidden@h:0"]')
+    assert "hidden" not in str(refused.value)
+
+
+def test_pings_on_routes_come_every_half_minute_at_least() -> None:
+    """What compression is chosen by, and a dead peer noticed, is how long they take."""
+    assert block().ping_ns == 30_000_000_000
+    assert block(", ping_interval: 2m").ping_ns == 30_000_000_000
+    assert block(", ping_interval: 5s").ping_ns == 5_000_000_000
+
+
+def test_compression_is_accepted_unless_something_is_said() -> None:
+    """Switched on it is fast and not chosen by the round trip, as on leaf links."""
+    assert block().compression == ("accept", ())
+    assert block(", compression: true").compression == ("s2_fast", ())
+    assert block(", compression: { mode: \"on\" }").compression == ("s2_fast", ())
+    assert block(", compression: s2_auto").compression[0] == "s2_auto"
