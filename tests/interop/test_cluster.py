@@ -283,7 +283,9 @@ def test_clients_learn_of_the_other_servers_and_go_there_when_theirs_ends(cluste
             there = cluster.servers[victim]
             stays = await connect(here)
             goes = await connect(there, allow_reconnect=True, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
+            named = stays.client_id
             await until(lambda: {one.netloc for one in stays.discovered_servers} >= set(urls[1:victim]), "")  # noqa: B023
+            assert stays.client_id == named
             got: list[bytes] = []
 
             async def take(message: Msg, got: list[bytes] = got) -> None:
