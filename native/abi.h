@@ -343,7 +343,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ACCOUNT_REMOVED 4
 #define ACCOUNT_SERVES 8  /* it has services that another server may measure: EVENT_LATENCY_FAR */
 #define ACCOUNT_LINKED 16 /* leaf links may come to it: what it subscribes to is counted for them from the beginning */
-#define PINNED_ACCOUNT 32 /* it goes by routes of its own, by none of a pool */
+#define ACCOUNT_PINNED 32 /* it goes by routes of its own, by none of a pool */
 
 #define SUBSCRIBE_API 1 /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
 /* a stream template's: ALONE, and comes only with what no stream of the account takes */

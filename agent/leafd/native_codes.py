@@ -133,6 +133,7 @@ class AccountFlag(IntFlag):
     REMOVED = abi.ACCOUNT_REMOVED
     SERVES = abi.ACCOUNT_SERVES
     LINKED = abi.ACCOUNT_LINKED
+    PINNED = abi.ACCOUNT_PINNED
 
 
 class ImportKind(IntEnum):

@@ -198,7 +198,7 @@ static bool carries(const route_link_t *link, const account_t *account) {
     if (link->only != NULL || link->pool_size == 0) {
         return link->only == NULL || link->only == account;
     }
-    return (account->flags & PINNED_ACCOUNT) == 0 && account->pool_hash % link->pool_size == link->pool_index;
+    return (account->flags & ACCOUNT_PINNED) == 0 && account->pool_hash % link->pool_size == link->pool_index;
 }
 
 static void route_tell(plane_t *plane, peer_t *peer, const wanted_t *entry) {

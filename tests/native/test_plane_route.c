@@ -169,7 +169,7 @@ static void not_told_of_what_each_server_has(void) {
 }
 
 static void told_only_of_what_it_carries(void) {
-    named_account(POOLED, PINNED_ACCOUNT, "SYS");
+    named_account(POOLED, ACCOUNT_PINNED, "SYS");
     /* FNV-1a of "A" is 0xc40bf6cc, of "B" 0xc70bfb85. */
     peer_t *two[2] = {route_with(0, (route_terms_t){.pool_size = 2, .pool_index = 0}, NULL),
                       route_with(0, (route_terms_t){.pool_size = 2, .pool_index = 1}, NULL)};
@@ -256,7 +256,7 @@ static void messages_out(void) {
 }
 
 static void messages_of_one_account(void) {
-    named_account(POOLED, PINNED_ACCOUNT, "SYS");
+    named_account(POOLED, ACCOUNT_PINNED, "SYS");
     peer_t *route = route_with(POOLED, (route_terms_t){.flags = ROUTE_UNSUB_ORIGIN}, NULL), *a = client_of(POOLED);
     rig_heard(route);
     rig_feed(plane, route, "RS+ x\r\nRS+ q w 1\r\nLS+ leafs y\r\nLS- leafs y\r\n");
