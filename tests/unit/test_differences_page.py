@@ -350,6 +350,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_cluster.py::test_each_message_comes_to_each_server_once_and_in_the_order_of_its_publisher",
         "unit/config/test_cluster.py::test_a_cluster_and_jetstream_exclude_each_other_in_one_clear_line",
     ),
+    "cluster and a resolver other than MEMORY": ("unit/test_operator_config.py::test_mistakes",),
     "A change of the cluster block": ("unit/config/test_cluster.py::test_a_change_of_the_block_waits_for_a_restart",),
     "ping_max and write_deadline of the block": (
         "unit/config/test_cluster.py::test_what_has_no_effect_is_told_and_what_would_weaken_is_refused",

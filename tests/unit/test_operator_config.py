@@ -59,6 +59,8 @@ def replaced(old: str, new: str) -> Callable[[], str]:
         (lambda: GOOD + "leafnodes { authorization { user: a, password: b } }", "cannot have users"),
         (lambda: GOOD + "leafnodes { remotes: [ { url: nats://h, account: A } ] }", "needs the key of an account"),
         (lambda: GOOD + f"trusted_keys: [{OPERATOR.key.public}]", "exclude each other"),
+        (lambda: GOOD + "resolver: 'URL(http://h/)'\ncluster { port: 1 }", "what other servers subscribe to"),
+        (lambda: GOOD + "resolver: { type: full, dir: d }\ncluster { port: 1 }", "what other servers subscribe to"),
         (lambda: GOOD + "websocket { port: 1, no_tls: true, authorization { token: x } }", "logins of its own"),
         (lambda: GOOD + "resolver_pinned_accounts: [ A ]", "by their keys"),
         (lambda: GOOD + f"default_sentinel: {ACCOUNT.user('u').token}", "must be a bearer token"),
