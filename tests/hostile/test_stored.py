@@ -83,7 +83,7 @@ def test_stream_is_set_aside(what: str) -> None:
             assert 10194 == client.err_code(f"$JS.API.STREAM.INFO.{name}")
             assert 10194 == client.err_code(f"$JS.API.STREAM.PURGE.{name}")
             assert 10194 == client.err_code(f"$JS.API.CONSUMER.INFO.{name}.c")
-            assert 10058 == client.err_code(f"$JS.API.STREAM.CREATE.{name}", {"name": name})
+            assert 10194 == client.err_code(f"$JS.API.STREAM.CREATE.{name}", {"name": name})
             assert [name] == list(client.asked("$JS.API.STREAM.LIST")["offline"])
             assert client.asked(f"$JS.API.STREAM.DELETE.{name}")["success"]
             assert 10059 == client.err_code(f"$JS.API.STREAM.INFO.{name}")
