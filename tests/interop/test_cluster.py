@@ -22,6 +22,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests import servers
+from tests.certificates import Authority
 
 PATIENCE_S = 60.0
 EACH = 1000
@@ -54,6 +55,7 @@ leafnodes {
   remotes: [ { url: "nats-leaf://a:a@127.0.0.1:{first_leaf}" } ]
 }
 """
+TLS = """tls {{ cert_file: "{certificate}", key_file: "{key}", ca_file: "{authority}" }}"""
 L, R = servers.LEAFD, servers.REFERENCE
 LINE_UPS = [(R, R, R), (L, R, R), (R, L, R), (R, L, L), (L, R, L), (L, L, L)]
 
@@ -122,6 +124,15 @@ async def until_heard(clients: list[Client], subject: str) -> None:
             await asyncio.sleep(0.02)
     for one in subscriptions:
         await one.unsubscribe()
+
+
+async def until_whole(clients: list[Client], subject: str) -> None:
+    """A long message comes from the first to the last as it is."""
+    text = b"0123456789abcdef" * 20_000
+    heard = await clients[-1].subscribe(f"{subject}.long")
+    await until_heard(clients, f"{subject}.long")
+    await clients[0].publish(f"{subject}.long", text)
+    assert text == (await heard.next_msg(PATIENCE_S)).data
 
 
 @contextlib.contextmanager
@@ -426,14 +437,23 @@ def test_a_server_that_is_started_again_is_one_of_the_cluster_again(cluster: Clu
 
 
 @pytest.mark.parametrize("kinds", [(L, R), (R, L), (L, L)], ids="-".join)
-@pytest.mark.parametrize("more", ["pool_size: -1", "pool_size: 1", "pool_size: 5", "accounts: [A, B]"])
+@pytest.mark.parametrize(
+    "more",
+    ["pool_size: -1", "pool_size: 1", "pool_size: 5", "accounts: [A, B]", "compression: s2_fast", TLS],
+    ids=["no pool", "one", "five", "pinned", "compressed", "TLS"],
+)
 def test_pools_of_other_sizes_and_accounts_of_their_own(kinds: tuple[str, ...], more: str, tmp_path: Path) -> None:
     """Whatever the connections are, an account's messages find their way."""
+    if more == TLS:
+        authority = Authority(tmp_path)
+        issued = authority.issue("server")
+        more = TLS.format(certificate=issued.certificate, key=issued.key, authority=authority.certificate)
 
     async def play(both: list[servers.Server]) -> None:
         for user in ("a", "b", "sys"):
             clients = [await connect(server, user) for server in both]
             await until_heard(clients, user)
+            await until_whole(clients, user)
             for client in clients:
                 await client.close()
 
