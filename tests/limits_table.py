@@ -181,6 +181,16 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_stream_authors.py::test_rights_that_a_reload_takes_away_count_for_streams",
     ),
     "is one of 100,000": ("unit/enrol/test_roll.py::test_there_are_so_many_boxes_and_tokens_and_no_more",),
+    "gets a bounded number of everything": (
+        "unit/links/test_route.py::test_there_is_a_greatest_number_of_servers_in_a_cluster",
+        "unit/links/test_route.py::test_of_the_addresses_that_a_peer_names_only_places_are_kept_and_not_too_many",
+        "unit/links/test_routes.py::test_of_a_thousand_servers_that_a_peer_tells_of_a_bounded_number_is_dialled",
+        "unit/links/test_routes.py::test_logins_at_a_time_are_bounded_and_have_to_end_in_time",
+    ),
+    "that says what is no INFO": (
+        "unit/links/test_route.py::test_an_info_that_is_none_ends_the_connection",
+        "unit/links/test_routes.py::test_whatever_a_peer_says_the_routes_go_on",
+    ),
     "may send one line": (
         "wire/client/max-control-line.wire",
         "interop/test_tls_attacks.py::test_a_stranger_s_line_is_bounded_behind_tls_too",

@@ -12,6 +12,7 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/copies.h"
 #include "base/table.h"
 #include "command/command_table.h"
 #include "command/welcome.h"

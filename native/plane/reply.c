@@ -270,8 +270,9 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
 bool replies_forget_some(plane_t *plane, peer_t *peer, uint32_t *budget) {
-    while (peer->replies != NULL && leftover_pay(budget, SWEEP_REPLY)) {
-        reply_t *reply = peer->replies;
+    reply_t *next;
+    for (reply_t *reply = peer->replies; reply != NULL && leftover_pay(budget, SWEEP_REPLY); reply = next) {
+        next = reply->next_of_peer;
         if (reply->measure != NULL) {
             latency_ended(plane, reply, peer, LATENCY_LEFT);
         }
@@ -281,8 +282,10 @@ bool replies_forget_some(plane_t *plane, peer_t *peer, uint32_t *budget) {
 }
 
 bool replies_drop_some(plane_t *plane, const import_t *import, uint32_t *budget) {
-    while (import->oldest != NULL && leftover_pay(budget, SWEEP_REPLY)) {
-        reply_drop(plane, import->oldest);
+    reply_t *next;
+    for (reply_t *reply = import->oldest; reply != NULL && leftover_pay(budget, SWEEP_REPLY); reply = next) {
+        next = reply->newer;
+        reply_drop(plane, reply);
     }
     return import->oldest == NULL;
 }

@@ -383,7 +383,10 @@ static wire_verdict_t act_route_message(wire_parser_t *parser, bytes_t input, co
 static bool act_route_interest(const wire_parser_t *parser, uint8_t letter, const words_t *words, op_t *op) {
     bool adds = op->kind == OP_ROUTE_SUB, origin = (letter | 0x20u) == 'l' && (adds || parser->unsub_origins);
     uint32_t before = take_names(parser, words, origin, op);
-    uint32_t rest = words->count < before ? 0 : words->count - before;
+    if (before >= words->count || before >= WORDS_MAX) {
+        return false;
+    }
+    uint32_t rest = words->count - before;
     if (rest != 1 && rest != (adds ? 3 : 2)) {
         return false;
     }

@@ -22,6 +22,7 @@ LIMIT: Final = re.compile(r"(^|_)max(_|$)|(^|_)limit$|^duplicate_window$|^timeou
 NO_LIMITS: Final = {
     "authorization.timeout": "how long a login may take: wire/client/auth-timeout.wire",
     "leafnodes.authorization.timeout": "likewise",
+    "cluster.authorization.timeout": "likewise",
     "websocket.authorization.timeout": "likewise",
     "tls.timeout": "how long a handshake may take: interop/test_tls_attacks.py",
     "ping_max": "how long a silent connection lives: wire/client/stale.wire",
