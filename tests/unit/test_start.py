@@ -185,7 +185,7 @@ def test_what_a_reload_makes_necessary_is_loaded_by_the_reload() -> None:
 
 
 PRIVATE_MB_MAX = 24.5
-"""23.9 to 24.2 MB: Python takes memory in pieces of 1 MB, and how full the last ones are differs from start to start."""
+"""23.9 to 24.2 MB: Python takes memory in pieces of 1 MB, and how full the last ones are differs at each start."""
 LEAF = """
 port: {port}
 jetstream {{ store_dir: "{store}", domain: box }}

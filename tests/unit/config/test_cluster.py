@@ -96,5 +96,5 @@ def test_compression_is_accepted_unless_something_is_said() -> None:
     """Switched on it is fast and not chosen by the round trip, as on leaf links."""
     assert block().compression == ("accept", ())
     assert block(", compression: true").compression == ("s2_fast", ())
-    assert block(", compression: { mode: \"on\" }").compression == ("s2_fast", ())
+    assert block(', compression: { mode: "on" }').compression == ("s2_fast", ())
     assert block(", compression: s2_auto").compression[0] == "s2_auto"
