@@ -38,6 +38,11 @@ KEY = "UCDPTGKN2LVJI5NOVLRTFVEU2WHJHVLAZIYGXNPVRQMF4XVQZVEYWTYI"
         ("listen: 127.0.0.1:1, websocket { port: 443, no_tls: true }", ["WebSocket clients at 0.0.0.0:443"]),
         ("listen: 127.0.0.1:1, websocket { port: 2, no_tls: true, authorization { token: s } }", []),
         ("listen: 127.0.0.1:1, leafnodes { remotes: [ { url: nats-leaf://hub } ] }", []),
+        ("listen: 127.0.0.1:1, cluster { port: 6222 }", ["servers of a cluster at 0.0.0.0:6222"]),
+        (f"authorization {{ users: [ {USER} ] }}, cluster {{ port: 6222 }}", ["servers of a cluster at 0.0.0.0:6222"]),
+        ("listen: 127.0.0.1:1, cluster { port: 6222, authorization { user: r, password: s } }", []),
+        ("listen: 127.0.0.1:1, cluster { listen: 127.0.0.1:6222 }", []),
+        ("listen: 127.0.0.1:1, cluster { name: C }", []),
     ],
 )
 def test_a_listener_that_takes_anybody_is_found_and_no_other(text: str, kinds: list[str]) -> None:
