@@ -179,8 +179,8 @@ void command_broadcast(plane_t *plane, const plane_command_t *command) {
         bytes_t own = welcome_text(peer, command_body(command));
         if (own.size != 0) {
             peer_send_urgent(plane, peer, own);
-            bytes_release(&own);
         }
+        bytes_release(&own);
     }
     command_done(plane, command, STATUS_OK);
 }
