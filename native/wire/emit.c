@@ -185,6 +185,20 @@ status_t emit_leaf_line(buffer_t *out, const message_t *message, const bytes_t *
     return status;
 }
 
+/* The end of a line of interest: subject, [queue, [weight]]. weight NULL: no interest any more. */
+static uint8_t *put_interest(uint8_t *to, bytes_t subject, bytes_t queue, const uint32_t *weight) {
+    to = emit_bytes(to, subject);
+    if (queue.size > 0) {
+        *to++ = ' ';
+        to = emit_bytes(to, queue);
+        if (weight != NULL) {
+            *to++ = ' ';
+            to = put_size(to, *weight);
+        }
+    }
+    return put_crlf(to);
+}
+
 /* LS+ and LS-: name, subject, [queue, [weight]]. */
 static status_t emit_leaf_interest(buffer_t *out, const char *name, bytes_t subject, bytes_t queue,
                                    const uint32_t *weight) {
@@ -194,16 +208,7 @@ static status_t emit_leaf_interest(buffer_t *out, const char *name, bytes_t subj
         return status;
     }
     memcpy(to, name, 4);
-    to = emit_bytes(to + 4, subject);
-    if (queue.size > 0) {
-        *to++ = ' ';
-        to = emit_bytes(to, queue);
-        if (weight != NULL) {
-            *to++ = ' ';
-            to = put_size(to, *weight);
-        }
-    }
-    close_frame(out, put_crlf(to));
+    close_frame(out, put_interest(to + 4, subject, queue, weight));
     return STATUS_OK;
 }
 
@@ -280,16 +285,7 @@ static status_t emit_route_interest(buffer_t *out, const route_names_t *names, b
     *to++ = weight != NULL ? '+' : '-';
     *to++ = ' ';
     to = put_word(put_word(to, origin ? names->origin : BYTES_NONE), names->account);
-    to = emit_bytes(to, subject);
-    if (queue.size > 0) {
-        *to++ = ' ';
-        to = emit_bytes(to, queue);
-        if (weight != NULL) {
-            *to++ = ' ';
-            to = put_size(to, *weight);
-        }
-    }
-    close_frame(out, put_crlf(to));
+    close_frame(out, put_interest(to, subject, queue, weight));
     return STATUS_OK;
 }
 
