@@ -22,24 +22,13 @@ bool env_is_named(store_db_t db, bytes_t key) {
            && (key.at[0] == RECORD_STREAM || key.at[0] == RECORD_CONSUMER);
 }
 
-/* A member that is a text; empty: there is none. What stands between its quotes, as it is written. */
-static bytes_t text_of(bytes_t object, const char *name) {
+/* A member of that kind; empty: there is none. Of a text what stands between its quotes, as it is written. */
+static bytes_t member_of(bytes_t object, const char *name, json_kind_t kind) {
     json_field_t field;
     uint32_t at = 0;
     while (json_next(object, &at, &field)) {
         if (json_named(&field, name)) {
-            return field.kind == JSON_STRING ? field.value : BYTES_NONE;
-        }
-    }
-    return BYTES_NONE;
-}
-
-static bytes_t object_of(bytes_t object, const char *name) {
-    json_field_t field;
-    uint32_t at = 0;
-    while (json_next(object, &at, &field)) {
-        if (json_named(&field, name)) {
-            return field.kind == JSON_OBJECT ? field.value : BYTES_NONE;
+            return field.kind == kind ? field.value : BYTES_NONE;
         }
     }
     return BYTES_NONE;
@@ -56,9 +45,10 @@ static uint32_t name_compose(bytes_t key, bytes_t record, uint8_t value[NAME_MAX
     if (record.size <= VALUE_CRC_SIZE || !json_valid(definition, &error)) {
         return 0;
     }
-    bytes_t config = object_of(definition, "config");
-    bytes_t account = text_of(definition, "account");
-    bytes_t name = config.size > 0 ? text_of(config, key.at[0] == RECORD_STREAM ? "name" : "durable_name") : BYTES_NONE;
+    bytes_t config = member_of(definition, "config", JSON_OBJECT);
+    bytes_t account = member_of(definition, "account", JSON_STRING);
+    const char *called = key.at[0] == RECORD_STREAM ? "name" : "durable_name";
+    bytes_t name = config.size > 0 ? member_of(config, called, JSON_STRING) : BYTES_NONE;
     if (name.size == 0 || (uint64_t)account.size + name.size > NAME_MAX_SIZE - 64) {
         return 0;
     }
