@@ -31,8 +31,6 @@ GOSSIP_ANYWAY: Final = 2
 URLS_MAX: Final = 64
 """Addresses that are kept of one server: it has one for each address of its machine."""
 URL_MAX: Final = 255
-_PRIME: Final = 16777619
-_BASIS: Final = 2166136261
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +131,6 @@ def place_of(url: str) -> Place:
 def address_text(host: str, port: int) -> str:
     """What INFO says an address is; a zone of IPv6 is quoted as in any URL."""
     return f"{SCHEME}://{host_port(quote(host, safe=':.'), port)}/"
-
-
-def pool_index(account: str, size: int) -> int:
-    """Which connection of a pool carries an account: FNV-1a of its name. The same at both ends, or messages of one
-    account would overtake each other."""
-    if size <= 1:
-        return 0
-    found = _BASIS
-    for byte in account.encode():
-        found = ((found ^ byte) * _PRIME) & 0xFFFFFFFF
-    return found % size
 
 
 def kept_urls(urls: Any) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from leafd.links.compression import Compression
 from leafd.links.leaf import Compress, Resume, Send
 from leafd.links.peers import Duplicate, Peers, Placed, Route, Wrong
 from leafd.links.route import Close, Cluster, Join, Learned, Leaves, Machine, Pinned, Rename
-from leafd.links.route_info import Place, kept_urls, place_of, pool_index
+from leafd.links.route_info import Place, kept_urls, place_of
 from leafd.native_types import CloseReason, LineKind
 
 OWN = Cluster("NOWN", "own", "2.15.1", "C", host="0.0.0.0", port=6222)
@@ -380,14 +380,6 @@ def test_addresses_of_a_server_are_there_as_long_as_one_of_its_pool_is() -> None
 
 
 # ---- small things
-
-
-def test_the_place_of_an_account_in_the_pool_is_the_references() -> None:
-    """FNV-1a's published vectors; else the two ends would look for an account on different connections."""
-    assert pool_index("", 1 << 32) == 0x811C9DC5
-    assert pool_index("a", 1 << 32) == 0xE40C292C
-    assert pool_index("foobar", 1 << 32) == 0xBF9CF968
-    assert {pool_index("foobar", size) for size in (-1, 0, 1)} == {0}
 
 
 def test_places_are_read_from_urls_with_and_without_a_login() -> None:
