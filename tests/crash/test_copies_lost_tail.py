@@ -6,16 +6,15 @@ What is lost out of the middle of a copy is named and stays away: packaging/doc/
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from pathlib import Path
 from typing import Any, Final
 
 import nats
 import pytest
-from nats.aio.client import Client
 
 from tests import servers
+from tests.held import ask, held_of
 
 HUB: Final = (
     "listen: 127.0.0.1:{port}\nserver_name: hub\n"
@@ -33,17 +32,10 @@ ROUNDS: Final = 6
 SAID: Final = "lost all or part"
 
 
-async def ask(client: Client, endpoint: str, body: dict[str, Any]) -> dict[str, Any]:
-    reply = await client.request(f"$JS.API.{endpoint}", json.dumps(body).encode(), timeout=PATIENCE_S)
-    answer: dict[str, Any] = json.loads(reply.data)
-    assert "error" not in answer, answer
-    return answer
-
-
 async def make(server: servers.Server, streams: dict[str, dict[str, Any]]) -> None:
     client = await nats.connect(server.url)
     for name, config in streams.items():
-        await ask(client, f"STREAM.CREATE.{name}", {"name": name, "storage": "file"} | config)
+        await ask(client, f"STREAM.CREATE.{name}", {"name": name, "storage": "file"} | config, PATIENCE_S)
     await client.close()
 
 
@@ -54,19 +46,13 @@ async def publish(box: servers.Server, words: list[bytes]) -> None:
     await client.close()
 
 
-async def held_of(client: Client, name: str) -> list[bytes]:
-    count = (await ask(client, f"STREAM.INFO.{name}", {}))["state"]["messages"]
-    subscription = await client.jetstream().subscribe(">", stream=name, ordered_consumer=True)
-    held = [(await subscription.next_msg(timeout=PATIENCE_S)).data for _ in range(count)]
-    await subscription.unsubscribe()
-    return held
-
-
 async def until_both_are(hub: servers.Server, wanted: list[bytes]) -> None:
     """Both copies have these messages, in this order, each once."""
     client = await nats.connect(hub.url)
     end = time.monotonic() + PATIENCE_S
-    while (found := {name: await held_of(client, name) for name in COPIES}) != dict.fromkeys(COPIES, wanted):
+    while (found := {name: await held_of(client, name, PATIENCE_S) for name in COPIES}) != dict.fromkeys(
+        COPIES, wanted
+    ):
         wrong = {name: b" ".join(held) for name, held in found.items() if held != wanted}
         assert time.monotonic() < end, wrong
         await asyncio.sleep(0.1)

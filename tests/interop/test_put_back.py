@@ -7,7 +7,6 @@ What does not live here: backups of single streams (test_backup.py), damage (tes
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import time
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import Any, Final
 
 import nats
 import pytest
-from nats.aio.client import Client
 
 from tests import servers
+from tests.held import ask, held_of
 
 HUB: Final = (
     "listen: 127.0.0.1:{port}\nserver_name: hub\n"
@@ -29,13 +28,6 @@ BOX: Final = (
 )
 PATIENCE_S: Final = 60.0
 SOURCE: Final = {"name": "T", "external": {"api": "$JS.box.API"}}
-
-
-async def ask(client: Client, endpoint: str, body: dict[str, Any]) -> dict[str, Any]:
-    reply = await client.request(f"$JS.API.{endpoint}", json.dumps(body).encode(), timeout=PATIENCE_S)
-    answer: dict[str, Any] = json.loads(reply.data)
-    assert "error" not in answer, answer
-    return answer
 
 
 async def publish(box: servers.Server, words: list[bytes], *, purge_to: int = 0) -> None:
@@ -136,14 +128,6 @@ async def publish_each(box: servers.Server, words: list[bytes]) -> None:
         for word in words:
             await client.jetstream().publish(f"{name}.x", word, timeout=PATIENCE_S)
     await client.close()
-
-
-async def held_of(client: Client, name: str) -> list[bytes]:
-    count = (await ask(client, f"STREAM.INFO.{name}", {}))["state"]["messages"]
-    subscription = await client.jetstream().subscribe(">", stream=name, ordered_consumer=True)
-    held = [(await subscription.next_msg(timeout=PATIENCE_S)).data for _ in range(count)]
-    await subscription.unsubscribe()
-    return held
 
 
 async def until_each_is(hub: servers.Server, wanted: list[bytes]) -> None:
