@@ -25,6 +25,7 @@ STANDS_ON = {
     "text": ["base", "text"],
     "net": ["base", "text", "net"],
     "wire": ["base", "text", "wire"],
+    "mqtt": ["base", "text", "mqtt"],
     "route": ["base", "text", "route"],
     "arrow": ["base", "text", "arrow"],
     "disk": ["base", "text", "disk"],

@@ -43,6 +43,7 @@ C_ROOMS: dict[str, set[str]] = {
     "text": {"base"},
     "net": {"base", "text"},
     "wire": {"base", "text"},
+    "mqtt": {"base", "text"},
     "route": {"base", "text"},
     "arrow": {"base", "text"},
     "disk": {"base", "text"},
