@@ -128,9 +128,26 @@ static inline bool in_span(const span_t *span, uint32_t index, bytes_t key) {
            && (span->high.size == 0 || bytes_compare(key, key_bytes(&span->high)) < 0);
 }
 
+static inline bool in_tail(const judging_t *judging, uint32_t index, bytes_t key) {
+    if (index < DB_COUNT || key.size != MESSAGE_KEY_SIZE) {
+        return false;
+    }
+    const tail_t *tail = &judging->tails[index - DB_COUNT];
+    return tail->epoch == judging->trees.epoch && load_be64(key.at + 4) >= tail->from;
+}
+
+static void tail_keep(judging_t *judging, uint32_t index, page_bounds_t bounds) {
+    bool first = bounds.low.size == 0; /* the last leaf is the first one, too */
+    if (index >= DB_COUNT && bounds.high.size == 0 && (first || bounds.low.size == MESSAGE_KEY_SIZE)) {
+        judging->tails[index - DB_COUNT] =
+            (tail_t){.epoch = judging->trees.epoch, .from = first ? 0 : load_be64(bounds.low.at + 4)};
+    }
+}
+
 status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb) {
     judging_t *judging = &env->judging;
-    if (judging->trees.map == NULL || LEAF_LIKELY(in_span(span_of(judging, index), index, lmdb))) {
+    if (judging->trees.map == NULL || LEAF_LIKELY(in_span(span_of(judging, index), index, lmdb))
+        || in_tail(judging, index, lmdb)) {
         return STATUS_OK;
     }
     page_db_t db;
@@ -139,6 +156,7 @@ status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb) {
     status = status == STATUS_OK ? tree_judge(&judging->trees, db, lmdb, &bounds) : status;
     if (status == STATUS_OK) {
         span_keep(span_of(judging, index), index, bounds);
+        tail_keep(judging, index, bounds);
     }
     return judged(env, status);
 }

@@ -45,6 +45,13 @@ typedef struct span {
     store_key_t high; /* empty: to the end */
 } span_t;
 
+/* Of a stream's own messages: from this sequence on to the end they were judged. Many streams are written to in turn,
+ * each at its end. */
+typedef struct tail {
+    uint64_t epoch; /* in this write transaction */
+    uint64_t from;
+} tail_t;
+
 /* What the keeper knows of the commit before its write transaction: env_judge.c. */
 typedef struct judging {
     trees_t trees;
@@ -52,7 +59,8 @@ typedef struct judging {
     page_db_t roots[DBS_MAX];
     bool large[DBS_MAX]; /* it has large values */
     span_t spans[2];     /* .. and these keys were judged: of what is kept a second time, and of all else */
-    uint8_t *kept;       /* both first pages as the last commit left them */
+    tail_t tails[MESSAGE_DBS_MAX];
+    uint8_t *kept; /* both first pages as the last commit left them */
     bool kept_any;
 } judging_t;
 

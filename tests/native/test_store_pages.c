@@ -234,6 +234,47 @@ static void test_written_to(void) {
     rig_close(&rig);
 }
 
+static uint64_t many_for(store_stream_t *stream, unsigned count) {
+    uint64_t taken = 0;
+    for (unsigned i = 0; i < count; i++) {
+        taken += rig_put(&rig, stream, "pages.a", "payload").verdict == APPEND_STORED;
+    }
+    rig_sync(&rig);
+    return taken;
+}
+
+/* What was judged for one write transaction is judged again for the next: pages are damaged between two of them. */
+static void test_written_to_again(void) {
+    unsigned stopped = 0;
+    unsigned pages = 3;
+    for (unsigned page = 2; page < pages; page++) {
+        rig = (rig_t){.options = {.journal_size = 8 << 20}};
+        rig_open(&rig);
+        store_stream_t *streams[2] = {rig_stream(&rig, 1, rig_config()), rig_stream(&rig, 2, rig_config())};
+        uint64_t taken[2] = {0};
+        for (unsigned round = 0; round < 3; round++) {
+            for (unsigned i = 0; i < 2; i++) {
+                taken[i] += many_for(streams[i], 100);
+            }
+            if (round < 2) {
+                rig_checkpoint(&rig);
+            }
+        }
+        pages = pages_of_file();
+        overfill_page(page);
+        rig_pass(&rig, 6 * NS_PER_SECOND);
+        rig_sync(&rig);
+        store_close(rig.store); /* writes what it can */
+        rig_start(&rig);
+        stopped += rig_alarmed(&rig, "made anew");
+        for (uint32_t i = 0; i < 2; i++) {
+            CHECK_EQ_U64(taken[i], rig_state(rig_stream(&rig, i + 1, rig_config())).last_seq);
+        }
+        rig_close(&rig);
+    }
+    CHECK(stopped > 2);
+}
+
 int main(void) {
     RUN("every page of a sound store is found sound, and the loss of a page in use is seen", test_check);
     RUN("a data.mdb that was cut off is refused with what to do; an accepted loss goes on with what can be read, "
@@ -245,6 +286,8 @@ int main(void) {
         test_mark);
     RUN("whichever page is damaged while the store runs, no write ends the process, and nothing acknowledged is lost",
         test_written_to);
+    RUN("a page that is damaged between two writes stops the second one, though the first had judged it",
+        test_written_to_again);
     RUN("a store of a machine with words of another size is refused in one line and stays as it is", test_other_words);
     return TEST_RESULT();
 }
