@@ -114,7 +114,7 @@ void command_adopt(plane_t *plane, const plane_command_t *command) {
                                 bytes_of(address, (uint32_t)strlen(address)));
         if (peer != NULL) {
             if ((command->arg2 & LISTEN_SECURE) != 0) {
-                peer_hold(plane, peer);
+                peer_hold(plane, peer, WAITS_SECURE);
             }
             command_answer(plane, command, STATUS_OK, peer->id, 0, BYTES_NONE);
             return;
@@ -131,8 +131,8 @@ static bytes_t command_body(const plane_command_t *command) {
 
 void command_send(plane_t *plane, const plane_command_t *command, peer_t *peer) {
     peer_send_urgent(plane, peer, command_body(command));
-    if (peer->unsecured) {
-        peer_release(plane, peer); /* control speaks in plain text with it */
+    if (peer_waits(peer, WAITS_SECURE)) {
+        peer_release(plane, peer, WAITS_SECURE); /* control speaks in plain text with it */
     }
     if (peer->excess) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum connections exceeded"));

@@ -94,6 +94,6 @@ bool proxied_waits(plane_t *plane, peer_t *peer, const secure_t *how, const secu
     if ((how->flags & SECURE_FIRST) == 0) {
         peer_send(plane, peer, texts->before);
     }
-    peer_release(plane, peer);
+    peer_release(plane, peer, WAITS_SECURE);
     return true;
 }

@@ -86,7 +86,7 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
         if (listener->welcome != NULL) {
             welcome_peer(plane, peer, listener, bytes_of(address, (uint32_t)strlen(address)));
         } else if (listener->secure) {
-            peer_hold(plane, peer);
+            peer_hold(plane, peer, WAITS_SECURE);
         }
     }
 }

@@ -25,6 +25,7 @@
 #include "plane/protocol.h"
 #include "plane/routed.h"
 #include "plane/subscription.h"
+#include "plane/throttle.h"
 #include "plane/web.h"
 
 #define BUCKETS_LOOKED 512u /* of a table of subscriptions, between two sweeps */
@@ -38,7 +39,7 @@ static void leave_lists(plane_t *plane, peer_t *peer) {
             break;
         }
     }
-    for (peer_t **at = &plane->stalled; peer->stalled_until_ns != 0 && *at != NULL; at = &(*at)->next_stalled) {
+    for (peer_t **at = &plane->stalled; peer_waits(peer, WAITS_RECEIVER) && *at != NULL; at = &(*at)->next_stalled) {
         if (*at == peer) {
             *at = peer->next_stalled;
             break;
@@ -51,6 +52,7 @@ static void leave_lists(plane_t *plane, peer_t *peer) {
         }
     }
     pressure_forget(plane, peer);
+    throttle_forget(plane, peer);
     if (peer->previous != NULL) {
         peer->previous->next = peer->next;
     } else {

@@ -144,13 +144,13 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     return peer;
 }
 
-void peer_hold(plane_t *plane, peer_t *peer) {
-    peer->unsecured = true;
+void peer_hold(plane_t *plane, peer_t *peer, peer_waits_t reason) {
+    peer->waits |= (uint8_t)reason;
     peer_want(plane, peer);
 }
 
-void peer_release(plane_t *plane, peer_t *peer) {
-    peer->unsecured = false;
+void peer_release(plane_t *plane, peer_t *peer, peer_waits_t reason) {
+    peer->waits &= (uint8_t)~reason;
     peer_want(plane, peer);
 }
 
@@ -350,11 +350,11 @@ void peer_ponged(plane_t *plane, peer_t *peer) {
 }
 
 static void pause_for(plane_t *plane, peer_t *peer, int64_t pause_ns) {
-    if (peer->stalled_until_ns == 0) {
+    if (!peer_waits(peer, WAITS_RECEIVER)) {
         peer->stalled_until_ns = plane->now.mono_ns + pause_ns;
         peer->next_stalled = plane->stalled;
         plane->stalled = peer;
-        peer_want(plane, peer);
+        peer_hold(plane, peer, WAITS_RECEIVER);
     }
 }
 
@@ -382,11 +382,9 @@ void peer_unstall(plane_t *plane) {
             continue;
         }
         *at = peer->next_stalled;
-        peer->stalled_until_ns = 0;
+        peer_release(plane, peer, WAITS_RECEIVER);
         if (peer->yielded) {
             peer_again(plane, peer);
-        } else {
-            peer_want(plane, peer);
         }
     }
 }

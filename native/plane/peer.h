@@ -63,6 +63,14 @@ typedef enum peer_state {
     PEER_DOOMED, /* to be closed at the end of the tick */
 } peer_state_t;
 
+/* Why an admitted peer, or one that greets, is not read: one bit a reason, each set and cleared by one file. */
+typedef enum peer_waits {
+    WAITS_STORE = 1,    /* throttle.c: it publishes into a stream, and a store lags */
+    WAITS_CONTROL = 2,  /* pressure.c: its credit is used up */
+    WAITS_RECEIVER = 4, /* peer.c: for a moment, until stalled_until_ns; a receiver is behind, or memory is short */
+    WAITS_SECURE = 8,   /* its SECURE has not come */
+} peer_waits_t;
+
 typedef struct protocol protocol_t; /* protocol.h */
 typedef struct permissions permissions_t;
 typedef struct tls tls_t;               /* net/tls.h */
@@ -114,18 +122,16 @@ struct peer {
     uint32_t pings_out;
     uint32_t close_reason;
     bool reading;
-    bool dirty;    /* in plane->dirty or plane->output: something is queued */
-    bool producer; /* published into a stream: waits when the journal lags */
-    bool throttled;
+    bool dirty;                  /* in plane->dirty or plane->output: something is queued */
+    bool producer;               /* published into a stream: waits when the journal lags */
+    uint8_t waits;               /* WAITS_*: why it is not read; 0: it is, where its state says so */
     bool full;                   /* a consumer was told DELIVERED_FULL */
     bool excess;                 /* over max_connections: told so behind its INFO */
     bool welcomed;               /* its listener has a welcome */
     bool silent;                 /* closed without a word */
-    bool held_back;              /* pressure.c: its credit is used up */
     bool dialled;                /* by us: it is the configuration's, not a stranger */
     bool drains;                 /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                  /* input waits in conn.rest after a pause */
-    bool unsecured;              /* not read: its SECURE has not come */
     bool yielded;                /* its input was much work: the rest waits for the next turn */
     hearing_t hearing;           /* leafs: what it has been told of interest */
     route_link_t *route;         /* routes: likewise, and which accounts go by it; NULL: it is none */
@@ -143,7 +149,7 @@ struct peer {
     uint32_t queue_count;
     bytes_t *queues;          /* leafs: OP_QUEUES_MAX of them */
     reply_t *replies;         /* ways back to it */
-    int64_t stalled_until_ns; /* it feeds a crowded queue: not read for a moment; 0 = read */
+    int64_t stalled_until_ns; /* WAITS_RECEIVER: until then */
     owed_t owed;              /* for messages that control is not done with */
     uint32_t alone;           /* of these, such that it is not read before control is done with them */
     int64_t flooding_ns;      /* leafs: since when they have owed much; 0 = they do not */
@@ -158,6 +164,7 @@ struct peer {
     budget_t *budget; /* NULL: none */
     peer_t *next_narrow;
     peer_t *next_stalled;
+    peer_t *next_throttled, **at_throttled; /* throttle.c */
     peer_t *next_dirty;
     uint64_t line_round; /* output.c: in the line for that round, until so many bytes are written to it, ever */
     uint64_t line_until;
@@ -172,9 +179,9 @@ struct peer {
 
 /* Takes over fd (-1 in tests). NULL: no memory; fd is still the caller's. */
 peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes_t address);
-/* Of one that is new: it is not read before its SECURE. */
-void peer_hold(plane_t *plane, peer_t *peer);
-void peer_release(plane_t *plane, peer_t *peer);
+/* It is not read for that reason, or no longer for that one. */
+void peer_hold(plane_t *plane, peer_t *peer, peer_waits_t reason);
+void peer_release(plane_t *plane, peer_t *peer, peer_waits_t reason);
 /* Of one that has spoken HTTP so far (LISTEN_WEB): it is of that kind now and says who it is. */
 LEAF_MUST_USE status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind);
 peer_t *peer_find(plane_t *plane, uint64_t id);
@@ -223,9 +230,11 @@ static inline void peer_touch(plane_t *plane, peer_t *peer) {
 
 /* What it had sent before its verdict, or before it was held back, is acted on in this tick. */
 /* May it send, or does what it sent wait for us? */
+static inline bool peer_waits(const peer_t *peer, peer_waits_t reason) {
+    return (peer->waits & reason) != 0;
+}
 static inline bool peer_is_read(const peer_t *peer) {
-    return (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && !peer->throttled && !peer->held_back
-           && peer->stalled_until_ns == 0 && !peer->unsecured;
+    return (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && peer->waits == 0;
 }
 /* Of a link: are we the spoke of it? */
 static inline bool peer_is_hub(const peer_t *peer) {

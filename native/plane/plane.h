@@ -125,6 +125,8 @@ struct plane {
     held_t deferred;
     bool deferred_full; /* a consumer was told DELIVERED_FULL for it */
     bool throttling;
+    uint32_t throttled_count;
+    struct peer *throttled; /* throttle.c: they wait for a store */
     bool interest_changed;
     uint64_t interest_looks; /* counts questions of what clusters ask for */
     peer_t *newcomers;       /* links that have not been told all interest yet */

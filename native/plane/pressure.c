@@ -68,7 +68,7 @@ static bool peer_floods(const plane_t *plane, const peer_t *peer) {
 /* ---- paying ------------------------------------------------------------------------------------------------------ */
 
 static void peer_let_go(plane_t *plane, peer_t *peer) {
-    peer->held_back = false;
+    peer_release(plane, peer, WAITS_CONTROL);
     plane->held_count--;
     peer_again(plane, peer);
 }
@@ -96,7 +96,7 @@ static void debt_settle(plane_t *plane, const exchange_debt_t *debt) {
     if (peer->owed.messages < peer->protocol->credit->crowded / 2) {
         peer->flooding_ns = 0;
     }
-    if (peer->held_back && peer->alone == 0 && !peer_owes(plane, peer, 2)) {
+    if (peer_waits(peer, WAITS_CONTROL) && peer->alone == 0 && !peer_owes(plane, peer, 2)) {
         peer_let_go(plane, peer);
     }
 }
@@ -143,10 +143,9 @@ static void peer_hold_back(plane_t *plane, peer_t *peer) {
     if (peer_floods(plane, peer)) {
         return;
     }
-    peer->held_back = true;
     plane->held_count++;
     plane->stats.held_back++;
-    peer_want(plane, peer);
+    peer_hold(plane, peer, WAITS_CONTROL);
 }
 
 static void owed_add(owed_t *owed, uint64_t size) {
@@ -169,7 +168,7 @@ bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry) {
         return true;
     }
     peer->alone += alone;
-    if (peer->held_back || peer->state != PEER_ADMITTED || !(alone || peer_owes(plane, peer, 1))) {
+    if (peer_waits(peer, WAITS_CONTROL) || peer->state != PEER_ADMITTED || !(alone || peer_owes(plane, peer, 1))) {
         return true;
     }
     settle_all(plane); /* what is known at this tick's beginning may be old */
@@ -200,12 +199,12 @@ void pressure_relieve(plane_t *plane) {
 }
 
 void pressure_chores(plane_t *plane, peer_t *peer) {
-    if (peer->held_back && peer_floods(plane, peer)) {
+    if (peer_waits(peer, WAITS_CONTROL) && peer_floods(plane, peer)) {
         peer_let_go(plane, peer);
     }
 }
 
 void pressure_forget(plane_t *plane, peer_t *peer) {
-    plane->held_count -= peer->held_back;
-    peer->held_back = false;
+    plane->held_count -= peer_waits(peer, WAITS_CONTROL);
+    peer->waits &= (uint8_t)~WAITS_CONTROL;
 }

@@ -83,9 +83,8 @@ static status_t begin(plane_t *plane, peer_t *peer, const secure_t *how, const s
     }
     peer->tls = tls;
     peer->behind = kept;
-    peer->unsecured = false;
     peer->secure_until_ns = plane->now.mono_ns + tls_context_timeout_ns(context) + how->wait_ns;
-    peer_want(plane, peer);
+    peer_release(plane, peer, WAITS_SECURE);
     peer_flush(plane, peer); /* lets it begin */
     return STATUS_OK;
 }

@@ -18,9 +18,26 @@
 void throttle_one(plane_t *plane, peer_t *peer) {
     peer->producer = true;
     plane->throttling = true;
-    if (!peer->throttled) {
-        peer->throttled = true;
-        peer_want(plane, peer);
+    if (!peer_waits(peer, WAITS_STORE)) {
+        peer->next_throttled = plane->throttled;
+        peer->at_throttled = &plane->throttled;
+        if (peer->next_throttled != NULL) {
+            peer->next_throttled->at_throttled = &peer->next_throttled;
+        }
+        plane->throttled = peer;
+        plane->throttled_count++;
+        peer_hold(plane, peer, WAITS_STORE);
+    }
+}
+
+void throttle_forget(plane_t *plane, peer_t *peer) {
+    if (peer_waits(peer, WAITS_STORE)) {
+        *peer->at_throttled = peer->next_throttled;
+        if (peer->next_throttled != NULL) {
+            peer->next_throttled->at_throttled = peer->at_throttled;
+        }
+        plane->throttled_count--;
+        peer->waits &= (uint8_t)~WAITS_STORE;
     }
 }
 
@@ -78,49 +95,34 @@ bool throttle_holds(plane_t *plane, peer_t *peer, const op_t *op) {
     return true;
 }
 
-static void release_some(plane_t *plane, uint32_t from, uint32_t below) {
-    uint32_t number = 0;
-    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
-        if (peer->throttled && number < below && number >= from) {
-            peer_again(plane, peer);
-        }
-        number += peer->throttled;
+static void release(plane_t *plane, peer_t *from, const peer_t *below) {
+    for (peer_t *peer = from; peer != below; peer = peer->next_throttled) {
+        peer_again(plane, peer);
     }
 }
 
 /* The first ones may fill the ring anew, and the others wait again: chance says who is first. */
 static void release_all(plane_t *plane) {
-    uint32_t waiting = 0;
-    for (const peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
-        waiting += peer->throttled;
-    }
-    if (waiting == 0) {
+    if (plane->throttled == NULL) {
         return;
     }
-    uint32_t first = random_below(&plane->random, waiting);
-    release_some(plane, first, waiting);
-    release_some(plane, 0, first);
-    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
-        if (peer->throttled) {
-            peer->throttled = false;
-            peer_want(plane, peer);
-        }
+    peer_t *first = plane->throttled;
+    for (uint32_t left = random_below(&plane->random, plane->throttled_count); left != 0; left--) {
+        first = first->next_throttled;
+    }
+    release(plane, first, NULL);
+    release(plane, plane->throttled, first);
+    while (plane->throttled != NULL) {
+        peer_t *peer = plane->throttled;
+        throttle_forget(plane, peer);
+        peer_want(plane, peer);
     }
 }
 
+/* Who has published into a stream waits from its next input on. */
 void throttle_tick(plane_t *plane) {
-    bool lagging = js_lagging(&plane->js, STORE_FILE) || js_lagging(&plane->js, STORE_MEMORY);
-    if (!lagging && !plane->throttling) {
-        return;
-    }
-    plane->throttling = lagging;
-    if (!lagging) {
+    if (plane->throttling && !js_lagging(&plane->js, STORE_FILE) && !js_lagging(&plane->js, STORE_MEMORY)) {
+        plane->throttling = false;
         release_all(plane);
-        return;
-    }
-    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
-        if (peer->producer) {
-            throttle_one(plane, peer);
-        }
     }
 }

@@ -32,5 +32,6 @@ static inline void throttle_fed(plane_t *plane, peer_t *peer, uint32_t which_sto
 bool throttle_waits(plane_t *plane, peer_t *peer);                 /* all input of this one waits */
 bool throttle_holds(plane_t *plane, peer_t *peer, const op_t *op); /* this operation, and what is behind it, waits */
 void throttle_tick(plane_t *plane);
+void throttle_forget(plane_t *plane, peer_t *peer); /* it leaves */
 
 #endif

@@ -133,7 +133,7 @@ static uint64_t work_done(const plane_t *plane, const uint64_t *steps) {
  * empty. */
 static void peer_yield(plane_t *plane, peer_t *peer) {
     peer->yielded = true;
-    if (peer->stalled_until_ns == 0) {
+    if (!peer_waits(peer, WAITS_RECEIVER)) {
         peer_again(plane, peer);
     }
 }
@@ -165,7 +165,7 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
     /* One less with each operation: its last bits say when so many are over. */
     uint64_t until = (work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX))
                      | (INPUT_TIME_OPS - 1);
-    while (peer->state == PEER_ADMITTED && !(peer->held_back | peer->throttled)) {
+    while (peer->state == PEER_ADMITTED && (peer->waits & (WAITS_CONTROL | WAITS_STORE)) == 0) {
         uint32_t taken;
         if (!first_operation(plane, peer, bytes_after(input, used), &op, &taken)) {
             break;

@@ -399,7 +399,7 @@ static void a_template_gets_what_no_stream_takes(void) {
     uint64_t token = event.token;
     core_settle(plane);
     core_again(plane);
-    CHECK(a->held_back); /* y does not overtake x */
+    CHECK(peer_waits(a, WAITS_CONTROL)); /* y does not overtake x */
     RIG_HEARD("", a);
     RIG_HEARD("MSG s.b 1 _I 1\r\nx\r\n", b);
     publish_to_streams(plane, "s.b", "_I", "x");
@@ -413,7 +413,7 @@ static void a_template_gets_what_no_stream_takes(void) {
     core_settle(plane);
     core_again(plane);
     rig_settle(plane);
-    CHECK(!a->held_back);
+    CHECK(!peer_waits(a, WAITS_CONTROL));
     RIG_HEARD("PONG\r\nMSG _I 1 22\r\n{\"stream\":\"S\",\"seq\":2}\r\nMSG _I 1 22\r\n{\"stream\":\"S\",\"seq\":3}\r\n",
               a);
     RIG_HEARD("MSG s.b 1 _I 1\r\ny\r\n", b); /* once each */
@@ -433,10 +433,10 @@ static void who_waits_for_a_template_waits_for_nothing_else(void) {
     CHECK_EQ_U64(78, kept.target);
     exchange_repay(&plane->exchange, asked.token);
     core_settle(plane);
-    CHECK(a->held_back);
+    CHECK(peer_waits(a, WAITS_CONTROL));
     exchange_repay(&plane->exchange, kept.token);
     core_settle(plane);
-    CHECK(!a->held_back);
+    CHECK(!peer_waits(a, WAITS_CONTROL));
     core_again(plane);
     CHECK_EQ_U64(78, message_taken(plane, "y").target);
     rig_close_and_remove(plane);

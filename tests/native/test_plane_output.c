@@ -130,7 +130,7 @@ static void a_publisher_waits_for_the_line(void) {
     uint64_t sent = 1;
     for (uint32_t i = 0; i < 1000000 && sent < 10; i++) {
         turn();
-        if (publisher->stalled_until_ns == 0) {
+        if (!peer_waits(publisher, WAITS_RECEIVER)) {
             publish_big(publisher);
             sent++;
         }

@@ -64,19 +64,19 @@ static void held_until_half_is_paid(void) {
     plane_t *plane = open_asked();
     peer_t *flood = client_of(plane, 1), *other = client_of(plane, 1);
     ask(plane, flood, CREDIT - 1);
-    CHECK(!flood->held_back);
+    CHECK(!peer_waits(flood, WAITS_CONTROL));
     ask(plane, flood, 1000 - CREDIT + 1);
-    CHECK(flood->held_back);
+    CHECK(peer_waits(flood, WAITS_CONTROL));
     CHECK_EQ_U64(CREDIT, flood->owed.messages);
     CHECK_EQ_U64((1000 - CREDIT) * 18, conn_rest(&flood->conn).size);
     CHECK_EQ_U64(CREDIT, take_over(plane));
     core_settle(plane);
-    CHECK(flood->held_back); /* that control has read them is not enough */
+    CHECK(peer_waits(flood, WAITS_CONTROL)); /* that control has read them is not enough */
     rig_feed(plane, other, "PUB $API.y 2\r\n{}\r\nPING\r\n");
-    CHECK(!other->held_back);
+    CHECK(!peer_waits(other, WAITS_CONTROL));
     RIG_HEARD("PONG\r\n", other);
     repay(plane, CREDIT / 2);
-    CHECK(flood->held_back);
+    CHECK(peer_waits(flood, WAITS_CONTROL));
     CHECK_EQ_U64(CREDIT / 2, flood->owed.messages);
     repay(plane, 1);
     CHECK_EQ_U64(CREDIT, flood->owed.messages); /* read again, up to its credit */
@@ -86,7 +86,7 @@ static void held_until_half_is_paid(void) {
         asked++;
     }
     CHECK(asked > CREDIT + 1);
-    CHECK(!flood->held_back);
+    CHECK(!peer_waits(flood, WAITS_CONTROL));
     CHECK_EQ_U64(0, flood->owed.messages);
     CHECK_EQ_U64(0, flood->owed.bytes);
     CHECK_EQ_U64(0, flood->account->owed.messages);
@@ -102,7 +102,7 @@ static void its_output_goes_on(void) {
     peer_t *flood = client_of(plane, 1), *other = client_of(plane, 1);
     rig_feed(plane, flood, "SUB a 1\r\n");
     ask(plane, flood, CREDIT + 10);
-    CHECK(flood->held_back);
+    CHECK(peer_waits(flood, WAITS_CONTROL));
     rig_feed(plane, other, "PUB a 1\r\nx\r\n");
     RIG_HEARD("MSG a 1 1\r\nx\r\n", flood);
     rig_close(plane);
@@ -136,7 +136,7 @@ static void crowded_account(void) {
     peer_t *mate = client_of(plane, 1), *other = client_of(plane, 2);
     ask(plane, mate, 3);
     CHECK_EQ_U64(1, mate->owed.messages);
-    CHECK(mate->held_back);
+    CHECK(peer_waits(mate, WAITS_CONTROL));
     ask(plane, other, 2 * CREDIT);
     CHECK_EQ_U64(CREDIT, other->owed.messages);
     CHECK_EQ_U64(17 * CREDIT + 1, take_over(plane));
@@ -202,14 +202,14 @@ static void links_are_held_back_not_cut(void) {
     core_settle(plane);
     RIG_HEARD("PING\r\n", leaf);
     ask_by_link(plane, leaf, LEAF_CREDIT + 5);
-    CHECK(leaf->held_back);
+    CHECK(peer_waits(leaf, WAITS_CONTROL));
     CHECK_EQ_U64(LEAF_CREDIT, take_over(plane));
     for (uint32_t i = 0; i < 4; i++) {
         plane->now.mono_ns += NS_PER_SECOND;
         core_settle(plane);
     }
     CHECK(leaf->state == PEER_ADMITTED);
-    CHECK(leaf->held_back);
+    CHECK(peer_waits(leaf, WAITS_CONTROL));
     repay(plane, LEAF_CREDIT);
     CHECK_EQ_U64(5, take_over(plane));
     CHECK_EQ_U64(0, plane->exchange.dropped);
@@ -222,12 +222,12 @@ static void endless_floods_of_links(void) {
     rig_feed(plane, other, "SUB a 1\r\n");
     (void)rig_heard(leaf);
     ask_by_link(plane, leaf, LEAF_CREDIT + 5);
-    CHECK(leaf->held_back);
+    CHECK(peer_waits(leaf, WAITS_CONTROL));
     CHECK_EQ_U64(LEAF_CREDIT, take_over(plane));
     plane->now.mono_ns += 6 * NS_PER_SECOND; /* and nothing is answered */
     core_settle(plane);
     core_again(plane);
-    CHECK(!leaf->held_back);
+    CHECK(!peer_waits(leaf, WAITS_CONTROL));
     CHECK_EQ_U64(5, plane->exchange.dropped);
     (void)rig_heard(other);
     rig_feed(plane, leaf, "LMSG a 1\r\nx\r\n");
@@ -239,7 +239,7 @@ static void endless_floods_of_links(void) {
     /* It has caught up: the next flood is waited for again. */
     repay(plane, LEAF_CREDIT);
     ask_by_link(plane, leaf, LEAF_CREDIT + 5);
-    CHECK(leaf->held_back);
+    CHECK(peer_waits(leaf, WAITS_CONTROL));
     CHECK_EQ_U64(7, plane->exchange.dropped);
     rig_close(plane);
 }

@@ -190,11 +190,10 @@ static void not_read_while_others_wait(void) {
     peer_t *large = begin_large(), *other = rig_client(plane);
     uint64_t id = large->id;
     ask_for_room(other, 0);
-    large->throttled = true;
-    plane->throttling = true;
+    peer_hold(plane, large, WAITS_SECURE);
     plane->now.mono_ns += 60 * NS_PER_SECOND;
     core_settle(plane);
-    large->throttled = plane->throttling = false;
+    peer_release(plane, large, WAITS_SECURE);
     ask_for_room(other, 0);
     ask_for_room(other, 4 * NS_PER_SECOND);
     CHECK(peer_find(plane, id) != NULL);

@@ -60,8 +60,8 @@ static void one_fills_it_others_follow(void) {
     peer_t *first = rig_client(plane), *second = rig_client(plane);
     make_line(PAYLOAD);
     rig_say(plane, second, line);
-    for (uint32_t i = 0; i < PUBLISHERS && !first->throttled; i++) rig_say(plane, first, line);
-    CHECK(first->throttled);
+    for (uint32_t i = 0; i < PUBLISHERS && !peer_waits(first, WAITS_STORE); i++) rig_say(plane, first, line);
+    CHECK(peer_waits(first, WAITS_STORE));
     rig_say(plane, second, line);
     CHECK_EQ_U64(1, second->in_msgs); /* the second one waits: nothing of it was acted on */
     answers_come(listener, (uint32_t)(first->in_msgs + 2));
@@ -74,11 +74,11 @@ static void others_go_on(void) {
     rig_feed(plane, listener, "SUB plain 1\r\n");
     (void)rig_heard(listener);
     make_line(PAYLOAD);
-    for (uint32_t i = 0; i < PUBLISHERS && !first->throttled; i++) rig_say(plane, first, line);
-    CHECK(first->throttled);
+    for (uint32_t i = 0; i < PUBLISHERS && !peer_waits(first, WAITS_STORE); i++) rig_say(plane, first, line);
+    CHECK(peer_waits(first, WAITS_STORE));
     rig_say(plane, other, "PUB plain 1\r\nx\r\n");
     RIG_HEARD("MSG plain 1 1\r\nx\r\n", listener);
-    CHECK(!other->throttled);
+    CHECK(!peer_waits(other, WAITS_STORE));
     rig_close_and_remove(plane);
 }
 
@@ -91,7 +91,7 @@ static void names_without_end(void) {
     for (uint32_t i = 0; i < 20000; i++) {
         snprintf(line, sizeof line, "PUB s.%u acks 1\r\nx\r\n", i);
         rig_say(plane, publisher, line);
-        if (publisher->throttled) break;
+        if (peer_waits(publisher, WAITS_STORE)) break;
     }
     answers_come(listener, (uint32_t)publisher->in_msgs);
     rig_close_and_remove(plane);

@@ -169,8 +169,7 @@ static void a_handshake_goes_on_while_nothing_is_read(void) {
     plane_t *plane = open_plane();
     int far;
     peer_t *peer = connect_to(plane, &far);
-    peer->throttled = true;
-    peer_want(plane, peer);
+    peer_hold(plane, peer, WAITS_SECURE);
     CHECK_EQ_I64(STATUS_OK, outq_ordered(&peer->conn.out, BYTES_LITERAL("INFO {}\r\n")));
     peer_touch(plane, peer);
     turns(plane, 3);
