@@ -33,6 +33,8 @@
 #include "plane/secure.h"
 
 #define LAG_PART 4u /* of the share of output */
+#define DELIVERY_LOW_WATER (256u * 1024u)
+#define PACE_OVER_BYTES (256u * 1024u) /* who waits for a receiver goes on before its time is up */
 
 /* ---- large messages ---------------------------------------------------------------------------------------------- */
 

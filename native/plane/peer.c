@@ -36,6 +36,7 @@
 
 #define ROWS_BYTES 1024u   /* of a connection's subscriptions, kept for reports of those that have gone */
 #define ROWS_BUCKETS 4096u /* looked at for them */
+#define LINK_PING_NS (14 * NS_PER_SECOND) /* with the patience of a near link (window.h) it is dead within a minute */
 
 peer_t *peer_find(plane_t *plane, uint64_t id) {
     peer_t *peer = table_find(&plane->peers, id);

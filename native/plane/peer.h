@@ -36,23 +36,17 @@
 #define LEAF_ERRORS_A_SECOND 16u /* of a link, told to control; the others are counted */
 #define FIRST_PING_NS (2 * NS_PER_SECOND)
 #define FIRST_LEAF_PING_NS (1 * NS_PER_SECOND)
-#define LINK_PING_NS (14 * NS_PER_SECOND) /* with the patience of a near link (window.h) it is dead within a minute */
-#define DELIVERY_LOW_WATER (256u * 1024u)
 #define STALL_NS (10 * NS_PER_MS) /* a producer pauses so long when a receiver is nearly cut off */
 #define PACE_NS (1 * NS_PER_MS)   /* and so long, at most, when it is merely behind */
-#define PACE_OVER_BYTES (256u * 1024u)
-#define INPUT_WORK_MAX 4096u          /* of one connection in one turn, some milliseconds: peer.c .. */
-#define INPUT_WORK_MIN 2048u          /* .. and among many that are ready */
-#define INPUT_TIME_NS (2 * NS_PER_MS) /* likewise, however costly the operations are */
-#define INPUT_TIME_OPS 64u            /* so many of them between two looks at the clock */
-#define INPUT_CHANGES_MAX 256u        /* subscriptions that come or go: of others nobody waits for thousands */
+#define INPUT_WORK_MAX 4096u      /* of one connection in one turn, some milliseconds: peer.c .. */
+#define INPUT_WORK_MIN 2048u      /* .. and among many that are ready */
+#define INPUT_CHANGES_MAX 256u    /* subscriptions that come or go: of others nobody waits for thousands */
 /* subscriptions of who has left or begins anew, removed in one turn: leave.c */
 #define SWEEP_MAX 1024u
 #define SWEEP_CLOSE 2048u      /* closing a socket whose queue is full counts as so many */
 #define SWEEP_PEER 16u         /* closing any other */
 #define SWEEP_REPLY 8u         /* and so does an outstanding reply, of some KB perhaps */
 #define LEAF_PENDING_FACTOR 4u /* a link may queue more than a client: many wait behind it */
-#define TRACE_BYTES_MAX 256u
 
 /* ---- what is known of it ----------------------------------------------------------------------------------------- */
 
@@ -228,11 +222,10 @@ static inline void peer_touch(plane_t *plane, peer_t *peer) {
     }
 }
 
-/* What it had sent before its verdict, or before it was held back, is acted on in this tick. */
-/* May it send, or does what it sent wait for us? */
 static inline bool peer_waits(const peer_t *peer, peer_waits_t reason) {
     return (peer->waits & reason) != 0;
 }
+/* May it send, or does what it sent wait for us? */
 static inline bool peer_is_read(const peer_t *peer) {
     return (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && peer->waits == 0;
 }
@@ -244,6 +237,7 @@ static inline bool peer_is_hub(const peer_t *peer) {
 static inline bool peer_is_isolated(const peer_t *peer) {
     return (peer->flags & VERDICT_ISOLATED) != 0;
 }
+/* What it had sent before its verdict, or before it was held back, is acted on in this tick. */
 void peer_again(plane_t *plane, peer_t *peer);
 /* Acts on input (what was kept and what came) and keeps what is left. */
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input);

@@ -26,6 +26,10 @@
 #include "wire/op.h"
 #include "wire/parse.h"
 
+#define TRACE_BYTES_MAX 256u
+#define INPUT_TIME_NS (2 * NS_PER_MS) /* of one connection in one turn, however costly its operations are */
+#define INPUT_TIME_OPS 64u            /* so many of them between two looks at the clock */
+
 static void bad_input_told(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t input) {
     violation_t refusal = {.code = REFUSED_PROTOCOL,
                            .subject = bytes_of(input.at, input.size < SHOWN_BYTES ? input.size : SHOWN_BYTES)};
