@@ -6,6 +6,7 @@
 #include "consume/deliver.h"
 #include "consume/private.h"
 #include "consume/state.h"
+#include "store/retention.h"
 #include "text/decimal.h"
 
 #define UNREADABLE_NS (30 * NS_PER_SECOND) /* between two tries at a pending message that cannot be read */
@@ -47,7 +48,8 @@ void consumer_exhaust(consumer_t *consumer, uint32_t row) {
     pending_row_t *here = pending_row(&consumer->pending, row);
     uint64_t seq = here->seq;
     consumer_advise(consumer, ADVISORY_MAX_DELIVERIES, seq, here->consumer_seq, here->deliveries, 0, BYTES_NONE);
-    if (store_stream_config(consumer->stream)->retention == 0 && consumer->pending.exhausted >= EXHAUSTED_KEPT) {
+    if (!retention_traits(store_stream_config(consumer->stream))->acks_remove
+        && consumer->pending.exhausted >= EXHAUSTED_KEPT) {
         state_row_gone(consumer, row);
         pending_remove(&consumer->pending, row);
     } else {

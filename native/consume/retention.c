@@ -10,16 +10,14 @@
  */
 #include "consume/private.h"
 #include "consume/state.h"
+#include "store/retention.h"
 
-#define RETENTION_LIMITS 0
-#define RETENTION_INTEREST 1
-
-static uint8_t retention_of(const group_t *group) {
-    return store_stream_config(group->stream)->retention;
+static const retention_traits_t *retention_of(const group_t *group) {
+    return retention_traits(store_stream_config(group->stream));
 }
 
 bool retention_by_interest(const group_t *group) {
-    return retention_of(group) == RETENTION_INTEREST;
+    return retention_of(group)->only_wanted;
 }
 
 /* By its sequence alone; the caller asks whether the filter matches. */
@@ -51,9 +49,9 @@ static bool message_let_go(group_t *group, uint64_t seq) {
 }
 
 void retention_release(consumer_t *consumer, uint64_t seq) {
-    uint8_t retention = retention_of(consumer->group);
-    if (retention == RETENTION_LIMITS || !consumer_counts(consumer)) return;
-    status_t wanted = retention == RETENTION_INTEREST ? wanted_by_others(consumer, seq) : STATUS_NOT_FOUND;
+    const retention_traits_t *retention = retention_of(consumer->group);
+    if (!retention->acks_remove || !consumer_counts(consumer)) return;
+    status_t wanted = retention->only_wanted ? wanted_by_others(consumer, seq) : STATUS_NOT_FOUND;
     if (wanted == STATUS_OK) return;
     state_dirty(consumer);
     if (LEAF_UNLIKELY(status_unknown(wanted) || !message_let_go(consumer->group, seq))) {
@@ -62,7 +60,7 @@ void retention_release(consumer_t *consumer, uint64_t seq) {
 }
 
 void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto) {
-    if (retention_of(consumer->group) == RETENTION_LIMITS || !consumer_counts(consumer)) return;
+    if (!retention_of(consumer->group)->acks_remove || !consumer_counts(consumer)) return;
     retention_sweep(consumer->group, from, upto, consumer->consume->now.mono_ns);
 }
 
@@ -136,7 +134,7 @@ void retention_tick(consume_t *consume, bool *again) {
     for (group_t *group = consume->sweeping, *next; group; group = next) {
         next = group->next_sweeping;
         if (group->sweep_after_ns > consume->now.mono_ns) continue;
-        if (retention_of(group) == RETENTION_LIMITS || sweep_step(group)) {
+        if (!retention_of(group)->acks_remove || sweep_step(group)) {
             group_unlist(group);
             if (group->sweep_stored) sweep_delete(group);
         } else if (group->sweep_after_ns <= consume->now.mono_ns) {

@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "base/visits.h"
 #include "store/record.h"
+#include "store/retention.h"
 
 #include <stdlib.h>
 
@@ -86,7 +87,8 @@ void state_row_gone(consumer_t *consumer, uint32_t row) {
     const pending_row_t *here = pending_row(&consumer->pending, row);
     if (!(here->flags & PENDING_STORED) || !state_kept(consumer)) return;
     /* Where acks remove messages, the record goes when it is known that the message will (retention.c). */
-    if (store_stream_config(consumer->stream)->retention != 0 && state_orphan(consumer, here->seq)) return;
+    if (retention_traits(store_stream_config(consumer->stream))->acks_remove && state_orphan(consumer, here->seq))
+        return;
     uint8_t key[16];
     key_make(key, consumer, here->seq);
     record_forget(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key));

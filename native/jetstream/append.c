@@ -20,6 +20,7 @@
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
+#include "store/retention.h"
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/subject.h"
@@ -147,7 +148,7 @@ static appended_t append_and_republish(js_t *js, stream_t *stream, const append_
 
 /* A stream of interest takes only what a consumer wants; a mirror takes what its origin has. */
 static bool nobody_wants(const js_t *js, const stream_t *stream, const append_t *append) {
-    return stream->config.retention == 1 && append->force_seq == 0
+    return retention_traits(&stream->config)->only_wanted && append->force_seq == 0
            && !consume_wanted(js->consume, stream->id, append->subject);
 }
 

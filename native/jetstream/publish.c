@@ -23,6 +23,7 @@
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
+#include "store/retention.h"
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/headers.h"
@@ -316,8 +317,8 @@ void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, boo
     if (out->subject.size == 0) {
         text_add(&out->subject, subject);
     }
-    out->no_interest =
-        stream->config.retention == 1 && !consume_wanted(js->consume, stream->id, text_bytes(&out->subject));
+    out->no_interest = retention_traits(&stream->config)->only_wanted
+                       && !consume_wanted(js->consume, stream->id, text_bytes(&out->subject));
     if (only) {
         look_only(js, stream, message, out);
         return;

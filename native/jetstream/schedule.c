@@ -15,6 +15,7 @@
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
+#include "store/retention.h"
 #include "store/store.h"
 #include "text/headers.h"
 #include "text/schedule.h"
@@ -388,7 +389,7 @@ store_due_t js_schedule_due(void *context, store_stream_t *stored, uint64_t seq,
         return STORE_DUE_LATER; /* without subjects it is still being restored: it could be neither mirror nor source */
     }
     /* Without its consumers a stream of interest would think that nobody wants what is made. */
-    if (firing.stream->config.retention == 1 && now.mono_ns < firing.stream->quiet_until_ns) {
+    if (retention_traits(&firing.stream->config)->only_wanted && now.mono_ns < firing.stream->quiet_until_ns) {
         return STORE_DUE_LATER;
     }
     bool sealed = (firing.stream->config.flags & STREAM_SEALED) != 0;
