@@ -424,7 +424,6 @@ void consume_shutdown(consume_t *consume, moment_t now) {
     for (uint32_t i = 0; i < consume->heap_count; i++) {
         consumer_t *consumer = consume->heap[i];
         pull_drop_all(consumer, BYTES_LITERAL("409 Server Shutdown"), true);
-        consumer->settle_all = true;
         state_dirty(consumer);
     }
     consume->stopping = true;

@@ -437,6 +437,7 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
     consumer->next_sequence = 1;
     consumer->delivered_stream = consumer->floor_stream = seq - 1;
     consumer->settled = consumer->acked_upto = seq - 1;
+    consumer->settle_upto = 0;
     consumer->floor_consumer = 0;
     consumer->last_delivered_wall_ns = consumer->last_acked_wall_ns = 0;
     consumer_recount(consumer);
@@ -512,8 +513,7 @@ bool consumer_on_time(consumer_t *consumer) {
     if (consumer_is_push(consumer)) push_on_time(consumer);
     if (consumer->settle_due_ns <= now_ns) {
         consumer->settle_due_ns = NEVER;
-        consumer->settle_all = true;
-        state_dirty(consumer);
+        state_settle(consumer);
     }
     if (consumer_is_inactive(consumer)) {
         consumer_vanish(consumer);

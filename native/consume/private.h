@@ -128,7 +128,7 @@ struct consumer {
     uint64_t settled;    /* the stored state covers the sequences up to here */
     uint64_t acked_upto; /* highest acknowledged sequence */
     int64_t settle_due_ns;
-    bool settle_all;
+    uint64_t settle_upto; /* what is not settled up to here is to be, some with each flush; 0: nothing */
     bool dirty;
     consumer_t *next_dirty;
 

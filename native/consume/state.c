@@ -2,6 +2,7 @@
 #include "consume/deliver.h"
 #include "consume/state.h"
 #include "base/array.h"
+#include "base/number.h"
 #include "base/visits.h"
 #include "store/record.h"
 #include "store/retention.h"
@@ -14,8 +15,9 @@ typedef struct orphan {
 } orphan_t;
 
 #define ORPHANS_MIN 64
-#define UNSETTLED_MAX 8192 /* rows of a consumer that are not stored yet; beyond it some are with each flush */
-#define ORPHANS_A_FLUSH 8192
+#define UNSETTLED_MAX 4096   /* rows of a consumer that are not stored yet; beyond it some are with each flush */
+#define SETTLED_A_FLUSH 1024 /* of a consumer, but for those before an acknowledged one */
+#define ORPHANS_A_FLUSH 2048
 #define ORPHANS_MAX 65536 /* beyond that a record is left behind, and loading removes it */
 
 static store_t *store_of(const consumer_t *consumer) {
@@ -137,6 +139,7 @@ static uint64_t state_covers(const consumer_t *consumer) {
 
 static status_t settle_rows(consumer_t *consumer, uint64_t upto) {
     pending_t *pending = &consumer->pending;
+    if (consumer->clear_order && upto <= consumer->cleared_upto) return STATUS_OK; /* the floor says it of these */
     while (pending->unsettled != PENDING_NONE && pending_row(pending, pending->unsettled)->seq <= upto) {
         pending_row_t *row = pending_row(pending, pending->unsettled);
         status_t status = row_write(consumer, row);
@@ -166,13 +169,28 @@ static status_t state_write(consumer_t *consumer, uint64_t upto) {
     return store_record_put(store_of(consumer), RECORD_CONSUMER_STATE, bytes_of(key, 8), bytes_of(value, sizeof value));
 }
 
-/* Up to where the rows are that are too many to wait for SETTLE_NS or an acknowledgement, which would find all of them
- * to write at once. */
-static uint64_t state_due(consumer_t *consumer) {
+/* Up to where one flush stores rows. There are more. */
+static uint64_t state_step(consumer_t *consumer) {
     pending_t *pending = &consumer->pending;
     uint32_t row = pending->unsettled;
-    for (uint32_t i = 1; i < UNSETTLED_MAX / 2; i++) row = pending_row(pending, row)->after;
+    for (uint32_t i = 1; i < SETTLED_A_FLUSH; i++) row = pending_row(pending, row)->after;
     return pending_row(pending, row)->seq;
+}
+
+/* Up to where this flush goes. What is acknowledged is in it; of the rest as much as one has time for. */
+static uint64_t state_upto(consumer_t *consumer) {
+    uint64_t covers = state_covers(consumer);
+    if (consumer->setup.config.ack_policy == ACK_NONE || consumer->consume->stopping) return covers;
+    uint64_t acked = number_most(consumer->settled, consumer->acked_upto);
+    if (consumer->clear_order) return acked; /* what is being removed comes before the rest */
+    uint64_t upto = state_crowded(consumer) ? covers : number_least(consumer->settle_upto, covers);
+    if (consumer->pending.unsettled_count > SETTLED_A_FLUSH) upto = number_least(upto, state_step(consumer));
+    return number_most(upto, acked);
+}
+
+void state_settle(consumer_t *consumer) {
+    consumer->settle_upto = state_covers(consumer);
+    state_dirty(consumer);
 }
 
 bool state_flush(consumer_t *consumer) {
@@ -181,18 +199,14 @@ bool state_flush(consumer_t *consumer) {
         store_stream_stop(consumer->stream, consumer->setup.id);
         return true; /* the disk keeps the last position that could be */
     }
-    bool all = consumer->settle_all || consumer->setup.config.ack_policy == ACK_NONE;
-    uint64_t upto = all ? state_covers(consumer) : consumer->settled;
-    if (!all && consumer->acked_upto > upto) upto = consumer->acked_upto;
-    bool some = state_crowded(consumer) && !consumer->consume->stopping;
-    if (some) upto = number_most(all ? consumer->acked_upto : upto, state_due(consumer));
+    uint64_t upto = state_upto(consumer);
     if (settle_rows(consumer, upto) != STATUS_OK || state_write(consumer, upto) != STATUS_OK) {
         state_dirty(consumer); /* with a later batch, then */
         return false;
     }
     consumer->settled = upto;
-    consumer->settle_all = some && consumer->settle_all;
-    if (consumer->settle_all || state_crowded(consumer)) state_dirty(consumer);
+    if (upto >= number_least(consumer->settle_upto, state_covers(consumer))) consumer->settle_upto = 0;
+    if (consumer->settle_upto > 0 || state_crowded(consumer)) state_dirty(consumer);
     if (consumer->pending.unsettled == PENDING_NONE) consumer->settle_due_ns = NEVER;
     return true;
 }

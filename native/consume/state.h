@@ -19,8 +19,8 @@
  * unacknowledged (or exhausted); those above it count as never delivered. An ack must be durable, a delivery need not
  * be (after a crash it is repeated). So a flush raises settled only to the highest acknowledged sequence, and a message
  * that is delivered and acknowledged in order never gets a record at all. What is in flight for longer is settled after
- * SETTLE_NS and at a stop; of very many rows the first are settled earlier, some with each flush, so that no flush has
- * all of them to write.
+ * SETTLE_NS and at a stop; of very many rows the first are settled earlier. Some are written with each flush, so that
+ * none has all of them to write but those below an acknowledged one.
  *
  * Of a consumer that acknowledges all before a message, records at or below the floor that are not exhausted are of
  * messages that are acknowledged: they are removed in steps, and loading removes what a crash left.
@@ -44,6 +44,7 @@
 bool state_kept(const consumer_t *consumer);
 bool consumer_sound(const consumer_t *consumer); /* do its positions fit together, as at the end of every turn? */
 void state_dirty(consumer_t *consumer);          /* acks: into the open batch */
+void state_settle(consumer_t *consumer);         /* what was delivered until now, with the next flushes */
 void state_lazy(consumer_t *consumer);           /* deliveries: within SETTLE_NS */
 void state_row_changed(consumer_t *consumer, uint32_t row); /* a stored row: delivered again, put off */
 /* Its message left the store, which is calling us now: the record goes with the next flush. false: no memory to

@@ -87,7 +87,6 @@ status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, co
         consumer->floor_consumer = state->delivered_consumer;
         consumer->floor_stream = state->delivered_stream;
     }
-    consumer->settle_all = true;
     consumer_recount(consumer);
     consumer_expires_anew(consumer, now.mono_ns);
     state_dirty(consumer);

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -146,6 +147,41 @@ def acknowledged(server: Server) -> End:
     return lambda: plain(server).send(b"PUB %s 0\r\n\r\n" % last)
 
 
+def _pushed(server: Server) -> Wire:
+    """200,000 messages are pushed and not acknowledged: who received them, and goes on reading."""
+    wire = plain(server)
+    wire.send(b"SUB d 1\r\n")
+    settled(wire)
+    stream(server, 200_000)
+    consumer(server, deliver_subject="d")
+    for _ in range(200_000):
+        message(wire)
+    return wire
+
+
+def _read_on(wire: Wire) -> None:
+    """Another process takes what comes again: the server has nobody slow, and the logins here their own time."""
+    wire.socket.settimeout(None)
+    subprocess.Popen(["cat"], stdin=wire.socket.fileno(), stdout=subprocess.DEVNULL)
+
+
+def pushed_reset(server: Server) -> End:
+    """A push consumer with 200,000 unacknowledged messages is set back."""
+    _read_on(_pushed(server))
+    return lambda: asked(server, "$JS.API.CONSUMER.RESET.S.C")
+
+
+def pushed_deleted(server: Server) -> End:
+    """A push consumer with 200,000 unacknowledged messages is deleted."""
+    _read_on(_pushed(server))
+    return lambda: asked(server, "$JS.API.CONSUMER.DELETE.S.C")
+
+
+def pushed_left(server: Server) -> End:
+    """The receiver of a push consumer with 200,000 unacknowledged messages leaves."""
+    return _pushed(server).close
+
+
 def purge(server: Server) -> End:
     """A stream of 400,000 messages is purged."""
     stream(server, 400_000)
@@ -157,6 +193,7 @@ def expiry(server: Server) -> End:
     header = b"NATS/1.0\r\nNats-TTL: 30s\r\n\r\n"
     begun = time.monotonic()
     stream(server, 100_000, header, allow_msg_ttl=True, subject_delete_marker_ttl=5_000_000_000, allow_rollup_hdrs=True)
+    time.sleep(max(27 - (time.monotonic() - begun), 0))
     return lambda: time.sleep(max(33 - (time.monotonic() - begun), 0))
 
 
@@ -179,7 +216,19 @@ def replies(server: Server) -> End:
 
 
 CASES: Final = {
-    one.__name__: one for one in (waiting_pulls, reset, acknowledged, purge, expiry, subscriptions, replies)
+    one.__name__: one
+    for one in (
+        waiting_pulls,
+        reset,
+        pushed_reset,
+        pushed_deleted,
+        pushed_left,
+        acknowledged,
+        purge,
+        expiry,
+        subscriptions,
+        replies,
+    )
 }
 
 

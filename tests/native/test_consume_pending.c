@@ -186,6 +186,24 @@ static void no_delivery_moves_many(void) {
     pending_free(&pending);
 }
 
+/* Sequences as streams have them: each one, those of one subject among several, those of one hour. */
+static void no_row_is_far_from_its_bucket(void) {
+    static const uint64_t steps[] = {1, 2, 3, 7, 16, 64, 100, 1000, 1024, 65536};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        pending_init(&pending, NULL);
+        uint64_t passed = 0, most = 100000;
+        uint32_t added;
+        for (uint64_t n = 1; n <= most; n++)
+            CHECK_EQ_I64(STATUS_OK, pending_add(&pending, n * steps[i], n, 0, 1, &added));
+        for (uint32_t bucket = 0; bucket < pending.rows_used; bucket++) {
+            uint32_t chain = 0, row = pending.slabs[bucket / PENDING_SLAB].buckets[bucket % PENDING_SLAB];
+            for (; row != PENDING_NONE; row = pending_row(&pending, row)->next) passed += ++chain;
+        }
+        CHECK(passed <= 2 * most); /* chance alone makes it 1.6 for each */
+        pending_free(&pending);
+    }
+}
+
 static void memory_is_counted(void) {
     share_t share = {.limit = 1 << 20};
     pending_init(&pending, &share);
@@ -227,6 +245,7 @@ int main(void) {
     RUN("the redelivery queue is first in, first out, and forgets what was acknowledged", queue_is_first_in_first_out);
     RUN("the redelivery queue does not grow with what is acknowledged while it waits there", queue_stays_small);
     RUN("no delivery and no clearing moves many rows", no_delivery_moves_many);
+    RUN("looking for a row passes over less than one other", no_row_is_far_from_its_bucket);
     RUN("its memory is counted, and it is full when its share is", memory_is_counted);
     RUN("a million messages in flight come and go, and their memory with them", million);
     return TEST_RESULT();
