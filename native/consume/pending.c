@@ -114,8 +114,8 @@ static uint32_t *bucket_at(const pending_t *pending, uint32_t bucket) {
     return &pending->slabs[bucket / PENDING_SLAB].buckets[bucket % PENDING_SLAB];
 }
 
-/* Neighbours stay neighbours, which is how they come and go; whatever is left out between them, the blocks of 1,024 they
- * are in are mixed. */
+/* Neighbours stay neighbours, which is how they come and go. Whatever is left out between them, the blocks of 1,024
+ * that they are in are mixed. */
 static uint32_t seq_hash(uint64_t seq) {
     uint64_t block = seq >> 10;
     block = (block ^ block >> 32) * UINT64_C(0x9E3779B97F4A7C15);

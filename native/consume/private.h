@@ -33,7 +33,7 @@
 
 #define QUANTUM_MESSAGES 1024   /* messages in one consumer's turn */
 #define QUANTUM_BYTES (1 << 20) /* likewise */
-#define TICK_MESSAGES 8192      /* of all consumers together; then the plane serves its sockets */
+#define TICK_MESSAGES 2048      /* of all consumers together; then the plane serves its sockets */
 #define TICK_TIMERS 4096        /* timers fired in one tick */
 #define SCAN_BUDGET 4096        /* messages that a filter may pass over in one turn */
 #define COUNT_BUDGET 8192       /* messages looked at to count what is left, in one turn */

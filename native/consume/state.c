@@ -47,7 +47,7 @@ static bool state_crowded(const consumer_t *consumer) {
 }
 
 void state_lazy(consumer_t *consumer) {
-    if (LEAF_UNLIKELY(state_crowded(consumer))) state_dirty(consumer);
+    if (LEAF_UNLIKELY(state_crowded(consumer)) && store_room(store_of(consumer))) state_dirty(consumer);
     if (consumer->settle_due_ns != NEVER || !state_kept(consumer)) return;
     consumer->settle_due_ns = time_after(consumer->consume->now.mono_ns, SETTLE_NS);
     consumer_arm(consumer, consumer->settle_due_ns);
@@ -182,15 +182,25 @@ static uint64_t state_upto(consumer_t *consumer) {
     uint64_t covers = state_covers(consumer);
     if (consumer->setup.config.ack_policy == ACK_NONE || consumer->consume->stopping) return covers;
     uint64_t acked = number_most(consumer->settled, consumer->acked_upto);
-    if (consumer->clear_order) return acked; /* what is being removed comes before the rest */
+    /* What can wait leaves the room to what cannot; and what is being removed comes before the rest. */
+    if (consumer->clear_order || !store_room(store_of(consumer))) return acked;
     uint64_t upto = state_crowded(consumer) ? covers : number_least(consumer->settle_upto, covers);
     if (consumer->pending.unsettled_count > SETTLED_A_FLUSH) upto = number_least(upto, state_step(consumer));
     return number_most(upto, acked);
 }
 
+static void settle_on(consumer_t *consumer) {
+    if (store_room(store_of(consumer))) {
+        state_dirty(consumer);
+        return;
+    }
+    consumer->settle_due_ns = time_after(consumer->consume->now.mono_ns, RETRY_NS);
+    consumer_arm(consumer, consumer->settle_due_ns);
+}
+
 void state_settle(consumer_t *consumer) {
     consumer->settle_upto = state_covers(consumer);
-    state_dirty(consumer);
+    settle_on(consumer);
 }
 
 bool state_flush(consumer_t *consumer) {
@@ -206,7 +216,7 @@ bool state_flush(consumer_t *consumer) {
     }
     consumer->settled = upto;
     if (upto >= number_least(consumer->settle_upto, state_covers(consumer))) consumer->settle_upto = 0;
-    if (consumer->settle_upto > 0 || state_crowded(consumer)) state_dirty(consumer);
+    if (consumer->settle_upto > 0 || state_crowded(consumer)) settle_on(consumer);
     if (consumer->pending.unsettled == PENDING_NONE) consumer->settle_due_ns = NEVER;
     return true;
 }

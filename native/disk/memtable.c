@@ -59,10 +59,10 @@ static memtable_slot_t *memtable_slot_of(memtable_slot_t *slots, uint64_t capaci
     }
 }
 
-/* A table that has just grown is memory that nobody has written to: its pages come with their first use. Where that is a
- * read, the write that follows takes the page from the other threads' processors again, which costs several times as
- * much; a large table has thousands of pages. So the first use is a write, which changes nothing. */
-static void touch(const memtable_half_t *table, uint64_t hash) {
+/* A table that has just grown is memory that nobody has written to: its pages come with their first use. Where that is
+ * a read, the write that follows takes the page from the other threads' processors again. That costs several times as
+ * much, and a large table has thousands of pages. So the first use is a write, which changes nothing. */
+static void memtable_touch(const memtable_half_t *table, uint64_t hash) {
     uint64_t empty = 0;
     if (table->smaller != NULL)
         (void)__atomic_compare_exchange_n(&table->slots[hash & (table->capacity - 1)].position, &empty, 0, false,
@@ -72,7 +72,7 @@ static void touch(const memtable_half_t *table, uint64_t hash) {
 static void memtable_half_put(memtable_half_t *table, const batches_t *batches, bytes_t key, uint64_t hash,
                               uint64_t position) {
     batch_op_t op;
-    touch(table, hash);
+    memtable_touch(table, hash);
     memtable_slot_t *slot = memtable_slot_of(table->slots, table->capacity, batches, key, hash, &op);
     table->count += slot->position == 0;
     *slot = (memtable_slot_t){.hash = hash, .position = position};
@@ -88,7 +88,7 @@ static bool same_key(const batches_t *batches, uint64_t position, uint64_t other
 /* What was noted anew meanwhile is newer than what is moved. */
 static void move_one(memtable_half_t *table, const batches_t *batches, memtable_slot_t moved) {
     uint64_t mask = table->capacity - 1;
-    touch(table, moved.hash);
+    memtable_touch(table, moved.hash);
     for (uint64_t i = moved.hash & mask;; i = (i + 1) & mask) {
         memtable_slot_t *slot = &table->slots[i];
         if (slot->position == 0) {

@@ -59,6 +59,7 @@ struct store {
     uint32_t record_writes; /* puts and deletes so far */
     uint32_t fail_in;       /* the n-th record write from now fails */
     bool full;              /* no room for a deletion */
+    bool busy;              /* nor for what publishers bring */
     uint32_t stream_count;
     store_stream_t *streams[8];
 };
@@ -402,6 +403,10 @@ HELPER uint32_t fake_place(const store_t *store, uint32_t kind, bytes_t key) {
 HELPER bool fake_fails(store_t *store) {
     store->record_writes++;
     return store->fail_in > 0 && --store->fail_in == 0;
+}
+
+bool store_room(const store_t *store) {
+    return !store->busy;
 }
 
 status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value) {

@@ -229,6 +229,27 @@ static void deliveries_that_are_stored(void) {
     CHECK_EQ_U64(0, rig_state(consumer).pending);
 }
 
+/* While publishers wait for room, so do they; what is acknowledged does not. */
+static void deliveries_that_leave_room(void) {
+    consumer_t *consumer = unacknowledged();
+    rig.store->busy = true;
+    for (uint32_t i = 0; i < 3; i++) rig_pass(SECOND);
+    uint32_t before = rig.store->record_writes;
+    for (uint32_t i = 0; i < 3; i++) rig_pass(SECOND);
+    CHECK_EQ_U64(before, rig.store->record_writes);
+    bool answer;
+    consumer_ack(consumer, 2, 2, 1, BYTES_NONE, BYTES_NONE, rig.now, &answer);
+    consume_flush(rig.consume);
+    CHECK(rig.store->record_writes > before);
+    rig.store->busy = false;
+    rig.now.mono_ns += SECOND;
+    turns_within(VISITS_AN_END_MAX);
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.max_ack_pending = MANY;
+    rig_restart();
+    CHECK_EQ_U64(MANY - 1, rig_state(rig_load(&setup)).ack_pending);
+}
+
 static void refused_and_then_put_off(void) {
     consumer_t *consumer = unacknowledged();
     bool answer;
@@ -323,6 +344,7 @@ int main(void) {
         acknowledged_together_and_removed);
     RUN("after a crash between two of these steps none of them comes again", a_crash_between_two_steps);
     RUN("deliveries that are not acknowledged are stored in steps", deliveries_that_are_stored);
+    RUN("they are not while the store has no room, where an acknowledgement is", deliveries_that_leave_room);
     RUN("messages that are refused, and then put off, come each once, when they are due", refused_and_then_put_off);
     RUN("refused messages that used up their deliveries are passed over in steps", used_up_and_refused);
     RUN("a new deliver subject gets all that is pending, in steps", told_where_to_deliver_again);

@@ -21,6 +21,7 @@
 #define store_record_each fake_store_record_each
 #define store_record_get fake_store_record_get
 #define store_record_put fake_store_record_put
+#define store_room fake_store_room
 #define store_seq_at_time fake_store_seq_at_time
 #define store_set_hooks fake_store_set_hooks
 #define store_stream_config fake_store_stream_config
@@ -52,6 +53,7 @@
 #undef store_record_each
 #undef store_record_get
 #undef store_record_put
+#undef store_room
 #undef store_seq_at_time
 #undef store_set_hooks
 #undef store_stream_config
