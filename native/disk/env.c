@@ -348,6 +348,10 @@ status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     uint32_t index = env_index(env, &env->write_slots, db, key);
     status_t status = env_judge(env, index, key);
     status = status == STATUS_OK ? env_translate(mdb_get(env->write, env->dbs[index], &k, &v)) : status;
+    if (status == STATUS_CORRUPT && db == DB_META) { /* a page that could not be mended: the copies are elsewhere */
+        status = env_judge(env, DB_META_COPIES, key);
+        status = status == STATUS_OK ? env_translate(mdb_get(env->write, env->dbs[DB_META_COPIES], &k, &v)) : status;
+    }
     if (status == STATUS_OK) {
         *value = env_bytes(v);
         unsealed_forget(&env->written_value);

@@ -73,11 +73,16 @@ status_t env_name_put(env_t *env, bytes_t key, bytes_t record) {
 }
 
 /* One that does not prove itself is made anew, too; a sealed one proves itself when it is read. */
-static status_t has_name(const env_t *env, bytes_t key, bool *has) {
+static status_t has_name(env_t *env, bytes_t key, bool *has) {
     store_key_t name;
     key_name(&name, key);
     MDB_val k = env_val(key_bytes(&name));
     MDB_val v;
+    *has = false;
+    status_t status = env_judge(env, DB_NAMES, key_bytes(&name)); /* LMDB believes every page */
+    if (status != STATUS_OK) {
+        return status;
+    }
     int code = mdb_get(env->write, env->dbs[DB_NAMES], &k, &v);
     *has = code == 0 && (env->sealer != NULL || value_sound(key_bytes(&name), env_bytes(v)));
     return code == MDB_NOTFOUND ? STATUS_OK : env_translate(code);

@@ -86,6 +86,11 @@ static status_t level_one_way(leveling_t *leveling) {
     MDB_cursor *cursor;
     MDB_val k;
     MDB_val v;
+    status_t judged = env_judge_leaves(env, leveling->db);
+    judged = judged == STATUS_OK ? env_judge_leaves(env, leveling->twin) : judged;
+    if (judged != STATUS_OK) { /* LMDB believes every page */
+        return judged;
+    }
     int code = mdb_cursor_open(env->write, env->dbs[leveling->back ? leveling->twin : leveling->db], &cursor);
     if (code != 0) {
         return env_translate(code);

@@ -162,14 +162,15 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
     entries_t entries;
     status_t status = meta_collect(store->env, &entries);
     uint32_t count = entries.count;
+    bool unread = status_unknown(status); /* and could not be mended: nothing can be written there */
     bool anew = drop_unsound(store, &entries) > 0;
-    *meta = (meta_t){.strange = anew};
+    *meta = (meta_t){.strange = anew || unread};
     for (unsigned row = 0; row < META_COUNT; row++) {
         if (!sound_in(&entries, row)) {
             take_twin(store->env, &entries, row);
         }
         meta->has[row] = sound_in(&entries, row);
-        anew |= meta->has[row] && meta_is_hidden(store->env, row);
+        anew |= !unread && meta->has[row] && meta_is_hidden(store->env, row);
     }
     for (uint32_t i = 0; i < entries.count; i++) {
         bool known = false;
@@ -179,6 +180,9 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
         meta->strange |= !known;
     }
     meta->empty = entries.count == 0 && count == 0;
+    if (unread && opening->last && meta->has[META_FORMAT]) {
+        return STATUS_OK; /* the note: meta_replace */
+    }
     if (status == STATUS_OK && anew) {
         status = write_anew(store->env, &entries);
     }
@@ -301,5 +305,8 @@ status_t meta_replace(opening_t *opening, const meta_t *meta) {
                     "%s and the loss is accepted: what was acknowledged since the last checkpoint is lost", what);
     }
     status_t status = meta_write(opening, format, note);
+    if (status == STATUS_CORRUPT && opening->last && found) {
+        return STATUS_OK; /* a page that could not be mended stands in its way: what is there is served */
+    }
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot write to the store in", 0);
 }

@@ -430,7 +430,7 @@ static status_t opening_start(opening_t *opening) {
     store_t *store = opening->store;
     keeper_mark_t end = {.position = opening->position, .number = opening->number + 1, .chain = opening->chain};
     keeper_mark_t checkpoint = opening->no_room ? opening->checkpoint : end;
-    status_t status = store_load(store, checkpoint, end);
+    status_t status = store_load(store, checkpoint, end, opening->last && met_damage(store));
     if (status != STATUS_OK) {
         return opening_fail(opening, status, "cannot read the store in", 0);
     }

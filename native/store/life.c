@@ -49,7 +49,7 @@ static status_t load_clock(store_t *store) {
     return status_unknown(status) ? status : STATUS_OK;
 }
 
-status_t store_load(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) {
+status_t store_load(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end, bool clockless) {
     batches_restart(&store->batches, end.position, end.number);
     store->pipeline.durable = store->pipeline.flight_number = store->pipeline.first_batch = end.number - 1;
     store->pipeline.flight_end = store->pipeline.handed = end.position;
@@ -65,6 +65,7 @@ status_t store_load(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end)
     }
     if (status == STATUS_OK) {
         status = load_clock(store);
+        status = clockless && status_unknown(status) ? STATUS_OK : status;
     }
     return status;
 }

@@ -50,8 +50,32 @@ static uint64_t newest(const uint8_t first[2 * 4096]) {
     return metas[0].commit > metas[1].commit ? metas[0].commit : metas[1].commit;
 }
 
-/* The last leaf of a database is garbage. */
-static void spoil(const char *database) {
+typedef enum damage { GARBAGE, ZEROS, STRAY_OFFSETS, LONG_KEYS } damage_t;
+
+/* What LMDB would believe: the page's head stays, and its nodes lie elsewhere, or are longer than the page. */
+static void spoil_page(uint8_t page[4096], damage_t damage) {
+    switch (damage) {
+    case GARBAGE:
+        for (size_t i = 0; i < 4096; i++) {
+            page[i] = (uint8_t)(++seed * 167 + 13);
+        }
+        break;
+    case ZEROS: memset(page, 0, 4096); break;
+    case STRAY_OFFSETS:
+        for (size_t i = 16; i < 16 + 2u * page_nodes(page); i++) {
+            page[i] = (uint8_t)(++seed * 167 + 13);
+        }
+        break;
+    case LONG_KEYS:
+        for (uint32_t i = 0, nodes = page_nodes(page); i < nodes; i++) {
+            size_t at = (size_t)(page[16 + 2 * i] | page[17 + 2 * i] << 8);
+            page[at + 6] = page[at + 7] = 0xff;
+        }
+    }
+}
+
+/* The last leaf of a database. */
+static void spoil(const char *database, damage_t damage) {
     char path[RIG_PATH];
     uint8_t first[2 * 4096];
     trees_t trees = {0};
@@ -70,16 +94,15 @@ static void spoil(const char *database) {
     off_t at = (off_t)page_word(cursor.page[cursor.depth - 1]) * 4096;
     trees_close(&trees);
     close(fd);
-    for (size_t i = 0; i < sizeof page; i++) {
-        page[i] = (uint8_t)(++seed * 167 + 13);
-    }
+    (void)rig_read_at(&rig, "data.mdb", page, sizeof page, at);
+    spoil_page(page, damage);
     rig_write_at(&rig, "data.mdb", page, sizeof page, at);
 }
 
 /* Twice, as a daemon would that is started again. */
-static void starts_and_serves(const char *database) {
+static void starts_and_serves(const char *database, damage_t damage) {
     begin();
-    spoil(database);
+    spoil(database, damage);
     for (int i = 0; i < 2; i++) {
         stored_message_t message;
         rig_start(&rig);
@@ -97,21 +120,38 @@ static void starts_and_serves(const char *database) {
     rig_close(&rig);
 }
 
+static void every_damage(const char *database) {
+    for (damage_t damage = GARBAGE; damage <= LONG_KEYS; damage++) {
+        starts_and_serves(database, damage);
+    }
+}
+
 static void where_the_journal_goes(void) {
-    starts_and_serves("m00000002");
+    every_damage("m00000002");
 }
 
 static void names(void) {
-    starts_and_serves("names");
+    every_damage("names");
 }
 
 static void copies(void) {
-    starts_and_serves("record_copies");
+    every_damage("record_copies");
+}
+
+static void records(void) {
+    every_damage("records");
+}
+
+static void of_the_store_itself(void) {
+    every_damage("meta");
+    every_damage("meta_copies");
 }
 
 int main(void) {
     RUN("where a page of messages is damaged that the journal's end belongs to", where_the_journal_goes);
     RUN("where a page of names is damaged", names);
     RUN("where a page of copies is damaged", copies);
+    RUN("where a page of records is damaged", records);
+    RUN("where a page of what the store keeps of itself is damaged", of_the_store_itself);
     return TEST_RESULT();
 }
