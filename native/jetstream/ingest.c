@@ -32,6 +32,7 @@
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/headers.h"
+#include "text/subject.h"
 #include "text/text.h"
 #include "text/transform.h"
 #include "text/ttl.h"
@@ -63,6 +64,10 @@ void ingest_fail(js_t *js, ingest_t *ingest, uint32_t code, status_t status) {
 /* Held: the origin's window opens again only for what is on disk here. What it acknowledges is what this consumer has
  * delivered: one that was set back delivers again what is stored here, and to be told of more would confuse it. */
 static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject) {
+    /* Whoever delivers chose it, and nobody judged it: it leads to consumers, and to no stream and nobody else. */
+    if (!bytes_starts(subject, BYTES_LITERAL("$JS.FC.")) || !subject_storable(subject)) {
+        return;
+    }
     text_t header;
     header.size = 0;
     text_add_literal(&header, "NATS/1.0\r\nNats-Last-Consumer: ");

@@ -71,6 +71,26 @@ ORDERS: Final = (
     header(b"Nats-Batch-Id: b", b"Nats-Batch-Sequence: 1"),
     header(b"Nats-Marker-Reason: Purge"),
 )
+LIVES: Final = (
+    header(b"Nats-TTL: never"),
+    header(b"Nats-TTL: 1h"),
+    header(b"Nats-TTL: -5"),
+    header(b"Nats-TTL: \xff"),
+    header(b"Nats-TTL: 99999999999999999999h"),
+)
+ROLLS: Final = (
+    header(b"Nats-Rollup: sub"),
+    header(b"Nats-Rollup: all"),
+    header(b"Nats-Rollup: of"),
+    header(b"Nats-Rollup;"),
+)
+PREDICTS: Final = (
+    header(b"Nats-Expected-Last-Subject-Sequence: 99"),
+    header(b"Nats-Expected-Last-Msg-Id: z"),
+    header(b"Nats-Required-Api-Level: 99"),
+    header(b"Nats-Trace-Dest: any.where", b"traceparent: x"),
+    header(b"Nats-Request-Info: {}", b"Nats-Schedule-Author: root"),
+)
 LIES: Final = {
     "goes back": Lie((Frame(1, 1), Frame(2, 5), Frame(3, 4), Frame(4, 6)), (1, 5, 6), 3),
     "says it twice": Lie((Frame(1, 1), Frame(2, 2), Frame(2, 2), Frame(3, 3)), (1, 2, 3), 3),
@@ -85,6 +105,9 @@ LIES: Final = {
     "repeats an id": Lie(with_headers(*[header(b"Nats-Msg-Id: a")] * 2), (1, 2, 3), 3),
     "is large": Lie((Frame(1, 1, payload=b"x" * 900_000), Frame(2, 2)), (1, 2), 2),
     "expects and counts": Lie(with_headers(*ORDERS), (1, 2, 3, 4, 5, 6), 6),
+    "lives": Lie(with_headers(*LIVES), (1, 2, 3, 4, 5, 6), 6, ours=True),
+    "rolls up": Lie(with_headers(*ROLLS), (1, 2, 3, 4, 5), 5, ours=True),
+    "predicts": Lie(with_headers(*PREDICTS), (1, 2, 3, 4, 5, 6), 6),
 }
 PLAYED: Final = [(kind, name) for kind in KINDS for name, lie in LIES.items() if kind == LEAFD or not lie.ours]
 
@@ -92,10 +115,10 @@ PLAYED: Final = [(kind, name) for kind in KINDS for name, lie in LIES.items() if
 class Origin(Wire):
     """A leaf that answers for streams under far.>."""
 
-    def __init__(self, port: int) -> None:
-        super().__init__(port)
+    def __init__(self, port: int, **login: str) -> None:
+        super().__init__(port, 60.0)
         self.line()
-        self.send(b"CONNECT %s\r\nLS+ far.>\r\n" % json.dumps(CONNECT).encode())
+        self.send(b"CONNECT %s\r\nLS+ far.>\r\n" % json.dumps(CONNECT | login).encode())
         self.settle()
 
     def settle(self) -> None:
@@ -119,8 +142,8 @@ class Origin(Wire):
                     return words[2], json.loads(data[int(words[-2]) if words[0] == b"HMSG" else 0 :])
         raise AssertionError(f"nobody asked for a consumer of {stream}")
 
-    def lie(self, stream: str, frames: tuple[Frame, ...]) -> None:
-        """Makes the consumer, and delivers these."""
+    def make(self, stream: str) -> tuple[str, str]:
+        """Makes the consumer that is asked for: its name, and where it delivers."""
         reply, body = self.request(stream)
         config = body["config"]
         name, to = config["name"], config["deliver_subject"]
@@ -130,6 +153,11 @@ class Origin(Wire):
         answer = json.dumps(made | {"num_pending": 10}).encode()
         self.send(b"LMSG %s %d\r\n%s\r\n" % (reply, len(answer), answer))
         time.sleep(0.1)
+        return name, to
+
+    def lie(self, stream: str, frames: tuple[Frame, ...]) -> None:
+        """Makes the consumer, and delivers these."""
+        name, to = self.make(stream)
         for one in frames:
             ack = f"$JS.ACK.{stream}.{name}.1.{one.sequence}.{one.place}.{one.stamp}.{one.pending}@o.a".encode()
             size = len(one.header), len(one.header) + len(one.payload)
@@ -179,6 +207,69 @@ def test_what_is_stored_of_an_origin_that(server: Server, name: str) -> None:
                 assert "error" not in client.asked(f"$JS.API.STREAM.CREATE.{stream}", {"name": stream} | config)
             origin.lie(f"O{stream}", lie.frames)
             becomes(server, stream, lie.mirrored if stream.startswith("M") else tuple(range(1, count + 1)), count)
+
+
+FLOW: Final = """
+listen: 127.0.0.1:{port}
+server_name: box
+jetstream { store_dir: "{store}", domain: edge, max_file_store: 64MB }
+accounts { A { jetstream: enabled, users: [
+    { user: a, password: a }
+    { user: far, password: far, permissions: { publish: { deny: ["victim.>", "$JS.API.>", "$JS.edge.API.>"] } } }
+] } }
+no_auth_user: a
+leafnodes { listen: "127.0.0.1:{leaf_port}" }
+"""
+ELSEWHERE: Final = (b"victim.x", b"free.x", b">", b"*", b"a..b", b"_R_.x", b"$JS.API.STREAM.DELETE.V", b"$JS.FC.M.>")
+ONLY_IN_A_HEADER: Final = (b"no subject", b"nul.\x00", b"tab\tx", b"$JS.FC.M.a b", b"$JS.FC.M.nul\x00")
+THERE: Final = b"$JS.FC.M.c.last"
+
+
+def control(origin: Origin, to: str, how: str, names: tuple[bytes, ...]) -> None:
+    """Asks for an answer to flow control at each, as a server does when it delivers, or when nothing came back."""
+    for name in names:
+        if how == "its reply":
+            told = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
+            origin.send(b"HMSG %s %s %d %d\r\n%s\r\n" % (to.encode(), name, len(told), len(told), told))
+        else:
+            told = b"NATS/1.0 100 Idle Heartbeat\r\nNats-Consumer-Stalled: %s\r\n\r\n" % name
+            origin.send(b"HMSG %s %d %d\r\n%s\r\n" % (to.encode(), len(told), len(told), told))
+    origin.settle()
+
+
+def heard(watcher: Wire, to: bytes) -> set[bytes]:
+    """The subjects that are answered on, until that one is."""
+    found: set[bytes] = set()
+    while to not in found:
+        line = watcher.line()
+        assert line, f"{found}: silence"
+        if line.startswith((b"MSG ", b"HMSG ")):
+            parts = line[:-2].split(b" ")
+            watcher.file.read(int(parts[-1]) + 2)
+            if not parts[1].startswith((b"dlv.", b"$JSC.", b"far.", b"$JS.EVENT.", b"$JS.API.STREAM.CREATE.", b"in.")):
+                found.add(b" ".join(parts[1 : line[:-2].split(b" ").index(b"1")]))
+    return found
+
+
+@pytest.mark.parametrize("how", ["its reply", "a header"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_origin_s_flow_control_is_answered_nowhere_else(kind: str, how: str) -> None:
+    """Whatever the origin names, leafd answers under $JS.FC. alone, which leads to consumers. nats-server publishes it
+    wherever it is told: into a stream whose subjects are denied to the origin, and to its own API."""
+    names = ELSEWHERE + (() if how == "its reply" else ONLY_IN_A_HEADER)
+    with running(kind, FLOW) as server, Asker(server.port) as client, Wire(server.port, 60.0) as watcher:
+        assert "error" not in client.asked("$JS.API.STREAM.CREATE.V", {"name": "V", "subjects": ["victim.>"]})
+        watcher.send(b'CONNECT {"verbose": false, "headers": true}\r\nSUB > 1\r\n')
+        with Origin(server.ports["leaf_port"], user="far", **{"pass": "far"}) as origin:
+            far = {"name": "OM", "external": {"api": "far", "deliver": "dlv"}}
+            assert "error" not in client.asked("$JS.API.STREAM.CREATE.M", {"name": "M", "mirror": far})
+            control(origin, origin.make("OM")[1], how, (*names, THERE))
+        answers = heard(watcher, THERE)
+        victim = client.asked("$JS.API.STREAM.INFO.V").get("state", {"messages": "gone"})["messages"]
+    if kind == LEAFD:
+        assert (answers, victim) == ({THERE}, 0)
+    else:
+        assert {b"victim.x", b"free.x"} < answers and victim in (1, "gone")
 
 
 def test_it_is_there_after_a_crash() -> None:

@@ -348,12 +348,14 @@ static void heartbeat_of_one_set_back(void) {
 
 static void acknowledges_what_it_was_given(void) {
     js_rig_t *rig = taking(true);
-    control(rig, "f.1", "NATS/1.0 100 FlowControl Request\r\n\r\n");
+    control(rig, "$JS.FC.S.C.1", "NATS/1.0 100 FlowControl Request\r\n\r\n");
+    control(rig, "elsewhere", "NATS/1.0 100 FlowControl Request\r\n\r\n");
+    control(rig, "", "NATS/1.0 100 Idle Heartbeat\r\nNats-Consumer-Stalled: $JS.FC.a b\r\n\r\n");
     taken(rig, 1, 2);
-    control(rig, "f.2", "NATS/1.0 100 FlowControl Request\r\n\r\n");
+    control(rig, "$JS.FC.S.C.2", "NATS/1.0 100 FlowControl Request\r\n\r\n");
     js_rig_until_durable(rig);
-    JS_RIG_HEARD("f.1 NATS/1.0\r\nNats-Last-Consumer: 0\r\nNats-Last-Stream: 1\r\n\r\n\n"
-                 "f.2 NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 2\r\n\r\n\n",
+    JS_RIG_HEARD("$JS.FC.S.C.1 NATS/1.0\r\nNats-Last-Consumer: 0\r\nNats-Last-Stream: 1\r\n\r\n\n"
+                 "$JS.FC.S.C.2 NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 2\r\n\r\n\n",
                  rig);
     CHECK(!told_of_a_gap(rig));
 }

@@ -81,6 +81,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_replicas.py::test_a_source_that_gets_a_durable_consumer_goes_on_where_it_was",
         "interop/test_durable_copies.py::test_a_copy_of_a_durable_consumer_has_each_message_once",
     ),
+    "A mirror or source answers to flow control": (
+        "hostile/test_origin.py::test_an_origin_s_flow_control_is_answered_nowhere_else",
+    ),
+    "A mirror or source takes messages whose": ("hostile/test_origin.py::test_what_is_stored_of_an_origin_that",),
     "A source goes on with what is newer when its origin was put back": (
         "interop/test_put_back.py::test_a_hub_notices_a_box_that_was_put_back",
     ),

@@ -57,6 +57,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_plane_names.c: what a consumer delivers to a stream is stored under the subject that it was "
         "delivered to",
     ),
+    "subject of an answer to flow control: a reply, Nats-Consumer-Stalled": (
+        "hostile/test_origin.py::test_an_origin_s_flow_control_is_answered_nowhere_else",
+    ),
     "destination of a republish": ("wire/jetstream/republish-errors.wire", MAKER, MAKER_LATER),
     "destination of a transform": (GATE,),
     "destination of a mapping": (DENIALS,),
