@@ -180,11 +180,12 @@ def _place(config: Path | None) -> Place:
 
 def _place_of(server: ServerConfig) -> Place:
     from leafd.cli.store import Place
-    from leafd.daemon.store import store_directory, store_keys
+    from leafd.daemon.store import enrol_directory, store_directory, store_keys
 
     directory, _ = store_directory(server)
     resolver = server.resolver.dir if server.resolver is not None else ""
-    return Place(directory, store_keys(server), type(directory)(resolver) if resolver else None)
+    jwt = type(directory)(resolver) if resolver else None
+    return Place(directory, store_keys(server), jwt, enrol_directory(server))
 
 
 def _enrolling(config: Path | None) -> tuple[Path, ServerConfig]:

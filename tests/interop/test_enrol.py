@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import nats
@@ -439,3 +440,44 @@ def _file_limit(pid: int, size: int) -> int:
     before, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
     return before
+
+
+def test_a_backup_of_the_store_has_who_is_enrolled_and_gives_it_back_where_nobody_is(tmp_path: Path) -> None:
+    """Taken while the hub runs. A file that is there is newer: who was retired since does not come back by it."""
+    with running(LEAFD, HUB) as server:
+        keys = {f"box-{number}": Key("user") for number in range(3)}
+        factory = token(server, "box-*", "--uses", "4")
+        assert all(Login(server, key, name, auth_token=factory).is_in for name, key in keys.items())
+        made = leafd(server, "store", "backup", str(tmp_path / "b"))
+        assert made.returncode == 0, made.stderr
+        assert leafd(server, "enrol", "retire", "box-2").returncode == 0
+        close_all()
+        server.stop()
+        store = next(server.directory.rglob("data.mdb")).parent
+        store.rename(tmp_path / "lost")
+        restored = leafd(server, "store", "restore", str(tmp_path / "b"))
+        assert restored.returncode == 0 and "stays as it is" in restored.stdout, restored.stderr
+        server.start()
+        assert Login(server, keys["box-1"], "box-1").is_in and not Login(server, keys["box-2"], "box-2").is_in
+        close_all()
+        server.stop()
+        store.rename(tmp_path / "lost again")
+        (store.parent / "enrol").rename(tmp_path / "lost too")
+        restored = leafd(server, "store", "restore", str(tmp_path / "b"))
+        assert restored.returncode == 0 and "stays as it is" not in restored.stdout, restored.stderr
+        server.start()
+        assert all(Login(server, key, name).is_in for name, key in keys.items())
+        assert Login(server, Key("user"), "box-3", auth_token=factory).is_in
+        assert "as many as it may" in str(Login(server, Key("user"), "box-4", auth_token=factory).answer)
+
+
+def test_a_damaged_line_of_the_enrolment_is_told_with_the_backup(tmp_path: Path) -> None:
+    """Exit status 3, as for damage of the store: what is restored from it would not start."""
+    with running(LEAFD, HUB) as server:
+        assert Login(server, Key("user"), "box-1", auth_token=token(server, "box-1")).is_in
+        path = next(server.directory.rglob("data.mdb")).parent.parent / "enrol" / "boxes"
+        raw = bytearray(path.read_bytes())
+        raw[20] ^= 1
+        path.write_bytes(raw)
+        made = leafd(server, "store", "backup", str(tmp_path / "b"))
+        assert made.returncode == 3 and "boxes, line 1: it is damaged" in made.stdout + made.stderr, made

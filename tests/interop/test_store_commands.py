@@ -323,8 +323,9 @@ def test_a_backup_is_restored_whole_or_not_at_all(closed: Path, tmp_path: Path) 
     assert "damaged" in attempt(("manifest.json", b'{"kind": "leafd sto'))
     assert "not the manifest" in attempt(("manifest.json", b"[]"))
     manifest = json.loads((tmp_path / "b" / "manifest.json").read_text())
-    assert "newer leafd" in attempt(("manifest.json", json.dumps({**manifest, "version": 2}).encode()))
-    for name in ("../escaped", "jwt/../../escaped", "/tmp/escaped", "jwt/", "lock", "jwt/..", ""):
+    assert "newer leafd" in attempt(("manifest.json", json.dumps({**manifest, "version": 3}).encode()))
+    outside = "../escaped", "enrol/x", "enrol/../boxes", "jwt/../../escaped", "/tmp/escaped"
+    for name in (*outside, "jwt/", "lock", "jwt/..", ""):
         files = [*manifest["files"], {"name": name, "size": 0, "sha256": ""}]
         assert "damaged" in attempt(("manifest.json", json.dumps({**manifest, "files": files}).encode()))
 

@@ -4,6 +4,7 @@
               data.mdb          the store at one checkpoint of its, as it lies on the disk: what is encrypted stays so
               journal           what was acknowledged since
               jwt/...           accounts' JWTs, where the configuration has a directory of them
+              enrol/boxes       who is enrolled, where boxes enrol themselves
 
 A daemon may go on meanwhile: LMDB keeps the checkpoint that is being read, and the journal is copied while it still has
 all that came behind it. Everything that was acknowledged before the backup began is in it. It is one moment of all
@@ -21,7 +22,7 @@ import os
 import shutil
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -43,14 +44,17 @@ from leafd.cli.store import (
     made_whole,
     missing,
 )
+from leafd.errors import StartError
 from leafd.files import open_file, read_file, sync_directory
 from leafd.native_store import Look
 from leafd.records import dataclass
 
 MANIFEST: Final = "manifest.json"
 JWT: Final = "jwt"
+ENROLLED: Final = "enrol/boxes"
 KIND: Final = "leafd store backup"
-VERSION: Final = 1
+VERSION: Final = 2
+"""Of a backup that has who is enrolled; one that has not is of version 1, which every leafd restores."""
 _MANIFEST_MAX: Final = 16 << 20
 _PIECE: Final = 1 << 20
 _TRIES: Final = 100
@@ -77,6 +81,8 @@ class Backup:
     files: int
     check: Checked | None = None
     """What a look at the copy has found."""
+    kept: str = ""
+    """Who is enrolled is said by this file, which was there: the backup's is older, and was left."""
 
 
 def backup(place: Place, to: Path, progress: Progress) -> Backup:
@@ -89,7 +95,7 @@ def backup(place: Place, to: Path, progress: Progress) -> Backup:
         found = _looked_at(Place(made, place.keys), to, progress)
         whole = {
             "kind": KIND,
-            "version": VERSION,
+            "version": VERSION if any(one["name"] == ENROLLED for one in files) else 1,
             "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "of": str(place.directory),
             "store_id": facts.id,
@@ -101,7 +107,7 @@ def backup(place: Place, to: Path, progress: Progress) -> Backup:
         return _told(to, whole, found)
 
 
-def _told(directory: Path, manifest: Mapping[str, Any], found: Checked | None = None) -> Backup:
+def _told(directory: Path, manifest: Mapping[str, Any], found: Checked | None = None, kept: str = "") -> Backup:
     files = manifest["files"]
     return Backup(
         directory=str(directory),
@@ -110,6 +116,7 @@ def _told(directory: Path, manifest: Mapping[str, Any], found: Checked | None = 
         bytes=sum(one["size"] for one in files),
         files=len(files),
         check=found,
+        kept=kept,
     )
 
 
@@ -117,8 +124,22 @@ def _looked_at(copy: Place, to: Path, progress: Progress) -> Checked:
     total = _size(copy.directory / LMDB)
     with look_at(copy, "") as look:
         found = checked(copy, look, lambda done: progress("looking at the copy", min(done, total), total))
-    lines = tuple(one.replace(str(copy.directory), str(to)) for one in found.damage)
+    damage = (*found.damage, *_misread(copy.directory / ENROLLED))
+    lines = tuple(one.replace(str(copy.directory), str(to)) for one in damage)
     return replace(found, directory=str(to), damage=lines)
+
+
+def _misread(enrolled: Path) -> tuple[str, ...]:
+    """What a start would say of who is enrolled."""
+    if not enrolled.exists():
+        return ()
+    from leafd.enrol.journal import names_of
+
+    try:
+        names_of(enrolled.parent)
+    except StartError as error:
+        return (str(error),)
+    return ()
 
 
 # ---- copying
@@ -157,7 +178,24 @@ def _copied(place: Place, look: Look, made: Path, progress: Progress) -> list[di
                 written.write(text)
             files.append(_row(f"{JWT}/{path.name}", len(text), hashlib.sha256(text)))
         sync_directory(made / JWT)
+    text = _enrolled(place.enrol) if place.enrol is not None else b""
+    if text:
+        (made / ENROLLED).parent.mkdir(mode=0o700)
+        with _new(made / ENROLLED) as written:
+            written.write(text)
+        sync_directory((made / ENROLLED).parent)
+        files.append(_row(ENROLLED, len(text), hashlib.sha256(text)))
     return files
+
+
+def _enrolled(directory: Path) -> bytes:
+    """Taken after the streams: what it says to retire, no start takes from any more. Raises StoreError."""
+    from leafd.enrol.journal import whole_lines
+
+    try:
+        return whole_lines(directory)
+    except OSError as error:
+        raise StoreError(f"{directory}: who is enrolled cannot be read: {error.strerror}") from error
 
 
 def _row(name: str, size: int, digest: Any) -> dict[str, object]:
@@ -265,7 +303,7 @@ def manifest_of(source: Path) -> dict[str, Any]:
         raise StoreError(f"{path}: it is damaged: {error}") from error
     if not isinstance(found, dict) or found.get("kind") != KIND:
         raise StoreError(f"{path}: this is not the manifest of a store's backup")
-    if found.get("version") != VERSION:
+    if found.get("version") not in range(1, VERSION + 1):
         raise StoreError(f"{path}: it was made by a newer leafd: restore it with that version")
     files = found.get("files")
     if not isinstance(files, list) or not all(_is_row(one) for one in files):
@@ -283,7 +321,7 @@ def _is_row(one: object) -> bool:
     if not isinstance(name, str) or not isinstance(digest, str) or type(size) is not int or size < 0:
         return False
     jwt = name.removeprefix(f"{JWT}/")
-    own = name in (LMDB, JOURNAL)
+    own = name in (LMDB, JOURNAL, ENROLLED)
     return own or (name != jwt and "/" not in jwt and "\0" not in jwt and jwt not in ("", ".", ".."))
 
 
@@ -291,9 +329,13 @@ def restore(source: Path, place: Place, progress: Progress) -> Backup:
     """Puts a backup where no store is. Raises StoreError."""
     manifest = manifest_of(source)
     rows = {one["name"]: one for one in manifest["files"]}
+    beside = _beside(place, rows)
+    kept = _kept(beside.get(ENROLLED))
+    if kept:
+        del rows[ENROLLED]
     target = place.directory
     made = missing(target)
-    with _emptied(target, place.jwt if any("/" in name for name in rows) else None):
+    with _emptied(target, place.jwt if any(name.startswith(f"{JWT}/") for name in rows) else None):
         model = target if made is None else made.parent
         _room(target, sum(one["size"] for one in rows.values()))
         aside = target / _RESTORING
@@ -304,14 +346,37 @@ def restore(source: Path, place: Place, progress: Progress) -> Backup:
                 to = aside / name.replace("/", "-")
                 done += _take(source / name, to, row, partial(_go_on, progress, done, total))
             give_to_owner_of(model, aside)
-            _place(aside, target, place.jwt, rows)
+            _place(aside, target, beside, rows, model)
             if made is not None:
                 give_to_owner_of(model, made)
         except OSError as error:
             raise StoreError(f"{target}: {error.strerror}") from error
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-    return _told(target, manifest)
+    return _told(target, manifest | {"files": list(rows.values())}, kept=kept)
+
+
+def _beside(place: Place, names: Iterable[str]) -> dict[str, Path]:
+    """Where files go that are not in the store's own directory, by their names in the backup. Raises StoreError."""
+    found: dict[str, Path] = {}
+    for name in names:
+        if name == ENROLLED:
+            if place.enrol is None:
+                raise StoreError(
+                    "the backup has who is enrolled: name the configuration (-c), which has an enrol block, or --enrol "
+                    "DIRECTORY"
+                )
+            found[name] = place.enrol / Path(ENROLLED).name
+        elif "/" in name:
+            if place.jwt is None:
+                raise StoreError("the backup has JWTs of accounts: name the configuration (-c), or --jwt DIRECTORY")
+            found[name] = place.jwt / name.rpartition("/")[2]
+    return found
+
+
+def _kept(enrolled: Path | None) -> str:
+    """The file that is there and says who is enrolled, if one does: an older one would let in again who is retired."""
+    return str(enrolled) if enrolled is not None and _size(enrolled) else ""
 
 
 def _go_on(progress: Progress, before: int, total: int, now: int) -> None:
@@ -364,23 +429,21 @@ def _take(source: Path, to: Path, row: Mapping[str, Any], progress: Callable[[in
     return done
 
 
-def _place(aside: Path, target: Path, jwt: Path | None, names: Mapping[str, Any]) -> None:
-    """All files get their names, data.mdb last: a start refuses a journal without it. Raises OSError, StoreError."""
+def _place(aside: Path, target: Path, beside: Mapping[str, Path], names: Iterable[str], model: Path) -> None:
+    """All files get their names, data.mdb last: a start refuses a journal without it. Raises OSError."""
     placed: list[Path] = []
     try:
         for name in sorted(names, key=lambda one: (one == LMDB, one)):
-            directory = target
-            if "/" in name:
-                if jwt is None:
-                    raise StoreError("the backup has JWTs of accounts: name the configuration (-c), or --jwt DIRECTORY")
-                jwt.mkdir(mode=0o700, parents=True, exist_ok=True)
-                directory = jwt
-            to = directory / name.rpartition("/")[2]
+            to = beside.get(name, target / name)
+            made = missing(to.parent)
+            if made is not None:
+                to.parent.mkdir(mode=0o700, parents=True)
+                give_to_owner_of(model, made)
             (aside / name.replace("/", "-")).rename(to)
             placed.append(to)
         for directory in {one.parent for one in placed}:
             sync_directory(directory)
-    except (OSError, StoreError):
+    except OSError:
         for one in placed:
             one.unlink(missing_ok=True)
         raise

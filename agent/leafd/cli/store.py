@@ -47,6 +47,8 @@ class Place:
     keys: StoreKeys | None = None
     jwt: Path | None = None
     """The directory of accounts' JWTs, where the configuration has one."""
+    enrol: Path | None = None
+    """Where it is kept who is enrolled, where the configuration has boxes enrol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +383,7 @@ def missing(path: Path) -> Path | None:
     return found
 
 
-_OURS: Final = frozenset({LMDB, JOURNAL, HIGHWATER, LOCK, ACCEPT, "lock.mdb", "manifest.json", "jwt"})
+_OURS: Final = frozenset({LMDB, JOURNAL, HIGHWATER, LOCK, ACCEPT, "lock.mdb", "manifest.json", "jwt", "enrol"})
 
 
 def _remove_ours(partial: Path) -> None:

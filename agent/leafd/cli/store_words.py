@@ -6,6 +6,7 @@ What does not live here: what they do (store.py, backup.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -32,6 +33,7 @@ Configuration = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
 Jwt = Annotated[Path | None, typer.Option("--jwt", metavar="DIR", help="The directory of accounts' JWTs, likewise.")]
+Enrol = Annotated[Path | None, typer.Option("--enrol", metavar="DIR", help="Where who is enrolled is kept, likewise.")]
 
 
 def _place(context: typer.Context, directory: Path | None, config: Path | None, *, new: bool = False) -> Place:
@@ -48,7 +50,7 @@ def _place(context: typer.Context, directory: Path | None, config: Path | None, 
         assert place is not None
         return place
     found = directory / JETSTREAM if new else within(directory)
-    return Place(found) if place is None else Place(found, place.keys, place.jwt)
+    return Place(found) if place is None else replace(place, directory=found)
 
 
 def _end(*, well: bool) -> None:
@@ -191,16 +193,17 @@ def _backup(
     directory: Store = None,
     config: Configuration = None,
     jwt: Jwt = None,
+    enrol: Enrol = None,
     json: Json = False,
 ) -> None:
     """Copies the store into a directory, also while the daemon runs, and checks the copy. The encrypted stays so."""
     from leafd.cli.backup import backup
     from leafd.cli.progress import bar
-    from leafd.cli.store import Place
 
     place = _place(context, directory, config)
+    place = replace(place, jwt=jwt or place.jwt, enrol=enrol or place.enrol)
     with bar(shown=not json) as tell:
-        made = backup(Place(place.directory, place.keys, jwt or place.jwt), to, tell)
+        made = backup(place, to, tell)
     _show_backup(made, "backed up to", json=json)
     _end(well=made.check is None or not made.check.damage)
 
@@ -212,16 +215,17 @@ def _restore(
     directory: Store = None,
     config: Configuration = None,
     jwt: Jwt = None,
+    enrol: Enrol = None,
     json: Json = False,
 ) -> None:
     """Puts a backup where no store is: byte for byte what it was, or nothing at all."""
     from leafd.cli.backup import restore
     from leafd.cli.progress import bar
-    from leafd.cli.store import Place
 
     place = _place(context, directory, config, new=True)
+    place = replace(place, jwt=jwt or place.jwt, enrol=enrol or place.enrol)
     with bar(shown=not json) as tell:
-        made = restore(source, Place(place.directory, place.keys, jwt or place.jwt), tell)
+        made = restore(source, place, tell)
     _show_backup(made, "restored to", json=json)
 
 
@@ -236,3 +240,5 @@ def _show_backup(made: Backup, what: str, *, json: bool) -> None:
         if made.check.damage:
             say("the store is damaged, and so is its copy: leafd store check, when the daemon is stopped")
     say(f"{what} {made.directory}: {size(made.bytes)} in {made.files} files" + (", encrypted" * made.encrypted))
+    if made.kept:
+        say(f"{made.kept} is there and stays as it is: it may say of boxes that they were retired since the backup")

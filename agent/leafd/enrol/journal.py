@@ -226,6 +226,17 @@ class Journal:
             raise
 
 
+def whole_lines(directory: Path) -> bytes:
+    """The file as far as it is written, while the daemon may be writing on; nothing where there is none. Raises
+    OSError."""
+    try:
+        with open_file(directory / FILE) as file:
+            data: bytes = file.read()
+    except FileNotFoundError:
+        return b""
+    return data[: data.rfind(b"\n") + 1]
+
+
 def names_of(directory: Path) -> Roll:
     """Who is enrolled, for a command that looks while the daemon may be running. Raises StartError."""
     roll = Roll()
