@@ -87,7 +87,7 @@ class AccountBook:
     @property
     def linked(self) -> bool:
         """Whether there are other servers in the system account."""
-        return any(link.account == self.accounts.graph.system_name for link in self._server.leafs.links())
+        return self._server.leafs.linked(self.accounts.graph.system_name) > 0
 
     @property
     def timeout_s(self) -> float:

@@ -35,7 +35,7 @@ from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
 from leafd.guard import Guard
 from leafd.links.leaf import Bind, Later, Login, Refused
-from leafd.links.link import Link, LinkStatus
+from leafd.links.link import Link
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ PATIENT_MAX: Final = 256
 class LeafLinks(Protocol):
     """What this room needs of links.leafs.Leafs."""
 
-    def links(self) -> list[LinkStatus]: ...
+    def linked(self, account_name: str) -> int: ...
     def bind_of(self, connection: int) -> Bind | None: ...
     def logging_in(self, connection: int) -> bool: ...
     def judged(self, link: Link, login: Login | Refused | None) -> None: ...
@@ -258,7 +258,7 @@ class LeafLogins:
         if isinstance(verdict, Refusal) or account is None:
             return None
         most = account.limits.max_leafnodes
-        if 0 <= most <= sum(link.account == account.name for link in self.links.links()):
+        if 0 <= most <= self.links.linked(account.name):
             return None if self._terms.own_logins else Refused(ACCOUNT_FULL)
         return _login_to(account, verdict, policy, connect)
 

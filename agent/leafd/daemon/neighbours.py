@@ -82,7 +82,7 @@ class JetStreamNeighbours:
     def has_leafs(self, account: int) -> bool:
         """Whether leaf links are bound to the account."""
         name = self._account_name(account)
-        return any(link.account == name for link in self._leafs.links())
+        return self._leafs.linked(name) > 0
 
     def lets_go(self, account: int, domain: str) -> str:
         """By the budget of this end."""

@@ -10,6 +10,7 @@ that (redial.py), the handshake's lines (leaf.py), the data plane (native/plane)
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -78,6 +79,8 @@ class Leafs:
         self.compression = UNCOMPRESSED
         """Of links that others dial."""
         self._links: dict[int, Link] = {}
+        self._linked: Counter[str] = Counter()
+        """How many of them are up, by account: each login asks, in a fleet thousands of times a second."""
         self.sending = Sending(plane, log, guard or Guard(), self._links)
         self._identity = identity
         self._log = log
@@ -144,6 +147,10 @@ class Leafs:
     def links(self) -> list[LinkStatus]:
         """Every link that is up."""
         return [link.status() for link in self._links.values() if link.bind is not None]
+
+    def linked(self, account_name: str) -> int:
+        """How many links of an account are up."""
+        return self._linked[account_name]
 
     def logging_in(self, connection: int, *, accepted: bool = False) -> bool:
         """Is it there, and not up yet? accepted: only if the other side dialled."""
@@ -347,6 +354,9 @@ class Leafs:
         if link.bind is not None and self._accepted_as.get(who(link, link.bind)) == link.connection:
             del self._accepted_as[who(link, link.bind)]
         if link.bind is not None:
+            self._linked[link.bind.account_name] -= 1
+            if not self._linked[link.bind.account_name]:
+                del self._linked[link.bind.account_name]
             for callback in self.on_down:
                 with self._guard.around("what follows a leaf link's end"):
                     callback(link)
@@ -393,6 +403,7 @@ class Leafs:
     def _bind(self, link: Link, bind: leaf.Bind) -> None:
         self._evict_duplicate(link, bind)
         link.bind = bind
+        self._linked[bind.account_name] += 1
         self.describe(link, bind)
         self._plane.admit_leaf(
             link.connection,

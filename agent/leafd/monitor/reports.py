@@ -368,7 +368,7 @@ async def account_info(facts: Facts, name: str) -> dict[str, Any] | None:
         "expired": False,
         "complete": True,
         "jetstream_enabled": account.jetstream is not None,
-        "leafnode_connections": sum(link.account == name for link in facts.leafs.links()),
+        "leafnode_connections": facts.leafs.linked(name),
         "client_connections": facts.clients.count(account.id),
         "subscriptions": sum(row.subscriptions for row in rows),
         **shared(facts, account),
@@ -424,7 +424,7 @@ def account_stat(facts: Facts, account: Account, rows: list[t.ConnectionRow]) ->
     """Connections of one account, and all that these and earlier ones have carried."""
     mine = [row for row in rows if row.account == account.id]
     clients = facts.clients.count(account.id)
-    leafs = sum(link.account == account.name for link in facts.leafs.links())
+    leafs = facts.leafs.linked(account.name)
     none = {"msgs": 0, "bytes": 0}
     leaf_rows = [row for row in mine if row.kind == t.ConnKind.LEAF]
 
