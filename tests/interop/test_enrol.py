@@ -386,6 +386,34 @@ def test_boxes_of_a_pattern_are_listed_and_those_that_are_away(hub: Server) -> N
     assert here.is_in
 
 
+def test_when_a_box_was_last_here_outlives_a_restart_of_the_hub() -> None:
+    """Of one that was away before it and of one that was linked; what is damaged is not known, and named in the log."""
+    with running(LEAFD, HUB) as server:
+        gone = Login(server, Key("user"), "box-1", auth_token=token(server, "box-1"))
+        here = Login(server, Key("user"), "box-2", auth_token=token(server, "box-2"))
+        assert gone.is_in and here.is_in
+        gone.close()
+        within(20, lambda: not _linked(server, "box-1"))
+        before = _seen(server)
+        assert before["box-1"] is not None and before["box-2"] is None
+        server.stop()
+        close_all()
+        server.start()
+        after = _seen(server)
+        assert after["box-1"] == before["box-1"] and after["box-2"] is not None and after["box-2"] >= after["box-1"]
+        server.stop()
+        path = next(server.directory.rglob("enrol/seen"))
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        path.write_bytes(path.read_bytes()[:-5])
+        server.start()
+        assert {"box-1": None, "box-2": None} == _seen(server) and f"{path}: it is damaged" in server.log
+
+
+def _seen(server: Server) -> dict[str, str | None]:
+    """Down to the second, as the file has it."""
+    return {one["name"]: one["seen"] and one["seen"][:19] for one in report(server)["boxes"]}
+
+
 def test_metrics_tell_of_each_box_what_the_report_tells(hub: Server) -> None:
     """Also of a box that a stream collects from, whose distance metrics take from another report."""
     key = Key("user")

@@ -24,8 +24,9 @@ from nats.js.api import StreamConfig, StreamSource
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests import servers
+from tests.interop import enrolment
 from tests.interop.test_metrics import page
-from tests.jwts import Operator
+from tests.jwts import Key, Operator
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "packaging" / "monitoring"
@@ -34,7 +35,7 @@ CASES = Path(__file__).with_name("alerts.yml")
 KEPT = ROOT / "build" / "promtool"
 NOT_OURS = {"up"}
 """Prometheus's own metrics."""
-WORDS = {"and", "or", "on", "by", "bool", "sum"}
+WORDS = {"and", "or", "on", "by", "bool", "sum", "unless", "offset"}
 HUB = """
 listen: "127.0.0.1:{port}"
 server_name: hub
@@ -121,11 +122,27 @@ def tiered() -> Iterator[servers.Server]:
 
 
 @pytest.fixture(scope="module")
-def told(box: servers.Server, tiered: servers.Server) -> dict[str, set[str]]:
+def fleet() -> Iterator[servers.Server]:
+    """A hub with an enrolled box whose key another machine has, too."""
+    key = Key("user")
+    with servers.running(servers.LEAFD, enrolment.HUB) as hub:
+        login = f"{enrolment.token(hub, 'box-1')}@"
+        with servers.running(
+            servers.LEAFD, enrolment.BOX, name="box-1", login=login, hub=hub.ports["leaf_port"], seed=key.seed
+        ):
+            enrolment.within(60, lambda: [one["behind"] for one in enrolment.report(hub)["boxes"]] == [0])
+            other = enrolment.Login(hub, key, "box-1", server_id="another")
+            assert "two machines have its key" in str(other.answer)
+            yield hub
+            enrolment.close_all()
+
+
+@pytest.fixture(scope="module")
+def told(box: servers.Server, tiered: servers.Server, fleet: servers.Server) -> dict[str, set[str]]:
     """What /metrics has: the names of all samples, each with its labels."""
     until_linked(box)
     found: dict[str, set[str]] = {}
-    for server in (box, tiered):
+    for server in (box, tiered, fleet):
         for family in text_string_to_metric_families(page(server, "/metrics").decode()):
             for one in family.samples:
                 found.setdefault(one.name, set()).update(one.labels)

@@ -306,7 +306,7 @@ def show_boxes(monitor: Monitor, pattern: str, *, away: bool, as_json: bool) -> 
 def _box(one: dict[str, Any]) -> tuple[object, ...]:
     behind = "not known" if one["behind"] is None else one["behind"]
     if not one["linked"]:
-        since = "not seen since the start" if one["seen"] is None else _short(one["seen"])
+        since = "not known" if one["seen"] is None else _short(one["seen"])
         return one["name"], "away", since, behind, "", "", ""
     return one["name"], "up", _short(one["since"]), behind, one["version"], one.get("rtt", ""), one["address"]
 

@@ -24,7 +24,7 @@ import trio
 from leafd import native_types as t
 from leafd.auth.nkeys import PREFIX_USER, is_public_key, verify
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict
-from leafd.enrol import port
+from leafd.enrol import port, seen
 from leafd.enrol.journal import Journal, NotWritten
 from leafd.enrol.names import VISITOR, is_name
 from leafd.enrol.people import user_token
@@ -35,6 +35,7 @@ from leafd.monitor.boxes import BoxRow
 from leafd.monitor.facts import stamp
 from leafd.quoting import quoted
 from leafd.records import dataclass
+from leafd.turns import Pause
 
 if TYPE_CHECKING:
     from leafd.daemon.server import Server
@@ -53,6 +54,8 @@ RIVAL_LATE_S: Final = 20
 """.. and at most to a machine that comes again and again with the key of another one."""
 TOLD_EACH: Final = 100
 RIVALS_MAX: Final = 4096
+SEEN_S: Final = 600.0
+"""So often it is written down when boxes were here: a kill costs as much of it."""
 _GUESSES: Final = "leafs"
 _NOBODY: Final[tuple[Link, ...]] = ()
 
@@ -91,9 +94,10 @@ class Boxes:
         self._links: dict[str, tuple[Link, ...]] = {}
         """By key: those that were let in."""
         self._probing: dict[str, trio.Event] = {}
+        self._ran = False
         self._changed = trio.Event()
-        self.seen_ns: dict[str, int] = {}
-        """When the link of each box ended that had one since the start."""
+        self.seen_ns: dict[str, int] = self._read_seen()
+        """When the link of each box ended that had one."""
         self.rivals: dict[str, Rival] = {}
 
     @property
@@ -102,14 +106,65 @@ class Boxes:
         return self._journal.roll
 
     def close(self) -> None:
-        """At the end."""
+        """At the end. Blocks."""
+        if self._ran:
+            with self._server.guard.around("when boxes were seen"):
+                try:
+                    seen.write(self._directory, dict(self._times()))
+                except OSError as error:
+                    self._not_written(error)
         self._journal.close()
+
+    # ---- when they were here, over restarts
+
+    def _read_seen(self) -> dict[str, int]:
+        try:
+            return {name: at * 1_000_000_000 for name, at in seen.read(self._directory).items()}
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            self._server.log.warning(
+                f"{self._directory / seen.FILE}: {why}: when boxes were last here is not known", event="boxes_seen"
+            )
+            return {}
+
+    def _times(self) -> Iterator[tuple[str, int]]:
+        """Seconds, by name. Of those that are here it is this moment: a kill leaves no later one."""
+        now_ns = time.time_ns()
+        for name, box in tuple(self.roll.boxes.items()):
+            at_ns = now_ns if self._here(box.nkey) else self.seen_ns.get(name)
+            if at_ns is not None:
+                yield name, at_ns // 1_000_000_000
+
+    def _not_written(self, error: OSError) -> None:
+        self._server.log.warning(
+            f"{self._directory / seen.FILE}: {error.strerror}: a restart forgets when boxes were here",
+            event="boxes_seen",
+        )
+
+    async def _keep_seen(self) -> None:
+        written: dict[str, int] = {}
+        while True:
+            await trio.sleep(SEEN_S)
+            with self._server.guard.around("when boxes were seen"):
+                found, pause = {}, Pause()
+                for name, at_s in self._times():
+                    await pause()
+                    found[name] = at_s
+                if found == written:
+                    continue
+                try:
+                    await trio.to_thread.run_sync(seen.write, self._directory, found)
+                    written = found
+                except OSError as error:
+                    self._not_written(error)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Takes commands, and has streams follow who is enrolled. Cancel to end it."""
         self._server.leafs.on_down.append(self._went)
+        self._ran = True
         async with trio.open_nursery() as nursery:
             await nursery.start(port.serve, self._directory, self.do, self._server.guard)
+            nursery.start_soon(self._keep_seen)
             task_status.started()
             took_s = 0.0
             while True:

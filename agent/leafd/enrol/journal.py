@@ -146,17 +146,10 @@ class Journal:
 
     def _make_anew(self, kept: Iterable[Record]) -> None:
         """Where that does not succeed, the file as it is is as good."""
-        partial_path = self.path.with_name(f"{FILE}.new")
         data = b"".join(encoded((one,)) for one in kept)
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
-            with open(os.open(partial_path, flags, 0o600), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            partial_path.replace(self.path)
+            put_anew(self.path, data)
         except OSError:
-            partial_path.unlink(missing_ok=True)
             return
         self._size = len(data)
         sync_directory(self.path.parent)
@@ -224,6 +217,22 @@ class Journal:
             except OSError:
                 pass  # the next record finds it so, or the next start
             raise
+
+
+def put_anew(path: Path, data: bytes) -> None:
+    """Writes a file beside it, synced, which takes its name: it is as before, or all of it is new. Blocks. Raises
+    OSError."""
+    partial_path = path.with_name(f"{path.name}.new")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+        with open(os.open(partial_path, flags, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial_path.replace(path)
+    except OSError:
+        partial_path.unlink(missing_ok=True)
+        raise
 
 
 def whole_lines(directory: Path) -> bytes:

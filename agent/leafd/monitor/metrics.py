@@ -219,7 +219,8 @@ def _boxes(found: _Families, boxz: Report) -> None:
             found.gauge("leafd_box_behind_messages", text, labels, one["behind"])
         if "doubled" in one:
             text = "Logins refused of another machine that has the box's key, since the start"
-            found.gauge("leafd_box_doubled_logins", text, labels, one["doubled"]["count"])
+            hosts = {"linked": one.get("address", "").rpartition(":")[0], "refused": one["doubled"]["address"]}
+            found.gauge("leafd_box_doubled_logins", text, labels | hosts, one["doubled"]["count"])
 
 
 def _jetstream(found: _Families, server: Labels, reports: Reports) -> None:
