@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 HUB: Final = 0
@@ -117,6 +118,11 @@ class Cell:
             yield
         finally:
             _enter(self._home)
+
+    def echoes(self, groups: str = "0 2147483647") -> None:
+        """At LEAF processes of these groups may send echo requests, as systemd has it; a new place has none."""
+        with self.at(LEAF):
+            Path("/proc/sys/net/ipv4/ping_group_range").write_text(groups)
 
     def change(self, link: Link) -> None:
         """From now on it is another link; what is under way arrives. Its schedule begins now."""

@@ -66,7 +66,11 @@ def wait_until(true: object, seconds: float) -> float:
 def linked(options: argparse.Namespace, count: int) -> Iterator[tuple[Cell, Process, Process, Api, Api]]:
     """Both, with copies; the line is good."""
     calm = Link(rate=2e6, delay=options.trip / 2)
-    with joined(calm) as cell, pair(cell, options.hub, options.leaf) as (hub, leaf):
+    with contextlib.ExitStack() as stack:
+        cell = stack.enter_context(joined(calm))
+        if options.echoes:
+            cell.echoes()
+        hub, leaf = stack.enter_context(pair(cell, options.hub, options.leaf))
         with cell.at(LEAF):
             at_leaf = Api(leaf.port)
         with cell.at(HUB):
@@ -201,6 +205,7 @@ def main() -> None:
     parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--echoes", action="store_true", help="the leaf may send echo requests, as with systemd")
     parser.add_argument("--away", type=float, nargs="+", default=[30.0, 120.0, 240.0])
     options = parser.parse_args()
     runs[options.what](options)

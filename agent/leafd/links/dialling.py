@@ -16,6 +16,17 @@ has passed. The long attempts are only for a hub that has one address: with seve
 hears that the machine has another address or route dials anew (ways.py), since these packets keep the address that they
 began with.
 
+Where the hub's machine has answered to an echo request while there was a link (echo.py), a request of 28 bytes finds a
+contact as well, and in attempts 4 and on most packets are requests:
+
+    attempt    4        5 .. 8    9 ..
+    lasts      240 s    900 s     900 s
+    request    each     each      each
+               6 s      7.3 s     6.5 s
+    dial       at 0, 1, 2, 3, 4 s, then further apart, up to each 100 s: what answered once may answer no longer
+
+A name may not be resolved while nothing gets through. Then the hub is dialled where it was last.
+
 The tunnel is that of RFC 9110, 9.3.6. The hub may speak first, so nothing behind the proxy's answer may be read here.
 What does not live here: the loop that dials (leafs.py), what is said to the hub.
 """
@@ -24,13 +35,14 @@ from __future__ import annotations
 
 import base64
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
 import trio
 
 from leafd.config.schema.base import SECOND
 from leafd.links.addresses import dial_error, host_port
+from leafd.links.echo import Address, Place
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.web_head import NoHttp, read_head
@@ -45,6 +57,10 @@ AGAIN_S: Final = 8.0
 STEADY: Final = ((60.0, 4.0),) * 3 + ((300.0, 8.0), (600.0, 14.0)) + ((600.0, 20.0),) * 4 + ((600.0, 14.0),)
 """After these, where nothing else is to be tried: how long, and how far apart its packets are at most; the last for
 ever. A contact after minutes is used within seconds; a night without a signal costs little."""
+ECHOING: Final = ((240.0, 6.0), *((900.0, 7.3),) * 4, (900.0, 6.5))
+"""The same where echo requests find a contact: how long, and how far apart these are."""
+BESIDE_ECHO_S: Final = 100.0
+"""So far apart are the packets of the dial itself, then."""
 ASKED_MAX: Final = 127
 """First packets of one attempt, at most: its time ends it."""
 TCP_RTO_MAX_MS: Final = 44
@@ -94,28 +110,38 @@ class Patience:
     """The same where the hub has several addresses."""
     again_s: float = AGAIN_S
     """The hub is asked again at least so often."""
+    echo_s: float = 0.0
+    """Its machine is asked so often whether anything reaches it. 0: it is not."""
 
 
-def patience(configured_s: float, attempt: int, *, alone: bool = True) -> Patience:
-    """Of the attempt of that number, from 1 on. alone: no other hub is to be tried next."""
+def patience(configured_s: float, attempt: int, *, alone: bool = True, echoes: bool = False) -> Patience:
+    """Of the attempt of that number, from 1 on. alone: no other hub is to be tried next. echoes: the hub's machine is
+    known to answer to echo requests."""
     if configured_s:
         return Patience(configured_s, configured_s)
     several_s = DIAL_S[(attempt - 1) % len(DIAL_S)]
     if not alone or attempt <= len(DIAL_S):
         return Patience(several_s, several_s)
-    seconds, again_s = STEADY[min(attempt - len(DIAL_S), len(STEADY)) - 1]
+    number = attempt - len(DIAL_S) - 1
+    if echoes:
+        seconds, echo_s = ECHOING[min(number, len(ECHOING) - 1)]
+        return Patience(seconds, several_s, BESIDE_ECHO_S, echo_s)
+    seconds, again_s = STEADY[min(number, len(STEADY) - 1)]
     return Patience(seconds, several_s, again_s)
 
 
-async def connect(host: str, port: int, proxy: Proxy | None, patience: Patience) -> trio.SocketStream:
-    """A connection to a hub. Raises OSError, NoTunnel, and trio.TooSlowError after that time."""
+async def connect(
+    host: str, port: int, proxy: Proxy | None, patience: Patience, last: Place | None = None
+) -> trio.SocketStream:
+    """A connection to a hub. last: where the last one went to. Raises OSError, NoTunnel, and trio.TooSlowError after
+    that time."""
     if proxy is not None and proxy.seconds:
         patience = Patience(proxy.seconds, proxy.seconds)
     with trio.fail_after(patience.seconds) as limit:
         if proxy is None:
-            return await _reached(host, port, patience, limit)
+            return await _reached(host, port, patience, limit, last)
         try:
-            stream = await _reached(proxy.host, proxy.port, patience, limit)
+            stream = await _reached(proxy.host, proxy.port, patience, limit, last)
         except OSError as error:
             raise NoTunnel(f"the proxy {proxy.host}:{proxy.port} is not reached: {dial_error(error)}") from error
         try:
@@ -129,16 +155,30 @@ async def connect(host: str, port: int, proxy: Proxy | None, patience: Patience)
         return stream
 
 
-async def _reached(host: str, port: int, patience: Patience, limit: trio.CancelScope) -> trio.SocketStream:
+async def _places(host: str, port: int, patience: Patience, last: Place | None) -> list[Place]:
+    """Where that is: at the last place, if nobody says so within half of the time of a short attempt."""
+    with trio.move_on_after(patience.several_s / 2 if last is not None else patience.seconds):
+        try:
+            found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            return [(one[0], cast(Address, one[4])) for one in found]
+        except socket.gaierror as error:
+            if last is None or error.errno != socket.EAI_AGAIN:
+                raise
+    return [last] if last is not None else []
+
+
+async def _reached(
+    host: str, port: int, patience: Patience, limit: trio.CancelScope, last: Place | None
+) -> trio.SocketStream:
     soon_s = min(limit.deadline, trio.current_time() + patience.several_s)
-    found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    if len(found) != 1:
+    places = await _places(host, port, patience, last)
+    if len(places) != 1:
         limit.deadline = soon_s
         return await trio.open_tcp_stream(host, port)
-    family, kind, protocol, _, address = found[0]
-    sock = trio.socket.socket(family, kind, protocol)
+    family, address = places[0]
+    sock = trio.socket.socket(family, socket.SOCK_STREAM)
     try:
-        if not _ask_again_each(sock, round(patience.again_s * 1000)):
+        if not _ask_again_each(sock, round(patience.again_s * 1000)) and not patience.echo_s:
             limit.deadline = soon_s
         await sock.connect(address)
     except BaseException:

@@ -21,7 +21,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.guard import Guard
-from leafd.links import dialling, leaf
+from leafd.links import dialling, leaf, reach
 from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, refusal_advice, split_url
 from leafd.links.beside import Beside
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
@@ -507,6 +507,7 @@ class Leafs:
                     await self._logged_in(link)
                     if link.bind is not None:
                         status.linked()
+                        self._learn(status)
                     link = await self._beside(status, urls).stay(link)
                     redial.ended(link.closed.reason if link.closed is not None else t.CloseReason.CLIENT)
                     delay_s = link.delay_s
@@ -525,6 +526,10 @@ class Leafs:
             finally:
                 status.connected = False
             await trio.sleep(delay_s + redial.wait_s())
+
+    def _learn(self, status: RemoteStatus) -> None:
+        if self._nursery is not None:
+            self._nursery.start_soon(reach.learn_echoes, status, self._guard)
 
     def _beside(self, status: RemoteStatus, urls: list[str]) -> Beside:
         return Beside(status, urls, self._dial, self._logged_in, self._plane.close_connection, self._reconnect_s)
@@ -553,10 +558,8 @@ class Leafs:
 
             web = ask(host, port, parts.path, compression=remote.ws_compression, no_masking=remote.ws_no_masking)
         first = remote.tls if web is not None else remote.tls_first
-        patience = dialling.patience(remote.dial_s, status.attempts - status.hinted, alone=len(remote.urls) == 1)
-        stream = await self._ways.unless_news(partial(dialling.connect, host, port, remote.proxy, patience))
+        stream = await reach.connected(status, self._ways, host, port)
         if stream is None:
-            status.hinted = status.attempts
             return None
         sock = stream.socket
         dialling.watch_over(sock)

@@ -16,6 +16,7 @@ from leafd.links.compression import UNCOMPRESSED
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
+    from leafd.links.echo import Place
     from leafd.links.web import Asked
 
 
@@ -133,6 +134,10 @@ class RemoteStatus:
     """.. So many of them before there was news of the machine's ways."""
     ever: bool = False
     """It was connected before."""
+    place: Place | None = None
+    """Where the last connection went to. .."""
+    echoes: bool = False
+    """.. Its machine answers to echo requests."""
     last_error: str = ""
     told: set[str] = field(default_factory=set)
     """Why it could not be dialled, as far as the log has it since the last link."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import socket
 import struct
 import subprocess
@@ -35,29 +36,60 @@ def test_a_lone_hub_is_waited_for_ever_longer_and_one_of_several_never_long() ->
     assert {patience(7, attempt).seconds for attempt in (1, 4, 90)} == {7}
 
 
-def asks(attempt: int) -> list[float]:
-    """When a kernel sends the packets of an attempt: a second apart at first, then twice as far each time, up to what
-    it was told (Linux 6.15)."""
-    of, at, found = patience(0, attempt), 0.0, []
+SYN, ECHO = 60, 28
+"""Bytes of a packet that opens a connection, and of an echo request."""
+
+
+def asks(attempt: int, *, echoes: bool = False) -> list[tuple[float, int]]:
+    """When a kernel sends the packets of an attempt, and how large they are: a second apart at first, then twice as far
+    each time, up to what it was told (Linux 6.15); and the echo requests of it."""
+    of, at = patience(0, attempt, echoes=echoes), 0.0
+    found = [(number * of.echo_s, ECHO) for number in range(math.ceil(of.seconds / of.echo_s))] if of.echo_s else []
     for number in range(1000):
         if at >= of.seconds:
             break
-        found.append(at)
+        found.append((at, SYN))
         at += 1.0 if number < 4 else min(2.0 ** (number - 3), of.again_s)
+    return sorted(found)
+
+
+def outage(*, echoes: bool) -> list[tuple[float, int]]:
+    """When packets are sent in an outage of hours, and how large they are."""
+    began, found = 10.0, []  # beside the link, while that is in doubt
+    for attempt in range(1, 40):
+        found += [(began + at, size) for at, size in asks(attempt, echoes=echoes)]
+        began += patience(0, attempt, echoes=echoes).seconds + 0.5
     return found
 
 
-def test_an_hour_without_signal_costs_20_kb_at_most_and_an_outage_of_minutes_little_time() -> None:
-    """In packets of 60 bytes. A contact begins at any time: half of the time between two packets passes unused."""
-    began, when = 10.0, []  # beside the link, while that is in doubt
-    for attempt in range(1, 40):
-        when += [began + at for at in asks(attempt)]
-        began += patience(0, attempt).seconds + 0.5
+def unused(packets: list[tuple[float, int]], since: float, until: float) -> float:
+    """Seconds of a contact that begins then, at any time: half of the time between two packets, longer ones weigh
+    more."""
+    apart = [then - at for (at, _), (then, _) in itertools.pairwise(packets) if since <= at < until]
+    return sum(one * one for one in apart) / 2 / sum(apart)
+
+
+@pytest.mark.parametrize("echoes", [False, True])
+def test_an_hour_without_signal_costs_20_kb_at_most(*, echoes: bool) -> None:
+    """What opens a connection and what asks for an echo together, in the first hour and in any other."""
+    packets = outage(echoes=echoes)
     for hour in range(4):
-        assert 60 * sum(3600 * hour <= at < 3600 * (hour + 1) for at in when) <= 20_000
-    apart = [(at, then - at) for at, then in itertools.pairwise(when)]
+        assert sum(size for at, size in packets if 3600 * hour <= at < 3600 * (hour + 1)) <= 20_000
+
+
+def test_a_contact_after_an_outage_of_minutes_is_found_within_seconds() -> None:
+    packets = outage(echoes=False)
     for since, until, most in ((60, 220, 4), (240, 520, 8), (540, 1120, 14), (1140, 3500, 20), (3600, 14_000, 14.5)):
-        assert max(gap for at, gap in apart if since <= at < until) <= most
+        apart = [then - at for (at, _), (then, _) in itertools.pairwise(packets) if since <= at < until]
+        assert max(apart) <= most
+
+
+def test_with_echoes_a_contact_is_found_in_time_after_any_outage() -> None:
+    """95 % of a contact of 60 s is what remains after 3 s. Spent on requests alone, the budget leaves it after 2.5."""
+    packets = outage(echoes=True)
+    for since, until, most in ((12, 180, 2.8), (180, 480, 3.4), (480, 3600, 3.6), (3600, 14_000, 3.2)):
+        assert unused(packets, since, until) <= most
+    assert unused(outage(echoes=False), 1140, 3600) > 9
 
 
 def test_a_hub_that_has_several_addresses_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
