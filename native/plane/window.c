@@ -79,9 +79,97 @@ static void learn_width(window_t *window) {
     }
 }
 
+static bool is_long(int64_t trip_ns, int64_t least_ns) {
+    return trip_ns > WINDOW_LONGER * least_ns && trip_ns >= WINDOW_LONGER_NS;
+}
+
+/* Of what a full packet took, without the time that it takes to be sent; half of it at least. */
+static int64_t way_of(const window_t *window, int64_t trip_ns) {
+    double rate = window->rate != 0 ? (double)window->rate : 1.0;
+    double sending = (double)window->packet * (double)NS_PER_SECOND / rate;
+    return sending > (double)trip_ns / 2 ? trip_ns / 2 : trip_ns - (int64_t)sending;
+}
+
+/* Is it worth a pause to know? Where it is not a longer way, seldom, unless something has happened since. */
+static bool asks(const window_t *window, int64_t trip_ns, int64_t mono_ns) {
+    int64_t since_ns = mono_ns - window->emptied_ns;
+    if (window->longer_ns != 0 && since_ns >= WINDOW_DRAIN_NS) {
+        return true; /* it may be short again */
+    }
+    return is_long(way_of(window, trip_ns), window->round_trip_min_ns)
+           && (since_ns >= window->empty_after_ns
+               || (since_ns >= WINDOW_EMPTY_NS / 3 && trip_ns > window->emptied_trip_ns * 3 / 2));
+}
+
+static void run_empty(window_t *window, int64_t trip_ns, int64_t mono_ns) {
+    int64_t after_ns = window->empty_after_ns == 0 ? WINDOW_EMPTY_NS : 2 * window->empty_after_ns;
+    window->empties = true;
+    window->emptied_ns = mono_ns;
+    window->emptied_trip_ns = trip_ns;
+    window->empty_after_ns = after_ns > WINDOW_DRAIN_NS ? WINDOW_DRAIN_NS : after_ns;
+    window->resume_ns = mono_ns + trip_ns * 3; /* what was lost has been sent again by then */
+}
+
+/* Nothing was learned, since a packet was lost: it is asked again soon. */
+static void ask_again(window_t *window) {
+    window->empties = false;
+    window->emptied_trip_ns = 0;
+}
+
+/* What a piece took tells whether the way has become longer, or shorter again. least_ns: the kernel's. */
+static void learn_way(window_t *window, int64_t trip_ns, int64_t least_ns, int64_t mono_ns) {
+    if (window->given_alone) {
+        int64_t way_ns = way_of(window, trip_ns);
+        bool longer = is_long(way_ns, least_ns);
+        if (longer && way_ns > window->longer_ns + window->longer_ns / 4) {
+            window->level = 0; /* it may carry more than fitted into the window */
+        }
+        window->longer_ns = longer ? way_ns : 0;
+        window->empties = false;
+    } else if (trip_ns < window->longer_ns) {
+        window->longer_ns = trip_ns;
+    } else if (asks(window, trip_ns, mono_ns)) {
+        run_empty(window, trip_ns, mono_ns);
+    }
+}
+
+static void time_piece(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
+    bool told = window->given_ns != 0 && look->acked > window->given_end;
+    /* Of a piece that waited behind others this only says that it took longer. */
+    bool lost = window->given_ns != 0 && window->given_alone && look->resent != window->given_resent;
+    int64_t trip_ns = mono_ns - window->given_ns, unseen_ns = mono_ns - window->seen_ns;
+    if (told && !lost && window->proven && unseen_ns <= trip_ns / 4) {
+        learn_way(window, trip_ns, look->round_trip_min_ns, mono_ns);
+    } else if (lost && window->empties) {
+        ask_again(window);
+    }
+    if (told || lost) {
+        window->given_ns = 0;
+    }
+    window->seen_ns = mono_ns;
+    if (window->longer_ns <= look->round_trip_min_ns * 5 / 4) {
+        window->longer_ns = 0;
+    }
+    window->round_trip_min_ns = window->longer_ns != 0 ? window->longer_ns : look->round_trip_min_ns;
+}
+
+/* A piece is given to the kernel. */
+static void mark_piece(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
+    bool alone = look->held == 0;
+    if (window->empties && !alone && mono_ns >= window->resume_ns) {
+        ask_again(window);
+    }
+    if (window->given_ns == 0 || alone) {
+        window->given_ns = mono_ns;
+        window->given_end = look->acked + look->held;
+        window->given_resent = look->resent;
+        window->given_alone = alone;
+    }
+}
+
 void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_t mono_ns) {
     window->round_trip_ns = look->round_trip_ns;
-    window->round_trip_min_ns = look->round_trip_min_ns;
+    time_piece(window, look, mono_ns);
     window->packet = look->packet != 0 ? look->packet : window->packet;
     window->wire = look->wire;
     window->out = look->out;
@@ -111,8 +199,9 @@ void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_
 /* Is the queue to run empty, so that a round trip is seen without it? Then nothing but what is urgent goes for as long
  * as it takes. */
 static bool drains(window_t *window, uint64_t flying, int64_t mono_ns) {
-    if (flying <= window->packet) {
+    if (flying == 0 || (flying <= window->packet && !window->empties)) {
         window->drained_ns = mono_ns;
+        window->resume_ns = flying == 0 ? mono_ns : window->resume_ns;
     } else if (mono_ns - window->drained_ns > WINDOW_DRAIN_NS) {
         window->drained_ns = mono_ns;
         window->resume_ns = mono_ns + window->round_trip_ns - window->round_trip_min_ns * 7 / 8;
@@ -124,7 +213,7 @@ static uint64_t less(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
-uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns) {
+static uint64_t gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns) {
     uint64_t flying = less(look->held, look->beyond);
     uint64_t limit = drains(window, flying, mono_ns) ? 0 : window->bytes;
     uint64_t room = less(limit, flying);
@@ -136,6 +225,14 @@ uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting
     }
     room = less(limit + window->packet, flying);
     return room < urgent ? room : urgent;
+}
+
+uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns) {
+    uint64_t room = gives(window, look, waiting, urgent, mono_ns);
+    if (room != 0 && waiting != 0) {
+        mark_piece(window, look, mono_ns);
+    }
+    return room;
 }
 
 int64_t window_patience_ns(const window_t *window) {
@@ -156,7 +253,7 @@ bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono
 /* Not where the way has become longer than BBR allows for: it begins with the kernel's least round trip, which is that
  * of five minutes. */
 bool window_spares(window_t *window, bool waiting, int64_t mono_ns) {
-    if (!waiting || !window->narrow || window->round_trip_min_ns < WINDOW_PROBE_TRIP_NS
+    if (!waiting || !window->narrow || window->round_trip_min_ns < WINDOW_PROBE_TRIP_NS || window->longer_ns != 0
         || window->round_trip_ns > WINDOW_PROBE_WORTH * window->round_trip_min_ns
         || mono_ns - window->spared_ns < WINDOW_PROBE_NS) {
         return false;

@@ -14,6 +14,11 @@
  * A time in which nothing arrives is an outage, and proves nothing of the rate. The shortest round trip is seen only
  * while nothing queues: a link that is busy all the time is given nothing for a moment now and then.
  *
+ * A way may become longer while it is used. The kernel keeps its shortest round trip for five minutes, and a window
+ * that is too small for the new one looks like a slow link with a queue: rate, window and round trip agree. So the time
+ * of one piece after another is taken, from when it is given until it is acknowledged. If that is much longer than the
+ * shortest round trip, the link is let run empty, and the next piece tells, alone: a queue, or the way itself.
+ *
  * window_learn is a pure function of what was seen; window.c asks the kernel.
  */
 #ifndef LEAFD_PLANE_WINDOW_H
@@ -46,6 +51,10 @@ typedef struct budget budget_t;
 #define WINDOW_PROBE_NS (8 * NS_PER_SECOND)    /* BBR looks for a shorter round trip when ten seconds are over */
 #define WINDOW_PROBE_TRIP_NS (300 * NS_PER_MS) /* which costs a round trip or two: much, from here on */
 #define WINDOW_PROBE_WORTH 3 /* so many times the least round trip is more than BBR allows for: it has to look */
+#define WINDOW_LONGER 2      /* so many times the least round trip for a piece: a queue, or a longer way .. */
+#define WINDOW_LONGER_NS (300 * NS_PER_MS) /* .. if that is so much, which a look sees exactly enough */
+#define WINDOW_EMPTY_NS                                                                                                \
+    (15 * NS_PER_SECOND) /* after an empty link has told, it tells again so late, then twice as late */
 #define WINDOW_TELL_NS (60 * NS_PER_SECOND)
 #define WINDOW_PATIENCE_NS (45 * NS_PER_SECOND) /* a link of which nothing is heard or acknowledged for so long .. */
 #define WINDOW_AGAIN_NS (3 * NS_PER_SECOND)     /* what is lost is sent again at least so often, .. */
@@ -74,8 +83,18 @@ typedef struct window {
     int64_t resume_ns;   /* until when it is */
     int64_t spared_ns;   /* when BBR began anew last */
     int64_t round_trip_ns;
-    int64_t round_trip_min_ns;
-    double packed; /* of so many bytes of ours one goes out */
+    int64_t round_trip_min_ns; /* the kernel's, or that of a way that has become longer */
+    int64_t longer_ns;         /* what this way takes since it became longer; 0: the kernel knows */
+    int64_t given_ns;          /* when the piece was given whose time is taken; 0: none */
+    uint64_t given_end;        /* its first byte is acknowledged when more than so many are */
+    uint64_t given_resent;     /* what had been sent again then: the time of a packet that was lost tells nothing */
+    bool given_alone;          /* nothing else was under way */
+    int64_t seen_ns;           /* when the socket was last looked at */
+    bool empties;              /* it runs empty, for the next piece to tell */
+    int64_t emptied_ns;        /* when it was last made to, and .. */
+    int64_t empty_after_ns;    /* .. how much later it may be again, but when a piece takes much longer than .. */
+    int64_t emptied_trip_ns;   /* .. it took then */
+    double packed;             /* of so many bytes of ours one goes out */
     uint64_t plain_before, packed_before;
     uint64_t wire, out; /* bytes both ways, and those that were sent, ever */
     uint64_t unsent;    /* that the kernel has not sent yet */

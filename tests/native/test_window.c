@@ -221,10 +221,111 @@ static void a_long_trip_is_spared_what_a_short_one_is_not(void) {
     CHECK(!window_spares(&far.window, true, far.now + 60 * NS_PER_SECOND));
 }
 
+/* A line as it is: what is given stands in its queue, arrives later, and is acknowledged later still. */
+typedef struct way {
+    window_t window;
+    tcp_look_t look;
+    int64_t now, free_at;
+    double rate;
+    int64_t base_ns;
+    struct {
+        int64_t at;
+        uint64_t upto;
+    } acks[4096];
+    int first, last;
+    uint64_t given;
+} way_t;
+
+static void way_runs(way_t *way, int64_t ns, uint64_t waiting) {
+    const int64_t step = 20 * NS_PER_MS;
+    for (int64_t end = way->now + ns; way->now < end;) {
+        way->now += step;
+        for (; way->first != way->last && way->acks[way->first].at <= way->now; way->first = (way->first + 1) % 4096) {
+            way->look.acked = way->acks[way->first].upto;
+        }
+        way->look.held = way->given - way->look.acked;
+        window_learn(&way->window, &way->look, waiting != 0, way->now);
+        uint64_t room = window_gives(&way->window, &way->look, waiting, 0, way->now);
+        room = room < waiting ? room : waiting;
+        for (uint64_t packet; room != 0; room -= packet) {
+            packet = room < 1448 ? room : 1448;
+            way->free_at = way->free_at > way->now ? way->free_at : way->now;
+            way->free_at += (int64_t)((double)packet / way->rate * (double)NS_PER_SECOND);
+            way->given += packet;
+            way->acks[way->last].at = way->free_at + way->base_ns;
+            way->acks[way->last].upto = way->given;
+            way->last = (way->last + 1) % 4096;
+        }
+        int64_t queued_ns = way->free_at > way->now ? way->free_at - way->now : 0;
+        way->look.round_trip_ns = way->base_ns + queued_ns;
+        if (way->look.round_trip_ns < way->look.round_trip_min_ns) {
+            way->look.round_trip_min_ns = way->look.round_trip_ns; /* which the kernel keeps for minutes */
+        }
+    }
+}
+
+static way_t *way_with(double rate, int64_t base_ns) {
+    static way_t ways[4];
+    static int used;
+    way_t *way = &ways[used++];
+    way->rate = rate;
+    way->base_ns = base_ns;
+    way->now = NS_PER_SECOND;
+    way->look = (tcp_look_t){.packet = 1448, .round_trip_ns = base_ns, .round_trip_min_ns = base_ns};
+    window_begin(&way->window, &way->look, way->now);
+    return way;
+}
+
+static double way_carries(way_t *way, int64_t ns) {
+    uint64_t before = way->look.acked;
+    way_runs(way, ns, 1 << 20);
+    return (double)(way->look.acked - before) / ((double)ns / (double)NS_PER_SECOND) / way->rate;
+}
+
+static void a_way_that_becomes_longer_is_filled_all_the_same(void) {
+    way_t *way = way_with(6250, 200 * NS_PER_MS);
+    way_carries(way, 30 * NS_PER_SECOND);
+    CHECK(way_carries(way, 30 * NS_PER_SECOND) > 0.9);
+    CHECK_EQ_I64(0, way->window.longer_ns);
+    way->base_ns = 2 * NS_PER_SECOND;
+    way_carries(way, 15 * NS_PER_SECOND);
+    CHECK(way->look.round_trip_min_ns <= 200 * NS_PER_MS);
+    CHECK(way_carries(way, 110 * NS_PER_SECOND) > 0.95);
+    CHECK(way->window.longer_ns >= 2 * NS_PER_SECOND && way->window.longer_ns < 3 * NS_PER_SECOND);
+    way->base_ns = 200 * NS_PER_MS;
+    way_carries(way, 150 * NS_PER_SECOND);
+    CHECK(way->window.longer_ns < 600 * NS_PER_MS); /* or what is urgent would wait in its queue */
+    CHECK(way->window.bytes < 6 * 1448);
+}
+
+static void a_queue_is_no_longer_way(void) {
+    way_t *way = way_with(6250, 200 * NS_PER_MS);
+    way_carries(way, 300 * NS_PER_SECOND);
+    CHECK(way->window.bytes < 6 * 1448);
+    CHECK(way->window.longer_ns < 600 * NS_PER_MS);
+}
+
+/* Its last byte is acknowledged at once, and that is seen a second later. */
+static void what_is_seen_late_is_no_longer_way(void) {
+    line_t line = line_of(125e3, 50 * NS_PER_MS);
+    for (int i = 0; i < 60; i++) {
+        CHECK(window_gives(&line.window, &line.look, 6, 6, line.now) >= 6);
+        line.look.held = 6;
+        line.now += NS_PER_SECOND;
+        line.look.held = 0;
+        line.look.acked += 6;
+        window_learn(&line.window, &line.look, false, line.now);
+    }
+    CHECK_EQ_I64(50 * NS_PER_MS, line.window.round_trip_min_ns);
+}
+
 int main(void) {
     RUN("a far link begins with 16 KB, a near one has no window", begins_small);
     RUN("the window is what the link has under way, a quarter and two packets", follows_what_was_carried);
     RUN("an outage does not make a link slow", an_outage_proves_nothing);
+    RUN("a way that becomes longer is filled as well", a_way_that_becomes_longer_is_filled_all_the_same);
+    RUN("a queue of its own making is not taken for a longer way", a_queue_is_no_longer_way);
+    RUN("an answer that is seen late makes no way longer", what_is_seen_late_is_no_longer_way);
     RUN("what was lost does not stop what comes behind it", a_gap_stops_nobody);
     RUN("a message that is urgent does not wait for room for a packet", little_goes_at_once);
     RUN("a queue that stands for minutes is let run empty", a_queue_runs_empty_now_and_then);
