@@ -383,7 +383,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define CLOSE_KICKED 13    /* an operator's order: only control says so */
 
 /* Events. */
-/* target = connection, code = CONN_*, arg = listener id, arg2 = 1: it had its WELCOME, subject = peer "host:port" */
+/* target = connection, code = CONN_*, arg = listener id, arg2 = 1: it had its WELCOME, subject = peer "host:port",
+ * token = of a link the round trip as TCP's handshake has it, in nanoseconds */
 #define EVENT_OPENED 1
 /* a handshake line; reading waits for ADMIT.., RESUME or CLOSE. target = connection, code = LINE_*
  * (another number: an op that came without CONNECT), arg = 1: it is admitted already, by a KNOW, payload = JSON or

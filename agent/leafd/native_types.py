@@ -423,6 +423,8 @@ class Opened:
     peer: str
     welcomed: int = 0
     """1: it has had its INFO, as welcome() said."""
+    round_trip_ns: int = 0
+    """Of a link, as TCP's handshake has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ static const command_row_t command_rows[] = {
 #define EVENT(name, members) {EVENT_##name, #name, members}
 
 static const plane_event_row_t event_rows[] = {
-    EVENT(OPENED,        "connection=target kind=code listener=arg peer=subject welcomed=arg2"),
+    EVENT(OPENED,        "connection=target kind=code listener=arg peer=subject welcomed=arg2 round_trip_ns=token"),
     EVENT(LINE,          "connection=target kind=code payload=payload:bytes known=arg"),
     EVENT(SECURED,       "connection=target flags=code version=arg size=arg2 cipher=subject certificate=payload:bytes"
                          " chain=header:bytes"),

@@ -19,6 +19,7 @@
 #include "net/compress.h"
 #include "net/conn.h"
 #include "net/outq.h"
+#include "net/tcp.h"
 #include "net/websocket.h"
 #include "plane/account.h"
 #include "plane/memory.h"
@@ -140,6 +141,8 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     entry->event.code = peer->kind;
     entry->event.arg = listener;
     entry->event.arg2 = peer->welcomed;
+    tcp_look_t look;
+    entry->event.token = peer->protocol->link && tcp_look(fd, &look) ? (uint64_t)look.round_trip_ns : 0;
     peer_tell(plane, peer, entry);
     peer_want(plane, peer);
     return peer;

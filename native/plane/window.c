@@ -84,7 +84,7 @@ static bool is_long(int64_t trip_ns, int64_t least_ns) {
 }
 
 /* Of what a full packet took, without the time that it takes to be sent; half of it at least. */
-static int64_t way_of(const window_t *window, int64_t trip_ns) {
+static int64_t travel_ns(const window_t *window, int64_t trip_ns) {
     double rate = window->rate != 0 ? (double)window->rate : 1.0;
     double sending = (double)window->packet * (double)NS_PER_SECOND / rate;
     return sending > (double)trip_ns / 2 ? trip_ns / 2 : trip_ns - (int64_t)sending;
@@ -96,7 +96,7 @@ static bool asks(const window_t *window, int64_t trip_ns, int64_t mono_ns) {
     if (window->longer_ns != 0 && since_ns >= WINDOW_DRAIN_NS) {
         return true; /* it may be short again */
     }
-    return is_long(way_of(window, trip_ns), window->round_trip_min_ns)
+    return is_long(travel_ns(window, trip_ns), window->round_trip_min_ns)
            && (since_ns >= window->empty_after_ns
                || (since_ns >= WINDOW_EMPTY_NS / 3 && trip_ns > window->emptied_trip_ns * 3 / 2));
 }
@@ -119,7 +119,7 @@ static void ask_again(window_t *window) {
 /* What a piece took tells whether the way has become longer, or shorter again. least_ns: the kernel's. */
 static void learn_way(window_t *window, int64_t trip_ns, int64_t least_ns, int64_t mono_ns) {
     if (window->given_alone) {
-        int64_t way_ns = way_of(window, trip_ns);
+        int64_t way_ns = travel_ns(window, trip_ns);
         bool longer = is_long(way_ns, least_ns);
         if (longer && way_ns > window->longer_ns + window->longer_ns / 4) {
             window->level = 0; /* it may carry more than fitted into the window */

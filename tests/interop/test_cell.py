@@ -35,12 +35,14 @@ http: "127.0.0.1:{monitor_port}"
 jetstream { store_dir: "{store}", domain: hub, max_mem: 64MB, max_file: 256MB }
 leafnodes { listen: "0.0.0.0:{leaf_port}" }
 """
+PATIENT = {servers.LEAFD: ("", ""), servers.REFERENCE: ('dial_timeout: "30s",', ', first_info_timeout: "60s"')}
+"""What a leaf has to be told, for its hub and for all of them, to be one at this distance."""
 LEAF_TEXT = f"""
 server_name: leaf
 listen: "127.0.0.1:{{port}}"
 http: "127.0.0.1:{{monitor_port}}"
 jetstream {{ store_dir: "{{store}}", domain: leaf, max_mem: 64MB, max_file: 256MB }}
-leafnodes {{ remotes: [ {{ url: "nats-leaf://{HUB_ADDRESS}:{{hub_leaf_port}}" }} ] }}
+leafnodes {{ MORE remotes: [ {{ url: "nats-leaf://{HUB_ADDRESS}:{{hub_leaf_port}}" LESS }} ] }}
 """
 COPY = {"name": "COPY", "storage": "file", "sources": [{"name": "T", "external": {"api": "$JS.leaf.API"}}]}
 
@@ -76,7 +78,7 @@ class Pair:
 
 
 @contextlib.contextmanager
-def pair(joined: Cell) -> Iterator[Pair]:
+def pair(joined: Cell, kind: str = servers.LEAFD) -> Iterator[Pair]:
     """Both, started; whether they are linked is another matter."""
     with tempfile.TemporaryDirectory(prefix="leafd-cell-") as directory, contextlib.ExitStack() as ends:
         base = Path(directory)
@@ -87,7 +89,9 @@ def pair(joined: Cell) -> Iterator[Pair]:
             hub.start()
         ends.callback(hub.server.stop)
         ports = hub.server.ports
-        leaf = Process(servers.make(servers.LEAFD, LEAF_TEXT, base / "leaf", hub_leaf_port=ports["leaf_port"]))
+        more, less = PATIENT[kind]
+        text = LEAF_TEXT.replace("MORE", more).replace("LESS", less)
+        leaf = Process(servers.make(kind, text, base / "leaf", hub_leaf_port=ports["leaf_port"]))
         with joined.at(LEAF):
             leaf.start()
         ends.callback(leaf.server.stop)
@@ -103,6 +107,21 @@ def test_with_defaults_a_link_comes_up_at_two_seconds_round_trip() -> None:
     """nats-server gives a leaf two seconds to log in, and its leaf gives the hub one second to speak."""
     with cell.joined(Link(rate=1e6, delay=1.0)) as joined, pair(joined) as both:
         assert both.linked_within(30)
+
+
+def test_a_nats_server_two_seconds_away_becomes_a_leaf_and_brings_what_it_has() -> None:
+    """It gives up on a hub that promises an answer to its CONNECT and takes two seconds for it."""
+    with cell.joined(Link(rate=1e6, delay=1.1)) as joined, pair(joined, servers.REFERENCE) as both:
+        assert both.linked_within(120)
+        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+        at_leaf.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
+        publish(at_leaf, 10)
+        at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
+        deadline = time.monotonic() + 120
+        while at_hub.messages_in("COPY") < 10 and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert at_hub.messages_in("COPY") == 10
+        assert both.linked_within(1)
 
 
 def test_a_source_drains_over_a_slow_lossy_link() -> None:

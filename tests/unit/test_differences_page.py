@@ -199,6 +199,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A proxy of a remote has": ("interop/test_dialling.py::test_a_proxy_that_speaks_tls_is_refused",),
     "Where the configuration says nothing a dial": (
         "interop/test_cell.py::test_with_defaults_a_link_comes_up_at_two_seconds_round_trip",
+        "interop/test_cell.py::test_a_nats_server_two_seconds_away_becomes_a_leaf_and_brings_what_it_has",
         "unit/auth/test_leaf_patience.py::test_who_is_slow_to_log_in_is_bounded_by_number",
     ),
     "Of attempts to dial that fail": (
@@ -244,6 +245,12 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_dialling.py::test_a_lone_hub_is_waited_for_ever_longer_and_one_of_several_never_long",
         "unit/links/test_dialling.py::test_a_hub_that_comes_into_reach_is_connected_to_within_the_time_between_two_packets",
         "unit/links/test_dialling.py::test_a_dial_begins_anew_when_the_machine_has_another_address",
+    ),
+    "A hub's machine that answers to an ICMP echo request": (
+        "unit/links/test_echo.py::test_a_dial_that_waits_is_given_up_when_the_line_is_back",
+        "unit/links/test_echo.py::test_a_machine_behind_a_good_line_answers_for_28_bytes_each_way",
+        "unit/links/test_dialling.py::test_an_hour_without_signal_costs_20_kb_at_most",
+        "unit/links/test_dialling.py::test_a_hub_whose_name_nobody_resolves_is_dialled_where_it_was",
     ),
     "A link is pinged after 14 seconds": (
         "native/test_plane_leaf.c: a link that says nothing is pinged, by one end, and closed within a minute",

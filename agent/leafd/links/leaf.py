@@ -18,6 +18,9 @@ listens come before all that:
 
 Between two leafd both INFOs are left out: CONNECT says what they would, and is the last line in plain, which spares a
 round trip and a packet. Each tells the other by `leafd`, a field that others do not know.
+
+A nats-server that dials gives the INFO behind its CONNECT two seconds. To a leaf that is far it is not promised:
+a nats-server goes on without, and takes it when it comes. A leafd waits all the same.
 """
 
 from __future__ import annotations
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from leafd.auth.verdict import Proof
     from leafd.links.dialling import Proxy
 
+FAR_NS: Final = 500_000_000  # of a round trip: two of them and a packet that is sent again take two seconds
 DELAY_LOOP_S: Final = 30.0
 DELAY_CLUSTER_S: Final = 30.0
 DELAY_VERSION_S: Final = 5.0
@@ -241,6 +245,7 @@ class Acceptor:
         """The lowest that the peer may have; "": any."""
         self.isolates = False
         """Whether the peer is not told what other links want, although it does not ask for that."""
+        self.far = False  # an answer takes long
 
     def opened(self) -> list[Action]:
         """The first INFO."""
@@ -254,9 +259,9 @@ class Acceptor:
         return [closing] if hidden else [Send(frame("INFO", info)), closing]
 
     def _first_info(self, compression: dict[str, str]) -> bytes:
-        return frame("INFO", self._info() | {"nonce": self._nonce} | compression)
+        return frame("INFO", self._info(promised=not self.far) | {"nonce": self._nonce} | compression)
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self, *, promised: bool = True) -> dict[str, Any]:
         identity = self._identity
         info: dict[str, Any] = {
             "server_id": identity.server_id,
@@ -271,7 +276,7 @@ class Acceptor:
             "jetstream": identity.jetstream,
             "client_id": self._connection,
             "api_lvl": 5,
-            "info_on_connect": True,
+            **({"info_on_connect": True} if promised else {}),
             "leafd": LEAFD_PROTOCOL,
             "leafnode_urls": list(self._urls),
         }
@@ -479,7 +484,7 @@ class Solicitor:
         self._first_info = info
         connect = self._connect(str(info.get("nonce") or "")) | ({"tls_required": True} if wanted else {})
         begin.append(self._log_in(connect))
-        if info.get("info_on_connect"):
+        if info.get("info_on_connect") or speaks_leafd(info):
             return [*begin, Resume()]
         return [*begin, self._bind(info)]
 

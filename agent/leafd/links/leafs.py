@@ -260,6 +260,7 @@ class Leafs:
 
     def _accepted(self, event: t.Opened) -> None:
         machine = self._acceptor(event.connection, self.compression)
+        machine.far = event.round_trip_ns >= leaf.FAR_NS
         link = self._links[event.connection] = Link(event.connection, event.peer, machine)
         if self.secure is None:
             self._act(link, machine.opened())

@@ -113,6 +113,32 @@ def test_a_hub_that_has_several_addresses_is_not_waited_for_long(monkeypatch: py
     assert trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0)) == pytest.approx(10)
 
 
+@pytest.mark.parametrize("resolver", ["says nothing", "has no answer"])
+def test_a_hub_whose_name_nobody_resolves_is_dialled_where_it_was(
+    resolver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resolver is out of reach with the hub, and may be back later. A name that is known to be none is an error."""
+
+    async def unresolved(host: str, port: int, **about: object) -> list[tuple[object, ...]]:
+        if resolver == "says nothing":
+            await trio.sleep_forever()
+        raise socket.gaierror(socket.EAI_AGAIN if resolver == "has no answer" else socket.EAI_NONAME, "no")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        monkeypatch.setattr(trio.socket, "getaddrinfo", unresolved)
+
+        async def dial() -> bool:
+            last = (socket.AF_INET, ("127.0.0.1", port))
+            async with await dialling.connect("hub.example", port, None, Patience(60, 1), last):
+                return True
+
+        assert trio.run(dial)
+        resolver = "knows better"
+        with pytest.raises(socket.gaierror):
+            trio.run(dial)
+
+
 @in_places
 def test_a_hub_that_comes_into_reach_is_connected_to_within_the_time_between_two_packets() -> None:
     """However long it was out of reach: the kernel does not wait ever longer. Each packet is one of 60 bytes."""

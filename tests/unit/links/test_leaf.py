@@ -47,6 +47,24 @@ def test_first_info_has_what_a_dialling_server_depends_on() -> None:
     assert info["domain"] == "hub"
 
 
+def test_a_leaf_that_is_far_is_promised_nothing_and_has_the_second_info_all_the_same() -> None:
+    """nats-server would wait for two seconds and give up. A leafd knows that it comes."""
+    machine = acceptor()
+    machine.far = True
+    (send,) = machine.opened()
+    first = frame_json(send, b"INFO")
+    assert "info_on_connect" not in first
+    confirmed, bind = machine.line(LineKind.CONNECT, connect_line(), accept_all)
+    assert frame_json(confirmed, b"INFO")["remote_account"] == "A"
+    assert isinstance(bind, leaf.Bind)
+
+    dialling = solicitor()
+    said = dialling.line(LineKind.INFO, json.dumps(first).encode())
+    assert [type(one) for one in said] == [leaf.Send, leaf.Resume]
+    assert isinstance(confirmed, leaf.Send)
+    assert isinstance(dialling.line(LineKind.INFO, confirmed.frame[len(b"INFO ") :])[0], leaf.Bind)
+
+
 def test_good_connect_is_confirmed_and_bound() -> None:
     """The second INFO says connect_info and the account, and carries no nonce."""
     send, bind = acceptor().line(LineKind.CONNECT, connect_line(), accept_all)
