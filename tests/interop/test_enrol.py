@@ -386,6 +386,40 @@ def test_boxes_of_a_pattern_are_listed_and_those_that_are_away(hub: Server) -> N
     assert here.is_in
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_linked_boxes_tell_how_much_they_store_when_somebody_asks(kind: str) -> None:
+    """Of either kind. One that does not answer is not known and does not hold up the others; who is away is not
+    asked."""
+    with running(LEAFD, HUB) as server:
+        silent = Login(server, Key("user"), "box-2", auth_token=token(server, "box-2"))
+        Login(server, Key("user"), "box-3", auth_token=token(server, "box-3")).close()
+        key, text = Key("user"), BOX if kind == LEAFD else re.sub(r"streams .*\n", "", BOX)
+        login = f"{token(server, 'box-1')}@"
+        with running(kind, text, name="box-1", login=login, hub=server.ports["leaf_port"], seed=key.seed) as box:
+            within(60, lambda: _linked(server, "box-1"))
+            stored = asyncio.run(_filled(box))
+            assert silent.is_in and "disk" not in report(server)["boxes"][0]
+            shown = leafd(server, "boxes", "--disk").stdout.splitlines()
+            assert "disk" in next(one for one in shown if "behind" in one)
+            assert "not known" in next(one for one in shown if "box-2" in one)
+            rows = {one["name"]: one["disk"] for one in report(server, "/boxz?disk=1")["boxes"]}
+            assert {"box-1": {"stored": stored, "max": None}, "box-2": None, "box-3": None} == rows
+
+
+async def _filled(server: Server) -> int:
+    """How much the box says that it stores, once it has what is published."""
+    client = await nats.connect(server.url)
+    try:
+        stream = client.jetstream()
+        if not await stream.streams_info():
+            await stream.add_stream(name="TELEMETRY", subjects=["telemetry.box-1.>"])
+        for _ in range(10):
+            await stream.publish("telemetry.box-1.x", b"x" * 1000)
+        return (await stream.account_info()).storage
+    finally:
+        await client.close()
+
+
 def test_when_a_box_was_last_here_outlives_a_restart_of_the_hub() -> None:
     """Of one that was away before it and of one that was linked; what is damaged is not known, and named in the log."""
     with running(LEAFD, HUB) as server:

@@ -201,6 +201,7 @@ def _consumers(
 def _boxes(
     boxes: Annotated[str, typer.Argument(metavar="NAME", help="One of them, or a pattern: box-*.")] = "*",
     away: Annotated[bool, typer.Option("--away", help="Only those that have no link.")] = False,
+    disk: Annotated[bool, typer.Option("--disk", help="Asks each, over its link, how much it stores.")] = False,
     url: Url = None,
     config: Configuration = None,
     ca: Authority = None,
@@ -209,7 +210,7 @@ def _boxes(
     """Boxes that are enrolled at this hub: link, last seen, how far behind, version."""
     from leafd.cli.views import show_boxes
 
-    _end(well=show_boxes(_found(url, config, ca), boxes, away=away, as_json=json))
+    _end(well=show_boxes(_found(url, config, ca), boxes, away=away, disk=disk, as_json=json))
 
 
 @app.command("init")

@@ -46,7 +46,7 @@ def _list(context: typer.Context, config: Configuration = None, json: Json = Fal
     from leafd.cli.views import show_boxes
 
     context.obj.enrol(config)
-    show_boxes(find(None, config, None), "*", away=False, as_json=json)
+    show_boxes(find(None, config, None), "*", away=False, disk=False, as_json=json)
 
 
 @hub.command("remove")

@@ -39,12 +39,12 @@ class Monitor:
     authority: Path | None = None
     """A file of certificates that are trusted in place of the system's, for https."""
 
-    def page(self, path: str) -> dict[str, Any]:
+    def page(self, path: str, wait_s: float = WAIT_S) -> dict[str, Any]:
         """The JSON object at a path such as "/varz". Raises Unreachable, LeafdError."""
         place = urlsplit(self.url)
         if place.scheme not in ("http", "https") or not place.hostname:
             raise LeafdError(f"{self.url}: expected http://HOST:PORT or https://HOST:PORT")
-        connection = self._connection(place.scheme, place.hostname, place.port)
+        connection = self._connection(place.scheme, place.hostname, place.port, wait_s)
         try:
             connection.request("GET", place.path.rstrip("/") + path)
             answer = connection.getresponse()
@@ -69,9 +69,9 @@ class Monitor:
             raise LeafdError(f"{self.url}{path}: expected a JSON object")
         return found
 
-    def _connection(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+    def _connection(self, scheme: str, host: str, port: int | None, wait_s: float) -> http.client.HTTPConnection:
         if scheme == "http":
-            return http.client.HTTPConnection(host, port or 80, timeout=WAIT_S)
+            return http.client.HTTPConnection(host, port or 80, timeout=wait_s)
         import ssl
 
         try:
@@ -80,7 +80,7 @@ class Monitor:
             context = ssl.create_default_context(cafile=self.authority)
         except (OSError, ssl.SSLError) as error:
             raise LeafdError(f"{self.authority}: {_reason(error)}") from error
-        return http.client.HTTPSConnection(host, port or 443, timeout=WAIT_S, context=context)
+        return http.client.HTTPSConnection(host, port or 443, timeout=wait_s, context=context)
 
 
 def find(url: str | None, configuration: Path | None, authority: Path | None) -> Monitor:

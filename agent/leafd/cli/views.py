@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from leafd.cli import tables
-from leafd.cli.pages import Monitor
+from leafd.cli.pages import WAIT_S, Monitor
 from leafd.cli.tables import ago, lasting, say, show, size
 from leafd.config.bind import load_file
 from leafd.config.differences import changed_settings, differences, spelt
@@ -26,6 +26,8 @@ _EFFECT: Final = {
     Takes.LATER: "waits for the next restart",
     Takes.RESTART: "takes a restart: a reload is refused",
 }
+DISK_WAIT_S: Final = 30.0
+"""The hub waits ten seconds for its boxes, and once more where somebody else asks."""
 _DONE: Final = {"nothing": "nothing to do", "replace": "remove and make anew"}
 
 
@@ -281,9 +283,11 @@ def _line(link: Link) -> tuple[str, str, str, str, str]:
     )
 
 
-def show_boxes(monitor: Monitor, pattern: str, *, away: bool, as_json: bool) -> bool:
+def show_boxes(monitor: Monitor, pattern: str, *, away: bool, disk: bool, as_json: bool) -> bool:
     """Boxes that are enrolled. Not well: one has no link, or another machine has its key."""
-    page = monitor.page(f"/boxz?boxes={quote(pattern, safe='')}" + ("&away=1" if away else ""))
+    page = monitor.page(
+        f"/boxz?boxes={quote(pattern, safe='')}" + "&away=1" * away + "&disk=1" * disk, DISK_WAIT_S if disk else WAIT_S
+    )
     found = page["boxes"]
     if as_json:
         tables.as_json(found)
@@ -291,8 +295,8 @@ def show_boxes(monitor: Monitor, pattern: str, *, away: bool, as_json: bool) -> 
         say(f"{page['linked']:,} of {page['total']:,} boxes are linked")
         show(
             "",
-            ("box", "link", "since", ">behind", "version", "rtt", "address"),
-            [_box(one) for one in found],
+            ("box", "link", "since", ">behind", *((">disk",) if disk else ()), "version", "rtt", "address"),
+            [_box(one, disk=disk) for one in found],
         )
         for one in found:
             if other := one.get("doubled"):
@@ -303,12 +307,19 @@ def show_boxes(monitor: Monitor, pattern: str, *, away: bool, as_json: bool) -> 
     return page["linked"] == page["total"] and not any("doubled" in one for one in found)
 
 
-def _box(one: dict[str, Any]) -> tuple[object, ...]:
+def _box(one: dict[str, Any], *, disk: bool) -> tuple[object, ...]:
     behind = "not known" if one["behind"] is None else one["behind"]
     if not one["linked"]:
         since = "not known" if one["seen"] is None else _short(one["seen"])
-        return one["name"], "away", since, behind, "", "", ""
-    return one["name"], "up", _short(one["since"]), behind, one["version"], one.get("rtt", ""), one["address"]
+        return one["name"], "away", since, behind, *(("",) if disk else ()), "", "", ""
+    stored = (_disk(one["disk"]),) if disk else ()
+    return one["name"], "up", _short(one["since"]), behind, *stored, one["version"], one.get("rtt", ""), one["address"]
+
+
+def _disk(told: dict[str, Any] | None) -> str:
+    if told is None:
+        return "not known"
+    return size(told["stored"]) + (f" of {size(told['max'])}" if told["max"] else "")
 
 
 def _short(stamp: str) -> str:

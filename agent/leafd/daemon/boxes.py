@@ -14,7 +14,7 @@ What does not live here: who may be enrolled (enrol/), what a link is (links/), 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,7 @@ import trio
 from leafd import native_types as t
 from leafd.auth.nkeys import PREFIX_USER, is_public_key, verify
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict
+from leafd.daemon.box_disks import BoxDisks, Disk
 from leafd.enrol import port, seen
 from leafd.enrol.journal import Journal, NotWritten
 from leafd.enrol.names import VISITOR, is_name
@@ -99,6 +100,7 @@ class Boxes:
         self.seen_ns: dict[str, int] = self._read_seen()
         """When the link of each box ended that had one."""
         self.rivals: dict[str, Rival] = {}
+        self._disks = BoxDisks(lambda: server.plane)
 
     @property
     def roll(self) -> Roll:
@@ -376,6 +378,13 @@ class Boxes:
         block = self._server.config.enrol
         account = self._server.compiled.graph.account(block.account) if block is not None else None
         return await self._server.replicas.behind_each(account.id) if account is not None else {}
+
+    async def disks(self, rows: Iterable[BoxRow]) -> Mapping[str, Disk | None]:
+        """How much these boxes store, as far as they are linked and answer."""
+        block = self._server.config.enrol
+        account = self._server.compiled.graph.account(block.account) if block is not None else None
+        links = {row.name: row.link.connection for row in rows if row.link is not None}
+        return await self._disks.of(account.id, links) if account is not None and links else {}
 
     # ---- commands
 

@@ -37,8 +37,8 @@ class BoxRow:
 
 
 async def boxz(facts: Facts, options: Options, jsz: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """All boxes, or those of a pattern (boxes=); away=1: only those that have no link. jsz: a report with all streams,
-    where there is one already that tells how far they are behind."""
+    """All boxes, or those of a pattern (boxes=); away=1: only those that have no link; disk=1: linked ones are asked
+    how much they store. jsz: a report with all streams, where there is one that tells how far all are behind."""
     assert facts.boxes is not None
     rows = {row.connection: row for row in await facts.plane.connections()}
     behind = await facts.boxes.behind() if jsz is None else _behind(facts, jsz)
@@ -50,7 +50,13 @@ async def boxz(facts: Facts, options: Options, jsz: Mapping[str, Any] | None = N
         total, linked = total + 1, linked + (box.link is not None)
         if not (away and box.link is not None):
             found.append(box)
-    shown = [_shown(box, rows, behind) for box in found[offset : offset + limit]]
+    found = found[offset : offset + limit]
+    shown = [_shown(box, rows, behind) for box in found]
+    if flag(options, "disk"):
+        disks = await facts.boxes.disks(found)
+        for one in shown:
+            disk = disks.get(one["name"])
+            one["disk"] = {"stored": disk.stored, "max": disk.most} if disk is not None else None
     return facts.head() | {"total": total, "linked": linked, "offset": offset, "limit": limit, "boxes": shown}
 
 

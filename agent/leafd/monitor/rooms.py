@@ -166,6 +166,16 @@ class BoxesFacts(Protocol):
 
     def rows(self, pattern: str) -> Iterator[BoxRow]: ...
     async def behind(self) -> Mapping[str, int | None]: ...
+    async def disks(self, rows: Iterable[BoxRow]) -> Mapping[str, DiskFacts | None]: ...
+
+
+class DiskFacts(Protocol):
+    """daemon.box_disks.Disk."""
+
+    @property
+    def stored(self) -> int: ...
+    @property
+    def most(self) -> int | None: ...
 
 
 class ConsumerFacts(Protocol):
