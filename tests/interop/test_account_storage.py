@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -235,14 +236,14 @@ def test_what_a_publisher_is_told_first(kind: str) -> None:
         asyncio.run(talk(server))
 
 
-async def commit(a: Account, batch: str, count: int, size: int) -> dict[str, Any]:
+async def commit(a: Account, batch: str, count: int, size: int, subject: str = "s.b") -> dict[str, Any]:
     """An atomic batch; the answer to its last message."""
     answer: dict[str, Any] = {}
     for number in range(1, count + 1):
         headers = {"Nats_Batch_Id": batch, "Nats_Batch_Sequence": str(number)}
         if number == count:
             headers["Nats_Batch_Commit"] = "1"
-        answer = await a.ask("s.b", b"x" * size, **headers)
+        answer = await a.ask(subject, b"x" * size, **headers)
         if "error" in answer:
             break
     return answer
@@ -284,6 +285,53 @@ def test_batches_when_the_account_is_full(kind: str) -> None:
             assert last == (await a.state("S"))["last_seq"]
 
     with running(kind, CONFIGURATION) as server:
+        asyncio.run(talk(server))
+
+
+async def race(a: Account, stream: str, how: str) -> int:
+    """Publishes to that stream until twenty in a row are refused; how many messages are said to be stored."""
+    subject = f"{stream.lower()}.{how}"
+    heard = await a.client.subscribe(f"fast.{stream}.>")
+    stored = refused = 0
+    for turn in itertools.count():
+        size, count = 50 + turn * 37 % 1500, 1 + turn % 7 if how == "atomic" else 1
+        if how == "alone":
+            answer = await a.ask(subject, b"x" * size)
+        elif how == "atomic":
+            answer = await commit(a, f"{stream}{turn}", count, size, subject)
+        else:
+            await a.client.publish(subject, b"x" * size, reply=f"fast.{stream}.{turn}.1.fail.1.2.$FI")
+            answer = json.loads((await heard.next_msg(60)).data)
+        assert answer.get("error", FULL) == FULL
+        refused = refused + 1 if "error" in answer else 0
+        stored += 0 if "error" in answer else count
+        if refused == 20:
+            return stored
+    raise AssertionError
+
+
+def test_accounts_that_race_for_their_last_bytes_have_no_more_and_no_less() -> None:
+    """Of leafd: two accounts, two streams each; lone messages, atomic and fast batches all at once. Each message that was
+    confirmed is there, no other is, and not one more of the smallest fits."""
+
+    async def talk(server: Server) -> None:
+        async with user(server, "a") as a, user(server, "c") as c:
+            for one in (a, c):
+                for name in ("S", "T"):
+                    await one.stream(name, allow_atomic=True, allow_batched=True)
+            ways = list(itertools.product((a, c), ("S", "T"), ("alone", "atomic", "fast")))
+            stored = await asyncio.gather(*(race(*way) for way in ways))
+            for one in (a, c):
+                states = [await one.state(name) for name in ("S", "T")]
+                told = sum(count for way, count in zip(ways, stored, strict=True) if way[0] is one)
+                assert told == sum(state["messages"] for state in states)
+                await one.fill_up("s.a")
+                used = await one.used()
+                assert used == sum([(await one.state(name))["bytes"] for name in ("S", "T")])
+                assert LIMIT - OVERHEAD["file"] - len("s.a") < used <= LIMIT
+
+    third = "\n  C { jetstream { max_file: 1MB }, users: [ { user: c, password: c } ] }\n}"
+    with running(LEAFD, third.join(CONFIGURATION.rsplit("\n}", 1))) as server:
         asyncio.run(talk(server))
 
 
