@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.certificates import Authority
 from tests.hostile.wires import PATIENCE_S, Wire
 from tests.interop.test_proxied import CONFIGURATION, SIGNATURE, V4, connections, second
+from tests.interop.test_tls import Files, serving_first
 from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
 
 OWN: Final = "its own"
@@ -168,3 +172,50 @@ def test_thousands_of_headers_that_lie_or_never_end_keep_nobody_out(server: Serv
     while connections(server) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert OWN == shown(server, b"")
+
+
+HALF_HELLO: Final = b"\x16\x03\x01\x00\xc0\x01\x00\x00\xbc\x03\x03" + b"x" * 100
+HALVES: Final = (
+    second(V4)[:20],
+    second(V4) + HALF_HELLO,
+    first() + HALF_HELLO[:3],
+    HALF_HELLO,
+    first() + LOGIN,
+    LOGIN,
+)
+
+
+def behind_tls(server: Server, authority: Authority, said: bytes) -> bytes:
+    """What comes back behind a header and a handshake; the first INFO is left out."""
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    with socket.create_connection(("127.0.0.1", server.port), 60.0) as sock:
+        sock.sendall(first(source=b"192.0.2.99"))
+        with context.wrap_socket(sock, server_hostname="localhost") as safe:
+            safe.sendall(said)
+            found = b""
+            with contextlib.suppress(OSError):
+                while b"PONG\r\n" not in found and (part := safe.recv(65536)):
+                    found += part
+            if b"PONG" in found:
+                assert ("192.0.2.99", 40_001) in connections(server)
+            return found.partition(b"\r\n")[2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_halves_of_headers_and_handshakes_keep_nobody_out(kind: str, tmp_path: Path) -> None:
+    """Where TLS comes first, behind the header: a thousand that stay in the middle of either, and a user logs in among
+    them under the header's address. A header behind the handshake is no order and no header."""
+    authority = Authority(tmp_path)
+    files = Files(authority, authority.issue("server"), authority.issue("client"))
+    with (
+        serving_first(kind, files, "handshake_first: true, timeout: 60", "proxy_protocol: true") as server,
+        contextlib.ExitStack() as stack,
+    ):
+        server.ports["monitor_port"] = server.ports["http_port"]
+        for number in range(1000):
+            half = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 60.0))
+            with contextlib.suppress(OSError):  # the reference may have closed it
+                half.sendall(HALVES[number % len(HALVES)])
+        assert b"PONG\r\n" == behind_tls(server, authority, LOGIN)
+        assert b"PONG" not in behind_tls(server, authority, first(source=b"192.0.2.7") + LOGIN)
+        assert b"PONG\r\n" == behind_tls(server, authority, LOGIN)

@@ -311,8 +311,8 @@ async def race(a: Account, stream: str, how: str) -> int:
 
 
 def test_accounts_that_race_for_their_last_bytes_have_no_more_and_no_less() -> None:
-    """Of leafd: two accounts, two streams each; lone messages, atomic and fast batches all at once. Each message that was
-    confirmed is there, no other is, and not one more of the smallest fits."""
+    """Of leafd: two accounts, two streams each; lone messages, atomic and fast batches all at once. What was confirmed
+    is there, nothing else is, and not one more of the smallest fits."""
 
     async def talk(server: Server) -> None:
         async with user(server, "a") as a, user(server, "c") as c:
