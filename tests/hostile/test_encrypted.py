@@ -461,3 +461,24 @@ def test_a_backup_with_the_wrong_key(box: Box, tmp_path: Path, keys: str) -> Non
     assert not (tmp_path / "new").exists()
     assert not (tmp_path / "backup").exists()
     served(box, set())
+
+
+@pytest.mark.parametrize("name", ["data.mdb", "journal", "manifest.json"])
+def test_a_backup_that_was_cut_or_changed_restores_nothing(box: Box, tmp_path: Path, name: str) -> None:
+    """It is said in one line, and where the store was to be there is nothing; whole, it is that day's store."""
+    box.lay(box.closed)
+    assert 0 == command(box.server, "backup", tmp_path / "backup")[0]
+    file = tmp_path / "backup" / name
+    text, place = file.read_bytes(), random.Random(name)
+    changed = [text[: int(len(text) * share)] for share in (0.0, 0.3, 0.999)]
+    for at in (place.randrange(len(text)) for _ in range(5)):
+        changed.append(text[:at] + bytes([text[at] ^ 0x80]) + text[at + 1 :])
+    shutil.rmtree(box.store)
+    for one in changed:
+        file.write_bytes(one)
+        code, said = command(box.server, "restore", tmp_path / "backup")
+        assert (1, 1) == (code, said.count("\n")), said
+        assert not box.store.exists()
+    file.write_bytes(text)
+    assert 0 == command(box.server, "restore", tmp_path / "backup")[0]
+    served(box, set())
