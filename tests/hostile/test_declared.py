@@ -307,6 +307,37 @@ def test_a_reload_is_refused_as_a_whole_that_declares(name: str) -> None:
         unharmed(server)
 
 
+LOWERED: Final = {
+    "max_streams: 4": ("max_streams: 1", ""),
+    "max_consumers: 4": ("max_consumers: 1", ""),
+    "max_mem: 4MB": ("max_mem: 1KB", ""),
+    "max_file: 32MB": ("max_file: 10KB", "beyond them what it publishes is refused"),
+    "max_file: 32MB,": ("max_file: 32MB, max_bytes_required: true,", '"M" of account A is not as declared'),
+    "max_mem: 4MB,": ("max_mem: 4MB, disk_max_stream_bytes: 1KB,", '"S" of account A is not as declared'),
+    "max_streams: 4,": ("max_streams: 4, max_ack_pending: 1,", '"c" of stream "S" of account A was changed'),
+}
+
+
+@pytest.mark.parametrize("limit", LOWERED)
+def test_a_reload_lowers_a_limit_below_what_is_declared(limit: str) -> None:
+    """What is there stays, whatever the declarations say now, over a kill -9 as well; the log names what is not as
+    declared."""
+    lowered, complaint = LOWERED[limit]
+    with running(LEAFD, CONFIGURATION) as server:
+        with client(server) as one:
+            for _ in range(50):
+                assert 0 == one.err_code("s.a", "x" * 900)
+        assert complaint in reloaded(server, server.configuration.replace(limit, lowered))
+        for _ in range(2):
+            with client(server) as one:
+                assert 50 == one.asked("$JS.API.STREAM.INFO.S")["state"]["messages"]
+                assert ["KV_K", "M", "S"] == sorted(one.asked("$JS.API.STREAM.NAMES")["streams"])
+                assert ["c"] == one.asked("$JS.API.CONSUMER.NAMES.S")["consumers"]
+            unharmed(server)
+            server.kill()
+            server.start("server.conf")
+
+
 def test_a_start_with_such_a_file_ends_with_a_line() -> None:
     """No trace of Python is in it."""
     with pytest.raises(ServerDied) as error, running(LEAFD, BAD["a key that nobody knows"](CONFIGURATION)):
