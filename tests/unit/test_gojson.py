@@ -100,6 +100,20 @@ def test_times_survive(text: str, again: str) -> None:
     assert again == format_time(parse_time(text))
 
 
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (-1, "1969-12-31T23:59:59.999999999Z"),
+        (ZERO_TIME - 1, "0001-01-01T00:00:00Z"),
+        (-(1 << 80), "0001-01-01T00:00:00Z"),
+        (1 << 80, "9999-12-31T23:59:59.999999999Z"),
+    ],
+)
+def test_a_time_before_1970_is_written_and_one_that_has_no_text_is_the_nearest_that_has(ns: int, text: str) -> None:
+    assert text == format_time(ns)
+
+
 def test_the_zero_time_is_recognised() -> None:
     """Go's unset time has a value of its own."""
     assert ZERO_TIME == parse_time("0001-01-01T00:00:00Z")

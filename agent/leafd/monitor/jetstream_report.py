@@ -76,7 +76,12 @@ async def totals(facts: Facts, jetstream: JetStreamFacts) -> dict[str, Any]:
 _USAGE: Final = ("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets", "api")
 
 
-async def _sums(jetstream: JetStreamFacts) -> dict[str, Any]:
+Usages = dict[str, dict[str, Any]]
+"""By account: what the API says of what it holds and may hold, which takes a turn over all of its streams."""
+
+
+async def _sums(jetstream: JetStreamFacts, usages: Usages | None = None) -> dict[str, Any]:
+    """Of all accounts together. usages: those that are named in it get theirs, so that nobody asks once more."""
     found: dict[str, Any] = dict.fromkeys(
         ("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets"), 0
     )
@@ -88,6 +93,8 @@ async def _sums(jetstream: JetStreamFacts) -> dict[str, Any]:
         if not account.enabled:
             continue
         usage = await _look(jetstream, account, "INFO")
+        if usages is not None and account.name in usages:
+            usages[account.name] = usage
         for name in ("memory", "storage", "reserved_memory", "reserved_storage"):
             found[name] += usage.get(name, 0)
         found["accounts"] += 1
@@ -119,7 +126,11 @@ async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> di
             "disabled": True, "config": {"max_memory": 0, "max_storage": 0}, "limits": {}, "streams": 0, "consumers": 0,
             "messages": 0, "bytes": 0, "total": 0,
         }  # fmt: skip
-    summed = await _sums(jetstream)
+    accounts = [one for one in jetstream.catalogue.by_name.values() if one.enabled]
+    total, detail = len(accounts), _Detail.of(facts, jetstream, options, but)
+    accounts = _chosen(accounts, options, detail)
+    usages: Usages = {one.name: {} for one in accounts}
+    summed = await _sums(jetstream, usages)
     stats = facts.plane.stats()
     report = {name: summed[name] for name in _USAGE} | facts.head()
     report |= {
@@ -130,24 +141,25 @@ async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> di
         "messages": stats.store_messages,
         "bytes": summed["storage"] + summed["memory"],
     }
-    accounts = [one for one in jetstream.catalogue.by_name.values() if one.enabled]
     if flag(options, "raft"):
         # Who leads them: this server, alone as it is.
         counts = {"streams_leader": report["streams"], "consumers_leader": report["consumers"]}
         report |= {name: count for name, count in counts.items() if count}
-    report["total"] = len(accounts)
-    detail = _Detail.of(facts, jetstream, options, but)
+    report["total"] = total
+    if accounts:
+        report["account_details"] = [await _account(detail, one, usages[one.name]) for one in accounts]
+    return report
+
+
+def _chosen(accounts: list[JetStreamAccountFacts], options: Options, detail: _Detail) -> list[JetStreamAccountFacts]:
+    """Those that the report has details of."""
     named, asked = text(options, "acc", "account"), detail.streams or flag(options, "accounts")
     offset, limit = number(options, "offset", 0), number(options, "limit", 0) or ACCOUNTS_MAX
     if named and any(one.name == named for one in accounts):
-        accounts = [one for one in accounts if one.name == named]
-    elif flag(options, "accounts") or (asked and not named):
-        accounts = sorted(accounts, key=attrgetter("name"))[offset : offset + limit]
-    else:
-        return report
-    if accounts:
-        report["account_details"] = [await _account(detail, one) for one in accounts]
-    return report
+        return [one for one in accounts if one.name == named]
+    if flag(options, "accounts") or (asked and not named):
+        return sorted(accounts, key=attrgetter("name"))[offset : offset + limit]
+    return []
 
 
 async def jsz_account(facts: Facts, options: Options) -> dict[str, Any]:
@@ -157,7 +169,8 @@ async def jsz_account(facts: Facts, options: Options) -> dict[str, Any]:
     if facts.jetstream is None or account is None or not account.enabled:
         why = "not jetstream enabled" if facts.graph.account(name) is not None else "not found"
         raise ValueError(f"account {quoted(name)} {why}")
-    return await _account(_Detail.of(facts, facts.jetstream, options), account)
+    usage = await _look(facts.jetstream, account, "INFO")
+    return await _account(_Detail.of(facts, facts.jetstream, options), account, usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +196,7 @@ class _Detail:
         return cls(facts, jetstream, streams or consumers, consumers, direct and consumers, config, but or {})
 
 
-async def _account(wanted: _Detail, account: JetStreamAccountFacts) -> dict[str, Any]:
-    usage = await _look(wanted.jetstream, account, "INFO")
+async def _account(wanted: _Detail, account: JetStreamAccountFacts, usage: dict[str, Any]) -> dict[str, Any]:
     known = wanted.facts.graph.account(account.name)
     detail: dict[str, Any] = {"name": known.shown if known is not None else account.name, "id": account.name}
     detail |= {name: usage.get(name, 0) for name in ("memory", "storage")}
