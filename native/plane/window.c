@@ -93,6 +93,9 @@ static int64_t travel_ns(const window_t *window, int64_t trip_ns) {
 /* Is it worth a pause to know? Where it is not a longer way, seldom, unless something has happened since. */
 static bool asks(const window_t *window, int64_t trip_ns, int64_t mono_ns) {
     int64_t since_ns = mono_ns - window->emptied_ns;
+    if (trip_ns > 2 * window->round_trip_ns && trip_ns > WINDOW_GAP_NS) {
+        return false; /* an outage, or something that was lost again and again */
+    }
     if (window->longer_ns != 0 && since_ns >= WINDOW_DRAIN_NS) {
         return true; /* it may be short again */
     }
@@ -107,7 +110,8 @@ static void run_empty(window_t *window, int64_t trip_ns, int64_t mono_ns) {
     window->emptied_ns = mono_ns;
     window->emptied_trip_ns = trip_ns;
     window->empty_after_ns = after_ns > WINDOW_DRAIN_NS ? WINDOW_DRAIN_NS : after_ns;
-    window->resume_ns = mono_ns + trip_ns * 3; /* what was lost has been sent again by then */
+    /* What was lost has been sent again by then. */
+    window->resume_ns = mono_ns + 3 * (trip_ns < WINDOW_GAP_NS ? trip_ns : WINDOW_GAP_NS);
 }
 
 /* Nothing was learned, since a packet was lost: it is asked again soon. */

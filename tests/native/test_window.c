@@ -298,6 +298,28 @@ static void a_way_that_becomes_longer_is_filled_all_the_same(void) {
     CHECK(way->window.bytes < 6 * 1448);
 }
 
+/* For half a minute nothing gets through; what is under way arrives in the end. */
+static void an_outage_is_no_longer_way(void) {
+    way_t *way = way_with(6250, 2 * NS_PER_SECOND);
+    way_carries(way, 120 * NS_PER_SECOND);
+    for (int i = 0; i < 3; i++) {
+        for (int at = way->first; at != way->last; at = (at + 1) % 4096) {
+            way->acks[at].at += 30 * NS_PER_SECOND;
+        }
+        way->free_at += 30 * NS_PER_SECOND;
+        int64_t trip_ns = way->look.round_trip_ns;
+        for (int64_t end = way->now + 30 * NS_PER_SECOND; way->now < end;) {
+            way->now += 20 * NS_PER_MS;
+            way->look.round_trip_ns = trip_ns; /* which nothing changes meanwhile */
+            window_learn(&way->window, &way->look, true, way->now);
+        }
+        int64_t back_ns = way->now;
+        way_carries(way, 5 * NS_PER_SECOND);
+        CHECK(way->window.emptied_ns < back_ns); /* or the contact would begin with a pause */
+        CHECK(way_carries(way, 30 * NS_PER_SECOND) > 0.9);
+    }
+}
+
 static void a_queue_is_no_longer_way(void) {
     way_t *way = way_with(6250, 200 * NS_PER_MS);
     way_carries(way, 300 * NS_PER_SECOND);
@@ -324,6 +346,7 @@ int main(void) {
     RUN("the window is what the link has under way, a quarter and two packets", follows_what_was_carried);
     RUN("an outage does not make a link slow", an_outage_proves_nothing);
     RUN("a way that becomes longer is filled as well", a_way_that_becomes_longer_is_filled_all_the_same);
+    RUN("an outage is not taken for a longer way", an_outage_is_no_longer_way);
     RUN("a queue of its own making is not taken for a longer way", a_queue_is_no_longer_way);
     RUN("an answer that is seen late makes no way longer", what_is_seen_late_is_no_longer_way);
     RUN("what was lost does not stop what comes behind it", a_gap_stops_nobody);
