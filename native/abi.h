@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 37
+#define PLANE_ABI 38
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -67,7 +67,7 @@ typedef struct plane_limits {
     uint32_t batches_per_stream; /* atomic ones that are open */
     uint32_t batches_total;
     uint32_t batch_messages; /* of one */
-    uint32_t clustered;      /* 1: there may be routes. It is so from the start to the end */
+    uint32_t clustered;      /* CLUSTERED_*. It is so from the start to the end */
 } plane_limits_t;
 
 uint32_t plane_abi(void);
@@ -182,8 +182,13 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * is, as in ADMIT */
 #define COMMAND_ADMIT_LEAF 8
 /* target = route connection, account = the only one of its lines, 0: each names its own; body = route_terms_t, extra =
- * strings: what we may ask the peer for: allow.. "", deny.. "", and what it may ask us for, likewise */
+ * strings: what we may ask the peer for: allow.. "", deny.. "", and what it may ask us for, likewise; then the id of
+ * the server behind it (may be missing: nothing that came over a gateway is passed on to it) */
 #define COMMAND_ADMIT_ROUTE 34
+/* target = gateway connection, body = gateway_terms_t, extra = strings: the name of the cluster behind it */
+#define COMMAND_ADMIT_GATEWAY 35
+/* extra = strings: our cluster's name, this server's id. Once, before the first ADMIT_GATEWAY */
+#define COMMAND_GATEWAY 36
 /* of a client that is admitted, after a reload: as ADMIT, for the same account. Subscriptions that are no longer
  * allowed go, each with an -ERR; completion's arg = how many. STATUS_NOT_FOUND: it is gone or at its login again; what
  * else fails closes the connection */
@@ -333,6 +338,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define CONN_CLIENT 1
 #define CONN_LEAF 2
 #define CONN_ROUTE 3
+#define CONN_GATEWAY 4
 #define LISTEN_SECURE 256   /* nothing of it is read before its COMMAND_SECURE */
 #define LISTEN_WEB 512      /* it speaks HTTP first: LINE_HTTP */
 #define LISTEN_PROXIED 2048 /* it may begin with a header of the PROXY protocol: EVENT_PROXIED */
@@ -404,7 +410,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define EVENT_ALARM 8 /* code = ALARM_*, target = stream, arg = sequence, payload = text for the log */
 /* -ERR from a link after the handshake; target = connection, payload = text, arg = those before it not told */
 #define EVENT_LEAF_ERR 9
-/* INFO from a link after the handshake; reading goes on; payload = JSON, or "": a route's first PONG */
+/* INFO from a link after the handshake; reading goes on; payload = JSON, or "": the first PONG of a route or gateway */
 #define EVENT_LEAF_INFO 10
 /* for the log; target = connection, payload = a line, without its message; or of the message behind it header, reply =
  * what follows that, both cut where they are longer than limits.trace together, arg and arg2 = their real sizes */
@@ -489,15 +495,6 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define SECURED_RESUMED 1
 #define SECURED_PLAIN 2 /* SECURE_OPTIONAL: it speaks plain text, and there was no handshake */
 #define SECURED_FIRST 4 /* nothing was said before */
-
-#define ADVISORY_MAX_DELIVERIES 1
-#define ADVISORY_NAKED 2
-#define ADVISORY_TERMINATED 3
-#define ADVISORY_ACK_SAMPLE 4
-#define ADVISORY_PAUSE_ENDED 5
-#define ADVISORY_PINNED 6          /* text = group, blank, id */
-#define ADVISORY_UNPINNED 7        /* its time is over; text = group */
-#define ADVISORY_BATCH_ABANDONED 8 /* of a stream: arg = ABANDONED_*, text = the batch's id */
 
 #define ABANDONED_TIMEOUT 1
 #define ABANDONED_LARGE 2

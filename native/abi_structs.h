@@ -37,6 +37,21 @@ typedef struct route_terms {
 
 #define ROUTE_UNSUB_ORIGIN 1 /* its LS- name their origin */
 
+/* A gateway, likewise. */
+typedef struct gateway_terms {
+    uint32_t flags;           /* GATEWAY_* */
+    uint32_t max_payload;     /* of what comes; 0 = as the limits say */
+    int64_t ping_interval_ns; /* 0 = as the limits say */
+} gateway_terms_t;
+
+#define GATEWAY_OUTBOUND 1 /* we dialled: our messages go by it, and the peer's interest comes; else the other way */
+#define GATEWAY_HEADERS 2  /* the peer takes headers */
+#define GATEWAY_TRACES 4   /* it knows traces of messages */
+
+/* Of plane_limits_t. */
+#define CLUSTERED_ROUTES 1   /* there may be routes */
+#define CLUSTERED_GATEWAYS 2 /* there may be gateways */
+
 typedef struct secure {
     uint32_t context; /* its number */
     uint32_t flags;   /* SECURE_* */
@@ -334,7 +349,7 @@ typedef struct subscription_row {
     uint32_t subject_size;
     uint32_t queue_size;
     uint32_t sid_size;
-    uint32_t reserved;
+    uint32_t account; /* its number */
 } subscription_row_t;
 
 /* Counters, of plane_stats(). */
@@ -452,6 +467,16 @@ typedef struct store_audit {
     uint64_t damaged_entries;
     uint64_t bad_subjects; /* messages under what is no subject; older versions stored them */
 } store_audit_t;
+
+/* Of EVENT_ADVISORY. */
+#define ADVISORY_MAX_DELIVERIES 1
+#define ADVISORY_NAKED 2
+#define ADVISORY_TERMINATED 3
+#define ADVISORY_ACK_SAMPLE 4
+#define ADVISORY_PAUSE_ENDED 5
+#define ADVISORY_PINNED 6          /* text = group, blank, id */
+#define ADVISORY_UNPINNED 7        /* its time is over; text = group */
+#define ADVISORY_BATCH_ABANDONED 8 /* of a stream: arg = ABANDONED_*, text = the batch's id */
 
 /* Of EVENT_REFUSED: what a client was refused. */
 #define REFUSED_PUBLISH 1       /* subject */

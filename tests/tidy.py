@@ -94,6 +94,7 @@ PYTHON_RANKS = {
     "native_store": 4,
     "native_submits": 4,
     "native_usage": 5,
+    "native_servers": 5,
     "native_commands": 6,
     "native_plane": 7,
     "auth": 3,

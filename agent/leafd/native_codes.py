@@ -55,6 +55,7 @@ class ConnKind(IntEnum):
     CLIENT = abi.CONN_CLIENT
     LEAF = abi.CONN_LEAF
     ROUTE = abi.CONN_ROUTE
+    GATEWAY = abi.CONN_GATEWAY
 
 
 class ListenFlag(IntFlag):
@@ -124,6 +125,21 @@ class RouteFlag(IntFlag):
     """Of RouteTerms (ROUTE_* of abi.h)."""
 
     UNSUB_ORIGIN = abi.ROUTE_UNSUB_ORIGIN
+
+
+class GatewayFlag(IntFlag):
+    """Of GatewayTerms (GATEWAY_* of abi.h)."""
+
+    OUTBOUND = abi.GATEWAY_OUTBOUND
+    HEADERS = abi.GATEWAY_HEADERS
+    TRACES = abi.GATEWAY_TRACES
+
+
+class ClusteredFlag(IntFlag):
+    """Which connections to other servers there may be (CLUSTERED_* of abi.h)."""
+
+    ROUTES = abi.CLUSTERED_ROUTES
+    GATEWAYS = abi.CLUSTERED_GATEWAYS
 
 
 class AccountFlag(IntFlag):

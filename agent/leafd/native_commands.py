@@ -29,13 +29,14 @@ from leafd.native_packing import (
     stream_state_in,
     vars_of,
 )
+from leafd.native_servers import Servers
 from leafd.native_submits import Completion as Completion
 from leafd.native_types import PlaneError, Status
 from leafd.native_usage import Usage
 from leafd.turns import ITEM_WEIGHT, aside
 
 
-class Commands(Usage):
+class Commands(Usage, Servers):
     """Every COMMAND_* of abi.h as a method."""
 
     def __init__(self) -> None:
@@ -180,11 +181,6 @@ class Commands(Usage):
             body=verdict,
             strings={**names, **lists},
         )
-
-    def admit_route(self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions) -> None:
-        """Binds a route. account: that of all its lines, 0 = each names its own. publish_* = import, else export."""
-        lists = permission_lists(permissions)
-        self._submit("ADMIT_ROUTE", target=connection, account=account, body=terms, strings=lists)
 
     def broadcast(self, template: bytes, *, plain: bool = False) -> None:
         """An INFO line, in which the plane fills in number and address, to each admitted client that speaks protocol 1.

@@ -1,6 +1,6 @@
-"""What stands between a socket and a connection's protocol, and how a route is settled, as values.
+"""What stands between a socket and a connection's protocol, and how a route or gateway is settled, as values.
 
-TLS is in native_types.py."""
+What a context of TLS is made of is in native_types.py."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ class Compress:
 
 
 @dataclass(frozen=True, slots=True)
+class Secure:
+    """secure_t: how a connection gets TLS. context: its number."""
+
+    context: int
+    flags: int = 0
+    wait_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RouteTerms:
     """route_terms_t: a route, as both sides' handshakes have settled it. pool_size 0: all accounts go by it."""
 
@@ -36,4 +45,13 @@ class RouteTerms:
     max_payload: int = 0
     pool_size: int = 0
     pool_index: int = 0
+    ping_interval_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayTerms:
+    """gateway_terms_t: a gateway, as both sides' handshakes have settled it."""
+
+    flags: int = 0
+    max_payload: int = 0
     ping_interval_ns: int = 0

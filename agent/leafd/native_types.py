@@ -22,8 +22,10 @@ from leafd.native_codes import (
     AdvisoryCode as AdvisoryCode,
     AlarmCode as AlarmCode,
     CloseReason as CloseReason,
+    ClusteredFlag as ClusteredFlag,
     ConnKind as ConnKind,
     ConsumerFlag as ConsumerFlag,
+    GatewayFlag as GatewayFlag,
     ImportKind as ImportKind,
     IngestCode as IngestCode,
     LineKind as LineKind,
@@ -46,7 +48,13 @@ from leafd.native_codes import (
 from leafd.native_latency import Description as Description, FarLatency as FarLatency, Latency as Latency
 from leafd.native_stats import Histogram as Histogram, Stats as Stats
 from leafd.native_traces import MessageTrace as MessageTrace, Trace as Trace
-from leafd.native_transports import Compress as Compress, Proxied as Proxied, RouteTerms as RouteTerms
+from leafd.native_transports import (
+    Compress as Compress,
+    GatewayTerms as GatewayTerms,
+    Proxied as Proxied,
+    RouteTerms as RouteTerms,
+    Secure as Secure,
+)
 from leafd.records import dataclass
 
 
@@ -106,16 +114,7 @@ class Limits:
     batches_total: int = 0
     batch_messages: int = 0
     clustered: int = 0
-    """1: there may be routes to other servers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Secure:
-    """secure_t: how a connection gets TLS. context: its number."""
-
-    context: int
-    flags: int = 0
-    wait_ns: int = 0
+    """ClusteredFlag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +386,8 @@ class SubscriptionRow:
     sid: str
     messages: int
     max: int
+    account: int = 0
+    """Its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +408,7 @@ def subscription_rows(payload: bytes) -> Iterator[SubscriptionRow]:
         for size in (row["subject_size"], row["queue_size"], row["sid_size"]):
             texts.append(payload[at : at + size].decode("utf-8", "replace"))
             at += size
-        yield SubscriptionRow(texts[0], texts[1], texts[2], row["messages"], row["max"])
+        yield SubscriptionRow(texts[0], texts[1], texts[2], row["messages"], row["max"], row["account"])
 
 
 # Events. One class per EVENT_* kind; completions (EVENT_DONE) stay inside native_plane.py.

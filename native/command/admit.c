@@ -22,6 +22,7 @@
 #include "exchange/strings.h"
 #include "plane/account.h"
 #include "plane/authors.h"
+#include "plane/gateway.h"
 #include "command/command.h"
 #include "plane/protocol.h"
 #include "plane/peer.h"
@@ -30,6 +31,7 @@
 #include "plane/refused.h"
 #include "plane/routed.h"
 #include "plane/subscription.h"
+#include "text/hash8.h"
 #include "text/text.h"
 
 #define LISTS_MAX 65536u
@@ -218,6 +220,12 @@ static status_t take_in_route(plane_t *plane, peer_t *peer, account_t *only, con
     link->pool_size = terms.pool_size;
     link->pool_index = terms.pool_index;
     link->unsub_origins = (terms.flags & ROUTE_UNSUB_ORIGIN) != 0;
+    if (strings_more(&strings)) {
+        uint8_t server[HASH8_SIZE];
+        hash8(strings_next(&strings), server);
+        memcpy(link->server, server, sizeof(link->server));
+        link->known = true;
+    }
     permissions_leave(peer->permissions, &plane->leftovers);
     peer->permissions = permissions;
     peer_admit(plane, peer, NULL, &verdict);
@@ -240,6 +248,49 @@ void command_admit_route(plane_t *plane, const plane_command_t *command, peer_t 
     account_t *only = command->account == 0 ? NULL : account_of(plane, command);
     bool possible = plane->routed != NULL && (command->account == 0 || only != NULL);
     status_t status = possible ? take_in_route(plane, peer, only, command) : STATUS_INVALID;
+    if (status != STATUS_OK) {
+        command_refuse_login(plane, peer, command, status);
+        return;
+    }
+    command_done(plane, command, STATUS_OK);
+}
+
+/* ---- a server of another cluster --------------------------------------------------------------------------------- */
+
+void command_gateway(plane_t *plane, const plane_command_t *command) {
+    strings_t strings = strings_of(command);
+    bytes_t cluster = strings_next(&strings);
+    command_done(plane, command, gateways_name(plane, cluster, strings_next(&strings)));
+}
+
+static status_t take_in_gateway(plane_t *plane, peer_t *peer, const plane_command_t *command) {
+    gateway_terms_t terms;
+    memcpy(&terms, command->body, sizeof(terms));
+    conn_verdict_t verdict = {.max_payload = terms.max_payload, .ping_interval_ns = terms.ping_interval_ns};
+    verdict.flags = ((terms.flags & GATEWAY_HEADERS) != 0 ? (uint32_t)VERDICT_HEADERS : 0)
+                    | ((terms.flags & GATEWAY_TRACES) != 0 ? (uint32_t)VERDICT_TRACES : 0);
+    strings_t strings = strings_of(command);
+    gateway_link_t *link = calloc(1, sizeof(*link));
+    if (link == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    link->outbound = (terms.flags & GATEWAY_OUTBOUND) != 0;
+    peer_admit(plane, peer, NULL, &verdict);
+    status_t status = gateway_joined(plane, peer, link, strings_next(&strings));
+    if (status == STATUS_OK) {
+        status = peer->protocol->admitted(plane, peer, &verdict);
+    }
+    return status;
+}
+
+void command_admit_gateway(plane_t *plane, const plane_command_t *command, peer_t *peer) {
+    if (peer->protocol->admit != command->op || peer->state == PEER_ADMITTED) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+        return;
+    }
+    strings_t strings = strings_of(command);
+    bool possible = plane->gateways != NULL && plane->gateways->name.size != 0 && strings_next(&strings).size != 0;
+    status_t status = possible ? take_in_gateway(plane, peer, command) : STATUS_INVALID;
     if (status != STATUS_OK) {
         command_refuse_login(plane, peer, command, status);
         return;

@@ -31,6 +31,7 @@
 #include "driver/host.h"
 #include "plane/import.h"
 #include "plane/far.h"
+#include "plane/gateway.h"
 #include "plane/latency.h"
 #include "plane/interest.h"
 #include "plane/memory.h"
@@ -51,8 +52,10 @@
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
-static const protocol_t *const protocols[] = {
-    [CONN_CLIENT] = &protocol_client, [CONN_LEAF] = &protocol_leaf, [CONN_ROUTE] = &protocol_route};
+static const protocol_t *const protocols[] = {[CONN_CLIENT] = &protocol_client,
+                                              [CONN_LEAF] = &protocol_leaf,
+                                              [CONN_ROUTE] = &protocol_route,
+                                              [CONN_GATEWAY] = &protocol_gateway};
 
 status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory, const char *memory_directory,
                    char *reason) {
@@ -72,8 +75,12 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
         snprintf(reason, PLANE_REASON_SIZE, "no memory or descriptors for the rings between control and plane");
         return status;
     }
-    if (limits->clustered != 0 && routed_open(plane) != STATUS_OK) {
+    if ((limits->clustered & (CLUSTERED_ROUTES | CLUSTERED_GATEWAYS)) != 0 && routed_open(plane) != STATUS_OK) {
         snprintf(reason, PLANE_REASON_SIZE, "no memory for the cluster's table of interest");
+        return STATUS_NO_MEMORY;
+    }
+    if ((limits->clustered & CLUSTERED_GATEWAYS) != 0 && gateways_open(plane) != STATUS_OK) {
+        snprintf(reason, PLANE_REASON_SIZE, "no memory for gateways");
         return STATUS_NO_MEMORY;
     }
     plane->js.host = &plane_host;
@@ -123,6 +130,7 @@ void core_close(plane_t *plane) {
     }
     leftovers_finish(&plane->leftovers, plane);
     replies_free(plane);
+    gateway_replies_free(plane);
     latency_free(plane);
     far_free(plane);
     trace_free(plane);
@@ -133,6 +141,7 @@ void core_close(plane_t *plane) {
         account_free(account);
     }
     routed_close(plane);
+    gateways_close(plane);
     web_close(plane);
     compress_desk_close(plane->compress);
     known_forget(plane);

@@ -17,6 +17,7 @@
 #include "base/map.h"
 #include "base/status.h"
 #include "base/table.h"
+#include "plane/gateway_reply.h"
 #include "plane/import.h"
 #include "plane/interest.h"
 #include "plane/mapping.h"
@@ -228,6 +229,7 @@ static status_t add(plane_t *plane, account_t *account, map_t **table, target_ki
     one->account = account;
     one->flags = flags;
     one->sid_size = sid.size;
+    one->born = account->born = gateway_born(plane);
     if (sid.size != 0) {
         memcpy(one->sid, sid.at, sid.size);
     }
@@ -342,8 +344,12 @@ void subscription_sweep(plane_t *plane) {
 status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject, uint64_t link,
                   void *object) {
     check(!sink->in);
-    *sink = (sink_t){
-        .target = {.kind = kind, .weight = 1, .owner = sink}, .account = account, .link = link, .object = object};
+    *sink = (sink_t){.target = {.kind = kind, .weight = 1, .owner = sink},
+                     .account = account,
+                     .link = link,
+                     .object = object,
+                     .born = gateway_born(plane)};
+    account->born = sink->born;
     status_t status = route_add(account->route, &sink->target, subject, BYTES_NONE);
     if (status != STATUS_OK) {
         return status;
@@ -406,6 +412,7 @@ static status_t add_row(buffer_t *rows, const subscription_t *one) {
         .subject_size = one->target.subject.size,
         .queue_size = one->target.queue.size,
         .sid_size = one->sid_size,
+        .account = one->account->js.id,
     };
     uint8_t *place;
     uint64_t size = sizeof(row) + (uint64_t)row.subject_size + row.queue_size + row.sid_size;

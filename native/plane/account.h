@@ -39,10 +39,12 @@ struct account {
     uint32_t pool_hash;    /* likewise: says by which connection of a pool it goes */
     route_t *route;
     mapping_t *mappings;  /* NULL: messages go where they are published to */
+    uint32_t diverts;     /* why they may not: 1 for the mappings, 1 for each answer of gateway_reply.c */
     interest_t *interest; /* NULL until the first leaf link */
     peer_t *leafs;        /* its links: interest.c */
     peer_t *isolated;     /* those that are not told what other links want */
     uint32_t leaf_count;
+    uint32_t born; /* gateway_reply.h: when the newest subscription was made */
     uint64_t client_count;
     account_past_t past[2];  /* clients, links */
     bool domain_announced;   /* interest.c: links are told of the domain's subjects */

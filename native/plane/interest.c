@@ -1,7 +1,7 @@
 /* interest.c: what leaf links are told about who wants what, and when.
  *
  *   entry (subject, queue):  local   weight of targets here      spokes  weight from links whose hub we are
- *                            hubs    weight from our own hubs, and from routes (routed.h)
+ *                            hubs    weight from our own hubs, and from routes and gateways (routed.h, gateway.h)
  *
  *   what link L sees:        L is our hub:  local + spokes
  *                            L is isolated: local, in a cluster + hubs - what routes ask for on behalf of its cluster
@@ -121,9 +121,9 @@ static interest_entry_t *entry_make(interest_t *interest, uint64_t hash, bytes_t
     return entry;
 }
 
-/* Does it come from where our own hubs, and routes, do not hear of it? */
+/* Does it come from where our own hubs, and other servers, do not hear of it? */
 static bool is_beyond(const peer_t *origin) {
-    return peer_is_hub(origin) || origin->route != NULL;
+    return peer_is_hub(origin) || origin->server;
 }
 
 /* Which part of an entry a target of that origin counts in. */
@@ -235,9 +235,13 @@ static uint64_t seen_by(plane_t *plane, peer_t *peer, const interest_entry_t *en
     return sum > own ? sum - own : 0;
 }
 
+/* Answers to another cluster, which come up from leafs under their whole names (gateway_reply.h). */
+static const bytes_t whole_names = {(const uint8_t *)"_GR_.>", 6};
+
 static bool may_ask(const peer_t *peer, bytes_t subject) {
     return peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("$LDS."))
-           || bytes_starts(subject, BYTES_LITERAL("_R_.")) || permissions_leaf_ask(peer->permissions, subject);
+           || bytes_equal(subject, whole_names) || bytes_starts(subject, BYTES_LITERAL("_R_."))
+           || permissions_leaf_ask(peer->permissions, subject);
 }
 
 static void interest_line(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, uint64_t weight) {
@@ -287,7 +291,7 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     interest_entry_t *entry = entry_find(interest, subscription_hash(subject, queue), subject, queue);
     check(entry != NULL);
     uint64_t *part = entry_part(entry, origin), others = *part - before;
-    bool isolated_see = origin == NULL || origin->route != NULL;
+    bool isolated_see = origin == NULL || origin->server;
     check(*part >= before);
     part_set(interest, entry, part, others);
     plane->interest_looks++;
@@ -307,9 +311,9 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
 
 static bool count_local(void *context, route_target_t *target) {
     interest_t *interest = context;
-    bool routed = target->kind == TARGET_ROUTE;
+    bool server = target->kind == TARGET_ROUTE || target->kind == TARGET_GATEWAY;
     visits_add(1);
-    if ((traits_of(target)->order == ORDER_LINK && !routed) || !interest_is_announced(target)) {
+    if ((traits_of(target)->order == ORDER_LINK && !server) || !interest_is_announced(target)) {
         return true;
     }
     /* Dead ones, too: the sweep will take them off again. */
@@ -318,7 +322,7 @@ static bool count_local(void *context, route_target_t *target) {
         interest->failed = true;
         return false;
     }
-    peer_t *origin = routed ? ((const subscription_t *)target->owner)->peer : NULL;
+    peer_t *origin = server ? ((const subscription_t *)target->owner)->peer : NULL;
     if (traits_of(target)->told == TOLD_AS_ITS_ORIGIN) {
         bool announced;
         shadow_interest(target, &announced, &origin);
@@ -487,6 +491,9 @@ status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     }
     if (peer->lds.size != 0) {
         interest_line(plane, peer, peer->lds, BYTES_NONE, 1);
+    }
+    if (plane->gateways != NULL) {
+        interest_line(plane, peer, whole_names, BYTES_NONE, 1);
     }
     /* A link of an ordinary account hears everything here, before the PONG that tells it that it may begin. */
     uint32_t budget = TELL_FIRST;

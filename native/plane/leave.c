@@ -16,6 +16,7 @@
 #include "base/visits.h"
 #include "exchange/exchange.h"
 #include "net/conn.h"
+#include "plane/gateway.h"
 #include "plane/import.h"
 #include "plane/interest.h"
 #include "plane/peer.h"
@@ -103,6 +104,8 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     }
     if (LEAF_UNLIKELY(peer->route != NULL)) {
         routed_left(plane, peer);
+    } else if (LEAF_UNLIKELY(peer->gateway != NULL)) {
+        gateway_left(plane, peer);
     } else if (peer->account != NULL && peer->protocol->link) {
         interest_leaf_left(plane, peer);
         plane->stats.leafs--;
@@ -189,6 +192,7 @@ void peer_sweep_begin(plane_t *plane) {
     leftovers_step(&plane->leftovers, plane, &plane->sweep_left);
     plane->more = plane->more || leftovers_wait(&plane->leftovers);
     replies_expire_some(plane, &plane->sweep_left);
+    gateway_replies_expire_some(plane, &plane->sweep_left);
     while (plane->leaving != NULL) {
         peer_t *peer = plane->leaving;
         plane->leaving = peer->next_doomed;

@@ -130,6 +130,7 @@ status_t mappings_put(plane_t *plane, account_t *account, strings_t strings) {
     }
     mapping_t *old = account->mappings;
     account->mappings = mappings;
+    account->diverts += (uint32_t)(mappings != NULL) - (uint32_t)(old != NULL);
     /* New ones in before old ones out: what stays is never unannounced. */
     mappings_tell(plane, account, mappings, 0, 1);
     mappings_tell(plane, account, old, 1, 0);

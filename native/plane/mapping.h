@@ -16,9 +16,10 @@
 LEAF_MUST_USE status_t mappings_put(plane_t *plane, account_t *account, strings_t strings);
 LEAF_MUST_USE status_t mappings_announce(plane_t *plane, account_t *account); /* to a first leaf link */
 void mappings_free(mapping_t *mapping);
-/* Whether a message may go elsewhere than to its subject: mapped_subject is worth a call. */
+/* Whether a message may go elsewhere than to its subject: mapped_subject, and for a client gateway_reply_whole, are
+ * worth a call. */
 static inline bool may_be_mapped(const account_t *account, bytes_t subject) {
-    return account->mappings != NULL || (account->domain_prefix.size != 0 && subject.size != 0 && subject.at[0] == '$');
+    return account->diverts != 0 || (account->domain_prefix.size != 0 && subject.size != 0 && subject.at[0] == '$');
 }
 /* Where a message goes, in out when that is elsewhere; empty: nowhere. Permissions are asked about this subject. */
 bytes_t mapped_subject(plane_t *plane, const account_t *account, bytes_t subject, text_t *out);

@@ -78,7 +78,7 @@ static void expect_greeting(plane_t *plane, peer_t *peer) {
 
 /* The one place where control's name of a kind chooses what holds for it. */
 static const protocol_t *protocol_of(const plane_t *plane, uint32_t kind) {
-    return plane->protocols[kind == CONN_LEAF || kind == CONN_ROUTE ? kind : CONN_CLIENT];
+    return plane->protocols[kind >= CONN_LEAF && kind <= CONN_GATEWAY ? kind : CONN_CLIENT];
 }
 
 status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind) {

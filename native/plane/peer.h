@@ -67,12 +67,13 @@ typedef enum peer_waits {
 
 typedef struct protocol protocol_t; /* protocol.h */
 typedef struct permissions permissions_t;
-typedef struct tls tls_t;               /* net/tls.h */
-typedef struct reply reply_t;           /* import.h */
-typedef struct websocket websocket_t;   /* net/websocket.h */
-typedef struct compress compress_t;     /* net/compress.h */
-typedef struct proxied proxied_t;       /* net/proxied.h */
-typedef struct route_link route_link_t; /* routed.h */
+typedef struct tls tls_t;                   /* net/tls.h */
+typedef struct reply reply_t;               /* import.h */
+typedef struct websocket websocket_t;       /* net/websocket.h */
+typedef struct compress compress_t;         /* net/compress.h */
+typedef struct proxied proxied_t;           /* net/proxied.h */
+typedef struct route_link route_link_t;     /* routed.h */
+typedef struct gateway_link gateway_link_t; /* gateway.h */
 
 struct peer {
     conn_t conn;
@@ -87,7 +88,7 @@ struct peer {
     uint32_t dead_count; /* subscriptions in table that wait for the sweep */
     uint32_t subscriptions_at_end;
     buffer_t rows_at_end;       /* the first of them */
-    account_t *account;         /* NULL: not admitted yet, or a route */
+    account_t *account;         /* NULL: not admitted yet, or a route or gateway */
     permissions_t *permissions; /* NULL: everything is allowed */
     bytes_t author;             /* own copy: who it is, for schedules that it stores; empty: nobody logs in */
     map_t *table;               /* its subscriptions */
@@ -126,9 +127,11 @@ struct peer {
     bool dialled;                /* by us: it is the configuration's, not a stranger */
     bool drains;                 /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                  /* input waits in conn.rest after a pause */
+    bool server;                 /* it is a route or a gateway that was admitted */
     bool yielded;                /* its input was much work: the rest waits for the next turn */
     hearing_t hearing;           /* leafs: what it has been told of interest */
     route_link_t *route;         /* routes: likewise, and which accounts go by it; NULL: it is none */
+    gateway_link_t *gateway;     /* gateways: likewise, and which of two ways it goes; NULL: it is none */
     event_entry_t *farewell;     /* EVENT_CLOSED without text and numbers, for want of memory */
     event_entry_t *introduction; /* its second CONNECT, which waits for the end of its subscriptions */
     bytes_t close_text;          /* own copy */
@@ -165,8 +168,7 @@ struct peer {
     peer_t *next_doomed;
     peer_t *next_again;
     peer_t *next_leaf, **at_leaf; /* in its account's list of links; NULL: in none */
-    peer_t *next_shedding;
-    peer_t *previous, *next;
+    peer_t *next_shedding, *previous, *next;
 };
 
 /* ---- its life ---------------------------------------------------------------------------------------------------- */

@@ -48,10 +48,12 @@ typedef struct far_requests far_requests_t; /* far.c */
 typedef struct tls_desk tls_desk_t;
 typedef struct websocket_desk websocket_desk_t;
 typedef struct compress_desk compress_desk_t;
-typedef struct welcome welcome_t;           /* command/welcome.h */
-typedef struct known_logins known_logins_t; /* likewise */
-typedef struct authors authors_t;           /* authors.c */
-typedef struct routed routed_t;             /* routed.c */
+typedef struct welcome welcome_t;                 /* command/welcome.h */
+typedef struct known_logins known_logins_t;       /* likewise */
+typedef struct authors authors_t;                 /* authors.c */
+typedef struct routed routed_t;                   /* routed.c */
+typedef struct gateways gateways_t;               /* gateway.c */
+typedef struct gateway_replies gateway_replies_t; /* gateway_reply.c */
 
 #define CROSSING_DEPTH_MAX 8u /* accounts that it may pass one after the other */
 #define TURN_WORK 32768u
@@ -108,6 +110,7 @@ struct plane {
     uint32_t leafs_hit_max;
     uint32_t leafs_most; /* leaf links that an account has had */
     uint32_t route_count;
+    uint32_t outbound_count;
     uint64_t random;
 
     uint32_t late_left;        /* handshakes that may be given up in this turn */
@@ -128,16 +131,18 @@ struct plane {
     uint32_t throttled_count;
     struct peer *throttled; /* throttle.c: they wait for a store */
     bool interest_changed;
-    uint64_t interest_looks; /* counts questions of what clusters ask for */
-    peer_t *newcomers;       /* links that have not been told all interest yet */
-    routed_t *routed;        /* NULL: this server is in no cluster */
-    peer_t *routes;          /* to its other servers */
-    bool drained;            /* a full receiver has room again */
-    const flow_t *flow;      /* of the consumer whose delivery or status is being published; NULL: it is none */
-    bool more;               /* something is left to do without waiting */
-    replies_t *replies;      /* NULL until somebody asks through an import */
-    latencies_t *latencies;  /* NULL until a request is measured */
-    far_requests_t *far;     /* NULL until another server measures one here */
+    uint64_t interest_looks;            /* counts questions of what clusters ask for */
+    peer_t *newcomers;                  /* links that have not been told all interest yet */
+    routed_t *routed;                   /* NULL: this server is in no cluster */
+    peer_t *routes;                     /* to its other servers */
+    gateways_t *gateways;               /* NULL: it knows no other clusters */
+    gateway_replies_t *gateway_replies; /* NULL until a request comes whose answer goes back to another one */
+    bool drained;                       /* a full receiver has room again */
+    const flow_t *flow;     /* of the consumer whose delivery or status is being published; NULL: it is none */
+    bool more;              /* something is left to do without waiting */
+    replies_t *replies;     /* NULL until somebody asks through an import */
+    latencies_t *latencies; /* NULL until a request is measured */
+    far_requests_t *far;    /* NULL until another server measures one here */
     uint32_t crossing_depth;
     bytes_t crossing_reply; /* of a fast batch's message that is crossing: the publisher's own */
     buffer_t crossing_headers[CROSSING_DEPTH_MAX];

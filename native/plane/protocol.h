@@ -1,9 +1,9 @@
 /* protocol.h: what the bytes of a connection mean, and how a message is put on the wire for it.
  *
  *     protocol_client   verbs/client.c      protocol_leaf   verbs/leaf.c      protocol_http   plane/web.c
- *     protocol_route    verbs/route.c
+ *     protocol_route    verbs/route.c       protocol_gateway   verbs/gateway.c
  *
- * A gateway and MQTT are further ones: a value of protocol_t and a file with its operations. What does not depend on
+ * MQTT is a further one: a value of protocol_t and a file with its operations. What does not depend on
  * the protocol (states, queues, limits, deadlines, the end) stays in peer.c; what carries the bytes is the transport
  * (net/transport.h).
  *

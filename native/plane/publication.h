@@ -30,6 +30,9 @@ typedef struct trace trace_t; /* trace.h */
 #define PUBLICATION_IMPORTED 32u /* came through a stream import: subscriptions and streams only */
 #define PUBLICATION_SHARED 128u  /* the first service import that it came through shares who asks */
 #define PUBLICATION_PLACED 256u  /* who asks is told with its server */
+#define PUBLICATION_ANSWER 512u  /* its reply is the whole name of an answer to another cluster (gateway_reply.h) */
+#define PUBLICATION_BACK                                                                                               \
+    1024u /* an answer to one of ours, by its bare name: also gateways have it, though it came over one */
 /* we publish it, to a subject that somebody named whose right to publish there nobody looked at (a reply, a deliver
  * subject): never to JetStream's own subjects */
 #define PUBLICATION_UNJUDGED 64u
@@ -50,7 +53,8 @@ typedef struct publication {
     trace_t *trace; /* NULL: nobody asked what becomes of it */
 } publication_t;
 
-/* Room for so many leaf links of an account, or as many as were asked for, and all routes: asked before one joins. */
+/* Room for so many leaf links of an account, or as many as were asked for, all routes and gateways: asked before one
+ * joins. */
 LEAF_MUST_USE status_t publish_reserve_leafs(plane_t *plane, uint32_t count);
 /* Routes one message; returns how many targets took it (a leaf link counts as one). */
 uint32_t publish(plane_t *plane, publication_t *publication);
@@ -60,6 +64,10 @@ uint32_t publish_traced(plane_t *plane, publication_t *publication);
 /* From inside: an ack, a reply, a status; its targets inside have it at the next tick. */
 /* Over that link, if its rights allow it, though the other end has not said that it wants it. Returns 1 or 0. */
 uint32_t publish_untold(plane_t *plane, peer_t *peer, const publication_t *publication);
+/* A client's answer, under its whole name (gateway_reply.h): over our hubs, and over the gateway that it names. */
+uint32_t publish_answer(plane_t *plane, const publication_t *publication);
+/* Over that link, whoever wants it. */
+void publish_over_link(plane_t *plane, peer_t *peer, const publication_t *publication);
 uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
                         bytes_t payload);
 

@@ -12,8 +12,11 @@
  *
  * Routes: what came by one goes on to no other, nor to a hub of ours, but for answers; what came from a hub goes to no
  * route. Members at other servers of the cluster are as good as those here, each of them (routed.c).
+ *
+ * Gateways: what came by one goes on to no other, what came by a route to none. A group that nobody has served here
+ * goes to the nearest cluster with a member. An answer under its whole name (gateway_reply.h) goes by the gateway that
+ * it names. Whether a message may go over a link, and its sending: links_out.h.
  */
-#include <stdlib.h>
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/check.h"
@@ -25,6 +28,7 @@
 #include "plane/account.h"
 #include "plane/import.h"
 #include "plane/inside.h"
+#include "plane/links_out.h"
 #include "plane/output.h"
 #include "plane/peer.h"
 #include "route/permissions.h"
@@ -164,112 +168,6 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
     return pressure_offer(plane, origin, entry);
 }
 
-/* ---- leaf links -------------------------------------------------------------------------------------------------- */
-
-/* What came through a stream import is denied by either of its names, as in the reference. The rights of a route are
- * about interest alone. */
-static bool may_leave(const peer_t *peer, const publication_t *publication) {
-    if (peer->permissions == NULL || peer->route != NULL) {
-        return true;
-    }
-    return permissions_leaf_out(peer->permissions, publication->message.subject)
-           && ((publication->flags & PUBLICATION_IMPORTED) == 0
-               || !permissions_leaf_withholds(peer->permissions, publication->exported));
-}
-
-static bool leaf_takes(const peer_t *peer, const publication_t *publication) {
-    const peer_t *origin = publication->origin;
-    if (peer->state != PEER_ADMITTED || peer == origin || (publication->flags & PUBLICATION_INSIDE) != 0) {
-        return false;
-    }
-    if (origin != NULL && origin->protocol->link) {
-        if (origin->cluster.size != 0 && bytes_equal(origin->cluster, peer->cluster)) {
-            return false;
-        }
-        if (LEAF_UNLIKELY(origin->route != NULL || peer->route != NULL)) {
-            return routed_may_pass(origin, peer, publication) && may_leave(peer, publication);
-        }
-        if ((origin->flags & peer->flags & VERDICT_SPOKE) != 0) {
-            return false;
-        }
-    }
-    return may_leave(peer, publication);
-}
-
-/* By this subscription, which may be for a cluster of leafs: nothing goes back to the one that it came from. */
-static inline bool link_takes(const subscription_t *one, const publication_t *publication) {
-    return leaf_takes(one->peer, publication)
-           && (LEAF_LIKELY(one->sid_size == 0) || !routed_is_from(publication, bytes_of(one->sid, one->sid_size)));
-}
-
-static void leaf_hit(plane_t *plane, peer_t *peer, const bytes_t *queue, uint32_t *hit_count) {
-    if (peer->publication != plane->publication) {
-        peer->publication = plane->publication;
-        peer->queue_count = 0;
-        check(*hit_count < plane->leafs_hit_max);
-        plane->leafs_hit[(*hit_count)++] = peer;
-    }
-    if (queue != NULL && peer->queue_count < OP_QUEUES_MAX) {
-        peer->queues[peer->queue_count++] = *queue;
-    }
-}
-
-/* The next server judges the name anew. One that its sender may not publish to goes on only to a copy of ours or of
- * theirs, which no client subscribes to. */
-static bytes_t link_name(const publication_t *publication) {
-    bytes_t subject = publication->message.subject;
-    bool copy = bytes_starts(subject, BYTES_LITERAL("$JS.M.")) || bytes_starts(subject, BYTES_LITERAL("$JS.S."));
-    return copy ? publication->copied : publication->shown.name;
-}
-
-static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publication) {
-    if (LEAF_UNLIKELY(peer->lanes != NULL)) {
-        output_line_up(plane, peer, publication, link_name(publication));
-        return;
-    }
-    const message_t *message = &publication->message;
-    outq_t *out = &peer->conn.out;
-    status_t status = peer->protocol->emit_link(peer, out, publication, link_name(publication));
-    if (status == STATUS_INVALID) {
-        return; /* this link does not get it */
-    }
-    if (status == STATUS_OK) {
-        status = outq_end(out);
-        output_sent(plane, peer, message);
-        if (LEAF_UNLIKELY(outq_pending(out) > plane->behind_bytes || outq_crowded(out))
-            && publication->origin != NULL) {
-            peer_stall(plane, publication->origin, out);
-        }
-    }
-    if (status != STATUS_OK) {
-        peer_emit_failed(plane, peer, status);
-    }
-}
-
-/* A trace goes on over the link, also one without delivery, if there is somebody who understands it. */
-static void leaf_send_traced(plane_t *plane, peer_t *peer, const publication_t *publication) {
-    trace_t *trace = publication->trace;
-    bool knows = (peer->flags & VERDICT_TRACES) != 0;
-    if (!knows && trace->only) {
-        trace_egress(plane, trace, peer, NULL, TRACE_FAULT_ONLY_UNKNOWN, BYTES_NONE);
-        return;
-    }
-    publication_t forwarded = *publication;
-    bytes_t hop = BYTES_NONE;
-    forwarded.message.header = trace_link_header(trace, publication->message.header, &hop);
-    if (forwarded.message.header.size == 0) {
-        return; /* no memory: as if the link were gone */
-    }
-    leaf_send(plane, peer, &forwarded);
-    trace_egress(plane, trace, peer, NULL, knows ? TRACE_FAULT_NONE : TRACE_FAULT_UNKNOWN, hop);
-}
-
-static void leaf_denied_traced(plane_t *plane, const peer_t *peer, const publication_t *publication) {
-    if (peer->state == PEER_ADMITTED && peer != publication->origin && !may_leave(peer, publication)) {
-        trace_egress(plane, publication->trace, peer, NULL, TRACE_FAULT_DENIED_OUT, BYTES_NONE);
-    }
-}
-
 /* ---- routing ----------------------------------------------------------------------------------------------------- */
 
 /* Routing exists twice: with records of a trace and without, so that a message without one pays nothing for them. */
@@ -331,12 +229,17 @@ static bool group_is_named(const publication_t *publication, bytes_t queue) {
     return false;
 }
 
+/* In our cluster; those in others come later. */
+static bool is_behind_link(const route_target_t *target) {
+    return traits_of(target)->order == ORDER_LINK && target->kind != TARGET_GATEWAY;
+}
+
 static bool offer_group_to_leafs(routing_t *routing, const route_group_t *group) {
     plane_t *plane = routing->plane;
     uint64_t total = 0;
     for (uint32_t i = 0; i < group->count; i++) {
         const route_target_t *target = group->members[i];
-        if (traits_of(target)->order == ORDER_LINK && link_takes(target->owner, routing->publication)) {
+        if (is_behind_link(target) && link_takes(target->owner, routing->publication)) {
             total += target->weight;
         }
     }
@@ -347,11 +250,11 @@ static bool offer_group_to_leafs(routing_t *routing, const route_group_t *group)
     for (uint32_t i = 0; i < group->count; i++) {
         const route_target_t *target = group->members[i];
         const subscription_t *one = target->owner;
-        if (traits_of(target)->order != ORDER_LINK || !link_takes(one, routing->publication)) {
+        if (!is_behind_link(target) || !link_takes(one, routing->publication)) {
             continue;
         }
         if (pick < target->weight) {
-            leaf_hit(plane, one->peer, &group->queue, &routing->leafs);
+            link_hit(plane, one->peer, &group->queue, &routing->leafs);
             return true;
         }
         pick -= target->weight;
@@ -389,14 +292,29 @@ static __attribute__((noinline)) uint32_t group_start(plane_t *plane, const rout
 /* true: a route has it for the group. */
 static bool offer_group_to_route(routing_t *routing, const route_group_t *group, const route_target_t *target) {
     const subscription_t *one = target->owner;
-    if (one->sid_size != 0 || !leaf_takes(one->peer, routing->publication)) {
+    if (one->sid_size != 0 || !link_takes_all(one->peer, routing->publication)) {
         return false;
     }
-    leaf_hit(routing->plane, one->peer, &group->queue, &routing->leafs);
+    link_hit(routing->plane, one->peer, &group->queue, &routing->leafs);
     return true;
 }
 
-/* routed: there are routes, and the message is none that came by one. */
+/* To the nearest cluster with a member. */
+static void offer_group_to_gateways(routing_t *routing, const route_group_t *group) {
+    peer_t *nearest = NULL;
+    for (uint32_t i = 0; i < group->count; i++) {
+        const subscription_t *one = group->members[i]->owner;
+        if (group->members[i]->kind == TARGET_GATEWAY && (one->flags & SUBSCRIPTION_DEAD) == 0
+            && link_takes(one, routing->publication) && (nearest == NULL || one->peer->rtt_ns < nearest->rtt_ns)) {
+            nearest = one->peer;
+        }
+    }
+    if (nearest != NULL) {
+        link_hit(routing->plane, nearest, &group->queue, &routing->leafs);
+    }
+}
+
+/* routed: there may be routes and gateways, and the message is none that came by a route. */
 TWICE void offer_group(routing_t *routing, const route_group_t *group, const bool traced, const bool routed) {
     uint32_t start = group->count < 2 ? 0
                      : routed         ? group_start(routing->plane, group)
@@ -423,29 +341,25 @@ TWICE void offer_group(routing_t *routing, const route_group_t *group, const boo
             return;
         }
     }
-}
-
-static __attribute__((noinline)) void offer_group_routed(routing_t *routing, const route_group_t *group, bool traced) {
-    if (traced) {
-        offer_group(routing, group, true, true);
-    } else {
-        offer_group(routing, group, false, true);
+    if (routed) {
+        offer_group_to_gateways(routing, group);
     }
 }
 
-status_t publish_reserve_leafs(plane_t *plane, uint32_t count) {
-    plane->leafs_most = count > plane->leafs_most ? count : plane->leafs_most;
-    count = plane->leafs_most + plane->route_count;
-    if (plane->leafs_hit_max < count) {
-        uint32_t max = count * 2;
-        peer_t **grown = realloc(plane->leafs_hit, (size_t)max * sizeof(peer_t *));
-        if (grown == NULL) {
-            return STATUS_NO_MEMORY;
+/* To the groups, where there may be other servers; and what goes to one of them without being asked for. */
+static __attribute__((noinline)) void offer_groups_routed(routing_t *routing, const route_match_t *match, bool traced) {
+    for (uint32_t i = 0; i < match->group_count; i++) {
+        const route_group_t *group = &match->groups[i];
+        if (!group_is_named(routing->publication, group->queue)) {
+            continue;
         }
-        plane->leafs_hit = grown;
-        plane->leafs_hit_max = max;
+        if (traced) {
+            offer_group(routing, group, true, true);
+        } else {
+            offer_group(routing, group, false, true);
+        }
     }
-    return STATUS_OK;
+    link_hit_named(routing->plane, routing->publication, &routing->leafs);
 }
 
 TWICE void route_to_all(routing_t *routing, account_t *account, const bool traced) {
@@ -461,33 +375,31 @@ TWICE void route_to_all(routing_t *routing, account_t *account, const bool trace
     plane->publication++;
     for (uint32_t i = 0; i < match->plain_count; i++) {
         route_target_t *target = match->plain[i];
-        if (LEAF_LIKELY(target->kind != TARGET_LEAF && target->kind != TARGET_ROUTE)) {
+        if (LEAF_LIKELY(target->kind < TARGET_LEAF || target->kind > TARGET_GATEWAY)) {
             routing->taken += offer_local(routing, target, traced);
             continue;
         }
         const subscription_t *one = target->owner;
         if ((one->flags & SUBSCRIPTION_DEAD) == 0 && link_takes(one, publication)) {
-            leaf_hit(plane, one->peer, NULL, &routing->leafs);
+            link_hit(plane, one->peer, NULL, &routing->leafs);
         } else if (traced) {
-            leaf_denied_traced(plane, one->peer, publication);
+            link_denied_traced(plane, one->peer, publication);
         }
     }
-    const bool routed = plane->routes != NULL && (publication->origin == NULL || publication->origin->route == NULL);
-    for (uint32_t i = 0; i < match->group_count; i++) {
-        if (!group_is_named(publication, match->groups[i].queue)) {
-            continue;
-        }
-        if (LEAF_UNLIKELY(routed)) {
-            offer_group_routed(routing, &match->groups[i], traced);
-        } else {
-            offer_group(routing, &match->groups[i], traced, false);
+    if (LEAF_UNLIKELY(plane->routed != NULL) && (publication->origin == NULL || publication->origin->route == NULL)) {
+        offer_groups_routed(routing, match, traced);
+    } else {
+        for (uint32_t i = 0; i < match->group_count; i++) {
+            if (group_is_named(publication, match->groups[i].queue)) {
+                offer_group(routing, &match->groups[i], traced, false);
+            }
         }
     }
     for (uint32_t i = 0; i < routing->leafs; i++) {
         if (traced) {
-            leaf_send_traced(plane, plane->leafs_hit[i], publication);
+            link_send_traced(plane, plane->leafs_hit[i], publication);
         } else {
-            leaf_send(plane, plane->leafs_hit[i], publication);
+            link_send(plane, plane->leafs_hit[i], publication);
         }
     }
     routing->taken += routing->leafs;
@@ -529,6 +441,9 @@ static inline void routing_begin(routing_t *routing, plane_t *plane, publication
     if (publication->shown.name.size != 0) {
         routing->shown.subject = publication->shown.name;
     }
+    if (LEAF_UNLIKELY((publication->flags & PUBLICATION_ANSWER) != 0)) {
+        routing->shown.reply = gateway_bare(publication->message.reply);
+    }
 }
 
 uint32_t publish_traced(plane_t *plane, publication_t *publication) {
@@ -564,16 +479,6 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
         }
     }
     return routing.taken;
-}
-
-uint32_t publish_untold(plane_t *plane, peer_t *peer, const publication_t *publication) {
-    if (peer == NULL || !peer->protocol->link || peer->account != publication->account
-        || !leaf_takes(peer, publication)) {
-        return 0;
-    }
-    peer->queue_count = 0;
-    leaf_send(plane, peer, publication);
-    return 1;
 }
 
 uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header,

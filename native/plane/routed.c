@@ -1,11 +1,15 @@
-/* routed.c: what the other servers of the cluster are told about who wants what here, and by which connection.
+/* routed.c: what the other servers of the cluster, and other clusters, are told about who wants what here, and by which
+ * connection.
  *
  *   entry (account, origin, subject, queue):  ours    weight of targets here; with an origin, of leafs of that cluster
  *                                             theirs  with an origin: weight that routes ask for on behalf of it
+ *                                             all     without one, where there are gateways: what our cluster wants,
+ *                                                     here, behind leafs and behind routes
  *
  * A plain subject is told when `ours` leaves or reaches zero, a queue group whenever it changes (RS+ and LS+ carry the
  * absolute weight). What routes ask for themselves is told to no route, but to leafs: interest.c counts it with that of
- * our own hubs. `theirs` is what a leaf of the cluster does not have to be told, as it comes from itself.
+ * our own hubs. `theirs` is what a leaf of the cluster does not have to be told, as it comes from itself. Inbound
+ * gateways are told when `all` leaves or reaches zero, of queue groups, too, and with the weight 1.
  *
  * All entries are in one list in the order in which they were made, and in one hash table. A new connection is told the
  * list in slices. What changes meanwhile it hears of if it is before the place that it has got to.
@@ -24,6 +28,7 @@
 #include "base/table.h"
 #include "net/outq.h"
 #include "plane/account.h"
+#include "plane/gateway.h"
 #include "plane/interest.h"
 #include "plane/plane.h"
 #include "plane/target.h"
@@ -42,6 +47,7 @@ struct wanted {
     const account_t *account;
     uint64_t ours;
     uint64_t theirs;
+    uint64_t all;
     uint32_t origin_size;
     uint32_t subject_size;
     uint32_t queue_size;
@@ -174,16 +180,23 @@ static wanted_t *wanted_make(routed_t *routed, const wanted_key_t *key) {
     return entry;
 }
 
-static void move_on(route_link_t *link) {
-    link->next = link->next->behind;
-    link->told_all = link->next == NULL;
+/* Those that are told next go on to the entry behind. */
+static void move_on(wanted_t **next, bool *told_all) {
+    *next = (*next)->behind;
+    *told_all = *next == NULL;
 }
 
 static void wanted_drop(plane_t *plane, wanted_t *entry) {
     routed_t *routed = plane->routed;
     for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
         if (peer->route->next == entry) {
-            move_on(peer->route);
+            move_on(&peer->route->next, &peer->route->told_all);
+        }
+    }
+    peer_t *inbound = plane->gateways == NULL ? NULL : plane->gateways->inbound;
+    for (peer_t *peer = inbound; peer != NULL; peer = peer->gateway->next_gateway) {
+        if (peer->gateway->next == entry) {
+            move_on(&peer->gateway->next, &peer->gateway->told_all);
         }
     }
     map_take(routed->all, &entry->link);
@@ -231,6 +244,38 @@ static void routes_tell(plane_t *plane, const wanted_t *entry) {
     }
 }
 
+static void gateway_tell(plane_t *plane, peer_t *peer, const wanted_t *entry) {
+    if (peer->state == PEER_DOOMED) {
+        return;
+    }
+    buffer_t *out = &peer->conn.out.data;
+    route_names_t names = {.account = entry->account->name};
+    status_t status = gateway_begin(peer, entry->account);
+    if (status == STATUS_INVALID) {
+        return;
+    }
+    if (status == STATUS_OK) {
+        bytes_t subject = wanted_subject(entry), queue = wanted_queue(entry);
+        status = entry->all != 0 ? emit_route_sub(out, &names, subject, queue, 1)
+                                 : emit_route_unsub(out, &names, false, subject, queue);
+    }
+    if (status != STATUS_OK) {
+        peer_emit_failed(plane, peer, status);
+        return;
+    }
+    plane->told++;
+    peer_emitted(plane, peer);
+}
+
+static void gateways_tell(plane_t *plane, const wanted_t *entry) {
+    for (peer_t *peer = plane->gateways->inbound; peer != NULL; peer = peer->gateway->next_gateway) {
+        const gateway_link_t *link = peer->gateway;
+        if (link->told_all || entry->number < link->next->number) {
+            gateway_tell(plane, peer, entry);
+        }
+    }
+}
+
 /* Whose interest it is. false: neither ours that routes are told of, nor theirs on behalf of leafs. */
 static bool origin_of(const route_target_t *target, const peer_t *link, bytes_t subject, bytes_t *origin) {
     if (target->kind == TARGET_ROUTE) {
@@ -242,20 +287,59 @@ static bool origin_of(const route_target_t *target, const peer_t *link, bytes_t 
     return traits_of(target)->routed && (link == NULL || !peer_is_hub(link)) && !routed_is_own(subject);
 }
 
+/* Do other clusters hear of it? Each of our servers tells what all of them want: routes bring what the others do. */
+static bool is_of_cluster(const plane_t *plane, const route_target_t *target, const peer_t *link, bytes_t subject) {
+    if (plane->gateways == NULL || routed_is_own(subject)) {
+        return false;
+    }
+    return target->kind == TARGET_ROUTE || (traits_of(target)->routed && (link == NULL || !peer_is_hub(link)));
+}
+
+static status_t wanted_open(routed_t *routed, const wanted_key_t *key) {
+    return wanted_find(routed, key) != NULL || wanted_make(routed, key) != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
 status_t routed_reserve(plane_t *plane, account_t *account, const route_target_t *target, const peer_t *link,
                         bytes_t subject, bytes_t queue) {
     wanted_key_t key = {.account = account, .subject = subject, .queue = queue};
-    if (plane->routed == NULL || !origin_of(target, link, subject, &key.origin)) {
+    if (plane->routed == NULL) {
         return STATUS_OK;
     }
-    return wanted_find(plane->routed, &key) != NULL || wanted_make(plane->routed, &key) != NULL ? STATUS_OK
-                                                                                                : STATUS_NO_MEMORY;
+    status_t status = is_of_cluster(plane, target, link, subject) ? wanted_open(plane->routed, &key) : STATUS_OK;
+    if (status == STATUS_OK && origin_of(target, link, subject, &key.origin)) {
+        status = wanted_open(plane->routed, &key);
+    }
+    return status;
+}
+
+static void wanted_end(plane_t *plane, wanted_t *entry) {
+    if (entry->ours + entry->theirs + entry->all == 0) {
+        wanted_drop(plane, entry);
+    }
+}
+
+static void all_change(plane_t *plane, const wanted_key_t *key, uint32_t before, uint32_t after) {
+    wanted_t *entry = wanted_find(plane->routed, key);
+    check(entry != NULL);
+    uint64_t was = entry->all;
+    check(was >= before);
+    entry->all = was - before + after;
+    if ((was == 0) != (entry->all == 0)) {
+        gateways_tell(plane, entry);
+    }
+    wanted_end(plane, entry);
 }
 
 void routed_change(plane_t *plane, account_t *account, const route_target_t *target, const peer_t *link,
                    uint32_t before, uint32_t after) {
     wanted_key_t key = {.account = account, .subject = target->subject, .queue = target->queue};
-    if (before == after || !origin_of(target, link, key.subject, &key.origin)) {
+    if (before == after) {
+        return;
+    }
+    if (is_of_cluster(plane, target, link, key.subject)) {
+        all_change(plane, &key, before, after);
+    }
+    if (!origin_of(target, link, key.subject, &key.origin)) {
         return;
     }
     wanted_t *entry = wanted_find(plane->routed, &key);
@@ -267,9 +351,7 @@ void routed_change(plane_t *plane, account_t *account, const route_target_t *tar
     if (part == &entry->ours && (entry->queue_size != 0 || (was == 0) != (entry->ours == 0))) {
         routes_tell(plane, entry);
     }
-    if (entry->ours + entry->theirs == 0) {
-        wanted_drop(plane, entry);
-    }
+    wanted_end(plane, entry);
 }
 
 uint64_t routed_weight(const plane_t *plane, const account_t *account, bytes_t cluster, bytes_t subject,
@@ -283,7 +365,8 @@ uint32_t routed_cost(const plane_t *plane, bytes_t subject, bytes_t queue, bytes
     if (plane->routed == NULL) {
         return 0;
     }
-    return (uint32_t)(sizeof(wanted_t) + sizeof(wanted_t *)) + subject.size + queue.size + origin.size;
+    uint32_t entries = plane->gateways != NULL && origin.size != 0 ? 2 : 1;
+    return entries * ((uint32_t)(sizeof(wanted_t) + sizeof(wanted_t *)) + subject.size + queue.size) + origin.size;
 }
 
 /* ---- connections that come and go -------------------------------------------------------------------------------- */
@@ -292,7 +375,7 @@ static void route_tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
     route_link_t *link = peer->route;
     for (; !link->told_all && *budget != 0 && peer->state != PEER_DOOMED; (*budget)--) {
         const wanted_t *entry = link->next;
-        move_on(link);
+        move_on(&link->next, &link->told_all);
         if (entry->ours != 0 && carries(link, entry->account)) {
             route_tell(plane, peer, entry);
         }
@@ -301,6 +384,7 @@ static void route_tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
 
 status_t routed_joined(plane_t *plane, peer_t *peer, route_link_t *link) {
     peer->route = link;
+    peer->server = true;
     plane->route_count++;
     link->at_route = &plane->routes;
     link->next_route = plane->routes;
@@ -316,6 +400,35 @@ status_t routed_joined(plane_t *plane, peer_t *peer, route_link_t *link) {
     return status;
 }
 
+static void gateway_tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
+    gateway_link_t *link = peer->gateway;
+    for (; !link->told_all && *budget != 0 && peer->state != PEER_DOOMED; (*budget)--) {
+        const wanted_t *entry = link->next;
+        move_on(&link->next, &link->told_all);
+        if (entry->all != 0) {
+            gateway_tell(plane, peer, entry);
+        }
+    }
+}
+
+void routed_tell_gateway(plane_t *plane, peer_t *peer) {
+    gateway_link_t *link = peer->gateway;
+    link->next = plane->routed->first;
+    link->told_all = link->next == NULL;
+    uint32_t budget = TELL_FIRST;
+    gateway_tell_more(plane, peer, &budget);
+}
+
+static void tell_gateways(plane_t *plane, uint32_t *budget) {
+    for (peer_t *peer = plane->gateways->inbound; peer != NULL; peer = peer->gateway->next_gateway) {
+        if (peer->gateway->told_all || peer->state == PEER_DOOMED || peer_is_full(plane, peer)) {
+            continue;
+        }
+        gateway_tell_more(plane, peer, budget);
+        plane->more = plane->more || !peer->gateway->told_all;
+    }
+}
+
 void routed_tell(plane_t *plane) {
     uint32_t budget = TELL_MAX;
     for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
@@ -325,6 +438,9 @@ void routed_tell(plane_t *plane) {
         }
         route_tell_more(plane, peer, &budget);
         plane->more = plane->more || !peer->route->told_all;
+    }
+    if (plane->gateways != NULL) {
+        tell_gateways(plane, &budget);
     }
 }
 
@@ -339,6 +455,18 @@ void routed_left(plane_t *plane, peer_t *peer) {
     }
     plane->route_count--;
     peer->route = NULL;
+    peer->server = false;
     routed_speaks(peer, BYTES_NONE);
     free(link);
+}
+
+peer_t *routed_towards(const plane_t *plane, const account_t *account, bytes_t subject) {
+    for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
+        const route_link_t *link = peer->route;
+        if (link->known && memcmp(subject.at + GATEWAY_SERVER_AT, link->server, GATEWAY_HASH_SIZE) == 0
+            && carries(link, account)) {
+            return peer;
+        }
+    }
+    return NULL;
 }

@@ -1,5 +1,6 @@
 /* routed.h: the other servers of this server's cluster: which accounts go by which connection, what each has been told
- * of interest, and which messages may go by them. Reference: tests/wire/route.md.
+ * of interest, and which messages may go by them; and what inbound gateways (gateway.h) are told of interest, as it is
+ * told from the same entries. Reference: tests/wire/route.md.
  *
  * A route is a peer without an account: each of its lines names one. What it asks for is subscriptions of TARGET_ROUTE,
  * of any account; what it asks for on behalf of leafs has the name of their cluster in `sid`.
@@ -28,6 +29,8 @@ struct route_link {
     uint32_t pool_index; /* else those whose names say so, but for the ones that have connections of their own */
     bool unsub_origins;  /* its LS- name the origin, and ours may */
     bool up;             /* its first PONG has come */
+    bool known;          /* which server is behind it: */
+    uint8_t server[6];   /* as gateway_reply.h names it */
     bool told_all;
     wanted_t *next; /* until then: it has been told of what is before this */
     peer_t *next_route, **at_route;
@@ -63,7 +66,11 @@ static inline bool routed_is_own(bytes_t subject) {
 /* Takes over link. STATUS_NO_MEMORY: it has not joined, and link is the peer's all the same. */
 LEAF_MUST_USE status_t routed_joined(plane_t *plane, peer_t *peer, route_link_t *link);
 void routed_left(plane_t *plane, peer_t *peer); /* its subscriptions are gone already */
-void routed_tell(plane_t *plane);               /* once a tick: the next slice for those that are new */
+/* An inbound gateway that has just joined: its first slice. */
+void routed_tell_gateway(plane_t *plane, peer_t *peer);
+/* The route to the server that a `_GR_.` subject names by which that account goes; NULL: there is none. */
+peer_t *routed_towards(const plane_t *plane, const account_t *account, bytes_t subject);
+void routed_tell(plane_t *plane); /* once a tick: the next slice for those that are new */
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
@@ -71,12 +78,13 @@ void routed_tell(plane_t *plane);               /* once a tick: the next slice f
 static inline void routed_speaks(peer_t *peer, bytes_t cluster) {
     peer->cluster = cluster;
 }
-/* From one link to another, of which at least one is a route. */
+/* From one link to another, none of them an outbound gateway, of which at least one is a server. */
 static inline bool routed_may_pass(const peer_t *origin, const peer_t *peer, const publication_t *publication) {
     if (peer->route != NULL) {
         return origin->route == NULL && !peer_is_hub(origin);
     }
-    return !peer_is_hub(peer) || bytes_starts(publication->message.subject, BYTES_LITERAL("_R_."));
+    return origin->route == NULL || !peer_is_hub(peer)
+           || bytes_starts(publication->message.subject, BYTES_LITERAL("_R_."));
 }
 static inline bool routed_is_from(const publication_t *publication, bytes_t cluster) {
     return publication->origin != NULL && bytes_equal(publication->origin->cluster, cluster);
@@ -86,7 +94,7 @@ static inline uint32_t routed_share(const route_target_t *target) {
     if (target->kind == TARGET_ROUTE) {
         return ((const subscription_t *)target->owner)->sid_size == 0 ? target->weight : 0;
     }
-    return target->kind == TARGET_LEAF ? 0 : 1;
+    return target->kind == TARGET_LEAF || target->kind == TARGET_GATEWAY ? 0 : 1;
 }
 
 #endif

@@ -26,6 +26,7 @@ typedef enum target_kind {
     TARGET_CLIENT = 0,
     TARGET_LEAF,
     TARGET_ROUTE,
+    TARGET_GATEWAY, /* from TARGET_LEAF to here: links */
     TARGET_CONTROL,
     TARGET_API,      /* control's, where JetStream's requests come in: SUBSCRIBE_API */
     TARGET_TEMPLATE, /* control's, for what no stream takes: SUBSCRIBE_TEMPLATE */
@@ -63,6 +64,7 @@ typedef struct subscription {
     uint32_t flags;
     uint32_t cost; /* of memory, about; control's: 0 */
     uint32_t sid_size;
+    uint32_t born; /* gateway_reply.h: when */
     uint8_t sid[]; /* clients: their own name for it; routes: the cluster of leafs that it is for, or nothing */
 } subscription_t;
 
@@ -74,6 +76,7 @@ struct sink {
     uint64_t link;           /* the only link that is told of it; 0 = all are, or none, by kind */
     void *object;            /* stream_t, consumer_seat_t, ingest_t, import_t, by kind */
     sink_t *next, *previous; /* of its account, if it casts shadows */
+    uint32_t born;           /* as of a subscription */
     bool in;
 };
 

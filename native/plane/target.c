@@ -23,6 +23,8 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
                      .routed = true},
     [TARGET_ROUTE] =
         {.order = ORDER_LINK, .told = TOLD_ALWAYS, .withheld = PUBLICATION_INSIDE, .subscription = true, .peer = true},
+    [TARGET_GATEWAY] =
+        {.order = ORDER_LINK, .told = TOLD_ALWAYS, .withheld = PUBLICATION_INSIDE, .subscription = true, .peer = true},
     [TARGET_CONTROL] = {.order = ORDER_QUEUE,
                         .told = TOLD_TO_ITS_LINK,
                         .withheld = PUBLICATION_INSIDE,

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "exchange/exchange.h"
 #include "plane/protocol.h"
+#include "plane/gateway_reply.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
 #include "route/permissions.h"
@@ -235,9 +236,28 @@ static inline void publish_to(plane_t *plane, peer_t *peer, account_t *account, 
     unanswered(plane, peer, account, op, subject, publish(plane, &publication));
 }
 
+/* Back to the cluster that has asked. The client's rights are about the reply that it knows. */
+static void publish_back(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject,
+                         bytes_t whole) {
+    if (!may_publish(plane, peer, op, subject)) {
+        return;
+    }
+    client_ok(plane, peer);
+    const publication_t publication = {
+        .account = account,
+        .message = {.subject = whole, .reply = op->reply, .header = op->header, .payload = op->payload},
+        .origin = peer};
+    (void)publish_answer(plane, &publication);
+}
+
 static __attribute__((noinline)) void publish_mapped(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     text_t out;
     bytes_t subject = mapped_subject(plane, account, op->subject, &out);
+    bytes_t whole = gateway_reply_whole(plane, account, subject);
+    if (LEAF_UNLIKELY(whole.size != 0)) {
+        publish_back(plane, peer, account, op, subject, whole);
+        return;
+    }
     if (subject.size != 0) {
         publish_to(plane, peer, account, op, subject);
         return;
@@ -361,6 +381,7 @@ static bool client_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     case OP_ROUTE_SUB:
     case OP_ROUTE_UNSUB:
     case OP_ROUTE_MSG:
+    case OP_ACCOUNT:
     case OP_KIND_COUNT:
     default: peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation")); return false;
     }

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "exchange/exchange.h"
 #include "plane/protocol.h"
+#include "plane/gateway_reply.h"
 #include "plane/interest.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
@@ -137,7 +138,9 @@ static void leaf_refuse(plane_t *plane, peer_t *peer, bytes_t subject) {
 
 /* Answers and acknowledgements need nobody's leave, as in the reference; but what a link's rights deny by name, here
  * also an acknowledgement is: it may be that of somebody else's message. */
-static bool may_come_in(plane_t *plane, peer_t *peer, bytes_t subject) {
+static bool may_come_in(plane_t *plane, peer_t *peer, bytes_t named) {
+    /* an answer to another cluster is judged as what it is there */
+    bytes_t subject = LEAF_UNLIKELY(gateway_is_reply(named)) ? gateway_bare(named) : named;
     if (peer->permissions == NULL || permissions_leaf_in(peer->permissions, subject)
         || bytes_starts(subject, BYTES_LITERAL("_R_."))
         || (bytes_starts(subject, BYTES_LITERAL("$JS.ACK.")) && permissions_leaf_to(peer->permissions, subject))) {
@@ -200,6 +203,7 @@ static bool leaf_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     case OP_HPUB:
     case OP_SUB:
     case OP_UNSUB:
+    case OP_ACCOUNT:
     case OP_KIND_COUNT:
     default: peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation")); return false;
     }

@@ -1,4 +1,4 @@
-/* links.c: see links.h. What does not live here: what the lines of either mean (leaf.c, route.c).
+/* links.c: see links.h. What does not live here: what the lines of each mean (leaf.c, route.c, gateway.c).
  */
 #include "verbs/links.h"
 
@@ -8,10 +8,12 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "exchange/exchange.h"
+#include "plane/gateway.h"
 #include "plane/judge.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/publication.h"
+#include "plane/routed.h"
 #include "plane/trace.h"
 #include "text/text.h"
 #include "wire/op.h"
@@ -100,6 +102,36 @@ bytes_t link_split(bytes_t reply, bytes_t *ack) {
 void link_name_delivery(plane_t *plane, const peer_t *peer, bytes_t named, publication_t *publication) {
     publication->copied = named;
     publication->shown = judge_shown(plane, peer, named);
+}
+
+bytes_t link_answer_named(plane_t *plane, account_t *account, bytes_t reply, publication_t *publication) {
+    bytes_t ack, named = link_stored_subject(gateway_bare(reply), &ack);
+    publication->message.reply = bytes_of(reply.at, GATEWAY_PREFIX_SIZE + ack.size);
+    publication->flags |= PUBLICATION_ANSWER;
+    gateway_reply_seen(plane, account, publication->message.reply);
+    return named;
+}
+
+/* The way goes on to the server that asked, if a route leads there; else whoever listens here has it. */
+void link_take_in_back(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
+    bytes_t bare = gateway_bare(op->subject);
+    publication_t publication = {
+        .account = account,
+        .message = {.subject = op->subject, .reply = op->reply, .header = op->header, .payload = op->payload},
+        .origin = peer};
+    if (plane->gateways == NULL || !gateway_is_own_cluster(plane, op->subject)) {
+        return;
+    }
+    peer_t *route = peer->gateway == NULL || gateway_is_own_server(plane, op->subject)
+                        ? NULL
+                        : routed_towards(plane, account, op->subject);
+    if (route != NULL && route->state == PEER_ADMITTED) {
+        publish_over_link(plane, route, &publication);
+        return;
+    }
+    publication.message.subject = bare;
+    publication.flags = bytes_starts(bare, BYTES_LITERAL("_R_.")) ? 0 : PUBLICATION_BACK;
+    (void)publish(plane, &publication);
 }
 
 /* A message whose header may ask for a trace. One with a destination that the link may not send to is dropped. */

@@ -1,5 +1,5 @@
-/* links.h: what leaf links and routes do alike: their lines before the login, their errors, what came over one on its
- * way to who wants it.
+/* links.h: what leaf links, routes and gateways do alike: their lines before the login, their errors, what came over
+ * one on its way to who wants it.
  */
 #ifndef LEAFD_VERBS_LINKS_H
 #define LEAFD_VERBS_LINKS_H
@@ -13,6 +13,7 @@
 #include "exchange/exchange.h"
 #include "plane/account.h"
 #include "plane/far.h"
+#include "plane/gateway_reply.h"
 #include "plane/peer.h"
 #include "plane/publication.h"
 #include "text/text.h"
@@ -51,6 +52,10 @@ static inline bytes_t link_stored_subject(bytes_t reply, bytes_t *ack) {
 }
 void link_name_delivery(plane_t *plane, const peer_t *peer, bytes_t named, publication_t *publication);
 void link_take_in_traced(plane_t *plane, peer_t *peer, const op_t *op, publication_t *publication);
+/* Its reply leads back to another cluster: the name behind that, as link_stored_subject(). */
+bytes_t link_answer_named(plane_t *plane, account_t *account, bytes_t reply, publication_t *publication);
+/* A message of a server whose subject is a whole name of gateway_reply.h: to whom it names. */
+void link_take_in_back(plane_t *plane, peer_t *peer, account_t *account, const op_t *op);
 
 /* subject: where it goes. */
 static inline void link_take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
@@ -60,7 +65,9 @@ static inline void link_take_in(plane_t *plane, peer_t *peer, account_t *account
                                  .queues = op->queues,
                                  .queue_count = op->queue_count,
                                  .flags = PUBLICATION_FROM_LINK};
-    bytes_t named = link_stored_subject(op->reply, &publication.message.reply);
+    bytes_t named = LEAF_UNLIKELY(gateway_is_reply(op->reply))
+                        ? link_answer_named(plane, account, op->reply, &publication)
+                        : link_stored_subject(op->reply, &publication.message.reply);
     if (LEAF_UNLIKELY(named.size != 0)) {
         link_name_delivery(plane, peer, named, &publication);
     }

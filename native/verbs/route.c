@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "plane/account.h"
+#include "plane/gateway_reply.h"
 #include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
@@ -97,6 +98,10 @@ static void route_unsubscribe(plane_t *plane, peer_t *peer, const account_t *acc
 
 static void route_message(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     uint64_t before = *route_steps(account->route);
+    if (LEAF_UNLIKELY(gateway_is_reply(op->subject))) {
+        link_take_in_back(plane, peer, account, op);
+        return;
+    }
     routed_speaks(peer, op->origin);
     link_take_in(plane, peer, account, op, op->subject);
     routed_speaks(peer, BYTES_NONE);
@@ -154,6 +159,7 @@ static bool route_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     case OP_LEAF_UNSUB:
     case OP_LEAF_MSG:
     case OP_LEAF_HMSG:
+    case OP_ACCOUNT:
     case OP_KIND_COUNT:
     default: peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation")); return false;
     }

@@ -5,8 +5,9 @@
 
 #include "plane/protocol.h"
 
-extern const protocol_t protocol_client; /* client.c */
-extern const protocol_t protocol_leaf;   /* leaf.c */
-extern const protocol_t protocol_route;  /* route.c */
+extern const protocol_t protocol_client;  /* client.c */
+extern const protocol_t protocol_leaf;    /* leaf.c */
+extern const protocol_t protocol_route;   /* route.c */
+extern const protocol_t protocol_gateway; /* gateway.c */
 
 #endif

@@ -1,4 +1,4 @@
-/* op.h: one parsed protocol line of the NATS client, leaf or route protocol, as plain data.
+/* op.h: one parsed protocol line of the NATS client, leaf, route or gateway protocol, as plain data.
  *
  * The parser (parse.c) turns bytes into an op and knows no account, permission or connection; slices point into the
  * caller's input and are valid as long as that is. plane/ acts on ops. Reference: client protocol of nats-server 2.15.
@@ -29,6 +29,8 @@ typedef enum op_kind {
     OP_ROUTE_SUB,   /* RS+ account subject [queue weight]; LS+ with an origin before it       route */
     OP_ROUTE_UNSUB, /* RS- account subject [queue]; LS- with an origin before it             route */
     OP_ROUTE_MSG,   /* RMSG account, HMSG account, LMSG origin account: then as for leafs     route */
+                    /* and, without an origin, the three of a route                           gateway */
+    OP_ACCOUNT,     /* A+ account, A- account: which of both is not told                        gateway */
     OP_KIND_COUNT
 } op_kind_t;
 
@@ -49,7 +51,7 @@ typedef struct op {
     uint32_t weight; /* LS+ with a queue, at most WEIGHT_MAX */
     uint32_t queue_count;
     bytes_t queues[OP_QUEUES_MAX]; /* LMSG/HMSG/RMSG with targets */
-    /* Of OP_ROUTE_* alone, and not written for others. */
+    /* Of OP_ROUTE_* and OP_ACCOUNT alone, and not written for others. */
     bytes_t account; /* empty: that of the connection */
     bytes_t origin;  /* the cluster of leafs that the line speaks for; empty: of none */
 } op_t;

@@ -9,7 +9,7 @@
  * on, whole line or not; PING, PONG and +OK ignore the rest of their line; a line ends at LF with or without CR; CR
  * inside a line separates words; numbers have one to nine digits; the control-line limit counts from the first argument
  * to before the CRLF, blanks included. Deliberately different: PING with an endless tail is cut off at the control-line
- * limit too, a sid is at most SID_MAX bytes, and the client's verbs are unknown on a leaf link and on a route.
+ * limit too, a sid is at most SID_MAX bytes, and the client's verbs are unknown on all other connections.
  */
 #include "wire/parse.h"
 
@@ -41,7 +41,8 @@ typedef struct verb {
     uint8_t rest;
 } verb_t;
 
-#define ALL (WIRE_CLIENT | WIRE_LEAF | WIRE_ROUTE)
+#define SERVER (WIRE_ROUTE | WIRE_GATEWAY)
+#define ALL (WIRE_CLIENT | WIRE_LEAF | SERVER)
 
 /* clang-format off */
 static const verb_t verbs[] = {
@@ -53,13 +54,15 @@ static const verb_t verbs[] = {
     {"unsub", 5, WIRE_CLIENT, OP_UNSUB, REST_WORDS},
     {"ls+", 3, WIRE_LEAF, OP_LEAF_SUB, REST_WORDS},
     {"ls-", 3, WIRE_LEAF, OP_LEAF_UNSUB, REST_WORDS},
-    {"rmsg", 4, WIRE_ROUTE, OP_ROUTE_MSG, REST_WORDS},
-    {"hmsg", 4, WIRE_ROUTE, OP_ROUTE_MSG, REST_WORDS},
+    {"rmsg", 4, SERVER, OP_ROUTE_MSG, REST_WORDS},
+    {"hmsg", 4, SERVER, OP_ROUTE_MSG, REST_WORDS},
     {"lmsg", 4, WIRE_ROUTE, OP_ROUTE_MSG, REST_WORDS},
-    {"rs+", 3, WIRE_ROUTE, OP_ROUTE_SUB, REST_WORDS},
-    {"rs-", 3, WIRE_ROUTE, OP_ROUTE_UNSUB, REST_WORDS},
+    {"rs+", 3, SERVER, OP_ROUTE_SUB, REST_WORDS},
+    {"rs-", 3, SERVER, OP_ROUTE_UNSUB, REST_WORDS},
     {"ls+", 3, WIRE_ROUTE, OP_ROUTE_SUB, REST_WORDS},
     {"ls-", 3, WIRE_ROUTE, OP_ROUTE_UNSUB, REST_WORDS},
+    {"a+", 2, WIRE_GATEWAY, OP_ACCOUNT, REST_WORDS},
+    {"a-", 2, WIRE_GATEWAY, OP_ACCOUNT, REST_WORDS},
     {"ping", 4, ALL, OP_PING, REST_IGNORED},
     {"pong", 4, ALL, OP_PONG, REST_IGNORED},
     {"connect", 7, ALL, OP_CONNECT, REST_TEXT},
@@ -348,6 +351,12 @@ static bool act_line(const words_t *words, op_t *op) {
         op->subject = at[0];
         op->queue = words->count == 2 ? at[1] : BYTES_NONE;
         return true;
+    case OP_ACCOUNT:
+        if (words->count != 1) {
+            return false;
+        }
+        op->account = at[0];
+        return true;
     default: return false;
     }
 }
@@ -520,8 +529,9 @@ wire_verdict_t wire_parse(wire_parser_t *parser, bytes_t input, op_t *op, uint32
             if (name == verb_four("HPUB") && is_blank(input.at[4])) {
                 return parse_words(parser, input, OP_HPUB, 4, op, used, error);
             }
-        } else if (parser->kind == WIRE_ROUTE) {
-            bool message = name == verb_four("RMSG") || name == verb_four("HMSG") || name == verb_four("LMSG");
+        } else if ((parser->kind & SERVER) != 0) {
+            bool message = name == verb_four("RMSG") || name == verb_four("HMSG")
+                           || (name == verb_four("LMSG") && parser->kind == WIRE_ROUTE);
             if (message && is_blank(input.at[4])) {
                 return parse_words(parser, input, OP_ROUTE_MSG, 4, op, used, error);
             }

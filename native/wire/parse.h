@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "wire/op.h"
 
-typedef enum wire_kind { WIRE_CLIENT = 1, WIRE_LEAF = 2, WIRE_ROUTE = 4 } wire_kind_t;
+typedef enum wire_kind { WIRE_CLIENT = 1, WIRE_LEAF = 2, WIRE_ROUTE = 4, WIRE_GATEWAY = 8 } wire_kind_t;
 
 typedef enum wire_verdict { WIRE_OP = 1, WIRE_MORE = 0, WIRE_BAD = -1 } wire_verdict_t;
 
@@ -33,7 +33,7 @@ typedef struct wire_parser {
     /* WIRE_MORE: at least this many bytes in all before it is worth calling again; MAX_PAYLOAD: as many were
      * announced */
     uint32_t need;
-    bool headers;       /* HPUB/HMSG allowed: off for a client until its CONNECT says so, on for a leaf and a route */
+    bool headers;       /* HPUB/HMSG allowed: off for a client until its CONNECT says so, on for all others */
     bool one_account;   /* routes: lines name no account, as the connection is of one alone */
     bool unsub_origins; /* routes: LS- names the origin, too */
 } wire_parser_t;

@@ -181,6 +181,24 @@ static const row_t pinned_rows[] = {
     {"RS+ \r\n", "bad: silent\n"},
 };
 
+static const row_t gateway_rows[] = {
+    {"RS+ A foo.>\r\nRS+ A foo workers 1\r\nRS- A foo workers\r\n",
+     "RS+ account=A subject=foo.>\nRS+ account=A subject=foo queue=workers weight=1\n"
+     "RS- account=A subject=foo queue=workers\nend\n"},
+    {"A+ A\r\na- B \r\n", "A account=A\nA account=B\nend\n"},
+    {"A+\r\n", "bad: unknown operation\n"},
+    {"A- \r\n", "bad: silent\n"},
+    {"A+ A B\r\n", "bad: silent\n"},
+    {"RMSG A foo + _GR_.cccccc.ssssss.bar q1 q2 2\r\nab\r\n",
+     "RMSG account=A subject=foo reply=_GR_.cccccc.ssssss.bar for=q1 for=q2 payload=ab\nend\n"},
+    {"HMSG A foo | q1 12 14\r\nNATS/1.0\r\n\r\nab\r\n",
+     "RMSG account=A subject=foo for=q1 header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
+    {"RMSG A 2\r\nab\r\n", "bad: silent\n"},
+    {"LS+ leafs A foo\r\n", "bad: unknown operation\n"},
+    {"LMSG leafs A foo 0 2\r\nab\r\n", "bad: unknown operation\n"},
+    {"PUB foo 2\r\nab\r\n", "bad: unknown operation\n"},
+};
+
 static void expect(uint32_t kind, const char *input, size_t size, const char *expected, uint32_t step) {
     buffer_t out;
     buffer_init(&out, 1 << 20);
@@ -194,6 +212,7 @@ static void expect(uint32_t kind, const char *input, size_t size, const char *ex
 
 static void each_row(void (*act)(uint32_t kind, const row_t *row)) {
     ALL_ROWS(route_rows, WIRE_ROUTE);
+    ALL_ROWS(gateway_rows, WIRE_GATEWAY);
     ALL_ROWS(older_rows, WIRE_ROUTE);
     ALL_ROWS(newer_rows, WIRE_ROUTE | TRANSCRIPT_UNSUB_ORIGINS);
     ALL_ROWS(pinned_rows, WIRE_ROUTE | TRANSCRIPT_ONE_ACCOUNT | TRANSCRIPT_UNSUB_ORIGINS);

@@ -23,7 +23,7 @@ static void every_kind_has_its_row(void) {
 
 static void only_links_are_gathered_and_only_shadows_follow_their_origin(void) {
     for (uint32_t kind = 0; kind < TARGET_KIND_COUNT; kind++) {
-        CHECK_EQ_U64(kind == TARGET_LEAF || kind == TARGET_ROUTE, target_traits[kind].order == ORDER_LINK);
+        CHECK_EQ_U64(kind >= TARGET_LEAF && kind <= TARGET_GATEWAY, target_traits[kind].order == ORDER_LINK);
         CHECK_EQ_U64(kind == TARGET_SHADOW, target_traits[kind].told == TOLD_AS_ITS_ORIGIN);
     }
 }

@@ -41,12 +41,14 @@ static inline bool transcript_is_routes(const op_t *op) {
 }
 
 static inline void transcript_op(buffer_t *out, const op_t *op) {
-    static const char *const names[OP_KIND_COUNT] = {"NONE", "CONNECT", "INFO", "PING", "PONG",  "OK",
-                                                     "ERR",  "PUB",     "HPUB", "SUB",  "UNSUB", "LS+",
-                                                     "LS-",  "LMSG",    "HMSG", "RS+",  "RS-",   "RMSG"};
+    static const char *const names[OP_KIND_COUNT] = {"NONE", "CONNECT", "INFO", "PING",  "PONG", "OK",  "ERR",
+                                                     "PUB",  "HPUB",    "SUB",  "UNSUB", "LS+",  "LS-", "LMSG",
+                                                     "HMSG", "RS+",     "RS-",  "RMSG",  "A"};
     transcript_text(out, names[op->kind]);
     if (transcript_is_routes(op)) {
         transcript_field(out, "origin", op->origin);
+    }
+    if (transcript_is_routes(op) || op->kind == OP_ACCOUNT) {
         transcript_field(out, "account", op->account);
     }
     transcript_field(out, "subject", op->subject);
@@ -89,6 +91,8 @@ static inline void transcript_check_slices(const op_t *op, bytes_t input) {
     transcript_inside(op->payload, input);
     if (transcript_is_routes(op)) {
         transcript_inside(op->origin, input);
+    }
+    if (transcript_is_routes(op) || op->kind == OP_ACCOUNT) {
         transcript_inside(op->account, input);
     }
     check(op->queue_count <= OP_QUEUES_MAX);
@@ -98,7 +102,7 @@ static inline void transcript_check_slices(const op_t *op, bytes_t input) {
 }
 
 /* Beside the parser's kind. */
-#define WIRE_ALL (WIRE_CLIENT | WIRE_LEAF | WIRE_ROUTE)
+#define WIRE_ALL (WIRE_CLIENT | WIRE_LEAF | WIRE_ROUTE | WIRE_GATEWAY)
 #define TRANSCRIPT_ONE_ACCOUNT 64u
 #define TRANSCRIPT_UNSUB_ORIGINS 128u
 

@@ -29,6 +29,8 @@ ENUMS: list[tuple[type[IntEnum | IntFlag], str]] = [
     (t.ConnKind, "CONN_"),
     (t.CloseReason, "CLOSE_"),
     (t.VerdictFlag, "VERDICT_"),
+    (t.GatewayFlag, "GATEWAY_"),
+    (t.ClusteredFlag, "CLUSTERED_"),
     (t.AccountFlag, "ACCOUNT_"),
     (t.ImportKind, "IMPORT_S"),
     (t.Response, "RESPONSE_"),

@@ -1,0 +1,29 @@
+"""Commands about connections to other servers: routes inside of a cluster, gateways to others.
+
+What does not live here: the handshakes (links/), those of leaf links (native_commands.py).
+"""
+
+from __future__ import annotations
+
+from leafd import native_types as t
+from leafd.native_packing import permission_lists
+from leafd.native_submits import Submits
+
+
+class Servers(Submits):
+    """Those commands."""
+
+    def admit_route(
+        self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions, server_id: str = ""
+    ) -> None:
+        """Binds a route. account: that of all its lines, 0 = each names its own. publish_* = import, else export."""
+        strings = permission_lists(permissions) | {"server": [server_id] if server_id else []}
+        self._submit("ADMIT_ROUTE", target=connection, account=account, body=terms, strings=strings)
+
+    def gateway(self, name: str, server_id: str) -> None:
+        """Who this server is for other clusters. Once, before the first gateway is admitted."""
+        self._submit("GATEWAY", strings={"name": name, "server": server_id})
+
+    def admit_gateway(self, connection: int, terms: t.GatewayTerms, name: str) -> None:
+        """Binds a gateway to the cluster of that name."""
+        self._submit("ADMIT_GATEWAY", target=connection, body=terms, strings={"name": name})

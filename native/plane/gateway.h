@@ -1,0 +1,64 @@
+/* gateway.h: other clusters: who this server is for them, which connections there are, which messages go by them.
+ * Reference: tests/wire/gateway.md.
+ *
+ *     outbound   we dialled: our messages go by it, and the peer says what its cluster wants: subscriptions of
+ *                TARGET_GATEWAY, of any account
+ *     inbound    it dialled: its messages come, and it is told what our cluster wants (routed.c)
+ *
+ * A gateway is a peer without an account, as a route is: each of its lines names one.
+ */
+#ifndef LEAFD_PLANE_GATEWAY_H
+#define LEAFD_PLANE_GATEWAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "base/table.h"
+#include "plane/account.h"
+#include "plane/gateway_reply.h"
+#include "plane/peer.h"
+#include "plane/publication.h"
+#include "plane/routed.h"
+
+/* What is known of a gateway. Only gateway.c writes it, but for `up`, `last` and what routed.c has told. */
+struct gateway_link {
+    plane_t *plane;
+    bool outbound;
+    bool up;                            /* its first PONG has come */
+    uint8_t cluster[GATEWAY_HASH_SIZE]; /* of its name */
+    account_t *last;                    /* that the line before has named */
+    bool told_all;                      /* inbound: routed.c, as of a route */
+    wanted_t *next;                     /* likewise */
+    table_t begun;                      /* inbound: accounts, by number, that it knows it is told of */
+    peer_t *next_gateway, **at_gateway;
+};
+
+struct gateways {
+    bytes_t name;                        /* of our cluster, own copy; empty: not known yet */
+    uint8_t prefix[GATEWAY_PREFIX_SIZE]; /* of replies that lead back to this server */
+    peer_t *outbound, *inbound;
+};
+
+LEAF_MUST_USE status_t gateways_open(plane_t *plane);
+void gateways_close(plane_t *plane); /* all connections are gone */
+/* Who this server is. STATUS_INVALID: no gateways were announced at the start. */
+LEAF_MUST_USE status_t gateways_name(plane_t *plane, bytes_t cluster, bytes_t server);
+
+/* Takes over link, whose `outbound` is set. STATUS_NO_MEMORY: it is not told anything, and is to be closed. */
+LEAF_MUST_USE status_t gateway_joined(plane_t *plane, peer_t *peer, gateway_link_t *link, bytes_t cluster);
+void gateway_left(plane_t *plane, peer_t *peer); /* its subscriptions are gone already */
+/* Before an inbound one is told of an account's interest for the first time: it takes none of an account that it does
+ * not know to be told of. */
+LEAF_MUST_USE status_t gateway_begin(peer_t *peer, const account_t *account);
+
+/* The outbound one to the cluster that a `_GR_.` subject names; NULL: there is none. */
+peer_t *gateway_towards(const plane_t *plane, bytes_t subject);
+/* Is the server that the subject names this one? Empty: it is another cluster's. */
+bool gateway_is_own_cluster(const plane_t *plane, bytes_t subject);
+bool gateway_is_own_server(const plane_t *plane, bytes_t subject);
+
+#endif
