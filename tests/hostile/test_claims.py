@@ -20,6 +20,7 @@ from typing import Any, Final
 import pytest
 
 from tests.certificates import Authority, Issued
+from tests.hostile.wires import Wire
 from tests.interop.enrolment import HUB, Login, close_all, report, token, within
 from tests.interop.test_enrol_commands import TEMPLATE, Fleet
 from tests.jwts import Key
@@ -160,6 +161,33 @@ def _answer(server: Server, authority: Authority, shown: Issued, said: dict[str,
         with context.wrap_socket(plain) as secure:
             secure.sendall(b"CONNECT " + json.dumps({"verbose": False} | said).encode() + b"\r\nPING\r\n")
             return secure.recv(200)
+
+
+NOBODY_S_KEY: Final = {
+    "accounts {{ A {{ users: [ {{ user: a, password: a }} ] }} }}": [False, True, False, False],
+    "accounts {{ A {{ users: [ {{ user: a, password: a }} ] }} }}\nno_auth_user: a": [True, True, False, False],
+    "authorization {{ token: t }}": [False, False, True, False],
+    "authorization {{ user: a, password: a }}": [False, True, False, False],
+    "accounts {{ A {{ users: [ {{ user: a, password: a }}, {{ nkey: {key} }} ] }} }}": [False] * 4,
+}
+"""Who of those below is let in."""
+
+
+@pytest.mark.parametrize("users", NOBODY_S_KEY)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_where_nobody_has_one_is_as_if_it_were_not_sent(kind: str, users: str) -> None:
+    """Alone, or beside a password, a token, a wrong password. Where somebody has a key, it is the one that counts."""
+    claimed, known = Key("user").public, Key("user").public
+    sent: tuple[dict[str, str], ...] = ({}, {"user": "a", "pass": "a"}, {"auth_token": "t"}, {"user": "a", "pass": "b"})
+    found = []
+    with running(kind, "listen: 127.0.0.1:{port}\n" + users.format(key=known)) as server:
+        for one in sent:
+            with Wire(server.port, 60.0) as wire:
+                wire.line()
+                options = json.dumps({"verbose": False, "nkey": claimed, "sig": "x"} | one)
+                wire.send(f"CONNECT {options}\r\nPING\r\n".encode())
+                found.append(wire.line() == b"PONG\r\n")
+    assert found == NOBODY_S_KEY[users]
 
 
 def test_what_a_connect_claims_is_only_shown() -> None:

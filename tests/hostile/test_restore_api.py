@@ -326,6 +326,8 @@ def test_a_restore_brings_no_consumer_that_could_not_be_made(server: Server, nam
         answer = sent(one, begun(one, "q", **config), s2(archive))
         assert 10062 == answer["error"]["err_code"]
         assert left == one.asked("$JS.API.CONSUMER.NAMES.q")["consumers"]
+        messages = one.asked("$JS.API.STREAM.INFO.q")["state"]["messages"]
+        assert messages == (1 if server.kind == LEAFD else 0)  # those of leafd need not be sent again
         assert 0 == one.err_code("$JS.API.STREAM.DELETE.q")
         assert 0 == one.asked("$JS.API.INFO")["consumers"]
 

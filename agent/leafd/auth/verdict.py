@@ -151,9 +151,9 @@ def judge_again(
     old = None if before.open else _claimed(connect, before, kind, certificate)
     new = _claimed(connect, after, kind, certificate)
     if old is None or new is None:
-        named = _names_somebody(connect) or _by_certificate(connect, before)
+        named = _names_somebody(connect, before) or _by_certificate(connect, before)
         return Refusal("" if old is not None and named else AUTHORIZATION_VIOLATION)
-    proves = _proves_something(connect) or _by_certificate(connect, after)
+    proves = _proves_something(connect, after) or _by_certificate(connect, after)
     if old.name != new.name or (proves and (old.password, old.nkey) != (new.password, new.nkey)):
         return Refusal(AUTHORIZATION_VIOLATION)
     if new.name in after.certificate_only and new is not after.no_auth_user:
@@ -163,17 +163,17 @@ def judge_again(
     return _verdict(new, kind)
 
 
-def _names_somebody(connect: Mapping[str, Any]) -> bool:
-    return bool(_text(connect, "nkey") or _text(connect, "user"))
+def _names_somebody(connect: Mapping[str, Any], policy: Policy) -> bool:
+    return _by_nkey(connect, policy) or bool(_text(connect, "user"))
 
 
-def _proves_something(connect: Mapping[str, Any]) -> bool:
-    return _names_somebody(connect) or bool(_text(connect, "auth_token") or _text(connect, "pass"))
+def _proves_something(connect: Mapping[str, Any], policy: Policy) -> bool:
+    return _names_somebody(connect, policy) or bool(_text(connect, "auth_token") or _text(connect, "pass"))
 
 
 def _by_nkey(connect: Mapping[str, Any], policy: Policy) -> bool:
-    # Where nobody has an nkey, certificates count, whatever else is sent.
-    return bool(_text(connect, "nkey") and (policy.nkeys or not policy.maps_certificates))
+    # Where nobody has an nkey, one that is sent counts for nothing: a client may carry what other servers ask for.
+    return bool(_text(connect, "nkey") and policy.nkeys)
 
 
 def _by_certificate(connect: Mapping[str, Any], policy: Policy) -> bool:
@@ -186,14 +186,14 @@ def _claimed(connect: Mapping[str, Any], policy: Policy, kind: str, certificate:
     if _by_nkey(connect, policy):
         return policy.nkeys.get(nkey)
     if _by_certificate(connect, policy):
-        if not _proves_something(connect) and policy.no_auth_user is not None and policy.no_auth_user.nkey:
+        if not _proves_something(connect, policy) and policy.no_auth_user is not None and policy.no_auth_user.nkey:
             return policy.no_auth_user
         if certificate is None:
             return None
         from leafd.auth.certificate_map import mapped_user  # here: who maps none needs none of it
 
         return mapped_user(certificate, policy.users, partial(_may, kind), plain_names=policy.plain_names)
-    if not _proves_something(connect):
+    if not _proves_something(connect, policy):
         return policy.no_auth_user
     if policy.token:  # it decides, whatever else is sent: a client may carry what it needs for several servers
         return Person("", GLOBAL_ACCOUNT, policy.token)
@@ -207,7 +207,7 @@ def _proven(connect: Mapping[str, Any], nonce: str, policy: Policy, person: Pers
         return matches(person.password, _text(connect, "pass"))
     if person.name in policy.certificate_only and person is not policy.no_auth_user:
         return False
-    if not _proves_something(connect):
+    if not _proves_something(connect, policy):
         return True
     if policy.token:
         token = _text(connect, "auth_token")
