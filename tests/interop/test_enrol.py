@@ -402,8 +402,12 @@ def test_linked_boxes_tell_how_much_they_store_when_somebody_asks(kind: str) -> 
             shown = leafd(server, "boxes", "--disk").stdout.splitlines()
             assert "disk" in next(one for one in shown if "behind" in one)
             assert "not known" in next(one for one in shown if "box-2" in one)
-            rows = {one["name"]: one["disk"] for one in report(server, "/boxz?disk=1")["boxes"]}
-            assert {"box-1": {"stored": stored, "max": None}, "box-2": None, "box-3": None} == rows
+            wanted = {"box-1": {"stored": stored, "max": None}, "box-2": None, "box-3": None}
+            within(180, lambda: wanted == _disks(server))  # (Once, but where the machine is too slow for the box.)
+
+
+def _disks(server: Server) -> dict[str, Any]:
+    return {one["name"]: one["disk"] for one in report(server, "/boxz?disk=1")["boxes"]}
 
 
 async def _filled(server: Server) -> int:
