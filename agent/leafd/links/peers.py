@@ -72,6 +72,7 @@ class Peer:
     connect_urls: tuple[str, ...] = ()
     ws_connect_urls: tuple[str, ...] = ()
     leafnode_urls: tuple[str, ...] = ()
+    gateway_urls: tuple[str, ...] = ()
 
     def routes(self) -> list[Route]:
         return [route for route in self.pool if route is not None]
@@ -192,6 +193,7 @@ class Peers:
             peer.ws_connect_urls = kept_urls(info.get("ws_connect_urls"))
             leafnode_urls = kept_urls(info.get("leafnode_urls"))
             peer.leafnode_urls = leafnode_urls if len(leafnode_urls) == 1 else ()
+            peer.gateway_urls = kept_urls([info.get("gateway_url")])
         more = route.pooled and route.dialled and None in peer.pool
         return Placed(index, size if route.pooled else 1, first=first, more=more)
 
@@ -247,7 +249,7 @@ class Peers:
         return found
 
     def urls(self, name: str) -> tuple[str, ...]:
-        """connect_urls, ws_connect_urls or leafnode_urls of all peers, in the order in which they came."""
+        """connect_urls, ws_connect_urls, leafnode_urls or gateway_urls of all peers, in the order of their coming."""
         return tuple(dict.fromkeys(url for peer in self.all.values() for url in getattr(peer, name)))
 
 

@@ -26,12 +26,14 @@ from leafd.links.leaf import Compress, Resume, Send
 from leafd.links.leaf_info import frame, permission
 from leafd.links.peers import Duplicate, Peers, Placed, Route, Wrong
 from leafd.links.route_info import (
+    GATEWAY_GOSSIP,
     GOSSIP_ANYWAY,
     ROUTE_PROTOCOL,
     Place,
     RouteConnect,
     RouteInfo,
     address_text,
+    kept_urls,
     place_of,
 )
 from leafd.native_types import CloseReason, LineKind
@@ -67,6 +69,8 @@ class Cluster:
     connect_urls: tuple[str, ...] = ()
     ws_connect_urls: tuple[str, ...] = ()
     leafnode_url: str = ""
+    gateway_url: str = ""
+    """Where servers of other clusters connect to."""
 
     def info(self, pool_size: int, **more: Any) -> dict[str, Any]:
         """INFO on a route."""
@@ -96,6 +100,7 @@ class Cluster:
             "export": self.exported,
             "route_pool_size": max(pool_size, 0),
             "leafnode_urls": [self.leafnode_url] if self.leafnode_url else [],
+            "gateway_url": self.gateway_url,
         }
         return found | {name: value for name, value in (others | more).items() if value}
 
@@ -150,8 +155,16 @@ class Pinned:
     answer: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class OtherCluster:
+    """There is another cluster, at these addresses: the peer reaches it."""
+
+    name: str
+    urls: tuple[str, ...]
+
+
 Action = Send | Compress | Resume | Rename | Join | Close
-Update = Send | Learned | Leaves | Pinned
+Update = Send | Learned | Leaves | Pinned | OtherCluster
 
 
 class Machine:
@@ -368,7 +381,8 @@ class Machine:
             answer = {key: value for key, value in info.items() if key not in ("route_account", "nonce")}
             return [Pinned(account, frame("INFO", answer))] if account else []
         if info.get("gateway"):
-            return []
+            name, gossip = str(info["gateway"]), info.get("gateway_cmd") == GATEWAY_GOSSIP
+            return [OtherCluster(name, kept_urls(info.get("gateway_urls")))] if gossip and is_name(name) else []
         server_id = str(info.get("server_id") or "")
         if server_id == self._route.server_id:
             return [Leaves()] if info.get("ldm") else []

@@ -10,11 +10,12 @@ not live here: who says what when (route.py), who is dialled (routes.py). Refere
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from leafd.gojson import FLAG, INT, INT32, TEXT, ListOf, Nested, Struct, wire
-from leafd.links.addresses import host_port
+from leafd.links.addresses import certificate_name as named, host_port
 from leafd.links.leaf_info import InfoPermission
 from leafd.records import dataclass
 
@@ -28,6 +29,8 @@ NO_GOSSIP: Final = 1
 """.. must not, .."""
 GOSSIP_ANYWAY: Final = 2
 """.. or does although it was told of it itself."""
+GATEWAY_GOSSIP: Final = 1
+"""gateway_cmd: there is another cluster."""
 URLS_MAX: Final = 64
 """Addresses that are kept of one server: it has one for each address of its machine."""
 URL_MAX: Final = 255
@@ -71,6 +74,8 @@ class RouteInfo(Struct):
     gossip_mode: int = wire(INT, "gossip_mode")
     gateway: str = wire(TEXT, "gateway")
     gateway_url: str = wire(TEXT, "gateway_url")
+    gateway_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "gateway_urls")
+    gateway_cmd: int = wire(INT, "gateway_cmd")
     leafnode_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "leafnode_urls")
 
 
@@ -126,6 +131,21 @@ def place_of(url: str) -> Place:
         unquote(parts.username or ""),
         unquote(parts.password or ""),
     )
+
+
+def places_of(urls: Iterable[str], user: str, password: str) -> tuple[Place, ...]:
+    """Where the configuration's servers listen; those without a login get the cluster's."""
+    found = []
+    for url in dict.fromkeys(urls):
+        place = place_of(url)
+        found.append(place if place.user else place.with_login(user, password))
+    return tuple(found)
+
+
+def certificate_name(place: Place, places: Iterable[Place]) -> str:
+    """Whose certificate a server has to show: the host that is dialled; for an address the first name among the
+    configured ones, since certificates are rarely made out to addresses."""
+    return named(place.host, (one.url for one in places))
 
 
 def address_text(host: str, port: int) -> str:

@@ -30,9 +30,9 @@ from leafd.links.dialling import watch_over
 from leafd.links.leaf import Compress, Resume, Send
 from leafd.links.leaf_info import frame
 from leafd.links.link import age
-from leafd.links.peers import PEERS_MAX, Gone, Peers, Route
+from leafd.links.peers import PEERS_MAX, Gone, Peer, Peers, Route
 from leafd.links.route import Cluster, Machine
-from leafd.links.route_info import Place, place_of
+from leafd.links.route_info import Place, certificate_name
 from leafd.quoting import quoted
 from leafd.records import dataclass
 
@@ -71,7 +71,9 @@ class RoutePlane(Protocol):
     def compress(self, connection: int, how: t.Compress, *, before: bytes = ..., behind: bytes = ...) -> None: ...
     def resume(self, connection: int) -> None: ...
     def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
-    def admit_route(self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions) -> None: ...
+    def admit_route(
+        self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions, server_id: str
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,12 @@ class Routes:
         self.on_renamed: list[Callable[[], None]] = []
         self.on_joined: list[Callable[[], None]] = []
         """The first connection with a server is there."""
+        self.on_peer: list[Callable[[Peer], None]] = []
+        """The same, with the server that it is."""
+        self.on_left: list[Callable[[], None]] = []
+        """The last one is gone."""
+        self.on_cluster: list[Callable[[str, tuple[str, ...]], None]] = []
+        """A server tells of another cluster: its name, and where it is reached."""
         self.pin: Callable[[str], bool] = lambda account: False
         """A peer asks for connections of its own for an account; whether there is that account."""
 
@@ -226,6 +234,12 @@ class Routes:
     def log_name(self, connection: int) -> str | None:
         link = self._links.get(connection)
         return link.log_name if link is not None else None
+
+    def send_each(self, said: bytes) -> None:
+        """To each other server of the cluster."""
+        for peer in self.peers.all.values():
+            if peer.first is not None:
+                self._plane.send(peer.first.connection, said)
 
     def urls(self, name: str) -> tuple[str, ...]:
         """connect_urls, ws_connect_urls or leafnode_urls of the other servers."""
@@ -358,6 +372,7 @@ class Routes:
                 ping_interval_ns=self._terms.ping_interval_ns,
             ),
             self._terms.permissions,
+            route.server_id,
         )
         link.done.set()
         of = f" for account {quoted(route.account)}" if route.account else ""
@@ -371,6 +386,9 @@ class Routes:
             for callback in (*self.on_joined, *self.on_told):
                 with self._guard.around("what follows a server's joining the cluster"):
                     callback()
+            for greet in self.on_peer:
+                with self._guard.around("greeting a server of the cluster"):
+                    greet(self.peers.all[route.server_id])
 
     def _up(self, link: Link) -> None:
         """The peer has answered: the login was good."""
@@ -395,6 +413,10 @@ class Routes:
                     self._plane.send(link.connection, answer)
             case routing.Learned():
                 self._learn(link, update)
+            case routing.OtherCluster(name, urls):
+                for callback in self.on_cluster:
+                    with self._guard.around("hearing of another cluster"):
+                        callback(name, urls)
 
     def _learn(self, link: Link, update: routing.Learned) -> None:
         """Another server told of one: it is dialled, unless it is known."""
@@ -445,9 +467,12 @@ class Routes:
 
     def _left(self, gone: Gone) -> None:
         told = gone.peer.connect_urls, gone.peer.ws_connect_urls, gone.peer.leafnode_urls
-        gone.peer.connect_urls = gone.peer.ws_connect_urls = gone.peer.leafnode_urls = ()
+        gone.peer.connect_urls = gone.peer.ws_connect_urls = gone.peer.leafnode_urls = gone.peer.gateway_urls = ()
         if any(told):
             self._tell()
+        for callback in self.on_left:
+            with self._guard.around("what follows a server's leaving the cluster"):
+                callback()
 
     def _dial_again(self, route: Route) -> None:
         """As this server dialled it, or its end gave up a connection for it."""
@@ -475,10 +500,7 @@ class Routes:
 
     def leave(self) -> None:
         """Lame duck mode: nobody is to come here any more."""
-        info = self.cluster.info(self.peers.pool_size, ldm=True)
-        for peer in self.peers.all.values():
-            if peer.first is not None:
-                self._plane.send(peer.first.connection, frame("INFO", info))
+        self.send_each(frame("INFO", self.cluster.info(self.peers.pool_size, ldm=True)))
 
     def end(self) -> None:
         """Nothing is dialled any more."""
@@ -564,20 +586,3 @@ class Routes:
         for event in self._early.pop(route.connection, []):
             self.handle(event)
         await self._hurry(link, DIAL_S + self._terms.login_s)
-
-
-def certificate_name(place: Place, places: Iterable[Place]) -> str:
-    """Whose certificate a server has to show: the host that is dialled; for an address the first name among the
-    configured ones, since certificates are rarely made out to addresses."""
-    from leafd.links.addresses import certificate_name as named
-
-    return named(place.host, (one.url for one in places))
-
-
-def places_of(urls: Iterable[str], user: str, password: str) -> tuple[Place, ...]:
-    """Where the configuration's servers listen; those without a login get the cluster's."""
-    found = []
-    for url in dict.fromkeys(urls):
-        place = place_of(url)
-        found.append(place if place.user else place.with_login(user, password))
-    return tuple(found)

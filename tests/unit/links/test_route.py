@@ -15,7 +15,7 @@ from leafd.links import peers as registry, route as routing
 from leafd.links.compression import Compression
 from leafd.links.leaf import Compress, Resume, Send
 from leafd.links.peers import Duplicate, Peers, Placed, Route, Wrong
-from leafd.links.route import Close, Cluster, Join, Learned, Leaves, Machine, Pinned, Rename
+from leafd.links.route import Close, Cluster, Join, Learned, Leaves, Machine, OtherCluster, Pinned, Rename
 from leafd.links.route_info import Place, kept_urls, place_of
 from leafd.native_types import CloseReason, LineKind
 
@@ -401,4 +401,4 @@ def test_of_the_addresses_that_a_peer_names_only_places_are_kept_and_not_too_man
 def test_every_action_is_carried_out_by_the_routes() -> None:
     """A new one here needs a line there."""
     assert set(routing.Action.__args__) == {Send, Compress, Resume, Rename, Join, Close}
-    assert set(routing.Update.__args__) == {Send, Learned, Leaves, Pinned}
+    assert set(routing.Update.__args__) == {Send, Learned, Leaves, Pinned, OtherCluster}

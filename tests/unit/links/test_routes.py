@@ -18,8 +18,8 @@ from leafd import native_types as t
 from leafd.links import routes as room
 from leafd.links.peers import PEERS_MAX, Peers
 from leafd.links.route import Cluster
-from leafd.links.route_info import Place
-from leafd.links.routes import DIALS_MAX, LOGINS_MAX, Routes, Terms, places_of
+from leafd.links.route_info import Place, places_of
+from leafd.links.routes import DIALS_MAX, LOGINS_MAX, Routes, Terms
 
 THERE = Place("10.0.0.2", 6222)
 
@@ -59,7 +59,9 @@ class Plane:
     def close_connection(self, connection: int, text: str = "", reason: int = 0) -> None:
         self.closed[connection] = text
 
-    def admit_route(self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions) -> None:
+    def admit_route(
+        self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions, server_id: str
+    ) -> None:
         self.admitted[connection] = account, terms
 
 

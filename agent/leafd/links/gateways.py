@@ -1,0 +1,520 @@
+"""The gateways of this server: which other clusters it reaches, whom it dials, who is told of whom.
+
+    gateways of the configuration ----dial---> adopt(fd) --+
+    a cluster that others told of ----dial---> adopt(fd) --+--> Machine --Join--> admit_gateway --> interest, messages
+    listener --Opened--------------------------------------+        --Closed--> dialled again, where this server dialled
+
+This server has one connection that it dialled with each other cluster, to whichever server of it, and lets in as many
+as come. Who comes is dialled back. A cluster of the configuration is dialled for ever; one that was learned of as often
+as connect_retries says. Of the clusters and addresses that others tell of, and of logins at a time, there is a bounded
+number. What does not live here: the handshake's lines (gateway.py), what other servers of this cluster are told and
+tell (daemon/supercluster.py), interest and messages (native/plane).
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import field
+from typing import Any, Final, Protocol
+
+import trio
+
+from leafd import native_types as t
+from leafd.guard import Guard
+from leafd.links import gateway as routing
+from leafd.links.addresses import dial_error
+from leafd.links.dialling import watch_over
+from leafd.links.gateway import Machine, Supercluster, Told
+from leafd.links.gateway_info import places_in, texts
+from leafd.links.leaf import Resume, Send
+from leafd.links.leaf_info import frame
+from leafd.links.route import Close
+from leafd.links.route_info import GATEWAY_GOSSIP, URLS_MAX, Place, certificate_name
+from leafd.links.routes import (
+    AGAIN_MAX_S,
+    AGAIN_S,
+    APART_S,
+    DIAL_S,
+    DIALS_MAX,
+    HEADERS_MAX,
+    LOGINS_MAX,
+    REASONS_MAX,
+    Log,
+)
+from leafd.quoting import quoted
+from leafd.records import dataclass
+
+FIRST_S: Final = 1.0
+"""After the start, so that the own cluster is there and its addresses are told."""
+CLUSTERS_MAX: Final = 256
+"""Other clusters that are known at a time."""
+PING_NS: Final = 15_000_000_000
+"""At the most: gateways are asked for a PONG also when there is traffic, since the round trip orders them."""
+
+
+class GatewayPlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int: ...
+    def secure(
+        self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
+    ) -> None: ...
+    def send(self, connection: int, frame: bytes) -> None: ...
+    def resume(self, connection: int) -> None: ...
+    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
+    def admit_gateway(self, connection: int, terms: t.GatewayTerms, name: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Remote:
+    """Another cluster that this server is connected with, or dials."""
+
+    name: str
+    configured: tuple[Place, ...] = ()
+    explicit: bool = False
+    """It stands in the configuration."""
+    secure: t.Secure | None = None
+    learned: tuple[Place, ...] = ()
+    """Addresses that other servers told of."""
+    dialling: bool = False
+    attempts: int = 0
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Every address, the configuration's first, each once."""
+        found = {(one.host.lower(), one.port): one for one in reversed((*self.configured, *self.learned))}
+        return tuple(reversed(found.values()))
+
+    def learn(self, places: tuple[Place, ...], *, anew: bool = False) -> None:
+        """Others told of these. anew: and there are no others."""
+        known = places if anew else tuple(dict.fromkeys((*self.learned, *places)))
+        self.learned = known[:URLS_MAX]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How gateways are made."""
+
+    remotes: tuple[Remote, ...] = ()
+    """Of the configuration."""
+    retries: int = 0
+    backoff: bool = False
+    login_s: float = 2.0
+    ping_interval_ns: int = PING_NS
+    accepts: t.Secure | None = None
+    """TLS with who dials this server, .."""
+    dials: t.Secure | None = None
+    """.. and with clusters that others told of."""
+    reports: tuple[int, int] = (600, 600)
+    """Which failed attempts to dial are logged besides the first one, before a first connection and after it."""
+
+
+@dataclass(slots=True)
+class Link:
+    """One connection with a server of another cluster, in either direction."""
+
+    connection: int
+    peer: str
+    machine: Machine
+    remote: Remote | None = None
+    """That was dialled; None: an inbound one."""
+    opened_ns: int = field(default_factory=time.time_ns)
+    why: str = ""
+    """It ends."""
+    done: trio.Event = field(default_factory=trio.Event)
+    """It has joined, or is gone."""
+
+    @property
+    def name(self) -> str:
+        """Of the other cluster."""
+        return str(self.machine.info.get("gateway") or (self.remote.name if self.remote is not None else ""))
+
+    @property
+    def log_name(self) -> str:
+        """What lines of the log begin with."""
+        return f"{self.peer} - gid:{self.connection}"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayStatus:
+    """One connection as reports show it."""
+
+    connection: int
+    name: str
+    """Of the other cluster."""
+    outbound: bool
+    explicit: bool
+    remote_id: str
+    peer: str
+    opened_ns: int
+
+
+class Gateways:
+    """Owner of all gateways. `run` dials; `handle` takes the plane's events of gateway connections."""
+
+    def __init__(
+        self, plane: GatewayPlane, own: Supercluster, terms: Terms, log: Log, *, guard: Guard | None = None
+    ) -> None:
+        self.own = own
+        self._plane = plane
+        self._terms = terms
+        self._log = log
+        self._guard = guard or Guard()
+        self._links: dict[int, Link] = {}
+        self._early: dict[int, list[t.Event]] = {}
+        self.remotes: dict[str, Remote] = {one.name: one for one in terms.remotes}
+        self._out: dict[str, Link] = {}
+        self._refused: dict[str, int] = {}
+        """Why connections ended before they were of use, and how often, since the last one that was."""
+        self._slots = trio.Semaphore(DIALS_MAX)
+        self._nursery: trio.Nursery | None = None
+        self._leaving = False
+        self.on_joined: list[Callable[[], None]] = []
+        """There is a connection to another cluster."""
+        self.on_reached: list[Callable[[bytes], None]] = []
+        """Another cluster, or another address of it: what the other servers of this one are to hear."""
+        own.knows = self.remotes.__contains__
+
+    # ---- what is there
+
+    def rows(self) -> list[GatewayStatus]:
+        """Every connection that has joined."""
+        return [
+            GatewayStatus(
+                link.connection,
+                link.name,
+                link.remote is not None,
+                link.remote is not None and link.remote.explicit,
+                str(link.machine.info.get("server_id") or ""),
+                link.peer,
+                link.opened_ns,
+            )
+            for link in self._links.values()
+            if link.machine.joined
+        ]
+
+    @property
+    def joined(self) -> bool:
+        """Is there another cluster?"""
+        return any(link.machine.joined for link in self._links.values())
+
+    def clusters(self) -> dict[str, tuple[str, ...]]:
+        """The other clusters of the configuration, and where each of them is dialled."""
+        return {one.name: tuple(texts(one.places)) for one in self.remotes.values() if one.explicit}
+
+    def log_name(self, connection: int) -> str | None:
+        """What lines about it begin with; None: it is no gateway."""
+        link = self._links.get(connection)
+        return link.log_name if link is not None else None
+
+    # ---- events of the plane
+
+    def handle(self, event: t.Event) -> bool:
+        """Takes an event if it is of a gateway; False when it is not ours. What goes wrong with it in a way that nobody
+        foresaw costs that connection."""
+        try:
+            return self._handle(event)
+        except Exception as error:
+            self._guard.caught("a gateway's conversation", error)
+            if isinstance(event, t.Opened | t.Line | t.LeafError | t.LeafInfo):
+                self._plane.close_connection(event.connection, "", t.CloseReason.PROTOCOL)
+            return True
+
+    def _handle(self, event: t.Event) -> bool:
+        match event:
+            case t.Opened(kind=t.ConnKind.GATEWAY, listener=0):
+                self._early.setdefault(event.connection, [])
+                return True
+            case t.Opened(kind=t.ConnKind.GATEWAY):
+                self._accepted(event)
+                return True
+            case t.Line() | t.Closed() | t.LeafError() | t.LeafInfo() | t.Secured():
+                link = self._links.get(event.connection)
+                if link is not None:
+                    self._of(link, event)
+                elif event.connection in self._early:
+                    self._early[event.connection].append(event)
+                else:
+                    return False
+                return True
+        return False
+
+    def _of(self, link: Link, event: t.Line | t.Closed | t.LeafError | t.LeafInfo | t.Secured) -> None:
+        match event:
+            case t.Line():
+                self._act(link, link.machine.line(event.kind, event.payload))
+            case t.LeafInfo(payload=b""):
+                self._refused.clear()
+            case t.LeafInfo():
+                for update in link.machine.update(event.payload):
+                    self._take(link, update)
+            case t.LeafError():
+                link.why = quoted(event.text)
+                self._log.error(f"{link.log_name} - Gateway Error {link.why}", event="gateway_error")
+            case t.Secured():
+                self._log.debug(f"{link.log_name} - TLS handshake complete: {event.cipher}, {event.size} bytes")
+            case t.Closed():
+                self._closed(link, event)
+
+    def _accepted(self, event: t.Opened) -> None:
+        waiting = sum(not link.machine.joined and link.remote is None for link in self._links.values())
+        link = Link(event.connection, event.peer, Machine(self.own))
+        self._links[link.connection] = link
+        if waiting >= LOGINS_MAX:
+            link.why = "too many servers log in at a time"
+            self._plane.close_connection(event.connection, "", t.CloseReason.LIMIT)
+            return
+        self._begin(link, self._terms.accepts)
+        if self._nursery is not None:
+            self._nursery.start_soon(self._hurry, link, self._terms.login_s)
+
+    def _begin(self, link: Link, secure: t.Secure | None, name: str = "") -> None:
+        said = link.machine.opened()
+        if secure is None:
+            self._act(link, said)
+            return
+        behind = b"".join(one.frame for one in said if isinstance(one, Send))
+        self._plane.secure(link.connection, secure, behind=behind, name=name)
+
+    async def _hurry(self, link: Link, seconds: float) -> None:
+        """Who does not log in in time is closed."""
+        with trio.move_on_after(seconds) as scope:
+            await link.done.wait()
+        if scope.cancelled_caught and not link.done.is_set():
+            link.why = "Authentication Timeout"
+            self._plane.close_connection(link.connection, link.why, t.CloseReason.AUTHENTICATION)
+
+    # ---- carrying out
+
+    def _act(self, link: Link, actions: list[routing.Action]) -> None:
+        for action in actions:
+            match action:
+                case Send(said):
+                    self._plane.send(link.connection, said)
+                case Resume():
+                    self._plane.resume(link.connection)
+                case Close(why, reason, told):
+                    link.why = why
+                    self._plane.close_connection(link.connection, why if told else "", reason)
+                case routing.Join():
+                    self._join(link, action.info)
+
+    def _join(self, link: Link, info: dict[str, Any]) -> None:
+        name, remote = link.name, link.remote
+        flags = t.GatewayFlag.HEADERS if link.machine.headers else t.GatewayFlag(0)
+        if remote is not None:
+            flags |= t.GatewayFlag.OUTBOUND
+        payload = max(self.own.max_payload, int(info.get("max_payload") or 0))
+        terms = t.GatewayTerms(
+            flags=int(flags),
+            max_payload=min(payload + HEADERS_MAX, (1 << 31) - 1),
+            ping_interval_ns=self._terms.ping_interval_ns,
+        )
+        self._plane.admit_gateway(link.connection, terms, name)
+        link.done.set()
+        way = "Outbound gateway connection to" if remote is not None else "Inbound gateway connection from"
+        self._log.info(f"{link.log_name} - {way} {quoted(name)} registered", event="gateway_up")
+        places = places_in(info.get("gateway_urls"))
+        if remote is None:
+            self.learn(name, places)
+            for other in self.remotes.values():
+                if other.name != name and other.places:
+                    self._plane.send(link.connection, gossip(self.own.server_id, other.name, other.places))
+            return
+        self._out[name] = link
+        remote.attempts = 0
+        for callback in self.on_joined:
+            with self._guard.around("what follows reaching another cluster"):
+                callback()
+        if places:
+            remote.learn(places, anew=True)
+        self._tell_reached(remote)
+
+    def _take(self, link: Link, update: Told | Close) -> None:
+        match update:
+            case Close():
+                self._act(link, [update])
+            case Told(anew=True):
+                remote = link.remote
+                if remote is not None and set(remote.learned) != set(update.places):
+                    remote.learn(update.places, anew=True)
+                    self._tell_reached(remote)
+            case Told():
+                self.learn(update.name, update.places)
+
+    def _tell_reached(self, remote: Remote) -> None:
+        said = gossip(f"GW{self.own.server_id}", remote.name, remote.places, self.own.server_name)
+        for callback in self.on_reached:
+            with self._guard.around("telling of another cluster"):
+                callback(said)
+
+    def reached(self) -> list[bytes]:
+        """What a server that has joined this cluster is to hear of the others."""
+        id_, name = f"GW{self.own.server_id}", self.own.server_name
+        every = [(one, link.remote) for one, link in self._out.items()]
+        return [gossip(id_, one, remote.places, name) for one, remote in every if remote is not None]
+
+    def learn(self, name: str, places: tuple[Place, ...]) -> None:
+        """There is a cluster of that name at these addresses: it is dialled, unless it is known."""
+        if name == self.own.name:
+            return
+        known = self.remotes.get(name)
+        if known is not None:
+            known.learn(places)
+            return
+        if not places:
+            return
+        if len(self.remotes) >= CLUSTERS_MAX:
+            self._log.debug(f"there are more clusters than are known at a time: {quoted(name)}")
+            return
+        remote = self.remotes[name] = Remote(name, secure=self._terms.dials, learned=places[:URLS_MAX])
+        self._dial(remote)
+
+    def told_urls(self, urls: Iterable[str]) -> None:
+        """This cluster has these addresses for others, the own one among them."""
+        told = tuple(dict.fromkeys(urls))
+        if set(told) == set(self.own.urls):
+            return
+        self.own.urls = told
+        said = frame("INFO", self.own.info())
+        for link in self._links.values():
+            if link.remote is None and link.machine.joined:
+                self._plane.send(link.connection, said)
+
+    # ---- the end of a connection
+
+    def _closed(self, link: Link, event: t.Closed) -> None:
+        del self._links[link.connection]
+        joined, remote = link.machine.joined, link.remote
+        why = link.why or event.text or t.CloseReason(event.reason).name.lower()
+        way = "Outbound" if remote is not None else "Inbound"
+        line = f"{link.log_name} - {way} gateway connection closed: {why}"
+        if joined or self._is_news(why):
+            self._log.info(line, event="gateway_down")
+        else:
+            self._log.debug(line)
+        link.done.set()
+        if remote is None:
+            return
+        if self._out.get(remote.name) is link:
+            del self._out[remote.name]
+        wait_s = random.uniform(0, APART_S) + (AGAIN_S if remote.explicit or not joined else 0)
+        self._dial(remote, wait_s, again=joined)
+
+    def _is_news(self, why: str) -> bool:
+        """The first refusal is, another reason is, and then one in a while: it may be asked for each second."""
+        if why not in self._refused and len(self._refused) >= REASONS_MAX:
+            return False
+        self._refused[why] = self._refused.get(why, 0) + 1
+        return self._refused[why] % self._terms.reports[0] == 1
+
+    # ---- dialling
+
+    async def run(self) -> None:
+        """Dials, for ever. Cancel to end it."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            await trio.sleep(FIRST_S)
+            for remote in list(self.remotes.values()):
+                self._dial(remote)
+            await trio.sleep_forever()
+
+    def end(self) -> None:
+        """Nothing is dialled any more, and nobody is to come here."""
+        self._leaving = True
+        self.told_urls(one for one in self.own.urls if one != self.own.url)
+
+    def _dial(self, remote: Remote, wait_s: float = 0.0, *, again: bool = False) -> None:
+        if self._nursery is None or self._leaving or remote.dialling or remote.name in self._out:
+            return
+        if self.remotes.get(remote.name) is not remote:
+            return
+        remote.dialling = True
+        self._nursery.start_soon(self._reach, remote, wait_s, again)
+
+    async def _reach(self, remote: Remote, wait_s: float, again: bool) -> None:
+        """Until there is a connection, or nobody wants it any more."""
+        made = False
+        try:
+            with self._guard.around("dialling another cluster"):
+                await trio.sleep(wait_s)
+                found = await self._attempts(remote, again)
+                made = found is None
+                if found is not None:
+                    link = await self._adopt(remote, *found)
+                    made = True
+                    await self._hurry(link, DIAL_S + self._terms.login_s)
+        finally:
+            if not made:
+                remote.dialling = False
+        if not made:
+            self._dial(remote, AGAIN_S, again=again)
+
+    async def _attempts(self, remote: Remote, again: bool) -> tuple[trio.SocketStream, Place] | None:
+        """None: nobody wants it any more."""
+        pause_s = AGAIN_S
+        while not self._leaving:
+            remote.attempts += 1
+            if not remote.explicit and self._given_up(remote):
+                del self.remotes[remote.name]
+                break
+            for place in random.sample(remote.places, len(remote.places)):
+                try:
+                    if remote.explicit:
+                        return await self._connected(place), place
+                    async with self._slots:
+                        return await self._connected(place), place
+                except (OSError, trio.TooSlowError) as error:
+                    why = "no answer in time" if isinstance(error, trio.TooSlowError) else dial_error(error)
+                    self._tell_failed(remote, place, why, again)
+            await trio.sleep(pause_s * random.uniform(0.75, 1.25))
+            if self._terms.backoff:
+                pause_s = min(2 * pause_s, AGAIN_MAX_S)
+        remote.dialling = False
+        return None
+
+    def _given_up(self, remote: Remote) -> bool:
+        """Of one that others told of. As long as it has connections to this one it is there."""
+        if remote.attempts <= 1 + self._terms.retries:
+            return False
+        return not any(link.name == remote.name and link.machine.joined for link in self._links.values())
+
+    def _tell_failed(self, remote: Remote, place: Place, why: str, again: bool) -> None:
+        loud = remote.attempts == 1 or remote.attempts % self._terms.reports[again] == 0
+        kind = "explicit" if remote.explicit else "implicit"
+        (self._log.error if loud else self._log.debug)(
+            f"Error connecting to {kind} gateway {quoted(remote.name)} at {place.shown}"
+            f" (attempt {remote.attempts}): {why}"
+        )
+
+    async def _connected(self, place: Place) -> trio.SocketStream:
+        with trio.fail_after(DIAL_S):
+            found = await trio.socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+            addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+            return await trio.open_tcp_stream(random.choice(addresses), place.port)
+
+    async def _adopt(self, remote: Remote, stream: trio.SocketStream, place: Place) -> Link:
+        sock = stream.socket
+        watch_over(sock)
+        secure = remote.secure
+        with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
+            connection = await self._plane.adopt(
+                sock.detach(), t.ConnKind.GATEWAY, secure=secure is not None, web=False
+            )
+        machine = Machine(self.own, remote.name, place, tls=secure is not None)
+        link = self._links[connection] = Link(connection, place.shown, machine, remote)
+        remote.dialling = False
+        self._begin(link, secure, certificate_name(place, remote.places))
+        for event in self._early.pop(connection, []):
+            self.handle(event)
+        return link
+
+
+def gossip(server_id: str, name: str, places: tuple[Place, ...], server_name: str = "") -> bytes:
+    """The INFO that tells of another cluster."""
+    named = {"server_name": server_name} if server_name else {}
+    about = {"gateway": name, "gateway_urls": texts(places), "gateway_cmd": GATEWAY_GOSSIP}
+    return frame("INFO", {"server_id": server_id, **named, **about})
