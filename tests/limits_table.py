@@ -187,6 +187,10 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_routes.py::test_of_a_thousand_servers_that_a_peer_tells_of_a_bounded_number_is_dialled",
         "unit/links/test_routes.py::test_logins_at_a_time_are_bounded_and_have_to_end_in_time",
     ),
+    "is one of a bounded number: 256 clusters": (
+        "unit/links/test_gateways.py::test_of_a_thousand_clusters_and_addresses_that_a_peer_tells_of_a_bounded_number_is_kept",
+        "unit/links/test_gateways.py::test_logins_at_a_time_are_bounded_and_have_to_end_in_time",
+    ),
     "that says what is no INFO": (
         "unit/links/test_route.py::test_an_info_that_is_none_ends_the_connection",
         "unit/links/test_routes.py::test_whatever_a_peer_says_the_routes_go_on",

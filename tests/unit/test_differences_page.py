@@ -382,6 +382,32 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_route.py::"
         "test_whoever_listens_says_info_first_and_waits_for_connect_then_for_info",
     ),
+    "Clusters of leafd and of nats-server are joined by gateways": (
+        "interop/test_supercluster.py::"
+        "test_each_message_comes_to_each_cluster_once_and_in_the_order_of_its_publisher",
+        "unit/config/test_gateway.py::test_a_gateway_and_jetstream_exclude_each_other_in_one_clear_line",
+        "unit/config/test_gateway.py::test_a_change_of_the_block_waits_for_a_restart",
+        "unit/test_operator_config.py::test_mistakes",
+    ),
+    "A server knows 256 other clusters": (
+        "unit/links/test_gateways.py::"
+        "test_of_a_thousand_clusters_and_addresses_that_a_peer_tells_of_a_bounded_number_is_kept",
+        "unit/links/test_gateways.py::test_logins_at_a_time_are_bounded_and_have_to_end_in_time",
+    ),
+    "A server before 2.9 is refused": (
+        "unit/links/test_gateway.py::test_a_server_that_would_send_what_nobody_asked_for_is_refused",
+    ),
+    "A server that calls its cluster otherwise": (
+        "unit/links/test_gateway.py::test_a_cluster_that_calls_itself_otherwise_in_its_info_is_rejected",
+    ),
+    "An address in gateways without a port": (
+        "unit/config/test_gateway.py::test_an_address_that_cannot_be_dialled_is_refused_at_once",
+        "unit/config/test_gateway.py::test_one_list_of_clusters_serves_them_all",
+    ),
+    "In lame duck mode other clusters": (
+        "unit/links/test_gateways.py::"
+        "test_the_own_clusters_addresses_are_told_to_who_came_and_not_to_who_was_dialled",
+    ),
     # ---- who operates the server
     "/ of the monitoring port": ("interop/test_page.py::test_beyond_loopback_it_is_for_users_of_the_system_account",),
     "Over loopback the monitoring port answers": (
@@ -417,7 +443,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
     # ---- not yet
     "MQTT": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
-    "Gateways and replicas": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
+    "Replicas": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
 }  # fmt: skip
 
 

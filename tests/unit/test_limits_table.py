@@ -23,6 +23,7 @@ NO_LIMITS: Final = {
     "authorization.timeout": "how long a login may take: wire/client/auth-timeout.wire",
     "leafnodes.authorization.timeout": "likewise",
     "cluster.authorization.timeout": "likewise",
+    "gateway.authorization.timeout": "likewise",
     "websocket.authorization.timeout": "likewise",
     "tls.timeout": "how long a handshake may take: interop/test_tls_attacks.py",
     "ping_max": "how long a silent connection lives: wire/client/stale.wire",

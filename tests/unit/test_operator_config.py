@@ -61,6 +61,7 @@ def replaced(old: str, new: str) -> Callable[[], str]:
         (lambda: GOOD + f"trusted_keys: [{OPERATOR.key.public}]", "exclude each other"),
         (lambda: GOOD + "resolver: 'URL(http://h/)'\ncluster { port: 1 }", "what other servers subscribe to"),
         (lambda: GOOD + "resolver: { type: full, dir: d }\ncluster { port: 1 }", "what other servers subscribe to"),
+        (lambda: GOOD + "resolver: 'URL(http://h/)'\ngateway { name: A, port: 1 }", "what other clusters subscribe to"),
         (lambda: GOOD + "websocket { port: 1, no_tls: true, authorization { token: x } }", "logins of its own"),
         (lambda: GOOD + "resolver_pinned_accounts: [ A ]", "by their keys"),
         (lambda: GOOD + f"default_sentinel: {ACCOUNT.user('u').token}", "must be a bearer token"),

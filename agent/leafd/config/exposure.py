@@ -1,5 +1,5 @@
-"""Listeners that take anybody: others can reach them, and no user is configured who would have to log in; of routes,
-that neither a login nor a certificate is asked for.
+"""Listeners that take anybody: others can reach them, and no user is configured who would have to log in; of routes
+and gateways, that neither a login nor a certificate is asked for.
 
 What does not live here: who is let in at the end (auth/policy.py), where it is said: a check and the log (load.py), the
 reports (monitor/reports.py).
@@ -27,7 +27,7 @@ class OpenListener:
 
 def open_listeners(server: ServerConfig) -> tuple[OpenListener, ...]:
     """Those of a configuration."""
-    return (*(_found(server) if _knows_nobody(server) else ()), *_routes(server))
+    return (*(_found(server) if _knows_nobody(server) else ()), *_routes(server), *_gateways(server))
 
 
 def _knows_nobody(server: ServerConfig) -> bool:
@@ -72,6 +72,20 @@ def _routes(server: ServerConfig) -> Iterator[OpenListener]:
             ("cluster",),
             f"servers of a cluster at {_shown(*place)} need no login, and reach every account: "
             "add authorization or tls to cluster",
+        )
+
+
+def _gateways(server: ServerConfig) -> Iterator[OpenListener]:
+    block = server.gateway
+    place = block.address() if block is not None else None
+    if block is None or place is None or _is_own(place[0]):
+        return
+    login = block.authorization is not None and bool(block.authorization.user)
+    if not login and block.tls is None:  # with TLS both ends show a certificate
+        yield OpenListener(
+            ("gateway",),
+            f"servers of other clusters at {_shown(*place)} need no login, and reach every account: "
+            "add authorization or tls to gateway",
         )
 
 

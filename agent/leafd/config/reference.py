@@ -14,6 +14,7 @@ from leafd.config.schema.accounts import AccountLimits, ConfiguredAccount, Messa
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.config.schema.cluster import Cluster, ClusterAuthorization
 from leafd.config.schema.enrol import Enrol
+from leafd.config.schema.gateway import Gateway, GatewayAuthorization, RemoteGateway
 from leafd.config.schema.jetstream import AccountJetStream, BatchLimits, JetStream, ServerLimits
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafProxy, LeafRemote, LeafUser
 from leafd.config.schema.operator import Resolver
@@ -60,6 +61,9 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("batch { } of these limits", BatchLimits),
     ("cluster { }", Cluster),
     ("authorization { } of a cluster", ClusterAuthorization),
+    ("gateway { }", Gateway),
+    ("an element of gateways [ ]", RemoteGateway),
+    ("authorization { } of a gateway", GatewayAuthorization),
     ("leafnodes { }", LeafNodes),
     ("an element of remotes [ ]", LeafRemote),
     ("proxy { } of that", LeafProxy),

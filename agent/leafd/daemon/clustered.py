@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.config.schema.cluster import Cluster as Block, pinned_accounts
+from leafd.config.schema.gateway import cluster_name
 from leafd.config.schema.tls import LINK_TIMEOUT, login_timeout
 from leafd.daemon.about import VERSION
 from leafd.daemon.handshakes import ROUTES, ROUTES_DIALLED
@@ -24,8 +25,8 @@ from leafd.links.addresses import host_port
 from leafd.links.compression import Compression
 from leafd.links.peers import Peers
 from leafd.links.route import Cluster
-from leafd.links.route_info import DEFAULT_PORT, place_of
-from leafd.links.routes import Routes, Terms, places_of
+from leafd.links.route_info import DEFAULT_PORT, place_of, places_of
+from leafd.links.routes import Routes, Terms
 
 if TYPE_CHECKING:
     from leafd.config.schema.permissions import Permissions, Subjects
@@ -58,8 +59,8 @@ class Clustered:
             server_id=server.about.server_id,
             server_name=server.about.name,
             version=VERSION,
-            name=block.name or secrets.token_hex(11),
-            dynamic=not block.name,
+            name=cluster_name(config) or secrets.token_hex(11),
+            dynamic=not cluster_name(config),
             user=user,
             password=password,
             tls=block.tls is not None,

@@ -58,6 +58,8 @@ class Compiled:
         accepts = self.config.tls is not None or (leafnodes is not None and leafnodes.tls is not None)
         accepts = accepts or (self.config.websocket is not None and self.config.websocket.tls is not None)
         accepts = accepts or (self.config.cluster is not None and self.config.cluster.tls is not None)
+        gateway = self.config.gateway
+        accepts = accepts or (gateway is not None and any(gateway.tls_blocks()))
         return accepts or any(one.remote.context for one in self.remotes)
 
     @property

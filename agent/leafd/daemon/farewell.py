@@ -30,8 +30,8 @@ async def lame_duck(server: Server) -> None:
     """Sends the clients away one after the other, over the configured time."""
     server.events.lame_duck()
     server.unlisten()
-    if server.clustered is not None:
-        server.clustered.leave()
+    if server.together is not None:
+        server.together.leave()
     server.plane.broadcast(template(server.info() | {"ldm": True}))
     await trio.sleep(server.config.lame_duck_grace_period / SECOND)
     clients = server.clients.all()

@@ -19,6 +19,7 @@ from leafd.links.leafs import DEFAULT_TLS
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
+    from leafd.config.schema.gateway import Gateway
     from leafd.config.tls_files import TlsOptions
     from leafd.daemon.compiled import Compiled
 
@@ -29,8 +30,12 @@ HUBS: Final = DEFAULT_TLS
 WEB: Final = 4
 ROUTES: Final = 5
 ROUTES_DIALLED: Final = 6
+GATEWAYS: Final = 7
+GATEWAYS_DIALLED: Final = 8
 REMOTES: Final = 16
 """And on: the remotes with a block of their own."""
+GATEWAYS_REMOTE: Final = 1 << 16
+"""And on: the clusters with a block of their own."""
 
 
 class TlsPlane(Protocol):
@@ -136,9 +141,23 @@ def _wanted(compiled: Compiled) -> list[Wanted]:
         # Both ends of a route show a certificate, as with the reference.
         mutual = replace(config.cluster.tls.compiled(LINK_TIMEOUT), verify=True)
         found += [Wanted(ROUTES, mutual, client=False), Wanted(ROUTES_DIALLED, mutual, client=True)]
+    if config.gateway is not None and config.gateway.address() is not None:
+        found += _of_gateways(config.gateway)
     for one in compiled.remotes:
         if one.configured.tls is not None and one.remote.context:
             found.append(Wanted(one.remote.context, one.configured.tls.compiled(LINK_TIMEOUT), client=True))
+    return found
+
+
+def _of_gateways(block: Gateway) -> list[Wanted]:
+    """Both ends of a gateway show a certificate, too."""
+    found = []
+    if block.tls is not None:
+        mutual = replace(block.tls.compiled(LINK_TIMEOUT), verify=True)
+        found += [Wanted(GATEWAYS, mutual, client=False), Wanted(GATEWAYS_DIALLED, mutual, client=True)]
+    for number, one in enumerate(block.remotes):
+        if one.tls is not None:
+            found.append(Wanted(GATEWAYS_REMOTE + number, one.tls.compiled(LINK_TIMEOUT), client=True))
     return found
 
 

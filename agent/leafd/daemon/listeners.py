@@ -11,6 +11,7 @@ import socket
 import struct
 from typing import Any, Final
 
+from leafd.config.schema.gateway import gateway_address
 from leafd.config.schema.server import ServerConfig
 from leafd.errors import StartError
 from leafd.records import dataclass
@@ -31,6 +32,7 @@ class Sockets:
     monitor: socket.socket | None
     web: socket.socket | None = None
     route: socket.socket | None = None
+    gateway: socket.socket | None = None
 
 
 _FOR: Final = {
@@ -39,6 +41,7 @@ _FOR: Final = {
     "monitor": "monitoring",
     "websocket": "WebSocket connections",
     "route": "route connections",
+    "gateway": "gateway connections",
 }
 
 
@@ -51,6 +54,7 @@ def bind_all(config: ServerConfig) -> Sockets:
         "monitor": config.monitor_address(),
         "websocket": config.web_address(),
         "route": config.cluster_address(),
+        "gateway": gateway_address(config),
     }
     wanted = {name: address for name, address in every.items() if address is not None}
     made: dict[str, socket.socket] = {}
@@ -66,7 +70,7 @@ def bind_all(config: ServerConfig) -> Sockets:
         for sock in made.values():
             sock.close()
         raise
-    names = ("leaf", "monitor", "websocket", "route")
+    names = ("leaf", "monitor", "websocket", "route", "gateway")
     return Sockets(made["client"], *(made.get(name) for name in names))
 
 

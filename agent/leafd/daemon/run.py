@@ -111,7 +111,7 @@ def load_late_modules(server: Server) -> None:
     whoever fills the process's descriptors must not decide whether it succeeds."""
     wanted = ["leafd.monitor.services"]
     dials = server.config.leafnodes is not None and bool(server.config.leafnodes.remotes)
-    if dials or server.clustered is not None or server.config.syslog_url():
+    if dials or server.together is not None or server.config.syslog_url():
         wanted.append("encodings.idna")  # to look names up
     if server.sockets.monitor is not None:
         wanted += ["leafd.monitor.http", "leafd.daemon.page_logins"]

@@ -24,6 +24,7 @@ from leafd import native_types as t
 from leafd.accounts.graph import Numbers
 from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
 from leafd.config.schema.cluster import pinned_accounts
+from leafd.config.schema.gateway import cluster_name
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon import declarations, early, memory
 from leafd.daemon.about import VERSION, about
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     from leafd.daemon.boxes import Boxes
     from leafd.daemon.callouts import Callouts
     from leafd.daemon.client import Client
-    from leafd.daemon.clustered import Clustered
+    from leafd.daemon.together import Together
     from leafd.daemon.web import Webs
     from leafd.declared.assets import Declared
     from leafd.jetstream.service import JetStream
@@ -110,7 +111,7 @@ class Server:
         self.webs: Webs | None = None
         terms = self.compiled.client_terms
         self.clients = Clients(self.plane, log, self.info, terms, self.guard)
-        self.clustered = self._make_clustered()
+        self.together = self._make_together()
         self.leaf_logins = LeafLogins(
             self.plane, self.compiled.leaf_terms, self.clients.guesses, self.guard, self.clients.proofs
         )
@@ -149,16 +150,15 @@ class Server:
     @property
     def leaf_cluster(self) -> str:
         """A server that dials hubs and is in no cluster is, to them, a cluster of its own name."""
-        if self.clustered is not None:
-            return self.clustered.routes.cluster.name
-        block = self.config.cluster
-        return (block.name if block is not None else "") or (self.about.name if self.compiled.dials_hubs else "")
+        if self.together is not None:
+            return self.together.cluster
+        return cluster_name(self.config) or (self.about.name if self.compiled.dials_hubs else "")
 
     def info(self) -> dict[str, Any]:
         """The part of INFO that is the same for every client."""
         info = self.about.info(self.config)
-        if self.clustered is not None:
-            info |= self.clustered.info()
+        if self.together is not None:
+            info |= self.together.info()
         if self.callouts is not None:
             info["xkey"] = self.callouts.public_xkey
         return info
@@ -196,12 +196,12 @@ class Server:
             self._remove_memory()
             raise explain(error, self.store or Path()) from error
 
-    def _make_clustered(self) -> Clustered | None:
-        if self.sockets.route is None or self.config.cluster is None:
+    def _make_together(self) -> Together | None:
+        if self.sockets.route is None and self.sockets.gateway is None:
             return None
-        from leafd.daemon.clustered import Clustered
+        from leafd.daemon.together import Together
 
-        return Clustered(self, self.config.cluster)
+        return Together(self)
 
     def _make_leafs(self) -> Leafs:
         about, config = self.about, self.config
@@ -276,7 +276,8 @@ class Server:
             reports=self.plane.reports,
             closed=ClosedConnections(max(self.config.max_closed_clients, 0)),
             boxes=self.boxes,
-            routes=self.clustered.routes if self.clustered is not None else None,
+            routes=self.together.routes if self.together is not None else None,
+            gateways=self.together.gateways if self.together is not None else None,
         )
 
     def _make_events(self) -> Events:
@@ -346,9 +347,8 @@ class Server:
         for one in self.compiled.remotes:
             self.leafs.sending.change(one.remote, *one.sending)
         nursery.start_soon(self.leafs.run, [one.remote for one in self.compiled.remotes])
-        if self.clustered is not None:
-            self.clustered.listen()
-            nursery.start_soon(self.clustered.routes.run)
+        if self.together is not None:
+            self.together.start(nursery)
 
     async def _start_callouts(self, nursery: trio.Nursery) -> None:
         """From the first configuration on that has logins judged by a service."""
@@ -431,7 +431,7 @@ class Server:
         self.plane.listen(CLIENT_LISTENER, 0, t.ConnKind.CLIENT, secure=secure is not None, proxied=proxied)
 
     def _event(self, event: t.Event) -> None:
-        if self.clustered is not None and self.clustered.routes.handle(event):
+        if self.together is not None and self.together.handle(event):
             return
         match event:
             case t.Opened(listener=listener) if listener == WEB_LISTENER and self.webs is not None:
@@ -483,8 +483,8 @@ class Server:
 
     def _trace(self, event: t.Trace) -> None:
         client = self.clients.get(event.connection)
-        route = self.clustered.routes.log_name(event.connection) if self.clustered is not None else None
-        who = client.log_name if client is not None else route or self.leafs.log_name(event.connection)
+        other = self.together.log_name(event.connection) if self.together is not None else None
+        who = client.log_name if client is not None else other or self.leafs.log_name(event.connection)
         if event.text:
             self.log.trace(f"{who} - {traced(event)}")
             return
@@ -574,8 +574,8 @@ class Server:
     def unlisten(self) -> None:
         """No new connections."""
         self.plane.unlisten(CLIENT_LISTENER)
-        if self.clustered is not None:
-            self.clustered.unlisten()
+        if self.together is not None:
+            self.together.unlisten()
         if self.sockets.leaf is not None:
             self.plane.unlisten(LEAF_LISTENER)
         if self.sockets.web is not None:

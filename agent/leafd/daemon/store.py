@@ -12,12 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from leafd.config.schema.gateway import gateway_address
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.descriptors import connections_for
 from leafd.daemon.memory import connections_wanted, machine_bytes, memory_limit
 from leafd.errors import StartError
 from leafd.files import check_file, read_file
-from leafd.native_codes import Cipher
+from leafd.native_codes import Cipher, ClusteredFlag
 from leafd.native_packing import StoreKeys
 from leafd.native_types import Limits, PlaneError, Status
 from leafd.quoting import LINE_MAX
@@ -161,8 +162,14 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
         batches_total=batch.max_inflight_total if batch else 0,
         batch_messages=batch.max_msgs if batch else 0,
         batch_timeout_ns=batch.timeout if batch else 0,
-        clustered=int(server.cluster_address() is not None),
+        clustered=_clustered(server),
     )
+
+
+def _clustered(server: ServerConfig) -> int:
+    """Whether there are routes, and whether there are gateways."""
+    routes = ClusteredFlag.ROUTES if server.cluster_address() is not None else 0
+    return int(routes | (ClusteredFlag.GATEWAYS if gateway_address(server) is not None else 0))
 
 
 def traced_bytes(server: ServerConfig) -> int:

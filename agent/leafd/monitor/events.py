@@ -117,7 +117,7 @@ class Events:
             self._tell(subject, self._event(BOX_DOUBLED, {"box": box, "linked": there, "refused": refused}))
 
     def cluster_grew(self) -> None:
-        """A server has joined the cluster: it hears of this one soon."""
+        """A server has joined the cluster, or another cluster is reached: it hears of this one soon."""
         self._joined.set()
 
     def lame_duck(self) -> None:
@@ -190,7 +190,7 @@ class Events:
         if self._judged[0] is not graph:
             imported = any(one.exporter == system.id for account in graph.by_id.values() for one in account.imports)
             self._judged = graph, imported
-        clustered = self._facts.routes is not None and self._facts.routes.joined
+        clustered = any(one is not None and one.joined for one in (self._facts.routes, self._facts.gateways))
         return self._judged[1] or clustered or self._links > 0 or self._facts.clients.count(system.id) > 0
 
     def _account_changed(self, name: str) -> None:

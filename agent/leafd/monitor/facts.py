@@ -18,7 +18,15 @@ from leafd.config.schema.server import ServerConfig
 from leafd.guard import Guard
 from leafd.holding import Holding
 from leafd.monitor.closed import ClosedConnections
-from leafd.monitor.rooms import BoxesFacts, ClientsFacts, JetStreamFacts, LeafsFacts, PlaneFacts, RoutesFacts
+from leafd.monitor.rooms import (
+    BoxesFacts,
+    ClientsFacts,
+    GatewaysFacts,
+    JetStreamFacts,
+    LeafsFacts,
+    PlaneFacts,
+    RoutesFacts,
+)
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -82,6 +90,8 @@ class Facts:
     """Those that enrolled themselves, where they may."""
     routes: RoutesFacts | None = None
     """Those to other servers, where this one is in a cluster."""
+    gateways: GatewaysFacts | None = None
+    """Those to other clusters, where this one is in a supercluster."""
     login: Login | None = None
     """Whether a user of the system account has this password: for the status page."""
     sequence: int = 0

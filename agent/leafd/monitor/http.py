@@ -30,6 +30,7 @@ from leafd.monitor.cluster_report import routez
 from leafd.monitor.connections import connz
 from leafd.monitor.encoding import pieces, texts
 from leafd.monitor.facts import Facts
+from leafd.monitor.gateway_report import gatewayz
 from leafd.monitor.heavy import weight
 from leafd.monitor.hosts import MISDIRECTED, UNREAD, is_known, is_loopback
 from leafd.monitor.jetstream_report import healthz, jsz, plain_streams
@@ -68,7 +69,7 @@ REPORTS: Final[dict[str, Report]] = {
     "/varz": reports.varz,
     "/connz": connz,
     "/routez": routez,
-    "/gatewayz": reports.gatewayz,
+    "/gatewayz": gatewayz,
     "/leafz": reports.leafz,
     "/jsz": jsz,
     "/subsz": reports.subsz,

@@ -1,8 +1,9 @@
 """The reports about the server, its links and accounts: varz, leafz, subsz, accountz, accstatz, statsz, and those of
-what there is none of here (gatewayz, raftz, ipqueuesz, expvarz, profilez).
+what there is none of here (raftz, ipqueuesz, expvarz, profilez).
 
 Each is a function of the facts and the request's options, whose names are those of the JSON requests on $SYS. What does
-not live here: connz (connections.py), JetStream (jetstream_report.py), routez (cluster_report.py).
+not live here: connz (connections.py), JetStream (jetstream_report.py), routez (cluster_report.py),
+gatewayz (gateway_report.py).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from leafd.monitor import subscriptions
 from leafd.monitor.account_report import shared
 from leafd.monitor.cluster_report import cluster_block, counts, route_stats
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
+from leafd.monitor.gateway_report import gateway_block, gateway_count, gateway_stats
 from leafd.monitor.jetstream_report import configuration, totals
 from leafd.monitor.options import Options, flag, number, text
 from leafd.native_codes import COMPRESSION_LEVELS
@@ -68,7 +70,7 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
         "max_payload": config.max_payload,
         "max_pending": config.max_pending,
         "cluster": cluster_block(facts),
-        "gateway": {},
+        "gateway": gateway_block(facts),
         "leaf": _leaf_block(facts),
         "mqtt": {},
         "websocket": _web_block(config.websocket),
@@ -83,7 +85,7 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
         "gomaxprocs": os.cpu_count() or 1,
         "cpu": facts.cpu_percent(),
     }
-    report |= _traffic(stats, *counts(facts))
+    report |= _traffic(stats, gateway_count(facts), *counts(facts))
     report |= {
         "http_req_stats": dict(facts.http_requests),
         "config_load_time": stamp(facts.loaded_ns),
@@ -171,10 +173,10 @@ def _leaf_block(facts: Facts) -> dict[str, Any]:
     return block
 
 
-def _traffic(stats: t.Stats, routes: int, remotes: int) -> dict[str, Any]:
+def _traffic(stats: t.Stats, gateways: int, routes: int, remotes: int) -> dict[str, Any]:
     return {
         # The reference counts clients here; links have a number of their own.
-        "connections": stats.connections - stats.leafs - routes,
+        "connections": stats.connections - stats.leafs - routes - gateways,
         "total_connections": stats.total_connections,
         "routes": routes,
         "remotes": remotes,
@@ -236,11 +238,6 @@ def _store(stats: t.Stats) -> dict[str, Any]:
         "schedules_refused",
     )  # fmt: skip
     return {name: getattr(stats, name) for name in names} | {"refusing": stats.refused_storage()}
-
-
-async def gatewayz(facts: Facts, options: Options) -> dict[str, Any]:
-    """Gateways to other clusters: none."""
-    return facts.head() | {"outbound_gateways": {}, "inbound_gateways": {}}
 
 
 async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
@@ -457,7 +454,7 @@ async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
         "cores": os.cpu_count() or 1,
         "cpu": facts.cpu_percent(),
         # The reference counts clients here; links have a number of their own.
-        "connections": stats.connections - stats.leafs - routes,
+        "connections": stats.connections - stats.leafs - routes - gateway_count(facts),
         "total_connections": stats.total_connections,
         "active_accounts": sum(bool(facts.clients.count(account)) for account in facts.graph.by_id),
         "subscriptions": stats.subscriptions,
@@ -476,6 +473,8 @@ async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
     }
     if routes:
         report["routes"] = await route_stats(facts)
+    if gateways := await gateway_stats(facts):
+        report["gateways"] = gateways
     none = {"routes": 0, "gateways": 0, "leafs": 0}
     if stats.slow_consumers:
         report["slow_consumer_stats"] = {"clients": stats.slow_consumers} | none

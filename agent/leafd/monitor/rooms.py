@@ -161,6 +161,44 @@ class RoutesFacts(Protocol):
     def rows(self) -> Sequence[RouteFacts]: ...
 
 
+class GatewayFacts(Protocol):
+    """One connection with a server of another cluster."""
+
+    @property
+    def connection(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def outbound(self) -> bool: ...
+    @property
+    def explicit(self) -> bool: ...
+    @property
+    def remote_id(self) -> str: ...
+    @property
+    def peer(self) -> str: ...
+    @property
+    def opened_ns(self) -> int: ...
+
+
+class OwnFacts(Protocol):
+    """links.gateway.Supercluster."""
+
+    name: str
+    host: str
+    port: int
+
+
+class GatewaysFacts(Protocol):
+    """links.gateways.Gateways."""
+
+    @property
+    def own(self) -> OwnFacts: ...
+    @property
+    def joined(self) -> bool: ...
+    def rows(self) -> Sequence[GatewayFacts]: ...
+    def clusters(self) -> Mapping[str, Sequence[str]]: ...
+
+
 class BoxesFacts(Protocol):
     """daemon.boxes.Boxes."""
 

@@ -27,6 +27,7 @@ from leafd.monitor.cluster_report import routez
 from leafd.monitor.connections import connz
 from leafd.monitor.encoding import TooLarge, encode
 from leafd.monitor.facts import Facts, stamp
+from leafd.monitor.gateway_report import gatewayz
 from leafd.monitor.heavy import weight
 from leafd.monitor.jetstream_report import healthz, jsz, jsz_account
 from leafd.turns import Pause
@@ -44,7 +45,7 @@ REPORTS: Final[dict[str, Report]] = {
     "VARZ": reports.varz,
     "CONNZ": connz,
     "ROUTEZ": routez,
-    "GATEWAYZ": reports.gatewayz,
+    "GATEWAYZ": gatewayz,
     "LEAFZ": reports.leafz,
     "JSZ": jsz,
     "SUBSZ": reports.subsz,

@@ -20,6 +20,8 @@ UNNOTICED: Final = {
     "Cluster.ping_max": TIMES,
     "Cluster.write_deadline": TIMES,
     "ConfiguredAccount.nkey": "accounts have keys only where an operator vouches for them",
+    "Gateway.write_deadline": TIMES,
+    "GatewayAuthorization.default_permissions": "gateways have no permissions",
     "JetStream.extension_hint": CLUSTER,
     "JetStream.info_queue_limit": QUEUES,
     "JetStream.max_buffered_msgs": QUEUES,

@@ -131,7 +131,7 @@ def test_keys_ignore_case_and_know_aliases() -> None:
         "mqtt { port: 1883 }",
         "max_sub_tokens: 8",
         "write_timeout: retry",
-        "gateway { name: x }",
+        "gateway { name: x, port: 1, authorization { token: t } }",
         "jetstream { tpm { keys_file: k } }",
     ],
 )

@@ -11,6 +11,7 @@ from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Str
 from leafd.config.schema.cluster import Cluster, check_cluster
 from leafd.config.schema.declared import CONSUMERS, KINDS, KV, OBJECTS, STREAMS, AsWritten
 from leafd.config.schema.enrol import Enrol
+from leafd.config.schema.gateway import Gateway, check_gateway
 from leafd.config.schema.jetstream import JetStream, check_together, switch
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.mappings import Mappings
@@ -27,7 +28,6 @@ MEMORY_PAYLOADS: Final = 32
 """The limit holds so many messages of max_payload at least: its smallest share that one has to fit is so small."""
 _INT32_MAX: Final = 2**31 - 1
 _KEY_CHARACTERS: Final = 56
-_GATEWAY: Final = "gateways to other clusters are not in this build: join them by leaf links"
 _PROFILE: Final = "there is no profiling port in this build, since profiles in its form are Go's"
 
 
@@ -312,7 +312,9 @@ class ServerConfig(Section):
     cluster: Cluster | None = option(
         None, "The cluster of servers that this one belongs to: their clients reach each other. Not with jetstream."
     )
-    gateway: Any = later(_GATEWAY, refuse=True)
+    gateway: Gateway | None = option(
+        None, "The other clusters that this one is joined with: their clients reach each other. Not with jetstream."
+    )
     proxy_protocol: Flag = option(
         False,
         "May a proxy in front of the clients' port say whom it speaks for (PROXY protocol, versions 1 and 2)? Only "
@@ -387,6 +389,7 @@ class ServerConfig(Section):
         self._check_operator()
         self._check_enrol()
         check_cluster(self)
+        check_gateway(self)
         self.shared()
         measured = (one for account in self.accounts.values() for one in account.exports if one.latency is not None)
         if self.no_system_account and any(measured):
@@ -539,6 +542,7 @@ class ServerConfig(Section):
         leafnodes = self.leafnodes
         found = [self.tls, self.websocket.tls if self.websocket is not None else None, self.resolver_tls]
         found.append(self.cluster.tls if self.cluster is not None else None)
+        found += self.gateway.tls_blocks() if self.gateway is not None else ()
         if leafnodes is not None:
             found += [leafnodes.tls, *(one.tls for one in leafnodes.remotes if not one.disabled)]
         return tuple(one for one in found if one is not None)

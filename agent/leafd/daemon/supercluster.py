@@ -1,0 +1,132 @@
+"""This server as one of a supercluster: makes the gateways of a configuration, joins them with the cluster's routes.
+
+    another server of this cluster  --its gateway_url-------> INFO of gateways (gateway_urls): other clusters dial it
+    it tells of another cluster     --OtherCluster----------> dialled, if it is not yet
+    a cluster is reached            --on_reached------------> INFO to each other server of this cluster
+
+Only a configuration with a gateway imports this. What does not live here: the gateways (links/gateways.py), the routes
+(clustered.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from leafd import native_types as t
+from leafd.config.schema.gateway import Gateway
+from leafd.config.schema.tls import LINK_TIMEOUT, login_timeout
+from leafd.daemon.about import VERSION
+from leafd.daemon.handshakes import GATEWAYS, GATEWAYS_DIALLED, GATEWAYS_REMOTE
+from leafd.daemon.listeners import address_of, reachable
+from leafd.links.addresses import host_port
+from leafd.links.gateway import Supercluster as Own
+from leafd.links.gateway_info import gateway_place, places_in
+from leafd.links.gateways import PING_NS, Gateways, Remote, Terms
+
+if TYPE_CHECKING:
+    from leafd.daemon.clustered import Clustered
+    from leafd.daemon.server import Server
+    from leafd.links.peers import Peer
+
+SECOND: Final = 1_000_000_000
+GATEWAY_LISTENER: Final = 5
+
+
+class Supercluster:
+    """Owner of what gateways add to a server."""
+
+    def __init__(self, server: Server, block: Gateway, clustered: Clustered | None) -> None:
+        self._server = server
+        self._block = block
+        self._clustered = clustered
+        server.plane.gateway(block.name, server.about.server_id)
+        self.gateways = self._make_gateways(block)
+        self.gateways.on_joined.append(lambda: server.events.cluster_grew())
+        if clustered is not None:
+            routes = clustered.routes
+            self.gateways.own.has_server = routes.peers.named
+            self.gateways.on_reached.append(routes.send_each)
+            routes.on_peer.append(self._greet)
+            routes.on_left.append(self._tell_urls)
+            routes.on_cluster.append(lambda name, urls: self.gateways.learn(name, places_in(urls)))
+
+    def _make_gateways(self, block: Gateway) -> Gateways:
+        server, config = self._server, self._server.config
+        login = block.authorization
+        own = Own(
+            server_id=server.about.server_id,
+            server_name=server.about.name,
+            version=VERSION,
+            name=block.name,
+            user=login.user if login is not None else "",
+            password=login.password if login is not None else "",
+            tls=block.tls is not None,
+            headers=not config.no_header_support,
+            max_payload=config.max_payload,
+            rejects_unknown=block.reject_unknown_cluster,
+        )
+        remotes = []
+        for number, one in enumerate(block.remotes):
+            context = GATEWAYS_REMOTE + number if one.tls is not None else GATEWAYS_DIALLED
+            places = tuple(gateway_place(url) for url in dict.fromkeys(one.urls))
+            secure = _secure(context) if block.tls_of(one) is not None else None
+            remotes.append(Remote(one.name, places, explicit=True, secure=secure))
+        return Gateways(
+            server.plane,
+            own,
+            Terms(
+                remotes=tuple(remotes),
+                retries=block.connect_retries,
+                backoff=block.connect_backoff,
+                login_s=login_timeout(login, block.tls, LINK_TIMEOUT) / SECOND,
+                ping_interval_ns=min(config.ping_interval, PING_NS),
+                accepts=_secure(GATEWAYS) if block.tls is not None else None,
+                dials=_secure(GATEWAYS_DIALLED) if block.tls is not None else None,
+                reports=(config.connect_error_reports, config.reconnect_error_reports),
+            ),
+            server.log,
+            guard=server.guard,
+        )
+
+    def listen(self) -> None:
+        """Servers of other clusters may come."""
+        server, own, block = self._server, self.gateways.own, self._block
+        sock = server.sockets.gateway
+        assert sock is not None
+        host, port = address_of(sock)
+        own.host, own.port = reachable(host)[0], port
+        if block.advertise:
+            place = gateway_place(block.advertise if ":" in block.advertise else f"{block.advertise}:{port}")
+            own.host, own.port = place.host, place.port
+        own.url = host_port(own.host, own.port)
+        own.urls = (own.url,)
+        if self._clustered is not None:
+            self._clustered.routes.cluster.gateway_url = own.url
+        server.plane.listen(GATEWAY_LISTENER, sock.detach(), t.ConnKind.GATEWAY, secure=block.tls is not None)
+        log = server.log
+        log.info(f"Gateway name is {own.name}")
+        log.info(f"Listening for gateways connections on {host}:{port}")
+        log.info(f"{'Advertise address' if block.advertise else 'Address'} for gateway {own.name!r} is {own.url}")
+        if any(tls is not None and tls.insecure for tls in (block.tls, *(one.tls for one in block.remotes))):
+            log.warning("TLS of gateways: whoever answers is taken for that cluster; use this for tests only")
+
+    def _greet(self, peer: Peer) -> None:
+        """Another server of this cluster."""
+        self._tell_urls()
+        if peer.first is not None:
+            for said in self.gateways.reached():
+                self._server.plane.send(peer.first.connection, said)
+
+    def _tell_urls(self) -> None:
+        clustered = self._clustered
+        others = clustered.routes.peers.urls("gateway_urls") if clustered is not None else ()
+        self.gateways.told_urls((self.gateways.own.url, *others))
+
+    def unlisten(self) -> None:
+        """No other server may come any more, and none is dialled."""
+        self.gateways.end()
+        self._server.plane.unlisten(GATEWAY_LISTENER)
+
+
+def _secure(context: int) -> t.Secure:
+    return t.Secure(context, int(t.SecureFlag.FIRST))

@@ -1,0 +1,121 @@
+"""The gateway block: what it takes, what it refuses, and what follows from it."""
+
+from __future__ import annotations
+
+import pytest
+from leafd.config.bind import load_text
+from leafd.config.differences import differences, settings
+from leafd.config.exposure import open_listeners
+from leafd.config.schema.gateway import Gateway, cluster_name, gateway_address
+from leafd.config.schema.section import Takes
+from leafd.errors import ConfigError
+
+BLOCK = "gateway { name: A, listen: 127.0.0.1:7222 %s }"
+
+
+def block(more: str = "") -> Gateway:
+    found = load_text(BLOCK % more).server.gateway
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("gateway { listen: 127.0.0.1:7222 }", "gateway has no name"),
+        ('gateway { name: "a b", port: -1 }', "gateway name cannot contain spaces"),
+        ("gateway { name: A }", 'gateway "A" has no port specified'),
+        (BLOCK % ', gateways: [ { url: "nats://h:1" } ]', "gateway in the list 0 has no name"),
+        (BLOCK % ", gateways: [ { name: B } ]", 'gateway "B" has no URL'),
+        ("cluster { name: C }\n" + BLOCK % "", "cluster name conflicts between cluster and gateway definitions"),
+        (BLOCK % ", authorization { users: [ { user: u, password: p } ] }", "does not allow multiple users"),
+        (BLOCK % ", authorization { token: t }", "does not support tokens"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_nats_servers_words(text: str, why: str) -> None:
+    """At a start, and not when another cluster comes."""
+    with pytest.raises(ConfigError) as refused:
+        load_text(text)
+    assert why in str(refused.value)
+
+
+def test_a_gateway_and_jetstream_exclude_each_other_in_one_clear_line() -> None:
+    """As a cluster and JetStream do."""
+    with pytest.raises(ConfigError) as refused:
+        load_text("jetstream: enabled\n" + BLOCK % "")
+    assert "gateway and jetstream exclude each other" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    load_text("jetstream: disabled\n" + BLOCK % "")
+    load_text("jetstream: enabled\ngateway { }")
+
+
+def test_one_list_of_clusters_serves_them_all() -> None:
+    """The own name in it is passed over; one address may stand alone."""
+    found = block(
+        ', gateways: [ { name: A, url: "nats://a:1" }, { name: B, url: "b:1" }, { name: C, urls: [c:1, c:2] } ]'
+    )
+    assert [(one.name, one.urls) for one in found.remotes] == [("B", ("b:1",)), ("C", ("c:1", "c:2"))]
+
+
+@pytest.mark.parametrize("url", ["nats://", "ftp://h:1", "nats://h", "h:0", "h:70000", "nats://a..b:1"])
+def test_an_address_that_cannot_be_dialled_is_refused_at_once(url: str) -> None:
+    """And not told again each second."""
+    with pytest.raises(ConfigError, match="no address of a gateway"):
+        block(f', gateways: [ {{ name: B, urls: ["{url}"] }} ]')
+
+
+def test_the_cluster_has_the_gateways_name() -> None:
+    """Where it has none of its own."""
+    for text, name in (
+        (BLOCK % "", "A"),
+        ("cluster { listen: 127.0.0.1:1 }\n" + BLOCK % "", "A"),
+        ("cluster { name: A, listen: 127.0.0.1:1 }\n" + BLOCK % "", "A"),
+        ("cluster { name: C, listen: 127.0.0.1:1 }", "C"),
+        ("", ""),
+    ):
+        assert cluster_name(load_text(text).server) == name
+    assert gateway_address(load_text(BLOCK % "").server) == ("127.0.0.1", 7222)
+    assert gateway_address(load_text("").server) is None
+
+
+def test_a_change_of_the_block_waits_for_a_restart() -> None:
+    """Each key of it: a reload is refused as a whole, and names the key."""
+    old = load_text(BLOCK % "").server
+    for more in (
+        "reject_unknown_cluster: true",
+        "connect_retries: 5",
+        "advertise: h:1",
+        "gateways: [{name: B, url: h:1}]",
+    ):
+        _, found = differences(old, load_text(BLOCK % f", {more}").server)
+        assert {one.takes for one in found} == {Takes.RESTART}, more
+        assert found[0].path[:1] == ("gateway",)
+
+
+def test_a_gateway_that_anybody_may_use_is_told_of() -> None:
+    """Whoever reaches it reaches every account."""
+    for more, told in (("", True), (", authorization { user: u, password: p }", False)):
+        text = "authorization { user: u, password: p }\nlisten: 127.0.0.1:1\ngateway { name: A, listen: 0.0.0.0:1 %s }"
+        found = [one.text for one in open_listeners(load_text(text % more).server)]
+        assert any("servers of other clusters" in one for one in found) == told
+    assert not [one for one in open_listeners(load_text(BLOCK % "").server) if "clusters" in one.text]
+
+
+def test_what_is_shown_of_the_block_has_no_login() -> None:
+    """Neither in the settings of a running daemon, nor in a complaint."""
+    text = (
+        BLOCK % ', authorization { user: u, password: hidden }, gateways: [ { name: B, url: "nats://u:hidden@h:1" } ]'
+    )
+    assert "hidden" not in str(settings(load_text(text).server))
+    with pytest.raises(ConfigError) as refused:
+        block(', gateways: [ { name: B, url: "nats://u:hidden@h:0" } ]')
+    assert "hidden" not in str(refused.value)
+
+
+def test_what_has_no_effect_is_told_and_what_would_weaken_is_refused() -> None:
+    """As everywhere in a configuration."""
+    loaded = load_text(BLOCK % ", write_deadline: 5s")
+    assert sum("that of the server counts" in line for line in loaded.warnings) == 1
+    for wrong in ("write_timeout: retry", "tls { verify_cert_and_check_known_urls: true }", "tls { verify: true }"):
+        with pytest.raises(ConfigError):
+            block(f", {wrong}")
