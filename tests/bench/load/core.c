@@ -159,15 +159,29 @@ static result_t publish_to(const options_t *options, arrival_t *arrival, uint32_
     return (result_t){.messages = options->messages, .seconds = arrival->ended - started};
 }
 
+/* Logs a subscriber in. Another server than the publisher's has to hear of it first, of which nothing is told here. */
+static void open_reader(reader_t *reader, const options_t *options, const char *queue) {
+    client_open(&reader->client, options->read_port != 0 ? options->read_port : options->port);
+    client_format(&reader->client, "SUB %s %s 1\r\n", options->subject, queue);
+    client_sync(&reader->client);
+}
+
+static void wait_for_interest(const options_t *options) {
+    if (options->read_port != 0) {
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    }
+}
+
 result_t run_core(const options_t *options) {
     reader_t reader = {.arrival.expected = options->messages};
     if (options->web_port != 0) {
         client_open_web(&reader.client, options->web_port, options->deflate);
+        client_format(&reader.client, "SUB %s 1\r\n", options->subject);
+        client_sync(&reader.client);
     } else {
-        client_open(&reader.client, options->port);
+        open_reader(&reader, options, "");
+        wait_for_interest(options);
     }
-    client_format(&reader.client, "SUB %s 1\r\n", options->subject);
-    client_sync(&reader.client);
     char line[512];
     reader.frame_size =
         (size_t)snprintf(line, sizeof line, "MSG %s 1 %u\r\n", options->subject, options->size) + options->size + 2;
@@ -216,9 +230,7 @@ static void gather_crowd(crowd_t *crowd, const options_t *options, const char *q
     for (crowd->count = 0; crowd->count < options->connections; crowd->count++) {
         reader_t *reader = &crowd->readers[crowd->count];
         reader->frame_size = size + options->size + 2;
-        client_open(&reader->client, options->port);
-        client_format(&reader->client, "SUB %s %s 1\r\n", options->subject, queue);
-        client_sync(&reader->client);
+        open_reader(reader, options, queue);
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = reader};
         if (epoll_ctl(crowd->epoll, EPOLL_CTL_ADD, reader->client.fd, &event) != 0) {
             die("epoll_ctl failed");
@@ -230,6 +242,7 @@ static result_t to_crowd(const options_t *options, const char *queue, uint32_t c
     static crowd_t crowd;
     crowd.arrival.expected = options->messages * copies;
     gather_crowd(&crowd, options, queue);
+    wait_for_interest(options);
     result_t result = publish_to(options, &crowd.arrival, copies, read_crowd, &crowd);
     for (uint32_t i = 0; i < crowd.count; i++) {
         client_close(&crowd.readers[i].client);

@@ -28,14 +28,23 @@ static const scenario_t scenarios[] = {
 };
 
 static const struct option names[] = {
-    {"port", required_argument, NULL, 'p'},        {"messages", required_argument, NULL, 'm'},
-    {"size", required_argument, NULL, 's'},        {"connections", required_argument, NULL, 'c'},
-    {"in-flight", required_argument, NULL, 'f'},   {"batch", required_argument, NULL, 'b'},
-    {"subjects", required_argument, NULL, 'u'},    {"subject", required_argument, NULL, 'j'},
-    {"stream", required_argument, NULL, 't'},      {"consumer", required_argument, NULL, 'n'},
-    {"api-subject", required_argument, NULL, 'a'}, {"api-body", required_argument, NULL, 'y'},
-    {"tls", required_argument, NULL, 'l'},         {"web-port", required_argument, NULL, 'w'},
-    {"deflate", required_argument, NULL, 'd'},     {NULL, 0, NULL, 0},
+    {"port", required_argument, NULL, 'p'},
+    {"messages", required_argument, NULL, 'm'},
+    {"read-port", required_argument, NULL, 'r'},
+    {"size", required_argument, NULL, 's'},
+    {"connections", required_argument, NULL, 'c'},
+    {"in-flight", required_argument, NULL, 'f'},
+    {"batch", required_argument, NULL, 'b'},
+    {"subjects", required_argument, NULL, 'u'},
+    {"subject", required_argument, NULL, 'j'},
+    {"stream", required_argument, NULL, 't'},
+    {"consumer", required_argument, NULL, 'n'},
+    {"api-subject", required_argument, NULL, 'a'},
+    {"api-body", required_argument, NULL, 'y'},
+    {"tls", required_argument, NULL, 'l'},
+    {"web-port", required_argument, NULL, 'w'},
+    {"deflate", required_argument, NULL, 'd'},
+    {NULL, 0, NULL, 0},
 };
 
 static uint32_t small(const char *text) {
@@ -45,6 +54,7 @@ static uint32_t small(const char *text) {
 static void take(options_t *options, int name, const char *value) {
     switch (name) {
     case 'p': options->port = (int)strtol(value, NULL, 10); break;
+    case 'r': options->read_port = (int)strtol(value, NULL, 10); break;
     case 'm': options->messages = strtoull(value, NULL, 10); break;
     case 's': options->size = small(value); break;
     case 'c': options->connections = small(value); break;

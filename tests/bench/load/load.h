@@ -7,8 +7,9 @@
 
 typedef struct options {
     int port;
-    int web_port; /* of WebSocket; 0: plain connections */
-    bool deflate; /* WebSocket messages are compressed */
+    int read_port; /* where the subscribers of core and fan are; 0: at that port */
+    int web_port;  /* of WebSocket; 0: plain connections */
+    bool deflate;  /* WebSocket messages are compressed */
     uint64_t messages;
     uint32_t size; /* of a payload */
     uint32_t connections;
