@@ -15,7 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from leafd.accounts.activations import activated
-from leafd.accounts.graph import GLOBAL, SYSTEM, Account, Graph, Numbers, Tracing, compile_import, tells
+from leafd.accounts.graph import (
+    GLOBAL,
+    SYSTEM,
+    Account,
+    Graph,
+    Numbers,
+    Tracing,
+    compile_import,
+    tells,
+    with_cluster_api,
+)
 from leafd.auth.jwt_claims import (
     NO_LIMIT,
     SERVICE,
@@ -39,8 +49,9 @@ _RESPONSES: Final = {"Stream": "stream", "Chunked": "chunked"}
 class ClaimedAccounts:
     """All accounts that are known, as JWTs and as a graph. graph and trusted are read by others, and written here."""
 
-    def __init__(self, numbers: Numbers, *, system: str, jetstream: bool) -> None:
+    def __init__(self, numbers: Numbers, *, system: str, jetstream: bool, clustered: bool = False) -> None:
         self._numbers = numbers
+        self._clustered = clustered
         self._system = system or SYSTEM
         self._jetstream = jetstream
         self.trusted: dict[str, TrustedAccount] = {}
@@ -81,7 +92,7 @@ class ClaimedAccounts:
 
     def changed(self, accounts: Iterable[TrustedAccount], gone: Iterable[str] = ()) -> ClaimedAccounts:
         """The same with these accounts in place of what they were, and without others."""
-        made = ClaimedAccounts(self._numbers, system=self._system, jetstream=self._jetstream)
+        made = ClaimedAccounts(self._numbers, system=self._system, jetstream=self._jetstream, clustered=self._clustered)
         made.trusted, made.notes, made._exports = dict(self.trusted), dict(self.notes), dict(self._exports)
         sharing = self._sharing
         made._sharing = Sharing(dict(sharing.exports), made._approve, dict(sharing.streams), dict(sharing.services))
@@ -144,12 +155,15 @@ class ClaimedAccounts:
         mappings, faults = _mappings(body)
         self.notes[name] = (*notes, *faults)
         system = name == self._system
+        share = _jetstream(body) if not system else None
+        if share is not None and self._clustered and not self._jetstream:
+            imports = with_cluster_api(imports, self._numbers, self._system)
         return Account(
             self._numbers.of(name),
             name,
             system,
             _limits(body),
-            _jetstream(body) if self._jetstream and not system else None,
+            share if self._jetstream else None,
             mappings,
             imports,
             claims.name,

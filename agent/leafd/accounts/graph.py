@@ -20,6 +20,7 @@ from leafd.records import dataclass
 
 GLOBAL: Final = "$G"
 SYSTEM: Final = "$SYS"
+_API: Final = "$JS.API.>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +142,15 @@ def compile_graph(server: ServerConfig, numbers: Numbers) -> Graph:
         share = configured.jetstream if configured else None
         if name == GLOBAL and share is None and global_alone:
             share = AccountJetStream()
-        if server.jetstream is None or not server.jetstream.enabled or name == system_name:
+        own = imports.get(name, ())
+        if name == system_name:
+            share = None
+        elif server.jetstream is None or not server.jetstream.enabled:
+            if share is not None and server.cluster is not None and system_name:
+                own = with_cluster_api(own, numbers, system_name)
             share = None
         limits = configured.limits if configured else AccountLimits()
         mappings = dict(configured.mappings) if configured else {}
-        own = imports.get(name, ())
         if name == GLOBAL:
             mappings |= server.mappings
         accounts.append(
@@ -164,6 +169,15 @@ def compile_graph(server: ServerConfig, numbers: Numbers) -> Graph:
         )
     by_name = {account.name: account for account in accounts}
     return Graph(by_name, {account.id: account for account in accounts}, system_name)
+
+
+def with_cluster_api(own: tuple[CompiledImport, ...], numbers: Numbers, system: str) -> tuple[CompiledImport, ...]:
+    """What an account with JetStream imports at a server that has none, in a cluster: requests go to the system
+    account, where the cluster's servers with JetStream listen, and tell who asks. As in the reference."""
+    if any(one.service and is_subset(_API, one.local) for one in own):
+        return own
+    api = CompiledImport(numbers.of(system), True, _API, _API, (0,), True, 0, shared=True, placed=True)
+    return (*own, api)
 
 
 def _tracing(configured: MessageTracing | None) -> Tracing:

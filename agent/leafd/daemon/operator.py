@@ -64,7 +64,8 @@ def compile_operator(config: ServerConfig, numbers: Numbers, known: Operated | N
     if system and resolver.type in ("full", "cache"):
         found.setdefault(system, bootstrap_account(system))
     jetstream = config.jetstream is not None and config.jetstream.enabled
-    accounts = ClaimedAccounts(numbers, system=system, jetstream=jetstream)
+    clustered = config.cluster is not None
+    accounts = ClaimedAccounts(numbers, system=system, jetstream=jetstream, clustered=clustered)
     remotes = config.leafnodes.remotes if config.leafnodes is not None else ()
     accounts.start(found.values(), [one.account for one in remotes])
     pinned = frozenset(config.resolver_pinned_accounts)

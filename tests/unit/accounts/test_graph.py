@@ -111,3 +111,26 @@ def test_what_a_reload_passes_through_is_in_both_configurations() -> None:
     assert ([], ["A"], ["C"]) == tuple(
         [one.name for one in found] for found in (more.removed, more.changed, more.added)
     )
+
+
+def test_in_a_cluster_accounts_with_jetstream_ask_other_servers_where_this_one_has_none() -> None:
+    """As nats-server without JetStream does (interop/test_cluster_jetstream.py): by the system account's service, which
+    is told who asks. What an account imports over the API itself stays."""
+    cluster = 'cluster { name: C, listen: "127.0.0.1:1" }\n'
+    accounts = (
+        "accounts { A { jetstream: enabled }, B {}, C { jetstream: enabled, imports: [ %s ] }, D { exports: %s } }"
+    )
+    text = accounts % ('{ service: { account: D, subject: "$JS.API.>" } }', '[ { service: "$JS.API.>" } ]')
+
+    def asked(found: Graph) -> dict[str, list[tuple[str, bool]]]:
+        names = {account.id: name for name, account in found.by_name.items()}
+        return {
+            name: [(names[one.exporter], one.shared) for one in account.imports if one.local == "$JS.API.>"]
+            for name, account in found.by_name.items()
+        }
+
+    assert {"$G": [], "A": [("$SYS", True)], "B": [], "C": [("D", False)], "D": [], "$SYS": []} == asked(
+        graph(cluster + text)
+    )
+    assert [] == asked(graph(text))["A"]
+    assert [("$SYS", True)] == asked(graph(cluster))["$G"]
