@@ -275,6 +275,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_STREAM_BYTES 46
 /* extra = strings: filter; arg = sequence (0 = none), arg2 = keep (0 = none); completion's arg = how many went */
 #define COMMAND_STREAM_PURGE 43
+#define COMMAND_STREAM_FILL 47 /* body = payload; strings: subject header upto (8 BE); arg, arg2: seq, ts: fill.h */
 /* body = message_query_t, extra = strings: subject; completion: arg = sequence, arg2 = stamp ns, subject, header,
  * payload */
 #define COMMAND_MESSAGE_GET 44
@@ -561,6 +562,7 @@ int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, u
 #define RECORD_CONTROL 3  /* key and value as in COMMAND_RECORD_PUT */
 /* key = stream id, source key; value = origin sequence, newest stamp of the origin (ns, 0: not known), 8 bytes each */
 #define RECORD_SOURCE 4
+#define RECORD_HOLE 6 /* what damage took out of a stream: store/fill.h */
 #define RECORD_LOST 5 /* key = kind, key of a definition that is lost; value = JSON: account, name; empty: unknown */
 
 /* ---- a store as files -------------------------------------------------------------------------------------------- */

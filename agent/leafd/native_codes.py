@@ -266,6 +266,7 @@ class Record(IntEnum):
     CONTROL = abi.RECORD_CONTROL
     SOURCE = abi.RECORD_SOURCE
     LOST = abi.RECORD_LOST
+    HOLE = abi.RECORD_HOLE
 
 
 class StreamFlag(IntFlag):

@@ -1,4 +1,5 @@
-"""Commands that ask about very many streams at once: what they hold together, and the counters of each.
+"""Commands that ask about very many streams at once: what they hold together, and the counters of each. And the one
+that puts a message back into a hole that damage left (links/holes.py).
 
 A hub of thousands of boxes is asked for its metrics every few seconds: thousands of questions to the plane, each a turn
 of both threads, are tens of milliseconds of processor time. What does not live here: one stream's state with its lists
@@ -11,12 +12,13 @@ import struct
 from collections.abc import Sequence
 
 from leafd.native import abi, layout
+from leafd.native_packing import Strings
 from leafd.native_stats import StateRow
 from leafd.native_submits import Submits
 
 
 class Usage(Submits):
-    """Those commands."""
+    """Those commands, and the one for holes."""
 
     async def streams_bytes(self, streams: Sequence[int]) -> int:
         """How many bytes these hold together. One that there is not holds none."""
@@ -39,3 +41,21 @@ class Usage(Submits):
                 row = StateRow._make(values)
                 found.append(None if row.consumers == abi.STATE_UNKNOWN else row)
         return found
+
+    async def stream_fill(
+        self, stream: int, last: int, *, sequence: int, ts: int = 0, subject: str = "", header: bytes = b"",
+        payload: bytes = b"",
+    ) -> bool:  # fmt: skip
+        """Puts a message into the hole that ends at `last`; without a subject nothing is put there. From then on the
+        hole begins behind that sequence. False: the stream did not want the message."""
+        strings: Strings = {"subject": subject, "header": header, "upto": last.to_bytes(8, "big")}
+        done = await self._request(
+            "STREAM_FILL",
+            "putting back a message",
+            target=stream,
+            arg=sequence,
+            arg2=ts,
+            body=payload,
+            strings=strings,
+        )
+        return bool(done.arg)

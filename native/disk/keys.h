@@ -95,6 +95,7 @@ typedef enum store_db {
 #define MESSAGE_PACK 8     /* LMDB is to have it compressed .. */
 #define MESSAGE_PACKED 16  /* .. and has: see packing.h. Nobody but env.c and who reads LMDB's file sees such a value */
 #define MESSAGE_PRIMED 32  /* .. behind a dictionary of the stream's */
+#define MESSAGE_FILLED 64  /* written when newer ones were there: fill.c */
 
 #define EXPIRY_SCHEDULE (UINT64_C(1) << 63) /* in the sequence of an EXPIRY key */
 

@@ -19,6 +19,9 @@ void stream_purge(js_t *js, const plane_command_t *command, stream_t *stream);
 void message_get(js_t *js, const plane_command_t *command, stream_t *stream);
 void message_delete(js_t *js, const plane_command_t *command, stream_t *stream);
 
+/* fill.c */
+void stream_fill(js_t *js, const plane_command_t *command, stream_t *stream);
+
 /* export.c, import.c */
 void stream_export(js_t *js, const plane_command_t *command, stream_t *stream);
 void stream_import(js_t *js, const plane_command_t *command, stream_t *stream);

@@ -138,7 +138,7 @@ static status_t source_header(js_t *js, const ingest_t *ingest, uint64_t seq, by
     return headers_append(out, start, BYTES_LITERAL("Nats-Stream-Source"), text_bytes(&value));
 }
 
-static status_t mirror_header(js_t *js, bytes_t header, bytes_t *out) {
+status_t ingest_mirror_header(js_t *js, bytes_t header, bytes_t *out) {
     if (header.size == 0 || !headers_has_prefix(header, BYTES_LITERAL("Nats-"))) {
         *out = header;
         return STATUS_OK;
@@ -230,7 +230,7 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
     if (ingest->mirror) {
         append.force_seq = ack->stream_seq;
         append.force_ts = ack->ts;
-        status = mirror_header(js, message->header, &append.header);
+        status = ingest_mirror_header(js, message->header, &append.header);
     } else {
         status = source_header(js, ingest, ack->stream_seq, subject, message->header);
         append.header = bytes_of(js->scratch.at, (uint32_t)js->scratch.size);

@@ -50,6 +50,8 @@ struct ingest {
 /* Control is told, now or with the next chores, and nothing is taken until it starts anew. */
 void ingest_fail(js_t *js, ingest_t *ingest, uint32_t code, status_t status);
 /* false: no memory, control was not told. */
+/* A header as a mirror keeps it; perhaps in js->scratch, which the caller has emptied. */
+status_t ingest_mirror_header(js_t *js, bytes_t header, bytes_t *out);
 bool ingest_tell(js_t *js, const ingest_t *ingest, uint32_t code, status_t status);
 
 #endif

@@ -22,6 +22,7 @@
 #include "jetstream/job.h"
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
+#include "store/fill.h"
 #include "store/store.h"
 
 /* body and extra of a command live only until it has run. */
@@ -219,10 +220,13 @@ void stream_purge(js_t *js, const plane_command_t *command, stream_t *stream) {
     strings_t strings = strings_of(command);
     bytes_t filter = strings_next(&strings);
     bytes_t copy = bytes_copy(filter);
-    if (job == NULL || copy.size != filter.size) { /* without its filter it would take out all */
+    status_t status = job == NULL || copy.size != filter.size /* without its filter it would take out all */
+                          ? STATUS_NO_MEMORY
+                          : (stream->config.flags & STREAM_MIRROR) != 0 ? store_holes_forget(stream->store) : STATUS_OK;
+    if (status != STATUS_OK) {
         bytes_release(&copy);
         free(job);
-        js_done(js, command, STATUS_NO_MEMORY);
+        js_done(js, command, status);
         return;
     }
     job->job = (job_t){.stream = stream, .step = purge_step, .end = purge_end};

@@ -121,6 +121,7 @@ static void describe_record(bytes_t key, char *to, size_t size) {
     case RECORD_SOURCE: snprintf(to, size, "position of a source of stream %u", stream); break;
     case RECORD_STATE: snprintf(to, size, "state of stream %u", stream); break;
     case RECORD_SCHEDULE: snprintf(to, size, "a schedule of stream %u", stream); break;
+    case RECORD_HOLE: snprintf(to, size, "a mark that stream %u has lost messages to damage", stream); break;
     case RECORD_THIN: snprintf(to, size, "a mark that subjects of stream %u are held to their limit", stream); break;
     default: snprintf(to, size, "state of a consumer of stream %u", stream);
     }

@@ -19,16 +19,28 @@
 
 #include "base/array.h"
 #include "base/number.h"
+#include "store/fill.h"
 #include "store/overlay.h"
 #include "recovery/salvage.h"
 
 #define STREAM_ALARMS_MAX 40 /* leaves room in the queue for others */
+#define HOLES_MAX 4096       /* that are kept; more are named, and not filled again */
+
+/* Sequences of a stream that damage took, or that had been removed before. */
+typedef struct lost_range {
+    uint32_t stream;
+    uint64_t from;
+    uint64_t upto;
+} lost_range_t;
 
 typedef struct rebuilt {
     uint32_t id;
     uint32_t hole;      /* the newest hole that its sequences were compared behind */
     uint64_t lost_from; /* a gap that is not told yet; 0: none */
     uint64_t lost_upto;
+    uint64_t seen;    /* the last sequence that something was found at, a link too */
+    uint64_t floor;   /* the first sequence that its state tells */
+    uint64_t missing; /* so many messages its state counts and are not there */
     log_t log;
 } rebuilt_t;
 
@@ -39,7 +51,11 @@ struct rebuild {
     uint32_t count;
     uint64_t capacity;
     uint32_t holes;
+    lost_range_t *lost;
+    uint64_t lost_count;
+    uint64_t lost_capacity;
     uint32_t alarms;
+    bool journal; /* what comes is of the journal */
     uint8_t *scratch;
     uint64_t scratch_size;
 };
@@ -56,6 +72,7 @@ rebuild_t *rebuild_new(store_t *store) {
 void rebuild_free(rebuild_t *rebuild) {
     if (rebuild != NULL) {
         free(rebuild->streams);
+        free(rebuild->lost);
         free(rebuild->scratch);
     }
     free(rebuild);
@@ -93,7 +110,7 @@ static status_t stream_of(rebuild_t *rebuild, uint32_t id, rebuilt_t **out) {
     rebuilt_t *rebuilt = &rebuild->streams[rebuild->count];
     rebuilt->id = id;
     rebuilt->hole = 0;
-    rebuilt->lost_from = rebuilt->lost_upto = 0;
+    rebuilt->lost_from = rebuilt->lost_upto = rebuilt->missing = rebuilt->seen = rebuilt->floor = 0;
     log_begin(&rebuilt->log, 1);
     store_key_t key;
     bytes_t value = BYTES_NONE;
@@ -120,15 +137,26 @@ static void forget_stream(rebuild_t *rebuild, uint32_t id) {
     }
 }
 
-/* Sequences up to `upto` are accounted for; what lies between them and the last one is missing when a hole came in
+static void rebuild_lost(rebuild_t *rebuild, uint32_t stream, uint64_t from, uint64_t upto) {
+    if (rebuild->lost_count < HOLES_MAX
+        && array_reserve(&rebuild->lost, &rebuild->lost_capacity, rebuild->lost_count + 1, STREAMS_MIN,
+                         sizeof(lost_range_t))
+               == STATUS_OK) {
+        rebuild->lost[rebuild->lost_count++] = (lost_range_t){.stream = stream, .from = from, .upto = upto};
+    }
+}
+
+/* Sequences up to `next` are accounted for; what lies between them and the last one is missing when a hole came in
  * between. */
 static void rebuild_compare(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t next) {
-    uint64_t expected = rebuilt->log.last_seq + 1;
+    uint64_t expected = number_most(rebuilt->log.last_seq, rebuilt->seen) + 1;
     if (rebuilt->hole != rebuild->holes && next > expected) {
         rebuilt->lost_from = rebuilt->lost_from == 0 ? expected : rebuilt->lost_from;
         rebuilt->lost_upto = next - 1;
+        rebuild_lost(rebuild, rebuilt->id, expected, next - 1);
     }
     rebuilt->hole = rebuild->holes;
+    rebuilt->seen = number_most(rebuilt->seen, next - 1);
 }
 
 static void tell_lost(rebuild_t *rebuild, rebuilt_t *rebuilt) {
@@ -216,6 +244,9 @@ static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq
     bool is_there = status == STATUS_OK;
     if (status == STATUS_CORRUPT || (is_there && (there.flags & MESSAGE_GONE) != 0)) {
         return STATUS_OK;
+    }
+    if (rebuild->journal && (message.flags & MESSAGE_FILLED) != 0 && seq <= rebuilt->log.last_seq) {
+        return STATUS_OK; /* its hole is there still, or again, and is filled once more */
     }
     if (status_unknown(status)) {
         return status;
@@ -359,6 +390,10 @@ static status_t take_message(rebuild_t *rebuild, const batch_op_t *op) {
     if (op->kind == OP_PUT && (message.flags & MESSAGE_GONE) == 0) {
         return put_message(rebuild, rebuilt, seq, &message);
     }
+    if (op->kind == OP_PUT && !rebuild->journal) { /* there it may be a message's that was in a hole of the journal */
+        rebuild_compare(rebuild, rebuilt, seq);
+        rebuilt->seen = number_most(rebuilt->seen, seq);
+    }
     status = drop_message(rebuild, rebuilt, seq);
     return status == STATUS_OK ? rebuild_raw(rebuild, op) : status;
 }
@@ -375,6 +410,8 @@ static status_t take_state(rebuild_t *rebuild, const batch_op_t *op) {
     }
     rebuild_compare(rebuild, rebuilt, said.last_seq + 1);
     log_follow(&rebuilt->log, &said);
+    rebuilt->floor = said.first_seq;
+    rebuilt->missing = log_sound(&said) ? number_less(said.messages, rebuilt->log.messages) : 0;
     /* Numbers that contradict each other sweep nothing. */
     if (log_sound(&said) && said.first_seq > rebuilt->log.first_seq) {
         status = rebuild_sweep(rebuild, rebuilt, rebuilt->log.first_seq, said.first_seq);
@@ -399,6 +436,10 @@ static bool is_state(const batch_op_t *op) {
     return op->db == DB_RECORDS && op->key.size == 5 && op->key.at[0] == RECORD_STATE;
 }
 
+static bool is_hole(const batch_op_t *op) {
+    return op->db == DB_RECORDS && op->key.size > 0 && op->key.at[0] == RECORD_HOLE;
+}
+
 static status_t rebuild_take(void *context, const batch_op_t *op, uint64_t position) {
     rebuild_t *rebuild = context;
     (void)position;
@@ -414,6 +455,9 @@ static status_t rebuild_take(void *context, const batch_op_t *op, uint64_t posit
     if (is_state(op) && op->kind == OP_PUT) {
         return take_state(rebuild, op);
     }
+    if (rebuild->journal && op->kind != OP_DELETE_RANGE && is_hole(op)) {
+        return STATUS_OK; /* what was put into it was not taken, above */
+    }
     if (is_state(op) && op->kind == OP_DELETE) {
         forget_stream(rebuild, load_be32(op->key.at + 1));
     }
@@ -425,6 +469,7 @@ status_t rebuild_op(rebuild_t *rebuild, const batch_op_t *op) {
 }
 
 status_t rebuild_batch(rebuild_t *rebuild, const uint8_t *batch, uint32_t size) {
+    rebuild->journal = true;
     return batch_each(batch, size, 0, rebuild_take, rebuild);
 }
 
@@ -434,6 +479,7 @@ status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, 
     uint32_t offset = BATCH_HEADER_SIZE;
     status_t status = STATUS_OK;
     batch_op_t op;
+    rebuild->journal = true;
     while (status == STATUS_OK && offset < end && op_next(batch, end, &offset, &op)) {
         bool sound = op.kind == OP_PUT && value_sound(op.key, op.value);
         if (op.kind == OP_PUT && !sound && !whole) {
@@ -488,6 +534,35 @@ static status_t finish_stream(rebuild_t *rebuild, rebuilt_t *rebuilt) {
     return env_write_put(rebuild->env, DB_RECORDS, key_bytes(&key), bytes_of(value, size));
 }
 
+/* Whoever has an origin asks it for what is missing there (links/holes.py). All of a stream's sequences that are
+ * missing had a message if there are as many of them as messages. */
+static status_t keep_holes(rebuild_t *rebuild, const rebuilt_t *rebuilt) {
+    uint64_t absent = 0;
+    status_t status = STATUS_OK;
+    for (uint64_t i = 0; i < rebuild->lost_count; i++) {
+        lost_range_t *lost = &rebuild->lost[i];
+        bool its_own = lost->stream == rebuilt->id;
+        lost->from = its_own ? number_most(lost->from, number_most(rebuilt->floor, 1)) : lost->from;
+        absent += its_own ? number_less(lost->upto + 1, lost->from) : 0;
+    }
+    for (uint64_t i = 0; status == STATUS_OK && i < rebuild->lost_count; i++) {
+        const lost_range_t *lost = &rebuild->lost[i];
+        const hole_t hole = {.from = lost->from, .upto = lost->upto, .certain = absent == rebuilt->missing};
+        uint8_t at[HOLE_KEY_SIZE];
+        uint8_t value[VALUE_CRC_SIZE + HOLE_SIZE];
+        store_key_t key;
+        if (lost->stream != rebuilt->id || lost->from > lost->upto) {
+            continue;
+        }
+        hole_key(at, lost->stream, lost->upto);
+        key_record(&key, RECORD_HOLE, bytes_of(at, sizeof at));
+        hole_write(value + VALUE_CRC_SIZE, &hole);
+        value_seal(key_bytes(&key), value, sizeof value);
+        status = env_write_put(rebuild->env, DB_RECORDS, key_bytes(&key), bytes_of(value, sizeof value));
+    }
+    return status;
+}
+
 /* A stream whose definition is lost has messages that nobody is shown. */
 static void check_definition(rebuild_t *rebuild, uint32_t id) {
     uint8_t at[4];
@@ -509,6 +584,7 @@ status_t rebuild_end(rebuild_t *rebuild) {
     status_t status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < rebuild->count; i++) {
         status = finish_stream(rebuild, &rebuild->streams[i]);
+        status = status == STATUS_OK ? keep_holes(rebuild, &rebuild->streams[i]) : status;
         check_definition(rebuild, rebuild->streams[i].id);
     }
     return status;

@@ -118,6 +118,16 @@ static status_t adopt_message(store_stream_t *stream, const batch_op_t *op, uint
     if (status != STATUS_OK) {
         return status;
     }
+    if ((message.flags & MESSAGE_FILLED) != 0) {
+        status = notes_reserve_fills(stream);
+        if (status == STATUS_OK) {
+            notes_fill(stream, seq, position);
+        }
+        if (status == STATUS_OK && message.previous == 0) {
+            notes_born(stream, position);
+        }
+        return status;
+    }
     notes_message(stream, seq, position,
                   message.previous == 0); /* none before it on its subject: that was born with it */
     return STATUS_OK;

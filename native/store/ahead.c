@@ -25,6 +25,7 @@ typedef struct store_ahead_list {
     uint64_t upto; /* .. up to here are in the list; while the way back is gone: the newest */
     uint64_t at;   /* the one to look at next on the way back; 0: it has been gone */
     uint64_t steps_left;
+    uint64_t fills; /* notes.h: messages were put among these since */
     uint32_t noted; /* how many went into seqs, each before the one before it, in a circle from the end */
     uint32_t next;  /* of those that are there, in their order */
     uint64_t seqs[AHEAD_ROOM];
@@ -50,7 +51,7 @@ static void ahead_give_up(store_ahead_t *ahead, uint64_t newest) {
 }
 
 /* false: reading is cheaper, or there is no memory. */
-static bool ahead_begin(store_ahead_t *ahead, const head_t *head, uint64_t from) {
+static bool ahead_begin(store_ahead_t *ahead, const head_t *head, uint64_t from, uint64_t fills) {
     uint64_t steps = (head->last - from) / AHEAD_GAP;
     if (ahead->list == NULL && steps > 0) {
         ahead->list = malloc(sizeof *ahead->list);
@@ -60,6 +61,7 @@ static bool ahead_begin(store_ahead_t *ahead, const head_t *head, uint64_t from)
     }
     ahead->list->from = from;
     ahead->list->upto = ahead->list->at = head->last;
+    ahead->list->fills = fills;
     ahead->list->steps_left = number_least(steps, AHEAD_STEPS);
     ahead->list->noted = ahead->list->next = 0;
     return true;
@@ -125,8 +127,8 @@ static status_t ahead_take(store_stream_t *stream, store_ahead_list_t *list, uin
 static __attribute__((noinline)) status_t ahead_along(store_stream_t *stream, store_ahead_t *ahead, filters_t filters,
                                                       uint64_t *from, uint64_t upto, uint32_t budget,
                                                       stored_message_t *out) {
-    if (ahead->list != NULL && *from < ahead->list->from) {
-        store_ahead_end(ahead); /* its reader was set back */
+    if (ahead->list != NULL && (*from < ahead->list->from || ahead->list->fills != stream->notes.fills.ever)) {
+        store_ahead_end(ahead); /* its reader was set back, or there are more now */
     }
     if (ahead->list != NULL && ahead->list->at == 0) {
         status_t status = ahead_take(stream, ahead->list, from, upto, out);
@@ -147,7 +149,7 @@ static __attribute__((noinline)) status_t ahead_along(store_stream_t *stream, st
         return STATUS_NOT_FOUND;
     }
     status = STATUS_NOT_FOUND;
-    if ((ahead->list != NULL && ahead->list->at != 0) || ahead_begin(ahead, &head, *from)) {
+    if ((ahead->list != NULL && ahead->list->at != 0) || ahead_begin(ahead, &head, *from, stream->notes.fills.ever)) {
         status = ahead_go_back(stream, ahead->list, &head, budget);
     }
     if (status == STATUS_OK) {

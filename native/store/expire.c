@@ -12,6 +12,10 @@ void expire_open(store_stream_t *stream) {
     stream->aging.aged = stream->log.first_seq;
 }
 
+void expire_filled(store_stream_t *stream, uint64_t seq) {
+    stream->aging.aged = seq < stream->aging.aged ? seq : stream->aging.aged;
+}
+
 void expire_look_again(store_stream_t *stream) {
     stream->aging.next = 0;
 }

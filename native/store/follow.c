@@ -44,7 +44,7 @@ void follows_appended(store_stream_t *stream, uint64_t seq, bytes_t subject) {
             follow_drop(place);
             continue;
         }
-        if (subject_matches(subject, follow->pattern)) {
+        if (seq > follow->newest && subject_matches(subject, follow->pattern)) {
             follow->newest = seq;
         }
         place = &follow->next;

@@ -231,6 +231,19 @@ void log_append(store_stream_t *stream, uint64_t seq, const message_record_t *me
     log_gain(stream, 1, bytes);
 }
 
+void log_fill(store_stream_t *stream, uint64_t seq, const message_record_t *message, uint64_t bytes) {
+    log_t *log = &stream->log;
+    stream_touch(stream);
+    if (log->messages == 0 || seq < log->first_seq) {
+        log->first_seq = seq;
+        log->first_ts = message->ts;
+        log->first_born = message->born;
+        log->first_known = true;
+        log->swept = seq < log->swept ? seq : log->swept;
+    }
+    log_gain(stream, 1, bytes);
+}
+
 void log_skip(store_stream_t *stream, uint64_t seq, const message_record_t *message, bytes_t id) {
     log_took(stream, seq, message, id);
     if (stream->log.messages == 0) {

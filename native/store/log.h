@@ -77,6 +77,8 @@ void log_join(store_stream_t *stream); /* its numbers are part of the sums from 
 void log_leave(store_stream_t *stream);
 /* One more message, behind the last one. id: its message id, empty = none. */
 void log_append(store_stream_t *stream, uint64_t seq, const message_record_t *message, bytes_t id, uint64_t bytes);
+/* One more message, in front of others. */
+void log_fill(store_stream_t *stream, uint64_t seq, const message_record_t *message, uint64_t bytes);
 /* A sequence without a message. */
 void log_skip(store_stream_t *stream, uint64_t seq, const message_record_t *message, bytes_t id);
 /* A message less. true: it was the first, and the next one is looked for, in steps of which some are spent here; false:

@@ -28,7 +28,8 @@ status_t message_chain(store_stream_t *stream, const message_record_t *message, 
                        found_t *found);
 void found_out(const found_t *found, stored_message_t *out);
 
-void read_forget(store_t *store); /* LMDB's cursor stands nowhere: its snapshot is another one */
+void read_filled(store_stream_t *stream); /* a message is where none was */
+void read_forget(store_t *store);         /* LMDB's cursor stands nowhere: its snapshot is another one */
 
 /* ---- limits.c ---------------------------------------------------------------------------------------------------- */
 #define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
@@ -64,8 +65,9 @@ LEAF_MUST_USE status_t subject_oldest(store_stream_t *stream, head_t *head, byte
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
 
-void expire_open(store_stream_t *stream);       /* looks from the first message on */
-void expire_look_again(store_stream_t *stream); /* what LMDB has next is not known any more */
+void expire_open(store_stream_t *stream);                 /* looks from the first message on */
+void expire_filled(store_stream_t *stream, uint64_t seq); /* there is one more, in front of others */
+void expire_look_again(store_stream_t *stream);           /* what LMDB has next is not known any more */
 LEAF_MUST_USE status_t expire_reserve(store_stream_t *stream, uint64_t times);
 /* Into LMDB's index by time, and into the heap, which has room. */
 void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);

@@ -6,6 +6,7 @@
  *                 |---- LMDB (cursor) ---|---- places -> ops ------|
  *                 deletions out of the middle: notes in the overlay for both parts, GONE links in LMDB; long
  *                 rows of them are remembered once somebody has gone over them (gaps.h)
+ *                 messages put into holes (fill.c): a short list of the overlay, asked before both parts
  */
 #include <stdlib.h>
 
@@ -69,6 +70,48 @@ static bool take_alive(store_stream_t *stream, place_t place, found_t *found) {
     return true;
 }
 
+/* ---- what was put, or written anew, in front of others ----------------------------------------------------------- */
+
+void read_filled(store_stream_t *stream) {
+    free(stream->gaps);
+    stream->gaps = NULL;
+}
+
+/* What is written anew there is newer than what was found. */
+static bool fill_at(store_stream_t *stream, uint64_t seq, found_t *found) {
+    const notes_t *notes = &stream->notes;
+    uint32_t i = notes_fill_from(notes, seq);
+    if (i == notes->fills.count || notes->fills.at[i].seq != seq) {
+        return false;
+    }
+    take_from_overlay(stream, notes->fills.at[i], found);
+    return true;
+}
+
+/* The first one alive in [from, to]. */
+static bool fill_next(store_stream_t *stream, uint64_t from, uint64_t to, found_t *found) {
+    const fills_t *fills = &stream->notes.fills;
+    for (uint32_t i = notes_fill_from(&stream->notes, from); i < fills->count && fills->at[i].seq <= to; i++) {
+        if (take_alive(stream, fills->at[i], found)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool fill_back(store_stream_t *stream, uint64_t from, uint64_t to, found_t *found) {
+    const fills_t *fills = &stream->notes.fills;
+    uint32_t i = notes_fill_from(&stream->notes, to + 1);
+    while (i > 0 && fills->at[i - 1].seq >= from) {
+        if (take_alive(stream, fills->at[--i], found)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- by sequence ------------------------------------------------------------------------------------------------- */
+
 status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found) {
     store_t *store = stream->store;
     if (seq < stream->log.first_seq || seq > stream->log.last_seq) {
@@ -79,6 +122,9 @@ status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t
     status_t status = found_deleted(stream, seq, key_bytes(&key), found);
     if (status != STATUS_AGAIN) {
         return status;
+    }
+    if (LEAF_UNLIKELY(stream->notes.fills.count > 0) && fill_at(stream, seq, found)) {
+        return STATUS_OK;
     }
     if (seq >= places_first(&stream->notes.places)) {
         uint64_t index = places_find(&stream->notes.places, seq);
@@ -202,6 +248,20 @@ static status_t next_alive(store_stream_t *stream, uint64_t *from, uint64_t upto
     return next_in_overlay(stream, from, upto, budget, found);
 }
 
+/* The same, where a fill lies before what was found, or in place of it. */
+static status_t next_or_fill(store_stream_t *stream, uint64_t begin, uint64_t *from, uint64_t upto, status_t status,
+                             found_t *found) {
+    uint64_t to = status == STATUS_OK ? found->seq : status == STATUS_AGAIN ? *from - 1 : upto;
+    found_t filled;
+    bool unknown = status_unknown(status) && status != STATUS_AGAIN;
+    if (unknown || begin > to || !fill_next(stream, begin, to, &filled)) {
+        return status;
+    }
+    *found = filled;
+    *from = filled.seq + 1;
+    return STATUS_OK;
+}
+
 status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
                            found_t *found) {
     *from = *from < stream->log.first_seq ? stream->log.first_seq : *from;
@@ -213,6 +273,9 @@ status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto
     uint64_t begin = *from;
     uint32_t before = *budget;
     status_t status = next_alive(stream, from, upto, verify, budget, found);
+    if (LEAF_UNLIKELY(stream->notes.fills.count > 0)) {
+        return next_or_fill(stream, begin, from, upto, status, found);
+    }
     if (status == STATUS_OK) {
         learn_gap(stream, begin, found->seq - 1, before - *budget);
     } else if (status == STATUS_AGAIN) {
@@ -284,12 +347,27 @@ static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *bud
     return stream->notes.hidden_until != 0 ? STATUS_NOT_FOUND : back_in_lmdb(stream, from, budget, found);
 }
 
+static status_t back_or_fill(store_stream_t *stream, uint64_t begin, uint64_t *from, status_t status, found_t *found) {
+    uint64_t to = status == STATUS_OK ? found->seq : status == STATUS_AGAIN ? *from + 1 : stream->log.first_seq;
+    found_t filled;
+    bool unknown = status_unknown(status) && status != STATUS_AGAIN;
+    if (unknown || to > begin || !fill_back(stream, to, begin, &filled)) {
+        return status;
+    }
+    *found = filled;
+    *from = filled.seq - 1;
+    return STATUS_OK;
+}
+
 status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found) {
     *from = *from > stream->log.last_seq ? stream->log.last_seq : *from;
     *from = stream->gaps != NULL ? gaps_back(stream->gaps, *from) : *from;
     uint64_t begin = *from;
     uint32_t before = *budget;
     status_t status = back_alive(stream, from, budget, found);
+    if (LEAF_UNLIKELY(stream->notes.fills.count > 0)) {
+        return back_or_fill(stream, begin, from, status, found);
+    }
     if (status == STATUS_OK) {
         learn_gap(stream, found->seq + 1, begin, before - *budget);
     } else if (status == STATUS_AGAIN) {

@@ -1,6 +1,6 @@
 """Copies whose journal lost its end after kill -9: a mirror and a source take again what their origin still has.
 
-What is lost out of the middle of a copy is named and stays away: packaging/doc/development.md says why.
+What is lost out of the middle of a mirror: test_mirror_holes.py.
 """
 
 from __future__ import annotations

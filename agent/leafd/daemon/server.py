@@ -26,7 +26,7 @@ from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
 from leafd.config.schema.cluster import pinned_accounts
 from leafd.config.schema.gateway import cluster_name
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon import declarations, early, memory
+from leafd.daemon import declarations, early, memory, records
 from leafd.daemon.about import VERSION, about
 from leafd.daemon.anew import begin_again
 from leafd.daemon.arrivals import Arrivals, Event as Arriving
@@ -123,6 +123,8 @@ class Server:
         self.replicas = Replicas(self.plane, log, self.guard)
         self.leafs.on_up.append(self.replicas.link_up)
         self.leafs.on_down.append(self.replicas.link_down)
+        self.fill: Callable[[], Awaitable[None]] | None = None
+        """Fetches again what damage took of mirrors."""
         self.authors = Authors(self)
         self.jetstream = self._make_jetstream() if self.compiled.serves_jetstream else None
         mark = f".{hash8(self.about.name)}.T" if self.compiled.graph.system_name else ""
@@ -300,20 +302,9 @@ class Server:
             return
         self.leafs.sending.put = self.plane.record_put
         try:
-            self._read_records(self.jetstream)
+            records.read(self, self.jetstream)
         except t.PlaneError as error:
             raise explain(error, self.store or Path()) from error
-
-    def _read_records(self, jetstream: JetStream) -> None:
-        jetstream.read_records()
-        for key, value in self.plane.records(t.Record.SOURCE):
-            stream = int.from_bytes(key[:4], "big")
-            sequence, newest_ts = int.from_bytes(value[:8], "big"), int.from_bytes(value[8:16], "big")
-            self.replicas.load_progress(stream, key[4:].decode("utf-8", "replace"), sequence, newest_ts)
-        for key, value in self.plane.records(t.Record.CONTROL):
-            with self.guard.around("reading a stored record"):
-                self.replicas.load_record(key, value)
-                self.leafs.sending.load_record(key, value)
 
     # ---- serving
 
@@ -333,6 +324,8 @@ class Server:
             await nursery.start(self.jetstream.run)
             await self.jetstream.load()
             nursery.start_soon(self.replicas.run)
+            if self.fill is not None:
+                nursery.start_soon(self.fill)
             await declarations.bring_about(self, self.declared, starting=True)
         if self.compiled.has_tls:
             await self.handshakes.put(await trio.to_thread.run_sync(self.handshakes.make, self.compiled))

@@ -1,0 +1,375 @@
+/* fill.c: see fill.h. A message is put below the last sequence: the only place where the log does not grow at its end.
+ *
+ * Everything else in the store counts on a subject's chain, so the message is joined to it on both sides. Its neighbour
+ * above is written anew, with another link and no other change:
+ *
+ *     before    | below | <------------- previous -------------- | above |
+ *     after     | below | <-- previous -- | message | <-- previous -- | above |
+ *
+ * The neighbour is looked for from two ends at once, in steps: back along the chain from the subject's newest message,
+ * and forward over the stream from the hole.
+ *
+ * Until a checkpoint is there both lie in the overlay, in a list of their own (notes.h): LMDB's cursor does not look
+ * there, and the overlay's other messages are all behind LMDB's last. That it is seen before it is on disk does no
+ * harm: after a crash the hole is there again, and the origin still has the message.
+ *
+ * What does not live here: which holes there are (recovery/rebuild.c), who asks the origin (links/holes.py).
+ */
+#include "store/fill.h"
+
+#include "base/check.h"
+#include "base/number.h"
+#include "store/follow.h"
+#include "store/message.h"
+#include "store/overlay.h"
+#include "store/record.h"
+#include "store/retention.h"
+#include "text/subject.h"
+
+#define FILL_STEPS 1024 /* from each end, in one call */
+#define HEADER_MAX 65535
+
+typedef struct filling {
+    store_stream_t *stream;
+    const append_t *append;
+    message_record_t message;
+    uint64_t bytes;
+    head_t head;
+    found_t above; /* its neighbour; seq 0: none */
+    int64_t expires;
+} filling_t;
+
+/* ---- holes ------------------------------------------------------------------------------------------------------- */
+
+void hole_key(uint8_t key[HOLE_KEY_SIZE], uint32_t stream, uint64_t upto) {
+    store_be32(key, stream);
+    store_be64(key + 4, upto);
+}
+
+void hole_write(uint8_t value[HOLE_SIZE], const hole_t *hole) {
+    store_be64(value, hole->from);
+    value[8] = hole->certain;
+}
+
+bool hole_read(bytes_t key, bytes_t value, hole_t *hole) {
+    if (key.size != HOLE_KEY_SIZE || value.size != HOLE_SIZE) {
+        return false;
+    }
+    *hole = (hole_t){.from = load_be64(value.at), .upto = load_be64(key.at + 4), .certain = value.at[8] != 0};
+    return hole->from <= hole->upto && hole->from != 0;
+}
+
+static status_t hole_find(store_stream_t *stream, uint64_t upto, hole_t *hole) {
+    uint8_t key[HOLE_KEY_SIZE];
+    bytes_t value = BYTES_NONE;
+    hole_key(key, stream->id, upto);
+    status_t status = store_record_get(stream->store, RECORD_HOLE, bytes_of(key, sizeof key), &value);
+    return status == STATUS_OK && !hole_read(bytes_of(key, sizeof key), value, hole) ? STATUS_CORRUPT : status;
+}
+
+/* It begins behind seq from now on. */
+static status_t hole_advance(store_stream_t *stream, const hole_t *hole, uint64_t seq) {
+    uint8_t key[HOLE_KEY_SIZE];
+    uint8_t value[HOLE_SIZE];
+    hole_key(key, stream->id, hole->upto);
+    if (seq >= hole->upto) {
+        return store_record_delete(stream->store, RECORD_HOLE, bytes_of(key, sizeof key));
+    }
+    const hole_t rest = {.from = seq + 1, .upto = hole->upto, .certain = hole->certain};
+    hole_write(value, &rest);
+    return store_record_put(stream->store, RECORD_HOLE, bytes_of(key, sizeof key), bytes_of(value, sizeof value));
+}
+
+static bool found_one(void *context, bytes_t key, bytes_t value) {
+    bool *any = context;
+    (void)key;
+    (void)value;
+    *any = true;
+    return false;
+}
+
+status_t store_holes_forget(store_stream_t *stream) {
+    uint8_t id[4];
+    bool any = false;
+    store_be32(id, stream->id);
+    bytes_t prefix = bytes_of(id, sizeof id);
+    status_t status = store_record_each(stream->store, RECORD_HOLE, prefix, BYTES_NONE, found_one, &any);
+    return status == STATUS_OK && any ? store_record_delete_prefix(stream->store, RECORD_HOLE, prefix) : status;
+}
+
+/* ---- is it wanted? ----------------------------------------------------------------------------------------------- */
+
+static bool fits_form(const filling_t *filling) {
+    const append_t *append = filling->append;
+    const stream_config_t *config = &filling->stream->config;
+    uint64_t size = (uint64_t)append->header.size + append->payload.size;
+    return subject_storable(append->subject) && append->subject.size <= UINT16_MAX && append->header.size <= HEADER_MAX
+           && size + append->subject.size <= room_message_max(filling->stream->store)
+           && (config->max_msg_size < 0 || size <= (uint64_t)config->max_msg_size);
+}
+
+/* By what the stream keeps: a message that its limits would have taken by now stays away, and so does one that somebody
+ * may have acknowledged. Of a subject's newest some may be missing still: a full one takes it, and its oldest goes. */
+static bool fits_limits(const filling_t *filling, int64_t wall_now) {
+    const store_stream_t *stream = filling->stream;
+    const stream_config_t *config = &stream->config;
+    const log_t *log = &stream->log;
+    bool never = filling->append->expires_ts < 0;
+    bool oldest = log->messages == 0 || filling->append->force_seq < log->first_seq;
+    bool full = config->max_msgs > 0 && log->messages >= (uint64_t)config->max_msgs;
+    full = full || (config->max_bytes > 0 && log->bytes + filling->bytes > (uint64_t)config->max_bytes);
+    return !retention_traits(config)->acks_remove && (config->flags & STREAM_SEALED) == 0
+           && !(full && (oldest || config->discard == 1))
+           && (config->max_age_ns <= 0 || never || filling->append->force_ts > wall_now - config->max_age_ns)
+           && (filling->append->expires_ts <= 0 || filling->append->expires_ts > wall_now)
+           && (config->max_msgs_per_subject <= 0 || filling->head.count < (uint64_t)config->max_msgs_per_subject
+               || filling->append->force_seq > filling->head.first);
+}
+
+/* Is the sequence free, and was it lost? Below the first message only the hole right before that one is: of another one
+ * the limits have gone over what lay behind it. */
+static status_t look_at_place(const filling_t *filling, const hole_t *hole, bool *free) {
+    store_stream_t *stream = filling->stream;
+    uint64_t seq = filling->append->force_seq;
+    store_key_t key;
+    batch_op_t op;
+    uint64_t position;
+    found_t found;
+    *free = false;
+    if (seq > stream->log.last_seq || stream->log.first_open) {
+        return seq > stream->log.last_seq ? STATUS_OK : STATUS_FULL;
+    }
+    if (seq < stream->log.first_seq) {
+        *free = stream->log.first_seq <= hole->upto + 1;
+        return STATUS_OK;
+    }
+    key_message(&key, stream->id, seq);
+    status_t status = message_find(stream, seq, false, &found);
+    *free = status == STATUS_NOT_FOUND
+            && !memtable_find(&stream->store->memtable, DB_MESSAGES, key_bytes(&key), &op, &position);
+    return status_unknown(status) ? status : STATUS_OK;
+}
+
+/* A mirror has its origin's stamps, which never run backwards: one that does not fit between its neighbours' is of
+ * another stream, under the same name. Where they are too far away nothing is known against it. */
+static bool fits_stamps(const filling_t *filling) {
+    store_stream_t *stream = filling->stream;
+    uint64_t seq = filling->append->force_seq;
+    uint64_t from = seq + 1;
+    uint32_t steps = FILL_STEPS;
+    found_t found;
+    if (message_next_some(stream, &from, stream->log.last_seq, false, &steps, &found) == STATUS_OK && found.sound
+        && found.message.ts < filling->append->force_ts) {
+        return false;
+    }
+    from = seq - 1;
+    steps = FILL_STEPS;
+    return from < stream->log.first_seq || message_back_some(stream, &from, &steps, &found) != STATUS_OK || !found.sound
+           || found.message.ts <= filling->append->force_ts;
+}
+
+/* ---- its place on its subject ------------------------------------------------------------------------------------ */
+
+/* Back along the chain, down to the lowest link above the message. */
+static status_t seek_back(const filling_t *filling, uint64_t *at, found_t *above) {
+    uint64_t seq = filling->append->force_seq;
+    for (uint32_t steps = 0; steps < FILL_STEPS; steps++) {
+        status_t status = message_find(filling->stream, *at, true, above);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        bool gone = (above->message.flags & MESSAGE_GONE) != 0;
+        uint64_t before = above->message.previous;
+        if ((!gone && !bytes_equal(above->message.subject, filling->append->subject)) || before >= *at
+            || before == seq) {
+            return STATUS_CORRUPT;
+        }
+        if (before < seq) {
+            return STATUS_OK;
+        }
+        *at = before;
+    }
+    return STATUS_AGAIN;
+}
+
+/* Forward over the stream, to a message of the subject from which the chain is short. */
+static status_t seek_forward(const filling_t *filling, uint64_t *at, uint64_t *near) {
+    uint32_t steps = FILL_STEPS;
+    found_t found;
+    while (steps > 0) {
+        status_t status = message_next_some(filling->stream, at, filling->head.last, true, &steps, &found);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (found.sound && bytes_equal(found.message.subject, filling->append->subject)) {
+            *near = found.seq;
+            return STATUS_OK;
+        }
+        *at = found.seq + 1;
+    }
+    return STATUS_AGAIN;
+}
+
+/* STATUS_CORRUPT: the chain is broken, and where the message belongs cannot be known. */
+static status_t find_neighbours(filling_t *filling) {
+    store_stream_t *stream = filling->stream;
+    uint64_t seq = filling->append->force_seq;
+    fills_t *fills = &stream->notes.fills;
+    if (filling->head.count == 0 || filling->head.last < seq) {
+        filling->message.previous = filling->head.count > 0 ? filling->head.last : 0;
+        return STATUS_OK;
+    }
+    if (fills->seek_of != seq || fills->seek_back > filling->head.last) {
+        notes_seek(stream, seq, filling->head.last, seq + 1);
+    }
+    uint64_t back = fills->seek_back;
+    uint64_t forward = fills->seek_forward;
+    status_t status = seek_back(filling, &back, &filling->above);
+    if (status == STATUS_AGAIN && forward < back) {
+        uint64_t near = back;
+        status = seek_forward(filling, &forward, &near);
+        back = near < back ? near : back;
+        status = status == STATUS_OK ? seek_back(filling, &back, &filling->above) : status;
+    }
+    notes_seek(stream, status == STATUS_AGAIN ? seq : 0, back, forward);
+    filling->message.previous = status == STATUS_OK ? filling->above.message.previous : 0;
+    return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static status_t find_room(const filling_t *filling) {
+    store_stream_t *stream = filling->stream;
+    store_t *store = stream->store;
+    if (stream->log.stopped || store->trouble.io || allowance_lacks(stream->allowance, filling->bytes)
+        || store->trouble.space
+        || (store->options.max_bytes != 0 && store->sums.bytes + filling->bytes > store->options.max_bytes)
+        || notes_reserve(stream, 1, 1) != STATUS_OK || notes_reserve_fills(stream) != STATUS_OK) {
+        return STATUS_FULL;
+    }
+    uint64_t need = ROOM_EVICTION + STREAM_PROMISE + message_size(&filling->message)
+                    + 2 * (uint64_t)filling->append->subject.size + 256;
+    need += filling->above.seq != 0 ? message_size(&filling->above.message) + 64 : 0;
+    bool fits = room_for(store, need) || (room_widen_for(store, need) && room_for(store, need));
+    return fits ? STATUS_OK : STATUS_FULL;
+}
+
+static void write_one(store_stream_t *stream, uint64_t seq, message_record_t message, uint64_t *position) {
+    store_key_t key;
+    bool gone = (message.flags & MESSAGE_GONE) != 0;
+    key_message(&key, stream->id, seq);
+    message.flags |= gone ? 0 : MESSAGE_FILLED;
+    uint8_t *value = overlay_put(stream->store, DB_MESSAGES, key_bytes(&key), message_size(&message), gone, position);
+    message_write(value, key_bytes(&key), &message);
+    if (gone) {
+        notes_deleted(stream, 1);
+    } else {
+        notes_fill(stream, seq, *position);
+    }
+}
+
+static void filling_put(const filling_t *filling, head_entry_t *entry, int64_t age_now, int64_t wall_now) {
+    store_stream_t *stream = filling->stream;
+    uint64_t seq = filling->append->force_seq;
+    uint64_t position;
+    if (filling->above.seq != 0) {
+        message_record_t above = filling->above.message;
+        above.previous = seq;
+        write_one(stream, filling->above.seq, above, &position);
+    }
+    write_one(stream, seq, filling->message, &position);
+    head_t *head = &entry->head;
+    if (head->count == 0) {
+        log_subject_born(stream);
+        notes_born(stream, position);
+    }
+    head->first = head->count == 0 || seq < head->first ? seq : head->first;
+    head->last = head->count == 0 || seq > head->last ? seq : head->last;
+    head->count++;
+    head_change(stream, entry);
+    log_fill(stream, seq, &filling->message, filling->bytes);
+    read_filled(stream);
+    expire_filled(stream, seq);
+    if (filling->append->expires_ts > 0) {
+        expiry_write(stream, age_now + (filling->append->expires_ts - wall_now), seq);
+    }
+}
+
+static void filling_tell(const filling_t *filling) {
+    store_stream_t *stream = filling->stream;
+    const store_hooks_t *hooks = &stream->store->hooks;
+    uint64_t seq = filling->append->force_seq;
+    if (hooks->appended != NULL) {
+        hooks->appended(hooks->context, stream, seq, filling->append->subject);
+    }
+    tallies_appended(stream, seq, filling->append->subject);
+    follows_appended(stream, seq, filling->append->subject);
+}
+
+static void filling_begin(filling_t *filling, int64_t age_now, int64_t wall_now) {
+    const append_t *append = filling->append;
+    const stream_config_t *config = &filling->stream->config;
+    int64_t age = wall_now > append->force_ts ? wall_now - append->force_ts : 0;
+    filling->message = (message_record_t){.subject = append->subject,
+                                          .header = append->header,
+                                          .payload = append->payload,
+                                          .ts = append->force_ts,
+                                          .born = age_now - age};
+    filling->message.flags = append->expires_ts < 0 ? MESSAGE_NEVER : 0;
+    filling->message.flags |= (config->flags & STREAM_COMPRESS) != 0 ? MESSAGE_PACK : 0;
+    filling->bytes = stream_message_bytes(filling->stream, &filling->message);
+}
+
+/* *wanted: false: nothing is to be put there. */
+static status_t filling_judge(filling_t *filling, const hole_t *hole, int64_t wall_now, bool *wanted) {
+    *wanted = filling->append->subject.size > 0 && fits_form(filling);
+    status_t status = *wanted ? look_at_place(filling, hole, wanted) : STATUS_OK;
+    if (status == STATUS_OK && *wanted) {
+        status = head_look(filling->stream, filling->append->subject, &filling->head);
+        filling->head = status == STATUS_OK ? filling->head : (head_t){0};
+        status = status == STATUS_NOT_FOUND ? STATUS_OK : status;
+        *wanted = status == STATUS_OK && fits_limits(filling, wall_now) && fits_stamps(filling);
+    }
+    if (status == STATUS_OK && *wanted) {
+        status = find_neighbours(filling);
+        *wanted = status == STATUS_OK;
+        status = status == STATUS_CORRUPT ? STATUS_OK : status;
+    }
+    return status;
+}
+
+status_t store_fill(store_stream_t *stream, uint64_t upto, const append_t *append, moment_t now, bool *stored) {
+    store_t *store = stream->store;
+    filling_t filling = {.stream = stream, .append = append};
+    head_entry_t *entry = NULL;
+    hole_t hole;
+    *stored = false;
+    store_clock(store, now);
+    status_t status = hole_find(stream, upto, &hole);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (append->force_seq < hole.from || append->force_seq > upto) {
+        return STATUS_INVALID;
+    }
+    filling_begin(&filling, store->clock.age, now.wall_ns);
+    bool wanted = false;
+    status = filling_judge(&filling, &hole, now.wall_ns, &wanted);
+    status = status == STATUS_OK && wanted ? find_room(&filling) : status;
+    status = status == STATUS_OK && wanted ? head_fetch(stream, append->subject, &entry) : status;
+    if (status == STATUS_OK && wanted && filling.above.seq != 0) { /* reading the head may have moved it in memory */
+        status = message_find(stream, filling.above.seq, true, &filling.above);
+    }
+    /* Its record is written before the message is: that may fail, and nothing behind it does. */
+    status = status == STATUS_OK ? hole_advance(stream, &hole, append->force_seq) : status;
+    if (status == STATUS_OK && wanted) {
+        filling_put(&filling, entry, store->clock.age, now.wall_ns);
+        filling_tell(&filling);
+        if (stream->config.max_msgs_per_subject > 0) {
+            limits_subject(stream, append->subject, LIMIT_OWN);
+        }
+        limits_appended(stream, LIMIT_OWN_REST);
+        *stored = true;
+    }
+    return status;
+}
