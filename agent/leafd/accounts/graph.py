@@ -146,7 +146,7 @@ def compile_graph(server: ServerConfig, numbers: Numbers) -> Graph:
         if name == system_name:
             share = None
         elif server.jetstream is None or not server.jetstream.enabled:
-            if share is not None and server.cluster is not None and system_name:
+            if share is not None and system_name and (server.cluster is not None or server.gateway is not None):
                 own = with_cluster_api(own, numbers, system_name)
             share = None
         limits = configured.limits if configured else AccountLimits()

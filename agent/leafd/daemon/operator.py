@@ -64,7 +64,7 @@ def compile_operator(config: ServerConfig, numbers: Numbers, known: Operated | N
     if system and resolver.type in ("full", "cache"):
         found.setdefault(system, bootstrap_account(system))
     jetstream = config.jetstream is not None and config.jetstream.enabled
-    clustered = config.cluster is not None
+    clustered = config.cluster is not None or config.gateway is not None
     accounts = ClaimedAccounts(numbers, system=system, jetstream=jetstream, clustered=clustered)
     remotes = config.leafnodes.remotes if config.leafnodes is not None else ()
     accounts.start(found.values(), [one.account for one in remotes])

@@ -134,3 +134,4 @@ def test_in_a_cluster_accounts_with_jetstream_ask_other_servers_where_this_one_h
     )
     assert [] == asked(graph(text))["A"]
     assert [("$SYS", True)] == asked(graph(cluster))["$G"]
+    assert [("$SYS", True)] == asked(graph('gateway { name: C, listen: "127.0.0.1:1" }'))["$G"]
