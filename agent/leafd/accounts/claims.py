@@ -156,7 +156,7 @@ class ClaimedAccounts:
         self.notes[name] = (*notes, *faults)
         system = name == self._system
         share = _jetstream(body) if not system else None
-        if share is not None and self._clustered and not self._jetstream:
+        if share is not None and self._clustered and not self._jetstream and self._system in self.trusted:
             imports = with_cluster_api(imports, self._numbers, self._system)
         return Account(
             self._numbers.of(name),

@@ -128,6 +128,32 @@ def test_activations() -> None:
         assert not imported(token)
 
 
+def test_jetstream_of_a_cluster_is_the_system_accounts() -> None:
+    """Where others of the cluster have JetStream and this server does not, who has a share of it asks them; so it
+    stays as accounts come."""
+    operator = Operator()
+    a, b = operator.account("A", disk_storage=-1), operator.account("B")
+    later = operator.account("C", mem_storage=-1)
+    accounts = ClaimedAccounts(Numbers(), system=operator.system.public, jetstream=False, clustered=True)
+    accounts.start(trusted(one) for one in operator.accounts if one is not later)
+    accounts = accounts.changed([trusted(later)])
+
+    system = of(accounts, operator.system)
+    assert [("$JS.API.>", "$JS.API.>")] == imports(accounts, a) == imports(accounts, later)
+    (row,) = of(accounts, a).imports
+    assert (system.id, True, True, True) == (row.exporter, row.service, row.shared, row.placed)
+    assert of(accounts, a).jetstream is None
+    assert of(accounts, a).described
+    assert [] == imports(accounts, b)
+    assert () == system.imports
+    headless = ClaimedAccounts(Numbers(), system=operator.system.public, jetstream=False, clustered=True)
+    headless.start([trusted(a)])
+    assert [] == imports(headless, a), "of a system account that is not known"
+    alone = ClaimedAccounts(Numbers(), system=operator.system.public, jetstream=False)
+    alone.start([trusted(a), trusted(operator.system)])
+    assert [] == imports(alone, a)
+
+
 def test_an_exporter_may_come_later() -> None:
     """An import of an account that is not known yet works as soon as it is; who is missing can be asked."""
     operator = Operator()
