@@ -207,7 +207,7 @@ static void test_written_to(void) {
     size_t size = rig_read_at(&rig, "data.mdb", home, sizeof home, 0);
     size_t rest = rig_read_at(&rig, "journal", journal, sizeof journal, 0);
     unsigned stopped = 0;
-    for (unsigned page = 2; page < size / PAGE; page++) {
+    for (unsigned page = 2; page < size / PAGE; page += test_stride()) {
         rig_remove_directory(rig.directory);
         CHECK_EQ_I64(0, mkdir(rig.directory, 0700));
         rig_write_at(&rig, "data.mdb", home, size, 0);
@@ -230,7 +230,7 @@ static void test_written_to(void) {
         store_close(rig.store);
         rig.store = NULL;
     }
-    CHECK(stopped > 10);
+    CHECK(stopped * test_stride() > 10);
     rig_close(&rig);
 }
 
