@@ -37,7 +37,9 @@ def read(server: Server, jetstream: JetStream) -> None:
 
         async def fill() -> None:
             with server.guard.around("fetching again what damage took"):
-                await Holes(plane, server.log, partial(_mirror_of, server), server.replicas.info).run(holes)
+                replicas = server.replicas
+                mirror_of = partial(_mirror_of, server)
+                await Holes(plane, server.log, mirror_of, replicas.info, replicas.may_answer).run(holes)
 
         server.fill = fill
 

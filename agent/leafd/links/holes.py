@@ -134,13 +134,15 @@ class Holes:
         log: Log,
         mirror_of: Callable[[int], tuple[Slot, bool] | None],
         info: Callable[[int, int], Any],
+        may_answer: Callable[[Slot, int], bool],
     ) -> None:
         """mirror_of: of a stream, the slot that it takes everything by, and whether it has a limit for each subject;
-        None: it is no mirror. info: Replicas.info."""
+        None: it is no mirror. info, may_answer: those of Replicas."""
         self._plane = plane
         self._log = log
         self._mirror_of = mirror_of
         self._info = info
+        self._may_answer = may_answer
         self.stored = 0
         """Messages that were put back since the start."""
 
@@ -232,8 +234,10 @@ class Holes:
         came = trio.Event()
 
         def answered(message: t.Message) -> None:
-            answers.append(message.payload)
-            came.set()
+            # Whoever hears of the inbox could answer: what is stored under its own name is the origin's to say.
+            if self._may_answer(slot, message.connection):
+                answers.append(message.payload)
+                came.set()
 
         inbox = f"$JSC.R.{random8()}"
         subscription = self._plane.subscribe(slot.account, inbox, answered)

@@ -367,7 +367,7 @@ class Replicas:
         account = active.replica.slot.account
 
         def answered(message: t.Message) -> bool:
-            if not self._may_answer(active.replica.slot, message.connection):
+            if not self.may_answer(active.replica.slot, message.connection):
                 return False
             active.answered_by = message.connection
             self._drop_answer(active)
@@ -409,7 +409,7 @@ class Replicas:
             message, active.kept = active.kept, None
             self._plane.repay(message)
 
-    def _may_answer(self, slot: Slot, connection: int) -> bool:
+    def may_answer(self, slot: Slot, connection: int) -> bool:
         """Whose deliveries are taken under the names that they give: this server's own API answers for a stream of its
         own, and a link to the origin's domain, where there is one, for that domain."""
         if not slot.origin.api or not connection:
