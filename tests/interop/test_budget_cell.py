@@ -56,12 +56,11 @@ def test_what_is_counted_is_what_the_line_carried_and_a_used_up_budget_makes_no_
         (base / "hub").mkdir()
         (base / "leaf").mkdir()
         hub = Process(servers.make(servers.LEAFD, HUB_TEXT, base / "hub"))
-        limits = f"compression: off, limits {{ bytes_per_day: {LIMIT} }}"
-        text = LEAF_TEXT.replace('{hub_leaf_port}"', f'{{hub_leaf_port}}", {limits}')
-        assert "limits" in text
+        limits = f", compression: off, limits {{ bytes_per_day: {LIMIT} }}"
         with joined.at(HUB):
             hub.start()
-        leaf = Process(servers.make(servers.LEAFD, text, base / "leaf", hub_leaf_port=hub.server.ports["leaf_port"]))
+        port = hub.server.ports["leaf_port"]
+        leaf = Process(servers.make(servers.LEAFD, LEAF_TEXT, base / "leaf", hub_leaf_port=port, all="", one=limits))
         try:
             with joined.at(LEAF):
                 leaf.start()

@@ -42,8 +42,9 @@ server_name: leaf
 listen: "127.0.0.1:{{port}}"
 http: "127.0.0.1:{{monitor_port}}"
 jetstream {{ store_dir: "{{store}}", domain: leaf, max_mem: 64MB, max_file: 256MB }}
-leafnodes {{ MORE remotes: [ {{ url: "nats-leaf://{HUB_ADDRESS}:{{hub_leaf_port}}" LESS }} ] }}
+leafnodes {{ {{all}} remotes: [ {{ url: "nats-leaf://{HUB_ADDRESS}:{{hub_leaf_port}}" {{one}} }} ] }}
 """
+"""all, one: what is said of all remotes, with a comma behind it, and of this one, with a comma before it."""
 COPY = {"name": "COPY", "storage": "file", "sources": [{"name": "T", "external": {"api": "$JS.leaf.API"}}]}
 
 
@@ -89,9 +90,10 @@ def pair(joined: Cell, kind: str = servers.LEAFD) -> Iterator[Pair]:
             hub.start()
         ends.callback(hub.server.stop)
         ports = hub.server.ports
-        more, less = PATIENT[kind]
-        text = LEAF_TEXT.replace("MORE", more).replace("LESS", less)
-        leaf = Process(servers.make(kind, text, base / "leaf", hub_leaf_port=ports["leaf_port"]))
+        every, one = PATIENT[kind]
+        leaf = Process(
+            servers.make(kind, LEAF_TEXT, base / "leaf", hub_leaf_port=ports["leaf_port"], all=every, one=one)
+        )
         with joined.at(LEAF):
             leaf.start()
         ends.callback(leaf.server.stop)

@@ -178,7 +178,7 @@ def world() -> Iterator[World]:
         with joined.at(HUB):
             hub.start()
         port = hub.server.ports["leaf_port"]
-        leaf = Process(servers.make(servers.LEAFD, LEAF_TEXT, base / "leaf", hub_leaf_port=port))
+        leaf = Process(servers.make(servers.LEAFD, LEAF_TEXT, base / "leaf", hub_leaf_port=port, all="", one=""))
         ends.callback(leaf.server.stop)
         with joined.at(LEAF):
             leaf.start()
