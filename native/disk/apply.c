@@ -95,12 +95,11 @@ static status_t late_apply_row(late_t *late, late_row_t *row, env_t *env) {
 
 status_t late_apply(late_t *late, env_t *env) {
     status_t status = late_apply_row(late, &late->ids, env);
-    status = status == STATUS_OK ? late_apply_row(late, &late->records, env) : status;
     return status == STATUS_OK ? late_apply_row(late, &late->heads, env) : status;
 }
 
 void late_forget(late_t *late) {
-    late->ids.count = late->heads.count = late->records.count = 0;
+    late->ids.count = late->heads.count = 0;
 }
 
 static void late_row_give_back(late_row_t *row) {
@@ -113,7 +112,6 @@ static void late_row_give_back(late_row_t *row) {
 void late_give_back(late_t *late) {
     late_row_give_back(&late->ids);
     late_row_give_back(&late->heads);
-    late_row_give_back(&late->records);
 }
 
 /* STATUS_AGAIN: the op cannot wait; what waits has been done before it. */
@@ -128,12 +126,7 @@ static status_t late_take(late_t *late, late_row_t *row, env_t *env, const batch
 }
 
 static late_row_t *late_row_of(late_t *late, store_db_t db) {
-    switch (db) {
-    case DB_IDS: return &late->ids;
-    case DB_RECORDS: return &late->records;
-    case DB_HEADS: return late->heads_wait ? &late->heads : NULL;
-    default: return NULL;
-    }
+    return db == DB_IDS ? &late->ids : db == DB_HEADS && late->heads_wait ? &late->heads : NULL;
 }
 
 status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *late) {

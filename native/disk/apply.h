@@ -29,8 +29,7 @@ typedef struct late {
     const batches_t *batches; /* where they lie */
     late_row_t ids;
     late_row_t heads;
-    late_row_t records; /* each batch has the numbers of its streams and consumers; the last ones are enough */
-    bool heads_wait;    /* changes only while none does: where subjects come in order, sorting them is only work */
+    bool heads_wait; /* changes only while none does: where subjects come in order, sorting them is only work */
 } late_t;
 
 /* Applies the ops of one batch inside the write transaction; commits in between when a removal is large, or when what
