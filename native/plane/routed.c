@@ -119,6 +119,13 @@ account_t *routed_account(const plane_t *plane, bytes_t name) {
     return account;
 }
 
+account_t *routed_account_again(const plane_t *plane, account_t **last, bytes_t name) {
+    if (*last == NULL || ((*last)->flags & ACCOUNT_REMOVED) != 0 || !bytes_equal((*last)->name, name)) {
+        *last = routed_account(plane, name);
+    }
+    return *last;
+}
+
 /* ---- the entries ------------------------------------------------------------------------------------------------- */
 
 typedef struct key {

@@ -44,6 +44,8 @@ void routed_close(plane_t *plane); /* all connections are gone, and all interest
 LEAF_MUST_USE status_t routed_name(plane_t *plane, account_t *account, bytes_t name);
 /* NULL: no account has that name. */
 account_t *routed_account(const plane_t *plane, bytes_t name);
+/* The same, of a link's lines: most name the account that the line before has named, which *last keeps. */
+account_t *routed_account_again(const plane_t *plane, account_t **last, bytes_t name);
 
 /* ---- interest ---------------------------------------------------------------------------------------------------- */
 

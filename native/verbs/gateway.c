@@ -34,15 +34,8 @@
 #include "wire/emit.h"
 #include "wire/op.h"
 
-/* The account that a line is about: most name the one that the line before has named. */
 static account_t *gateway_account(plane_t *plane, peer_t *peer, const op_t *op) {
-    gateway_link_t *link = peer->gateway;
-    account_t *last = link->last;
-    if (last == NULL || (last->flags & ACCOUNT_REMOVED) != 0 || !bytes_equal(last->name, op->account)) {
-        last = routed_account(plane, op->account);
-        link->last = last;
-    }
-    return last;
+    return routed_account_again(plane, &peer->gateway->last, op->account);
 }
 
 /* As of a route: our PING asks whether it has let us in. */

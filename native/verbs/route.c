@@ -34,18 +34,9 @@
 #include "wire/emit.h"
 #include "wire/op.h"
 
-/* The account that a line is about: most name the one that the line before has named. */
 static account_t *route_account(plane_t *plane, peer_t *peer, const op_t *op) {
     route_link_t *link = peer->route;
-    if (link->only != NULL) {
-        return link->only;
-    }
-    account_t *last = link->last;
-    if (last == NULL || (last->flags & ACCOUNT_REMOVED) != 0 || !bytes_equal(last->name, op->account)) {
-        last = routed_account(plane, op->account);
-        link->last = last;
-    }
-    return last;
+    return link->only != NULL ? link->only : routed_account_again(plane, &link->last, op->account);
 }
 
 /* It hears what we want before the PONG that tells it that it may begin; our PING asks whether it has let us in. */

@@ -11,6 +11,8 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
+from leafd.config.schema.cluster import Cluster
+from leafd.config.schema.gateway import Gateway
 from leafd.config.schema.server import ServerConfig
 from leafd.records import dataclass
 
@@ -62,30 +64,22 @@ def _found(server: ServerConfig) -> Iterator[OpenListener]:
 
 
 def _routes(server: ServerConfig) -> Iterator[OpenListener]:
-    block = server.cluster
-    place = block.address() if block is not None else None
-    if block is None or place is None or _is_own(place[0]):
-        return
-    login = block.authorization is not None and bool(block.authorization.user)
-    if not login and block.tls is None:  # with TLS both ends show a certificate
-        yield OpenListener(
-            ("cluster",),
-            f"servers of a cluster at {_shown(*place)} need no login, and reach every account: "
-            "add authorization or tls to cluster",
-        )
+    return _of_servers("cluster", "servers of a cluster", server.cluster)
 
 
 def _gateways(server: ServerConfig) -> Iterator[OpenListener]:
-    block = server.gateway
+    return _of_servers("gateway", "servers of other clusters", server.gateway)
+
+
+def _of_servers(key: str, which: str, block: Cluster | Gateway | None) -> Iterator[OpenListener]:
     place = block.address() if block is not None else None
     if block is None or place is None or _is_own(place[0]):
         return
     login = block.authorization is not None and bool(block.authorization.user)
     if not login and block.tls is None:  # with TLS both ends show a certificate
         yield OpenListener(
-            ("gateway",),
-            f"servers of other clusters at {_shown(*place)} need no login, and reach every account: "
-            "add authorization or tls to gateway",
+            (key,),
+            f"{which} at {_shown(*place)} need no login, and reach every account: add authorization or tls to {key}",
         )
 
 
