@@ -17,7 +17,6 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "plane/account.h"
-#include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
@@ -188,14 +187,7 @@ static status_t gateway_emit(peer_t *peer, outq_t *out, const publication_t *pub
         return STATUS_INVALID;
     }
     route_names_t names = {.account = publication->account->name};
-    if (LEAF_LIKELY(message.body == NULL)) {
-        return emit_route_message(&out->data, &message, &names, peer->queues, peer->queue_count);
-    }
-    status_t status = outq_share_room(out, emit_route_line_size(&message, &names, peer->queues, peer->queue_count));
-    if (status == STATUS_OK) {
-        status = emit_route_line(&out->data, &message, &names, peer->queues, peer->queue_count);
-    }
-    return status == STATUS_OK ? output_queue_body(out, &publication->message, headers) : status;
+    return link_queue_message(peer, out, &message, &names, &publication->message, headers);
 }
 
 const protocol_t protocol_gateway = {.input = lines_input,

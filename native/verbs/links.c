@@ -10,12 +10,14 @@
 #include "exchange/exchange.h"
 #include "plane/gateway.h"
 #include "plane/judge.h"
+#include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/publication.h"
 #include "plane/routed.h"
 #include "plane/trace.h"
 #include "text/text.h"
+#include "wire/emit.h"
 #include "wire/op.h"
 
 event_entry_t *link_event(const peer_t *peer, uint32_t kind, const op_t *op) {
@@ -152,4 +154,16 @@ void link_take_in_traced(plane_t *plane, peer_t *peer, const op_t *op, publicati
     case TRACE_MUTED:
     default: (void)publish(plane, publication);
     }
+}
+
+status_t link_queue_message(peer_t *peer, outq_t *out, const message_t *message, const route_names_t *names,
+                            const message_t *body, bool headers) {
+    if (LEAF_LIKELY(message->body == NULL)) {
+        return emit_route_message(&out->data, message, names, peer->queues, peer->queue_count);
+    }
+    status_t status = outq_share_room(out, emit_route_line_size(message, names, peer->queues, peer->queue_count));
+    if (status == STATUS_OK) {
+        status = emit_route_line(&out->data, message, names, peer->queues, peer->queue_count);
+    }
+    return status == STATUS_OK ? output_queue_body(out, body, headers) : status;
 }

@@ -57,6 +57,11 @@ bytes_t link_answer_named(plane_t *plane, account_t *account, bytes_t reply, pub
 /* A message of a server whose subject is a whole name of gateway_reply.h: to whom it names. */
 void link_take_in_back(plane_t *plane, peer_t *peer, account_t *account, const op_t *op);
 
+/* RMSG and its like into a server's queue, with the groups in peer->queues. body: the message whose header and payload
+ * are shared where they are (output.h); headers: whether they go along. */
+LEAF_MUST_USE status_t link_queue_message(peer_t *peer, outq_t *out, const message_t *message,
+                                          const route_names_t *names, const message_t *body, bool headers);
+
 /* subject: where it goes. */
 static inline void link_take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
     publication_t publication = {.account = account,

@@ -16,7 +16,6 @@
 #include "base/status.h"
 #include "plane/account.h"
 #include "plane/gateway_reply.h"
-#include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
@@ -169,14 +168,7 @@ static status_t route_emit(peer_t *peer, outq_t *out, const publication_t *publi
     const peer_t *origin = publication->origin;
     route_names_t names = {.origin = origin == NULL ? BYTES_NONE : origin->cluster,
                            .account = peer->route->only != NULL ? BYTES_NONE : publication->account->name};
-    if (LEAF_LIKELY(message.body == NULL)) {
-        return emit_route_message(&out->data, &message, &names, peer->queues, peer->queue_count);
-    }
-    status_t status = outq_share_room(out, emit_route_line_size(&message, &names, peer->queues, peer->queue_count));
-    if (status == STATUS_OK) {
-        status = emit_route_line(&out->data, &message, &names, peer->queues, peer->queue_count);
-    }
-    return status == STATUS_OK ? output_queue_body(out, &message, true) : status;
+    return link_queue_message(peer, out, &message, &names, &publication->message, true);
 }
 
 const protocol_t protocol_route = {.input = lines_input,

@@ -14,7 +14,6 @@ fields (gateway_info.py).
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any, Final
@@ -30,7 +29,7 @@ from leafd.links.gateway_info import (
 )
 from leafd.links.leaf import Resume, Send
 from leafd.links.leaf_info import frame
-from leafd.links.route import NAME_MAX, Close, is_name
+from leafd.links.route import NAME_MAX, Close, has_login, is_name
 from leafd.links.route_info import GATEWAY_GOSSIP, Place
 from leafd.native_types import CloseReason, LineKind
 from leafd.quoting import quoted
@@ -157,7 +156,7 @@ class Machine:
             connect = present(GatewayConnect, payload)
         except JsonError as error:
             return [Close(f"a CONNECT that is none: {error}")]
-        if not self._authorized(connect):
+        if not has_login(connect, own.user, own.password):
             return [Close("Authorization Violation", CloseReason.AUTHENTICATION, told=True)]
         self._named = str(connect.get("gateway") or "")
         if not self._named:
@@ -169,13 +168,6 @@ class Machine:
 
     def _rejected(self) -> Close:
         return Close(f'Connection to gateway "{self._own.name}" rejected', told=True)
-
-    def _authorized(self, connect: dict[str, Any]) -> bool:
-        own = self._own
-        if not own.user:
-            return True
-        named = hmac.compare_digest(str(connect.get("user") or "").encode(), own.user.encode())
-        return hmac.compare_digest(str(connect.get("pass") or "").encode(), own.password.encode()) and named
 
     # ---- both
 

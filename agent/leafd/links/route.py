@@ -257,7 +257,7 @@ class Machine:
             connect = present(RouteConnect, payload)
         except JsonError as error:
             return [Close(f"a CONNECT that is none: {error}")]
-        if not self._authorized(connect):
+        if not has_login(connect, cluster.user, cluster.password):
             return [Close("Authorization Violation", CloseReason.AUTHENTICATION, told=True)]
         if connect.get("lang"):
             return [Close("attempted to connect to route port", told=True)]
@@ -273,13 +273,6 @@ class Machine:
             return [Close(text, told=True)]
         cluster.name, cluster.dynamic = theirs, dynamic
         return [Rename(), Resume()]
-
-    def _authorized(self, connect: dict[str, Any]) -> bool:
-        cluster = self._cluster
-        if not cluster.user:
-            return True
-        named = hmac.compare_digest(str(connect.get("user") or "").encode(), cluster.user.encode())
-        return hmac.compare_digest(str(connect.get("pass") or "").encode(), cluster.password.encode()) and named
 
     def _hear_info(self, payload: bytes) -> list[Action]:
         cluster, route = self._cluster, self._route
@@ -404,6 +397,14 @@ class Machine:
         mode = int(info.get("gossip_mode") or 0)
         account = str(info.get("route_account") or "")
         return [Learned(bare, server_id, account, mode if 0 <= mode <= GOSSIP_ANYWAY else 0)]
+
+
+def has_login(connect: dict[str, Any], user: str, password: str) -> bool:
+    """Whether a server's CONNECT has the login that all of them share, where there is one (`user` is not empty)."""
+    if not user:
+        return True
+    named = hmac.compare_digest(str(connect.get("user") or "").encode(), user.encode())
+    return hmac.compare_digest(str(connect.get("pass") or "").encode(), password.encode()) and named
 
 
 def is_name(text: str) -> bool:
