@@ -53,6 +53,7 @@ class Declaration:
     group: str
     pythons: tuple[str, ...]
     sysroot: str
+    left_out: tuple[str, ...]
     architectures: dict[str, Architecture]
     libraries: dict[str, str]
     inside: dict[str, list[dict[str, str]]]
@@ -83,6 +84,7 @@ def read() -> Declaration:
             **said,
             "description": said["description"].strip(),
             "pythons": tuple(said["pythons"]),
+            "left_out": tuple(said["left_out"]),
             "architectures": {name: architecture(name, row) for name, row in said["architectures"].items()},
             "files": tuple(File(**row) for row in said["files"]),
             "moved_in_rpm": {row["from"]: row["to"] for row in said["moved_in_rpm"]},

@@ -67,9 +67,12 @@ def pin(pip: Path, declaration: Declaration) -> None:
     """Writes libraries.txt anew."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         wanted = tomllib.load(file)["project"]["dependencies"]
+    without = {same_name(name) for name in declaration.left_out}
     versions: dict[str, str] = {}
     for python in declaration.pythons:
         for name, version, _ in resolve(pip, target(python, declaration.architectures["amd64"]), wanted):
+            if same_name(name) in without:
+                continue
             if versions.setdefault(name, version) != version:
                 fail(f"{name} has no version that fits all of {', '.join(declaration.pythons)}")
     hashes: dict[str, set[str]] = {name: set() for name in versions}

@@ -28,7 +28,7 @@ CLIENT = Path(__file__).with_name("publish.py")
 EXPOSURE_MAX = 1.3
 WATCHDOG_SECONDS = 3
 # What a hub or a developer needs, and an edge box does not.
-FOREIGN = ("pyspark", "py4j", "pyarrow", "pandas", "lmdb", "pytest", "meson")
+FOREIGN = ("pyspark", "py4j", "pyarrow", "pandas", "lmdb", "pytest", "meson", "pygments", "markdown_it")
 
 pytestmark = pytest.mark.package
 

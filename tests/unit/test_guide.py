@@ -15,9 +15,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
 
+import click
 import pytest
-import typer.core
-import typer.main
 from leafd.cli.app import app
 from leafd.config.flags import HELP
 
@@ -133,14 +132,12 @@ def test_every_command_of_a_page_is_one_with_these_options(page: Path) -> None:
 @cache
 def command_options() -> dict[str, set[str]]:
     """Each command's options; "": those of the server itself."""
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
     found = {
         name: {word for one in command.params for word in (*one.opts, *one.secondary_opts)} | {"--help"}
-        for name, command in group.commands.items()
+        for name, command in app.commands.items()
     }
-    for name, command in group.commands.items():
-        for inner in command.commands.values() if isinstance(command, typer.core.TyperGroup) else ():
+    for name, command in app.commands.items():
+        for inner in command.commands.values() if isinstance(command, click.Group) else ():
             found[name] |= {word for one in inner.params for word in one.opts}
     found["run"] = found[""] = set(re.findall(r"(?<!\S)--?[a-z_]+", HELP)) | {"--signal"}
     return found

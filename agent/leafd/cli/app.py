@@ -16,14 +16,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
+import click
 
 from leafd import cli
-from leafd.cli import COMMANDS
+from leafd.cli import COMMANDS, COMPLETING
 from leafd.cli.enrol_words import enrol as enrol_words
 from leafd.cli.hub_words import hub as hub_words
+from leafd.cli.options import PATH, Group, account, as_json, authority, configuration, end, text, url
 from leafd.cli.store_words import store
 from leafd.errors import EXIT_FAILURE, LeafdError, UsageError
 from leafd.records import dataclass
@@ -35,26 +36,14 @@ if TYPE_CHECKING:
     from leafd.config.schema.server import ServerConfig
 
 EXIT_USAGE: Final = 2
-EXIT_ATTENTION: Final = 3
 CONFIGURATION: Final = Path(cli.CONFIGURATION)
 STORE: Final = "/var/lib/leafd"
 
-Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="The daemon's monitoring port.")]
-Configuration = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="The daemon's configuration, which names that port."),
-]
-Authority = Annotated[Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, for https.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
-Account = Annotated[str | None, typer.Option("--account", metavar="NAME", help="One account only.")]
-
-app = typer.Typer(
+app = Group(
     name="leafd",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
     help="A broker daemon for edge boxes. nats-server's flags start it: leafd -c FILE; leafd --help lists them.",
 )
+_port = configuration("The daemon's configuration, which names that port.")
 
 
 def _nobody(config: Path | None) -> tuple[Path, ServerConfig]:
@@ -81,7 +70,7 @@ class Hands:
 def main(words: Sequence[str], hands: Hands) -> int:
     """Runs a command; the exit code. Raises LeafdError."""
     try:
-        app(list(words), prog_name="leafd", obj=hands)
+        app.main(list(words), prog_name="leafd", complete_var=COMPLETING, obj=hands)
     except SystemExit as end:  # how the library ends in any case
         return end.code if isinstance(end.code, int) else EXIT_FAILURE
     except UsageError as error:
@@ -90,40 +79,44 @@ def main(words: Sequence[str], hands: Hands) -> int:
     return 0
 
 
-def _end(*, well: bool) -> None:
-    if not well:
-        raise typer.Exit(EXIT_ATTENTION)
-
-
 def _found(url: str | None, config: Path | None, ca: Path | None) -> Monitor:
     from leafd.cli.pages import find
 
     return find(url, config, ca)
 
 
-@app.command("run", options_metavar="", context_settings={"ignore_unknown_options": True, "help_option_names": []})
-def _run(
-    context: typer.Context, flags: Annotated[list[str] | None, typer.Argument(metavar="[OPTIONS]")] = None
-) -> None:
+@app.command(
+    "run",
+    options_metavar="",
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+)
+@click.argument("flags", metavar="[OPTIONS]", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def _run(context: click.Context, flags: tuple[str, ...]) -> None:
     """Serves, as leafd with the same options and no command does: leafd run -c FILE."""
-    raise typer.Exit(context.obj.run(flags or ()))
+    context.exit(context.obj.run(flags))
 
 
 @app.command("check")
+@click.argument("file", type=PATH, default=CONFIGURATION, help=f"The configuration file; without it {CONFIGURATION}.")
+@click.option(
+    "--against", metavar="OLD", type=PATH, help="The file that a daemon runs with: what would a reload change?"
+)
+@click.option(
+    "--running", is_flag=True, help="The same, of the daemon that answers at this configuration's monitoring port."
+)
+@url
+@authority
+@as_json
+@click.pass_context
 def _check(
-    context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="The configuration file.")] = CONFIGURATION,
-    against: Annotated[
-        Path | None,
-        typer.Option(metavar="OLD", help="The file that a daemon runs with: what would a reload change?"),
-    ] = None,
-    running: Annotated[
-        bool,
-        typer.Option("--running", help="The same, of the daemon that answers at this configuration's monitoring port."),
-    ] = False,
-    url: Url = None,
-    ca: Authority = None,
-    json: Json = False,
+    context: click.Context,
+    file: Path,
+    against: Path | None,
+    running: bool,
+    url: str | None,
+    ca: Path | None,
+    json: bool,
 ) -> None:
     """Checks a configuration: each mistake with its file, line, column and what to change."""
     from leafd.cli.pages import unit_of
@@ -134,48 +127,56 @@ def _check(
     warnings: Sequence[str] = context.obj.check(file)
     monitor = _found(url, file, ca) if running or url else None
     declared = context.obj.plan(file, monitor)
-    _end(well=show_check(file, monitor or against, warnings, declared, as_json=json))
+    end(well=show_check(file, monitor or against, warnings, declared, as_json=json))
 
 
 @app.command("status")
-def _status(url: Url = None, config: Configuration = None, ca: Authority = None, json: Json = False) -> None:
+@url
+@_port
+@authority
+@as_json
+def _status(url: str | None, config: Path | None, ca: Path | None, json: bool) -> None:
     """The daemon at a glance: links, streams, disk, and what needs attention."""
     from leafd.cli.views import show_status
 
-    _end(well=show_status(_found(url, config, ca), as_json=json))
+    end(well=show_status(_found(url, config, ca), as_json=json))
 
 
 @app.command("doctor")
+@configuration("The daemon's configuration.")
+@url
+@authority
+@click.option("--creds", metavar="FILE", type=PATH, help="Credentials or nkey seed of a user of the daemon.")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=1.0), default=30.0, help="For all of it.")
+@as_json
 def _doctor(
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="The daemon's configuration.")
-    ] = None,
-    url: Url = None,
-    ca: Authority = None,
-    creds: Annotated[
-        Path | None, typer.Option("--creds", metavar="FILE", help="Credentials or nkey seed of a user of the daemon.")
-    ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", min=1.0, metavar="SECONDS", help="For all of it.")] = 30.0,
-    json: Json = False,
+    config: Path | None, url: str | None, ca: Path | None, creds: Path | None, timeout: float, json: bool
 ) -> None:
     """Proves each flow between this box and its hubs, and says which side must change what."""
     from leafd.cli.doctor import examined, told  # here: the other commands do without what it needs
 
-    _end(well=told(examined(config, url, ca, creds, timeout), json=json))
+    end(well=told(examined(config, url, ca, creds, timeout), json=json))
 
 
 @app.command("links")
-def _links(url: Url = None, config: Configuration = None, ca: Authority = None, json: Json = False) -> None:
+@url
+@_port
+@authority
+@as_json
+def _links(url: str | None, config: Path | None, ca: Path | None, json: bool) -> None:
     """Leaf links, and hubs that do not answer."""
     from leafd.cli.views import show_links
 
-    _end(well=show_links(_found(url, config, ca), as_json=json))
+    end(well=show_links(_found(url, config, ca), as_json=json))
 
 
 @app.command("streams")
-def _streams(
-    url: Url = None, config: Configuration = None, ca: Authority = None, account: Account = None, json: Json = False
-) -> None:
+@url
+@_port
+@authority
+@account
+@as_json
+def _streams(url: str | None, config: Path | None, ca: Path | None, account: str | None, json: bool) -> None:
     """Streams: what they hold, and how far mirrors and sources are behind."""
     from leafd.cli.views import show_streams
 
@@ -183,13 +184,14 @@ def _streams(
 
 
 @app.command("consumers")
+@click.argument("stream", required=False, help="One stream only.")
+@url
+@_port
+@authority
+@account
+@as_json
 def _consumers(
-    stream: Annotated[str | None, typer.Argument(help="One stream only.")] = None,
-    url: Url = None,
-    config: Configuration = None,
-    ca: Authority = None,
-    account: Account = None,
-    json: Json = False,
+    stream: str | None, url: str | None, config: Path | None, ca: Path | None, account: str | None, json: bool
 ) -> None:
     """Consumers: what they have still to get, and what they have not acknowledged."""
     from leafd.cli.views import show_consumers
@@ -198,54 +200,65 @@ def _consumers(
 
 
 @app.command("boxes")
+@click.argument("boxes", metavar="[NAME]", default="*", help="One of them, or a pattern: box-*; without it all.")
+@click.option("--away", is_flag=True, help="Only those that have no link.")
+@click.option("--disk", is_flag=True, help="Asks each, over its link, how much it stores.")
+@url
+@_port
+@authority
+@as_json
 def _boxes(
-    boxes: Annotated[str, typer.Argument(metavar="NAME", help="One of them, or a pattern: box-*.")] = "*",
-    away: Annotated[bool, typer.Option("--away", help="Only those that have no link.")] = False,
-    disk: Annotated[bool, typer.Option("--disk", help="Asks each, over its link, how much it stores.")] = False,
-    url: Url = None,
-    config: Configuration = None,
-    ca: Authority = None,
-    json: Json = False,
+    boxes: str, away: bool, disk: bool, url: str | None, config: Path | None, ca: Path | None, json: bool
 ) -> None:
     """Boxes that are enrolled at this hub: link, last seen, how far behind, version."""
     from leafd.cli.views import show_boxes
 
-    _end(well=show_boxes(_found(url, config, ca), boxes, away=away, disk=disk, as_json=json))
+    end(well=show_boxes(_found(url, config, ca), boxes, away=away, disk=disk, as_json=json))
 
 
 @app.command("init")
+@click.argument("role", help="leaf or hub")
+@click.option("--name", metavar="NAME", prompt=True, help="Name of this server and of its JetStream domain.")
+@text("--hub", metavar="URL", help="A leaf's hub.")
+@click.option(
+    "--enrol",
+    metavar="URL TOKEN",
+    nargs=2,
+    default=("", ""),
+    show_default=False,
+    help="A leaf's hub, and the token that its operator made; @FILE: it is in that file; -: it is typed.",
+)
+@click.option("--enrol-boxes", is_flag=True, hidden=True, expose_value=False)  # each hub does, by now
+@click.option(
+    "--address",
+    metavar="HOST",
+    multiple=True,
+    help="A name or IP address by which boxes reach a hub; may stand repeatedly.",
+)
+@click.option("--tls/--no-tls", default=True, help="Whether a hub's leaf listener has TLS, by an authority of its own.")
+@text("--ca", metavar="FILE", help="The certificate that a leaf checks its hub with.")
+@text("--creds", metavar="FILE", help="Credentials from the hub's operator, in place of a key.")
+@click.option("--account", metavar="NAME", default="BOXES", help="The account of the links, at the hub.")
+@click.option("--dir", "directory", metavar="DIR", type=PATH, default=CONFIGURATION.parent, help="Where the files go.")
+@click.option("--store", metavar="DIR", default=STORE, help="Where streams are kept.")
+@text("--link", metavar="PROFILE", help="How a leaf reaches its hub: cell, satellite or lan.")
+@text("--budget", metavar="RATE", help="What its link may carry, both ways: 500MB/month, 20MB/day.")
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
 def _init(
-    role: Annotated[str, typer.Argument(help="leaf or hub")],
-    name: Annotated[str, typer.Option(prompt=True, help="Name of this server and of its JetStream domain.")],
-    hub: Annotated[str, typer.Option(metavar="URL", help="A leaf's hub.")] = "",
-    enrol: Annotated[
-        tuple[str, str],
-        typer.Option(
-            "--enrol",
-            metavar="URL TOKEN",
-            help="A leaf's hub, and the token that its operator made; @FILE: it is in that file; -: it is typed.",
-        ),
-    ] = ("", ""),
-    _enrols: Annotated[bool, typer.Option("--enrol-boxes", hidden=True)] = False,  # each hub does, by now
-    address: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST", help="A name or IP address by which boxes reach a hub; may stand repeatedly."),
-    ] = None,
-    tls: Annotated[
-        bool, typer.Option(help="Whether a hub's leaf listener has TLS, by an authority of its own.")
-    ] = True,
-    ca: Annotated[
-        str, typer.Option("--ca", metavar="FILE", help="The certificate that a leaf checks its hub with.")
-    ] = "",
-    creds: Annotated[
-        str, typer.Option(metavar="FILE", help="Credentials from the hub's operator, in place of a key.")
-    ] = "",
-    account: Annotated[str, typer.Option(help="The account of the links, at the hub.")] = "BOXES",
-    directory: Annotated[Path, typer.Option("--dir", help="Where the files go.")] = CONFIGURATION.parent,
-    store: Annotated[str, typer.Option(help="Where streams are kept.")] = STORE,
-    link: Annotated[str, typer.Option(help="How a leaf reaches its hub: cell, satellite or lan.")] = "",
-    budget: Annotated[str, typer.Option(help="What its link may carry, both ways: 500MB/month, 20MB/day.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+    role: str,
+    name: str,
+    hub: str,
+    enrol: tuple[str, str],
+    address: tuple[str, ...],
+    tls: bool,
+    ca: str,
+    creds: str,
+    account: str,
+    directory: Path,
+    store: str,
+    link: str,
+    budget: str,
+    force: bool,
 ) -> None:
     """Writes the configuration of a leaf or a hub, makes the key, and says what the other side has to enter."""
     from leafd.cli.init import Plan, planned, write
@@ -260,11 +273,11 @@ def _init(
     if ca and (role != "leaf" or any(enrol)):
         raise UsageError("--ca is for a leaf; a token brings the certificate along")
     if role == "leaf" and not hub and not any(enrol):
-        hub = typer.prompt("Hub (host, host:port or URL)")
+        hub = click.prompt("Hub (host, host:port or URL)")
     directory, trusted = directory.absolute(), str(Path(ca).absolute()) if ca else ""
     plan = Plan(
         *(role, name, directory, store, hub or enrol[0], creds, account, link, budget, trusted),
-        addresses=tuple(address or ()),
+        addresses=address,
         tls=tls,
     )
     if any(enrol):
@@ -277,19 +290,20 @@ def _init(
     for path in made.files:
         say(f"wrote {path}")
     say("")
-    typer.echo(made.advice)
+    click.echo(made.advice)
 
 
 @app.command("completion")
-def _completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish")] = "bash") -> None:
+@click.argument("shell", default="bash", help="bash, zsh or fish; without it bash.")
+def _completion(shell: str) -> None:
     """The completion of this command for a shell, to be put where the shell looks for it."""
     from leafd.cli.completion import script
 
-    typer.echo(script(shell))
+    click.echo(script(app, shell))
 
 
-app.add_typer(store, name="store")
-app.add_typer(enrol_words, name="enrol")
-app.add_typer(hub_words, name="hub")
+app.add_command(store)
+app.add_command(enrol_words)
+app.add_command(hub_words)
 
-assert {one.name for one in app.registered_commands} | {one.name for one in app.registered_groups} == set(COMMANDS)
+assert set(app.commands) == set(COMMANDS)

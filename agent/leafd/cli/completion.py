@@ -6,10 +6,13 @@ The script asks the command itself, by a variable (COMPLETING), what may come ne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leafd.cli import COMPLETING
 from leafd.errors import UsageError
+
+if TYPE_CHECKING:
+    import click
 
 PLACES: Final[Mapping[str, str]] = {
     "bash": "usr/share/bash-completion/completions/leafd",
@@ -19,10 +22,12 @@ PLACES: Final[Mapping[str, str]] = {
 """The shells, and the file of an installed package for each."""
 
 
-def script(shell: str) -> str:
-    """What that shell is to read. Raises UsageError."""
-    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # (it is in no __all__)
+def script(command: click.Command, shell: str) -> str:
+    """What that shell is to read, so that it asks `command` for what may come next. Raises UsageError."""
+    from click.shell_completion import ShellComplete, get_completion_class
 
-    if shell not in PLACES:
+    kind = get_completion_class(shell) if shell in PLACES else None
+    if kind is None:
         raise UsageError(f"completion {shell}: expected {', '.join(PLACES)}")
-    return str(get_completion_script(prog_name="leafd", complete_var=COMPLETING, shell=shell))
+    # Not by the method of the kind: that of bash runs the bash of this machine to see how old it is.
+    return ShellComplete.source(kind(command, {}, "leafd", COMPLETING))

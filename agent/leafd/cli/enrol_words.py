@@ -10,24 +10,20 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
+from leafd.cli.options import Group, as_json, configuration
 from leafd.errors import LeafdError, UsageError
 
-enrol = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="At a hub: tokens with which boxes enrol themselves, and boxes that are gone for good.",
+enrol = Group(
+    name="enrol", help="At a hub: tokens with which boxes enrol themselves, and boxes that are gone for good."
 )
-Configuration = Annotated[
-    Path | None, typer.Option("--config", "-c", metavar="FILE", help="The daemon's configuration.")
-]
-Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
+_configuration = configuration("The daemon's configuration.")
 
 
-def ask_daemon(context: typer.Context, config: Path | None, what: Mapping[str, Any]) -> dict[str, Any]:
+def ask_daemon(context: click.Context, config: Path | None, what: Mapping[str, Any]) -> dict[str, Any]:
     """What the daemon of a configuration answers. Raises LeafdError."""
     from leafd.enrol.port import ask
 
@@ -36,14 +32,13 @@ def ask_daemon(context: typer.Context, config: Path | None, what: Mapping[str, A
 
 
 @enrol.command("token")
-def _token(
-    context: typer.Context,
-    name: Annotated[str, typer.Option(help="The box's name, or a pattern of names: box-*.")],
-    expires: Annotated[str, typer.Option(metavar="TIME", help="How long it is good for: 30m, 24h, 7d.")] = "24h",
-    uses: Annotated[int, typer.Option(help="For how many boxes, with a pattern: a factory's key.")] = 1,
-    config: Configuration = None,
-    json: Json = False,
-) -> None:
+@click.option("--name", metavar="NAME", required=True, help="The box's name, or a pattern of names: box-*.")
+@click.option("--expires", metavar="TIME", default="24h", help="How long it is good for: 30m, 24h, 7d.")
+@click.option("--uses", metavar="NUMBER", default=1, help="For how many boxes, with a pattern: a factory's key.")
+@_configuration
+@as_json
+@click.pass_context
+def _token(context: click.Context, name: str, expires: str, uses: int, config: Path | None, json: bool) -> None:
     """Makes a token, prints it, and says what to type at the box. Only a hash of it is kept here."""
     from leafd.cli.enrol import authority_of, is_secure
     from leafd.cli.init import LEAF_PORT
@@ -61,7 +56,7 @@ def _token(
     if json:
         as_json({"token": ticket.text, "id": made["id"], "expires": made["expires"]})
         return
-    typer.echo(ticket.text)
+    click.echo(ticket.text)
     url, who = made["url"] or f"nats-leaf://THIS-HOST:{LEAF_PORT}", name if "*" not in name else "NAME"
     note = f"Until {_clock(made['expires'])}, on the box:  leafd init leaf --name {who} --enrol {url} TOKEN"
     if not is_secure(server, url):
@@ -72,7 +67,10 @@ def _token(
 
 
 @enrol.command("tokens")
-def _tokens(context: typer.Context, config: Configuration = None, json: Json = False) -> None:
+@_configuration
+@as_json
+@click.pass_context
+def _tokens(context: click.Context, config: Path | None, json: bool) -> None:
     """Tokens that can still enrol a box. The tokens themselves are not kept, only their ids."""
     from leafd.cli.tables import as_json, show
 
@@ -85,9 +83,10 @@ def _tokens(context: typer.Context, config: Configuration = None, json: Json = F
 
 
 @enrol.command("revoke")
-def _revoke(
-    context: typer.Context, id: Annotated[str, typer.Argument(help="Of a token.")], config: Configuration = None
-) -> None:
+@click.argument("id", help="Of a token.")
+@_configuration
+@click.pass_context
+def _revoke(context: click.Context, id: str, config: Path | None) -> None:
     """Makes a token worth nothing. Boxes that came with it stay."""
     from leafd.cli.tables import say
 
@@ -96,14 +95,15 @@ def _revoke(
 
 
 @enrol.command("retire")
-def _retire(
-    context: typer.Context, name: Annotated[str, typer.Argument(help="Of the box.")], config: Configuration = None
-) -> None:
+@click.argument("name", help="Of the box.")
+@_configuration
+@click.pass_context
+def _retire(context: click.Context, name: str, config: Path | None) -> None:
     """Ends a box for good: its link at once, its key, its place in the streams that collect. What they have stays."""
     retire(context, name, config)
 
 
-def retire(context: typer.Context, name: str, config: Path | None) -> None:
+def retire(context: click.Context, name: str, config: Path | None) -> None:
     """Has the daemon end a box, and says so. Raises LeafdError."""
     from leafd.cli.tables import say
 

@@ -11,27 +11,23 @@ daemon does (daemon/boxes.py), how a certificate is made (authority.py).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from leafd import cli
-from leafd.cli.enrol_words import Configuration, Json, ask_daemon, retire
+from leafd.cli.enrol_words import ask_daemon, retire
+from leafd.cli.options import PATH, Group, as_json, configuration
 
-hub = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="At a hub: boxes whose keys are entered here, and the certificate of the leaf listener.",
-)
+hub = Group(name="hub", help="At a hub: boxes whose keys are entered here, and the certificate of the leaf listener.")
+_configuration = configuration("The daemon's configuration.")
 
 
 @hub.command("add")
-def _add(
-    context: typer.Context,
-    nkey: Annotated[str, typer.Argument(help="The box's public key (U...), which leafd init leaf prints.")],
-    name: Annotated[str, typer.Argument(help="The box's name: its server_name, and its JetStream domain.")],
-    config: Configuration = None,
-) -> None:
+@click.argument("nkey", help="The box's public key (U...), which leafd init leaf prints.")
+@click.argument("name", help="The box's name: its server_name, and its JetStream domain.")
+@_configuration
+@click.pass_context
+def _add(context: click.Context, nkey: str, name: str, config: Path | None) -> None:
     """Enters a box by its key: it may come at once, and streams that collect from boxes take from it."""
     from leafd.cli.tables import say
 
@@ -40,7 +36,10 @@ def _add(
 
 
 @hub.command("list")
-def _list(context: typer.Context, config: Configuration = None, json: Json = False) -> None:
+@_configuration
+@as_json
+@click.pass_context
+def _list(context: click.Context, config: Path | None, json: bool) -> None:
     """Boxes that are enrolled: link, last seen, how far behind, version."""
     from leafd.cli.pages import find
     from leafd.cli.views import show_boxes
@@ -50,29 +49,36 @@ def _list(context: typer.Context, config: Configuration = None, json: Json = Fal
 
 
 @hub.command("remove")
-def _remove(
-    context: typer.Context, name: Annotated[str, typer.Argument(help="Of the box.")], config: Configuration = None
-) -> None:
+@click.argument("name", help="Of the box.")
+@_configuration
+@click.pass_context
+def _remove(context: click.Context, name: str, config: Path | None) -> None:
     """Ends a box for good: its link at once, its key, its place in the streams that collect. What they have stays."""
     retire(context, name, config)
 
 
 @hub.command("certificate")
-def _certificate(
-    address: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST", help="A name or IP address by which boxes reach this hub; may stand repeatedly."),
-    ] = None,
-    name: Annotated[str, typer.Option(help="The hub's name, as given to leafd init hub.")] = "hub",
-    directory: Annotated[Path, typer.Option("--dir", help="Where leafd init hub put its files.")] = Path(
-        cli.CONFIGURATION
-    ).parent,
-) -> None:
+@click.option(
+    "--address",
+    metavar="HOST",
+    multiple=True,
+    help="A name or IP address by which boxes reach this hub; may stand repeatedly.",
+)
+@click.option("--name", metavar="NAME", default="hub", help="The hub's name, as given to leafd init hub.")
+@click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    type=PATH,
+    default=Path(cli.CONFIGURATION).parent,
+    help="Where leafd init hub put its files.",
+)
+def _certificate(address: tuple[str, ...], name: str, directory: Path) -> None:
     """Makes the leaf listener a new certificate, by the authority that leafd init hub made and boxes trust."""
     from leafd.cli.init import certificate, write
     from leafd.cli.tables import say
 
-    made = certificate(directory.absolute(), name, tuple(address or ()))
+    made = certificate(directory.absolute(), name, address)
     write(made, overwrite=True)
     for path in made.files:
         say(f"wrote {path}")

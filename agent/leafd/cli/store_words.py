@@ -8,35 +8,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
+import click
+
+from leafd.cli.options import PATH, Group, as_json, configuration, end
 
 if TYPE_CHECKING:
     from leafd.cli.backup import Backup
     from leafd.cli.store import Checked, Place, Saved, Stat
 
-EXIT_ATTENTION: Final = 3
 _SHOWN_MAX: Final = 50
 
-store = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Looks after the streams on the disk: what is there, whether it is sound, a copy of it.",
+store = Group(
+    name="store", help="Looks after the streams on the disk: what is there, whether it is sound, a copy of it."
 )
-Store = Annotated[
-    Path | None, typer.Option("--store", metavar="DIR", help="The store_dir, in place of the configuration's.")
-]
-Configuration = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="The daemon's configuration: where the store is, and its key."),
-]
-Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
-Jwt = Annotated[Path | None, typer.Option("--jwt", metavar="DIR", help="The directory of accounts' JWTs, likewise.")]
-Enrol = Annotated[Path | None, typer.Option("--enrol", metavar="DIR", help="Where who is enrolled is kept, likewise.")]
+_configuration = configuration("The daemon's configuration: where the store is, and its key.")
+_store = click.option(
+    "--store",
+    "directory",
+    metavar="DIR",
+    type=PATH,
+    help="The store_dir, in place of the configuration's.",
+)
+_jwt = click.option("--jwt", metavar="DIR", type=PATH, help="The directory of accounts' JWTs, likewise.")
+_enrol = click.option("--enrol", metavar="DIR", type=PATH, help="Where who is enrolled is kept, likewise.")
 
 
-def _place(context: typer.Context, directory: Path | None, config: Path | None, *, new: bool = False) -> Place:
+def _place(context: click.Context, directory: Path | None, config: Path | None, *, new: bool = False) -> Place:
     from leafd.cli.store import JETSTREAM, Place, within
 
     place: Place | None = None
@@ -53,13 +52,12 @@ def _place(context: typer.Context, directory: Path | None, config: Path | None, 
     return Place(found) if place is None else replace(place, directory=found)
 
 
-def _end(*, well: bool) -> None:
-    if not well:
-        raise typer.Exit(EXIT_ATTENTION)
-
-
 @store.command("stat")
-def _stat(context: typer.Context, directory: Store = None, config: Configuration = None, json: Json = False) -> None:
+@_store
+@_configuration
+@as_json
+@click.pass_context
+def _stat(context: click.Context, directory: Path | None, config: Path | None, json: bool) -> None:
     """What the store holds, as of its last checkpoint; a daemon may use it meanwhile."""
     from leafd.cli.store import stat
     from leafd.cli.tables import as_json
@@ -110,7 +108,11 @@ def _show_stat(found: Stat) -> None:
 
 
 @store.command("check")
-def _check(context: typer.Context, directory: Store = None, config: Configuration = None, json: Json = False) -> None:
+@_store
+@_configuration
+@as_json
+@click.pass_context
+def _check(context: click.Context, directory: Path | None, config: Path | None, json: bool) -> None:
     """Reads all of a store that nobody has open, and names what is damaged, and messages whose subject is not valid;
     changes nothing."""
     from leafd.cli.progress import bar
@@ -124,7 +126,7 @@ def _check(context: typer.Context, directory: Store = None, config: Configuratio
         as_json(found)
     else:
         _show_checked(found)
-    _end(well=not found.damage and not found.subjects)
+    end(well=not found.damage and not found.subjects)
 
 
 def _size(path: Path) -> int:
@@ -155,13 +157,12 @@ def _list(lines: Sequence[str], untold: int) -> None:
 
 
 @store.command("salvage")
-def _salvage(
-    context: typer.Context,
-    to: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The new store_dir: not there yet, or empty.")],
-    directory: Store = None,
-    config: Configuration = None,
-    json: Json = False,
-) -> None:
+@click.argument("to", metavar="DIRECTORY", type=PATH, help="The new store_dir: not there yet, or empty.")
+@_store
+@_configuration
+@as_json
+@click.pass_context
+def _salvage(context: click.Context, to: Path, directory: Path | None, config: Path | None, json: bool) -> None:
     """Makes a new store of what can be read of a damaged one, and says what is lost. The damaged one stays as it is."""
     from leafd.cli.progress import bar
     from leafd.cli.store import JETSTREAM, LMDB, salvage
@@ -175,7 +176,7 @@ def _salvage(
         as_json(saved)
     else:
         _show_saved(saved)
-    _end(well=not saved.lost)
+    end(well=not saved.lost)
 
 
 def _show_saved(saved: Saved) -> None:
@@ -187,14 +188,21 @@ def _show_saved(saved: Saved) -> None:
 
 
 @store.command("backup")
+@click.argument("to", metavar="DIRECTORY", type=PATH, help="The backup: not there yet, or empty.")
+@_store
+@_configuration
+@_jwt
+@_enrol
+@as_json
+@click.pass_context
 def _backup(
-    context: typer.Context,
-    to: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The backup: not there yet, or empty.")],
-    directory: Store = None,
-    config: Configuration = None,
-    jwt: Jwt = None,
-    enrol: Enrol = None,
-    json: Json = False,
+    context: click.Context,
+    to: Path,
+    directory: Path | None,
+    config: Path | None,
+    jwt: Path | None,
+    enrol: Path | None,
+    json: bool,
 ) -> None:
     """Copies the store into a directory, also while the daemon runs, and checks the copy. The encrypted stays so."""
     from leafd.cli.backup import backup
@@ -205,18 +213,25 @@ def _backup(
     with bar(shown=not json) as tell:
         made = backup(place, to, tell)
     _show_backup(made, "backed up to", json=json)
-    _end(well=made.check is None or not made.check.damage)
+    end(well=made.check is None or not made.check.damage)
 
 
 @store.command("restore")
+@click.argument("source", metavar="BACKUP", type=PATH, help="The backup's directory.")
+@_store
+@_configuration
+@_jwt
+@_enrol
+@as_json
+@click.pass_context
 def _restore(
-    context: typer.Context,
-    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="The backup's directory.")],
-    directory: Store = None,
-    config: Configuration = None,
-    jwt: Jwt = None,
-    enrol: Enrol = None,
-    json: Json = False,
+    context: click.Context,
+    source: Path,
+    directory: Path | None,
+    config: Path | None,
+    jwt: Path | None,
+    enrol: Path | None,
+    json: bool,
 ) -> None:
     """Puts a backup where no store is: byte for byte what it was, or nothing at all."""
     from leafd.cli.backup import restore

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import subprocess
 import sys
+import tomllib
 from typing import Final
 
 import pytest
 from leafd.cli.tables import ago, as_json, show, size
 from leafd.status import status
+
+from tests.unit import logged
 
 
 @pytest.mark.parametrize(
@@ -152,3 +157,25 @@ def test_where_a_table_does_not_fit_at_all_each_row_is_a_block(monkeypatch: pyte
     assert ["Links", "hub", "  account  $G", "  address  192.0.2.17:7422"] == lines[:4]
     assert max(map(len, lines)) <= 60
     assert "expired" in " ".join(lines) and "  in       1.2 MB" in lines
+
+
+def test_tables_and_progress_load_nothing_that_the_packages_leave_out() -> None:
+    """package.toml names libraries that rich asks for and the packages have not: no command may need them."""
+    said = tomllib.loads((logged.ROOT / "packaging" / "package.toml").read_text())
+    modules = {"Pygments": "pygments", "markdown-it-py": "markdown_it", "mdurl": "mdurl"}
+    assert said["left_out"] == list(modules)
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({list(modules.values())}))\n"  # None: an import of it fails
+        "from leafd.cli.progress import bar\n"
+        "from leafd.cli.tables import show\n"
+        "show('streams', ('name', '>size'), [('A', 1)])\n"
+        "with bar(shown=True) as tell:\n"
+        "    tell('reading', 1, 2)\n"
+    )
+    terminal, end = os.openpty()  # what is no terminal gets no bar
+    line, environment = [sys.executable, "-c", code], {**os.environ, "TERM": "xterm"}
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=end, text=True, timeout=60, env=environment)
+    shown = os.read(terminal, 65536).decode()
+    os.close(end)
+    os.close(terminal)
+    assert (done.returncode, "streams" in done.stdout, "reading" in shown) == (0, True, True), shown

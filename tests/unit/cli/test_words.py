@@ -57,10 +57,10 @@ def test_with_and_without_run_the_same_is_done(words: tuple[str, ...]) -> None:
 
 def test_a_shell_is_offered_each_command() -> None:
     """What completion offers for an empty word are the commands, run among them."""
-    asked = {COMPLETING: "complete_bash", "COMP_WORDS": "leafd ", "COMP_CWORD": "1"}
+    asked = {COMPLETING: "bash_complete", "COMP_WORDS": "leafd ", "COMP_CWORD": "1"}
     line = [sys.executable, "-m", "leafd"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, env={**os.environ, **asked})
-    assert sorted(done.stdout.split()) == sorted(COMMANDS)
+    assert sorted(done.stdout.split()) == sorted(f"plain,{command}" for command in COMMANDS)
 
 
 def test_check_says_what_a_reload_takes_up_and_what_takes_a_restart(
