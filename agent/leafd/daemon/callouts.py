@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import trio
 
@@ -25,19 +25,13 @@ from leafd.accounts.graph import Account
 from leafd.auth import callout as rules, xkeys
 from leafd.auth.callout import CalloutError, Handshake, Login, ServerKeys
 from leafd.auth.jwt_claims import UserClaims
-from leafd.auth.nkeys import PREFIX_SERVER, new_seed
 from leafd.auth.policy import CALLOUT_SUBJECT, Callout, Policy
 from leafd.auth.trust import Unknown
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict
-from leafd.auth.xkeys import PREFIX_CURVE
-from leafd.daemon.about import VERSION
 from leafd.fair import FairQueue
 from leafd.guard import Guard
 from leafd.quoting import printable
 from leafd.records import dataclass
-
-if TYPE_CHECKING:
-    from leafd.daemon.server import Server
 
 AT_WORK_MAX: Final = 256
 """Questions under way: a service that does not answer costs each its time, so at 2 s this is 128 logins a second."""
@@ -203,22 +197,6 @@ class Callouts:
             waiting.answer = message.payload
             waiting.come.set()
         return False
-
-
-def make_callouts(server: Server, seed: str) -> Callouts:
-    """Those of a server. seed: of its id; where that is no key because the first configuration had no such service,
-    requests are signed by a key of their own."""
-    about, config = server.about, server.config
-    keys = ServerKeys(
-        about.server_id,
-        about.name,
-        about.host,
-        VERSION,
-        seed or new_seed(PREFIX_SERVER),
-        new_seed(PREFIX_CURVE),
-        tags=config.server_tags,
-    )
-    return Callouts(server.plane, keys, lambda name: server.compiled.graph.account(name), server.guard, server.log)
 
 
 def _outdated(turn: _Turn) -> None:

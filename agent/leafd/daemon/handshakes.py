@@ -1,6 +1,6 @@
 """How connections get TLS: which contexts the plane has, by number, and what INFO says of it.
 
-    wanted(compiled) --make(), in a thread--> Made --put(), in the order of a reload--> the plane
+    wanted(configuration) --make(), in a thread--> Made --put(), in the order of a reload--> the plane
 
 A context is made of a tls block's bytes. One that has not changed stays, and with it the sessions that are taken up
 again; connections keep the context that they began with. What does not live here: the block (config/schema/tls.py),
@@ -9,6 +9,7 @@ handshakes (native/net).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,8 +21,10 @@ from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.config.schema.gateway import Gateway
+    from leafd.config.schema.leafnodes import LeafRemote
+    from leafd.config.schema.server import ServerConfig
     from leafd.config.tls_files import TlsOptions
-    from leafd.daemon.compiled import Compiled
+    from leafd.links.leaf import Remote
 
 CLIENTS: Final = 1
 LEAFS: Final = 2
@@ -46,6 +49,24 @@ class TlsPlane(Protocol):
     @staticmethod
     def drop_tls(context: int) -> None: ...
     async def put_tls(self, number: int, context: int) -> None: ...
+
+
+class Dialled(Protocol):
+    """A hub that is dialled."""
+
+    @property
+    def configured(self) -> LeafRemote: ...
+    @property
+    def remote(self) -> Remote: ...
+
+
+class Configuration(Protocol):
+    """What this room needs of a configuration that was read."""
+
+    @property
+    def config(self) -> ServerConfig: ...
+    @property
+    def remotes(self) -> Sequence[Dialled]: ...
 
 
 def secure_of(tls: Tls | None, context: int, *, optional: bool = False) -> t.Secure | None:
@@ -91,7 +112,7 @@ class Handshakes:
         self._plane = plane
         self._there: dict[int, Wanted] = {}
 
-    def make(self, compiled: Compiled) -> Made:
+    def make(self, compiled: Configuration) -> Made:
         """What is new in a configuration, made ready: for a thread of its own. Raises ConfigError."""
         wanted = {one.number: one for one in _wanted(compiled)}
         made: list[tuple[Wanted, int]] = []
@@ -129,7 +150,7 @@ class Handshakes:
             await self.put(Made(((one, self._plane.make_tls(*_parts(one))),)))
 
 
-def _wanted(compiled: Compiled) -> list[Wanted]:
+def _wanted(compiled: Configuration) -> list[Wanted]:
     config, found = compiled.config, []
     if config.tls is not None:
         found.append(Wanted(CLIENTS, config.tls.compiled(), client=False))

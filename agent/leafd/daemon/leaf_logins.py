@@ -8,7 +8,7 @@ What does not live here: the handshake (links/leaf.py), who may log in (auth/), 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -39,7 +39,6 @@ from leafd.links.link import Link
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
-    from leafd.daemon.boxes import Boxes
     from leafd.enrol.roll import Box
 
 CERTIFICATE: Final = "\0certificate"
@@ -62,6 +61,19 @@ class LeafLinks(Protocol):
     def logging_in(self, connection: int) -> bool: ...
     def judged(self, link: Link, login: Login | Refused | None) -> None: ...
     async def judge_again(self, judge: Callable[[dict[str, Any], Login, str], Login | Refused | None]) -> None: ...
+
+
+class Boxes(Protocol):
+    """What this room needs of boxes.Boxes."""
+
+    def box_of(self, nkey: str) -> Box | None: ...
+    def takes_time(self, connect: Mapping[str, Any]) -> bool: ...
+    async def enrol(self, link: Link, connect: Mapping[str, Any], nonce: str) -> Refused | None: ...
+    def lend(self, connect: dict[str, Any]) -> None: ...
+    async def single(
+        self, link: Link, connect: Mapping[str, Any], login: Login, box: Box
+    ) -> Login | Refused | None: ...
+    def claim(self, link: Link, connect: Mapping[str, Any], login: Login, box: Box) -> Login | Refused | None: ...
 
 
 class LoginPlane(Protocol):

@@ -330,7 +330,7 @@ class Server:
         if self.compiled.has_tls:
             await self.handshakes.put(await trio.to_thread.run_sync(self.handshakes.make, self.compiled))
         if self.sockets.web is not None:
-            from leafd.daemon.web import make_webs
+            from leafd.daemon.on_demand import make_webs
 
             self.webs = make_webs(self)
             nursery.start_soon(self.webs.run)
@@ -347,7 +347,7 @@ class Server:
         """From the first configuration on that has logins judged by a service."""
         if self.callouts is not None or not self.compiled.judges_elsewhere:
             return
-        from leafd.daemon.callouts import make_callouts
+        from leafd.daemon.on_demand import make_callouts
 
         self.callouts = make_callouts(self, self._key)
         self.callouts.look_up = lambda: self.clients.look_up

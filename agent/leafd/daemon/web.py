@@ -9,7 +9,7 @@ Imported only where the block is configured. What does not live here: what reque
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from leafd import native_types as t
 from leafd.config.schema.websocket import WebSocket
@@ -20,9 +20,6 @@ from leafd.daemon.web_request import Refused, judge
 from leafd.guard import Guard
 from leafd.records import dataclass
 from leafd.web_head import NoHttp, read_head
-
-if TYPE_CHECKING:
-    from leafd.daemon.server import Server
 
 SECOND: Final = 1_000_000_000
 
@@ -124,25 +121,3 @@ class Webs:
     def _too_late(self, connection: int) -> None:
         if connection in self._visitors:
             self._plane.close_connection(connection, "", t.CloseReason.AUTHENTICATION)
-
-
-def make_webs(server: Server) -> Webs:
-    """The server's, which has the block."""
-
-    def block() -> WebSocket:
-        assert server.config.websocket is not None
-        return server.config.websocket
-
-    def leaf(connection: int, peer: str, tls: t.Secured | None) -> None:
-        server.leafs.accept_web(connection, peer, tls)
-        server.leaf_logins.opened(connection)
-
-    return Webs(
-        server.plane,
-        server.log,
-        server.guard,
-        block,
-        leafs=lambda: server.config.leaf_address() is not None,
-        client=server.clients.welcome,
-        leaf=leaf,
-    )
