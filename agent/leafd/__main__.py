@@ -62,7 +62,7 @@ def _run(words: Sequence[str]) -> int:
         print(f"{PROGRAM}: v{version()}")
         return EXIT_OK
     if flags.signal is not None:
-        from leafd.daemon.kill import send
+        from leafd.host.kill import send
 
         send(flags.signal)
         return EXIT_OK
@@ -73,8 +73,8 @@ def _run(words: Sequence[str]) -> int:
         for warning in warnings:
             print(f"{PROGRAM}: {warning}", file=sys.stderr)
         return _rehearsed(loaded, flags)
-    from leafd.daemon.early import hold
-    from leafd.daemon.garbage import begin_start
+    from leafd.host.early import hold
+    from leafd.host.garbage import begin_start
 
     hold()
     begin_start()
@@ -214,7 +214,7 @@ def version() -> str:
 def _complain(error: Exception) -> None:
     prefix = ""
     if "JOURNAL_STREAM" in os.environ:
-        from leafd.daemon.journal import Journal, is_journal
+        from leafd.host.journal import Journal, is_journal
 
         prefix = Journal.prefix("ERR") if is_journal() else ""
     for line in str(error).splitlines():

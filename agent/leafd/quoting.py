@@ -1,8 +1,8 @@
 """Text from outside (names of users, clients and servers, subjects, error texts, requests) in lines for the operator.
 
-quoted() is for one value within a line; printable() is for a whole line, and daemon/log.py passes every line through
+quoted() is for one value within a line; printable() is for a whole line, and host/log.py passes every line through
 it. What comes out has no control character, nothing that changes the direction of writing, nothing invisible, and a
-bounded length. What does not live here: text on the protocols' wires, and secrets (daemon/log.py).
+bounded length. What does not live here: text on the protocols' wires, and secrets (host/log.py).
 """
 
 from __future__ import annotations

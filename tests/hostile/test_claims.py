@@ -37,7 +37,7 @@ accounts {{
 }}
 authorization {{ timeout: 1, auth_callout {{ issuer: {issuer}, auth_users: [auth], account: AUTH }} }}
 """
-SHOWS_CLAIMS: Final = {"auth/connect.py", "auth/callout.py", "daemon/description.py", "links/link.py",
+SHOWS_CLAIMS: Final = {"auth/connect.py", "auth/callout.py", "logins/description.py", "links/link.py",
                        "monitor/connections.py"}  # fmt: skip
 
 

@@ -29,7 +29,7 @@ leafnodes { reconnect: "200ms", remotes: [ { url: "nats-leaf://127.0.0.1:HUB" } 
 BUSY = """
 import runpy, sys
 from pathlib import Path
-from leafd.daemon import arrivals
+from leafd.logins import arrivals
 
 class Room:
     '''None, while the file is there.'''

@@ -21,21 +21,21 @@ CONSTANT_MIN: Final = 8  # characters of a text that are the same each time; les
 # A call that hands on a text (file, function): the functions that make such texts, as file:name.
 MADE: Final[dict[str, tuple[str, ...]]] = {
     "daemon/account_book.py:_resolve_all": ("daemon/account_book.py:_resolved_all",),
-    "daemon/callouts.py:judged": (
-        "daemon/callouts.py:judged", "auth/callout.py:answered", "auth/callout.py:_response",
+    "logins/callouts.py:judged": (
+        "logins/callouts.py:judged", "auth/callout.py:answered", "auth/callout.py:_response",
         "auth/callout.py:_check_signer", "auth/callout.py:configured_account", "auth/callout.py:trusted_verdict",
         "auth/callout.py:verdict_of",
     ),
-    "daemon/clients.py:_refused": ("daemon/refusals.py:_what",),
+    "logins/clients.py:_refused": ("logins/refusals.py:_what",),
     "daemon/expiry.py:look": ("config/tls_files.py:expiring",),
-    "daemon/log.py:follow": ("daemon/log.py:reopen",),
+    "host/log.py:follow": ("host/log.py:reopen",),
     "daemon/reload.py:_adopt": ("daemon/reload.py:merged",),
     "daemon/server.py:__init__": ("daemon/operator.py:compile_operator", "accounts/claims.py:_imports"),
     "daemon/server.py:_handle": (),  # alarms of the plane: alarms()
-    "daemon/server.py:_open_plane": ("daemon/memory.py:warning",),
+    "daemon/server.py:_open_plane": ("host/memory.py:warning",),
     "jetstream/service.py:_answered": (),  # a subject, and the plane's word for why
     "daemon/start.py:start": (
-        "daemon/descriptors.py:warning", "config/bind.py:section", "config/bind.py:_support", "config/tree.py:_put",
+        "host/descriptors.py:warning", "config/bind.py:section", "config/bind.py:_support", "config/tree.py:_put",
         "config/load.py:_unsafe", "config/exposure.py:_found",
     ),
 }  # fmt: skip

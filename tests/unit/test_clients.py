@@ -13,8 +13,8 @@ from leafd import native_types as t
 from leafd.accounts.graph import Numbers, compile_graph
 from leafd.auth.policy import compile_policy
 from leafd.config.bind import load_text
-from leafd.daemon.client import Terms
-from leafd.daemon.clients import Clients
+from leafd.logins.client import Terms
+from leafd.logins.clients import Clients
 
 CONFIG = """
 accounts {

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import trio
 from leafd import native_types as t
-from leafd.daemon.clients import Clients
 from leafd.jetstream.subjects import subset
+from leafd.logins.clients import Clients
 from leafd.native_plane import Plane
 
 from tests.unit import test_clients as fakes

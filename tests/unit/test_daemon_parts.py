@@ -20,17 +20,17 @@ from leafd import native_types as t
 from leafd.config.bind import load_text
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.tls import Tls
-from leafd.daemon.deadlines import Deadlines
-from leafd.daemon.descriptors import LEAST, RESERVED, connections_for, warning
 from leafd.daemon.expiry import Expiry
-from leafd.daemon.kill import send
-from leafd.daemon.log import Log
-from leafd.daemon.memory import allowed_by, connections_wanted, memory_limit
 from leafd.daemon.reload import merged
 from leafd.daemon.store import MemoryDirectory, make_directory, plane_limits, store_directory
-from leafd.daemon.systemd import DISK_S, Life
 from leafd.errors import ConfigError, LeafdError, StartError, UsageError
 from leafd.guard import Guard
+from leafd.host.descriptors import LEAST, RESERVED, connections_for, warning
+from leafd.host.kill import send
+from leafd.host.log import Log
+from leafd.host.memory import allowed_by, connections_wanted, memory_limit
+from leafd.host.systemd import DISK_S, Life
+from leafd.logins.deadlines import Deadlines
 
 from tests.certificates import Authority
 

@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from leafd.daemon.early import ENDING
+from leafd.host.early import ENDING
 
 from tests.servers import LEAFD, free_port, make
 
@@ -129,7 +129,7 @@ def test_a_start_can_be_broken_off_at_any_moment(tmp_path: Path) -> None:
 
 AGAIN = """
 import os, signal, sys
-from leafd.daemon import early
+from leafd.host import early
 early.hold()
 if len(sys.argv) > 1:
     try:

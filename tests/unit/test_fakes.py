@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from leafd.daemon.log import Log
+from leafd.host.log import Log
 from leafd.native_plane import Plane
 
 from tests.unit import test_clients, test_guard, test_page, test_turns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from leafd.daemon.garbage import short_collections
+from leafd.host.garbage import short_collections
 
 
 def test_a_second_full_collection_does_not_walk_what_a_slow_one_left() -> None:

@@ -8,8 +8,8 @@ import time
 import trio
 import trio.testing
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict
-from leafd.daemon.guesses import FREE_FAILURES, LATE_S, WAITING_MAX, Guesses
 from leafd.guard import Guard
+from leafd.logins.guesses import FREE_FAILURES, LATE_S, WAITING_MAX, Guesses
 
 GOOD = Verdict("A", "u")
 BAD = Refusal(AUTHORIZATION_VIOLATION)

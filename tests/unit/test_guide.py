@@ -29,7 +29,7 @@ LINK: Final = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 ELSEWHERE: Final = (
     "…: what was acknowledged since the last checkpoint may be lost; put the file back, or accept the loss …",
     "… lines like the next one were left out",  # said by the log of itself
-    "log file … cannot be written (…): check log_file",  # daemon/log.py: its own error, which a reload meets
+    "log file … cannot be written (…): check log_file",  # host/log.py: its own error, which a reload meets
     "the log file … cannot be rotated (…): check log_file",  # likewise
     "a command failed: number … (account …, target …): …",  # native/exchange/answer.c adds it up piece by piece
 )

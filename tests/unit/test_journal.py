@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 from leafd import native_types as t
-from leafd.daemon import journal
-from leafd.daemon.log import Log
 from leafd.daemon.server import Server
+from leafd.host import journal
+from leafd.host.log import Log
 
 from tests.servers import free_port
 
 PATIENCE_S = 60
 PROGRAM = """
 import os, sys
-from leafd.daemon import journal
+from leafd.host import journal
 from leafd.__main__ import main
 found = os.fstat(2)
 os.environ["JOURNAL_STREAM"] = f"{found.st_dev}:{found.st_ino}"

@@ -10,9 +10,9 @@ from leafd import native_types as t
 from leafd.accounts.graph import Numbers, compile_graph
 from leafd.auth.policy import compile_policy
 from leafd.config.bind import load_text
-from leafd.daemon.client import Terms
-from leafd.daemon.clients import Clients
-from leafd.daemon.known import KNOWN_MAX
+from leafd.logins.client import Terms
+from leafd.logins.clients import Clients
+from leafd.logins.known import KNOWN_MAX
 from leafd.native import abi
 
 from tests.unit import test_clients as fakes

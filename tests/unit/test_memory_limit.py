@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from leafd.config.bind import load_file, load_text
-from leafd.daemon.memory import group_limits, memory_limit, needed, warning
 from leafd.errors import ConfigError
+from leafd.host.memory import group_limits, memory_limit, needed, warning
 from leafd.native_types import Limits
 
 MB = 1 << 20

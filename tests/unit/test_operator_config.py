@@ -117,7 +117,7 @@ def test_a_server_without_an_operator_loads_none_of_it() -> None:
         "from leafd.accounts.graph import Numbers\n"
         "compile_config(ServerConfig(), Numbers())\n"
         "parts = ('jwt', 'resolver', 'trust', 'scopes', 'hours', 'operators', 'account_book')\n"
-        "print([name for name in sys.modules if name.startswith(('leafd.auth.', 'leafd.daemon.'))"
+        "print([name for name in sys.modules if name.startswith(('leafd.auth.', 'leafd.logins.', 'leafd.daemon.'))"
         " and name.rpartition('.')[2].startswith(parts)])\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True)

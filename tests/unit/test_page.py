@@ -16,9 +16,9 @@ import trio.testing
 from leafd.auth.policy import Person, Policy
 from leafd.auth.verdict import Refusal
 from leafd.config.bind import load_text
-from leafd.daemon.guesses import Guesses
-from leafd.daemon.page_logins import PageLogins, _judged
 from leafd.guard import Guard
+from leafd.logins.guesses import Guesses
+from leafd.logins.page_logins import PageLogins, _judged
 from leafd.monitor.http import _live
 from leafd.monitor.page import feed as feeds
 from leafd.monitor.page.feed import LIFE_S, READERS_MAX, SEND_S, Feed
@@ -482,7 +482,7 @@ def test_only_users_of_the_system_account_are_let_in() -> None:
 def test_nobody_learns_which_users_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a name that does not exist one hash is checked, as for a name that does."""
     checked: list[str] = []
-    monkeypatch.setattr("leafd.daemon.page_logins.matches", lambda configured, sent: checked.append(configured))
+    monkeypatch.setattr("leafd.logins.page_logins.matches", lambda configured, sent: checked.append(configured))
     policy = Policy({"admin": Person("admin", "SYS", "$2b$04$" + "x" * 53)}, {}, open=False)
     refused = _judged({"user": "nobody", "pass": "guess"}, policy, "::1")
 

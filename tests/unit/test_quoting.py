@@ -7,8 +7,8 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from leafd.daemon import log as log_room
-from leafd.daemon.log import Log
+from leafd.host import log as log_room
+from leafd.host.log import Log
 from leafd.quoting import LINE_MAX, VALUE_MAX, printable, quoted
 
 HOSTILE = {
@@ -77,7 +77,7 @@ def test_what_is_cut_says_so() -> None:
 def test_a_flood_from_one_place_leaves_room_for_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A place in the code that writes without end is cut to its rate; the lines of other places are written in full."""
     now_s = [0.0]
-    monkeypatch.setattr("leafd.daemon.log.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("leafd.host.log.time.monotonic", lambda: now_s[0])
     path = tmp_path / "log"
     log = Log(str(path), times=False)
     for turn in range(log_room.BURST + 500):
@@ -99,7 +99,7 @@ def test_a_flood_from_one_place_leaves_room_for_the_others(tmp_path: Path, monke
 def test_what_was_left_out_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When a place may write again, its first line tells how many of its lines are missing."""
     now_s = [0.0]
-    monkeypatch.setattr("leafd.daemon.log.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("leafd.host.log.time.monotonic", lambda: now_s[0])
     path = tmp_path / "log"
     log = Log(str(path), times=False)
     for turn in range(log_room.BURST + 8):

@@ -47,15 +47,16 @@ def test_a_check_needs_the_standard_library_only(tmp_path: Path) -> None:
     file = tmp_path / "box.conf"
     file.write_text('jetstream { store_dir: /tmp/x, domain: d }\nleafnodes { remotes: [ {url: "nats://h:7422"} ] }\n')
     count, names = loaded(MAIN, ["-t", "-c", str(file)])
+    absent = tuple(f"leafd.{room}" for room in ("daemon", "host", "logins", "native", "jetstream"))
     assert not {"difflib", "socket", "random"} & names
-    assert not [name for name in names if name.startswith(("leafd.daemon", "leafd.native", "leafd.jetstream"))]
+    assert not [name for name in names if name.startswith(absent)]
     assert count < 110
 
 
 def test_the_listeners_are_bound_before_the_daemon_is_loaded() -> None:
     """Whoever connects while it starts waits and is not refused: the ports are open before trio is imported."""
     _, names = loaded("import leafd.daemon.start; ")
-    assert "leafd.daemon.listeners" in names
+    assert "leafd.host.listeners" in names
     assert not {"trio", "attr", "leafd.daemon.run", "leafd.daemon.server", "leafd._native"} & names
 
 

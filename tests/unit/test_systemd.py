@@ -23,8 +23,8 @@ import trio.testing
 from leafd import native_types as t
 from leafd.daemon import status_line
 from leafd.daemon.status_line import Seen, compose
-from leafd.daemon.systemd import Notifier
 from leafd.guard import Guard
+from leafd.host.systemd import Notifier
 from leafd.links.leaf import Remote
 from leafd.links.link import LinkStatus, RemoteStatus
 from leafd.links.told import Behind
@@ -36,7 +36,7 @@ PATIENCE_S = 60
 PROGRAM = """
 import sys
 import leafd.daemon.status_line as line
-import leafd.daemon.systemd as systemd
+import leafd.host.systemd as systemd
 from leafd.__main__ import main
 systemd.DISK_S, line.EVERY_S = 0.5, 0.1
 sys.exit(main())

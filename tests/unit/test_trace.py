@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from leafd.daemon.log import traced, traced_message
+from leafd.host.log import traced, traced_message
 from leafd.native_types import Trace
 
 

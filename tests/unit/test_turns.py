@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 import trio
-from leafd.daemon import gauge as gauges
-from leafd.daemon.gauge import Gauge
+from leafd.host import gauge as gauges
+from leafd.host.gauge import Gauge
 from leafd.turns import SLICE_S, WEIGHT_MAX, Pause, aside
 
 

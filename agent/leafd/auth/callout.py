@@ -7,7 +7,7 @@ configuration names, or, in operator mode, in each account whose JWT says so.
 The request names a new user key, and the answer has to be for it, for this server and in time, so that none can be
 used a second time. Users of `auth_users` (the service itself) are never asked about. The texts of errors are the
 reference's; they are for the log, not for whoever tries to log in. Pure: sending, waiting and the number of questions
-at a time are daemon/callouts.py's business.
+at a time are logins/callouts.py's business.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The running daemon: the nursery tree, listeners, clients' logins, signals, systemd. The only room that knows all
-others.
+"""The running daemon: one server put together of the rooms, from its start over reloads to its end. The only room that
+knows all others.
 
-Nothing is imported here: `leafd --signal` and the checks of the command line must not load trio.
+Nothing is imported here: the checks of the command line must not load trio.
 """

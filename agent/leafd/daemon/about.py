@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon.handshakes import info_of
-from leafd.daemon.listeners import ANYWHERE, Sockets, address_of, reachable
-from leafd.daemon.log import Log
+from leafd.host.listeners import ANYWHERE, Sockets, address_of, reachable
+from leafd.host.log import Log
+from leafd.logins.handshakes import info_of
 from leafd.records import dataclass
 
 VERSION: Final = "2.15.1"

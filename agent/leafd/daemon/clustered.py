@@ -18,15 +18,15 @@ from leafd.config.schema.cluster import Cluster as Block, pinned_accounts
 from leafd.config.schema.gateway import cluster_name
 from leafd.config.schema.tls import LINK_TIMEOUT, login_timeout
 from leafd.daemon.about import VERSION
-from leafd.daemon.handshakes import ROUTES, ROUTES_DIALLED
-from leafd.daemon.info_lines import template
-from leafd.daemon.listeners import address_of, reachable
+from leafd.host.listeners import address_of, reachable
 from leafd.links.addresses import host_port
 from leafd.links.compression import Compression
 from leafd.links.peers import Peers
 from leafd.links.route import Cluster
 from leafd.links.route_info import DEFAULT_PORT, place_of, places_of
 from leafd.links.routes import Routes, Terms
+from leafd.logins.handshakes import ROUTES, ROUTES_DIALLED
+from leafd.logins.info_lines import template
 
 if TYPE_CHECKING:
     from leafd.config.schema.permissions import Permissions, Subjects

@@ -15,11 +15,11 @@ from leafd.accounts.graph import Graph, Numbers, compile_graph
 from leafd.auth.policy import Policy, compile_leaf_policy, compile_policy, compile_web_policy
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.tls import LINK_TIMEOUT, login_timeout
-from leafd.daemon.client import Terms
-from leafd.daemon.handshakes import CLIENTS, LEAFS, secure_of
-from leafd.daemon.leaf_logins import LeafTerms
 from leafd.daemon.remotes import Dialled, remotes_of
 from leafd.errors import ConfigError
+from leafd.logins.client import Terms
+from leafd.logins.handshakes import CLIENTS, LEAFS, secure_of
+from leafd.logins.leaf_logins import LeafTerms
 from leafd.records import dataclass
 
 if TYPE_CHECKING:

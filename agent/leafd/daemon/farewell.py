@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from leafd import native_types as t
-from leafd.daemon.info_lines import frame, template
+from leafd.logins.info_lines import frame, template
 
 if TYPE_CHECKING:
     from leafd.daemon.server import Server

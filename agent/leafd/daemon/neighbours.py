@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from leafd import native_types as t
-from leafd.daemon.askers import asker_of
 from leafd.daemon.authors import Authors
-from leafd.daemon.clients import Clients
 from leafd.gotime import format_time
 from leafd.jetstream.catalogue import Stream
 from leafd.jetstream.models.stream import StreamSource
@@ -23,6 +21,8 @@ from leafd.links.leafs import Leafs
 from leafd.links.origin import Origin, consumer_name
 from leafd.links.replica import Slot
 from leafd.links.replicas import Replicas
+from leafd.logins.askers import asker_of
+from leafd.logins.clients import Clients
 
 
 class JetStreamNeighbours:

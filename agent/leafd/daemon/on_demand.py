@@ -13,9 +13,9 @@ from leafd.daemon.about import VERSION
 
 if TYPE_CHECKING:
     from leafd.config.schema.websocket import WebSocket
-    from leafd.daemon.callouts import Callouts
     from leafd.daemon.server import Server
-    from leafd.daemon.web import Webs
+    from leafd.logins.callouts import Callouts
+    from leafd.logins.web import Webs
 
 
 def make_callouts(server: Server, seed: str) -> Callouts:
@@ -24,7 +24,7 @@ def make_callouts(server: Server, seed: str) -> Callouts:
     from leafd.auth.callout import ServerKeys
     from leafd.auth.nkeys import PREFIX_SERVER, new_seed
     from leafd.auth.xkeys import PREFIX_CURVE
-    from leafd.daemon.callouts import Callouts
+    from leafd.logins.callouts import Callouts
 
     about, config = server.about, server.config
     keys = ServerKeys(
@@ -41,7 +41,7 @@ def make_callouts(server: Server, seed: str) -> Callouts:
 
 def make_webs(server: Server) -> Webs:
     """The server's, which has the block."""
-    from leafd.daemon.web import Webs
+    from leafd.logins.web import Webs
 
     def block() -> WebSocket:
         assert server.config.websocket is not None

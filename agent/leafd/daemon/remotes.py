@@ -15,11 +15,11 @@ from leafd.config.schema.leafnodes import LeafRemote
 from leafd.config.schema.precedence import LeafLimits, LeafPriority
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.authors import remote_author
-from leafd.daemon.handshakes import REMOTES
 from leafd.errors import ConfigError
 from leafd.links.compression import Compression
 from leafd.links.dialling import proxy_of
 from leafd.links.leaf import Remote
+from leafd.logins.handshakes import REMOTES
 from leafd.records import dataclass
 
 if TYPE_CHECKING:

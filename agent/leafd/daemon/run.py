@@ -19,19 +19,19 @@ import trio
 from leafd.auth.passwords import is_hash
 from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
-from leafd.daemon import early
-from leafd.daemon.anew import Again
 from leafd.daemon.declarations import declared_by
 from leafd.daemon.expiry import Expiry
 from leafd.daemon.farewell import lame_duck, send_away
-from leafd.daemon.garbage import end_start, short_collections
-from leafd.daemon.gauge import Gauge
-from leafd.daemon.listeners import Sockets
-from leafd.daemon.log import Log
 from leafd.daemon.reload import Reloads
 from leafd.daemon.server import Server
-from leafd.daemon.systemd import Life, Notifier
 from leafd.errors import StartError
+from leafd.host import early
+from leafd.host.anew import Again
+from leafd.host.garbage import end_start, short_collections
+from leafd.host.gauge import Gauge
+from leafd.host.listeners import Sockets
+from leafd.host.log import Log
+from leafd.host.systemd import Life, Notifier
 from leafd.turns import SWITCH_S
 
 WARNINGS_KEPT = 20
@@ -114,7 +114,7 @@ def load_late_modules(server: Server) -> None:
     if dials or server.together is not None or server.config.syslog_url():
         wanted.append("encodings.idna")  # to look names up
     if server.sockets.monitor is not None:
-        wanted += ["leafd.monitor.http", "leafd.daemon.page_logins"]
+        wanted += ["leafd.monitor.http", "leafd.logins.page_logins"]
         if server.config.monitors_securely:
             wanted.append("leafd.monitor.secure")
     policies = (server.compiled.policy, server.compiled.leaf_policy)
@@ -153,7 +153,7 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
     await nursery.start(server.events.run)
     server.on_reload += [services.subscribe, partial(_load_late_modules, server), expiry.look]
     if server.sockets.monitor is not None:
-        from leafd.daemon.page_logins import PageLogins
+        from leafd.logins.page_logins import PageLogins
         from leafd.monitor.http import serve
 
         logins = PageLogins(

@@ -26,17 +26,10 @@ from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
 from leafd.config.schema.cluster import pinned_accounts
 from leafd.config.schema.gateway import cluster_name
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon import declarations, early, memory, records
+from leafd.daemon import declarations, records
 from leafd.daemon.about import VERSION, about
-from leafd.daemon.anew import begin_again
-from leafd.daemon.arrivals import Arrivals, Event as Arriving
 from leafd.daemon.authors import Authors
-from leafd.daemon.clients import Clients
 from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
-from leafd.daemon.handshakes import Handshakes, info_of
-from leafd.daemon.leaf_logins import LeafLogins
-from leafd.daemon.listeners import Sockets, address_of, reachable
-from leafd.daemon.log import Log, traced, traced_message
 from leafd.daemon.remotes import sending
 from leafd.daemon.store import (
     MemoryDirectory,
@@ -52,12 +45,20 @@ from leafd.daemon.store import (
 from leafd.daemon.tenants import Tenants
 from leafd.errors import StartError
 from leafd.guard import Guard
+from leafd.host import early, memory
+from leafd.host.anew import begin_again
+from leafd.host.listeners import Sockets, address_of, reachable
+from leafd.host.log import Log, traced, traced_message
 from leafd.links.compression import Compression
 from leafd.links.leaf import Bind, Identity
 from leafd.links.leafs import Leafs
 from leafd.links.link import Link
 from leafd.links.origin import hash8
 from leafd.links.replicas import Replicas
+from leafd.logins.arrivals import Arrivals, Event as Arriving
+from leafd.logins.clients import Clients
+from leafd.logins.handshakes import Handshakes, info_of
+from leafd.logins.leaf_logins import LeafLogins
 from leafd.monitor.closed import ClosedConnections
 from leafd.monitor.events import Events
 from leafd.monitor.facts import Facts
@@ -66,12 +67,12 @@ from leafd.native_plane import Plane
 if TYPE_CHECKING:
     from leafd.daemon.account_book import AccountBook
     from leafd.daemon.boxes import Boxes
-    from leafd.daemon.callouts import Callouts
-    from leafd.daemon.client import Client
     from leafd.daemon.together import Together
-    from leafd.daemon.web import Webs
     from leafd.declared.assets import Declared
     from leafd.jetstream.service import JetStream
+    from leafd.logins.callouts import Callouts
+    from leafd.logins.client import Client
+    from leafd.logins.web import Webs
     from leafd.monitor.latency import Latencies
 
 CLIENT_LISTENER: Final = 1
@@ -515,7 +516,7 @@ class Server:
 
     def _tell_far(self, event: t.FarLatency) -> None:
         """To the server that measures it, over a link of the system account."""
-        from leafd.daemon.description import whole
+        from leafd.logins.description import whole
         from leafd.monitor.latency import far_event
 
         system, client = self.compiled.graph.system, self.clients.get(event.connection)
@@ -526,7 +527,7 @@ class Server:
         self.plane.publish(system.id, subject, payload)
 
     def _describe(self, client: Client) -> None:
-        from leafd.daemon.description import description
+        from leafd.logins.description import description
 
         self.plane.describe(client.connection, description(client, self.about.name, self.leaf_cluster))
 
@@ -534,7 +535,7 @@ class Server:
         account = self.compiled.graph.by_id.get(bind.account)
         if account is None or not account.described:
             return
-        from leafd.daemon.description import link_description
+        from leafd.logins.description import link_description
 
         self.plane.describe(link.connection, link_description(link, bind, self.leaf_cluster))
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon import descriptors, early, memory
-from leafd.daemon.anew import Again
-from leafd.daemon.listeners import bind_all
-from leafd.daemon.log import Log, Target
 from leafd.errors import LeafdError, exit_code
+from leafd.host import descriptors, early, memory
+from leafd.host.anew import Again
+from leafd.host.listeners import bind_all
+from leafd.host.log import Log, Target
 
 
 def start(loaded: Loaded, flags: Flags) -> int:

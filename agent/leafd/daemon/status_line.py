@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from leafd.daemon.systemd import Notifier
+from leafd.host.systemd import Notifier
 from leafd.links.addresses import place_of
 from leafd.links.link import LinkStatus, RemoteStatus
 from leafd.links.told import Behind

@@ -14,10 +14,10 @@ from typing import Final
 
 from leafd.config.schema.gateway import gateway_address
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon.descriptors import connections_for
-from leafd.daemon.memory import connections_wanted, machine_bytes, memory_limit
 from leafd.errors import StartError
 from leafd.files import check_file, read_file
+from leafd.host.descriptors import connections_for
+from leafd.host.memory import connections_wanted, machine_bytes, memory_limit
 from leafd.native_codes import Cipher, ClusteredFlag
 from leafd.native_packing import StoreKeys
 from leafd.native_types import Limits, PlaneError, Status

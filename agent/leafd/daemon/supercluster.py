@@ -16,12 +16,12 @@ from leafd import native_types as t
 from leafd.config.schema.gateway import Gateway
 from leafd.config.schema.tls import LINK_TIMEOUT, login_timeout
 from leafd.daemon.about import VERSION
-from leafd.daemon.handshakes import GATEWAYS, GATEWAYS_DIALLED, GATEWAYS_REMOTE
-from leafd.daemon.listeners import address_of, reachable
+from leafd.host.listeners import address_of, reachable
 from leafd.links.addresses import host_port
 from leafd.links.gateway import Supercluster as Own
 from leafd.links.gateway_info import gateway_place, places_in
 from leafd.links.gateways import PING_NS, Gateways, Remote, Terms
+from leafd.logins.handshakes import GATEWAYS, GATEWAYS_DIALLED, GATEWAYS_REMOTE
 
 if TYPE_CHECKING:
     from leafd.daemon.clustered import Clustered

@@ -20,8 +20,8 @@ from leafd.accounts.graph import Account, Change, common, compare
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.compiled import Compiled, compile_config, jetstream_settings
-from leafd.daemon.handshakes import Made
 from leafd.daemon.store import plane_limits
+from leafd.logins.handshakes import Made
 from leafd.records import dataclass
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ may not publish (any more).
     JetStream (external.api)
 
 What is withheld is left out when the stream is handed to its neighbours: nothing is republished, that origin is not
-asked. All else of the stream goes on. What does not live here: whose rights these are (daemon/askers.py), how a mirror
+asked. All else of the stream goes on. What does not live here: whose rights these are (logins/askers.py), how a mirror
 asks (links/origin.py).
 """
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from leafd.links.web import Asked
 
 DEFAULT_TLS: Final = 3
-"""The plane's context of TLS for hubs of whose TLS the configuration says nothing (daemon/handshakes.py)."""
+"""The plane's context of TLS for hubs of whose TLS the configuration says nothing (logins/handshakes.py)."""
 HANDSHAKE_TIMEOUT_S: Final = 60.0
 """At a round trip of seconds, with packets lost; TCP itself finds out about a hub that is gone."""
 TOLD_EACH: Final = 600

@@ -7,7 +7,7 @@ A service behind a leaf link is measured at both ends: here what the request too
 has the service's connection, what the service took of it. That comes over a link of the system account, on
 $SYS.LATENCY.M2.<this server>; until it has come nothing is told, and where it never comes nothing ever is, as with the
 reference. What does not live here: measuring (native/plane/latency.c), what is said of connections
-(daemon/description.py).
+(logins/description.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Leaf nodes that log in wait for their turn (daemon/arrivals.py)."""
+"""Leaf nodes that log in wait for their turn (logins/arrivals.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import trio
 import trio.testing
 from leafd import native_types as t
-from leafd.daemon.arrivals import (
+from leafd.logins.arrivals import (
     AGAIN_MAX_S,
     COST_S as EVENT_S,
     EVENTS_EACH,

@@ -1,4 +1,4 @@
-"""How long leaf nodes may take to log in (daemon/leaf_logins.py); time is trio's mock clock."""
+"""How long leaf nodes may take to log in (logins/leaf_logins.py); time is trio's mock clock."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import trio
 import trio.testing
-from leafd.daemon.leaf_logins import AT_ONCE_S, PATIENT_MAX, LeafLogins, LeafTerms
 from leafd.guard import Guard
+from leafd.logins.leaf_logins import AT_ONCE_S, PATIENT_MAX, LeafLogins, LeafTerms
 
 
 class Links:

@@ -1,4 +1,4 @@
-"""When a leaf's JWT is judged: at once, or by a thread (daemon/leaf_logins.py)."""
+"""When a leaf's JWT is judged: at once, or by a thread (logins/leaf_logins.py)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import trio
 from leafd.auth.operators import read_account, read_operators
 from leafd.auth.policy import Policy
 from leafd.auth.trust import Trust
-from leafd.daemon.guesses import Guesses
-from leafd.daemon.leaf_logins import AT_ONCE_MAX, LeafLogins, LeafTerms
 from leafd.guard import Guard
 from leafd.links.leaf import Later, Login
 from leafd.links.link import Link
+from leafd.logins.guesses import Guesses
+from leafd.logins.leaf_logins import AT_ONCE_MAX, LeafLogins, LeafTerms
 
 from tests.jwts import Account, Operator, User
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 from leafd import native_types as t
-from leafd.daemon.gauge import Gauge
+from leafd.host.gauge import Gauge
 from leafd.jetstream.catalogue import Catalogue, Consumer, JetStreamAccount, Stream
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import trio
 from leafd import native_types as t
-from leafd.daemon.askers import denied
 from leafd.daemon.neighbours import slots_of
 from leafd.gojson import decode
 from leafd.jetstream.catalogue import JetStreamAccount, Stream
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.publishing import publishes
 from leafd.links.replica import Ask, Replica
+from leafd.logins.askers import denied
 
 SOURCES: list[dict[str, Any]] = [
     {},

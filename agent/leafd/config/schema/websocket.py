@@ -1,5 +1,5 @@
 """The websocket block: the listener for browsers and whoever else speaks NATS over WebSocket, leaf links included. What
-a request has to say is daemon/web_request.py."""
+a request has to say is logins/web_request.py."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
     /page.css, /page.js    nobody's secret
 
 What does not live here: HTTP, and under which names it may be asked for (http.py), whether a password is right
-(daemon/page_logins.py), what is shown (view.py).
+(logins/page_logins.py), what is shown (view.py).
 """
 
 from __future__ import annotations

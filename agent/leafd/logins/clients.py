@@ -33,16 +33,16 @@ from leafd.auth.verdict import (
     judge_client,
     takes_time,
 )
-from leafd.daemon.client import Client, Terms, Web, common, lists_of, shown_by
-from leafd.daemon.client_ports import CallOut, ClientPlane, Log
-from leafd.daemon.deadlines import Deadlines
-from leafd.daemon.guesses import Guesses
-from leafd.daemon.info_lines import behind, frame, template, verdict_flags
-from leafd.daemon.known import KnownLogins
-from leafd.daemon.log import shown_nkey
-from leafd.daemon.refusals import refusal_line
 from leafd.gojson import JsonError
 from leafd.guard import Guard
+from leafd.host.log import shown_nkey
+from leafd.logins.client import Client, Terms, Web, common, lists_of, shown_by
+from leafd.logins.client_ports import CallOut, ClientPlane, Log
+from leafd.logins.deadlines import Deadlines
+from leafd.logins.guesses import Guesses
+from leafd.logins.info_lines import behind, frame, template, verdict_flags
+from leafd.logins.known import KnownLogins
+from leafd.logins.refusals import refusal_line
 from leafd.quoting import quoted
 from leafd.turns import Pause
 

@@ -24,9 +24,9 @@ from leafd.links.leaf import Acceptor
 from leafd.monitor.connections import issuer_of
 
 if TYPE_CHECKING:
-    from leafd.daemon.client import Client
     from leafd.links.leaf import Bind
     from leafd.links.link import Link
+    from leafd.logins.client import Client
 
 _HIDDEN = "[REDACTED]"
 

@@ -29,8 +29,8 @@ from leafd.quoting import printable, quoted
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
-    from leafd.daemon.journal import Journal
-    from leafd.daemon.syslog import Syslog
+    from leafd.host.journal import Journal
+    from leafd.host.syslog import Syslog
     from leafd.native_types import Trace
 
 _FRAMES_MAX: Final = 20  # of a traceback: a recursion has thousands
@@ -154,7 +154,7 @@ class Log:
 
     def _rotate(self) -> None:
         """The file has become too large; one that cannot be set aside grows to twice its size before the next try."""
-        from leafd.daemon.log_files import purge, set_aside
+        from leafd.host.log_files import purge, set_aside
 
         path, caller = self.target.path, sys._getframe(0)
         try:
@@ -247,7 +247,7 @@ def _journal() -> Journal | None:
     """The journal, if standard error is that."""
     if "JOURNAL_STREAM" not in os.environ:
         return None
-    from leafd.daemon import journal
+    from leafd.host import journal
 
     return journal.Journal() if journal.is_journal() else None
 
@@ -256,7 +256,7 @@ def _syslog(target: Target) -> Syslog | None:
     """The way to syslog, where that is wanted."""
     if not target.syslog:
         return None
-    from leafd.daemon import syslog
+    from leafd.host import syslog
 
     return syslog.Syslog(target.syslog)
 

@@ -21,7 +21,7 @@ from leafd.records import dataclass
 if TYPE_CHECKING:
     from leafd.accounts.graph import Account
     from leafd.auth.policy import Policy, Rights
-    from leafd.daemon.client import Client
+    from leafd.logins.client import Client
 
 KNOWN_MAX: Final = 64
 """As many as the plane keeps."""

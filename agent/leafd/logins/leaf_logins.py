@@ -28,14 +28,14 @@ from leafd.auth.verdict import (
     judge_again,
     takes_time,
 )
-from leafd.daemon.client import lists_of, shown_by
-from leafd.daemon.client_ports import CallOut
-from leafd.daemon.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT
-from leafd.daemon.deadlines import Deadlines
-from leafd.daemon.guesses import Guesses
 from leafd.guard import Guard
 from leafd.links.leaf import Bind, Later, Login, Refused
 from leafd.links.link import Link
+from leafd.logins.client import lists_of, shown_by
+from leafd.logins.client_ports import CallOut
+from leafd.logins.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT
+from leafd.logins.deadlines import Deadlines
+from leafd.logins.guesses import Guesses
 from leafd.records import dataclass
 
 if TYPE_CHECKING:

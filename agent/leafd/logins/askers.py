@@ -21,9 +21,9 @@ from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT, aside
 
 if TYPE_CHECKING:
-    from leafd.daemon.clients import Clients
     from leafd.jetstream.ports import Asker
     from leafd.links.leafs import Leafs
+    from leafd.logins.clients import Clients
 
 NOTHING: Final = t.Permissions(publish_deny=(">",), subscribe_deny=(">",), author=NOBODY)
 

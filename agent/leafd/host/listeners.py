@@ -59,7 +59,7 @@ def bind_all(config: ServerConfig) -> Sockets:
     wanted = {name: address for name, address in every.items() if address is not None}
     made: dict[str, socket.socket] = {}
     if "LISTEN_FDS" in os.environ:
-        from leafd.daemon.handed import assign, take
+        from leafd.host.handed import assign, take
 
         made = assign(take(), wanted)
     try:

@@ -16,8 +16,8 @@ from leafd.accounts.graph import Graph
 from leafd.auth.passwords import is_hash, matches
 from leafd.auth.policy import Policy
 from leafd.auth.verdict import CLIENT_TYPE, Refusal, Verdict, judge_client
-from leafd.daemon.client_ports import CallOut
-from leafd.daemon.guesses import Guesses
+from leafd.logins.client_ports import CallOut
+from leafd.logins.guesses import Guesses
 from leafd.quoting import quoted
 
 PAGE_GUESSES: Final = "page"

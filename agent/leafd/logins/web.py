@@ -13,11 +13,11 @@ from typing import Final, Protocol
 
 from leafd import native_types as t
 from leafd.config.schema.websocket import WebSocket
-from leafd.daemon.client import Web
-from leafd.daemon.deadlines import Deadlines
-from leafd.daemon.handshakes import WEB, secure_of
-from leafd.daemon.web_request import Refused, judge
 from leafd.guard import Guard
+from leafd.logins.client import Web
+from leafd.logins.deadlines import Deadlines
+from leafd.logins.handshakes import WEB, secure_of
+from leafd.logins.web_request import Refused, judge
 from leafd.records import dataclass
 from leafd.web_head import NoHttp, read_head
 

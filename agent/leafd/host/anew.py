@@ -11,7 +11,7 @@ import signal
 import time
 from typing import Final
 
-from leafd.daemon.log import Log
+from leafd.host.log import Log
 
 BEGAN: Final = "LEAFD_BEGAN_AGAIN"
 """In the environment: when the last time was, on the clock that no one sets."""
