@@ -37,7 +37,10 @@
 
 #define ROWS_BYTES 1024u   /* of a connection's subscriptions, kept for reports of those that have gone */
 #define ROWS_BUCKETS 4096u /* looked at for them */
-#define LINK_PING_NS (14 * NS_PER_SECOND) /* with the patience of a near link (window.h) it is dead within a minute */
+#define LINK_PING_NS (13 * NS_PER_SECOND)   /* of the end that dialled a link; .. */
+#define LINK_PINGED_NS (14 * NS_PER_SECOND) /* .. the other one leaves it to that, for so long and a round trip. With the
+                                              patience of a near link (window.h) it is dead within a minute */
+#define LINK_TRIP_MAX_NS (10 * NS_PER_SECOND)
 
 peer_t *peer_find(plane_t *plane, uint64_t id) {
     peer_t *peer = table_find(&plane->peers, id);
@@ -395,25 +398,32 @@ void peer_unstall(plane_t *plane) {
 
 /* ---- chores ------------------------------------------------------------------------------------------------------ */
 
-/* A link is pinged as soon as nothing came by it for LINK_PING_NS, so one ping serves both ends, and is dead when
- * nothing came for its patience after that: counting pings would end one whose answers wait behind much else. */
+/* The ping of the end that dialled, and its answer, serve both ends: the other one pings when they are overdue. If both
+ * had the same patience, a link that is a second away would always have two of them. */
+static int64_t link_quiet_ns(const peer_t *peer) {
+    int64_t trip_ns = peer->window.round_trip_ns;
+    return peer->dialled ? LINK_PING_NS : LINK_PINGED_NS + (trip_ns < LINK_TRIP_MAX_NS ? trip_ns : LINK_TRIP_MAX_NS);
+}
+
+/* A link is dead when nothing came for its patience after a ping: counting pings would end one whose answers wait
+ * behind much else. */
 static bool link_pings(plane_t *plane, peer_t *peer) {
-    int64_t now = plane->now.mono_ns, quiet_ns = now - peer->last_input_ns;
+    int64_t now = plane->now.mono_ns, quiet_ns = now - peer->last_input_ns, after_ns = link_quiet_ns(peer);
     if (!peer_is_read(peer)) {
-        peer->next_ping_ns = now + LINK_PING_NS;
+        peer->next_ping_ns = now + after_ns;
         return false;
     }
-    if (quiet_ns < LINK_PING_NS && peer->ping_sent_ns != 0) {
-        peer->next_ping_ns = peer->last_input_ns + LINK_PING_NS;
+    if (quiet_ns < after_ns && peer->ping_sent_ns != 0) {
+        peer->next_ping_ns = peer->last_input_ns + after_ns;
         return false;
     }
-    if (peer->pings_out != 0 && quiet_ns >= LINK_PING_NS + window_patience_ns(&peer->window)) {
+    if (peer->pings_out != 0 && quiet_ns >= after_ns + window_patience_ns(&peer->window)) {
         plane->stats.stale_connections++;
         peer_doom(plane, peer, CLOSE_STALE, BYTES_LITERAL("Stale Connection"));
         return false;
     }
-    int64_t dead_ns = peer->last_input_ns + LINK_PING_NS + window_patience_ns(&peer->window);
-    peer->next_ping_ns = dead_ns > now && dead_ns < now + LINK_PING_NS ? dead_ns : now + LINK_PING_NS;
+    int64_t dead_ns = peer->last_input_ns + after_ns + window_patience_ns(&peer->window);
+    peer->next_ping_ns = dead_ns > now && dead_ns < now + after_ns ? dead_ns : now + after_ns;
     return true;
 }
 

@@ -56,7 +56,7 @@ typedef struct budget budget_t;
 #define WINDOW_EMPTY_NS                                                                                                \
     (15 * NS_PER_SECOND) /* after an empty link has told, it tells again so late, then twice as late */
 #define WINDOW_TELL_NS (60 * NS_PER_SECOND)
-#define WINDOW_PATIENCE_NS (45 * NS_PER_SECOND) /* a link of which nothing is heard or acknowledged for so long .. */
+#define WINDOW_PATIENCE_NS (43 * NS_PER_SECOND) /* a link of which nothing is heard or acknowledged for so long .. */
 #define WINDOW_AGAIN_NS (3 * NS_PER_SECOND)     /* what is lost is sent again at least so often, .. */
 #define WINDOW_AGAIN_TRIPS 3                    /* .. or after so many round trips, if that is longer */
 #define WINDOW_GAP_NS (3 * NS_PER_SECOND)       /* time in which nothing comes is heard time up to that */

@@ -482,12 +482,36 @@ static void quiet_links_are_pinged(void) {
     RIG_HEARD("PONG\r\n", leaf);
     silent_for(13);
     RIG_HEARD("", leaf);
-    silent_for(44);
+    silent_for(42);
     plane_event_t event;
     CHECK(!rig_event(plane, EVENT_CLOSED, &event));
     silent_for(3);
     CHECK(rig_event(plane, EVENT_CLOSED, &event));
     CHECK_EQ_U64(CLOSE_STALE, event.code);
+}
+
+/* The end that dialled has the shorter patience, and its ping is the other end's sign of life before that would ping,
+ * however long it takes. */
+static void the_end_that_dialled_pings(void) {
+    plane->limits.ping_interval_ns = 120 * NS_PER_SECOND;
+    peer_t *hub = joined(0, "h", NULL), *leaf = joined(0, "l", NULL);
+    hub->dialled = true;
+    leaf->window.round_trip_ns = 3 * NS_PER_SECOND;
+    silent_for(2);
+    rig_feed(plane, hub, "PONG\r\n");
+    rig_feed(plane, leaf, "PONG\r\n");
+    rig_heard(hub);
+    rig_heard(leaf);
+    silent_for(14);
+    RIG_HEARD("PING\r\n", hub);
+    silent_for(2);
+    RIG_HEARD("", leaf);
+    rig_feed(plane, leaf, "PING\r\n"); /* after 13 seconds and a round trip */
+    RIG_HEARD("PONG\r\n", leaf);
+    silent_for(16);
+    RIG_HEARD("", leaf);
+    silent_for(2);
+    RIG_HEARD("PING\r\n", leaf);
 }
 
 /* It is read all the time, and its PONG waits behind other things. */
@@ -528,6 +552,7 @@ static void asked_before_it_has_told(void) {
 
 static void promises(void) {
     RUN_LINKED("a link that says nothing is pinged, by one end, and closed within a minute", quiet_links_are_pinged);
+    RUN_LINKED("the end that dialled a link pings it, the other one if that does not", the_end_that_dialled_pings);
     RUN_LINKED("a link by which anything comes is not closed for an answer that is late", late_answers_end_no_link);
     RUN_LINKED("control may ask a link that has not told its interest yet, within its rights",
                asked_before_it_has_told);

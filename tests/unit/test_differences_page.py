@@ -255,7 +255,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_dialling.py::test_an_hour_without_signal_costs_20_kb_at_most",
         "unit/links/test_dialling.py::test_a_hub_whose_name_nobody_resolves_is_dialled_where_it_was",
     ),
-    "A link is pinged after 14 seconds": (
+    "A link is pinged after 13 seconds": (
+        "native/test_plane_leaf.c: the end that dialled a link pings it, the other one if that does not",
         "native/test_plane_leaf.c: a link that says nothing is pinged, by one end, and closed within a minute",
     ),
     "Between two leafd an idle copy": (
