@@ -37,8 +37,9 @@
 
 #define ROWS_BYTES 1024u   /* of a connection's subscriptions, kept for reports of those that have gone */
 #define ROWS_BUCKETS 4096u /* looked at for them */
-#define LINK_PING_NS (13 * NS_PER_SECOND)   /* of the end that dialled a link; .. */
-#define LINK_PINGED_NS (14 * NS_PER_SECOND) /* .. the other one leaves it to that, for so long and a round trip. With the
+#define LINK_PING_NS (13 * NS_PER_SECOND) /* of the end that dialled a link; .. */
+#define LINK_PINGED_NS                                                                                                 \
+    (14 * NS_PER_SECOND) /* .. the other one leaves it to that, for so long and a round trip. With the
                                               patience of a near link (window.h) it is dead within a minute */
 #define LINK_TRIP_MAX_NS (10 * NS_PER_SECOND)
 
