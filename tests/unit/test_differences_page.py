@@ -203,7 +203,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Where the configuration says nothing a dial": (
         "interop/test_cell.py::test_with_defaults_a_link_comes_up_at_two_seconds_round_trip",
         "interop/test_cell.py::test_a_nats_server_two_seconds_away_becomes_a_leaf_and_brings_what_it_has",
-        "unit/auth/test_leaf_patience.py::test_who_is_slow_to_log_in_is_bounded_by_number",
+        "unit/logins/test_leaf_patience.py::test_who_is_slow_to_log_in_is_bounded_by_number",
     ),
     "Of attempts to dial that fail": (
         "interop/test_dialling.py::test_a_dial_takes_no_longer_than_it_may_and_each_failure_is_told_where_that_is_asked_for",

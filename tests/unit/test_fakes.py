@@ -14,9 +14,10 @@ import pytest
 from leafd.host.log import Log
 from leafd.native_plane import Plane
 
-from tests.unit import test_clients, test_guard, test_page, test_turns
+from tests.unit import test_guard, test_page, test_turns
 from tests.unit.jetstream import conftest, fake_backup, fake_plane, test_large
 from tests.unit.links import replica_stage
+from tests.unit.logins import test_clients
 
 FAKES: list[tuple[type, type]] = [
     (fake_plane.FakePlane, Plane),

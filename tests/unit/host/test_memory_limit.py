@@ -11,7 +11,7 @@ from leafd.host.memory import group_limits, memory_limit, needed, warning
 from leafd.native_types import Limits
 
 MB = 1 << 20
-PACKAGING = Path(__file__).parents[2] / "packaging"
+PACKAGING = Path(__file__).parents[3] / "packaging"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from leafd.jetstream.subjects import subset
 from leafd.logins.clients import Clients
 from leafd.native_plane import Plane
 
-from tests.unit import test_clients as fakes
+from tests.unit.logins import test_clients as fakes
 from tests.unit.real_plane import real_plane
 
 CONFIG = """

@@ -15,7 +15,7 @@ from leafd.logins.clients import Clients
 from leafd.logins.known import KNOWN_MAX
 from leafd.native import abi
 
-from tests.unit import test_clients as fakes
+from tests.unit.logins import test_clients as fakes
 
 LISTENER = 1
 PLAIN = "accounts { A { users: [ {user: a, password: a} ] } }"
