@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .observations import Aggregate, Outgoing
-from .story import Record
+from .record import Record
 
 STATISTICS = ("min", "mean", "max", "sum")
 EXAMPLES_MAX = 3  # of what is wrong, in a check's text

@@ -43,9 +43,11 @@ class Node:
     program: str
     directory: Path
     port: int = field(default_factory=free_port)
-    link_port: int = 0  # where leaves connect to; the hub has one
-    hub_link: int = 0  # where to find the hub; a leaf has one
+    domain: str = ""  # of JetStream, where it is not the node's name
+    link_port: int = 0  # where leaves connect to; a hub's server has one
+    hub_links: list[int] = field(default_factory=list)  # where to find the hub; a leaf has at least one
     hub_address: str = "127.0.0.1"
+    neighbours: list[str] = field(default_factory=list)  # blocks that join it to the hub's other servers
     enter: Callable[[], None] | None = None  # the place where the process is to be
     monitoring_port: int = field(default_factory=free_port)
     process: asyncio.subprocess.Process | None = None
@@ -70,16 +72,17 @@ class Node:
             f"server_name: {self.name}",
             f"listen: 127.0.0.1:{self.port}",
             f"http: 127.0.0.1:{self.monitoring_port}",
-            f'jetstream {{ store_dir: "{store}", domain: {self.name} }}',
+            f'jetstream {{ store_dir: "{store}", domain: {self.domain or self.name} }}',
+            *self.neighbours,
         ]
         if self.link_port:
             # Without no_advertise a leaf learns the hub's own address and goes round a cut link.
             lines.append(
                 f"leafnodes {{ listen: {self.hub_address}:{self.link_port}, no_advertise: true{self._patience(True)} }}"
             )
-        if self.hub_link:
-            url = f"nats-leaf://{self.hub_address}:{self.hub_link}"
-            lines.append(f'leafnodes {{ remotes: [ {{ url: "{url}"{self._patience(False)} }} ] }}')
+        if self.hub_links:
+            urls = ", ".join(f'"nats-leaf://{self.hub_address}:{port}"' for port in self.hub_links)
+            lines.append(f"leafnodes {{ remotes: [ {{ urls: [ {urls} ]{self._patience(False)} }} ] }}")
         (self.directory / "node.conf").write_text("\n".join(lines) + "\n")
 
     def _patience(self, hub: bool) -> str:
@@ -144,6 +147,23 @@ class Node:
             await asyncio.wait_for(self.process.wait(), STOP_SECONDS)
         except TimeoutError:
             await self.kill()
+
+
+@dataclass
+class Hub:
+    """The servers that are the hub, or one cluster of it."""
+
+    name: str
+    servers: list[Node]
+
+    @property
+    def url(self) -> str:
+        """For a client: any of them will do."""
+        return ",".join(server.url for server in self.servers)
+
+    @property
+    def down(self) -> list[str]:
+        return [server.name for server in self.servers if not server.up]
 
 
 class Link:

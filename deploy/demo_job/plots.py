@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from .observations import STATIONS, Aggregate
-from .story import Record
+from .record import Record
 
 WIDTH = 920
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 28

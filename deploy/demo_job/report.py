@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import html
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import plots
 from .checks import Check
-from .story import Record
+from .record import Record
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1d232b;--soft:#5d6773;--line:#d9dee4;--page:#fbfcfd;--tile:#f0f3f6;--shade:#e2574c;
@@ -32,7 +33,17 @@ svg text{fill:var(--soft);font:12px system-ui,sans-serif}
 """
 
 
-def tiles(record: Record, checks: list[Check]) -> str:
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the report says of the scene that it tells of."""
+
+    scene: str  # what is started
+    title: str
+    about: str
+    broken: str  # what the outages were
+
+
+def tiles(record: Record, checks: list[Check], broken: str) -> str:
     """The numbers that one looks for first."""
     stored = sum(values[-1] for values in record.acknowledged.values() if values)
     passed = sum(check.passed for check in checks)
@@ -41,7 +52,7 @@ def tiles(record: Record, checks: list[Check]) -> str:
         (f"{stored:,}", "rows stored at the leaves and sent on"),
         (f"{record.worst():,}", "rows of a leaf waited at most, while something was broken"),
         (f"{outage:.0f} s", "the longest outage"),
-        (f"{len(record.faults)}", "outages: a cut link, kill -9 of a leaf and of the hub"),
+        (f"{len(record.faults)}", f"outages: {broken}"),
         (f"{passed} of {len(checks)}", "checks passed"),
     )
     parts = [
@@ -84,7 +95,7 @@ def weather(daily: plots.Daily) -> str:
 
 def write_report(
     path: Path,
-    title: str,
+    words: Words,
     checks: list[Check],
     facts: list[tuple[str, str]],
     record: Record,
@@ -93,10 +104,9 @@ def write_report(
     path.write_text(
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{STYLE}</style>"
-        f"<h1>{html.escape(title)}</h1><p>Three weather stations, each with a broker of its own, and a hub that "
-        "collects what they measure, while a link is cut and brokers are killed.</p>"
-        + tiles(record, checks)
+        f"<title>{html.escape(words.title)}</title><style>{STYLE}</style>"
+        f"<h1>{html.escape(words.title)}</h1><p>{html.escape(words.about)}</p>"
+        + tiles(record, checks, words.broken)
         + section(
             "What each leaf took, and what the hub had of it",
             "Coloured: rows that the leaf had acknowledged, so they were on its disk. Dashed: rows that the hub had. "

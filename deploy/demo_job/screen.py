@@ -1,4 +1,4 @@
-"""The table that lives while the demo runs: one row a leaf, one for the hub, a line for Spark.
+"""The table that lives while the demo runs: one row a leaf, one for the hub (or each cluster of it), a line for Spark.
 
 It is drawn from what the others know at that moment; nobody has to tell it anything. What does not live here: the
 tables at the end (__main__.py), the report (report.py).
@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from .computing import Computing
-from .nodes import Node
+from .nodes import Hub, Node
 from .story import Watch
 from .traffic import Publisher
 
@@ -35,10 +35,10 @@ class Row:
 class Screen:
     """A renderable for rich's Live: looked at again and again, it shows what is true then."""
 
-    def __init__(self, rows: list[Row], hub: Node, watch: Watch, computing: Computing) -> None:
+    def __init__(self, rows: list[Row], hubs: list[Hub], watch: Watch, computing: Computing) -> None:
         self.doing = ""
         self._rows = rows
-        self._hub = hub
+        self._hubs = hubs
         self._watch = watch
         self._computing = computing
 
@@ -70,7 +70,10 @@ class Screen:
                 f"{self._watch.at_leaf[name]}/{row.commands}",
             )
         total = sum(row.publisher.total for row in self._rows)
-        table.add_row("hub", state(self._hub), "", bar(sum(self._watch.at_hub.values()), total), "", "")
+        first, *others = self._hubs  # the first is where the stream is
+        table.add_row(first.name, hub_state(first), "", bar(sum(self._watch.at_hub.values()), total), "", "")
+        for hub in others:
+            table.add_row(hub.name, hub_state(hub), "", "", "", "")
         return table
 
 
@@ -78,6 +81,11 @@ def state(node: Node, *, linked: bool = True) -> str:
     if not node.up:
         return "[bold red]killed[/bold red]"
     return "[green]up[/green]" if linked else "[bold red]link cut[/bold red]"
+
+
+def hub_state(hub: Hub) -> str:
+    total, up = len(hub.servers), len(hub.servers) - len(hub.down)
+    return f"[bold red]{up} of {total} up[/bold red]" if 0 < up < total else state(hub.servers[0])
 
 
 def bar(done: int, total: int) -> Table:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from .checks import Check, cut_was_felt
 from .nodes import Link, Node
 from .observations import STATIONS
+from .record import Fault, Record
 from .streams import Counter
 from .traffic import Publisher
 
@@ -17,50 +20,15 @@ SAMPLE_SECONDS = 0.25
 KILLED_SECONDS = 3.0  # between a kill and the restart
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something that was broken from one instant to another (seconds since the start)."""
-
-    station: str  # or "hub"
-    label: str
-    began: float
-    ended: float
-
-
-@dataclass
-class Record:
-    """What the report draws."""
-
-    times: list[float] = field(default_factory=list)
-    backlog: dict[str, list[int]] = field(default_factory=lambda: {station: [] for station in STATIONS})
-    acknowledged: dict[str, list[int]] = field(default_factory=lambda: {station: [] for station in STATIONS})
-    faults: list[Fault] = field(default_factory=list)
-
-    def most_waiting(self, station: str, fault: Fault) -> int:
-        """Rows of a station that waited at most while something was broken: one number for the check and the report."""
-        pairs = zip(self.times, self.backlog[station], strict=True)
-        return max((count for instant, count in pairs if fault.began <= instant <= fault.ended), default=0)
-
-    def worst(self) -> int:
-        """The same of each fault and the leaves that it concerns."""
-        found = (
-            self.most_waiting(station, fault)
-            for fault in self.faults
-            for station in STATIONS
-            if fault.station in (station, "hub")
-        )
-        return max(found, default=0)
-
-
 class Watch:
     """Samples how many rows of each station the hub holds, and how many commands each leaf."""
 
-    def __init__(self, hub: Node, leaves: dict[str, Node], publishers: dict[str, Publisher]) -> None:
+    def __init__(self, hub: str, leaves: dict[str, Node], publishers: dict[str, Publisher]) -> None:
         self.record = Record()
         self.at_hub = dict.fromkeys(STATIONS, 0)
         self.at_leaf = dict.fromkeys(STATIONS, 0)
         self._commands = {station: Counter(leaf.url, "COMMANDS") for station, leaf in leaves.items()}
-        self._counter = Counter(hub.url, "TELEMETRY")
+        self._counter = Counter(hub, "TELEMETRY")
         self._counted = 0.0
         self._acknowledged = dict.fromkeys(STATIONS, 0)  # as they were when the hub was last counted
         self._publishers = publishers
@@ -69,6 +37,11 @@ class Watch:
     @property
     def now(self) -> float:
         return asyncio.get_running_loop().time() - self._began
+
+    def pace(self, station: str) -> tuple[int, float]:
+        """How many rows a station sends, within how many seconds."""
+        publisher = self._publishers[station]
+        return publisher.total, publisher.seconds
 
     async def count(self) -> None:
         """Ask the hub, again and again. While it is down its last known counts stand, as they do on its disk."""
@@ -135,11 +108,10 @@ class Plan:
         return Plan(cut=about(0.15), joined=about(0.55), leaf_killed=about(0.3), hub_killed=about(0.72))
 
 
-class Faults:
-    """Carries out the plan, and notes it."""
+class Faults(ABC):
+    """What is broken meanwhile. Each kind of hub has its own."""
 
-    def __init__(self, plan: Plan, watch: Watch, say: Callable[[str], None]) -> None:
-        self._plan = plan
+    def __init__(self, watch: Watch, say: Callable[[str], None]) -> None:
         self._watch = watch
         self._say = say
 
@@ -149,29 +121,55 @@ class Faults:
     def _note(self, station: str, label: str, began: float) -> None:
         self._watch.record.faults.append(Fault(station, label, began, self._watch.now))
 
-    async def cut(self, station: str, link: Link) -> None:
+    async def _kill(self, nodes: list[Node], concerned: str, what: str, dark: Coroutine[Any, Any, None]) -> None:
+        """kill -9, a time without them, and their restart. concerned: a station, or "hub" for each of them."""
+        began = self._watch.now
+        self._say(f"{began:5.1f} s  kill -9 {what}")
+        await asyncio.gather(*(node.kill() for node in nodes))
+        await dark
+        restart = self._watch.now
+        await asyncio.gather(*(node.start() for node in nodes))
+        self._note(concerned, f"{what} killed", began)
+        self._say(f"{self._watch.now:5.1f} s  {what} is up again, {self._watch.now - restart:.2f} s after its restart")
+
+    @abstractmethod
+    def work(self) -> list[Coroutine[Any, Any, None]]:
+        """All of it, to be run beside the sending."""
+
+    @abstractmethod
+    def felt(self) -> list[Check]:
+        """Whether what was broken was missed: a fault that nobody noticed shows nothing."""
+
+
+class HubFaults(Faults):
+    """A link that is cut, a leaf and a lone hub that are killed."""
+
+    def __init__(
+        self, watch: Watch, say: Callable[[str], None], plan: Plan, cut: tuple[str, Link], leaf: Node, hub: Node
+    ) -> None:
+        super().__init__(watch, say)
+        self._plan = plan
+        self._station, self._link = cut
+        self._leaf = leaf
+        self._hub = hub
+
+    async def _cut(self) -> None:
         await self._wait(self._plan.cut)
         began = self._watch.now
-        self._say(f"{began:5.1f} s  {station}'s link is cut")
-        link.cut()
+        self._say(f"{began:5.1f} s  {self._station}'s link is cut")
+        self._link.cut()
         await self._wait(self._plan.joined)
-        await link.join()
-        self._note(station, f"{station}'s link cut", began)
-        self._say(f"{self._watch.now:5.1f} s  {station}'s link is back")
+        await self._link.join()
+        self._note(self._station, f"{self._station}'s link cut", began)
+        self._say(f"{self._watch.now:5.1f} s  {self._station}'s link is back")
 
-    async def kill(self, node: Node, instant: float) -> None:
+    async def _kill_at(self, instant: float, node: Node) -> None:
         await self._wait(instant)
-        began = self._watch.now
-        self._say(f"{began:5.1f} s  kill -9 {node.name}")
-        await node.kill()
-        await asyncio.sleep(KILLED_SECONDS)
-        restart = self._watch.now
-        await node.start()
-        self._note(node.name, f"{node.name} killed", began)
-        self._say(
-            f"{self._watch.now:5.1f} s  {node.name} is up again, {self._watch.now - restart:.2f} s after its restart"
-        )
+        await self._kill([node], node.name, node.name, asyncio.sleep(KILLED_SECONDS))
 
-    def all_of(self, link: Link, cut_station: str, leaf: Node, hub: Node) -> list[Coroutine[Any, Any, None]]:
+    def work(self) -> list[Coroutine[Any, Any, None]]:
         plan = self._plan
-        return [self.cut(cut_station, link), self.kill(leaf, plan.leaf_killed), self.kill(hub, plan.hub_killed)]
+        return [self._cut(), self._kill_at(plan.leaf_killed, self._leaf), self._kill_at(plan.hub_killed, self._hub)]
+
+    def felt(self) -> list[Check]:
+        return [cut_was_felt(self._watch.record, self._station, *self._watch.pace(self._station))]

@@ -45,6 +45,9 @@ async def ask(
     return answer
 
 
+NO_ANSWER = (OSError, TimeoutError, nats.errors.Error, JetStreamError)
+
+
 def _stream(name: str, **more: Any) -> dict[str, Any]:
     common = {"name": name, "storage": "file", "retention": "limits", "num_replicas": 1, "allow_direct": True}
     return common | more
@@ -59,20 +62,45 @@ def leaf_streams(station: str) -> list[dict[str, Any]]:
     ]
 
 
-def hub_streams() -> list[dict[str, Any]]:
+def hub_streams(**more: Any) -> list[dict[str, Any]]:
+    """more: what a hub of several servers says of each stream."""
     sources = [{"name": "TELEMETRY", "external": {"api": f"$JS.{station}.API"}} for station in STATIONS]
-    return [
+    streams = [
         _stream("TELEMETRY", sources=sources),
         _stream("COMMANDS", subjects=["commands.>"], duplicate_window=DUPLICATE_WINDOW),
         _stream("DAILY", subjects=[f"{AGGREGATES_PREFIX}.>"], max_msgs_per_subject=1),
     ]
+    return [stream | more for stream in streams]
 
 
-async def create_streams(url: str, configs: list[dict[str, Any]]) -> None:
+async def create_streams(url: str, configs: list[dict[str, Any]], seconds: float = 0.0) -> None:
+    """Create them; servers that have yet to find each other and choose a leader are asked again for so long."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    for config in configs:
+        while True:
+            try:
+                await _create(url, config)
+                break
+            except NO_ANSWER:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise
+                await asyncio.sleep(0.5)
+
+
+async def _create(url: str, config: dict[str, Any]) -> None:
     client = await connect(url)
     try:
-        for config in configs:
-            await ask(client, f"STREAM.CREATE.{config['name']}", config)
+        await ask(client, f"STREAM.CREATE.{config['name']}", config)
+    finally:
+        await client.close()
+
+
+async def leader_of(url: str, stream: str) -> str:
+    """The name of the server that leads the stream now."""
+    client = await connect(url)
+    try:
+        info = await ask(client, f"STREAM.INFO.{stream}")
+        return str(info["cluster"].get("leader", ""))
     finally:
         await client.close()
 
@@ -91,7 +119,7 @@ class Counter:
             if self._client is None or self._client.is_closed:
                 self._client = await connect(self._url)
             info = await ask(self._client, f"STREAM.INFO.{self._stream}", {"subjects_filter": ">"}, 1.0)
-        except (OSError, TimeoutError, nats.errors.Error, JetStreamError):
+        except NO_ANSWER:
             await self.close()
             return None
         return {str(subject): int(count) for subject, count in (info["state"].get("subjects") or {}).items()}

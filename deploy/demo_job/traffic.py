@@ -4,6 +4,10 @@ A publisher keeps what is not acknowledged. When its connection breaks or its br
 anew and sends everything unacknowledged again, oldest first, under the same `Nats-Msg-Id`; the stream drops
 what it had stored already. Sending on a connection in order, and all of it again on the next one, is what
 keeps the order: so the client library's own reconnecting, which would send newer messages first, is off.
+
+A hub of several servers can lose a message while the connection lives: the stream's leader may be gone, and the next
+message find the next leader. So the first message of a connection is sent alone, and the rest after its
+acknowledgement; a refusal ends the connection.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ async def _ignore(_: Exception) -> None:
 
 async def connect(url: str, **options: Any) -> Client:
     settings: dict[str, Any] = {"connect_timeout": 2, "error_cb": _ignore, "allow_reconnect": False} | options
-    return await nats.connect(url, **settings)
+    return await nats.connect(url.split(","), **settings)
 
 
 class Publisher:
@@ -44,7 +48,7 @@ class Publisher:
         self.duplicates = 0  # sent again and found to be stored already
         self._url = url
         self._messages = messages
-        self._seconds = seconds
+        self.seconds = seconds
         self._early: set[int] = set()  # acknowledged while an older one isn't
         self._heard = 0.0
         self._refused = ""
@@ -91,12 +95,13 @@ class Publisher:
         self._broken = False
         self._heard = loop.time()
         await client.subscribe(f"{inbox}.*", cb=self._acknowledge)
-        sent = self.acknowledged
+        sent = first = self.acknowledged
         while not (self.done or self._given_up or client.is_closed or self._broken):
             if self._refused:
                 raise RuntimeError(f"{self.name}: {self._refused}")
-            due = min(len(self._messages), int(len(self._messages) * (loop.time() - began) / self._seconds) + 1)
-            while sent < due and sent - self.acknowledged < WINDOW:
+            due = min(len(self._messages), int(len(self._messages) * (loop.time() - began) / self.seconds) + 1)
+            window = WINDOW if self.acknowledged > first else 1
+            while sent < due and sent - self.acknowledged < window:
                 message = self._messages[sent]
                 await client.publish(
                     message.subject, message.payload, f"{inbox}.{sent}", headers={"Nats-Msg-Id": message.message_id}

@@ -14,11 +14,12 @@ import pytest
 from demo_job import checks, observations, plots
 from demo_job.checks import Arrived
 from demo_job.computing import Computing
-from demo_job.nodes import Link, Node, free_port
+from demo_job.nodes import Hub, Link, Node, free_port
 from demo_job.observations import STATIONS, Aggregate, Outgoing
-from demo_job.report import write_report
+from demo_job.record import Fault, Record
+from demo_job.report import Words, write_report
 from demo_job.screen import Row, Screen
-from demo_job.story import Fault, Plan, Record, Watch
+from demo_job.story import Plan, Watch
 from demo_job.traffic import Publisher
 from rich.console import Console
 
@@ -142,7 +143,7 @@ def test_the_report_stands_alone(tmp_path: Path) -> None:
     daily = {(station, f"2013-01-0{day}"): DAY for station in STATIONS for day in (1, 2, 3)}
     found = [checks.Check("a <check>", True, "5 of 5"), checks.Check("another", False, "nothing")]
     path = tmp_path / "report.html"
-    write_report(path, "title", found, [("fact", "value")], record, daily)
+    write_report(path, Words("scene", "title", "about", "broken"), found, [("fact", "value")], record, daily)
     text = path.read_text()
 
     opened: list[str] = []
@@ -177,14 +178,14 @@ def test_one_table_of_80_columns_shows_each_leaf_and_what_is_broken(tmp_path: Pa
         nodes = {name: Node(name, "leafd", tmp_path / name) for name in ("hub", *STATIONS)}
         leaves = {name: nodes[name] for name in STATIONS}
         publishers = {name: Publisher(name, leaf.url, [SENT[0]] * 9_000, 1.0) for name, leaf in leaves.items()}
-        watch = Watch(nodes["hub"], leaves, publishers)
+        watch = Watch(nodes["hub"].url, leaves, publishers)
         computing = Computing("", tmp_path, tmp_path / "log")
         for node in nodes.values():
             node.up = node.name != "LGA"
         publishers["JFK"].acknowledged, watch.at_hub["JFK"], watch.at_leaf["EWR"] = 8_123, 4_000, 57
         linked = {"EWR": lambda: True, "JFK": lambda: False, "LGA": lambda: True}
         rows = [Row(leaf, linked[name], publishers[name], 100) for name, leaf in leaves.items()]
-        screen = Screen(rows, nodes["hub"], watch, computing)
+        screen = Screen(rows, [Hub("hub", [nodes["hub"]]), Hub("west", [nodes["EWR"], nodes["LGA"]])], watch, computing)
         screen.doing = "sending"
         console = Console(width=80, record=True, file=io.StringIO())
         console.print(screen)
@@ -197,6 +198,7 @@ def test_one_table_of_80_columns_shows_each_leaf_and_what_is_broken(tmp_path: Pa
     assert all(text in of["JFK"] for text in ("link cut", "8,123", "4,000", "4,123"))
     assert "killed" in of["LGA"]
     assert "4,000" in of["hub"]
+    assert "1 of 2 up" in of["west"]
     assert "not started" in of["Spark:"]
     assert max(map(len, lines)) <= 80
 
