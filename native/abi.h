@@ -550,6 +550,9 @@ uint32_t plane_crc32c(const uint8_t *at, uint64_t size);
 int64_t plane_s2_size(const uint8_t *block, uint32_t block_size);
 int32_t plane_s2_decode(const uint8_t *block, uint32_t block_size, uint8_t *out, uint32_t out_size);
 uint32_t plane_s2_encode(const uint8_t *from, uint32_t size, uint8_t *to, uint32_t room);
+/* Rows of a report: text/rows.h; pure, for any thread. */
+int64_t plane_rows_write(const row_format_t *format, const uint8_t *records, uint32_t count, const uint8_t *texts,
+                         uint32_t texts_size, uint8_t *to, uint64_t room);
 
 /* Stored records, in key order, only between plane_open and plane_start. kind: RECORD_*. after: key to go on behind
  * (empty: from the start). Fills key and value; returns the value's size, -1 at the end, -2 where the store cannot be

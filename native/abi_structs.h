@@ -166,6 +166,28 @@ typedef struct stream_state {
     0xFFFFFFFF /* in place of a count of consumers: there is no such stream, or its first message is
                                   * still looked for */
 
+/* plane_rows_write: what stands before a value of a row, and where in its record the value is, of 8 bytes. */
+typedef struct row_column {
+    uint32_t literal; /* bytes of the literals, which lie one behind the other */
+    uint32_t kind;    /* ROW_* */
+    uint32_t at;
+} row_column_t;
+
+#define ROW_NOTHING 0 /* no value: the literal that ends the row */
+#define ROW_NUMBER 1
+#define ROW_OPTIONAL 2 /* a number that is left out where it is 0, and its literal */
+#define ROW_TIME 3     /* Unix ns */
+#define ROW_STAMP 4    /* likewise, but 0 is no time */
+#define ROW_TEXT 5     /* the size of the next of the texts, which are JSON already */
+
+typedef struct row_format {
+    const row_column_t *columns;
+    const uint8_t *literals;
+    uint32_t column_count;
+    uint32_t literals_size;
+    uint32_t record_size;
+} row_format_t;
+
 typedef struct message_query {
     uint64_t sequence; /* 0 = not by sequence */
     int64_t start_ts;  /* ns; 0 = not by time */

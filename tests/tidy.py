@@ -86,6 +86,7 @@ PYTHON_RANKS = {
     "native_allowance": 1,
     "native_authors": 1,
     "native_latency": 1,
+    "native_rows": 1,
     "native_stats": 1,
     "native_traces": 1,
     "native_transports": 1,

@@ -60,6 +60,10 @@ class Layout:
         """The members of the struct that lies there. Raises struct.error when it is cut short."""
         return dict(zip(self.names, self._struct.unpack_from(payload, at), strict=True))
 
+    def members(self, payload: bytes | memoryview) -> tuple[int, ...]:
+        """The members of the struct that this is, in their order."""
+        return self._struct.unpack(payload)
+
     def tuples(self, payload: bytes | memoryview) -> Iterator[tuple[int, ...]]:
         """The members of each of the structs that lie one behind the other, in their order."""
         return self._struct.iter_unpack(payload)

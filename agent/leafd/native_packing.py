@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from leafd import native_types as t
 from leafd.native import abi, command_rows, event_rows, ffi, layout
+from leafd.native_stats import StateRow
 from leafd.native_types import PlaneError, Status
 
 _Record = TypeVar("_Record")
@@ -207,6 +208,11 @@ def stream_state_in(payload: bytes, *, lists: bool = False, deleted: bool = Fals
         subjects[subject] = int.from_bytes(payload[at + 4 + size : at + 12 + size], "little")
         at += 12 + size
     return replace(counters, deleted=gaps, subject_counts=subjects) if lists else counters
+
+
+def state_row(state: bytes) -> StateRow:
+    """The members of a stream_state_t."""
+    return StateRow._make(layout("stream_state_t").members(state))
 
 
 def consumer_state_in(payload: bytes) -> t.ConsumerState:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 from leafd.native import abi, layout
 from leafd.native_packing import Strings
-from leafd.native_stats import StateRow
 from leafd.native_submits import Submits
 
 
@@ -29,17 +28,15 @@ class Usage(Submits):
             found += (await self._request("STREAM_BYTES", "counting the bytes of streams", body=body)).arg
         return found
 
-    async def streams_states(self, streams: Sequence[int]) -> list[StateRow | None]:
-        """The counters of each. None: it is not there, or its first message is still looked for, and stream_state()
-        waits for that."""
-        found: list[StateRow | None] = []
+    async def streams_states(self, streams: Sequence[int]) -> list[bytes | None]:
+        """The counters of each, as stream_state_t. None: it is not there, or its first message is still looked for, and
+        stream_state() waits for that."""
+        found: list[bytes | None] = []
         for begin in range(0, len(streams), abi.USAGE_STATES_MAX):
             some = streams[begin : begin + abi.USAGE_STATES_MAX]
             body = struct.pack(f"={len(some)}I", *some)
             done = await self._request("STREAM_BYTES", "reading the states of streams", body=body, arg=1)
-            for values in layout("stream_state_t").tuples(done.payload):
-                row = StateRow._make(values)
-                found.append(None if row.consumers == abi.STATE_UNKNOWN else row)
+            found += _states(done.payload)
         return found
 
     async def stream_fill(
@@ -59,3 +56,14 @@ class Usage(Submits):
             strings=strings,
         )
         return bool(done.arg)
+
+
+def _states(payload: bytes) -> list[bytes | None]:
+    """Each of the structs, but for those that say that they are none."""
+    form = layout("stream_state_t")
+    words, size = form.size // 8, form.size
+    consumers = memoryview(payload).cast("Q")[form.names.index("consumers") :: words].tolist()
+    return [
+        payload[at * size : (at + 1) * size] if count != abi.STATE_UNKNOWN else None
+        for at, count in enumerate(consumers)
+    ]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
+import struct
 from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import pytest
 import trio
-from leafd.monitor.encoding import HOLE, PIECE, Rows, Shape, Shaped, TooLarge, as_object, encode, pieces
+from leafd.gotime import ZERO_TIME, format_time
+from leafd.monitor.encoding import PIECE, Alike, Form, Hole, Rows, TooLarge, encode, pieces
+from leafd.native_rows import RowColumn, RowKind, RowWriter
 
 ROW: Final[dict[str, Any]] = {"name": 'a\nü"', "none": None, "list": [1, {"x": [], "y": {}}], "empty": {}, "f": 1.5}
 REPORTS: Final[dict[str, dict[str, Any]]] = {
@@ -59,24 +63,73 @@ def test_what_rows_add_to_the_report_comes_last() -> None:
     assert b'{"rows":[{}],"after":1,"cut":7}' == b"".join(collected(report, None))
 
 
-@pytest.mark.parametrize("indent", [None, 2])
-def test_rows_of_one_shape_are_written_as_their_objects(indent: int | None) -> None:
-    """Whatever stands in their holes, between other rows, and at any depth."""
-    shapes = [
-        Shape({"name": HOLE, "%s": "100%", "deep": {"n": HOLE, "none": [], "t": {"u": HOLE}}}),
-        Shape({"n": HOLE}),
-    ]
-    rows: list[Any] = [ROW]
-    for number in range(300):
-        rows.append(Shaped(shapes[0], (f'a%s\n"ü{number}', number, HOLE)))
-        rows.append(Shaped(shapes[1], (-number,)))
-    plain = [as_object(row) if isinstance(row, Shaped) else row for row in rows]
-    first = {"name": 'a%s\n"ü0', "%s": "100%", "deep": {"n": 0, "none": [], "t": {"u": HOLE}}}
+RECORD: Final = struct.Struct("=2Qq2Q")
+"""Two sizes of texts, a time, two numbers."""
+FORM: Final = Form(
+    {
+        "name": Hole(RowKind.TEXT, 0),
+        "%s": "100%",
+        "deep": {"n": Hole(RowKind.NUMBER, 24), "none": [], "t": {"u": Hole(RowKind.TIME, 16), "empty": {}}},
+        "some": Hole(RowKind.OPTIONAL, 32),
+        "at": Hole(RowKind.STAMP, 16),
+        "last": Hole(RowKind.TEXT, 8),
+    },
+    RECORD.size,
+)
+NUMBERS: Final = (0, 1, 9, 10, 99, 100, 12345678901234567890, (1 << 64) - 1)
+TIMES: Final = (0, 1, -1, 1795232197806385550, 10**9, 10**9 + 10, -(1 << 63), (1 << 63) - 1)
 
-    assert [ROW, first, {"n": 0}] == plain[:3]
-    for report, objects in (({"rows": rows}, {"rows": plain}), ({"a": [{"b": rows}]}, {"a": [{"b": plain}]})):
-        whole = json.dumps(objects, indent=indent, separators=None if indent else (",", ":")).encode()
-        assert whole == b"".join(collected(report, indent))
+
+def alike(number: int) -> tuple[dict[str, Any], bytes, list[bytes]]:
+    """A row as an object, its record and its texts."""
+    draw = random.Random(number)
+    texts = [f'a%s\n"ü\0😀{number}', "x" * draw.randrange(300)]
+    at, n, some = draw.choice(TIMES), draw.choice(NUMBERS), draw.choice(NUMBERS)
+    row: dict[str, Any] = {
+        "name": texts[0],
+        "%s": "100%",
+        "deep": {"n": n, "none": [], "t": {"u": format_time(at), "empty": {}}},
+        "some": some,
+        "at": format_time(at or ZERO_TIME),
+        "last": texts[1],
+    }
+    if not some:
+        del row["some"]
+    written = [json.dumps(text).encode() for text in texts]
+    return row, RECORD.pack(*map(len, written), at, n, some), written
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 500])
+def test_rows_that_are_alike_are_written_as_their_objects(indent: int | None, count: int) -> None:
+    """C writes them, whatever stands in their holes: first, last and between other rows, and at any depth."""
+    made = [alike(number) for number in range(count)]
+    objects = [row for row, _, _ in made]
+    rows = Alike(FORM, [record for _, record, _ in made], [text for _, _, texts in made for text in texts])
+
+    for some, plain in (([rows], objects), ([ROW, rows, ROW, rows], [ROW, *objects, ROW, *objects])):
+        for report, same in (
+            ({"rows": some}, {"rows": plain}),
+            ({"a": [{"b": some, "c": 1}]}, {"a": [{"b": plain, "c": 1}]}),
+            ({"data": {"deep": some}}, {"data": {"deep": plain}}),
+        ):
+            whole = json.dumps(same, indent=indent, separators=None if indent else (",", ":")).encode()
+            assert whole == b"".join(collected(report, indent))
+
+
+def test_rows_that_do_not_fit_their_form_are_refused() -> None:
+    """A record that is cut, a text that is missing, a column behind the record: nothing is read past what is there."""
+    _, record, texts = alike(1)
+    columns = [RowColumn(b"{", RowKind.TEXT, 0), RowColumn(b",", RowKind.TEXT, 8), RowColumn(b"}", RowKind.NOTHING, 0)]
+    writer = RowWriter(columns, RECORD.size)
+
+    assert writer.text(record * 2, b"".join(texts * 2)) == ("{" + ",".join(one.decode() for one in texts) + "}") * 2
+    for records, named in ((record[:-1], b"".join(texts)), (record, texts[0]), (record * 2, b"".join(texts))):
+        with pytest.raises(ValueError, match="do not go together"):
+            writer.text(records, named)
+    behind = RowWriter([RowColumn(b"", RowKind.NUMBER, RECORD.size - 7)], RECORD.size)
+    with pytest.raises(ValueError, match="do not go together"):
+        behind.text(record, b"")
 
 
 def test_a_message_has_a_bound() -> None:

@@ -1,4 +1,4 @@
-"""Streams of which there is nothing to tell but their counters: neither copies nor copied, and nobody consumes them.
+"""Streams of which there is nothing to tell but their counters, and maybe their consumers: neither copies nor copied.
 
 A hub has thousands of those, and its monitoring is asked every few seconds. What the API tells of one stream costs a
 hundred times what a row of these does. What does not live here: the reports (monitor/), streams with more to tell
@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from leafd.jetstream.catalogue import Catalogue, Stream
 from leafd.jetstream.ports import JetStreamPlane
 from leafd.jetstream.takers import Takers
-from leafd.native_stats import StateRow
 from leafd.turns import Pause
 
 TOGETHER: Final = 256
@@ -26,7 +25,12 @@ class PlainStream(NamedTuple):
     created: int
     max_msgs: int
     max_bytes: int
-    state: StateRow
+    visible: int
+    """How many consumers clients may see."""
+    consumed: bool
+    """Whether it has any."""
+    state: bytes
+    """stream_state_t"""
 
 
 class PlainStreams:
@@ -48,13 +52,17 @@ class PlainStreams:
             states = await self._plane.streams_states([one.id for one in some])
             for stream, state in zip(some, states, strict=True):
                 if state is not None and self._is_plain(stream):
-                    config = stream.config
-                    found.append(PlainStream(config.name, stream.created, config.max_msgs, config.max_bytes, state))
+                    found.append(_plain(stream, state))
             await pause()
         return found
 
     def _is_plain(self, stream: Stream) -> bool:
         config = stream.config
-        if config.mirror is not None or config.sources or stream.consumers:
-            return False
-        return not self._takers.any_of(stream.id)
+        return config.mirror is None and not config.sources and not self._takers.any_of(stream.id)
+
+
+def _plain(stream: Stream, state: bytes) -> PlainStream:
+    config = stream.config
+    return PlainStream(
+        config.name, stream.created, config.max_msgs, config.max_bytes, stream.visible, bool(stream.consumers), state
+    )

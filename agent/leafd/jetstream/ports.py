@@ -14,7 +14,6 @@ from leafd.holding import Contested, Holding
 
 if TYPE_CHECKING:
     from leafd.jetstream.catalogue import Stream
-    from leafd.native_stats import StateRow
 
 
 class JetStreamPlane(Protocol):
@@ -47,7 +46,7 @@ class JetStreamPlane(Protocol):
         self, stream: int, *, subjects_filter: str = "", deleted: bool = False, offset: int = 0
     ) -> t.StreamState: ...
     async def streams_bytes(self, streams: Sequence[int]) -> int: ...
-    async def streams_states(self, streams: Sequence[int]) -> list[StateRow | None]: ...
+    async def streams_states(self, streams: Sequence[int]) -> list[bytes | None]: ...
     async def stream_purge(self, stream: int, *, subject: str = "", sequence: int = 0, keep: int = 0) -> int: ...
     async def message_get(
         self, stream: int, mode: int, *, sequence: int = 0, start_ts: int = 0, subject: str = ""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from json.encoder import encode_basestring_ascii
 from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.gotime import ZERO_TIME, format_time
-from leafd.monitor.encoding import HOLE, Shape, Shaped
+from leafd.monitor.encoding import Alike, Form, Hole
 from leafd.monitor.facts import Facts
 from leafd.monitor.options import Options, flag, number, text
 from leafd.monitor.rooms import ConsumerFacts, JetStreamAccountFacts, JetStreamFacts, PlainFacts
+from leafd.native import layout
+from leafd.native_rows import RowKind
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
@@ -104,7 +106,7 @@ async def _sums(jetstream: JetStreamFacts, usages: Usages | None = None) -> dict
 
 
 Plain = Mapping[str, Sequence[PlainFacts]]
-"""By account: streams of which there is nothing to tell but their counters."""
+"""By account: streams without consumers of which there is nothing to tell but their counters."""
 
 
 async def plain_streams(facts: Facts) -> Plain:
@@ -113,7 +115,7 @@ async def plain_streams(facts: Facts) -> Plain:
     if jetstream is None:
         return {}
     names = [one.name for one in list(jetstream.catalogue.by_name.values()) if one.enabled]
-    return {name: await jetstream.plain.of(name) for name in names}
+    return {name: [one for one in await jetstream.plain.of(name) if not one.consumed] for name in names}
 
 
 async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> dict[str, Any]:
@@ -222,54 +224,59 @@ def _offline(account: JetStreamAccountFacts) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> list[dict[str, Any] | Shaped]:
-    found, pause = list[dict[str, Any] | Shaped](), Pause()
+async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> list[dict[str, Any] | Alike]:
+    found, pause = list[dict[str, Any] | Alike](), Pause()
     told = {one.name for one in wanted.but.get(account.name, ())}
     plain = {} if wanted.config else {one.name: one for one in await wanted.jetstream.plain.of(account.name)}
+    form, records, texts = _form(wanted), list[bytes](), list[bytes]()
     for stream in list(account.sorted_streams()):
         await pause()
         if stream.name in told:
             continue
-        if stream.name in plain:
-            found.append(_plain_stream(wanted, plain[stream.name]))
-        elif (detail := await _stream(wanted, account, stream.name)) is not None:
+        one = plain.get(stream.name)
+        if one is not None and not (one.consumed and wanted.consumers):
+            text = encode_basestring_ascii(one.name).encode()
+            records.append(_RECORD.pack(len(text), one.created, one.visible) + one.state)
+            texts.append(text)
+            continue
+        if records:
+            found.append(Alike(form, records, texts))
+            records, texts = [], []
+        if (detail := await _stream(wanted, account, stream.name)) is not None:
             found.append(detail)
-    return found
+    return [*found, Alike(form, records, texts)] if records else found
 
 
-def _shape(subjects: bool, deleted: bool, consumers: bool) -> Shape:
-    state: dict[str, Any] = dict.fromkeys(("messages", "bytes", "first_seq", "first_ts", "last_seq", "last_ts"), HOLE)
-    state |= dict.fromkeys((("num_subjects",) if subjects else ()) + (("num_deleted",) if deleted else ()), HOLE)
-    shape: dict[str, Any] = {
-        "name": HOLE,
-        "created": HOLE,
-        "cluster": {"leader": HOLE},
-        "state": state | {"consumer_count": 0},
+def _form(wanted: _Detail) -> Form:
+    """As _stream() tells of a stream of which there is nothing to tell but its counters."""
+
+    def counted(member: str, kind: RowKind = RowKind.NUMBER) -> Hole:
+        return Hole(kind, _RECORD.size + 8 * _STATE.names.index(member))
+
+    state = {
+        "messages": counted("messages"),
+        "bytes": counted("bytes"),
+        "first_seq": counted("first_seq"),
+        "first_ts": counted("first_ts", RowKind.STAMP),
+        "last_seq": counted("last_seq"),
+        "last_ts": counted("last_ts", RowKind.STAMP),
+        "num_subjects": counted("subjects", RowKind.OPTIONAL),
+        "num_deleted": counted("deleted_count", RowKind.OPTIONAL),
+        "consumer_count": Hole(RowKind.NUMBER, 16),
     }
-    return Shape(shape | ({"consumer_detail": []} if consumers else {}))
+    form: dict[str, Any] = {
+        "name": Hole(RowKind.TEXT, 0),
+        "created": Hole(RowKind.TIME, 8),
+        "cluster": {"leader": wanted.facts.name},
+        "state": state,
+    }
+    return Form(form | ({"consumer_detail": []} if wanted.consumers else {}), _RECORD.size + _STATE.size)
 
 
-_SHAPES: Final = {key: _shape(*key) for key in product((False, True), repeat=3)}
-"""Whether a stream has subjects, deleted messages, and whether consumers are told of."""
-
-
-def _plain_stream(wanted: _Detail, stream: PlainFacts) -> Shaped:
-    """As _stream() tells of it."""
-    state = stream.state
-    subjects, deleted = state.subjects, state.deleted_count
-    values: tuple[str | int, ...] = (
-        stream.name,
-        format_time(stream.created),
-        wanted.facts.name,
-        state.messages,
-        state.bytes,
-        state.first_seq,
-        format_time(state.first_ts or ZERO_TIME),
-        state.last_seq,
-        format_time(state.last_ts or ZERO_TIME),
-    )
-    values += ((subjects,) if subjects else ()) + ((deleted,) if deleted else ())
-    return Shaped(_SHAPES[subjects > 0, deleted > 0, wanted.consumers], values)
+_RECORD: Final = struct.Struct("=QqQ")
+"""Of a plain stream: the size of its name as JSON, when it was made, its consumers. Its counters follow, .."""
+_STATE: Final = layout("stream_state_t")
+""".. whose members have 8 bytes each."""
 
 
 async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) -> dict[str, Any] | None:

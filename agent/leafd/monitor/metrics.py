@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from leafd import native_types as t
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.gotime import parse_time
 from leafd.monitor.rooms import PlainFacts
+from leafd.native_packing import state_row
+from leafd.native_stats import StateRow
 from leafd.records import dataclass
 
 OPENMETRICS: Final = "application/openmetrics-text"
@@ -249,14 +251,15 @@ def _jetstream(found: _Families, server: Labels, reports: Reports) -> None:
             _plain_streams(found, labels, plain)
 
 
-_COUNTER: Final[dict[str, Callable[[PlainFacts], int]]] = {
-    "messages": attrgetter("state.messages"),
-    "bytes": attrgetter("state.bytes"),
-    "first_seq": attrgetter("state.first_seq"),
-    "last_seq": attrgetter("state.last_seq"),
+_COUNTER: Final[dict[str, Callable[[StateRow], int]]] = {
+    "messages": attrgetter("messages"),
+    "bytes": attrgetter("bytes"),
+    "first_seq": attrgetter("first_seq"),
+    "last_seq": attrgetter("last_seq"),
     "consumer_count": lambda stream: 0,
-    "num_subjects": attrgetter("state.subjects"),
+    "num_subjects": attrgetter("subjects"),
 }
+_Row = TypeVar("_Row")
 
 
 def _plain_streams(found: _Families, account: Labels, streams: Sequence[PlainFacts]) -> None:
@@ -264,19 +267,18 @@ def _plain_streams(found: _Families, account: Labels, streams: Sequence[PlainFac
     thousands of streams these are all there is."""
     before, after = _inner(account) + ',stream_name="', '",is_stream_leader="true"'
     labels = [f"{before}{stream.name.translate(_ESCAPES)}{after}" for stream in streams]
+    states = [state_row(stream.state) for stream in streams]
     for name, (member, text) in _STREAM.items():
-        found.gauges(f"jetstream_stream_{name}", text, partial(_lines, labels, streams, _COUNTER[member]))
+        found.gauges(f"jetstream_stream_{name}", text, partial(_lines, labels, states, _COUNTER[member]))
     for name, member in _LIMITS.items():
         text = _LIMIT.format(member)
         found.gauges(f"jetstream_stream_{name}", text, partial(_lines, labels, streams, attrgetter(member)))
 
 
-def _lines(
-    labels: Sequence[str], streams: Sequence[PlainFacts], value: Callable[[PlainFacts], int], name: str
-) -> Iterator[str]:
-    for begin in range(0, len(streams), LINES_TOGETHER):
+def _lines(labels: Sequence[str], rows: Sequence[_Row], value: Callable[[_Row], int], name: str) -> Iterator[str]:
+    for begin in range(0, len(rows), LINES_TOGETHER):
         end = begin + LINES_TOGETHER
-        values = map(value, streams[begin:end])
+        values = map(value, rows[begin:end])
         yield "".join([f"{name}{{{inner}}} {one}\n" for inner, one in zip(labels[begin:end], values, strict=True)])
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from leafd import native_types as t
 from leafd.holding import Contested, Holding
 from leafd.jetstream.subjects import subset
-from leafd.native_stats import StateRow
+from leafd.native import layout
+from leafd.native_packing import encoded, vars_of
 
 
 @dataclass
@@ -206,12 +207,12 @@ class FakePlane:
         self._call("streams_bytes")
         return sum(self._state(one).bytes for one in streams if one in self.streams)
 
-    async def streams_states(self, streams: Sequence[int]) -> list[StateRow | None]:
+    async def streams_states(self, streams: Sequence[int]) -> list[bytes | None]:
         """None for one that there is not."""
         self._call("streams_states")
         found = [self._state(one) if one in self.streams else None for one in streams]
-        names = StateRow._fields
-        return [StateRow(*(getattr(one, name) for name in names)) if one is not None else None for one in found]
+        names = layout("stream_state_t").names
+        return [encoded("stream_state_t", vars_of(one, *names)) if one is not None else None for one in found]
 
     async def stream_purge(self, stream: int, *, subject: str = "", sequence: int = 0, keep: int = 0) -> int:
         """As the reference describes it."""

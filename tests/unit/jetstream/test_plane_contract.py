@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import trio
 from leafd import native_types as t
+from leafd.native_packing import state_row
 from leafd.native_plane import Plane
 
 from tests.unit.jetstream.fake_backup import BackupPlane, Row, crc32c, packed, unpacked
@@ -171,7 +172,7 @@ async def states_of_many_streams_are_told_together(stage: Stage) -> Any:
     asked: tuple[Sequence[int], ...] = ([S], [S, S + 1, 0, 2**32 - 1], [], [S + 1], many)
 
     async def told(ids: Sequence[int]) -> list[t.StreamState | None]:
-        return [row and t.StreamState(*row) for row in await stage.plane.streams_states(ids)]
+        return [row and t.StreamState(*state_row(row)) for row in await stage.plane.streams_states(ids)]
 
     return [await answer(told(ids)) for ids in asked]
 
