@@ -13,7 +13,7 @@ from packer.declaration import ROOT
 
 
 def fail(words: str) -> NoReturn:
-    sys.exit(f"packaging/build: {words}")
+    sys.exit(f"packaging/{Path(sys.argv[0]).name}: {words}")
 
 
 def run(*command: str | Path, **environment: str) -> str:

@@ -28,6 +28,9 @@ def depends(declaration: Declaration, architecture: Architecture, tree: Path) ->
     first, end = declaration.pythons[0], declaration.python_end
     wanted = [f"python3 (>= {first})", f"python3 (<< {end})", f"libc6 (>= {trees.libc_floor(tree)})"]
     wanted += [declaration.libraries[name] for name in trees.sonames(architecture, tree)]
+    wanted.append(
+        "passwd"
+    )  # useradd, of a machine without systemd; since Debian 13 no package that is always there needs it
     return ", ".join(dict.fromkeys(one for one in [*wanted, *architecture.deb_depends] if one))
 
 

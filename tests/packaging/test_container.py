@@ -1,14 +1,12 @@
-"""The container image: built by packaging/container/Containerfile and run as a runtime would run it.
+"""The container image: made by packaging/publish, loaded from the one file, and run as a runtime would run it.
 
-It needs buildah (podman is made of it), whose build needs no daemon; elsewhere this test says so and is skipped. The
-image that it begins with is made here, so that no registry is asked.
+It needs buildah (podman is made of it), whose build needs no daemon; elsewhere this test says so and is skipped.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -20,10 +18,10 @@ from typing import Any
 import pytest
 
 from tests.packaging import machine
-from tests.packaging.test_package import ROOT, built
+from tests.packaging.test_package import built
+from tests.packaging.test_publish import Published
 from tests.servers import free_port
 
-IMAGE, BASE = "localhost/leafd:test", "localhost/leafd-base:test"
 SIZE_MAX_MB = 150
 
 pytestmark = [
@@ -34,36 +32,25 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The built image as a directory, and its configuration."""
-    assert os.geteuid() == 0, "this test makes a Debian system in a directory: run it as root"
-    machine.bring_tools()
+    """The published image as a directory, and its configuration."""
     folder = tmp_path_factory.mktemp("container")
-    package = built(folder / "dist")["deb"]
-    system = folder / "system"
-    machine.sh("mmdebstrap", "--variant=apt", "--include=python3,liblmdb0,libssl3", machine.RELEASE, system)
-    buildah: list[str | Path] = [
-        "buildah",
-        "--storage-driver",
-        "vfs",
-        "--root",
-        folder / "storage",
-        "--runroot",
-        folder / "run",
-    ]
-    base = machine.sh(*buildah, "from", "scratch").splitlines()[-1]
-    machine.sh(*buildah, "add", "--quiet", base, system, "/")
-    machine.sh(*buildah, "commit", "--quiet", "--rm", base, BASE)
-    machine.sh(
-        *(*buildah, "build", "--isolation", "chroot", "--layers=false", "--pull=never", "--build-arg", f"BASE={BASE}"),
-        *("-f", ROOT / "packaging/container/Containerfile", "-t", IMAGE, package.parent),
-        seconds=1200,
-    )
-    made = machine.sh(*buildah, "from", "--pull=never", IMAGE).splitlines()[-1]
+    built(folder / "dist")
+    made = Published(folder / "www", "https://packages.example.org/leafd", folder / "dist", folder / "gpg")
+    storage = ("--storage-driver", "vfs", "--root", folder / "storage", "--runroot", folder / "run")
     try:
-        found = json.loads(machine.sh(*buildah, "inspect", "--type", "container", made))
-        yield Path(machine.sh(*buildah, "mount", made).splitlines()[-1]), found["OCIv1"]["config"]
+        done = made.publish(image=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (archive,) = (made.folder / "image").glob("*.oci.tar")
+        assert archive.name in (made.folder / "README.txt").read_text()
+        machine.sh("env", "-C", archive.parent, "sha256sum", "--check", "--strict", "SHA256SUMS")
+        sums = archive.parent / "SHA256SUMS"
+        machine.sh("gpg", "--homedir", made.home, "--verify", sums.with_name("SHA256SUMS.asc"), sums)
+        name = machine.sh("buildah", *storage, "from", f"oci-archive:{archive}").splitlines()[-1]
+        found = json.loads(machine.sh("buildah", *storage, "inspect", "--type", "container", name))
+        yield Path(machine.sh("buildah", *storage, "mount", name).splitlines()[-1]), found["OCIv1"]["config"]
+        machine.sh("buildah", *storage, "rm", name)
     finally:
-        machine.sh(*buildah, "rm", made)
+        made.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 

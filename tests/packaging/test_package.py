@@ -112,6 +112,12 @@ def test_package_holds_the_daemon_and_nothing_of_the_hub(package: Path) -> None:
     assert not any("leafd/site/leafd/spark" in path for path in paths)
 
 
+def test_package_brings_what_makes_its_user_where_there_is_no_systemd(package: Path) -> None:
+    """A minimal Debian 13, as in a container, has neither systemd-sysusers nor useradd."""
+    assert "useradd" in (ROOT / "packaging/deb/postinst").read_text()
+    assert "passwd" in machine.sh("dpkg-deb", "--field", package, "Depends").strip().split(", ")
+
+
 def test_rpm_has_the_same_files(packages: dict[str, Path]) -> None:
     """deb and rpm install the same files; only what belongs to the packers differs, and LMDB lies beside leafd."""
     listed = machine.sh("dpkg-deb", "--contents", packages["deb"]).splitlines()

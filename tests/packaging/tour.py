@@ -135,7 +135,7 @@ def debian(release: str, directory: Path) -> None:
     machine.bring_tools()
     package = build(ROOT, directory / "deb")[0]
     root = directory / release
-    machine.sh("mmdebstrap", "--quiet", "--variant=minbase", release, root)
+    machine.sh("mmdebstrap", "--quiet", "--variant=apt", release, root)
     inside = ("chroot", root, "env", "DEBIAN_FRONTEND=noninteractive")
     for path, name in ((package, "leafd.deb"), (machine.newer(package, directory), "newer.deb")):
         shutil.copy(path, root / "tmp" / name)
