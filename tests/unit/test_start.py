@@ -50,7 +50,7 @@ def test_a_check_needs_the_standard_library_only(tmp_path: Path) -> None:
     absent = tuple(f"leafd.{room}" for room in ("daemon", "host", "logins", "native", "jetstream"))
     assert not {"difflib", "socket", "random"} & names
     assert not [name for name in names if name.startswith(absent)]
-    assert count < 110
+    assert count < 115
 
 
 def test_the_listeners_are_bound_before_the_daemon_is_loaded() -> None:

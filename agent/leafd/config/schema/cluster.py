@@ -4,12 +4,12 @@ routes. The routes are links/routes.py."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import urlsplit
 
-from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Secret, Strings, Text, zero_means_default
+from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
 from leafd.config.schema.compression import RouteCompression
 from leafd.config.schema.permissions import Permissions
-from leafd.config.schema.section import Reader, Section, later, option, shown
+from leafd.config.schema.section import Reader, Section, later, option
+from leafd.config.schema.servers import SharedLogin, address_reader, one_or_more
 from leafd.config.schema.tls import Tls
 
 if TYPE_CHECKING:
@@ -18,17 +18,11 @@ if TYPE_CHECKING:
 POOL_DEFAULT: Final = 3
 POOL_MAX: Final = 256
 PING_MAX_NS: Final = 30 * SECOND
-SCHEMES: Final = ("nats-route", "nats", "tls")
 
 
-class ClusterAuthorization(Section):
+class ClusterAuthorization(SharedLogin):
     """The login that servers of a cluster share."""
 
-    user: Text = option("", "The name that other servers log in with, and this one there.", aliases=("username",))
-    password: Secret = option("", "Its password.", aliases=("pass",))
-    timeout: Duration = option(
-        2 * SECOND, "How long may a server take to log in? With TLS a second more than the handshake, unless set.", gt=0
-    )
     users: Any = later("Cluster authorization does not allow multiple users", refuse=True)
     token: Any = later("Cluster authorization does not support tokens", refuse=True)
     auth_callout: Any = later("Cluster authorization does not support callouts", refuse=True, aliases=("auth_hook",))
@@ -37,22 +31,9 @@ class ClusterAuthorization(Section):
     )
 
 
-def _place(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"an address is expected, not {shown(value)}")
-    text = value.strip()
-    try:
-        parts = urlsplit(text if "://" in text else f"nats-route://{text}")
-        fits = parts.scheme in SCHEMES and parts.port != 0 and bool((parts.hostname or "").encode("idna"))
-    except ValueError:  # the port is beyond 65535, or a label of the name is empty, longer than 63 or no text
-        fits = False
-    if not fits:
-        raise ValueError(f"{shown(value)} is no address of a server: write it like nats-route://host:6222")
-    return text
-
-
-def _places(value: object) -> object:
-    return [value] if isinstance(value, str) else value
+_place = address_reader(
+    ("nats-route", "nats", "tls"), of="a server", example="nats-route://host:6222", needs_port=False
+)
 
 
 class Cluster(Section):
@@ -68,7 +49,7 @@ class Cluster(Section):
     host: Text = option("", "The address alone. Empty: every address of the machine.", aliases=("net",))
     port: Number = option(0, "The port alone. 0: there is no cluster. -1: any free port.", ge=-1, le=65535)
     authorization: ClusterAuthorization | None = option(None, "The login that all servers of the cluster share.")
-    routes: Annotated[tuple[Annotated[str, Reader(_place)], ...], Reader(_places)] = option(
+    routes: Annotated[tuple[Annotated[str, Reader(_place)], ...], Reader(one_or_more)] = option(
         (),
         "Servers that are dialled; each tells of the others, so some are enough, and the own address does no harm:"
         " nats-route://user:password@host:6222.",

@@ -3,27 +3,20 @@ makes is links/gateways.py."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated, Any
 
-from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Secret, Text
-from leafd.config.schema.section import Reader, Section, later, option, shown
+from leafd.config.schema.base import Flag, Listen, Number, Text
+from leafd.config.schema.section import Reader, Section, later, option
+from leafd.config.schema.servers import SharedLogin, address_reader, one_or_more
 from leafd.config.schema.tls import Tls
 
 if TYPE_CHECKING:
     from leafd.config.schema.server import ServerConfig
 
-SCHEMES: Final = ("nats", "tls", "nats-gateway")
 
-
-class GatewayAuthorization(Section):
+class GatewayAuthorization(SharedLogin):
     """The login that the servers of all clusters share."""
 
-    user: Text = option("", "The name that other servers log in with, and this one there.", aliases=("username",))
-    password: Secret = option("", "Its password.", aliases=("pass",))
-    timeout: Duration = option(
-        2 * SECOND, "How long may a server take to log in? With TLS a second more than the handshake, unless set.", gt=0
-    )
     users: Any = later("Gateway authorization does not allow multiple users", refuse=True)
     token: Any = later("Gateway authorization does not support tokens", refuse=True)
     auth_callout: Any = later("Gateway authorization does not support callouts", refuse=True, aliases=("auth_hook",))
@@ -32,29 +25,14 @@ class GatewayAuthorization(Section):
     )
 
 
-def _place(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"an address is expected, not {shown(value)}")
-    text = value.strip()
-    try:
-        parts = urlsplit(text if "://" in text else f"nats://{text}")
-        fits = parts.scheme in SCHEMES and bool(parts.port) and bool((parts.hostname or "").encode("idna"))
-    except ValueError:  # the port is beyond 65535, or a label of the name is empty, longer than 63 or no text
-        fits = False
-    if not fits:
-        raise ValueError(f"{shown(value)} is no address of a gateway: write it like nats://host:7222")
-    return text
-
-
-def _places(value: object) -> object:
-    return [value] if isinstance(value, str) else value
+_place = address_reader(("nats", "tls", "nats-gateway"), of="a gateway", example="nats://host:7222", needs_port=True)
 
 
 class RemoteGateway(Section):
     """Another cluster that is dialled."""
 
     name: Text = option("", "The name of the other cluster.", example='"west"')
-    urls: Annotated[tuple[Annotated[str, Reader(_place)], ...], Reader(_places)] = option(
+    urls: Annotated[tuple[Annotated[str, Reader(_place)], ...], Reader(one_or_more)] = option(
         (),
         "Some of its servers, which tell of the others: nats://user:password@host:7222.",
         aliases=("url",),

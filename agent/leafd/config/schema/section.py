@@ -160,7 +160,8 @@ class Section:
     """Every accepted key in lower case, with its field's name."""
 
     def __init_subclass__(cls) -> None:
-        cls.options = {name: one for name, one in vars(cls).items() if isinstance(one, Option)}
+        own = {name: one for name, one in vars(cls).items() if isinstance(one, Option)}
+        cls.options = {**cls.options, **own}
         cls.spellings = {text: name for name, one in cls.options.items() for text in (name, *one.aliases)}
         # The defaults become the class's attributes, so an object holds only what was given.
         for name, one in cls.options.items():
