@@ -27,11 +27,11 @@ from leafd.links.gateway_info import (
     GatewayInfo,
     places_in,
 )
+from leafd.links.handshake import NAME_MAX, Close, has_login, heard, is_name
 from leafd.links.leaf import Resume, Send
 from leafd.links.leaf_info import frame
-from leafd.links.route import NAME_MAX, Close, has_login, is_name
 from leafd.links.route_info import GATEWAY_GOSSIP, Place
-from leafd.native_types import CloseReason, LineKind
+from leafd.native_types import CloseReason
 from leafd.quoting import quoted
 from leafd.records import dataclass
 
@@ -138,15 +138,9 @@ class Machine:
 
     def line(self, kind: int, payload: bytes) -> list[Action]:
         """One line of the handshake."""
-        if kind == LineKind.ERR and self._connected:
-            return [Close(quoted(payload.decode("utf-8", "replace")))]
-        if kind == LineKind.CONNECT and not self._connected:
-            return self._hear_connect(payload)
-        if kind == LineKind.INFO and self._connected:
-            return self._hear_info(payload)
-        if not self._connected:
-            return [Close("Authorization Violation", CloseReason.AUTHENTICATION, told=True)]
-        return [Close("neither INFO nor -ERR in the handshake of a gateway")]
+        return heard(
+            kind, payload, named=self._connected, connect=self._hear_connect, info=self._hear_info, what="gateway"
+        )
 
     # ---- inbound
 

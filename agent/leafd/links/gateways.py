@@ -14,7 +14,6 @@ tell (daemon/supercluster.py), interest and messages (native/plane).
 from __future__ import annotations
 
 import random
-import socket
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import field
@@ -25,24 +24,22 @@ import trio
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import gateway as routing
-from leafd.links.addresses import dial_error
-from leafd.links.dialling import watch_over
 from leafd.links.gateway import Machine, Supercluster, Told
 from leafd.links.gateway_info import places_in, texts
-from leafd.links.leaf import Resume, Send
+from leafd.links.handshake import Close
 from leafd.links.leaf_info import frame
-from leafd.links.route import Close
 from leafd.links.route_info import GATEWAY_GOSSIP, URLS_MAX, Place, certificate_name
-from leafd.links.routes import (
-    AGAIN_MAX_S,
+from leafd.links.servers import (
     AGAIN_S,
     APART_S,
     DIAL_S,
-    DIALS_MAX,
     HEADERS_MAX,
-    LOGINS_MAX,
-    REASONS_MAX,
     Log,
+    Pauses,
+    ServerPlane,
+    Servers,
+    addresses_of,
+    failed,
 )
 from leafd.quoting import quoted
 from leafd.records import dataclass
@@ -55,16 +52,9 @@ PING_NS: Final = 15_000_000_000
 """At the most: gateways are asked for a PONG also when there is traffic, since the round trip orders them."""
 
 
-class GatewayPlane(Protocol):
+class GatewayPlane(ServerPlane, Protocol):
     """What this room needs of native.Plane."""
 
-    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int: ...
-    def secure(
-        self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
-    ) -> None: ...
-    def send(self, connection: int, frame: bytes) -> None: ...
-    def resume(self, connection: int) -> None: ...
-    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
     def admit_gateway(self, connection: int, terms: t.GatewayTerms, name: str) -> None: ...
 
 
@@ -128,6 +118,10 @@ class Link:
     """It has joined, or is gone."""
 
     @property
+    def dialled(self) -> bool:
+        return self.remote is not None
+
+    @property
     def name(self) -> str:
         """Of the other cluster."""
         return str(self.machine.info.get("gateway") or (self.remote.name if self.remote is not None else ""))
@@ -152,26 +146,19 @@ class GatewayStatus:
     opened_ns: int
 
 
-class Gateways:
+class Gateways(Servers[Link, GatewayPlane, Terms]):
     """Owner of all gateways. `run` dials; `handle` takes the plane's events of gateway connections."""
+
+    KIND = t.ConnKind.GATEWAY
+    NAME = "gateway"
 
     def __init__(
         self, plane: GatewayPlane, own: Supercluster, terms: Terms, log: Log, *, guard: Guard | None = None
     ) -> None:
+        super().__init__(plane, terms, log, guard)
         self.own = own
-        self._plane = plane
-        self._terms = terms
-        self._log = log
-        self._guard = guard or Guard()
-        self._links: dict[int, Link] = {}
-        self._early: dict[int, list[t.Event]] = {}
         self.remotes: dict[str, Remote] = {one.name: one for one in terms.remotes}
         self._out: dict[str, Link] = {}
-        self._refused: dict[str, int] = {}
-        """Why connections ended before they were of use, and how often, since the last one that was."""
-        self._slots = trio.Semaphore(DIALS_MAX)
-        self._nursery: trio.Nursery | None = None
-        self._leaving = False
         self.on_joined: list[Callable[[], None]] = []
         """There is a connection to another cluster."""
         self.on_reached: list[Callable[[bytes], None]] = []
@@ -205,102 +192,23 @@ class Gateways:
         """The other clusters of the configuration, and where each of them is dialled."""
         return {one.name: tuple(texts(one.places)) for one in self.remotes.values() if one.explicit}
 
-    def log_name(self, connection: int) -> str | None:
-        """What lines about it begin with; None: it is no gateway."""
-        link = self._links.get(connection)
-        return link.log_name if link is not None else None
-
     # ---- events of the plane
 
-    def handle(self, event: t.Event) -> bool:
-        """Takes an event if it is of a gateway; False when it is not ours. What goes wrong with it in a way that nobody
-        foresaw costs that connection."""
-        try:
-            return self._handle(event)
-        except Exception as error:
-            self._guard.caught("a gateway's conversation", error)
-            if isinstance(event, t.Opened | t.Line | t.LeafError | t.LeafInfo):
-                self._plane.close_connection(event.connection, "", t.CloseReason.PROTOCOL)
-            return True
+    def _welcomed(self, event: t.Opened) -> Link:
+        return Link(event.connection, event.peer, Machine(self.own))
 
-    def _handle(self, event: t.Event) -> bool:
-        match event:
-            case t.Opened(kind=t.ConnKind.GATEWAY, listener=0):
-                self._early.setdefault(event.connection, [])
-                return True
-            case t.Opened(kind=t.ConnKind.GATEWAY):
-                self._accepted(event)
-                return True
-            case t.Line() | t.Closed() | t.LeafError() | t.LeafInfo() | t.Secured():
-                link = self._links.get(event.connection)
-                if link is not None:
-                    self._of(link, event)
-                elif event.connection in self._early:
-                    self._early[event.connection].append(event)
-                else:
-                    return False
-                return True
-        return False
-
-    def _of(self, link: Link, event: t.Line | t.Closed | t.LeafError | t.LeafInfo | t.Secured) -> None:
-        match event:
-            case t.Line():
-                self._act(link, link.machine.line(event.kind, event.payload))
-            case t.LeafInfo(payload=b""):
-                self._refused.clear()
-            case t.LeafInfo():
-                for update in link.machine.update(event.payload):
-                    self._take(link, update)
-            case t.LeafError():
-                link.why = quoted(event.text)
-                self._log.error(f"{link.log_name} - Gateway Error {link.why}", event="gateway_error")
-            case t.Secured():
-                self._log.debug(f"{link.log_name} - TLS handshake complete: {event.cipher}, {event.size} bytes")
-            case t.Closed():
-                self._closed(link, event)
-
-    def _accepted(self, event: t.Opened) -> None:
-        waiting = sum(not link.machine.joined and link.remote is None for link in self._links.values())
-        link = Link(event.connection, event.peer, Machine(self.own))
-        self._links[link.connection] = link
-        if waiting >= LOGINS_MAX:
-            link.why = "too many servers log in at a time"
-            self._plane.close_connection(event.connection, "", t.CloseReason.LIMIT)
+    def _told(self, link: Link, payload: bytes) -> None:
+        if not payload:
+            self._refused.clear()
             return
-        self._begin(link, self._terms.accepts)
-        if self._nursery is not None:
-            self._nursery.start_soon(self._hurry, link, self._terms.login_s)
-
-    def _begin(self, link: Link, secure: t.Secure | None, name: str = "") -> None:
-        said = link.machine.opened()
-        if secure is None:
-            self._act(link, said)
-            return
-        behind = b"".join(one.frame for one in said if isinstance(one, Send))
-        self._plane.secure(link.connection, secure, behind=behind, name=name)
-
-    async def _hurry(self, link: Link, seconds: float) -> None:
-        """Who does not log in in time is closed."""
-        with trio.move_on_after(seconds) as scope:
-            await link.done.wait()
-        if scope.cancelled_caught and not link.done.is_set():
-            link.why = "Authentication Timeout"
-            self._plane.close_connection(link.connection, link.why, t.CloseReason.AUTHENTICATION)
+        for update in link.machine.update(payload):
+            self._take(link, update)
 
     # ---- carrying out
 
-    def _act(self, link: Link, actions: list[routing.Action]) -> None:
-        for action in actions:
-            match action:
-                case Send(said):
-                    self._plane.send(link.connection, said)
-                case Resume():
-                    self._plane.resume(link.connection)
-                case Close(why, reason, told):
-                    link.why = why
-                    self._plane.close_connection(link.connection, why if told else "", reason)
-                case routing.Join():
-                    self._join(link, action.info)
+    def _do(self, link: Link, action: object) -> None:
+        if isinstance(action, routing.Join):
+            self._join(link, action.info)
 
     def _join(self, link: Link, info: dict[str, Any]) -> None:
         name, remote = link.name, link.remote
@@ -386,8 +294,10 @@ class Gateways:
 
     # ---- the end of a connection
 
+    def _complain(self, link: Link) -> None:
+        self._log.error(f"{link.log_name} - Gateway Error {link.why}", event="gateway_error")
+
     def _closed(self, link: Link, event: t.Closed) -> None:
-        del self._links[link.connection]
         joined, remote = link.machine.joined, link.remote
         why = link.why or event.text or t.CloseReason(event.reason).name.lower()
         way = "Outbound" if remote is not None else "Inbound"
@@ -396,20 +306,12 @@ class Gateways:
             self._log.info(line, event="gateway_down")
         else:
             self._log.debug(line)
-        link.done.set()
         if remote is None:
             return
         if self._out.get(remote.name) is link:
             del self._out[remote.name]
         wait_s = random.uniform(0, APART_S) + (AGAIN_S if remote.explicit or not joined else 0)
         self._dial(remote, wait_s, again=joined)
-
-    def _is_news(self, why: str) -> bool:
-        """The first refusal is, another reason is, and then one in a while: it may be asked for each second."""
-        if why not in self._refused and len(self._refused) >= REASONS_MAX:
-            return False
-        self._refused[why] = self._refused.get(why, 0) + 1
-        return self._refused[why] % self._terms.reports[0] == 1
 
     # ---- dialling
 
@@ -455,7 +357,7 @@ class Gateways:
 
     async def _attempts(self, remote: Remote, again: bool) -> tuple[trio.SocketStream, Place] | None:
         """None: nobody wants it any more."""
-        pause_s = AGAIN_S
+        pauses = Pauses(doubling=self._terms.backoff)
         while not self._leaving:
             remote.attempts += 1
             if not remote.explicit and self._given_up(remote):
@@ -468,11 +370,8 @@ class Gateways:
                     async with self._slots:
                         return await self._connected(place), place
                 except (OSError, trio.TooSlowError) as error:
-                    why = "no answer in time" if isinstance(error, trio.TooSlowError) else dial_error(error)
-                    self._tell_failed(remote, place, why, again)
-            await trio.sleep(pause_s * random.uniform(0.75, 1.25))
-            if self._terms.backoff:
-                pause_s = min(2 * pause_s, AGAIN_MAX_S)
+                    self._tell_failed(remote, place, failed(error), again)
+            await pauses.rest()
         remote.dialling = False
         return None
 
@@ -492,24 +391,16 @@ class Gateways:
 
     async def _connected(self, place: Place) -> trio.SocketStream:
         with trio.fail_after(DIAL_S):
-            found = await trio.socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
-            addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+            addresses = await addresses_of(place.host, place.port)
             return await trio.open_tcp_stream(random.choice(addresses), place.port)
 
     async def _adopt(self, remote: Remote, stream: trio.SocketStream, place: Place) -> Link:
-        sock = stream.socket
-        watch_over(sock)
         secure = remote.secure
-        with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
-            connection = await self._plane.adopt(
-                sock.detach(), t.ConnKind.GATEWAY, secure=secure is not None, web=False
-            )
+        connection = await self._adopted(stream, secure)
         machine = Machine(self.own, remote.name, place, tls=secure is not None)
-        link = self._links[connection] = Link(connection, place.shown, machine, remote)
+        link = Link(connection, place.shown, machine, remote)
         remote.dialling = False
-        self._begin(link, secure, certificate_name(place, remote.places))
-        for event in self._early.pop(connection, []):
-            self.handle(event)
+        self._dialled(link, secure, certificate_name(place, remote.places))
         return link
 
 

@@ -16,12 +16,12 @@ Reference: tests/wire/route.md.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from typing import Any, Final
 
 from leafd.gojson import JsonError, present
 from leafd.links.compression import UNCOMPRESSED, Compression, compresses
+from leafd.links.handshake import NAME_MAX, Close, has_login, heard, is_name
 from leafd.links.leaf import Compress, Resume, Send
 from leafd.links.leaf_info import frame, permission
 from leafd.links.peers import Duplicate, Peers, Placed, Route, Wrong
@@ -36,11 +36,10 @@ from leafd.links.route_info import (
     kept_urls,
     place_of,
 )
-from leafd.native_types import CloseReason, LineKind
+from leafd.native_types import CloseReason
 from leafd.quoting import quoted
 from leafd.records import dataclass
 
-NAME_MAX: Final = 255
 TO_SELF: Final = "this is a route to this server itself"
 
 
@@ -121,15 +120,6 @@ class Join:
     placed: Placed
     info: dict[str, Any]
     """Of the peer, with the address that it is reached at."""
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """The connection ends. The peer is told why, or the log alone."""
-
-    why: str
-    reason: int = CloseReason.PROTOCOL
-    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,15 +231,9 @@ class Machine:
 
     def line(self, kind: int, payload: bytes) -> list[Action]:
         """One line of the handshake."""
-        if kind == LineKind.ERR and self._connected:
-            return [Close(quoted(payload.decode("utf-8", "replace")))]
-        if kind == LineKind.CONNECT and not self._connected:
-            return self._hear_connect(payload)
-        if kind == LineKind.INFO and self._connected:
-            return self._hear_info(payload)
-        if not self._connected:
-            return [Close("Authorization Violation", CloseReason.AUTHENTICATION, told=True)]
-        return [Close("neither INFO nor -ERR in the handshake of a route")]
+        return heard(
+            kind, payload, named=self._connected, connect=self._hear_connect, info=self._hear_info, what="route"
+        )
 
     def _hear_connect(self, payload: bytes) -> list[Action]:
         cluster = self._cluster
@@ -397,16 +381,3 @@ class Machine:
         mode = int(info.get("gossip_mode") or 0)
         account = str(info.get("route_account") or "")
         return [Learned(bare, server_id, account, mode if 0 <= mode <= GOSSIP_ANYWAY else 0)]
-
-
-def has_login(connect: dict[str, Any], user: str, password: str) -> bool:
-    """Whether a server's CONNECT has the login that all of them share, where there is one (`user` is not empty)."""
-    if not user:
-        return True
-    named = hmac.compare_digest(str(connect.get("user") or "").encode(), user.encode())
-    return hmac.compare_digest(str(connect.get("pass") or "").encode(), password.encode()) and named
-
-
-def is_name(text: str) -> bool:
-    """Whether a server's id or a cluster's name can be one."""
-    return 0 < len(text) <= NAME_MAX and text.isprintable() and " " not in text

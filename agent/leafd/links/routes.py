@@ -14,63 +14,42 @@ from __future__ import annotations
 
 import random
 import secrets
-import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import trio
 
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import route as routing
-from leafd.links.addresses import dial_error
-from leafd.links.dialling import watch_over
-from leafd.links.leaf import Compress, Resume, Send
+from leafd.links.leaf import Compress, Send
 from leafd.links.leaf_info import frame
 from leafd.links.link import age
 from leafd.links.peers import PEERS_MAX, Gone, Peer, Peers, Route
 from leafd.links.route import Cluster, Machine
 from leafd.links.route_info import Place, certificate_name
+from leafd.links.servers import (
+    AGAIN_S,
+    APART_S,
+    DIAL_S,
+    HEADERS_MAX,
+    Log,
+    Pauses,
+    ServerPlane,
+    Servers,
+    addresses_of,
+    failed,
+)
 from leafd.quoting import quoted
 from leafd.records import dataclass
 
-DIAL_S: Final = 5.0
-AGAIN_S: Final = 1.0
-AGAIN_MAX_S: Final = 30.0
-APART_S: Final = 0.1
-"""Both ends dial: they do not dial again at the same moment, which could cost both connections once more."""
-LOGINS_MAX: Final = 64
-"""Handshakes at a time of servers that dial this one."""
-DIALS_MAX: Final = 16
-"""Connections that are being made at a time to servers that others told of."""
-REASONS_MAX: Final = 64
-"""That are told; some have words of the other side's choosing."""
-HEADERS_MAX: Final = 64 << 10
-"""What servers on the way may add to a message."""
 
-
-class Log(Protocol):
-    """Where lines for the operator go."""
-
-    def info(self, text: str, **about: str) -> None: ...
-    def warning(self, text: str, **about: str) -> None: ...
-    def error(self, text: str, **about: str) -> None: ...
-    def debug(self, text: str) -> None: ...
-
-
-class RoutePlane(Protocol):
+class RoutePlane(ServerPlane, Protocol):
     """What this room needs of native.Plane."""
 
-    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int: ...
-    def secure(
-        self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
-    ) -> None: ...
-    def send(self, connection: int, frame: bytes) -> None: ...
     def compress(self, connection: int, how: t.Compress, *, before: bytes = ..., behind: bytes = ...) -> None: ...
-    def resume(self, connection: int) -> None: ...
-    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
     def admit_route(
         self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions, server_id: str
     ) -> None: ...
@@ -117,6 +96,10 @@ class Link:
         return self.route.connection
 
     @property
+    def dialled(self) -> bool:
+        return self.route.dialled
+
+    @property
     def log_name(self) -> str:
         """What lines of the log begin with."""
         return f"{self.route.peer} - rid:{self.connection}"
@@ -139,8 +122,11 @@ class RouteStatus:
     """What the peer's INFO says of what it lets through: import, export."""
 
 
-class Routes:
+class Routes(Servers[Link, RoutePlane, Terms]):
     """Owner of all routes. `run` dials; `handle` takes the plane's events of route connections."""
+
+    KIND = t.ConnKind.ROUTE
+    NAME = "route"
 
     def __init__(
         self,
@@ -154,23 +140,13 @@ class Routes:
         own_places: Callable[[], Iterable[tuple[str, int]]] = tuple,
         guard: Guard | None = None,
     ) -> None:
+        super().__init__(plane, terms, log, guard)
         self.cluster = cluster
         self.peers = peers
-        self._plane = plane
-        self._terms = terms
-        self._log = log
         self._account_id = account_id
         self._own_places = own_places
-        self._guard = guard or Guard()
-        self._links: dict[int, Link] = {}
-        self._early: dict[int, list[t.Event]] = {}
         self._learned: set[tuple[str, str]] = set()
         """Servers that are dialled because others told of them, and the account of that connection."""
-        self._refused: dict[str, int] = {}
-        """Why connections ended before they were of the cluster, and how often, since the last one that was."""
-        self._slots = trio.Semaphore(DIALS_MAX)
-        self._nursery: trio.Nursery | None = None
-        self._leaving = False
         self.on_told: list[Callable[[], None]] = []
         """Clients and leaves have to hear of other addresses."""
         self.on_renamed: list[Callable[[], None]] = []
@@ -231,10 +207,6 @@ class Routes:
         """How who dials this server gets TLS, if so."""
         return self._terms.accepts
 
-    def log_name(self, connection: int) -> str | None:
-        link = self._links.get(connection)
-        return link.log_name if link is not None else None
-
     def send_each(self, said: bytes) -> None:
         """To each other server of the cluster."""
         for peer in self.peers.all.values():
@@ -247,103 +219,20 @@ class Routes:
 
     # ---- events of the plane
 
-    def handle(self, event: t.Event) -> bool:
-        """Takes an event if it is of a route; False when it is not ours. What goes wrong with it in a way that nobody
-        foresaw costs that connection."""
-        try:
-            return self._handle(event)
-        except Exception as error:
-            self._guard.caught("a route's conversation", error)
-            if isinstance(event, t.Opened | t.Line | t.LeafError | t.LeafInfo):
-                self._plane.close_connection(event.connection, "", t.CloseReason.PROTOCOL)
-            return True
-
-    def _handle(self, event: t.Event) -> bool:
-        match event:
-            case t.Opened(kind=t.ConnKind.ROUTE, listener=0):
-                self._early.setdefault(event.connection, [])
-                return True
-            case t.Opened(kind=t.ConnKind.ROUTE):
-                self._accepted(event)
-                return True
-            case t.Line() | t.Closed() | t.LeafError() | t.LeafInfo() | t.Secured():
-                link = self._links.get(event.connection)
-                if link is not None:
-                    self._of(link, event)
-                elif event.connection in self._early:
-                    self._early[event.connection].append(event)
-                else:
-                    return False
-                return True
-        return False
-
-    def _of(self, link: Link, event: t.Line | t.Closed | t.LeafError | t.LeafInfo | t.Secured) -> None:
-        match event:
-            case t.Line():
-                self._act(link, link.machine.line(event.kind, event.payload))
-            case t.LeafInfo(payload=b""):
-                self._up(link)
-            case t.LeafInfo():
-                for update in link.machine.update(event.payload):
-                    self._take(link, update)
-            case t.LeafError():
-                link.why = quoted(event.text)
-                self._log.error(f"{link.log_name} - Route Error {link.why}", event="route_error")
-            case t.Secured():
-                self._log.debug(f"{link.log_name} - TLS handshake complete: {event.cipher}, {event.size} bytes")
-            case t.Closed():
-                self._closed(link, event)
-
-    def _accepted(self, event: t.Opened) -> None:
-        waiting = sum(not link.machine.joined and not link.route.dialled for link in self._links.values())
-        link = self._made(Route(event.connection, event.peer))
-        if waiting >= LOGINS_MAX:
-            link.why = "too many servers log in at a time"
-            self._plane.close_connection(event.connection, "", t.CloseReason.LIMIT)
-            return
-        self._begin(link, self._terms.accepts)
-        if self._nursery is not None:
-            self._nursery.start_soon(self._hurry, link, self._terms.login_s)
+    def _welcomed(self, event: t.Opened) -> Link:
+        return self._made(Route(event.connection, event.peer))
 
     def _made(self, route: Route) -> Link:
-        machine = Machine(self.cluster, self.peers, route, secrets.token_urlsafe(11), age())
-        link = self._links[route.connection] = Link(route, machine)
-        return link
+        return Link(route, Machine(self.cluster, self.peers, route, secrets.token_urlsafe(11), age()))
 
-    def _begin(self, link: Link, secure: t.Secure | None, name: str = "") -> None:
-        said = link.machine.opened()
-        if secure is None:
-            self._act(link, said)
-            return
-        behind = b"".join(one.frame for one in said if isinstance(one, Send))
-        self._plane.secure(link.connection, secure, behind=behind, name=name)
-
-    async def _hurry(self, link: Link, seconds: float) -> None:
-        """Who does not log in in time is closed."""
-        with trio.move_on_after(seconds) as scope:
-            await link.done.wait()
-        if scope.cancelled_caught and not link.done.is_set():
-            link.why = "Authentication Timeout"
-            self._plane.close_connection(link.connection, link.why, t.CloseReason.AUTHENTICATION)
-
-    # ---- carrying out
-
-    def _act(self, link: Link, actions: list[routing.Action]) -> None:
-        for action in actions:
-            match action:
-                case Send(said):
-                    self._plane.send(link.connection, said)
-                case Compress(how, before, behind):
-                    self._plane.compress(link.connection, how, before=before, behind=behind)
-                case Resume():
-                    self._plane.resume(link.connection)
-                case routing.Rename():
-                    self._renamed(link)
-                case routing.Close(why, reason, told):
-                    link.why = why
-                    self._plane.close_connection(link.connection, why if told else "", reason)
-                case routing.Join():
-                    self._join(link, action)
+    def _do(self, link: Link, action: object) -> None:
+        match action:
+            case Compress(how, before, behind):
+                self._plane.compress(link.connection, how, before=before, behind=behind)
+            case routing.Rename():
+                self._renamed(link)
+            case routing.Join():
+                self._join(link, action)
 
     def _renamed(self, link: Link) -> None:
         self._log.info(f"Cluster name updated to {quoted(self.cluster.name)}")
@@ -390,8 +279,12 @@ class Routes:
                 with self._guard.around("greeting a server of the cluster"):
                     greet(self.peers.all[route.server_id])
 
-    def _up(self, link: Link) -> None:
-        """The peer has answered: the login was good."""
+    def _told(self, link: Link, payload: bytes) -> None:
+        if payload:
+            for update in link.machine.update(payload):
+                self._take(link, update)
+            return
+        # The peer has answered: the login was good.
         link.up = True
         route = link.route
         if link.more and route.place is not None:
@@ -441,8 +334,10 @@ class Routes:
 
     # ---- the end of a connection
 
+    def _complain(self, link: Link) -> None:
+        self._log.error(f"{link.log_name} - Route Error {link.why}", event="route_error")
+
     def _closed(self, link: Link, event: t.Closed) -> None:
-        del self._links[link.connection]
         route = link.route
         why = link.why or event.text or t.CloseReason(event.reason).name.lower()
         loud = link.machine.joined or self._is_news(why)
@@ -452,18 +347,10 @@ class Routes:
             self._log.info(line, event="route_down")
         else:
             self._log.debug(line)
-        link.done.set()
         gone = self.peers.remove(route) if link.machine.joined else None
         if gone is not None and gone.last:
             self._left(gone)
         self._dial_again(route)
-
-    def _is_news(self, why: str) -> bool:
-        """The first refusal is, another reason is, and then one in a while: it may be asked for each second."""
-        if why not in self._refused and len(self._refused) >= REASONS_MAX:
-            return False
-        self._refused[why] = self._refused.get(why, 0) + 1
-        return self._refused[why] % self._terms.reports[0] == 1
 
     def _left(self, gone: Gone) -> None:
         told = gone.peer.connect_urls, gone.peer.ws_connect_urls, gone.peer.leafnode_urls
@@ -534,7 +421,7 @@ class Routes:
                 self._learned.discard(key)
 
     async def _attempts(self, route: Route, place: Place, again: bool) -> None:
-        attempts, pause_s = 0, AGAIN_S
+        attempts, pauses = 0, Pauses(doubling=self._terms.backoff)
         while not self._leaving:
             attempts += 1
             try:
@@ -547,13 +434,10 @@ class Routes:
                     await self._adopt(stream, route, place)
                 return
             except (OSError, trio.TooSlowError) as error:
-                why = "no answer in time" if isinstance(error, trio.TooSlowError) else dial_error(error)
-                self._tell_failed(route, place, attempts, why, again)
+                self._tell_failed(route, place, attempts, failed(error), again)
             if not route.explicit and (self._terms.retries <= 0 or attempts > self._terms.retries):
                 return
-            await trio.sleep(pause_s * random.uniform(0.75, 1.25))
-            if self._terms.backoff:
-                pause_s = min(2 * pause_s, AGAIN_MAX_S)
+            await pauses.rest()
 
     def _tell_failed(self, route: Route, place: Place, attempts: int, why: str, again: bool) -> None:
         loud = not route.account and (attempts == 1 or attempts % self._terms.reports[again] == 0)
@@ -564,8 +448,7 @@ class Routes:
     async def _connected(self, place: Place) -> trio.SocketStream | None:
         """None: the name means this server alone."""
         with trio.fail_after(DIAL_S):
-            found = await trio.socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
-            addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+            addresses = await addresses_of(place.host, place.port)
             if addresses != [place.host]:  # a name: this server may be behind it, among others
                 own = set(self._own_places())
                 addresses = [one for one in addresses if (one, place.port) not in own]
@@ -574,15 +457,8 @@ class Routes:
             return await trio.open_tcp_stream(random.choice(addresses), place.port)
 
     async def _adopt(self, stream: trio.SocketStream, route: Route, place: Place) -> None:
-        sock = stream.socket
-        watch_over(sock)
         secure = self._terms.dials
-        with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
-            route.connection = await self._plane.adopt(
-                sock.detach(), t.ConnKind.ROUTE, secure=secure is not None, web=False
-            )
+        route.connection = await self._adopted(stream, secure)
         link = self._made(route)
-        self._begin(link, secure, certificate_name(place, self._terms.places))
-        for event in self._early.pop(route.connection, []):
-            self.handle(event)
+        self._dialled(link, secure, certificate_name(place, self._terms.places))
         await self._hurry(link, DIAL_S + self._terms.login_s)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from leafd.links.gateway import Join, Machine, Supercluster, Told
 from leafd.links.gateway_info import gateway_place, places_in, texts
+from leafd.links.handshake import Close
 from leafd.links.leaf import Resume, Send
-from leafd.links.route import Close
 from leafd.links.route_info import URLS_MAX, Place
 from leafd.native_types import CloseReason, LineKind
 

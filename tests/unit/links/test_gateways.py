@@ -15,11 +15,11 @@ import pytest
 import trio
 import trio.testing
 from leafd import native_types as t
-from leafd.links import gateways as room
+from leafd.links import servers as room
 from leafd.links.gateway import Supercluster
 from leafd.links.gateways import CLUSTERS_MAX, FIRST_S, Gateways, Remote, Terms
 from leafd.links.route_info import URLS_MAX, Place
-from leafd.links.routes import DIALS_MAX, LOGINS_MAX
+from leafd.links.servers import DIALS_MAX, LOGINS_MAX
 
 
 class Log:

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from leafd.links import peers as registry, route as routing
 from leafd.links.compression import Compression
+from leafd.links.handshake import Close
 from leafd.links.leaf import Compress, Resume, Send
 from leafd.links.peers import Duplicate, Peers, Placed, Route, Wrong
-from leafd.links.route import Close, Cluster, Join, Learned, Leaves, Machine, OtherCluster, Pinned, Rename
+from leafd.links.route import Cluster, Join, Learned, Leaves, Machine, OtherCluster, Pinned, Rename
 from leafd.links.route_info import Place, kept_urls, place_of
 from leafd.native_types import CloseReason, LineKind
 

@@ -15,11 +15,12 @@ import pytest
 import trio
 import trio.testing
 from leafd import native_types as t
-from leafd.links import routes as room
+from leafd.links import servers as room
 from leafd.links.peers import PEERS_MAX, Peers
 from leafd.links.route import Cluster
 from leafd.links.route_info import Place, places_of
-from leafd.links.routes import DIALS_MAX, LOGINS_MAX, Routes, Terms
+from leafd.links.routes import Routes, Terms
+from leafd.links.servers import DIALS_MAX, LOGINS_MAX
 
 THERE = Place("10.0.0.2", 6222)
 

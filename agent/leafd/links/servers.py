@@ -1,0 +1,292 @@
+"""What the connections of routes and of gateways have in common: how they begin, how long they may take to log in, how
+they are dialled.
+
+    listener --Opened----------------------------> accepted --+
+    address  --dialled---> adopt(fd) --Opened----> adopted  --+--> Machine --its actions--> plane, until it has joined
+                                                              +--> deadline: Authentication Timeout
+
+The plane tells of a connection that this server dialled before adopt() returns its number: events wait until then.
+Logins at a time, attempts to dial and reasons kept for the log are bounded in number. What does not live here: the
+handshakes (route.py, gateway.py), who is dialled, what follows joining (routes.py, gateways.py).
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+import trio
+
+from leafd import native_types as t
+from leafd.guard import Guard
+from leafd.links.addresses import dial_error
+from leafd.links.dialling import watch_over
+from leafd.links.handshake import Close
+from leafd.links.leaf import Resume, Send
+from leafd.quoting import quoted
+
+DIAL_S: Final = 5.0
+AGAIN_S: Final = 1.0
+AGAIN_MAX_S: Final = 30.0
+APART_S: Final = 0.1
+"""Both ends dial: they do not dial again at the same moment, which could cost both connections once more."""
+LOGINS_MAX: Final = 64
+"""Handshakes at a time of servers that dial this one."""
+DIALS_MAX: Final = 16
+"""Connections that are being made at a time to servers that others told of."""
+REASONS_MAX: Final = 64
+"""Reasons that are kept; some have words of the other side's choosing."""
+HEADERS_MAX: Final = 64 << 10
+"""What servers on the way may add to a message."""
+Addressed = t.Line | t.Closed | t.LeafError | t.LeafInfo | t.Secured
+"""Events of one connection."""
+
+
+class Log(Protocol):
+    """Where lines for the operator go."""
+
+    def info(self, text: str, **about: str) -> None: ...
+    def warning(self, text: str, **about: str) -> None: ...
+    def error(self, text: str, **about: str) -> None: ...
+    def debug(self, text: str) -> None: ...
+
+
+class ServerPlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int: ...
+    def secure(
+        self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
+    ) -> None: ...
+    def send(self, connection: int, frame: bytes) -> None: ...
+    def resume(self, connection: int) -> None: ...
+    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
+
+
+class Terms(Protocol):
+    """How connections of one kind are made."""
+
+    @property
+    def login_s(self) -> float: ...
+    @property
+    def accepts(self) -> t.Secure | None: ...
+    @property
+    def reports(self) -> tuple[int, int]: ...
+
+
+class Machine(Protocol):
+    """This server's end of a handshake."""
+
+    @property
+    def joined(self) -> bool: ...
+    def opened(self) -> Sequence[object]: ...
+    def line(self, kind: int, payload: bytes) -> Sequence[object]: ...
+
+
+class Link(Protocol):
+    """One connection with another server."""
+
+    why: str
+    """It ends."""
+
+    @property
+    def connection(self) -> int: ...
+    @property
+    def machine(self) -> Machine: ...
+    @property
+    def done(self) -> trio.Event: ...
+    @property
+    def dialled(self) -> bool: ...
+    @property
+    def log_name(self) -> str: ...
+
+
+LinkT = TypeVar("LinkT", bound=Link)
+PlaneT = TypeVar("PlaneT", bound=ServerPlane)
+TermsT = TypeVar("TermsT", bound=Terms)
+
+
+class Servers(ABC, Generic[LinkT, PlaneT, TermsT]):
+    """Owner of all connections of one kind. `handle` takes the plane's events of them."""
+
+    KIND: t.ConnKind
+    NAME: str
+    """In the log: "route"."""
+
+    def __init__(self, plane: PlaneT, terms: TermsT, log: Log, guard: Guard | None) -> None:
+        self._plane = plane
+        self._terms = terms
+        self._log = log
+        self._guard = guard or Guard()
+        self._links: dict[int, LinkT] = {}
+        self._early: dict[int, list[Addressed]] = {}
+        self._refused: dict[str, int] = {}
+        """Why connections ended before they were of use, and how often, since the last one that was."""
+        self._slots = trio.Semaphore(DIALS_MAX)
+        self._nursery: trio.Nursery | None = None
+        self._leaving = False
+
+    @abstractmethod
+    def _welcomed(self, event: t.Opened) -> LinkT:
+        """The link of another server that has dialled this one."""
+
+    @abstractmethod
+    def _told(self, link: LinkT, payload: bytes) -> None:
+        """The peer's INFO after it has joined; b"": its first PONG."""
+
+    @abstractmethod
+    def _do(self, link: LinkT, action: object) -> None:
+        """An action that only machines of this kind ask for."""
+
+    @abstractmethod
+    def _complain(self, link: LinkT) -> None:
+        """The plane ends the link, for the reason `why`: the log's line."""
+
+    @abstractmethod
+    def _closed(self, link: LinkT, event: t.Closed) -> None:
+        """The link is gone, and is no longer among the links."""
+
+    def log_name(self, connection: int) -> str | None:
+        """What lines about it begin with; None: it is not of this kind."""
+        link = self._links.get(connection)
+        return link.log_name if link is not None else None
+
+    # ---- events of the plane
+
+    def handle(self, event: t.Event) -> bool:
+        """Takes an event if it is of this kind; False when it is not. What goes wrong with it in a way that nobody
+        foresaw costs that connection."""
+        try:
+            return self._handle(event)
+        except Exception as error:
+            self._guard.caught(f"a {self.NAME}'s conversation", error)
+            if isinstance(event, t.Opened | t.Line | t.LeafError | t.LeafInfo):
+                self._plane.close_connection(event.connection, "", t.CloseReason.PROTOCOL)
+            return True
+
+    def _handle(self, event: t.Event) -> bool:
+        match event:
+            case t.Opened() if event.kind == self.KIND:
+                if event.listener == 0:
+                    self._early.setdefault(event.connection, [])
+                else:
+                    self._accepted(event)
+                return True
+            case t.Line() | t.Closed() | t.LeafError() | t.LeafInfo() | t.Secured():
+                link = self._links.get(event.connection)
+                if link is not None:
+                    self._of(link, event)
+                elif event.connection in self._early:
+                    self._early[event.connection].append(event)
+                else:
+                    return False
+                return True
+        return False
+
+    def _of(self, link: LinkT, event: Addressed) -> None:
+        match event:
+            case t.Line():
+                self._act(link, link.machine.line(event.kind, event.payload))
+            case t.LeafInfo():
+                self._told(link, event.payload)
+            case t.LeafError():
+                link.why = quoted(event.text)
+                self._complain(link)
+            case t.Secured():
+                self._log.debug(f"{link.log_name} - TLS handshake complete: {event.cipher}, {event.size} bytes")
+            case t.Closed():
+                del self._links[link.connection]
+                link.done.set()
+                self._closed(link, event)
+
+    def _accepted(self, event: t.Opened) -> None:
+        waiting = sum(not link.machine.joined and not link.dialled for link in self._links.values())
+        link = self._links[event.connection] = self._welcomed(event)
+        if waiting >= LOGINS_MAX:
+            link.why = "too many servers log in at a time"
+            self._plane.close_connection(event.connection, "", t.CloseReason.LIMIT)
+            return
+        self._begin(link, self._terms.accepts)
+        if self._nursery is not None:
+            self._nursery.start_soon(self._hurry, link, self._terms.login_s)
+
+    def _begin(self, link: LinkT, secure: t.Secure | None, name: str = "") -> None:
+        said = link.machine.opened()
+        if secure is None:
+            self._act(link, said)
+            return
+        behind = b"".join(one.frame for one in said if isinstance(one, Send))
+        self._plane.secure(link.connection, secure, behind=behind, name=name)
+
+    async def _hurry(self, link: LinkT, seconds: float) -> None:
+        """Who does not log in in time is closed."""
+        with trio.move_on_after(seconds) as scope:
+            await link.done.wait()
+        if scope.cancelled_caught and not link.done.is_set():
+            link.why = "Authentication Timeout"
+            self._plane.close_connection(link.connection, link.why, t.CloseReason.AUTHENTICATION)
+
+    def _act(self, link: LinkT, actions: Iterable[object]) -> None:
+        for action in actions:
+            match action:
+                case Send(said):
+                    self._plane.send(link.connection, said)
+                case Resume():
+                    self._plane.resume(link.connection)
+                case Close(why, reason, told):
+                    link.why = why
+                    self._plane.close_connection(link.connection, why if told else "", reason)
+                case _:
+                    self._do(link, action)
+
+    def _is_news(self, why: str) -> bool:
+        """The first refusal is, another reason is, and then one in a while: it may be asked for each second."""
+        if why not in self._refused and len(self._refused) >= REASONS_MAX:
+            return False
+        self._refused[why] = self._refused.get(why, 0) + 1
+        return self._refused[why] % self._terms.reports[0] == 1
+
+    # ---- dialling
+
+    async def _adopted(self, stream: trio.SocketStream, secure: t.Secure | None) -> int:
+        """The number of a connection that was made."""
+        sock = stream.socket
+        watch_over(sock)
+        with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
+            connection = await self._plane.adopt(sock.detach(), self.KIND, secure=secure is not None, web=False)
+        return connection
+
+    def _dialled(self, link: LinkT, secure: t.Secure | None, name: str) -> None:
+        """What the plane has told of it meanwhile is taken up."""
+        self._links[link.connection] = link
+        self._begin(link, secure, name)
+        for event in self._early.pop(link.connection, []):
+            self.handle(event)
+
+
+class Pauses:
+    """Between attempts to dial: about a second, or each twice as long as the one before."""
+
+    def __init__(self, *, doubling: bool) -> None:
+        self._doubling = doubling
+        self._next_s = AGAIN_S
+
+    async def rest(self) -> None:
+        """The next one."""
+        await trio.sleep(self._next_s * random.uniform(0.75, 1.25))
+        if self._doubling:
+            self._next_s = min(2 * self._next_s, AGAIN_MAX_S)
+
+
+async def addresses_of(host: str, port: int) -> list[str]:
+    """Each once, in the order of the answer."""
+    found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(one[4][0]) for one in found))
+
+
+def failed(error: OSError | trio.TooSlowError) -> str:
+    """Why an attempt to dial came to nothing."""
+    return "no answer in time" if isinstance(error, trio.TooSlowError) else dial_error(error)
