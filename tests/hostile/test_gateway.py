@@ -18,8 +18,10 @@ from leafd.links.gateway import Join, Machine
 from leafd.links.leaf_info import frame
 
 from tests import servers
-from tests.interop.test_cluster import report
-from tests.interop.test_gateway_contract import OPEN, OWN, PATIENCE_S, End, reached
+from tests.interop.test_gateway_contract import OWN
+from tests.rig.ends import End, all_closed, reached
+from tests.rig.reports import report
+from tests.rig.waiting import PATIENCE_S
 
 CONFIG = """
 listen: "127.0.0.1:{port}"
@@ -57,10 +59,8 @@ LIES: dict[str, bytes] = {
 @pytest.fixture(autouse=True)
 def nothing_stays_open() -> Iterator[None]:
     """Whatever becomes of the test."""
-    yield
-    for sock in OPEN:
-        sock.close()
-    OPEN.clear()
+    with all_closed():
+        yield
 
 
 async def serves(server: servers.Server) -> None:
@@ -75,10 +75,10 @@ async def serves(server: servers.Server) -> None:
     await client.close()
 
 
-def told(machine_lines: bytes, sock: socket.socket) -> None:
+def told(lines: bytes, end: End[Machine]) -> None:
     """As much as the other side takes: it may have closed."""
     try:
-        sock.sendall(machine_lines)
+        end.send(lines)
     except (ConnectionError, TimeoutError):
         return
 
@@ -100,8 +100,8 @@ def test_what_another_cluster_sends_wrongly_costs_its_own_connection() -> None:
         for lie in (*LIES.values(), *drawn):
             end = End(reached(server.ports["gateway_port"]), Machine(replace(OWN), "B"))
             assert isinstance(end.shake(), Join)
-            told(lie + b"\r\n", OPEN[-1])
-            OPEN.pop().close()
+            told(lie + b"\r\n", end)
+            end.close()
         is_well(server)
         end = End(reached(server.ports["gateway_port"]), Machine(replace(OWN), "B"))
         assert isinstance(end.shake(), Join)

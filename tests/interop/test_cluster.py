@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,10 @@ from nats.aio.msg import Msg
 
 from tests import servers
 from tests.certificates import Authority
+from tests.rig.official import connect, one_each, until_heard, until_whole
+from tests.rig.reports import report
+from tests.rig.waiting import until
 
-PATIENCE_S = 60.0
 EACH = 1000
 CONFIG = """
 listen: "127.0.0.1:{port}"
@@ -67,72 +68,15 @@ class Cluster:
     servers: list[servers.Server]
     folder: Path
 
-    @contextlib.asynccontextmanager
-    async def clients(self, user: str = "a", **options: Any) -> AsyncIterator[list[Client]]:
+    def clients(self, user: str = "a", **options: Any) -> contextlib.AbstractAsyncContextManager[list[Client]]:
         """One at each server."""
-        made = [await connect(server, user, **options) for server in self.servers]
-        try:
-            yield made
-        finally:
-            for client in made:
-                await client.close()
-
-
-async def connect(server: servers.Server, user: str = "a", **options: Any) -> Client:
-    given: dict[str, Any] = {"allow_reconnect": False, "connect_timeout": 10, "user": user, "password": user} | options
-    return await nats.connect(server.url, **given)
-
-
-def report(server: servers.Server, name: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/{name}", timeout=PATIENCE_S) as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
+        return one_each(self.servers, user, **options)
 
 
 def peers_of(server: servers.Server) -> set[str]:
     """The other servers that it has its whole pool and the system account's connection with."""
     names = [row["remote_name"] for row in report(server, "routez")["routes"]]
     return {name for name in names if names.count(name) == 4}
-
-
-async def until(true: Callable[[], bool | Awaitable[bool]], what: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            found = true()
-            if found if isinstance(found, bool) else await found:
-                return
-            await asyncio.sleep(0.05)
-    raise AssertionError(what)
-
-
-async def until_heard(clients: list[Client], subject: str) -> None:
-    """Each server knows of the interest at each other one."""
-    heard: set[tuple[int, int]] = set()
-
-    def hears(number: int) -> Callable[[Msg], Awaitable[None]]:
-        async def heard_one(message: Msg) -> None:
-            heard.add((int(message.data), number))
-
-        return heard_one
-
-    subscriptions = [await one.subscribe(f"{subject}.ready", cb=hears(n)) for n, one in enumerate(clients)]
-    async with asyncio.timeout(PATIENCE_S):
-        while len(heard) < len(clients) ** 2:
-            for number, client in enumerate(clients):
-                await client.publish(f"{subject}.ready", b"%d" % number)
-                await client.flush(30)
-            await asyncio.sleep(0.02)
-    for one in subscriptions:
-        await one.unsubscribe()
-
-
-async def until_whole(clients: list[Client], subject: str) -> None:
-    """A long message comes from the first to the last as it is."""
-    text = b"0123456789abcdef" * 20_000
-    heard = await clients[-1].subscribe(f"{subject}.long")
-    await until_heard(clients, f"{subject}.long")
-    await clients[0].publish(f"{subject}.long", text)
-    assert text == (await heard.next_msg(PATIENCE_S)).data
 
 
 @contextlib.contextmanager

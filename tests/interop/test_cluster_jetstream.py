@@ -18,7 +18,8 @@ from nats.aio.client import Client
 from nats.js.api import ConsumerConfig, StreamConfig
 
 from tests import servers
-from tests.interop.test_cluster import PATIENCE_S, connect, until
+from tests.rig.official import connect
+from tests.rig.waiting import PATIENCE_S, until
 
 CONFIG = """
 listen: "127.0.0.1:{port}"

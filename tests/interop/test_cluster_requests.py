@@ -13,8 +13,9 @@ import pytest
 from nats.js.api import ObjectStoreConfig
 
 from tests import servers
-from tests.interop.test_cluster import PATIENCE_S, connect
 from tests.interop.test_cluster_jetstream import started, until_heard, until_ready
+from tests.rig.official import connect
+from tests.rig.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("kind", servers.KINDS)

@@ -9,23 +9,23 @@ from __future__ import annotations
 import base64
 import json
 import socket
-import time
-import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from leafd.links.gateway import Join, Machine, Supercluster, Told
-from leafd.links.leaf import Resume, Send
+from leafd.links.handshake import Close
 from leafd.links.leaf_info import frame
-from leafd.links.route import Close
 from leafd.links.route_info import Place
 from leafd.native_types import LineKind
 
 from tests import servers
+from tests.rig.ends import End, all_closed, reached
+from tests.rig.reports import report
+from tests.rig.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 OWN = Supercluster("NOWNOWN", "own", "2.15.1", "A", host="127.0.0.1", port=1, url="127.0.0.1:1", urls=("127.0.0.1:1",))
 CONFIG = """
 server_name: real
@@ -33,98 +33,24 @@ listen: 127.0.0.1:{port}
 http: 127.0.0.1:{http_port}
 gateway {{ name: B, listen: "127.0.0.1:{{gateway_port}}", %s }}
 """.replace("{{", "{").replace("}}", "}")
-OPEN: list[socket.socket] = []
 
 
 @pytest.fixture(autouse=True)
 def nothing_stays_open() -> Iterator[None]:
     """Whatever becomes of the test."""
-    yield
-    for sock in OPEN:
-        sock.close()
-    OPEN.clear()
+    with all_closed():
+        yield
 
 
-class End:
-    """This side of one connection."""
-
-    def __init__(self, sock: socket.socket, machine: Machine) -> None:
-        self.machine = machine
-        self._sock = sock
-        sock.settimeout(PATIENCE_S)
-        OPEN.append(sock)
-        self._file = sock.makefile("rb")
-        self.do(machine.opened())
-
-    def do(self, actions: list[Any]) -> Join | Close | None:
-        for action in actions:
-            match action:
-                case Send(said):
-                    self._sock.sendall(said)
-                case Resume():
-                    pass
-                case Join() | Close():
-                    return action
-                case _:
-                    raise AssertionError(action)
-        return None
-
-    def shake(self) -> Join | Close:
-        """Until it joins or ends."""
-        while True:
-            verb, _, payload = self.line().partition(b" ")
-            if verb == b"PING":
-                self._sock.sendall(b"PONG\r\n")
-                continue
-            kind = {b"CONNECT": LineKind.CONNECT, b"INFO": LineKind.INFO, b"-ERR": LineKind.ERR}[verb]
-            found = self.do(self.machine.line(kind, payload.strip().strip(b"'")))
-            if found is not None:
-                return found
-
-    def send(self, data: bytes) -> None:
-        self._sock.sendall(data)
-
-    def line(self) -> bytes:
-        line = self._file.readline()
-        assert line, "the connection has ended"
-        return line.rstrip(b"\r\n")
-
-    def until(self, beginning: bytes) -> bytes:
-        """The next line that begins so. PINGs are answered."""
-        while not (line := self.line()).startswith(beginning):
-            if line == b"PING":
-                self._sock.sendall(b"PONG\r\n")
-        return line
-
-    def told(self, verb: bytes) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.until(verb + b" ").removeprefix(verb))
-        return found
-
-
-def reached(port: int) -> socket.socket:
-    """A real server listens for gateways a moment after it listens for clients."""
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port), PATIENCE_S)
-        except ConnectionRefusedError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.02)
-
-
-def dial(server: servers.Server, wanted: str = "B", place: Place | None = None, **own: Any) -> End:
+def dial(server: servers.Server, wanted: str = "B", place: Place | None = None, **own: Any) -> End[Machine]:
     return End(reached(server.ports["gateway_port"]), Machine(replace(OWN, **own), wanted, place))
 
 
 def gatewayz(server: servers.Server) -> dict[str, Any]:
-    address = f"http://127.0.0.1:{server.ports['http_port']}/gatewayz"
-    with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
+    return report(server, "gatewayz")
 
 
-def interest(end: End) -> dict[str, list[str]]:
+def interest(end: End[Machine]) -> dict[str, list[str]]:
     """What the real server tells of interest at once, account by account, between the commands that say so."""
     found: dict[str, list[str]] = {}
     ended: set[str] = set()
@@ -201,10 +127,10 @@ def test_it_refuses_in_the_words_of_a_real_server() -> None:
         (frame("CONNECT", {"name": "N"}), LineKind.CONNECT),
         (frame("INFO", {"server_id": "N", "gateway": "Z"}), LineKind.INFO),
     ]
-    with servers.running(servers.REFERENCE, CONFIG % more) as server:
+    with servers.running(servers.REFERENCE, CONFIG % more) as server, ExitStack() as stack:
         for line, kind in opening:
             sock = reached(server.ports["gateway_port"])
-            OPEN.append(sock)
+            stack.callback(sock.close)
             sock.settimeout(PATIENCE_S)
             file = sock.makefile("rb")
             file.readline()

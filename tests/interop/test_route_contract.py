@@ -9,7 +9,6 @@ import json
 import signal
 import socket
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,15 +16,17 @@ from typing import Any
 
 import pytest
 from leafd.links.compression import Compression
-from leafd.links.leaf import Resume, Send
+from leafd.links.handshake import Close
 from leafd.links.peers import Peers, Route
-from leafd.links.route import Close, Cluster, Join, Learned, Leaves, Machine
+from leafd.links.route import Cluster, Join, Learned, Leaves, Machine
 from leafd.links.route_info import Place
 from leafd.native_types import LineKind
 
 from tests import servers
+from tests.rig.ends import End, all_closed, reached
+from tests.rig.reports import report
+from tests.rig.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 OWN = Cluster("NOWNOWN", "own", "2.15.1", "C", host="127.0.0.1", port=6222, compression=Compression("accept"))
 CONFIG = """
 server_name: real
@@ -36,102 +37,24 @@ cluster { name: C, listen: "127.0.0.1:{route_port}", %s }
 """
 
 
-OPEN: list[End] = []
-
-
 @pytest.fixture(autouse=True)
 def nothing_stays_open() -> Iterator[None]:
     """Whatever becomes of the test."""
-    yield
-    for end in OPEN:
-        end.close()
-    OPEN.clear()
+    with all_closed():
+        yield
 
 
-class End:
-    """This side of one connection."""
-
-    def __init__(self, sock: socket.socket, machine: Machine, route: Route) -> None:
-        self.machine, self.route = machine, route
-        self.rest: list[bytes] = []
-        """Lines behind the handshake."""
-        OPEN.append(self)
-        self._sock = sock
-        self._file = sock.makefile("rb")
-        self.do(machine.opened())
-
-    def do(self, actions: list[Any]) -> Join | Close | None:
-        for action in actions:
-            match action:
-                case Send(frame):
-                    self._sock.sendall(frame)
-                case Resume():
-                    pass
-                case Join() | Close():
-                    return action
-                case _:
-                    raise AssertionError(action)
-        return None
-
-    def shake(self) -> Join | Close:
-        """Until it joins or ends."""
-        while True:
-            verb, _, payload = self.line().partition(b" ")
-            if verb == b"PING":
-                self._sock.sendall(b"PONG\r\n")
-                continue
-            kind = {b"CONNECT": LineKind.CONNECT, b"INFO": LineKind.INFO, b"-ERR": LineKind.ERR}[verb]
-            found = self.do(self.machine.line(kind, payload.strip().strip(b"'")))
-            if found is not None:
-                return found
-
-    def line(self) -> bytes:
-        line = self._file.readline()
-        assert line, "the connection has ended"
-        return line.rstrip(b"\r\n")
-
-    def until(self, verb: bytes) -> bytes:
-        """The next line of that kind. PINGs are answered."""
-        while True:
-            line = self.line()
-            if line.startswith(b"PING"):
-                self._sock.sendall(b"PONG\r\n")
-            elif line.startswith(verb):
-                return line
-            else:
-                self.rest.append(line)
-
-    def ping(self) -> None:
-        self._sock.sendall(b"PING\r\n")
-        self.until(b"PONG")
-
-    def close(self) -> None:
-        self._file.close()
-        self._sock.close()
-
-
-def reached(port: int) -> socket.socket:
-    """A real server listens for routes a moment after it listens for clients."""
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port), PATIENCE_S)
-        except ConnectionRefusedError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.02)
-
-
-def dial(port: int, peers: Peers, account: str = "", place: Place | None = None, cluster: Cluster = OWN) -> End:
+def dial(
+    port: int, peers: Peers, account: str = "", place: Place | None = None, cluster: Cluster = OWN
+) -> End[Machine]:
     sock = reached(port)
     route = Route(0, f"127.0.0.1:{port}", dialled=True, explicit=True, place=place or Place("127.0.0.1", port))
     route.account = account
-    return End(sock, Machine(replace(cluster), peers, route, "n"), route)
+    return End(sock, Machine(replace(cluster), peers, route, "n"))
 
 
 def routez(server: servers.Server) -> list[dict[str, Any]]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/routez", timeout=PATIENCE_S) as answer:
-        found: list[dict[str, Any]] = json.load(answer)["routes"]
+    found: list[dict[str, Any]] = report(server, "routez")["routes"]
     return found
 
 
@@ -169,12 +92,12 @@ def test_a_real_server_dials_the_whole_pool_and_the_system_accounts_connection()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(PATIENCE_S)
         with real("routes: [nats-route://127.0.0.1:{there}]", there=listener.getsockname()[1]):
-            peers, ends = Peers(3, ("$SYS",)), list[End]()
+            peers, ends = Peers(3, ("$SYS",)), list[End[Machine]]()
             while len(ends) < 4:
                 sock, (host, port) = listener.accept()
                 sock.settimeout(PATIENCE_S)
                 route = Route(len(ends), f"{host}:{port}")
-                end = End(sock, Machine(replace(OWN), peers, route, "n"), route)
+                end = End(sock, Machine(replace(OWN), peers, route, "n"))
                 assert isinstance(end.shake(), Join)
                 end.ping()
                 ends.append(end)

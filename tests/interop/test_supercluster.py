@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,11 @@ from nats.aio.msg import Msg
 
 from tests import servers
 from tests.certificates import Authority
-from tests.interop.test_cluster import PATIENCE_S, TLS, connect, report, until, until_heard, until_whole
+from tests.interop.test_cluster import TLS
 from tests.narrow import wire_to
+from tests.rig.official import connect, one_each, until_heard, until_whole
+from tests.rig.reports import report
+from tests.rig.waiting import PATIENCE_S, until
 
 EACH = 500
 CONFIG = """
@@ -67,15 +70,9 @@ class Supercluster:
     clusters: list[str]
     folder: Path
 
-    @contextlib.asynccontextmanager
-    async def clients(self, user: str = "a", **options: Any) -> AsyncIterator[list[Client]]:
+    def clients(self, user: str = "a", **options: Any) -> contextlib.AbstractAsyncContextManager[list[Client]]:
         """One at each server."""
-        made = [await connect(server, user, **options) for server in self.servers]
-        try:
-            yield made
-        finally:
-            for client in made:
-                await client.close()
+        return one_each(self.servers, user, **options)
 
     def others(self, number: int) -> set[str]:
         return set(self.clusters) - {self.clusters[number]}

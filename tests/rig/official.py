@@ -1,0 +1,62 @@
+"""Official clients at several servers, and waiting until servers know of each other's interest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
+
+import nats
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from tests import servers
+from tests.rig.waiting import AGAIN_S, PATIENCE_S
+
+
+async def connect(server: servers.Server, user: str = "a", **options: Any) -> Client:
+    """A client whose password is its name."""
+    given: dict[str, Any] = {"allow_reconnect": False, "connect_timeout": 10, "user": user, "password": user} | options
+    return await nats.connect(server.url, **given)
+
+
+@contextlib.asynccontextmanager
+async def one_each(at: Iterable[servers.Server], user: str = "a", **options: Any) -> AsyncIterator[list[Client]]:
+    """One at each server."""
+    made = [await connect(server, user, **options) for server in at]
+    try:
+        yield made
+    finally:
+        for client in made:
+            await client.close()
+
+
+async def until_heard(clients: list[Client], subject: str) -> None:
+    """Each server knows of the interest at each other one."""
+    heard: set[tuple[int, int]] = set()
+
+    def hears(number: int) -> Callable[[Msg], Awaitable[None]]:
+        async def heard_one(message: Msg) -> None:
+            heard.add((int(message.data), number))
+
+        return heard_one
+
+    subscriptions = [await one.subscribe(f"{subject}.ready", cb=hears(n)) for n, one in enumerate(clients)]
+    async with asyncio.timeout(PATIENCE_S):
+        while len(heard) < len(clients) ** 2:
+            for number, client in enumerate(clients):
+                await client.publish(f"{subject}.ready", b"%d" % number)
+                await client.flush(30)
+            await asyncio.sleep(AGAIN_S)
+    for one in subscriptions:
+        await one.unsubscribe()
+
+
+async def until_whole(clients: list[Client], subject: str) -> None:
+    """A long message comes from the first to the last as it is."""
+    text = b"0123456789abcdef" * 20_000
+    heard = await clients[-1].subscribe(f"{subject}.long")
+    await until_heard(clients, f"{subject}.long")
+    await clients[0].publish(f"{subject}.long", text)
+    assert text == (await heard.next_msg(PATIENCE_S)).data
