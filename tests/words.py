@@ -31,7 +31,7 @@ def faults(text: str) -> Iterator[tuple[int, str]]:
     """Line and complaint, of a page in Markdown."""
     for number, piece in prose(text):
         for sentence in re.split(r"(?<=[.!?:;]) (?=[A-Z\"(\[])", piece):
-            count = len(re.findall(r"[\w'’-]+", sentence))
+            count = len(re.findall(r"[\w'\u2019-]+", sentence))
             if count > SENTENCE_WORDS_MAX:
                 yield number, f"a sentence of {count} words, make it two: {sentence[:60]}..."
         for found in RIDDLES.finditer(piece):

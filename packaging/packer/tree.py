@@ -140,7 +140,7 @@ def make(
         if strange := set(toolchain.needed(architecture, path)) - known:
             fail(f"{path.name} needs {', '.join(sorted(strange))}, which package.toml does not know")
     for path in [tree, *tree.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 and path.parent.name == "bin" else 0o644)
+        path.chmod(0o755 if path.is_dir() or (path.stat().st_mode & 0o100 and path.parent.name == "bin") else 0o644)
     return tree
 
 

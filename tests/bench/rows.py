@@ -248,7 +248,8 @@ def hold_idle(process: Process, count: int, *options: str) -> Figures:
     before = process.private_mb()
     words = [str(load_program()), "idle", "--port", str(process.port), "--messages", str(count), *options]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None and holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdin is not None
         said = holder.stdout.readline()
         if not said:
             raise RuntimeError(f"idle on {process.server.kind}:\n{process.server.log[-2000:]}")

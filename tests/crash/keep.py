@@ -21,12 +21,12 @@ from tests.servers import Server
 BOXES = 3
 
 
-async def connected(server: Server, timeout: float = 2) -> tuple[Client, JetStreamContext]:
+async def connected(server: Server, patience_s: float = 2) -> tuple[Client, JetStreamContext]:
     async def quiet(error: Exception) -> None:
         """The link breaks in every round; that is the point."""
 
     client = await nats.connect(server.url, allow_reconnect=False, error_cb=quiet)
-    return client, client.jetstream(timeout=timeout)
+    return client, client.jetstream(timeout=patience_s)
 
 
 async def closed(client: Client) -> None:

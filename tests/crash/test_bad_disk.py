@@ -54,7 +54,7 @@ def scenario_read_only(server: Server, disk: Disk) -> None:
         assert "writing to" in server.log
         await closed(client)
         server.stop()
-        with pytest.raises(ServerDied, match="cannot be written .Read-only file system."):
+        with pytest.raises(ServerDied, match=r"cannot be written .Read-only file system."):
             server.start()
         disk.unmount()
         assert disk.mount()
@@ -116,7 +116,7 @@ def scenario_no_inode(server: Server, disk: Disk) -> None:
         server.kill()
         others = disk.mounted / "store"
         shutil.move(others, disk.mounted / "elsewhere")
-        with pytest.raises(ServerDied, match="cannot be written .No space left on device."):
+        with pytest.raises(ServerDied, match=r"cannot be written .No space left on device."):
             server.start()
         shutil.move(disk.mounted / "elsewhere", others)
         server.start()

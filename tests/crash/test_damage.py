@@ -103,7 +103,7 @@ def test_missing_journal_refuses_the_start_and_says_why() -> None:
         journal = journal_of(server)
         elsewhere = server.directory / "elsewhere"
         journal.rename(elsewhere)
-        with pytest.raises(ServerDied, match="the journal is missing.*accept-loss"):
+        with pytest.raises(ServerDied, match=r"the journal is missing.*accept-loss"):
             server.start()
         elsewhere.rename(journal)
         server.start()

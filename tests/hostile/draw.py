@@ -124,9 +124,11 @@ class Draw:
             b"Nats-Expected-Last-Subject-Sequence": (b"0", b"1"),
             b"Nats-Msg-Id": (b"1", b"2"),
         }
-        names = [b"Nats-Batch-Id", b"Nats-Batch-Sequence"] + self.rng.sample(
-            sorted(usual)[2:], self.rng.choice((0, 1, 2))
-        )
+        names = [
+            b"Nats-Batch-Id",
+            b"Nats-Batch-Sequence",
+            *self.rng.sample(sorted(usual)[2:], self.rng.choice((0, 1, 2))),
+        ]
         odd = self.rng.choice(names) if self.rng.random() < 0.5 else b""
         lines = [name + b": " + self.rng.choice(values.TEXTS if name == odd else usual[name]) for name in names]
         return b"\r\n".join(lines)

@@ -32,7 +32,8 @@ from leafd.monitor.page.routes import PATHS
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 JsonPath = tuple[str, ...]
 
-assert service.ENDPOINT_MODULES and templates  # importing them is what makes the endpoints known
+assert service.ENDPOINT_MODULES
+assert templates
 
 # What makes a body with one wrong field reach beyond the first check; a struct that is not named here starts empty.
 BASES: Final[dict[type[Struct], dict[str, Any]]] = {
@@ -118,7 +119,7 @@ def headers() -> list[bytes]:
         if named:
             parts |= set(re.findall(r'(?:BYTES_LITERAL|NAME)\("([A-Z][A-Za-z]+(?:-[A-Za-z]+)*)"\)', text))
     whole |= {prefix + part for prefix in prefixes for part in parts}
-    return sorted(name.encode() for name in whole) + [b"KV-Operation", b"Status"]
+    return [*sorted(name.encode() for name in whole), b"KV-Operation", b"Status"]
 
 
 def options() -> list[str]:

@@ -52,7 +52,8 @@ def preferred(build: Path | None) -> Iterator[None]:
 def main() -> int:
     file = next(Path(os.environ["LEAFD_HOSTILE_BUILD"]).glob("_native*.so"))
     spec = importlib.util.spec_from_file_location("leafd._native", file)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["leafd._native"] = module
     spec.loader.exec_module(module)

@@ -45,7 +45,8 @@ def server() -> Iterator[Server]:
 def unharmed(server: Server) -> Iterator[None]:
     """Behind every test the daemon serves a new client, and nothing unforeseen was counted."""
     yield
-    assert server.process is not None and server.process.poll() is None, server.log[-4000:]
+    assert server.process is not None, server.log[-4000:]
+    assert server.process.poll() is None, server.log[-4000:]
     with Asker(server.port) as client:
         assert "KEEP" == client.asked("keep.x", b"1")["stream"]
     figures = varz(server.ports["http_port"])["leafd"]

@@ -81,7 +81,8 @@ def test_a_user_of_the_same_account_who_calls_itself_like_a_box_does_not_end_the
         key, said = Key("user"), {"remote_account": "A", "cluster": "box-1"}
         box = Login(server, key, "box-1", auth_token=token(server, "box-1"), **said)
         other = Login(server, Key("user"), "box-1", nkey="", sig="", user="app", **{"pass": "app"}, **said)
-        assert box.is_in and other.is_in
+        assert box.is_in
+        assert other.is_in
         for one in (other, box):
             _alive(one)
         again = Login(server, key, "box-1", server_id="another", **said)

@@ -134,7 +134,8 @@ def done(one: Asker, acts: Act) -> None:
 
 def unharmed(server: Server) -> None:
     """It runs, has what another account declares, and knows of nothing that it did not foresee."""
-    assert server.process is not None and server.process.poll() is None, server.log[-4000:]
+    assert server.process is not None, server.log[-4000:]
+    assert server.process.poll() is None, server.log[-4000:]
     with client(server, "b") as other:
         assert ["OTHER"] == other.asked("$JS.API.STREAM.NAMES")["streams"]
     assert {} == varz(server.ports["http_port"])["leafd"]["unexpected_errors_in"], server.log[-4000:]

@@ -236,7 +236,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 def unharmed(server: Server) -> None:
     """It runs, and knows of nothing that it did not foresee."""
-    assert server.process is not None and server.process.poll() is None, server.log[-4000:]
+    assert server.process is not None, server.log[-4000:]
+    assert server.process.poll() is None, server.log[-4000:]
     if server.kind == LEAFD:
         assert {} == varz(server.ports["http_port"])["leafd"]["unexpected_errors_in"], server.log[-4000:]
 

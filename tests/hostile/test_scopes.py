@@ -195,7 +195,7 @@ def test_a_scoped_user_brings_nothing_of_its_own(kind: str) -> None:
         found = {
             name: Peer(server, account.user("u", signer=key, scoped=True, **own)).lines() for name, own in OWN.items()
         }
-        assert dict.fromkeys(OWN, [VIOLATION, "closed"]) == found
+        assert {name: [VIOLATION, "closed"] for name in OWN} == found
 
 
 # ---- who is taken out

@@ -26,7 +26,8 @@ def server() -> Iterator[Server]:
     """A daemon for each storm: the gauges are of this one alone."""
     with running(LEAFD, CONFIGURATION) as one:
         yield one
-        assert one.process is not None and one.process.poll() is None, one.log[-4000:]
+        assert one.process is not None, one.log[-4000:]
+        assert one.process.poll() is None, one.log[-4000:]
         figures = varz(one.ports["http_port"])["leafd"]
         assert {} == figures["unexpected_errors_in"], one.log[-4000:]
         assert figures["longest_tick_ms"] < TICK_MS

@@ -95,7 +95,8 @@ def server() -> Iterator[Server]:
             template(one, "C", "client.*")
             template(one, "D", "deep.>")
         yield found
-        assert found.process is not None and found.process.poll() is None, found.log[-4000:]
+        assert found.process is not None, found.log[-4000:]
+        assert found.process.poll() is None, found.log[-4000:]
         assert {} == varz(found.ports["http_port"])["leafd"]["unexpected_errors_in"], found.log[-4000:]
 
 

@@ -137,7 +137,8 @@ def test_only_the_hub_hears_who_the_box_is(kind: str, tmp_path_factory: pytest.T
             client.send(b"PUB own 2\r\nhi\r\n")
             while (line := client.line()) == b"PING\r\n":
                 client.send(b"PONG\r\n")
-            assert line == b"MSG own 2 2\r\n" and client.line() == b"hi\r\n", name
+            assert line == b"MSG own 2 2\r\n", name
+            assert client.line() == b"hi\r\n", name
         stream, _ = listener.accept()
         with stream:
             stream.settimeout(PATIENCE_S)

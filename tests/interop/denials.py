@@ -131,7 +131,7 @@ def matters(denial: str, path: Path) -> bool:
     publishes, subscribes = bool(path.subjects("pub")), bool(path.subjects("sub"))
     if "imports" in rules:
         return path.imports
-    if publishes and subscribes or not rules or {"publish", "subscribe"} <= set(rules):
+    if (publishes and subscribes) or not rules or {"publish", "subscribe"} <= set(rules):
         return True
     about_subscriptions = not {"subscribe", "subs", "deny_exports"}.isdisjoint(rules)
     return subscribes if about_subscriptions else publishes

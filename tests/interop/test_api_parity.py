@@ -124,7 +124,8 @@ def talk(port: int, steps: list[Step]) -> Iterator[tuple[Step, str, bool]]:
         for step in steps:
             answer = client.request(step)
             if step.publish:
-                assert answer is not None and b'"error"' not in answer[1], f"{step}: {answer}"
+                assert answer is not None, f"{step}: {answer}"
+                assert b'"error"' not in answer[1], f"{step}: {answer}"
                 continue
             yield step, masked(answer[1] if answer else None), bool(answer and answer[0])
     finally:

@@ -10,7 +10,6 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
 import nats
@@ -149,7 +148,7 @@ def got(server: servers.Server, query: str) -> tuple[int, Any]:
 
 
 @pytest.fixture(scope="module")
-def found() -> Iterator[dict[str, dict[str, Any]]]:
+def found() -> dict[str, dict[str, Any]]:
     """By server, what each query and each request came to."""
 
     async def play(server: servers.Server) -> dict[str, Any]:
@@ -167,7 +166,7 @@ def found() -> Iterator[dict[str, dict[str, Any]]]:
     for kind in servers.KINDS:
         with servers.running(kind, CONFIGURATION) as server:
             results[kind] = asyncio.run(play(server))
-    yield results
+    return results
 
 
 def names(report: Any) -> set[str]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -351,8 +351,8 @@ def test_a_reload_gives_the_server_a_directory() -> None:
 
 
 class _Accounts(http.server.BaseHTTPRequestHandler):
-    tokens: dict[str, str] = {}
-    asked: list[str] = []
+    tokens: ClassVar[dict[str, str]] = {}
+    asked: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
         name = self.path.rpartition("/")[2]

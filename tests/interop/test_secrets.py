@@ -154,7 +154,8 @@ def test_nothing_that_is_written_has_a_secret(tmp_path: Path) -> None:
     stumbles over a mistake beside a password."""
     with box(tmp_path) as server:
         answers = logins(server) + reports(server)
-        assert b"PONG" in answers and b"server_id" in answers
+        assert b"PONG" in answers
+        assert b"server_id" in answers
         (server.directory / "server.conf").write_text(
             server.configuration + f"authorization: {{pass: [{WORDS['Odd']}]}}"
         )
@@ -164,7 +165,9 @@ def test_nothing_that_is_written_has_a_secret(tmp_path: Path) -> None:
         while "Failed to reload" not in server.log and time.monotonic() < deadline:
             time.sleep(0.1)
         log = server.log
-    assert "[TRC]" in log and "[DBG]" in log and "Failed to reload" in log
+    assert "[TRC]" in log
+    assert "[DBG]" in log
+    assert "Failed to reload" in log
     shown = [line for line in log.splitlines() if any(secret in line for secret in SECRETS)]
 
     assert [] == shown
@@ -190,10 +193,8 @@ def test_a_core_dump_has_no_key(tmp_path: Path) -> None:
         assert SEED.encode() in found.read_bytes()
     with box(tmp_path) as server:
         process = server.process
-        assert (
-            process is not None
-            and "0" != Path(f"/proc/{process.pid}/limits").read_text().split("core file size")[1].split()[0]
-        )
+        assert process is not None
+        assert "0" != Path(f"/proc/{process.pid}/limits").read_text().split("core file size")[1].split()[0]
         process.send_signal(signal.SIGABRT)
         assert -signal.SIGABRT == process.wait(20)
         assert core_of(server.directory, process.pid) is None

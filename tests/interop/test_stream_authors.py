@@ -102,8 +102,8 @@ def test_a_stream_publishes_in_the_name_of_who_makes_it(kind: str) -> None:
 
     with running(kind, at(NARROW)) as server:
         wrong, right = asyncio.run(attacked(server))
-    assert dict.fromkeys(DENIED, [INVALID_CONFIG if kind == "leafd" else 0] * 3) == wrong
-    assert dict.fromkeys(ALLOWED, [0, 0, 0]) == right
+    assert {one: [INVALID_CONFIG if kind == "leafd" else 0] * 3 for one in DENIED} == wrong
+    assert {one: [0, 0, 0] for one in ALLOWED} == right
 
 
 @pytest.mark.parametrize("kind", KINDS)

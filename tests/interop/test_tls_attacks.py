@@ -118,7 +118,8 @@ def test_strangers_keep_nobody_out_and_leave_nothing_behind(files: Files) -> Non
             seen.append(worst_bytes - idle)
             honest(server, files)
 
-        assert seen[0] < count * 8192 and seen[1] < seen[0] * 1.2 + (4 << 20), seen
+        assert seen[0] < count * 8192, seen
+        assert seen[1] < seen[0] * 1.2 + (4 << 20), seen
 
 
 @pytest.mark.parametrize("half", HALF_RECORDS, ids=len)
@@ -160,7 +161,8 @@ def test_nobody_shakes_hands_twice_on_a_connection(kind: str, files: Files) -> N
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         ) as client:
-            assert client.stdin is not None and client.stdout is not None
+            assert client.stdin is not None
+            assert client.stdout is not None
             timer = threading.Timer(20, client.kill)
             timer.start()
             found = b""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -221,14 +221,14 @@ async def stage(hub: str, leaf: str) -> AsyncIterator[Stage]:
 
 
 @pytest.fixture(scope="module")
-def reference() -> Iterator[dict[str, tuple[list[str], list[str]]]]:
+def reference() -> dict[str, tuple[list[str], list[str]]]:
     """What nats-server tells at both ends."""
 
     async def run() -> dict[str, tuple[list[str], list[str]]]:
         async with stage(servers.REFERENCE, servers.REFERENCE) as made:
             return {name: await made.play(case) for name, case in CASES.items()}
 
-    yield asyncio.run(run())
+    return asyncio.run(run())
 
 
 @pytest.mark.parametrize(

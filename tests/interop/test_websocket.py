@@ -76,7 +76,7 @@ def test_certificates_are_logins_over_wss(kind: str, tmp_path: Path) -> None:
     with servers.running(kind, "port: {port}\nwebsocket { port: {web_port}\n" + block + "}\n" + users) as server:
         url = f"wss://localhost:{server.ports['web_port']}"
         trusting = ssl.create_default_context(cafile=str(authority.certificate))
-        with pytest.raises(Exception):  # noqa: B017  (what a refused handshake is differs by version)
+        with pytest.raises(Exception):  # noqa: B017, PT011  (what a refused handshake is differs by version)
             asyncio.run(exchange(url, tls=trusting))
         trusting.load_cert_chain(client_side.certificate, client_side.key)
         asyncio.run(exchange(url, tls=trusting))

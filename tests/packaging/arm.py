@@ -109,9 +109,18 @@ def running(box: Box) -> Iterator[machine.Machine]:
         notify.chmod(0o666)
         listener.settimeout(START_SECONDS_MAX)
         process = subprocess.Popen(
-            ["unshare", "--net", "--mount", "--propagation", machine.propagation()]
-            + [sys.executable, "-c", machine.LOOPBACK_UP, str(box.root)]
-            + box.command("-c", "/etc/leafd/leafd.conf"),
+            [
+                "unshare",
+                "--net",
+                "--mount",
+                "--propagation",
+                machine.propagation(),
+                sys.executable,
+                "-c",
+                machine.LOOPBACK_UP,
+                str(box.root),
+                *box.command("-c", "/etc/leafd/leafd.conf"),
+            ],
             env={"PATH": os.environ["PATH"], "NOTIFY_SOCKET": "/run/notify", "STATE_DIRECTORY": "/var/lib/leafd"},
         )
         try:

@@ -126,8 +126,18 @@ def booted(root: Path) -> Iterator[Machine]:
     """Boots the system; fails with an AssertionError where the kernel does not let us."""
     log = (root.parent / "boot.log").open("w")
     process = subprocess.Popen(
-        ["systemd-nspawn", "-D", str(root), "--boot", "--register=no", "--keep-unit", "--private-network"]
-        + ["--resolv-conf=off", "--timezone=off", "--console=pipe"],
+        [
+            "systemd-nspawn",
+            "-D",
+            str(root),
+            "--boot",
+            "--register=no",
+            "--keep-unit",
+            "--private-network",
+            "--resolv-conf=off",
+            "--timezone=off",
+            "--console=pipe",
+        ],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
@@ -195,8 +205,13 @@ def bare(root: Path) -> Iterator[Machine]:
                 "-c",
                 LOOPBACK_UP,
                 str(root),
-            ]
-            + ["chroot", "--userspec=leafd:leafd", str(root), "/usr/bin/leafd", "-c", "/etc/leafd/leafd.conf"],
+                "chroot",
+                "--userspec=leafd:leafd",
+                str(root),
+                "/usr/bin/leafd",
+                "-c",
+                "/etc/leafd/leafd.conf",
+            ],
             env={"PATH": os.environ["PATH"], "NOTIFY_SOCKET": "/run/notify", "STATE_DIRECTORY": "/var/lib/leafd"},
         )
         try:

@@ -78,8 +78,20 @@ def running(root: Path, user: str, *words: str) -> Iterator[subprocess.Popen[byt
         'mount --bind /proc "$root/proc"; mount -o remount,bind,ro "$root"; exec chroot "$@"'
     )
     process = subprocess.Popen(
-        ["unshare", "--mount", "--propagation", machine.propagation(), "sh", "-c", script, "sh", str(root)]
-        + [f"--userspec={user}", str(root), *words],
+        [
+            "unshare",
+            "--mount",
+            "--propagation",
+            machine.propagation(),
+            "sh",
+            "-c",
+            script,
+            "sh",
+            str(root),
+            f"--userspec={user}",
+            str(root),
+            *words,
+        ],
         env={"CREDENTIALS_DIRECTORY": "/run/secrets"},
     )
     try:

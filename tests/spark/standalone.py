@@ -89,7 +89,8 @@ class Standalone:
         deadline = time.monotonic() + START_SECONDS_MAX
         ready = "I have been elected leader" if name == "Master" else "Successfully registered with master"
         while not re.search(ready, log.read_text(errors="replace")):
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text(errors="replace")[-3000:]
+            assert process.poll() is None, log.read_text(errors="replace")[-3000:]
+            assert time.monotonic() < deadline, log.read_text(errors="replace")[-3000:]
             time.sleep(0.2)
 
     def executors(self) -> list[int]:

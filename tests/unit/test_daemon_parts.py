@@ -242,7 +242,8 @@ def test_the_bound_that_descriptors_do_not_suffice_for_is_named(monkeypatch: pyt
     """Where memory_limit allows fewer connections than max_connections does, that is the number which counts."""
     monkeypatch.setattr(resource, "getrlimit", lambda _which: (1000, 1000))
     server = load_text("memory_limit: 32MB").server
-    assert ("memory_limit", 4096) == (at_most := allowed_by(server, 32 << 20))
+    at_most = allowed_by(server, 32 << 20)
+    assert ("memory_limit", 4096) == at_most
     text = warning(at_most[1], at_most[0])
     assert "memory_limit allows 4096 connections, but 1000 file descriptors" in text
     assert f"enough for {1000 - RESERVED}" in text

@@ -6,6 +6,7 @@ What does not live here: the commands of pages, the walk of fleet.md (tests/inte
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import subprocess
@@ -104,7 +105,7 @@ def test_every_page_is_plain_markdown(page: Path) -> None:
     levels = [len(marks) for marks in re.findall(r"(?m)^(#+) ", re.sub(r"(?ms)^```.*?^```$", "", text))]
     assert levels[:1] == [1]
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
     assert 0 == len(re.findall(r"(?m)^```", text)) % 2
     assert not re.search(r"</?[a-zA-Z][^>]*>", text_alone(text))
 

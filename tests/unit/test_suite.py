@@ -86,5 +86,6 @@ def test_what_passes_at_its_second_try_is_named_and_fails_a_nightly_run(
     result = suite.settled([part], nightly=nightly)
     assert (passed, failed) == (result.passed, result.failed)
     lines = capsys.readouterr().out.splitlines()
-    assert 2 == len(lines) and all(line.startswith("passed only when alone") for line in lines)
+    assert 2 == len(lines)
+    assert all(line.startswith("passed only when alone") for line in lines)
     assert lines[1].endswith(": tests/unit/test_b.py::test_two")

@@ -29,6 +29,7 @@ single bytes, long sends at random places. The answers must be the same.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -136,7 +137,7 @@ class Connection:
         if len(data) <= SPLIT_BYTES_MAX:
             return [data[at : at + 1] for at in range(len(data))]
         places = sorted({0, len(data), *(self.cuts.randrange(len(data)) for _ in range(100))})
-        return [data[a:b] for a, b in zip(places, places[1:], strict=False)]
+        return [data[a:b] for a, b in itertools.pairwise(places)]
 
     def more(self, seconds: float) -> bool:
         """Receives something; False when the server closed. TimeoutError when nothing came."""

@@ -107,7 +107,7 @@ class Clustered:
         """Where clients reach this server."""
         about, config = self._server.about, self._server.config
         if config.client_advertise:
-            host, colon, port = config.client_advertise.rpartition(":")
+            _, colon, port = config.client_advertise.rpartition(":")
             return (config.client_advertise if colon and port.isdigit() else f"{config.client_advertise}:{about.port}",)
         return tuple(host_port(one, about.port) for one in reachable(about.host))
 

@@ -47,7 +47,7 @@ def login_of(server: ServerConfig | None, account: str, file: Path | None) -> Lo
         return Login(signer_from_credentials(text) if file.suffix == ".creds" else signer_from_seed(text))
     if server is None and account != GLOBAL:
         raise NoLogin(f"for the account {account} a login is needed: name the configuration (-c), or --creds")
-    if server is None or server.authorization is None and not any(one.users for one in server.accounts.values()):
+    if server is None or (server.authorization is None and not any(one.users for one in server.accounts.values())):
         if server is not None and server.operated:
             raise NoLogin("clients log in by JWT here: name a user's file with --creds")
         if account != GLOBAL:

@@ -59,7 +59,7 @@ def _only_running(processes: Path) -> int:
         except OSError:
             continue
         names = [os.path.basename(word) for word in words[:2]]
-        if b"leafd" in names or b"-m" in words[:4] and b"leafd" in words[:5]:
+        if b"leafd" in names or (b"-m" in words[:4] and b"leafd" in words[:5]):
             found.append(int(entry.name))
     if not found:
         raise LeafdError("no leafd server running")

@@ -104,4 +104,4 @@ class Told:
 
 
 def _since(at_s: float | None, now_s: float) -> int:
-    return -1 if at_s is None else int(round((now_s - at_s) * 1e9))
+    return -1 if at_s is None else round((now_s - at_s) * 1e9)

@@ -11,6 +11,7 @@ sequences holds at most n rows, which is what a limit promises.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -151,7 +152,7 @@ def split(whole: Range, partitions: int, rows_min: int) -> list[Range]:
         return []
     pieces = max(1, min(partitions, size // rows_min))
     bounds = [whole.first + size * piece // pieces for piece in range(pieces + 1)]
-    return [Range(first, after - 1) for first, after in zip(bounds, bounds[1:], strict=False)]
+    return [Range(first, after - 1) for first, after in itertools.pairwise(bounds)]
 
 
 @dataclass(frozen=True, slots=True)

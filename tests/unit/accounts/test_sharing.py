@@ -57,10 +57,18 @@ def test_names_that_do_not_fit(subject: str, to: str) -> None:
 
 def test_subjects() -> None:
     """Subsets and collisions."""
-    assert is_subset("a.b", "a.*") and is_subset("a.*", "a.>") and is_subset("a.b", "a.b")
-    assert not is_subset("a.>", "a.*") and not is_subset("a", "a.>") and not is_subset("a.b.c", "a.*")
-    assert collide("a.*", "*.b") and collide("a.>", "a.b.c") and collide(">", "x")
-    assert not collide("a.b", "a.c") and not collide("a", "a.b") and not collide("a.>", "a")
+    assert is_subset("a.b", "a.*")
+    assert is_subset("a.*", "a.>")
+    assert is_subset("a.b", "a.b")
+    assert not is_subset("a.>", "a.*")
+    assert not is_subset("a", "a.>")
+    assert not is_subset("a.b.c", "a.*")
+    assert collide("a.*", "*.b")
+    assert collide("a.>", "a.b.c")
+    assert collide(">", "x")
+    assert not collide("a.b", "a.c")
+    assert not collide("a", "a.b")
+    assert not collide("a.>", "a")
 
 
 # ---- rows

@@ -116,7 +116,8 @@ def judged(world: World, accounts: list[str], user: str) -> bool:
         try:
             one = read_account(token, keys)
         except JwtError as error:
-            assert str(error) and len(str(error)) < 1000
+            assert str(error)
+            assert len(str(error)) < 1000
             continue
         trusted[one.claims.sub] = one
     graph = ClaimedAccounts(Numbers(), system=world.operator.system.public, jetstream=True)
@@ -128,7 +129,8 @@ def judged(world: World, accounts: list[str], user: str) -> bool:
     verdict = judge_client(connect, NONCE, policy, host="127.0.0.1")
     assert isinstance(verdict, Verdict | Refusal)
     if isinstance(verdict, Verdict):
-        assert verdict.account in trusted and -1 <= verdict.max_payload < 1 << 63
+        assert verdict.account in trusted
+        assert -1 <= verdict.max_payload < 1 << 63
     return isinstance(verdict, Verdict)
 
 

@@ -62,7 +62,7 @@ def test_what_is_no_credential_is_an_error(tmp_path: Path, name: str) -> None:
     """A name that is not there, leads out of the directory or is a directory ends with its place."""
     (tmp_path / "secret").write_text("x")
     (tmp_path / "in" / "sub").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="^<text>:2:1: the variable .* is neither"):
+    with pytest.raises(ConfigError, match=r"^<text>:2:1: the variable .* is neither"):
         value(f"a: 1\nv: ${name}", tmp_path / "in")
 
 
@@ -82,7 +82,8 @@ def test_files_are_credentials_by_their_bare_names(credentials: Path, tmp_path: 
         "{url: 'nats://h:3', creds: './hub.creds'}, {url: 'nats://h:4', creds: other.creds} ] }\n"
         "jetstream { key_file: store-key, prev_key_file: old-key }"
     ).server
-    assert config.leafnodes is not None and config.jetstream is not None
+    assert config.leafnodes is not None
+    assert config.jetstream is not None
     first, second, third, fourth = config.leafnodes.remotes
     assert (f"{credentials}/hub.creds", f"{credentials}/seed") == (first.credentials, second.nkey)
     assert ("./hub.creds", "other.creds") == (third.credentials, fourth.credentials)
@@ -162,6 +163,7 @@ def test_a_link_of_secrets_by_name(credentials: Path, tmp_path: Path) -> None:
                 while "Leafnode connection created" not in box.log and time.monotonic() < deadline:
                     time.sleep(0.05)
                 assert "Leafnode connection created" in box.log
-                assert "open sesame" not in box.log + server.log and SEED not in box.log + server.log
+                assert "open sesame" not in box.log + server.log
+                assert SEED not in box.log + server.log
             finally:
                 box.stop()

@@ -57,4 +57,5 @@ def test_the_warning_names_the_line(tmp_path: Path) -> None:
     file = tmp_path / "leafd.conf"
     file.write_text("listen: 127.0.0.1:4222\nleafnodes { port: 7422 }\n")
     (line,) = load(Flags(config=str(file))).warnings
-    assert line.startswith(f"{file}:2") and "ANYBODY IS LET IN: leaf nodes at 0.0.0.0:7422" in line
+    assert line.startswith(f"{file}:2")
+    assert "ANYBODY IS LET IN: leaf nodes at 0.0.0.0:7422" in line

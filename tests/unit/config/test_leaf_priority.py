@@ -35,11 +35,14 @@ leafnodes {
 def test_each_rule_is_three_words() -> None:
     """Rank, kind, name; in the order in which they count."""
     leafnodes = load_text(TEXT).server.leafnodes
-    assert leafnodes is not None and leafnodes.priority is not None and leafnodes.limits is not None
+    assert leafnodes is not None
+    assert leafnodes.priority is not None
+    assert leafnodes.limits is not None
     assert leafnodes.priority.rules == ("low", "stream", "LOGS")
     assert leafnodes.limits.bytes_per_second == 64 << 10
     remote = leafnodes.remotes[0]
-    assert remote.priority is not None and remote.limits is not None
+    assert remote.priority is not None
+    assert remote.limits is not None
     assert remote.limits.bytes_per_second == 2 << 10
     rules = remote.priority.rules
     assert [rules[at : at + 3] for at in range(0, len(rules), 3)] == [
@@ -92,7 +95,8 @@ def test_a_budget_as_it_is_written() -> None:
 def test_days_may_go_over_the_end_of_the_week() -> None:
     """From Friday to Monday."""
     found = limits_of('at: [ { from: "0:00", to: "12:00", days: "fri-mon" } ]')
-    assert found is not None and found.spans[0].days == {4, 5, 6, 0}
+    assert found is not None
+    assert found.spans[0].days == {4, 5, 6, 0}
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ def test_without_a_box_a_stream_is_left_alone_that_would_take_up_a_subject_of_it
 
 def test_when_boxes_come_only_streams_that_collect_are_looked_at() -> None:
     assert set(now('[ { boxes: "*", name: T } ]', *BOXES, only_these=True)) == {"ALL"}
-    assert collects(declared('[ { boxes: "*", name: T } ]')) and not collects(declared("[ { name: L } ]"))
+    assert collects(declared('[ { boxes: "*", name: T } ]'))
+    assert not collects(declared("[ { name: L } ]"))
 
 
 @pytest.mark.parametrize(

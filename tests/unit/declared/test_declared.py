@@ -89,7 +89,9 @@ def test_values_are_those_of_the_command_lines_files() -> None:
         mirror { name: O, external { api: "$JS.hub.API" }, opt_start_time: 2026-01-02T03:04:05Z } } }"""
     ).streams
     found = one.config
-    assert found is not None and found.mirror is not None and found.mirror.external is not None
+    assert found is not None
+    assert found.mirror is not None
+    assert found.mirror.external is not None
     assert (24 * 3600 * SECOND, 1 << 30, 1024) == (found.max_age, found.max_bytes, found.max_msg_size)
     assert (5 * SECOND, "$JS.hub.API") == (found.duplicate_window, found.mirror.external.api)
     assert 1_767_323_045 * SECOND == found.mirror.opt_start_time
@@ -102,7 +104,8 @@ def test_json_of_the_command_line_is_taken_as_it_is() -> None:
         "max_age": 1000, "metadata": { "a.\u003e": "\u003cb\u003e" } }"""
     info = f'{{ "config": {config}, "created": "2026-01-02T03:04:05Z", "state": {{ "messages": 3 }} }}'
     (plain,), (shown,) = (declared(f"streams {{ S {one} }}").streams for one in (config, info))
-    assert plain == shown and plain.config is not None
+    assert plain == shown
+    assert plain.config is not None
     assert (("s.>", "t"), None, "\U0001f600 / \u00e9") == (
         plain.config.subjects,
         plain.config.mirror,
@@ -112,7 +115,8 @@ def test_json_of_the_command_line_is_taken_as_it_is() -> None:
     (worker,) = declared(
         'streams { S {} }\nconsumers { S { c { "config": { "durable_name": "c", "ack_wait": 5 } } } }'
     ).consumers
-    assert worker.config is not None and 5 == worker.config.ack_wait
+    assert worker.config is not None
+    assert 5 == worker.config.ack_wait
     assert ["box.conf:3:25: name: the stream is called 'S' by its block: remove one of them"] == wrong(
         "streams { S { config: { name: T } } }"
     )

@@ -17,7 +17,8 @@ def answer(storage: object, most: object = -1) -> bytes:
 
 
 def test_an_answer_tells_what_is_stored_and_the_limit_where_there_is_one() -> None:
-    assert Disk(5, None) == disk_of(answer(5)) and Disk(0, 10) == disk_of(answer(0, 10))
+    assert Disk(5, None) == disk_of(answer(5))
+    assert Disk(0, 10) == disk_of(answer(0, 10))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,8 @@ def test_a_box_is_asked_once_a_minute_however_often_somebody_looks() -> None:
         disks = BoxDisks(lambda: fleet)
         for _ in range(50):
             assert {"box-1": Disk(7, None), "box-2": Disk(7, None)} == await disks.of(3, {"box-1": 1, "box-2": 2})
-        assert fleet.asked == ["$JS.box-1.API.INFO", "$JS.box-2.API.INFO"] and not fleet.handlers
+        assert fleet.asked == ["$JS.box-1.API.INFO", "$JS.box-2.API.INFO"]
+        assert not fleet.handlers
         await trio.sleep(61)
         await disks.of(3, {"box-1": 1})
         assert len(fleet.asked) == 3

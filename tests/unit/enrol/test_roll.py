@@ -11,7 +11,6 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,14 +53,21 @@ def test_no_hostile_name_is_one(name: str) -> None:
 
 
 def test_a_pattern_stands_for_whole_names() -> None:
-    assert matches("box-*", "box-1") and matches("box-*", "box-") and matches("*", "x") and matches("a*c*e", "abcde")
-    assert not matches("box-*", "xbox-1") and not matches("box-1", "box-11") and not matches("a*c*e", "abcdef")
-    assert not matches("box-1", "box-1\n") and not matches("*", "box.1")
+    assert matches("box-*", "box-1")
+    assert matches("box-*", "box-")
+    assert matches("*", "x")
+    assert matches("a*c*e", "abcde")
+    assert not matches("box-*", "xbox-1")
+    assert not matches("box-1", "box-11")
+    assert not matches("a*c*e", "abcdef")
+    assert not matches("box-1", "box-1\n")
+    assert not matches("*", "box.1")
 
 
 def test_a_pattern_of_stars_costs_no_more_than_one_of_letters() -> None:
     """Whoever reaches the monitoring port may ask for boxes of any pattern, and who has a token may choose a name."""
-    assert not matches("*" * 64, "." * 64) and matches("*" * 64, "a" * 64)
+    assert not matches("*" * 64, "." * 64)
+    assert matches("*" * 64, "a" * 64)
     began = time.process_time()
     for stars in range(1, 32):
         for pattern in ("*a" * stars + "*-", "a*" * stars + "-", "*" + "a*" * stars + "b", "a*" * 33 * stars):
@@ -82,7 +88,9 @@ def test_boxes_of_what_is_no_pattern_are_none() -> None:
     roll = Roll()
     assert not enrolled(roll, made(roll, "*"), "U1", "box-1")
     assert roll.names("box-*") == ("box-1",) == roll.names("*-*1*")
-    assert not roll.names("*" * 100_000) and not roll.names("*.*") and not roll.names("")
+    assert not roll.names("*" * 100_000)
+    assert not roll.names("*.*")
+    assert not roll.names("")
 
 
 def test_a_token_is_read_as_it_was_written() -> None:
@@ -109,7 +117,9 @@ def test_a_token_whose_certificate_is_damaged_is_refused() -> None:
 
 def test_of_a_token_a_digest_is_kept_that_another_secret_does_not_have() -> None:
     one, other = new_secret(), new_secret()
-    assert one.is_of(one.digest) and not other.is_of(one.digest) and one.secret not in one.digest
+    assert one.is_of(one.digest)
+    assert not other.is_of(one.digest)
+    assert one.secret not in one.digest
 
 
 def test_a_token_is_used_once_also_by_boxes_that_come_at_the_same_moment() -> None:
@@ -148,7 +158,8 @@ def test_a_retired_box_is_nobody_and_its_name_takes_a_token_of_its_own() -> None
     factory = made(roll, "box-*", uses=9)
     assert enrolled(roll, factory, "UA", "box-1") == ""
     roll.apply({"retired": "box-1", "at": NOW})
-    assert roll.by_key == {} and roll.names("*") == ()
+    assert roll.by_key == {}
+    assert roll.names("*") == ()
     assert "was retired" in enrolled(roll, factory, "UA", "box-1")
     assert enrolled(roll, made(roll, "box-1"), "UA", "box-1") == ""
     assert "was retired" not in enrolled(roll, factory, "UB", "box-2")
@@ -215,7 +226,8 @@ def test_a_power_cut_at_any_byte_leaves_what_was_told_and_nothing_in_half(tmp_pa
             (directory / "boxes").write_bytes(data[:length] + tail)
             kept = Journal(directory, NOW)
             size, expected = max((one for one in steps if one[0] <= length), key=lambda one: one[0])
-            assert state(kept.roll) == expected and kept.path.stat().st_size == size, length
+            assert state(kept.roll) == expected, length
+            assert kept.path.stat().st_size == size, length
             assert kept.cut_off == length + len(tail) - size
             kept.close()
 
@@ -243,7 +255,7 @@ def test_a_record_of_a_newer_version_keeps_it_from_starting(tmp_path: Path) -> N
 
 
 @pytest.fixture
-def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def full(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A disk that takes so many more bytes, then none."""
     left, write = [1 << 30], os.pwrite
 
@@ -255,7 +267,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return taken
 
     monkeypatch.setattr(os, "pwrite", pwrite)
-    yield left
+    return left
 
 
 @pytest.mark.parametrize("room", [0, 1, 40])
@@ -271,7 +283,8 @@ def test_what_cannot_be_written_does_not_hold_and_takes_nothing(tmp_path: Path, 
         assert not isinstance(record, Refused)
         with pytest.raises(NotWritten, match="No space left"):
             await kept.keep(record)
-        assert state(kept.roll) == before and kept.path.stat().st_size == size
+        assert state(kept.roll) == before
+        assert kept.path.stat().st_size == size
         full[0] = 1 << 30
         again = kept.roll.judge(secret, "UA", "b1", "", NOW)
         assert not isinstance(again, Refused), "neither the token nor the name is held any more"
@@ -305,7 +318,8 @@ def test_records_that_come_together_share_a_sync(tmp_path: Path, monkeypatch: py
         kept.close()
 
     trio.run(run)
-    assert len(names_of(tmp_path).boxes) == 1_000 and syncs[0] <= 10
+    assert len(names_of(tmp_path).boxes) == 1_000
+    assert syncs[0] <= 10
 
 
 def test_who_is_cancelled_while_it_is_written_is_enrolled_all_the_same(tmp_path: Path) -> None:
@@ -316,7 +330,8 @@ def test_who_is_cancelled_while_it_is_written_is_enrolled_all_the_same(tmp_path:
         with trio.CancelScope() as scope:
             scope.cancel()
             await kept.keep({"box": "b1", "nkey": "UA", "token": "T", "at": NOW})
-        assert "b1" in kept.roll.boxes and "b1" in names_of(tmp_path).boxes
+        assert "b1" in kept.roll.boxes
+        assert "b1" in names_of(tmp_path).boxes
         kept.close()
 
     trio.run(run)
@@ -339,7 +354,8 @@ def test_a_file_of_much_that_is_over_is_made_anew_and_says_the_same(tmp_path: Pa
     assert 11 == first.cut_off
     first.close()
     assert (tmp_path / "boxes").stat().st_size < sum(map(len, lines)) // 10
-    assert state(names_of(tmp_path)) == state(roll) and roll.used[secret.id] == 1_500
+    assert state(names_of(tmp_path)) == state(roll)
+    assert roll.used[secret.id] == 1_500
 
 
 def test_a_line_is_json_that_people_can_read(tmp_path: Path) -> None:

@@ -131,7 +131,8 @@ def test_without_journald_lines_go_to_standard_error(log: Log, journald: socket.
     (tmp_path / "journal").rename(tmp_path / "away")
     log.error("nobody there", event="x")
     said = (tmp_path / "stderr").read_text()
-    assert said.startswith("<3>[") and said.endswith("[ERR] nobody there\n")
+    assert said.startswith("<3>[")
+    assert said.endswith("[ERR] nobody there\n")
     (tmp_path / "away").rename(tmp_path / "journal")
     log.error("back")
     assert ("back", said) == (entry(journald)["MESSAGE"], (tmp_path / "stderr").read_text())
@@ -149,7 +150,8 @@ def test_other_outputs_are_as_they_were(
     monkeypatch.setenv("JOURNAL_STREAM", "1:2")
     Log().warning("to a pipe", event="x")
     said = capsys.readouterr().err
-    assert said.startswith("[") and said.endswith("[WRN] to a pipe\n")
+    assert said.startswith("[")
+    assert said.endswith("[WRN] to a pipe\n")
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ def test_the_packaged_unit_has_room_for_the_packaged_configuration(machine: int)
     percent = unit.partition("\nMemoryMax=")[2].partition("%")[0]
     group = machine * int(percent) // 100
     server = load_file(PACKAGING / "leafd.conf").server
-    assert server.jetstream is not None and server.jetstream.max_memory_store is not None
+    assert server.jetstream is not None
+    assert server.jetstream.max_memory_store is not None
     limits = Limits(memory_limit=memory_limit(server, group), max_memory_store=server.jetstream.max_memory_store)
     assert needed(limits) <= group
 

@@ -109,8 +109,20 @@ def test_a_first_client_starts_the_daemon() -> None:
     port = free_port()
     kept = [f"-E{name}" for name in ("PATH", "HOME") if name in os.environ]
     daemon = subprocess.Popen(
-        ["systemd-socket-activate", "-l", f"127.0.0.1:{port}", "--fdname=client", *kept]
-        + [sys.executable, "-m", "leafd", "-a", "127.0.0.1", "-p", str(port)],
+        [
+            "systemd-socket-activate",
+            "-l",
+            f"127.0.0.1:{port}",
+            "--fdname=client",
+            *kept,
+            sys.executable,
+            "-m",
+            "leafd",
+            "-a",
+            "127.0.0.1",
+            "-p",
+            str(port),
+        ],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -135,7 +147,7 @@ def test_a_socket_that_fits_nothing_is_named() -> None:
         with handed_over(sockets, "client:mqtt", "-p", "-1", "-T=false") as daemon:
             _, said = daemon.communicate(timeout=PATIENCE_S)
         assert 1 == daemon.returncode
-        line = [one for one in said.splitlines() if "[FTL]" in one][0].partition("[FTL] ")[2]
+        line = next(one for one in said.splitlines() if "[FTL]" in one).partition("[FTL] ")[2]
         assert (
             f"descriptor 4 (mqtt, 127.0.0.1:{port_of(sockets[1])}) of systemd is none of the configuration's "
             "listeners: client (0.0.0.0:-1); correct ListenStream= or FileDescriptorName= in the .socket unit, or the "

@@ -14,6 +14,7 @@ from typing import Any
 import leafd
 import pytest
 import trio
+import trio.lowlevel
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.subject_index import SubjectIndex
 from leafd.jetstream.subjects import SubjectSet, collide
@@ -140,7 +141,7 @@ def test_an_owner_that_changes_while_an_answer_is_made_is_in_the_index_as_it_is_
         index.put("A", tuple(f"a.{n}" for n in range(20_000)))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(index.met, SubjectSet(("x",)))
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
             index.put("A", tuple(f"b.{n}" for n in range(20_000)))
             nursery.cancel_scope.cancel()
         assert await index.owners(SubjectSet(("b.19999",))) == {"A"}

@@ -276,7 +276,8 @@ def test_pullers_get_a_hidden_consumer_of_their_own(bench: Bench) -> None:
     reply = bench.stream("S", max_consumers=2)
     config = {"name": "JS_SRC_x", "deliver_subject": "$JS.S.1", "direct": True, "sourcing": True, "max_deliver": 1}
     first, second = (bench.asked("CONSUMER.CREATE.S", {"stream_name": "S", "config": config}) for _ in range(2))
-    assert first["name"].startswith("JS_SRC_x-") and len(first["name"]) == len("JS_SRC_x-") + 8
+    assert first["name"].startswith("JS_SRC_x-")
+    assert len(first["name"]) == len("JS_SRC_x-") + 8
     assert first["name"] != second["name"]
     assert 0 == bench.asked("CONSUMER.NAMES.S")["total"]
     assert 0 == bench.asked("STREAM.INFO.S")["state"]["consumer_count"]

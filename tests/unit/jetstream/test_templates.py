@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 from leafd import native_types as t
 from leafd.jetstream.catalogue import JetStreamLimits
 from leafd.jetstream.subjects import subset
@@ -71,7 +72,7 @@ def message(bench: Bench, subject: str, payload: bytes = b"hello", reply: str = 
             assert handler(one)
             with trio.fail_after(10):
                 while 77 not in bench.plane.repaid:
-                    await trio.sleep(0)
+                    await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
 
     bench.plane.repaid.clear()

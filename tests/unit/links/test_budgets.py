@@ -118,7 +118,9 @@ def test_ranks_stop_at_parts_of_what_is_left() -> None:
     idle = kept(12 * HOUR, 1_000_000)
     told = world.sent[1]
     assert (told.high, told.normal, told.low) == (1_000_000 - idle, 950_000 - idle, 900_000 - idle)
-    assert told.urgent == told.high and told.tell == 10_000 and told.pace == 0
+    assert told.urgent == told.high
+    assert told.tell == 10_000
+    assert told.pace == 0
 
 
 def test_what_was_carried_is_counted_once() -> None:
@@ -331,7 +333,8 @@ async def test_names_of_a_moment_fill_no_memory() -> None:
     first = key_of("leaf", "0")
     world.budgets.limit(first, "with box", DAILY, dialled=False)
     found = world.budgets.report_of(first)
-    assert found is not None and found["day"]["used"] == 1000
+    assert found is not None
+    assert found["day"]["used"] == 1000
 
 
 @played

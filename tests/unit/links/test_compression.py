@@ -68,7 +68,8 @@ def test_the_first_level_follows_from_the_time_until_the_info(
 
 
 def said(frame: bytes, verb: bytes) -> dict[str, Any]:
-    assert frame.startswith(verb + b" {") and frame.endswith(b"\r\n")
+    assert frame.startswith(verb + b" {")
+    assert frame.endswith(b"\r\n")
     return dict(json.loads(frame[len(verb) :]))
 
 
@@ -82,7 +83,9 @@ def test_who_listens_answers_with_its_info_behind_the_change() -> None:
     (first,) = machine.opened()
     compress, resume = machine.line(LineKind.INFO, b'{"client_id":6,"compression":"s2_fast"}', lambda *_: None)
 
-    assert isinstance(first, leaf.Send) and isinstance(compress, leaf.Compress) and isinstance(resume, leaf.Resume)
+    assert isinstance(first, leaf.Send)
+    assert isinstance(compress, leaf.Compress)
+    assert isinstance(resume, leaf.Resume)
     assert said(first.frame, b"INFO")["compression"] == "s2_auto"
     assert said(compress.behind, b"INFO") == said(first.frame, b"INFO")
     assert (compress.how.level, compress.before) == (2, b"")
@@ -104,7 +107,8 @@ def test_without_agreement_the_next_line_is_connect(theirs: str) -> None:
     (close,) = machine.line(LineKind.INFO, b"{}", lambda *_: None)
 
     assert isinstance(resume, leaf.Resume)
-    assert isinstance(close, leaf.Close) and close.text == "Authorization Violation"
+    assert isinstance(close, leaf.Close)
+    assert close.text == "Authorization Violation"
 
 
 def test_a_mode_that_nobody_knows_ends_the_link() -> None:
@@ -116,7 +120,8 @@ def test_a_mode_that_nobody_knows_ends_the_link() -> None:
     ]
 
     for close in closes:
-        assert isinstance(close, leaf.Close) and close.text == 'unsupported route compression mode "zip"'
+        assert isinstance(close, leaf.Close)
+        assert close.text == 'unsupported route compression mode "zip"'
     assert len(closes) == 2
 
 
@@ -131,11 +136,14 @@ def test_who_dials_says_its_info_before_the_change_and_connects_after_the_next()
     handshake, compress, resume = machine.line(LineKind.INFO, first)
     connect, resumed = machine.line(LineKind.INFO, first)
 
-    assert isinstance(handshake, leaf.Handshake) and isinstance(resume, leaf.Resume)
-    assert isinstance(compress, leaf.Compress) and compress.behind == b""
+    assert isinstance(handshake, leaf.Handshake)
+    assert isinstance(resume, leaf.Resume)
+    assert isinstance(compress, leaf.Compress)
+    assert compress.behind == b""
     own = said(compress.before, b"INFO")
     assert (own["compression"], own["client_id"]) == ("s2_auto", 6)
-    assert isinstance(connect, leaf.Send) and isinstance(resumed, leaf.Resume)
+    assert isinstance(connect, leaf.Send)
+    assert isinstance(resumed, leaf.Resume)
     assert said(connect.frame, b"CONNECT")["compress_mode"] == "s2_uncompressed"
 
 

@@ -50,14 +50,17 @@ def test_the_latest_job_of_a_kind_counts_and_what_has_one_place_is_done_in_order
 def test_a_slot_is_due_at_its_latest_moment_only_and_never_twice() -> None:
     moments: Moments[Waiting] = Moments()
     one, other = Waiting(1), Waiting(2)
-    assert moments.at(one, 5.0) and not moments.at(other, 7.0)
-    assert moments.at(one, 3.0) and not moments.at(one, 8.0)
+    assert moments.at(one, 5.0)
+    assert not moments.at(other, 7.0)
+    assert moments.at(one, 3.0)
+    assert not moments.at(one, 8.0)
     assert list(moments.due(6.0)) == []
     assert list(moments.due(7.5)) == [other]
     moments.at(one, NEVER)
     assert list(moments.due(100.0)) == []
     moments.at(one, 9.0)
-    assert list(moments.due(100.0)) == [one] and list(moments.due(100.0)) == []
+    assert list(moments.due(100.0)) == [one]
+    assert list(moments.due(100.0)) == []
 
 
 def test_moments_that_no_longer_count_do_not_pile_up() -> None:

@@ -153,7 +153,9 @@ def test_an_origin_that_says_that_it_ends_early_is_asked_for_what_is_newer() -> 
         assert "by_start_time" == request["config"]["deliver_policy"]
         assert "2023-11-14T22:13:20.000000001Z" == request["config"]["opt_start_time"]
         (run,) = replica.answered(order.number, "i", created("c"), 0.2, position)
-        assert isinstance(run, Run) and run.by_time and not run.look
+        assert isinstance(run, Run)
+        assert run.by_time
+        assert not run.look
         replica.lost(7, 1.0, 0.0, 1_700_000_000_000_000_010)
         assert 8 == ask(replica, 1.0)[1]["config"]["opt_start_seq"], "it goes on at the sequences of now"
 
@@ -168,7 +170,8 @@ def test_an_origin_that_fits_goes_on_behind_what_was_taken() -> None:
 
         (run,) = replica.answered(order.number, "i", created("c"), 0.1, position)
 
-        assert isinstance(run, Run) and not run.by_time
+        assert isinstance(run, Run)
+        assert not run.by_time
         assert run.look == (not fits), "nonsense is no word"
 
 
@@ -177,7 +180,8 @@ def test_an_origin_that_says_nothing_is_asked_where_it_ends() -> None:
     replica = Replica(SLOT, 40, "i", 1_700_000_000_000_000_000)
     order, _ = ask(replica, 0.0)
     (run,) = replica.answered(order.number, "i", created("c"), 0.1)
-    assert isinstance(run, Run) and run.look
+    assert isinstance(run, Run)
+    assert run.look
 
     assert replica.ends_early(b'{"state":{"last_seq":40}}') is None
     assert replica.ends_early(b'{"error":{"code":503}}') is None
@@ -283,7 +287,8 @@ def test_of_two_orders_to_set_a_durable_consumer_back_the_newer_one_counts() -> 
     replica = durable()
     (first,) = replica.poll(0.0)
     (second,) = replica.poll(replica.deadline_s)
-    assert isinstance(first, Ask) and isinstance(second, Ask)
+    assert isinstance(first, Ask)
+    assert isinstance(second, Ask)
     answer = json.dumps({"config": {"ack_policy": "flow_control"}, "delivered": {"stream_seq": 3}}).encode()
 
     assert replica.answered(first.number, "", answer, 6.0) == []

@@ -114,7 +114,9 @@ async def test_an_unreachable_origin_is_asked_when_a_link_asks_for_its_api(
     plane.reachable = False
     replicas.set_slots(10, [SLOT])
     await trio.sleep(61.1)
-    assert plane.requests == [] and not plane.told and len(plane.looks) <= 32
+    assert plane.requests == []
+    assert not plane.told
+    assert len(plane.looks) <= 32
     plane.reachable = True
     replicas.reached(t.Reached(2, "$JS.other.API.CONSUMER.>"))
     replicas.reached(t.Reached(3, "$JS.hub.API.CONSUMER.>"))
@@ -161,7 +163,8 @@ async def test_a_thousand_unreachable_origins_are_looked_for_twenty_times_a_seco
     await trio.sleep(600)
 
     assert 11_000 <= len(plane.looks) - before <= 13_000
-    assert plane.requests == [] and not plane.told
+    assert plane.requests == []
+    assert not plane.told
 
 
 @on_mock_clock
@@ -171,7 +174,8 @@ async def test_only_the_link_to_an_origin_s_domain_is_told_where_answers_and_mes
     """Where two links lead there, or none is known to, all are told: the answer may come by any."""
     replicas.link_up(link_to("hub"))
     await take_up(plane, replicas)
-    assert set(plane.told.values()) == {5} and len(plane.told) == 2
+    assert set(plane.told.values()) == {5}
+    assert len(plane.told) == 2
     plane.told.clear()
     other = link_to("hub")
     assert other.bind is not None
@@ -180,10 +184,12 @@ async def test_only_the_link_to_an_origin_s_domain_is_told_where_answers_and_mes
     await trio.testing.wait_all_tasks_blocked()
     plane.answer({"name": "c2"})
     await trio.testing.wait_all_tasks_blocked()
-    assert set(plane.told.values()) == {0} and len(plane.told) == 2
+    assert set(plane.told.values()) == {0}
+    assert len(plane.told) == 2
     plane.told.clear()
     await take_up(plane, replicas, Slot(11, "B", 2, "A", 1, False, Origin("X", "$JS.behind.API"), "leaf", "JS_SRC_y"))
-    assert set(plane.told.values()) == {0} and len(plane.told) == 2
+    assert set(plane.told.values()) == {0}
+    assert len(plane.told) == 2
 
 
 @on_mock_clock

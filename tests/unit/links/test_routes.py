@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 import trio.testing
 from leafd import native_types as t
 from leafd.links import servers as room
@@ -245,7 +246,7 @@ def test_addresses_for_clients_come_and_go_with_the_servers(monkeypatch: pytest.
         stage.join(2)
         stage.tell(2, server_id="N2", ldm=True)
         stage.end(1)
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
 
     play(stage, scene, monkeypatch)
     assert told == [("10.0.0.1:4222",), ("10.0.0.1:4222", "10.0.0.2:4222"), ("10.0.0.1:4222",), ()]
@@ -259,7 +260,7 @@ def test_others_are_told_of_a_new_server_once_and_with_its_address(monkeypatch: 
         stage.join(1)
         stage.join(2)
         stage.join(3, server_id="N2", server_name="s2", route_pool_idx=1)
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
 
     play(stage, scene, monkeypatch)
     gossip = [(number, said) for number, verb, said in stage.plane.said if said.get("server_id") == "N2"]
@@ -277,7 +278,7 @@ def test_what_the_plane_is_told_of_a_route(monkeypatch: pytest.MonkeyPatch) -> N
         stage.join(1, route_pool_idx=2, max_payload=8 << 20)
         stage.join(2, server_id="N1", route_account="$SYS")
         stage.join(3, route_pool_size=0)
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
 
     play(stage, scene, monkeypatch)
     account, terms = stage.plane.admitted[1]
@@ -301,7 +302,7 @@ def test_a_name_that_is_taken_over_ends_the_routes_under_the_old_one(monkeypatch
         stage.accept(2)
         stage.hear(2, t.LineKind.CONNECT, cluster="C")
         stage.hear(2, t.LineKind.INFO, cluster="C")
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
 
     play(stage, scene, monkeypatch)
     assert renamed == ["C"]
@@ -323,7 +324,7 @@ def test_whatever_a_peer_says_the_routes_go_on(monkeypatch: pytest.MonkeyPatch) 
             stage.join(50)
             stage.routes.handle(t.LeafInfo(50, line or b"-"))
             stage.end(50)
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
         stage.join(1)
 
     play(stage, scene, monkeypatch)

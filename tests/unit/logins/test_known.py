@@ -91,7 +91,9 @@ def test_a_known_login_is_what_the_one_before_was() -> None:
             come(clients, number, LOGIN)
         come(clients, 2, LOGIN, known=1)
         first, last = clients.get(0), clients.get(2)
-        assert first is not None and last is not None and first.account is not None
+        assert first is not None
+        assert last is not None
+        assert first.account is not None
         assert (first.account, first.user, first.granted) == (last.account, last.user, last.granted)
         assert 3 == clients.count(first.account.id)
         assert 2 not in plane.admitted

@@ -6,6 +6,7 @@ devices use the same ids. `take` is what a run does without Spark.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections import defaultdict
@@ -129,9 +130,9 @@ def oracle(sent: list[Sent], every: timedelta) -> Oracle:
     health = {}
     for (device, begin), some in reports.items():
         moments = [begin, *(each.time for each in some), newest[begin]]
-        silence = max((b - a).total_seconds() for a, b in zip(moments, moments[1:], strict=False))
+        silence = max((b - a).total_seconds() for a, b in itertools.pairwise(moments))
         due = (newest[begin] - begin) // every + 1
-        lost = sum(max(0, b.number - a.number - 1) for a, b in zip(some, some[1:], strict=False))
+        lost = sum(max(0, b.number - a.number - 1) for a, b in itertools.pairwise(some))
         health[device, begin] = (len(some), due, silence, lost)
     last = {each.device: (each.time, each.temp) for each in ordered if each.temp is not None}
     return Oracle(

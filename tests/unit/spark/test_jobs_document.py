@@ -41,7 +41,9 @@ def default_of(key: FieldInfo) -> str:
     if key.default in (None, "", 0) and not isinstance(key.default, bool):
         return ""
     if isinstance(key.default, timedelta):
-        name, unit = next((n, u) for n, u in reversed(UNITS.items()) if key.default and not key.default % u or n == "s")
+        name, unit = next(
+            (n, u) for n, u in reversed(UNITS.items()) if (key.default and not key.default % u) or n == "s"
+        )
         return f'`"{key.default // unit} {name}"`'
     if isinstance(key.default, date):
         return f"`{key.default}`"
@@ -103,6 +105,7 @@ def test_editors_are_told_each_key_with_its_meaning() -> None:
     definitions = schema["$defs"]
     assert ["name", "tables", "source"] == schema["required"]
     assert {"Silver", "FieldTable", "AlarmTable", "ResultsTable", "Run"} <= definitions.keys()
-    assert schema["additionalProperties"] is False and definitions["Silver"]["additionalProperties"] is False
+    assert schema["additionalProperties"] is False
+    assert definitions["Silver"]["additionalProperties"] is False
     assert "messages a batch" == definitions["Run"]["properties"]["rows_max"]["description"]
     assert 5_000_000 == definitions["Run"]["properties"]["rows_max"]["maximum"]

@@ -209,6 +209,6 @@ def test_a_job_survives_what_it_meets(world: World) -> None:
     assert wanted == world.days()
     assert len(DEAD) == len(world.table("dead"))
     shutil.rmtree(world.job.tables / "bronze")
-    with pytest.raises(TableError, match="which is gone: made anew it would lose them. Nothing was changed"):
+    with pytest.raises(TableError, match=r"which is gone: made anew it would lose them. Nothing was changed"):
         world.rerun(date(2013, 1, 4))
     assert wanted == world.days()

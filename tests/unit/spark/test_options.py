@@ -107,7 +107,7 @@ def test_a_wrong_option_is_named_with_what_it_must_be(given: dict[str, str], sai
 def test_all_that_is_wrong_is_said_together_and_a_typo_with_what_was_meant() -> None:
     """A line each, as of a job's file."""
     given = {"straem": "S", "fetchBytes": "-1", "maxInFlight": "4", "domain": "a", "apiPrefix": "b", "user": "u"}
-    with pytest.raises(ValueError) as found:
+    with pytest.raises(ValueError, match="straem") as found:
         parse_options(given)
     assert [
         "option fetchBytes is '-1', but must be a positive number",
@@ -128,7 +128,7 @@ def test_options_travel_to_executors() -> None:
 @pytest.mark.parametrize("name", ["endingSequence", "endingOffsets", "endingTimestamp", "maxInFlight"])
 def test_a_streaming_query_refuses_what_is_of_no_use_to_it(name: str) -> None:
     """An end of a query that has none is not ignored."""
-    with pytest.raises(ValueError, match="no use here .streaming."):
+    with pytest.raises(ValueError, match=r"no use here .streaming."):
         parse_options({"stream": "S", name: "7"}, streaming=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 from hypothesis import given, strategies as st
@@ -33,7 +34,7 @@ def test_a_range_is_dealt_out_whole(first: int, size: int, parts: int, least: in
     assert size == sum(len(piece) for piece in pieces)
     if pieces:
         assert (whole.first, whole.last) == (pieces[0].first, pieces[-1].last)
-        assert all(left.last + 1 == right.first for left, right in zip(pieces, pieces[1:], strict=False))
+        assert all(left.last + 1 == right.first for left, right in itertools.pairwise(pieces))
         assert len(pieces) <= parts
         assert len(pieces) == 1 or min(len(piece) for piece in pieces) >= least
 

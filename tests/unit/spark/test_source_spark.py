@@ -21,9 +21,9 @@ def hub() -> Iterator[Hub]:
 
 
 @pytest.fixture
-def stream(hub: Hub) -> Iterator[str]:
+def stream(hub: Hub) -> str:
     hub.create()
-    yield "S"
+    return "S"
 
 
 def options(hub: Hub, **more: str) -> dict[str, str]:
