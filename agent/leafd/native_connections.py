@@ -1,0 +1,176 @@
+"""Commands about listeners and connections: how they begin, what they may do once they are logged in, how they end.
+
+What does not live here: connections to other servers (native_servers.py), who may log in (auth/).
+"""
+
+from __future__ import annotations
+
+from leafd import native_types as t
+from leafd.native import abi, layout
+from leafd.native_packing import Strings, as_bytes, permission_lists, permission_strings, record_of
+from leafd.native_submits import Submits
+from leafd.turns import aside
+
+
+class Connections(Submits):
+    """Listeners, and connections from their first byte to their end."""
+
+    def listen(
+        self,
+        listener: int,
+        fd: int,
+        kind: t.ConnKind,
+        *,
+        secure: bool = False,
+        web: bool = False,
+        proxied: bool = False,
+    ) -> None:
+        """Hands a listening socket over; of one that is there only these change. Who comes is not read before its
+        secure() (secure), speaks HTTP first (web), may begin with a PROXY protocol header (proxied)."""
+        self._submit("LISTEN", target=listener, arg=fd, arg2=t.begins(kind, secure, web, proxied))
+
+    async def put_tls(self, number: int, context: int) -> None:
+        """Connections that come to get TLS by that number from now on get it by this context of make_tls(). 0: none."""
+        await self._request("TLS", "a context of TLS", target=number, arg=context)
+
+    def secure(
+        self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
+    ) -> None:
+        """TLS begins, as a server or client by the context. before: said in plain text first; behind: said after a
+        handshake that came first; name: as a client, the host whose certificate is expected."""
+        self._submit("SECURE", target=connection, body=how, strings={"before": before, "behind": behind, "name": name})
+
+    def unlisten(self, listener: int) -> None:
+        """Stops accepting and closes the listening socket."""
+        self._submit("UNLISTEN", target=listener)
+
+    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> int:
+        """Hands a connected socket over (the plane owns the fd); returns the connection id. EVENT_OPENED comes too.
+        secure: it is not read before secure() is called. web: it speaks HTTP first."""
+        done = await self._request("ADOPT", "adopting a connection", arg=fd, arg2=t.begins(kind, secure, web))
+        return done.arg
+
+    def upgrade(self, connection: int, kind: t.ConnKind, flags: t.WebFlag, answer: bytes = b"") -> None:
+        """Behind a Line of kind HTTP: answers a request, then the connection speaks WebSocket and is of that kind."""
+        self._submit("UPGRADE", target=connection, arg=int(flags), arg2=int(kind), body=answer)
+
+    def compress(self, connection: int, how: t.Compress, *, before: bytes = b"", behind: bytes = b"") -> None:
+        """Behind a Line of kind INFO: the link is an S2 stream from here on. Of one that is so: another level."""
+        self._submit("COMPRESS", target=connection, body=how, strings={"before": before, "behind": behind})
+
+    def send(self, connection: int, frame: bytes) -> None:
+        """Queues a control frame (a whole line with CRLF)."""
+        self._submit("SEND", target=connection, body=frame)
+
+    def welcome(self, listener: int, how: t.Secure | None, before: bytes, behind: bytes = b"") -> None:
+        """As secure(), of all who come to a listener from now on, without an order for each; before empty: no more."""
+        strings = {"before": before, "behind": behind}
+        self._submit("WELCOME", target=listener, body=how or t.Secure(0), strings=strings)
+
+    def know(
+        self, connect: bytes, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> None:
+        """As admit(), of all who were welcomed and send this CONNECT, until forget_logins()."""
+        strings = {"connect": connect, "after_pong": after_pong} | permission_strings(permissions)
+        self._submit("KNOW", account=account, body=verdict, strings=strings)
+
+    def forget_logins(self) -> None:
+        """No login is known any more."""
+        self._submit("FORGET")
+
+    def tell_author(
+        self, ticket: int, verdict: t.ConnVerdict, permissions: t.Permissions | None, *, link: bool
+    ) -> None:
+        """The answer to an Author event: what it may do, as who logs in with that; None: nothing."""
+        lists = permissions or t.Permissions()
+        strings = permission_lists(lists) | {"mapped_deny": lists.mapped_deny}
+        rights = (abi.AUTHOR_MAY if permissions is not None else 0) | (abi.AUTHOR_LINK if link else 0)
+        self._submit("AUTHOR", arg=ticket, arg2=rights, body=verdict, strings=strings)
+
+    def forget_authors(self) -> None:
+        """Answers to Author events do not count any more."""
+        self._submit("AUTHORS_FORGET")
+
+    def nudge(self) -> None:
+        """Makes the plane tick: a command that has no effect."""
+        self._submit("RESUME", target=0)
+
+    def describe(self, connection: int, description: t.Description) -> None:
+        """What is told of it where everything is to be told. Before it is admitted, or anew."""
+        parts = {name: getattr(description, name) for name in ("before", "between", "place", "behind")}
+        self._submit("DESCRIBE", target=connection, strings=parts)
+
+    def resume(self, connection: int) -> None:
+        """Goes on reading after a Line event that needs no verdict."""
+        self._submit("RESUME", target=connection)
+
+    def close_connection(self, connection: int, text: str = "", reason: int = t.CloseReason.CLIENT) -> None:
+        """Sends -ERR 'text' (unless empty) and closes."""
+        self._submit("CLOSE", target=connection, arg=int(reason), body=as_bytes(text))
+
+    def admit(
+        self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> None:
+        """Admits a client; after_pong is sent behind its first PONG (the second INFO), empty = nothing."""
+        strings = {"after_pong": after_pong} | permission_strings(permissions)
+        self._submit("ADMIT", target=connection, account=account, body=verdict, strings=strings)
+
+    async def change_rights(
+        self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> int:
+        """Other rights for an admitted client of the same account; returns how many of its subscriptions went. Raises
+        PlaneError: NOT_FOUND when it is gone or at its login again, otherwise the plane has closed it."""
+        done = await self._request(
+            "RIGHTS",
+            f"changing the rights of connection {connection}",
+            target=connection,
+            account=account,
+            body=verdict,
+            strings={"after_pong": after_pong} | permission_strings(permissions),
+        )
+        return done.arg
+
+    def admit_leaf(
+        self,
+        connection: int,
+        account: int,
+        verdict: t.ConnVerdict,
+        permissions: t.Permissions,
+        *,
+        cluster: str,
+        loop_subject: str,
+        remote_domain: str,
+    ) -> None:
+        """Binds a leaf link to an account: interest is exchanged from here on."""
+        names: Strings = {"cluster": cluster, "loop_subject": loop_subject, "remote_domain": remote_domain}
+        lists = permission_strings(permissions) | {"mapped_deny": permissions.mapped_deny}
+        self._submit(
+            "ADMIT_LEAF",
+            target=connection,
+            account=account,
+            body=verdict,
+            strings={**names, **lists},
+        )
+
+    def broadcast(self, template: bytes, *, plain: bool = False) -> None:
+        """An INFO line, in which the plane fills in number and address, to each admitted client that speaks protocol 1.
+        plain: not over WebSocket."""
+        self._submit("BROADCAST", arg=int(plain), body=template)
+
+    async def connections(self) -> list[t.ConnectionRow]:
+        """Counters of every connection."""
+        done = await self._request("CONNECTIONS", "listing connections")
+
+        def decode() -> list[t.ConnectionRow]:
+            return [record_of(t.ConnectionRow, row) for row in layout("connection_row_t").rows(done.payload)]
+
+        return await aside(len(done.payload), decode)
+
+    async def subscriptions(self, connection: int, place: int) -> t.SubscriptionSlice:
+        """Some subscriptions of a connection, from a place in its table on."""
+        done = await self._request("SUBSCRIPTIONS", "listing subscriptions", target=connection, arg=place)
+        return t.SubscriptionSlice(tuple(t.subscription_rows(done.payload)), done.arg)
+
+    def set_limits(self, limits: t.Limits) -> None:
+        """The live ones of the limits take effect."""
+        self._submit("LIMITS", body=limits)
