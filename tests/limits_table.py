@@ -181,6 +181,11 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_stream_authors.py::test_rights_that_a_reload_takes_away_count_for_streams",
     ),
     "is one of 100,000": ("unit/enrol/test_roll.py::test_there_are_so_many_boxes_and_tokens_and_no_more",),
+    "that tells of other servers of the hub is believed for 64": (
+        "unit/links/test_hub_servers.py::test_of_ten_thousand_addresses_a_bounded_number_is_kept",
+        "unit/links/test_hub_servers.py::test_a_hub_elsewhere_cannot_make_this_machine_dial_itself",
+        "unit/links/test_hub_servers.py::test_every_second_attempt_goes_to_the_configuration_whatever_a_hub_tells",
+    ),
     "gets a bounded number of everything": (
         "unit/links/test_route.py::test_there_is_a_greatest_number_of_servers_in_a_cluster",
         "unit/links/test_route.py::test_of_the_addresses_that_a_peer_names_only_places_are_kept_and_not_too_many",

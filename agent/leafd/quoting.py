@@ -7,10 +7,14 @@ bounded length. What does not live here: text on the protocols' wires, and secre
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 LINE_MAX: Final = 8192
 VALUE_MAX: Final = 256
+NAME_MAX: Final = 60
+NAMES_MAX: Final = 3
+"""Of those that a line lists."""
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -29,6 +33,13 @@ def quoted(value: object, size_max: int = VALUE_MAX) -> str:
     more = len(text) - size_max
     shown = printable(text[:size_max].replace("\\", "\\\\").replace('"', '\\"'), 2 * size_max)
     return f'"{shown}"' if more <= 0 else f'"{shown}"... ({more} more characters)'
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first of them, once each, and how many there are more."""
+    every = list(dict.fromkeys(names))
+    shown = ", ".join(printable(name, NAME_MAX) for name in every[:NAMES_MAX])
+    return shown if len(every) <= NAMES_MAX else f"{shown} and {len(every) - NAMES_MAX} more"
 
 
 def _escape(one: str) -> str:

@@ -51,6 +51,8 @@ class Link:
     """Since anything came."""
     waiting: int | None = None
     """Bytes that were not sent yet, or not acknowledged."""
+    others: tuple[str, ...] = ()
+    """Further servers of a hub, which are dialled when that one goes."""
     budgets: tuple[Budget, ...] = ()
     """Empty: it has none."""
     goes: str = "all"
@@ -269,12 +271,14 @@ def links(varz: Page, leafz: Page) -> Iterator[Link]:
             loss=measured.get("loss"),
             heard_s=_seconds(measured.get("heard")),
             waiting=measured["waiting"] + measured["unacknowledged"] if measured else None,
+            others=tuple(measured.get("others") or ()),
             **_budgets(measured.get("budget") or {}),
         )
     for one in varz.get("leafd", {}).get("remotes", ()):
         if not one["connected"]:
             error, left = one["error"] or "dialling", _budgets(one.get("budget") or {})
-            yield Link("", "hub", one["account"], ", ".join(one["urls"]), up=False, error=error, **left)
+            places = ", ".join((*one["urls"], *one.get("learned", ())))
+            yield Link("", "hub", one["account"], places, up=False, error=error, **left)
 
 
 def _budgets(found: Page) -> dict[str, Any]:

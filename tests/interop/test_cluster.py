@@ -80,14 +80,14 @@ def peers_of(server: servers.Server) -> set[str]:
 
 
 @contextlib.contextmanager
-def started(kinds: tuple[str, ...], folder: Path, more: str = "") -> Iterator[Cluster]:
+def started(kinds: tuple[str, ...], folder: Path, more: str = "", text: str = CONFIG) -> Iterator[Cluster]:
     with contextlib.ExitStack() as stack:
         made: list[servers.Server] = []
         for number, kind in enumerate(kinds):
             place = folder / f"s{number}"
             place.mkdir()
             first = made[0].ports["route_port"] if made else "{route_port}"
-            server = servers.make(kind, CONFIG.replace("{first}", str(first)), place, name=f"s{number}", more=more)
+            server = servers.make(kind, text.replace("{first}", str(first)), place, name=f"s{number}", more=more)
             made.append(server)
         for server in made:
             server.start()

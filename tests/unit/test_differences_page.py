@@ -199,6 +199,14 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "test_a_leaf_that_a_busy_hub_turns_away_says_so_and_is_linked_when_there_is_room",
         "interop/test_busy_hub.py::test_a_leaf_comes_when_the_busy_hub_said_and_not_before",
     ),
+    "Other servers that a hub tells of": (
+        "interop/test_hub_servers.py::test_a_leaf_goes_on_at_the_next_server_when_its_own_is_killed",
+        "interop/test_hub_servers.py::test_what_a_leaf_knows_follows_the_servers_that_there_are",
+        "interop/test_hub_servers.py::test_the_next_server_is_found_over_websocket_and_tls_too",
+        "interop/test_hub_servers.py::test_a_leaf_that_is_told_to_ignore_other_servers_waits_for_its_own",
+        "unit/links/test_hub_servers.py::test_a_lone_hub_that_tells_its_own_address_stays_alone",
+        "unit/links/test_hub_servers.py::test_in_order_means_that_the_first_one_is_preferred_after_each_link",
+    ),
     "A proxy of a remote has": ("interop/test_dialling.py::test_a_proxy_that_speaks_tls_is_refused",),
     "Where the configuration says nothing a dial": (
         "interop/test_cell.py::test_with_defaults_a_link_comes_up_at_two_seconds_round_trip",

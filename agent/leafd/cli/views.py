@@ -18,6 +18,7 @@ from leafd.config.bind import load_file
 from leafd.config.differences import changed_settings, differences, spelt
 from leafd.config.schema.section import Takes
 from leafd.errors import LeafdError
+from leafd.quoting import listed
 from leafd.records import dataclass
 from leafd.status import HELD, STREAMS_PAGE, Copy, Link, Status, Taker, consumers, copies, links, status, streams
 
@@ -232,7 +233,7 @@ def _show_links(found: Sequence[Link]) -> None:
                 one.peer or "-",
                 one.role,
                 one.account,
-                one.address,
+                f"{one.address} (or {listed(one.others)})" if one.others else one.address,
                 "up" if one.up else f"down: {one.error}",
                 one.rtt,
                 size(one.bytes_in),

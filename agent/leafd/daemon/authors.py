@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from leafd import native_types as t
 from leafd.auth.authors import may_today, read, written
 from leafd.auth.verdict import LEAF_TYPES, LEAF_WEB_TYPE, WEB_TYPE
-from leafd.links.leaf import mirrored
+from leafd.links.leaf_rights import mirrored
 from leafd.logins.askers import denied
 from leafd.logins.client import lists_of
 from leafd.quoting import printable

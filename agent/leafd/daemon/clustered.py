@@ -18,7 +18,7 @@ from leafd.config.schema.cluster import Cluster as Block, pinned_accounts
 from leafd.config.schema.gateway import cluster_name
 from leafd.config.schema.tls import LINK_TIMEOUT, login_timeout
 from leafd.daemon.about import VERSION
-from leafd.host.listeners import address_of, reachable
+from leafd.host.listeners import address_of, advertised, leaf_place, reachable
 from leafd.links.addresses import host_port
 from leafd.links.compression import Compression
 from leafd.links.peers import Peers
@@ -68,6 +68,7 @@ class Clustered:
             max_payload=config.max_payload,
             compression=Compression(*block.compression),
             connect_urls=() if block.no_advertise else self._own_urls(),
+            ws_connect_urls=() if block.no_advertise else self._web_urls(),
             leafnode_url=self._leaf_url(),
         )
         rules = block.rules
@@ -115,7 +116,17 @@ class Clustered:
         leafnodes, leaf = self._server.config.leafnodes, self._server.about.leaf
         if leaf is None or leafnodes is None or leafnodes.no_advertise:
             return ""
-        return leafnodes.advertise or host_port(reachable(leaf[0])[0], leaf[1])
+        return host_port(*leaf_place(leafnodes, *leaf))
+
+    def _web_urls(self) -> tuple[str, ...]:
+        """Where clients and leaves reach this server over WebSocket."""
+        sock, web = self._server.sockets.web, self._server.config.websocket
+        if sock is None or web is None:
+            return ()
+        host, port = address_of(sock)
+        if web.advertise:
+            return (host_port(*advertised(web.advertise, port)),)
+        return tuple(host_port(one, port) for one in reachable(host))
 
     def _own_places(self) -> list[tuple[str, int]]:
         port = self.routes.cluster.port
@@ -161,7 +172,7 @@ class Clustered:
         server.clients.known.forget()
         server.clients.say_welcome()
         server.plane.broadcast(template(server.info()), plain=True)
-        server.leafs.tell_urls(self.routes.urls("leafnode_urls"))
+        server.leafs.tell_urls(self.routes.urls("leafnode_urls"), self.routes.urls("ws_connect_urls"))
 
     def _renamed(self) -> None:
         server = self._server

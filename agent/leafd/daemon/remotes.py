@@ -87,6 +87,7 @@ def remotes_of(
         remote = Remote(
             urls=one.urls,
             in_order=one.no_randomize,
+            discovers=not one.ignore_discovered_servers,
             account=account.id,
             account_name=account.name,
             system=account.system,

@@ -47,7 +47,7 @@ from leafd.errors import StartError
 from leafd.guard import Guard
 from leafd.host import early, memory
 from leafd.host.anew import begin_again
-from leafd.host.listeners import Sockets, address_of, reachable
+from leafd.host.listeners import Sockets, address_of, leaf_place
 from leafd.host.log import Log, traced, traced_message
 from leafd.links.compression import Compression
 from leafd.links.leaf import Bind, Identity
@@ -361,12 +361,8 @@ class Server:
         if sockets.leaf is not None:
             host, port = address_of(sockets.leaf)
             leafnodes = self.config.leafnodes
-            urls = tuple(f"{one}:{port}" for one in reachable(host))
-            if leafnodes and leafnodes.advertise:
-                urls = (leafnodes.advertise,)
-            if leafnodes and leafnodes.no_advertise:
-                urls = ()
-            self.leafs.listening(host, port, urls)
+            told = not (leafnodes and leafnodes.no_advertise)
+            self.leafs.listening(*leaf_place(leafnodes, host, port), told=told)
             self.plane.listen(LEAF_LISTENER, sockets.leaf.detach(), t.ConnKind.LEAF, secure=self._hold_leafs())
             self.log.info(f"Listening for leafnode connections on {host}:{port}")
         secure = self.compiled.client_terms.secure

@@ -18,7 +18,7 @@ from leafd.links.addresses import place_of
 from leafd.links.link import LinkStatus, RemoteStatus
 from leafd.links.told import Behind
 from leafd.native_types import Stats
-from leafd.quoting import printable
+from leafd.quoting import listed
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 EVERY_S: Final = 5.0
 SHARE: Final = 100
 """The line takes at most this part of the control thread's time, however many mirrors and sources there are."""
-NAMED_MAX: Final = 3
-_NAME_MAX: Final = 60
 _UNITS: Final = ("B", "kB", "MB", "GB")
 
 
@@ -64,16 +62,10 @@ def compose(seen: Seen) -> str:
 def _hubs(seen: Seen) -> Iterable[str]:
     """Those that we dial."""
     if any(one.connected for one in seen.remotes):
-        yield f"linked to {_listed(link.name for link in seen.links if link.spoke)}"
+        yield f"linked to {listed(link.name for link in seen.links if link.spoke)}"
     away = [place_of(one.urls[0]) for one in seen.remotes if not one.connected]
     if away:
-        yield f"not linked to {_listed(away)}"
-
-
-def _listed(names: Iterable[str]) -> str:
-    every = list(dict.fromkeys(names))
-    shown = ", ".join(printable(name, _NAME_MAX) for name in every[:NAMED_MAX])
-    return shown if len(every) <= NAMED_MAX else f"{shown} and {len(every) - NAMED_MAX} more"
+        yield f"not linked to {listed(away)}"
 
 
 def _count(number: int, one: str, several: str = "") -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from leafd.doctor.findings import Check, Finding, fault, warning, well
 from leafd.links.addresses import place_of
-from leafd.quoting import quoted
+from leafd.quoting import listed, quoted
 from leafd.status import HELD
 
 Page = Mapping[str, Any]
@@ -32,6 +32,15 @@ def _places(remote: Page) -> list[str]:
     return [place_of(str(one)) for one in urls] if isinstance(urls, list) else []
 
 
+def _at(remote: Page) -> str:
+    """Which of the hub's servers has the link, and which others it tells of, where there are several."""
+    learned = remote.get("learned")
+    others = listed([str(one) for one in learned]) if isinstance(learned, list) else ""
+    if not others and len(_places(remote)) < 2:
+        return ""
+    return f" at {remote.get('server')}" + (f", and the hub tells of {others}" if others else "")
+
+
 def judge(varz: Page, configured: Iterable[str], report: Callable[[Finding], None]) -> None:
     """One finding for each remote of the daemon, and for each address in the configuration that it does not know."""
     rows = _remotes(varz)
@@ -50,7 +59,7 @@ def judge(varz: Page, configured: Iterable[str], report: Callable[[Finding], Non
         place = ", ".join(_places(one))
         error = str(one.get("error") or "")
         if one.get("connected"):
-            report(well(Check.LINK, place, f"the link of the account {one.get('account')} is up"))
+            report(well(Check.LINK, place, f"the link of the account {one.get('account')} is up{_at(one)}"))
             _judge_budget(place, one.get("budget"), report)
         elif "loop" in error.lower():
             report(

@@ -10,8 +10,10 @@ import os
 import socket
 import struct
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from leafd.config.schema.gateway import gateway_address
+from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.server import ServerConfig
 from leafd.errors import StartError
 from leafd.records import dataclass
@@ -138,6 +140,19 @@ def reachable(host: str) -> list[str]:
             if not address.startswith("127."):
                 found.append(address)
     return found or ["127.0.0.1"]
+
+
+def advertised(text: str, port: int) -> tuple[str, int]:
+    """host or host:port as the configuration advertises it; port: of the listener."""
+    parts = urlsplit(f"//{text}")
+    return parts.hostname or "", parts.port or port
+
+
+def leaf_place(leafnodes: LeafNodes | None, host: str, port: int) -> tuple[str, int]:
+    """Where leaves are told to reach a leaf listener on that address."""
+    if leafnodes is not None and leafnodes.advertise:
+        return advertised(leafnodes.advertise, port)
+    return reachable(host)[0], port
 
 
 def _interfaces() -> list[str]:

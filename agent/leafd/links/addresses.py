@@ -11,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 from leafd.quoting import quoted
 
 DEFAULT_PORT: Final = 7422
+HOST_MAX: Final = 253
+"""Of a name, by RFC 1035."""
 
 
 def split_url(url: str) -> tuple[str, int, str, str]:
@@ -33,6 +35,37 @@ def place_of(url: str) -> str:
 def host_port(host: str, port: int) -> str:
     """Both as an address is written."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def judged_place(text: str) -> str | None:
+    """host:port of a list that another server tells, as an address is written. None: it is none that can be dialled."""
+    host, colon, digits = text.strip().rpartition(":") if len(text) <= 2 * HOST_MAX else ("", "", "")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or not (digits.isascii() and digits.isdigit() and len(digits) <= 5 and 0 < int(digits) < 1 << 16):
+        return None
+    fits = _packed(bare, socket.AF_INET6) if bare != host else _packed(host, socket.AF_INET) or _is_name(host)
+    return None if not fits or _nowhere(bare) else host_port(bare.lower(), int(digits))
+
+
+def _is_name(host: str) -> bool:
+    labels = host.split(".")
+    return len(host) <= HOST_MAX and all(
+        0 < len(one) <= 63 and one.isascii() and one.replace("-", "").replace("_", "").isalnum() for one in labels
+    )
+
+
+def _nowhere(host: str) -> bool:
+    """Is it the address of everything, or of a group?"""
+    four, six = _packed(host, socket.AF_INET), _packed(host, socket.AF_INET6)
+    return bool(four and (four[0] == 0 or four[0] >= 224)) or bool(six and (not any(six) or six[0] == 0xFF))
+
+
+def is_loopback(host: str) -> bool:
+    """Does it mean the machine that says it?"""
+    four, six = _packed(host, socket.AF_INET), _packed(host, socket.AF_INET6)
+    if six[:12] == bytes(10) + b"\xff\xff":
+        four = six[12:]
+    return host.rstrip(".").lower() == "localhost" or four[:1] == b"\x7f" or six == bytes(15) + b"\1"
 
 
 def dial_error(error: OSError) -> str:
@@ -69,10 +102,12 @@ def certificate_name(host: str, urls: Iterable[str]) -> str:
 
 
 def _is_address(host: str) -> bool:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, host)
-        except OSError:
-            continue
-        return True
-    return False
+    return bool(_packed(host, socket.AF_INET) or _packed(host, socket.AF_INET6))
+
+
+def _packed(host: str, family: socket.AddressFamily) -> bytes:
+    """The bytes of an address; none of what is no address of that family."""
+    try:
+        return socket.inet_pton(family, host)
+    except (OSError, ValueError):
+        return b""

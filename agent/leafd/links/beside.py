@@ -37,14 +37,12 @@ class Beside:
     def __init__(
         self,
         status: RemoteStatus,
-        urls: list[str],
         dial: Callable[[RemoteStatus, str], Awaitable[Link | None]],
         log_in: Callable[[Link], Awaitable[None]],
         close: Callable[[int, str, int], None],
         reconnect_s: float,
     ) -> None:
         self._status = status
-        self._urls = urls
         self._dial = dial
         self._log_in = log_in
         self._close = close
@@ -64,7 +62,7 @@ class Beside:
                 else:
                     await self._pause(newer.delay_s)
             if link.bind is not None and not link.gone.is_set():
-                self._status.linked()
+                self._status.linked(link)
         return link
 
     async def _end(self, older: Link) -> None:
@@ -77,6 +75,8 @@ class Beside:
         """A connection by which the hub has said something. None: the older one is well, or has gone."""
         begun: list[Link] = []
         self._redial.alone()
+        if not self._status.attempts:
+            self._status.servers.again()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(first_of, older.settled, nursery.cancel_scope)
             nursery.start_soon(first_of, older.gone, nursery.cancel_scope)
@@ -92,7 +92,7 @@ class Beside:
         status = self._status
         status.attempts += 1
         try:
-            return await self._dial(status, self._urls[(status.attempts - 1) % len(self._urls)])
+            return await self._dial(status, status.servers.next())
         except (OSError, NoTunnel, trio.TooSlowError):
             return None
 

@@ -38,6 +38,7 @@ from leafd.links.leaf_info import (
     LEAFD_PROTOCOL,
     ORDERLY,
     TRACE_PROTOCOL,
+    Advertised,
     HubInfo,
     busy_text,
     frame,
@@ -46,6 +47,7 @@ from leafd.links.leaf_info import (
     speaks_leafd,
     subjects,
 )
+from leafd.links.leaf_rights import jetstream_denies, mirrored, with_denies
 from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.native_types import CloseReason, LineKind, Permissions
 from leafd.records import dataclass
@@ -173,44 +175,6 @@ Authenticate = Callable[[dict[str, Any], str], Login | Refused | Later | None]
 """(CONNECT, nonce) -> Login, or None when the credentials are wrong."""
 
 
-def jetstream_denies(
-    local: str, remote: str, *, system: bool, jetstream: bool
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Subjects that may not leave, and that may not come in, because each side has a JetStream of its own.
-
-    local, remote: domains, "" when there is none. Reference: tests/wire/leaf.md. Extending one JetStream over
-    a link (same domain, system account) is not something this server does, so the system account is always kept apart.
-    """
-    if system:
-        apart = ("$JSC.>", "$NRG.>", "$JS.API.>", "$KV.>", "$OBJ.>")
-        return apart, apart
-    own = ("$JS.API.>", "$KV.>", "$OBJ.>")
-    if local and jetstream and local != remote:
-        return (*own, f"$JS.{local}.API.>"), own
-    return own, own
-
-
-def mirrored(permissions: Permissions) -> Permissions:
-    """A leaf's rights as this end has them: what the leaf may publish comes in here; what it may subscribe to goes out
-    to it."""
-    return Permissions(
-        publish_allow=permissions.subscribe_allow,
-        publish_deny=permissions.subscribe_deny,
-        subscribe_allow=permissions.publish_allow,
-        subscribe_deny=permissions.publish_deny,
-        mapped_deny=permissions.publish_deny,
-        author=permissions.author,
-    )
-
-
-def _with_denies(permissions: Permissions, out: tuple[str, ...], incoming: tuple[str, ...]) -> Permissions:
-    return replace(
-        permissions,
-        publish_deny=tuple(dict.fromkeys((*permissions.publish_deny, *out))),
-        subscribe_deny=tuple(dict.fromkeys((*permissions.subscribe_deny, *incoming))),
-    )
-
-
 class Acceptor:
     """Our end of a link that a leaf dialled."""
 
@@ -219,9 +183,7 @@ class Acceptor:
         identity: Identity,
         connection: int,
         nonce: str,
-        urls: tuple[str, ...],
-        host: str,
-        port: int,
+        advertised: Advertised,
         compression: Compression = UNCOMPRESSED,
         age_ns: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -236,9 +198,7 @@ class Acceptor:
         self._connection = connection
         self.accepted: tuple[dict[str, Any], Login] | None = None
         """The CONNECT and whom it was accepted as, once it was."""
-        self._urls = urls
-        self._host = host
-        self._port = port
+        self._advertised = advertised
         self.tls_info: dict[str, Any] = {}
         """What INFO says of TLS."""
         self.min_version = ""
@@ -268,8 +228,6 @@ class Acceptor:
             "server_name": identity.server_name,
             "version": identity.version,
             "proto": LEAF_PROTOCOL,
-            "host": self._host,
-            "port": self._port,
             "headers": True,
             "auth_required": True,
             "max_payload": identity.max_payload,
@@ -278,7 +236,7 @@ class Acceptor:
             "api_lvl": 5,
             **({"info_on_connect": True} if promised else {}),
             "leafd": LEAFD_PROTOCOL,
-            "leafnode_urls": list(self._urls),
+            **self._advertised.info(),
         }
         if identity.domain:
             info["domain"] = identity.domain
@@ -286,9 +244,8 @@ class Acceptor:
             info["cluster"] = identity.cluster
         return info | self.tls_info
 
-    def again(self, urls: tuple[str, ...]) -> bytes:
+    def again(self) -> bytes:
         """An INFO for a leaf that is linked: where it can reach this server, and others of its cluster."""
-        self._urls = urls
         return frame("INFO", self._info())
 
     def line(self, kind: int, payload: bytes, authenticate: Authenticate) -> list[Action]:
@@ -378,7 +335,7 @@ class Acceptor:
             account=login.account,
             account_name=login.account_name,
             spoke=bool(connect.get("is_hub")),
-            permissions=_with_denies(granted, out, incoming),
+            permissions=with_denies(granted, out, incoming),
             cluster=str(connect.get("cluster") or ""),
             remote_domain=remote_domain,
             remote_name=str(connect.get("name") or ""),
@@ -405,6 +362,8 @@ class Remote:
     account_name: str
     in_order: bool = False
     """Whether the addresses are tried in their order."""
+    discovers: bool = True
+    """Whether other servers that the hub tells of are dialled, too."""
     system: bool = False
     hub: bool = False
     isolates: bool = False
@@ -448,6 +407,9 @@ class Solicitor:
         self._password = password
         self._compressed = False
         self._first_info: dict[str, Any] | None = None
+        self.learned = False  # the address is one that a hub told, which may be anybody's
+        self.hub_info: dict[str, Any] = {}
+        """What the hub said when it let us in: of all that it says, this has come through TLS, if there is any."""
 
     def line(self, kind: int, payload: bytes) -> list[Action]:
         """One handshake line of the hub."""
@@ -462,10 +424,13 @@ class Solicitor:
         if self._first_info is None:
             return self._first(info)
         if info.get("connect_info"):
+            self.hub_info = info
             return [self._bind(self._first_info | info)]
         return [Resume()]
 
     def _first(self, info: dict[str, Any]) -> list[Action]:
+        if self.learned and info.get("server_id") == self._identity.server_id:
+            return [Close("it is this server itself")]
         if not info.get("client_id") or not (info.get("leafnode_urls") or info.get("info_on_connect")):
             return [Close("attempted to connect to wrong port", delay_s=DELAY_VERSION_S)]
         if (again_s := min(info.get("try_again_s", 0), AGAIN_MAX_S)) > 0:
@@ -486,6 +451,7 @@ class Solicitor:
         begin.append(self._log_in(connect))
         if info.get("info_on_connect") or speaks_leafd(info):
             return [*begin, Resume()]
+        self.hub_info = info
         return [*begin, self._bind(info)]
 
     def _log_in(self, connect: dict[str, Any]) -> Action:
@@ -570,7 +536,7 @@ class Solicitor:
             account_name=remote.account_name,
             # The peer is our hub unless this remote says that we are its.
             spoke=not remote.hub,
-            permissions=_with_denies(granted, out, incoming),
+            permissions=with_denies(granted, out, incoming),
             cluster=str(info.get("cluster") or ""),
             remote_domain=remote_domain,
             remote_name=str(info.get("server_name") or ""),

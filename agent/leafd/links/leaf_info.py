@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leafd.gojson import FLAG, INT32, TEXT, UINT64, ListOf, Nested, Struct, wire
+from leafd.links.addresses import DEFAULT_PORT
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -22,6 +23,23 @@ LEAFD_PROTOCOL: Final = 2
 """Of `leafd` in INFO and CONNECT. 1: CONNECT may begin compression. .."""
 ORDERLY: Final = 2
 """.. From which on answers about a consumer come before its messages."""
+
+
+@dataclass(slots=True)
+class Advertised:
+    """What INFO says of where leaves reach this server, and the others of its cluster."""
+
+    host: str = "0.0.0.0"
+    port: int = DEFAULT_PORT
+    own: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    web: tuple[str, ...] = ()
+    """The others, over WebSocket."""
+
+    def info(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"host": self.host, "port": self.port}
+        found["leafnode_urls"] = list(dict.fromkeys((*self.own, *self.others)))
+        return found | ({"ws_connect_urls": list(self.web)} if self.web else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +60,8 @@ class HubInfo(Struct):
 
     server_id: str = wire(TEXT, "server_id")
     server_name: str = wire(TEXT, "server_name")
+    host: str = wire(TEXT, "host")
+    port: int = wire(INT32, "port")
     client_id: int = wire(UINT64, "client_id")
     proto: int = wire(INT32, "proto")
     nonce: str = wire(TEXT, "nonce")
@@ -56,6 +76,7 @@ class HubInfo(Struct):
     tls_required: bool = wire(FLAG, "tls_required")
     max_payload: int = wire(INT32, "max_payload")
     leafnode_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "leafnode_urls")
+    ws_connect_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "ws_connect_urls")
     info_on_connect: bool = wire(FLAG, "info_on_connect")
     connect_info: bool = wire(FLAG, "connect_info")
     try_again_s: int = wire(INT32, "try_again_s")

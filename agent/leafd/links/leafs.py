@@ -9,7 +9,6 @@ that (redial.py), the handshake's lines (leaf.py), the data plane (native/plane)
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
@@ -22,11 +21,12 @@ import trio
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import dialling, leaf, reach
-from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, refusal_advice, split_url
+from leafd.links.addresses import certificate_name, dial_error, host_port, refusal_advice, split_url
 from leafd.links.beside import Beside
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
+from leafd.links.leaf_info import Advertised
 from leafd.links.leaf_plane import LeafPlane
-from leafd.links.link import Link, LinkStatus, RemoteStatus, age, either, flags_of, over_web, who
+from leafd.links.link import Link, LinkStatus, RemoteStatus, age, either, flags_of, spoken_with, status_of, who
 from leafd.links.redial import Redial
 from leafd.links.sending import Sending
 from leafd.links.ways import Ways
@@ -42,8 +42,6 @@ DEFAULT_TLS: Final = 3
 HANDSHAKE_TIMEOUT_S: Final = 60.0
 """At a round trip of seconds, with packets lost; TCP itself finds out about a hub that is gone."""
 TOLD_EACH: Final = 600
-REASONS_MAX: Final = 16
-"""That are told at once between two links: some have words of the other side's choosing."""
 
 
 class Log(Protocol):
@@ -93,7 +91,7 @@ class Leafs:
         self._accepted_as: dict[tuple[object, ...], int] = {}
         """The connection of each server, account and remote account that dialled us."""
         self._early: dict[int, list[t.Opened | t.Line | t.Closed]] = {}
-        self._listen: tuple[str, int, tuple[str, ...]] = ("0.0.0.0", DEFAULT_PORT, ())
+        self._advertised = Advertised()
         self._nursery: trio.Nursery | None = None
         self._ways = Ways()
         self.web_ping_interval_ns = 0
@@ -114,16 +112,23 @@ class Leafs:
 
     # ---- what is there
 
-    def listening(self, host: str, port: int, advertised: tuple[str, ...]) -> None:
+    def listening(self, host: str, port: int, *, told: bool) -> None:
         """Tells what the accepting side's INFO says of the listener."""
-        self._listen = (host, port, advertised)
+        self._advertised.host, self._advertised.port = host, port
+        self._advertised.own = (host_port(host, port),) if told else ()
 
-    def tell_urls(self, urls: tuple[str, ...]) -> None:
-        """Leaves hear where this server and the others of its cluster are reached."""
-        self._listen = (*self._listen[:2], urls)
-        for link in self._links.values():
-            if link.bind is not None and isinstance(link.machine, leaf.Acceptor) and not link.web:
-                self._plane.send(link.connection, link.machine.again(urls))
+    def tell_urls(self, urls: tuple[str, ...], web: tuple[str, ...]) -> None:
+        """Leaves hear where the other servers of the cluster are reached, and where over WebSocket."""
+        self._advertised.others, self._advertised.web = urls, web
+        if self._nursery is not None:
+            self._nursery.start_soon(self._tell_urls)
+
+    async def _tell_urls(self) -> None:
+        pause = Pause()
+        for link in list(self._links.values()):
+            await pause()
+            if link.bind is not None and isinstance(link.machine, leaf.Acceptor) and not link.gone.is_set():
+                self._plane.send(link.connection, link.machine.again())
 
     def secured_by(self, secure: t.Secure | None, info: dict[str, Any]) -> None:
         """Tells how who connects from now on gets TLS, and what INFO says of it."""
@@ -252,9 +257,7 @@ class Leafs:
         self._log.debug(f"{link.log_name} - TLS handshake complete: {event.cipher}, {event.size} bytes{again}")
 
     def _acceptor(self, connection: int, compression: Compression = UNCOMPRESSED) -> leaf.Acceptor:
-        host, port, advertised = self._listen
-        nonce = self._nonce()
-        machine = leaf.Acceptor(self._identity, connection, nonce, advertised, host, port, compression, age())
+        machine = leaf.Acceptor(self._identity, connection, self._nonce(), self._advertised, compression, age())
         machine.min_version, machine.isolates = self.min_version, self.isolates
         return machine
 
@@ -403,7 +406,7 @@ class Leafs:
 
     def _bind(self, link: Link, bind: leaf.Bind) -> None:
         self._evict_duplicate(link, bind)
-        link.bind = bind
+        link.bound(bind)
         self._linked[bind.account_name] += 1
         self.describe(link, bind)
         self._plane.admit_leaf(
@@ -468,7 +471,7 @@ class Leafs:
     def dial(self, remotes: Iterable[leaf.Remote]) -> None:
         """Keeps a link to each of these, too."""
         for remote in remotes:
-            status = RemoteStatus(remote)
+            status = status_of(remote)
             self.remotes.append(status)
             if self._nursery is not None:
                 self._nursery.start_soon(self._keep_until_forgotten, status)
@@ -491,14 +494,13 @@ class Leafs:
                 self._plane.close_connection(link.connection, "", t.CloseReason.CLIENT)
 
     async def _keep(self, status: RemoteStatus) -> None:
-        urls = sorted(status.remote.urls, key=lambda url: 0.0 if status.remote.in_order else random.random())
         redial = Redial(self._reconnect_s)
         while True:
             if not self.serves(status.remote.account):
                 await trio.sleep(self._reconnect_s)
                 continue
             status.attempts += 1
-            url = urls[(status.attempts - 1) % len(urls)]
+            url = status.servers.next()
             delay_s = 0.0
             try:
                 link = await self._dial(status, url)
@@ -507,10 +509,13 @@ class Leafs:
                 else:
                     await self._logged_in(link)
                     if link.bind is not None:
-                        status.linked()
+                        status.linked(link)
                         self._learn(status)
-                    link = await self._beside(status, urls).stay(link)
-                    redial.ended(link.closed.reason if link.closed is not None else t.CloseReason.CLIENT)
+                    link = await self._beside(status).stay(link)
+                    reason = link.closed.reason if link.closed is not None else t.CloseReason.CLIENT
+                    redial.ended(reason)
+                    if link.bind is not None:
+                        status.servers.ended(silent=reason == t.CloseReason.STALE)
                     delay_s = link.delay_s
                     status.last_error = link.last_error
                     if link.bind is None:
@@ -532,17 +537,12 @@ class Leafs:
         if self._nursery is not None:
             self._nursery.start_soon(reach.learn_echoes, status, self._guard)
 
-    def _beside(self, status: RemoteStatus, urls: list[str]) -> Beside:
-        return Beside(status, urls, self._dial, self._logged_in, self._plane.close_connection, self._reconnect_s)
+    def _beside(self, status: RemoteStatus) -> Beside:
+        return Beside(status, self._dial, self._logged_in, self._plane.close_connection, self._reconnect_s)
 
     def _dial_failed(self, status: RemoteStatus, url: str, why: str) -> None:
         host, port, _, _ = split_url(url)
-        status.last_error = why
-        # The first failure is news, another reason is, and then one in a while; the rest would only wear out the disk.
-        news = why not in status.told and len(status.told) < REASONS_MAX
-        if news or status.attempts == 1 or status.attempts % self.told_each[status.ever] == 0:
-            if news:
-                status.told.add(why)
+        if status.failed(why, self.told_each[status.ever]):
             self._log.error(
                 f"Error trying to connect as leafnode to remote server {host}:{port} (attempt {status.attempts}): "
                 f"{why}",
@@ -559,7 +559,7 @@ class Leafs:
 
             web = ask(host, port, parts.path, compression=remote.ws_compression, no_masking=remote.ws_no_masking)
         first = remote.tls if web is not None else remote.tls_first
-        stream = await reach.connected(status, self._ways, host, port)
+        stream = await reach.connected(status, self._ways, url)
         if stream is None:
             return None
         sock = stream.socket
@@ -569,10 +569,13 @@ class Leafs:
                 await self._need_default_tls()
             connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF, secure=first, web=web is not None)
         # Over WebSocket TLS, if any, comes before all else, whatever INFO says of it.
-        machine = leaf.Solicitor(self._identity, remote if web is None else over_web(remote), user, password, age())
+        spoken = spoken_with(remote, parts.scheme)
+        machine = leaf.Solicitor(self._identity, spoken, user, password, age())
+        machine.learned = status.servers.is_learned(url)
         link = self._links[connection] = Link(
-            connection, f"{host}:{port}", machine, remote, host=host, asked=web, web=web is not None
+            connection, f"{host}:{port}", machine, remote, host=host, url=url, asked=web, web=web is not None
         )
+        link.servers = status.servers
         if first:
             self._secure(link, t.SecureFlag.FIRST)
         if web is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -13,11 +13,15 @@ from leafd import native_types as t
 from leafd.auth.connect import claimed_user
 from leafd.links import leaf
 from leafd.links.compression import UNCOMPRESSED
+from leafd.links.hub_servers import HubServers
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.links.echo import Place
     from leafd.links.web import Asked
+
+REASONS_MAX: Final = 16
+"""That are told at once between two links: some have words of the other side's choosing."""
 
 
 @dataclass(slots=True)
@@ -32,6 +36,7 @@ class Link:
     delay_s: float = 0.0
     last_error: str = ""
     host: str = ""
+    url: str = ""
     """That we dialled."""
     asked: Asked | None = None
     """The request that a link over WebSocket began with."""
@@ -43,6 +48,8 @@ class Link:
     """The key of the enrolled box that it has proven to be, or to be the doctor of."""
     held: str = ""
     """What the budget of the other end lets go there (limits.py), as it says; empty: it says nothing."""
+    servers: HubServers | None = None
+    """Of the hub that we dialled."""
     opened_ns: int = field(default_factory=time.time_ns)
     closed: t.Closed | None = None
     """How it ended."""
@@ -63,6 +70,17 @@ class Link:
         else:
             self.doubted = trio.Event()
             self.settled.set()
+
+    def bound(self, bind: leaf.Bind) -> None:
+        """The handshake is over."""
+        self.bind = bind
+        if isinstance(self.machine, leaf.Solicitor):
+            self.told(self.machine.hub_info)
+
+    def told(self, info: Mapping[str, Any]) -> None:
+        """An INFO of the other end, once the link is up: other servers of the hub."""
+        if self.servers is not None:
+            self.servers.told(self.url, info, tls=self.tls is not None)
 
     @property
     def version(self) -> str:
@@ -92,6 +110,7 @@ class Link:
             self.user,
             bind.isolated,
             self.box,
+            self.servers.others if self.servers is not None else (),
         )
 
     @property
@@ -120,6 +139,8 @@ class LinkStatus:
     """It is not told what other links want."""
     box: str = ""
     """The key of the enrolled box that it is."""
+    others: tuple[str, ...] = ()
+    """Where the hub that we dialled is tried next."""
 
 
 @dataclass(slots=True)
@@ -134,8 +155,11 @@ class RemoteStatus:
     """.. So many of them before there was news of the machine's ways."""
     ever: bool = False
     """It was connected before."""
+    servers: HubServers = field(default_factory=lambda: HubServers(()))
     place: Place | None = None
     """Where the last connection went to. .."""
+    place_of: str = ""
+    """.. By this address. .."""
     echoes: bool = False
     """.. Its machine answers to echo requests."""
     last_error: str = ""
@@ -144,12 +168,22 @@ class RemoteStatus:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     """Of whoever keeps the link."""
 
-    def linked(self) -> None:
-        """There is a link."""
+    def linked(self, link: Link) -> None:
+        """There is this link."""
+        self.servers.linked(link.url)
         self.connected = self.ever = True
         self.attempts = self.hinted = 0
         self.last_error = ""
         self.told.clear()
+
+    def failed(self, why: str, told_each: int) -> bool:
+        """An attempt has. Is it to be said? The first one is news, another reason is, and then one in a while; the rest
+        would only wear out the disk."""
+        self.last_error = why
+        news = why not in self.told and len(self.told) < REASONS_MAX
+        if news:
+            self.told.add(why)
+        return news or self.attempts == 1 or self.attempts % told_each == 0
 
     @property
     def account_name(self) -> str:
@@ -157,9 +191,25 @@ class RemoteStatus:
         return self.remote.account_name
 
     @property
+    def server(self) -> str:
+        """Which of its servers the link goes to, as it was dialled; empty: there is no link."""
+        return self.servers.linked_to if self.connected else ""
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Those of its servers that the hub tells of and the configuration does not name."""
+        return self.servers.learned
+
+    @property
     def urls(self) -> tuple[str, ...]:
-        """Where it is dialled, in that order; with its login."""
+        """Where it is dialled as the configuration says; with its login."""
         return self.remote.urls
+
+
+def status_of(remote: leaf.Remote) -> RemoteStatus:
+    """Of one that was not dialled yet."""
+    servers = HubServers(remote.urls, in_order=remote.in_order, discovers=remote.discovers)
+    return RemoteStatus(remote, servers=servers)
 
 
 def age() -> Callable[[], int]:
@@ -199,6 +249,8 @@ def flags_of(bind: leaf.Bind) -> t.VerdictFlag:
     return flags
 
 
-def over_web(remote: leaf.Remote) -> leaf.Remote:
-    """TLS comes before all else there, and what compresses is WebSocket."""
-    return replace(remote, tls_first=True, compression=UNCOMPRESSED)
+def spoken_with(remote: leaf.Remote, scheme: str) -> leaf.Remote:
+    """How, at an address with that scheme. Over WebSocket TLS comes before all else, and what compresses is that."""
+    if scheme in ("ws", "wss"):
+        return replace(remote, tls_first=True, compression=UNCOMPRESSED)
+    return replace(remote, tls=True) if scheme == "tls" else remote

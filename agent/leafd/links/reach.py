@@ -14,26 +14,28 @@ import trio
 
 from leafd.guard import Guard
 from leafd.links import dialling, echo
+from leafd.links.addresses import place_of, split_url
 from leafd.links.link import RemoteStatus
 from leafd.links.ways import Ways
 
 
-async def connected(status: RemoteStatus, ways: Ways, host: str, port: int) -> trio.SocketStream | None:
+async def connected(status: RemoteStatus, ways: Ways, url: str) -> trio.SocketStream | None:
     """None: there was news of the machine's ways or of the hub's machine, and the next attempt may get through. Raises
     what dialling.connect() raises."""
-    stream = await ways.unless_news(partial(_unless_heard, status, host, port))
+    stream = await ways.unless_news(partial(_unless_heard, status, url))
     if stream is None:
         status.hinted = status.attempts
     else:
-        status.place = stream.socket.family, stream.socket.getpeername()
+        status.place, status.place_of = (stream.socket.family, stream.socket.getpeername()), place_of(url)
     return stream
 
 
-async def _unless_heard(status: RemoteStatus, host: str, port: int) -> trio.SocketStream | None:
-    remote, number = status.remote, status.attempts - status.hinted
-    place = status.place if len(remote.urls) == 1 else None
+async def _unless_heard(status: RemoteStatus, url: str) -> trio.SocketStream | None:
+    host, port, _, _ = split_url(url)
+    remote, number, alone = status.remote, status.attempts - status.hinted, status.servers.alone
+    place = status.place if alone and status.place_of == place_of(url) else None
     echoes = status.echoes and place is not None
-    patience = dialling.patience(remote.dial_s, number, alone=len(remote.urls) == 1, echoes=echoes)
+    patience = dialling.patience(remote.dial_s, number, alone=alone, echoes=echoes)
     dial = partial(dialling.connect, host, port, remote.proxy, patience, place)
     if place is None or not patience.echo_s:
         return await dial()
@@ -47,5 +49,5 @@ async def _unless_heard(status: RemoteStatus, host: str, port: int) -> trio.Sock
 async def learn_echoes(status: RemoteStatus, guard: Guard) -> None:
     """While there is a link: whether its machine answers."""
     with guard.around("asking a hub's machine for an echo"):
-        if status.place is not None and len(status.urls) == 1 and not status.remote.dial_s:
+        if status.place is not None and status.servers.alone and not status.remote.dial_s:
             status.echoes = await echo.answers(status.place)

@@ -168,8 +168,9 @@ class Sending:
         link = self._links.get(event.connection)
         if link is not None:
             with contextlib.suppress(JsonError):
-                said = present(HubInfo, event.payload).get("leafd_held")
-                link.held = said if said in GOES else link.held
+                info = present(HubInfo, event.payload)
+                link.held = info["leafd_held"] if info.get("leafd_held") in GOES else link.held
+                link.told(info)
         return link is not None
 
     def held(self, account: int, domain: str, *, there: bool) -> str:

@@ -205,6 +205,8 @@ def _own(facts: Facts) -> dict[str, Any]:
             "account": one.account_name,
             "urls": [_without_login(url) for url in one.urls],
             "connected": one.connected,
+            "server": one.server,
+            "learned": list(one.learned),
             "error": "" if one.connected else one.last_error,
             "budget": facts.leafs.sending.report_of(one.remote),
         }
@@ -266,6 +268,8 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
                 name: getattr(row, name) for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "subscriptions")
             }
             one["leafd"] = _measured(row)
+            if link.others:
+                one["leafd"]["others"] = list(link.others)
             budget = facts.leafs.sending.report(link.connection, row.wire)
             if budget is not None:
                 one["leafd"]["budget"] = budget | {"waiting": row.budgeted}

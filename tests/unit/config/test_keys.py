@@ -34,7 +34,6 @@ UNNOTICED: Final = {
     "JetStream.request_queue_limit": QUEUES,
     "JetStream.unique_tag": CLUSTER,
     "LeafNodes.write_deadline": TIMES,
-    "LeafRemote.ignore_discovered_servers": "as if it were set: only the addresses of the configuration are dialled",
     "LeafRemote.jetstream_cluster_migrate": CLUSTER,
     "ServerConfig.disable_sublist_cache": "there is no such cache",
     "ServerConfig.no_fast_producer_stall": "how publishers are slowed down is leafd's own",

@@ -9,6 +9,7 @@ import trio
 import trio.testing
 from leafd.links import leaf
 from leafd.links.beside import HEARD_S, OVERTAKEN, Beside
+from leafd.links.hub_servers import HubServers
 from leafd.links.link import Link, RemoteStatus
 from leafd.native_types import Permissions
 
@@ -26,21 +27,24 @@ class Stage:
         self.closed: list[int] = []
         self.refuses = False
         self.fails: BaseException | None = None
-        self.status = RemoteStatus(REMOTE, connected=True)
-        self.beside = Beside(self.status, ["a", "b"], self.dial, self.log_in, self.close, reconnect_s=1.0)
+        self.status = RemoteStatus(
+            REMOTE, True, servers=HubServers(("nats-leaf://a:1", "nats-leaf://b:1"), in_order=True)
+        )
+        self.status.servers.next()
+        self.beside = Beside(self.status, self.dial, self.log_in, self.close, reconnect_s=1.0)
         self.last: Link | None = None
 
     def link(self, *, bound: bool = False) -> Link:
-        made = Link(1 + len(getattr(self, "dialled", ())), "hub", MACHINE)
+        made = Link(1 + len(getattr(self, "dialled", ())), "hub", MACHINE, url="nats-leaf://a:1")
         made.bind = BOUND if bound else None
         return made
 
     async def dial(self, status: RemoteStatus, url: str) -> Link | None:
-        assert url == ("a", "b")[(status.attempts - 1) % 2]
+        assert url == f"nats-leaf://{'ab'[(status.attempts - 1) % 2]}:1"
         await trio.sleep(1)
         if self.fails is not None:
             raise self.fails
-        self.dialled.append(Link(2 + len(self.dialled), "hub", MACHINE))
+        self.dialled.append(Link(2 + len(self.dialled), "hub", MACHINE, url=url))
         return self.dialled[-1]
 
     async def log_in(self, link: Link) -> None:

@@ -10,6 +10,7 @@ from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.section import Invalid
 from leafd.links import leaf
 from leafd.links.compression import Compression
+from leafd.links.leaf_info import Advertised
 from leafd.native_types import LineKind
 
 AUTO = Compression("s2_auto", (10_000_000, 50_000_000, 100_000_000))
@@ -74,7 +75,8 @@ def said(frame: bytes, verb: bytes) -> dict[str, Any]:
 
 
 def acceptor(compression: Compression) -> leaf.Acceptor:
-    return leaf.Acceptor(IDENTITY, 6, "NONCE", ("127.0.0.1:7422",), "127.0.0.1", 7422, compression, lambda: 60 * MS)
+    told = Advertised("127.0.0.1", 7422, ("127.0.0.1:7422",))
+    return leaf.Acceptor(IDENTITY, 6, "NONCE", told, compression, lambda: 60 * MS)
 
 
 def test_who_listens_answers_with_its_info_behind_the_change() -> None:

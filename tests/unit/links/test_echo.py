@@ -11,7 +11,7 @@ import trio.testing
 from leafd.guard import Guard
 from leafd.links import dialling, echo, leaf, reach
 from leafd.links.echo import Heard
-from leafd.links.link import RemoteStatus
+from leafd.links.link import RemoteStatus, status_of
 from leafd.links.ways import Ways
 
 from tests import cell
@@ -136,8 +136,8 @@ def test_a_dial_that_waits_is_given_up_when_the_line_is_back() -> None:
 
 def of_hub(monkeypatch: pytest.MonkeyPatch, found: list[object]) -> tuple[RemoteStatus, list[float]]:
     """A remote of which each attempt has what it finds, and how often each of them asks for an echo."""
-    status = RemoteStatus(leaf.Remote(urls=("nats-leaf://hub:7422",), account=1, account_name="A"))
-    status.place, status.echoes, status.attempts = PLACE, True, 4
+    status = status_of(leaf.Remote(urls=("nats-leaf://hub:7422",), account=1, account_name="A"))
+    status.place, status.place_of, status.echoes, status.attempts = PLACE, "hub:7422", True, 4
     asked_each: list[float] = []
     results = itertools.chain(found)
 
@@ -156,7 +156,7 @@ def of_hub(monkeypatch: pytest.MonkeyPatch, found: list[object]) -> tuple[Remote
 
 def attempt(status: RemoteStatus) -> None:
     async def play() -> None:
-        assert await reach.connected(status, Ways(), "hub", 7422) is None
+        assert await reach.connected(status, Ways(), "nats-leaf://hub:7422") is None
 
     try:
         trio.run(play)

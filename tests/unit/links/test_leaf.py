@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from leafd.links import leaf
+from leafd.links.leaf_info import Advertised
 from leafd.native_types import CloseReason, LineKind, Permissions
 
 HUB = leaf.Identity("NHUB", "hub1", "2.15.1", domain="hub", jetstream=True)
@@ -18,7 +19,7 @@ def accept_all(connect: dict[str, Any], nonce: str) -> leaf.Login | None:
 
 
 def acceptor() -> leaf.Acceptor:
-    return leaf.Acceptor(HUB, 6, "SRQnM_JFpLj_KmM", ("127.0.0.1:7422",), "127.0.0.1", 7422)
+    return leaf.Acceptor(HUB, 6, "SRQnM_JFpLj_KmM", Advertised("127.0.0.1", 7422, ("127.0.0.1:7422",)))
 
 
 def frame_json(action: leaf.Action, verb: bytes) -> dict[str, Any]:

@@ -97,7 +97,9 @@ class LeafRemote(Section):
     no_randomize: Flag = option(
         False, "Try the addresses in the order in which they are written.", aliases=("dont_randomize",)
     )
-    ignore_discovered_servers: Any = later("only the addresses named here are dialled", refuse=False)
+    ignore_discovered_servers: Flag = option(
+        False, "Dial only the addresses that are named here, and not those that the hub tells of its other servers."
+    )
     first_info_timeout: Duration = option(
         0, "How long may the hub take to say its INFO? 0: 60 s, as the whole handshake; else that has 60 s more.", ge=0
     )
@@ -182,7 +184,7 @@ class LeafNodes(Section):
         "listened on (behind a proxy).",
         aliases=("leafnode_advertise",),
     )
-    no_advertise: Flag = option(False, "Tell leaves no address at all.")
+    no_advertise: Flag = option(False, "Do not tell leaves the address of this server.")
     min_version: Annotated[str, Reader(_version)] = option(
         "",
         "The lowest version of a server that may link to this one, 2.8.0 or above. Empty: any.",

@@ -30,7 +30,7 @@ class WebSocket(Section):
     host: Text = option("", "The address alone. Empty: every address of the machine.", aliases=("net",))
     port: Number = option(0, "The port alone. 0: there is none. -1: any free port.", ge=-1, le=65535)
     advertise: Text = option(
-        "", "Shown in varz: without a cluster nobody is told, as in nats-server.", takes=Takes.LIVE
+        "", "The address that the other servers of a cluster tell their clients and leaves.", takes=Takes.LIVE
     )
     no_tls: Flag = option(False, "Serve ws:// in place of wss://: passwords and tokens can be read on the way.")
     tls: Tls | None = option(None, "The certificate for wss://.", takes=Takes.LIVE)

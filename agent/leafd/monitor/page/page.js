@@ -176,7 +176,7 @@ const COPY_STATES = { level: "good", behind: "slow", unknown: "slow", lost: "bad
 const COPY_ORDER = { lost: 0, unknown: 1, behind: 2, level: 3 };
 
 const links = new Table(byId("links"), [
-  { title: "Peer", text: (one) => one.peer || one.address, more: (one) => (one.peer ? one.address : "") },
+  { title: "Peer", text: (one) => one.peer || one.address, more: (one) => (one.peer ? one.address + (one.others && `, or ${one.others}`) : "") },
   { title: "State", text: (one) => (one.up ? "linked" : "cut"), state: (one) => (one.up ? "good" : "bad") },
   { title: "It is a", text: (one) => one.role },
   { title: "Account", text: (one) => one.account },

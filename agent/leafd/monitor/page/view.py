@@ -21,7 +21,7 @@ from leafd.monitor.facts import Facts
 from leafd.monitor.jetstream_report import configuration
 from leafd.monitor.page.history import History, look, streams_of
 from leafd.monitor.rooms import JetStreamFacts
-from leafd.quoting import printable
+from leafd.quoting import listed, printable
 from leafd.records import dataclass
 from leafd.status import Consumer, Copy, Link, Status, Stream, Taker, consumers, status, streams
 from leafd.turns import Pause
@@ -222,6 +222,7 @@ def _link(link: Link, rates: _Rates) -> dict[str, Any]:
         "role": link.role,
         "account": _cut(link.account),
         "address": _cut(link.address),
+        "others": _cut(listed(link.others)),
         "up": link.up,
         "rtt": link.rtt,
         "rate": link.rate,
