@@ -108,14 +108,19 @@ PYTHON_RANKS = {
 }
 # Rooms that stand apart, and all that they may know of leafd.
 PYTHON_APART: dict[str, set[str]] = {
-    "spark": set(),
+    "spark": {"wire_client"},
+    # (A client's side of the protocol; Python's own library alone.)
+    "wire_client": set(),
     # (Of the C side only what looks at a store as files.)
     "cli": {
         *("errors", "config", "records", "quoting", "auth", "status", "doctor", "enrol"),
         *("native", "native_packing", "native_store", "native_types"),
     },
     # (Of links/ the addresses, the request of WebSocket and how a connection to a hub is made.)
-    "doctor": {"errors", "config", "records", "quoting", "auth", "certificates", "links", "status", "web_head"},
+    "doctor": {
+        *("errors", "config", "records", "quoting", "auth", "certificates", "links", "status", "web_head"),
+        "wire_client",
+    },
 }
 # Rooms that decide without a plane: they must stay testable without the C extension.
 PYTHON_PURE = {"config", "auth", "accounts"}

@@ -24,7 +24,8 @@ from leafd.spark.fetch import api, dial
 from leafd.spark.options import Options
 from leafd.spark.ranges import Range
 from leafd.spark.reader import RangeReader
-from leafd.spark.wire import WireError, frame_publish
+from leafd.spark.wire import WireError
+from leafd.wire_client import frame_publish
 
 from tests.spark.cluster import Cluster, paused, running
 

@@ -16,7 +16,7 @@ from leafd.records import dataclass
 
 WAIT_S: Final = 3.0
 MORE_S: Final = 0.3
-NO_RESPONDERS: Final = "503"
+NO_RESPONDERS: Final = 503
 NO_JETSTREAM: Final = (10039, 10076)
 """Codes of the API: not enabled for this account, not enabled at all."""
 NO_STREAM: Final = 10059

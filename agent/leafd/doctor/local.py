@@ -5,7 +5,6 @@ What does not live here: what is asked (flows.py).
 
 from __future__ import annotations
 
-import json
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from leafd.config.tls_files import as_file
 from leafd.doctor.wire import End, Line, Session, info_of, verb
 from leafd.errors import LeafdError
 from leafd.records import dataclass
+from leafd.wire_client import frame_connect
 
 STEP_S: Final = 5.0
 GLOBAL: Final = "$G"
@@ -117,18 +117,7 @@ async def _greet(line: Line, host: str, server: ServerConfig | None, login: Logi
     info: dict[str, Any] = info_of(rest) if word == "INFO" else {}
     if not first and (info.get("tls_required") or (tls is not None and info.get("tls_available"))):
         await line.secure(_own_context(server), host)
-    connect = {
-        "verbose": False,
-        "pedantic": False,
-        "lang": "leafd",
-        "version": "1",
-        "name": "leafd doctor",
-        "protocol": 1,
-        "headers": True,
-        "no_responders": True,
-    }
-    fields = login.fields(str(info.get("nonce") or ""))
-    await line.say(b"CONNECT " + json.dumps(connect | fields).encode() + b"\r\nPING\r\n")
+    await line.say(frame_connect("leafd doctor", login.fields(str(info.get("nonce") or ""))))
     while True:
         word, rest = verb(await line.line())
         if word == "-ERR":

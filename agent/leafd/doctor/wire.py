@@ -1,4 +1,4 @@
-"""One connection to a NATS server, as a client or as a leaf: lines, a login, messages, requests.
+"""One connection to a NATS server with trio, as a client or as a leaf: messages, requests.
 
     line = await Line.to(host, port)      TCP; bounded reads of lines and payloads
     await line.secure(context, name)      TLS from here on
@@ -6,29 +6,39 @@
     session = Session(line, leaf=True)    after the login: run() reads, publish(), subscribe(), request()
 
 What comes from the other side is hostile: every line and payload has a bound, and End is the only exception. What does
-not live here: what is said at a login (hub.py, local.py).
+not live here: what a line or a message is (wire_client), and what is said at a login (hub.py, local.py).
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 import ssl
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import trio
 
 from leafd.doctor.frames import Frames, NoFrames
-from leafd.records import dataclass
+from leafd.wire_client import (
+    Incoming,
+    Limits,
+    Line as Said,
+    Malformed,
+    Message,
+    frame_publish,
+    frame_subscribe,
+    info_of as read_info,
+)
 
-LINE_MAX: Final = 1 << 20
+LIMITS: Final = Limits(line=1 << 20, message=8 << 20)
 """An INFO with many addresses is long."""
-PAYLOAD_MAX: Final = 8 << 20
 HEAD_MAX: Final = 64 << 10
 ANSWERS_MAX: Final = 64
 """That wait for somebody to take them; more are dropped."""
 INTEREST_MAX: Final = 20_000
+
+
+Found = TypeVar("Found")
 
 
 class End(Exception):
@@ -39,36 +49,12 @@ class TlsEnd(End):
     """It ended it by what TLS calls an alert. In TLS 1.3 that comes after the handshake."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message."""
-
-    subject: str
-    reply: str
-    header: bytes
-    payload: bytes
-
-    @property
-    def status(self) -> str:
-        """The status of the header's first line, "" without one; 503 is "nobody listens"."""
-        words = self.header.split(b"\r\n", 1)[0].split()
-        return words[1].decode("ascii", "replace") if len(words) > 1 else ""
-
-    def document(self) -> Mapping[str, Any]:
-        """The JSON object that it holds; an empty one where it is none."""
-        try:
-            found = json.loads(self.payload)
-        except (ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
-
-
 class Line:
     """Bytes to lines."""
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    def __init__(self, stream: trio.abc.Stream, *, leaf: bool = False) -> None:
         self._stream = stream
-        self._buffer = bytearray()
+        self._incoming = Incoming(LIMITS, leaf=leaf)
         self._saying = trio.Lock()
         self._cut = False
         """Something was said in part."""
@@ -89,7 +75,7 @@ class Line:
                 raise error.__cause__ from None
             raise ConnectionResetError("the other side closed the connection") from None
         self._stream = stream
-        self._buffer.clear()
+        self._incoming.clear()
         return stream.getpeercert(binary_form=True) or b""
 
     async def ask(self, request: bytes) -> bytes:
@@ -105,8 +91,7 @@ class Line:
 
     def framed(self) -> None:
         """WebSocket from here on."""
-        self._stream = Frames(self._stream, bytes(self._buffer))
-        self._buffer.clear()
+        self._stream = Frames(self._stream, self._incoming.clear())
 
     async def _more(self) -> None:
         try:
@@ -119,29 +104,27 @@ class Line:
             raise End("the connection broke") from error
         if not data:
             raise End("the other side closed the connection")
-        self._buffer += data
+        self._incoming.feed(data)
 
     async def line(self) -> str:
         """The next line, without its end. Raises End."""
-        searched = 0
-        while (at := self._buffer.find(b"\n", searched)) < 0:
-            searched = len(self._buffer)
-            if searched > LINE_MAX:
-                raise End("a line has no end")
-            await self._more()
-        text = self._buffer[:at].rstrip(b"\r").decode("utf-8", "replace")
-        del self._buffer[: at + 1]
-        return text
+        return (await self._next(self._incoming.line)).decode("utf-8", "replace")
 
-    async def payload(self, size: int) -> bytes:
-        """So many bytes, and the end of the line behind them. Raises End."""
-        if not 0 <= size <= PAYLOAD_MAX:
-            raise End("a message is too large")
-        while len(self._buffer) < size + 2:
-            await self._more()
-        found = bytes(self._buffer[:size])
-        del self._buffer[: size + 2]
+    async def event(self) -> Message | Said:
+        """The next message, or a line that is none. Raises End."""
+        return await self._next(self._incoming.event)
+
+    async def _next(self, take: Callable[[], Found | None]) -> Found:
+        try:
+            while (found := take()) is None:
+                await self._more()
+        except Malformed as error:
+            raise End(str(error)) from None
         return found
+
+    def as_leaf(self, leaf: bool) -> None:
+        """Messages are those of a leaf from here on, or a client's."""
+        self._incoming.leaf = leaf
 
     async def say(self, data: bytes) -> None:
         """All of it, one after the other of those who want to. Raises End."""
@@ -169,12 +152,9 @@ def verb(line: str) -> tuple[str, str]:
 def info_of(rest: str) -> dict[str, Any]:
     """What an INFO says. Raises End."""
     try:
-        found = json.loads(rest)
-    except (ValueError, RecursionError):
-        raise End("its INFO is no JSON") from None
-    if not isinstance(found, dict):
-        raise End("its INFO is no JSON object")
-    return found
+        return read_info(rest)
+    except Malformed as error:
+        raise End(str(error)) from None
 
 
 class Session:
@@ -182,9 +162,10 @@ class Session:
 
     def __init__(self, line: Line, *, leaf: bool) -> None:
         self._line = line
+        self._line.as_leaf(leaf)
         self._leaf = leaf
         self._waiting: dict[str, trio.MemorySendChannel[Message]] = {}
-        self._numbers: dict[str, str] = {}
+        self._numbers: dict[int, str] = {}
         self._pongs: list[trio.Event] = []
         self.interest: set[str] = set()
         """Of a leaf: the subjects that the other side wants to be told."""
@@ -196,7 +177,7 @@ class Session:
         """Reads until the connection ends."""
         try:
             while True:
-                await self._take(await self._line.line())
+                await self._take(await self._line.event())
         except End as error:
             self.ended = str(error)
         finally:
@@ -207,8 +188,11 @@ class Session:
             with trio.CancelScope(shield=True):
                 await self._line.close()
 
-    async def _take(self, line: str) -> None:
-        word, rest = verb(line)
+    async def _take(self, found: Message | Said) -> None:
+        if isinstance(found, Message):
+            self._hand_on(found)
+            return
+        word, rest = found
         if word == "PING":
             await self._line.say(b"PONG\r\n")
         elif word == "PONG" and self._pongs:
@@ -219,25 +203,13 @@ class Session:
             self.interest.add(rest.split(" ")[0])
         elif word == "LS-":
             self.interest.discard(rest.split(" ")[0])
-        elif word in ("MSG", "LMSG", "HMSG"):
-            await self._message(word, rest.split())
 
-    async def _message(self, word: str, fields: list[str]) -> None:
-        sizes = 2 if word == "HMSG" else 1
-        numbers, subject = fields[-sizes:], fields[0] if fields else ""
-        if len(fields) <= sizes or not all(one.isdigit() and len(one) < 10 for one in numbers):
-            raise End("a message cannot be understood")
-        body = await self._line.payload(int(numbers[-1]))
-        cut = int(numbers[0]) if sizes == 2 else 0
-        middle = fields[1:-sizes]
-        if self._leaf:
-            key, reply = subject, ("" if not middle or middle[0] == "|" else middle[middle[0] == "+"])
-        else:
-            key, reply = self._numbers.get(middle[0], "") if middle else "", middle[1] if len(middle) > 1 else ""
+    def _hand_on(self, message: Message) -> None:
+        key = message.subject if self._leaf else self._numbers.get(message.number, "")
         channel = self._waiting.get(key)
         if channel is not None:
             try:
-                channel.send_nowait(Message(subject, reply, body[:cut], body[cut:]))
+                channel.send_nowait(message)
             except (trio.WouldBlock, trio.BrokenResourceError):
                 pass  # nobody waits for it any more
 
@@ -249,9 +221,9 @@ class Session:
         """What is published to a subject without wildcards, from when the other side has heard of it. Raises End."""
         sending, receiving = trio.open_memory_channel[Message](ANSWERS_MAX)
         self._waiting[subject] = sending
-        number = str(len(self._numbers) + 1)
+        number = len(self._numbers) + 1
         self._numbers[number] = subject
-        await self._line.say(f"LS+ {subject}\r\n".encode() if self._leaf else f"SUB {subject} {number}\r\n".encode())
+        await self._line.say(frame_subscribe(subject, number, leaf=self._leaf))
         await self.settled()
         return receiving
 
@@ -268,9 +240,7 @@ class Session:
 
     async def publish(self, subject: str, payload: bytes = b"", reply: str = "") -> None:
         """Raises End."""
-        word = "LMSG" if self._leaf else "PUB"
-        head = f"{word} {subject} {f'{reply} ' if reply else ''}{len(payload)}\r\n"
-        await self._line.say(head.encode() + payload + b"\r\n")
+        await self._line.say(frame_publish(subject, reply, b"", payload, leaf=self._leaf))
 
     async def answers(self, subject: str, payload: bytes, *, wait_s: float, more_s: float) -> list[Message]:
         """The answers to a request: the first that comes in time, and those that come soon after it. Raises End."""

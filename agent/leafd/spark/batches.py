@@ -29,8 +29,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leafd.wire_client import STATUS_LINE
+
 from .columns import SOURCE_HEADER, Parts, Place, Rows, assemble, headers_of, no_headers, source_of
-from .wire import LINE_MAX, STATUS_LINE, Verdict, WireError
+from .wire import LINE_MAX, Verdict, WireError
 
 # What a batch of direct gets appends to the stored headers, as lines from the end of the block.
 # The block ends with two line ends, so the last two pieces of the split are empty.

@@ -15,9 +15,11 @@ import random
 import time
 from typing import Any
 
+from leafd.wire_client import Message, frame_publish, header_of
+
 from .fetch import api
 from .options import Options
-from .wire import Connection, Message, WireError, frame_publish, header_of
+from .wire import Connection, WireError
 
 IDLE_NS = 30_000_000_000  # after this the server removes a consumer that a killed task left behind
 PULL_NS = 5_000_000_000  # how long a pull waits for messages

@@ -19,6 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from leafd.wire_client import Message
+
 from .batches import listed_columns, nanoseconds_of, split_stored
 from .columns import Origins, Parts, Place, Rows, assemble
 from .consumer import Consumer
@@ -26,7 +28,7 @@ from .fetch import DEFAULT_API, ApiError, api
 from .options import Options
 from .ranges import Range, StreamState
 from .subjects import matches
-from .wire import Connection, Message, NoResponders, WireError
+from .wire import Connection, NoResponders, WireError
 
 WINDOW = 256  # messages asked for at a time
 SECOND_LOOK = 0.05  # seconds; a server that has just lost the lead knows it by then

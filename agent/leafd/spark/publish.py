@@ -22,11 +22,13 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from leafd.wire_client import Message, frame_publish
+
 from .awaited import Awaited
 from .fetch import ApiError, Patience, api, dial
 from .frames import SUBSCRIPTION, Acknowledgements
 from .options import Options
-from .wire import Connection, Intake, Message, NoResponders, Refused, WireError, frame_publish
+from .wire import Connection, Intake, NoResponders, Refused, WireError
 
 # Bytes of messages that may await their acknowledgement, and bytes handed to the socket at a time: one send has to
 # end within the timeout also where the line is slow.

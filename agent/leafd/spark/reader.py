@@ -37,6 +37,8 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from leafd.wire_client import Message, header_of
+
 from .batches import OtherStream
 from .columns import Place, Rows, domain_of
 from .consumer import Consumer, NoPush, pull_ended
@@ -46,7 +48,7 @@ from .leader import WINDOW, Facts, Leader
 from .losses import LOG, Missing, rule_that_removed
 from .options import Options
 from .ranges import Range, StreamState
-from .wire import Connection, Denied, Message, NoResponders, WireError, header_of
+from .wire import Connection, Denied, NoResponders, WireError
 
 AHEAD_BYTES = 16 << 20  # pulled and not read: far from where a server calls a client slow (64 MB)
 AHEAD_MESSAGES = 65_536

@@ -1,8 +1,8 @@
 """A small synchronous NATS client over one socket, for Spark's executors and planner.
 
-What lives here: dialling and the handshake, framing, request and reply, and handing received bytes to a decoder.
-What doesn't: who we are (`identity`), what a decoder makes of the bytes (`decoder`), the JetStream API (`fetch`),
-ranges (`reader`), acknowledgements of publishes (`publish`).
+What lives here: dialling and the handshake, request and reply, and handing received bytes to a decoder. What doesn't:
+lines and messages (`leafd.wire_client`), who we are (`identity`), what a decoder makes of the bytes (`decoder`), the
+JetStream API (`fetch`), ranges (`reader`), acknowledgements of publishes (`publish`).
 
 Why not the official client: a task reads one range front to back and has nothing to do meanwhile, so an event loop
 buys nothing, and a Python object a message costs more than everything else in the pipeline together.
@@ -26,6 +26,18 @@ from enum import IntEnum
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from leafd.wire_client import (
+    Incoming,
+    Limits,
+    Line,
+    Malformed,
+    Message,
+    frame_connect,
+    frame_publish,
+    frame_subscribe,
+    info_of,
+)
+
 from .identity import Login, NotIdentified
 
 RECEIVE_BUFFER = 1 << 20  # where the receive buffer starts; it doubles while a message needs more
@@ -35,10 +47,10 @@ SOCKET_BUFFER = 4 << 20  # asked of the kernel, so that the server can go on sen
 # a reader for each little that a server writes costs both of them.
 PIECE = 256 << 10
 PIECE_MS = 2
-LINE_MAX = 16384  # a line longer than a server's max_control_line and what it adds is not a protocol line
+LINE_MAX = 16384  # of a row's first line, for decoders: longer than a server's max_control_line and what it adds
+# An INFO of a large cluster is longer than other lines.
+LIMITS = Limits(line=1 << 18, message=RECEIVE_BUFFER_MAX)
 DEFAULT_PORT = 4222
-
-STATUS_LINE = b"NATS/1.0 "  # headers that begin so carry a status; a publisher may have stored such, too
 
 
 class WireError(Exception):
@@ -74,38 +86,6 @@ class Address:
     login: Login
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message in the slow lane: replies of the API, acknowledgements."""
-
-    subject: str
-    sid: int
-    reply: str
-    headers: bytes  # the whole block, or empty
-    payload: bytes
-
-    @property
-    def status(self) -> int:
-        """The inline status of the header block, 0 without one."""
-        return status_of(self.headers)
-
-
-def status_of(headers: bytes) -> int:
-    if not headers.startswith(STATUS_LINE):
-        return 0
-    code = headers[len(STATUS_LINE) : len(STATUS_LINE) + 3]
-    return int(code) if code.isdigit() else 0
-
-
-def header_of(headers: bytes, name: bytes) -> bytes:
-    """A field of a server's own header block; empty without it."""
-    start = headers.find(b"\r\n%b:" % name)
-    if start < 0:
-        return b""
-    start += len(name) + 3
-    return headers[start : headers.find(b"\r\n", start)].strip()
-
-
 def parse_servers(text: str) -> tuple[Address, ...]:
     """The addresses of `nats://user:password@host:port,...`; scheme, login and port may be missing."""
     found = []
@@ -135,9 +115,9 @@ def broken(error: OSError) -> WireError:
     return Refused(text) if isinstance(error, ssl.SSLError) and "CERTIFICATE" in str(error).upper() else WireError(text)
 
 
-def _complaint(line: bytes) -> WireError:
+def _complaint(said: str) -> WireError:
     """The exception for an -ERR."""
-    text = line[len(b"-ERR") :].decode(errors="replace").strip(" '")
+    text = said.strip(" '")
     if text.startswith("Permissions Violation"):
         return Denied(f"the server's permissions for this user do not allow it: {text}")
     if any(word in text for word in ("Authorization", "Authentication", "Account", "Required")):
@@ -145,14 +125,12 @@ def _complaint(line: bytes) -> WireError:
     return WireError(f"the server said {text}")
 
 
-class Intake:
-    """A socket's incoming bytes: what is received and not consumed lies in buffer[start:end]."""
+class Intake(Incoming):
+    """A socket's incoming bytes."""
 
     def __init__(self, connection: socket.socket, timeout: float) -> None:
+        super().__init__(LIMITS, room=RECEIVE_BUFFER)
         self.socket = connection
-        self.buffer = bytearray(RECEIVE_BUFFER)
-        self.start = 0
-        self.end = 0
         self._timeout = timeout
         self._poll: select.poll | None = None  # there while it is received in pieces
 
@@ -168,6 +146,8 @@ class Intake:
         if self.start == self.end:
             self.start = self.end = 0
         elif self.end > len(self.buffer) * 3 // 4:
+            if self.end - self.start >= RECEIVE_BUFFER_MAX:
+                raise WireError("a message larger than the receive buffer may become")
             self.make_room()
         try:
             small = self._poll is not None and not self._poll.poll(PIECE_MS)
@@ -185,36 +165,14 @@ class Intake:
             raise WireError("the server closed the connection")
         self.end += received
 
-    def make_room(self) -> None:
-        """Move what is not consumed to the front; double the buffer if that leaves it more than half full."""
-        if self.start:
-            kept = self.end - self.start
-            self.buffer[:kept] = self.buffer[self.start : self.end]
-            self.start, self.end = 0, kept
-        if self.end > len(self.buffer) // 2:
-            if len(self.buffer) >= RECEIVE_BUFFER_MAX:
-                raise WireError("a message larger than the receive buffer may become")
-            self.buffer.extend(bytes(len(self.buffer)))
-
-    def line(self) -> bytes:
-        searched = 0  # bytes behind start; receiving may move both
-        while True:
-            newline = self.buffer.find(b"\n", self.start + searched, self.end)
-            if newline >= 0:
-                line = bytes(self.buffer[self.start : newline]).rstrip()
-                self.start = newline + 1
-                return line
-            searched = self.end - self.start
-            if searched > LINE_MAX * 16:  # an INFO of a large cluster is longer than other lines
-                raise WireError("a protocol line without an end")
-            self.receive()
-
-    def exactly(self, count: int) -> bytes:
-        while self.end - self.start < count:
-            self.receive()
-        taken = bytes(self.buffer[self.start : self.start + count])
-        self.start += count
-        return taken
+    def next(self) -> Message | Line:
+        """The next message or line, waited for."""
+        try:
+            while (found := self.event()) is None:
+                self.receive()
+        except Malformed as error:
+            raise WireError(str(error)) from error
+        return found
 
 
 class Connection:
@@ -226,7 +184,7 @@ class Connection:
         self._timeout = timeout
         self._intake, self.info = _dial(addresses, login, name, timeout)
         # One wildcard subscription serves requests and batches alike.
-        self.send(b"SUB %b.* 1\r\n" % self.inbox.encode())
+        self.send(frame_subscribe(f"{self.inbox}.*", 1))
 
     @property
     def intake(self) -> Intake:
@@ -245,8 +203,8 @@ class Connection:
 
     def subscribe(self, subject: str) -> None:
         """Also to this one; the server knows it when this returns, and nothing else may be awaited meanwhile."""
-        self.send(b"SUB %b 2\r\nPING\r\n" % subject.encode())
-        while (line := self._intake.line()) != b"PONG":
+        self.send(frame_subscribe(subject, 2) + b"PING\r\n")
+        while not isinstance(line := self._intake.next(), Line) or line.verb != "PONG":
             self._control(line)
 
     def next_reply_number(self) -> int:
@@ -262,34 +220,23 @@ class Connection:
 
     # -- control lines ----------------------------------------------------
 
-    def _control(self, line: bytes) -> None:
-        verb = line[:4].upper()
-        if verb == b"PING":
+    def _control(self, line: Message | Line) -> None:
+        if isinstance(line, Message):
+            raise WireError(f"a message on {line.subject}, and none was asked for")
+        if line.verb == "PING":
             self.send(b"PONG\r\n")
-        elif verb == b"-ERR":
-            raise _complaint(line)
-        elif verb not in (b"PONG", b"INFO", b"+OK"):
-            raise WireError(f"not a protocol line: {line[:80]!r}")
+        elif line.verb == "-ERR":
+            raise _complaint(line.rest)
+        elif line.verb not in ("PONG", "INFO", "+OK"):
+            raise WireError(f"not a protocol line: {' '.join(line)[:80]!r}")
 
     # -- the slow lane ----------------------------------------------------
 
     def next_message(self) -> Message:
         """The next message, whoever it is for. Control lines are dealt with on the way."""
-        while True:
-            line = self._intake.line()
-            parts = line.decode(errors="replace").split()
-            verb = parts[0] if parts else ""
-            if verb == "MSG" and len(parts) in (4, 5):
-                headers_size, total = 0, int(parts[-1])
-                reply = parts[3] if len(parts) == 5 else ""
-            elif verb == "HMSG" and len(parts) in (5, 6):
-                headers_size, total = int(parts[-2]), int(parts[-1])
-                reply = parts[3] if len(parts) == 6 else ""
-            else:
-                self._control(line)
-                continue
-            body = self._intake.exactly(total + 2)
-            return Message(parts[1], int(parts[2]), reply, body[:headers_size], body[headers_size:-2])
+        while not isinstance(found := self._intake.next(), Message):
+            self._control(found)
+        return found
 
     def request(self, subject: str, payload: bytes) -> Message:
         """One request, its one reply."""
@@ -320,7 +267,7 @@ class Connection:
             if verdict == Verdict.MORE:
                 intake.receive()
             elif verdict == Verdict.CONTROL:
-                self._control(intake.line())
+                self._control(intake.next())
             else:
                 return self.next_message() if verdict == Verdict.STATUS else None
 
@@ -337,14 +284,6 @@ class Connection:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def frame_publish(subject: str, reply: str, headers: bytes, payload: bytes) -> bytes:
-    """PUB, or HPUB when there is a header block."""
-    head = f"{subject} {reply}".rstrip().encode()
-    if not headers:
-        return b"PUB %b %d\r\n%b\r\n" % (head, len(payload), payload)
-    return b"HPUB %b %d %d\r\n%b%b\r\n" % (head, len(headers), len(headers) + len(payload), headers, payload)
 
 
 # --- dialling ---------------------------------------------------------------
@@ -370,19 +309,22 @@ def _dial_one(address: Address, login: Login, name: str, timeout: float) -> tupl
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER)
         intake = Intake(connection, timeout)
-        line = intake.line()
-        if not line.startswith(b"INFO "):
-            raise Refused(f"not a NATS server: it began with {line[:40]!r}")
-        info: dict[str, Any] = json.loads(line[5:])
+        line = intake.next()
+        if not isinstance(line, Line) or line.verb != "INFO":
+            raise Refused(f"not a NATS server: it began with {' '.join(map(str, line))[:40]!r}")
+        try:
+            info = info_of(line.rest)
+        except Malformed as error:
+            raise Refused(f"not a NATS server: {error}") from error
         if address.tls or info.get("tls_required") or login.wants_tls:
             if not (info.get("tls_required") or info.get("tls_available")):
                 raise Refused("TLS is wanted, and the server does not offer it")
             connection = intake.socket = _wrapped(connection, login, address.host)
-        hello = json.dumps(_connect_options(address, login, name, str(info.get("nonce", ""))))
-        connection.sendall(b"CONNECT " + hello.encode() + b"\r\nPING\r\n")
-        while (line := intake.line()) != b"PONG":
-            if line.startswith(b"-ERR"):
-                raise Refused(line.decode(errors="replace"))
+        fields = (login if login.given else address.login).fields(str(info.get("nonce", "")))
+        connection.sendall(frame_connect(name, fields))
+        while not isinstance(line := intake.next(), Line) or line.verb != "PONG":
+            if isinstance(line, Line) and line.verb == "-ERR":
+                raise Refused(f"-ERR {line.rest}")
         return intake, info
     except BaseException:
         connection.close()
@@ -394,9 +336,3 @@ def _wrapped(connection: socket.socket, login: Login, host: str) -> ssl.SSLSocke
         return login.context().wrap_socket(connection, server_hostname=host)
     except ssl.SSLError as error:
         raise broken(error) from error
-
-
-def _connect_options(address: Address, login: Login, name: str, nonce: str) -> dict[str, Any]:
-    options: dict[str, Any] = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True}
-    options |= {"protocol": 1, "lang": "python", "version": "1", "name": name}
-    return options | (login if login.given else address.login).fields(nonce)

@@ -8,7 +8,8 @@ import pytest
 import trio
 import trio.testing
 from leafd.doctor import wire
-from leafd.doctor.wire import End, Line, Message, Session
+from leafd.doctor.wire import End, Line, Session
+from leafd.wire_client import Message
 
 
 def conversation(play: Callable[[Session, trio.abc.Stream], Awaitable[None]], *, leaf: bool = True) -> None:
@@ -35,7 +36,7 @@ def conversation(play: Callable[[Session, trio.abc.Stream], Awaitable[None]], *,
         b"LMSG a 9999999999999999999999\r\n",
         b"HMSG a 1\r\n",
         b"HMSG a x y\r\n",
-        b"x" * (wire.LINE_MAX + 100_000),
+        b"x" * (wire.LIMITS.line + 100_000),
     ],
 )
 @pytest.mark.parametrize("leaf", [True, False], ids=["leaf", "client"])
@@ -78,7 +79,7 @@ def test_an_answer_comes_with_its_header_apart() -> None:
         await far.send_all(b"HMSG a r %d %d\r\n%shi\r\n" % (len(head), len(head) + 2, head))
         found = [await channel[0].receive() for _ in range(5)]
         assert ["", "r", "r", "", "r"] == [one.reply for one in found]
-        assert ("503", b"hi") == (found[4].status, found[4].payload)
+        assert (503, b"hi") == (found[4].status, found[4].payload)
 
     conversation(play)
 
@@ -136,4 +137,4 @@ def test_several_may_ask_at_the_same_time() -> None:
 def test_a_document_that_is_none_is_empty() -> None:
     """Answers come from anybody."""
     for payload in (b"", b"[]", b"{", b"\xff", b"[" * 100_000):
-        assert {} == Message("a", "", b"", payload).document()
+        assert {} == Message("a", 0, "", b"", payload).document()

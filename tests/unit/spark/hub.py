@@ -11,7 +11,7 @@ from typing import Any
 from leafd.spark.fetch import ApiError, api, dial
 from leafd.spark.options import OPTIONS, WRITE, Options, parse_options
 from leafd.spark.publish import Outgoing, Window, header_block
-from leafd.spark.wire import frame_publish
+from leafd.wire_client import frame_publish
 
 from tests import servers
 

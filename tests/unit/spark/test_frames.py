@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from leafd.spark import frames
 from leafd.spark.frames import Acknowledgements, GivenIds, Ids, MadeIds, Texts, content_id
 from leafd.spark.machine import native as machine_code
-from leafd.spark.wire import frame_publish
+from leafd.wire_client import frame_publish
 
 INBOX = "_INBOX.1f"
 

@@ -12,7 +12,8 @@ from leafd.spark.fetch import ApiError, sequence_at, stream_state, with_connecti
 from leafd.spark.options import Options
 from leafd.spark.ranges import DataLoss, Range
 from leafd.spark.reader import RangeReader, size_admitted
-from leafd.spark.wire import Connection, Message
+from leafd.spark.wire import Connection
+from leafd.wire_client import Message
 
 from .hub import Hub
 

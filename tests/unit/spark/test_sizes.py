@@ -9,7 +9,8 @@ from leafd.spark.fetch import dial
 from leafd.spark.ranges import Range
 from leafd.spark.sizes import Cutter, admitted
 from leafd.spark.standing import Standing
-from leafd.spark.wire import Verdict, WireError, frame_publish
+from leafd.spark.wire import Verdict, WireError
+from leafd.wire_client import frame_publish
 
 from .hub import Hub
 

@@ -1,4 +1,4 @@
-"""The client's framing: what is a message, what isn't, and where it ends, however the bytes arrive."""
+"""Spark's connection: addresses, the login, requests. (Lines and messages: tests/unit/wire_client.)"""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from leafd.spark.wire import (
     NoResponders,
     Refused,
     WireError,
-    frame_publish,
     parse_servers,
-    status_of,
 )
 
 from tests import servers
@@ -29,20 +27,6 @@ def test_server_addresses() -> None:
     for wrong in ("", "http://a", "nats://"):
         with pytest.raises(ValueError, match="address"):
             parse_servers(wrong)
-
-
-def test_publish_frames() -> None:
-    """PUB without headers, HPUB with them, and a reply only where there is one."""
-    assert b"PUB a b 2\r\nhi\r\n" == frame_publish("a", "b", b"", b"hi")
-    assert b"PUB a 0\r\n\r\n" == frame_publish("a", "", b"", b"")
-    assert b"HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n" == frame_publish("a", "", b"NATS/1.0\r\n\r\n", b"hi")
-
-
-def test_status_of_a_block() -> None:
-    """A status is in the version line or nowhere."""
-    assert 503 == status_of(b"NATS/1.0 503\r\n\r\n")
-    assert 0 == status_of(b"NATS/1.0\r\nNats-Stream: S\r\n\r\n")
-    assert 0 == status_of(b"")
 
 
 def test_a_request_gets_its_reply_and_a_lonely_one_is_told_so() -> None:
