@@ -1,6 +1,6 @@
 """What a leaf link logs in with besides user and password: an nkey seed, or a credentials file with a JWT and its seed.
 
-The markers around the two parts have unequal numbers of dashes in files that nsc writes; three or more are taken.
+What does not live here: what their texts mean (nkeys.py).
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from leafd.auth.nkeys import decode, sign
+from leafd.auth.nkeys import credentials_of, decode, sign
 from leafd.errors import ConfigError
 from leafd.files import read_file
 
 _FILE_MAX: Final = 256 << 10
-_SECTION: Final = re.compile(r"-{3,}BEGIN ([^-\n]+)-{3,}\s*([\w.+/=-]+)\s*-{3,}END [^-\n]+-{3,}")
 
 
 def signer_from_credentials(path: str) -> Callable[[str], dict[str, str]]:
@@ -38,11 +37,10 @@ def _read_credentials(path: str) -> tuple[str, str]:
         text = read_file(path, _FILE_MAX).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"credentials file {path} cannot be read: {error}") from error
-    parts = {name.strip(): value for name, value in _SECTION.findall(text)}
-    token = next((value for name, value in parts.items() if name.endswith("JWT")), "")
-    seed = next((value for name, value in parts.items() if name.endswith("SEED")), "")
-    if not token or not seed:
-        raise ConfigError(f"credentials file {path} has no user JWT and seed: make it anew with nsc generate creds")
+    try:
+        token, seed = credentials_of(text)
+    except ValueError as error:
+        raise ConfigError(f"credentials file {path} has {error}") from error
     _check_seed(seed, f"credentials file {path}")
     return token, seed
 

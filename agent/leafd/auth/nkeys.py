@@ -1,7 +1,15 @@
-"""nkeys: the text form of Ed25519 keys that NATS uses, and checking a signature with one.
+"""nkeys: the text form of Ed25519 keys that NATS uses, signatures with them, and the text of credentials files.
 
     base32( prefix byte | 32 bytes | CRC-16/XMODEM of both, little-endian ), upper case, no padding -> 56 characters
     seed: base32( two bytes that hold "S" and the type | 32 bytes | CRC )                          -> 58 characters
+
+A credentials file has a JWT and the seed of its user, each between markers. Those that nsc writes have unequal numbers
+of dashes; three or more are taken.
+
+    -----BEGIN NATS USER JWT-----  eyJ0...  ------END NATS USER JWT------
+    -----BEGIN USER NKEY SEED-----  SUA...  ------END USER NKEY SEED------
+
+The Spark side is handed out with this file and without the rest of the daemon (packaging/spark-wheel).
 
 Only this module knows PyNaCl, and it asks for it at the first signature: a box without nkeys never loads it.
 """
@@ -10,6 +18,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import secrets
 from typing import Final
 
@@ -20,6 +29,7 @@ PREFIX_USER: Final = 0xA0
 _SEED: Final = 0x90
 _PUBLIC_CHARACTERS: Final = 56
 _SEED_CHARACTERS: Final = 58
+_SECTION: Final = re.compile(r"-{3,}BEGIN ([^-\n]+)-{3,}\s*([\w.+/=-]+)\s*-{3,}END [^-\n]+-{3,}")
 _KINDS: Final = {PREFIX_ACCOUNT: "an account", PREFIX_OPERATOR: "an operator", PREFIX_USER: "a user"}
 
 
@@ -111,3 +121,13 @@ def new_seed(prefix: int) -> str:
     """The seed of a new key pair of that kind (PREFIX_*)."""
     raw = bytes([_SEED | prefix >> 5, (prefix & 0x1F) << 3]) + secrets.token_bytes(32)
     return base64.b32encode(raw + binascii.crc_hqx(raw, 0).to_bytes(2, "little")).decode().rstrip("=")
+
+
+def credentials_of(text: str) -> tuple[str, str]:
+    """The JWT and the seed in the text of a credentials file. Raises ValueError."""
+    parts = {name.strip(): value for name, value in _SECTION.findall(text)}
+    token = next((value for name, value in parts.items() if name.endswith("JWT")), "")
+    seed = next((value for name, value in parts.items() if name.endswith("SEED")), "")
+    if not token or not seed:
+        raise ValueError("no user JWT and seed: make it anew with nsc generate creds")
+    return token, seed

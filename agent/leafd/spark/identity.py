@@ -1,6 +1,7 @@
 """Who this client is: the fields of CONNECT that say it, a server's nonce signed, and the TLS context.
 
-What lives here: nkeys, credentials files, certificates. What doesn't: the connection (`wire`).
+What lives here: what the options say of them, and certificates. What doesn't: nkeys and the text of credentials files
+(`leafd.auth.nkeys`), the connection (`wire`).
 
 Keys and certificates may be given as the name of a file or as its text. A file is looked for on the machine that
 dials, an executor; text travels with the query. Signing needs PyNaCl, which nothing else here does, so it is
@@ -9,23 +10,18 @@ imported when a key is used.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 import re
 import ssl
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from leafd.auth.nkeys import credentials_of, sign
 
 PEM_BEGIN = "-----BEGIN "
 SEED = re.compile(r"^\s*S[A-Z2-7]{57}\s*$")
 CREDENTIALS = re.compile(r"-{3,}BEGIN ")
-SEED_SIZE = 36  # two bytes of prefix, the key, two bytes of checksum
-KEY_SIZE = 32
-PREFIX_SEED = 18 << 3
-PREFIX_USER = 20 << 3
 
 
 class NotIdentified(Exception):
@@ -59,11 +55,15 @@ class Login:
         named = {"user": self.user, "pass": self.password, "auth_token": self.token}
         fields = {name: value for name, value in named.items() if value}
         if self.credentials:
-            jwt, seed = parse_credentials(text_of(self.credentials, "credentials", CREDENTIALS))
-            return fields | {"jwt": jwt} | _signed(seed, nonce)
+            try:
+                jwt, seed = credentials_of(text_of(self.credentials, "credentials", CREDENTIALS))
+            except ValueError as error:
+                raise NotIdentified(f"option credentials: not a credentials file: {error}") from error
+            signed = _signed(seed, nonce)
+            del signed["nkey"]  # the JWT says whose it is
+            return fields | {"jwt": jwt} | signed
         if self.nkey:
-            seed = text_of(self.nkey, "nkey", SEED).strip()
-            return fields | {"nkey": public_key(seed)} | _signed(seed, nonce)
+            return fields | _signed(text_of(self.nkey, "nkey", SEED).strip(), nonce)
         return fields
 
     def context(self) -> ssl.SSLContext:
@@ -91,51 +91,16 @@ def text_of(given: str, option: str, shape: re.Pattern[str]) -> str:
         raise NotIdentified(f"option {option}: {getattr(error, 'strerror', None) or error}: {given!r}") from error
 
 
-def parse_credentials(text: str) -> tuple[str, str]:
-    """JWT and seed of a credentials file."""
-    blocks = re.findall(r"-{3,}BEGIN [^\n]*-{3,}\s+([\w.=-]+)\s+-{3,}END [^\n]*-{3,}", text)
-    if len(blocks) < 2 or blocks[0].count(".") != 2:
-        raise NotIdentified("option credentials: not a credentials file, which has a JWT and a seed")
-    return blocks[0], blocks[1]
-
-
-def _raw_seed(seed: str) -> bytes:
+def _signed(seed: str, nonce: str) -> dict[str, str]:
+    """The public nkey and the signature."""
     try:
-        raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
-    except binascii.Error:
-        raw = b""
-    if len(raw) != SEED_SIZE or raw[0] & 0xF8 != PREFIX_SEED:
-        raise NotIdentified("the nkey is not a seed, which begins with SU and has 58 letters and digits")
-    if int.from_bytes(raw[-2:], "little") != crc16(raw[:-2]):
-        raise NotIdentified("the nkey's checksum is wrong: was it cut or mistyped?")
-    return raw[2 : 2 + KEY_SIZE]
-
-
-def crc16(data: bytes) -> int:
-    """CRC-16/XMODEM, the checksum of nkeys."""
-    return binascii.crc_hqx(data, 0)
-
-
-def _key(seed: str) -> Any:
-    try:
-        from nacl.signing import SigningKey
+        public, signature = sign(seed, nonce)
     except ImportError as error:
         raise NotIdentified("signing with an nkey needs PyNaCl: pip install pynacl") from error
-    return SigningKey(_raw_seed(seed))
-
-
-def public_key(seed: str) -> str:
-    """The user's public nkey, U..., of a seed."""
-    raw = bytes([PREFIX_USER]) + bytes(_key(seed).verify_key)
-    raw += crc16(raw).to_bytes(2, "little")
-    return base64.b32encode(raw).decode().rstrip("=")
-
-
-def _signed(seed: str, nonce: str) -> dict[str, str]:
-    if not nonce:
-        return {}  # the server asks for no signature, and says what it thinks of the rest
-    signature = _key(seed).sign(nonce.encode()).signature
-    return {"sig": base64.urlsafe_b64encode(signature).decode().rstrip("=")}
+    except ValueError as error:
+        raise NotIdentified(str(error)) from error
+    # Without a nonce the server asks for no signature, and says what it thinks of the rest.
+    return {"nkey": public, "sig": signature} if nonce else {"nkey": public}
 
 
 def _load_chain(context: ssl.SSLContext, cert: str, key: str) -> None:

@@ -64,7 +64,7 @@ def test_the_pure_wheel_installs(archive: Path, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]
     subprocess.run([*pip, str(wheel)], check=True)
     assert (tmp_path / "pyspark_nats" / "__init__.py").exists()
-    assert ["VERSION", "__init__.py", "spark", "wire_client"] == sorted(
+    assert ["VERSION", "__init__.py", "auth", "spark", "wire_client"] == sorted(
         path.name for path in (tmp_path / "leafd").iterdir() if path.name != "__pycache__"
     )
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
