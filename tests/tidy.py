@@ -108,9 +108,7 @@ PYTHON_RANKS = {
 }
 # Rooms that stand apart, and all that they may know of leafd.
 PYTHON_APART: dict[str, set[str]] = {
-    # (Of auth/ nkeys.py alone: packaging/spark-wheel hands no more out.)
     "spark": {"wire_client", "auth"},
-    # (A client's side of the protocol; Python's own library alone.)
     "wire_client": set(),
     # (Of the C side only what looks at a store as files.)
     "cli": {

@@ -3,6 +3,7 @@ bytes arrive. What they are cut into is compared with what nats-server sends."""
 
 from __future__ import annotations
 
+import itertools
 import socket
 
 import pytest
@@ -31,7 +32,7 @@ def events(said: bytes, cuts: list[int], *, leaf: bool = False) -> list[Message 
     """What comes out when the bytes come in such pieces."""
     incoming, found = Incoming(LIMITS, leaf=leaf, room=16), []
     places = sorted({min(cut, len(said)) for cut in cuts} | {0, len(said)})
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in itertools.pairwise(places):
         incoming.feed(said[start:end])
         while (event := incoming.event()) is not None:
             found.append(event)
