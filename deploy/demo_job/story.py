@@ -33,6 +33,7 @@ class Watch:
         self._acknowledged = dict.fromkeys(STATIONS, 0)  # as they were when the hub was last counted
         self._publishers = publishers
         self._began = asyncio.get_running_loop().time()
+        self.ended = False  # a cancellation alone is not enough: where an answer comes at that moment, it is swallowed
 
     @property
     def now(self) -> float:
@@ -45,7 +46,7 @@ class Watch:
 
     async def count(self) -> None:
         """Ask the hub, again and again. While it is down its last known counts stand, as they do on its disk."""
-        while True:
+        while not self.ended:
             counts = await self._counter.counts()
             if counts is not None:
                 self._counted = self.now
@@ -56,7 +57,7 @@ class Watch:
 
     async def count_commands(self, station: str) -> None:
         """The same of a leaf's mirror of its commands."""
-        while True:
+        while not self.ended:
             counts = await self._commands[station].counts()
             if counts is not None:
                 self.at_leaf[station] = sum(counts.values())

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
 from typing import Any
 
 import nats.errors
@@ -27,6 +26,7 @@ AGGREGATES_PREFIX = "aggregates.daily"
 NANOSECOND = 1_000_000_000
 DUPLICATE_WINDOW = 600 * NANOSECOND  # longer than any outage here
 READ_SILENCE_SECONDS = 5.0
+LEADER_SECONDS = 120.0
 
 
 class JetStreamError(Exception):
@@ -131,8 +131,20 @@ class Counter:
                 await asyncio.wait_for(client.close(), 2)
 
 
-async def read_all(url: str, stream: str, on_progress: Callable[[int], None] = lambda _: None) -> list[Msg]:
-    """Every message of a stream, oldest first, by the official client's ordered consumer."""
+async def read_all(url: str, stream: str) -> list[Msg]:
+    """Every message of a stream, oldest first. Servers that are choosing a leader are asked again."""
+    deadline = asyncio.get_running_loop().time() + LEADER_SECONDS
+    while True:
+        try:
+            return await _read_all(url, stream)
+        except NO_ANSWER:
+            if asyncio.get_running_loop().time() >= deadline:
+                raise
+            await asyncio.sleep(0.5)
+
+
+async def _read_all(url: str, stream: str) -> list[Msg]:
+    """By the official client's ordered consumer."""
     client = await connect(url)
     try:
         info = await ask(client, f"STREAM.INFO.{stream}")
@@ -151,7 +163,6 @@ async def read_all(url: str, stream: str, on_progress: Callable[[int], None] = l
         before = -1
         while not whole.is_set() and len(found) > before:  # else fewer than the stream says: the check will say so
             before = len(found)
-            on_progress(before)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(whole.wait(), READ_SILENCE_SECONDS)
         return found

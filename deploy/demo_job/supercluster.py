@@ -124,11 +124,11 @@ class ServerFaults(Faults):
 
     async def _until(self, who: Who, before: str) -> str:
         """Somebody who is not the one before. Without an end of its own: the sending has one."""
-        while True:
+        found = ""
+        while not self._watch.ended and (not found or found == before):
             found = await who()
-            if found and found != before:
-                return found
             await asyncio.sleep(0.1)
+        return found
 
     async def _leader(self) -> str:
         with contextlib.suppress(*NO_ANSWER):

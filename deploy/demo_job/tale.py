@@ -162,6 +162,7 @@ async def send_while_things_break(world: World, given: argparse.Namespace, conso
                 world.checks.append(await world.computing.end())
             screen.doing = "done"
         finally:
+            watch.ended = True
             for task in (early, *counting):
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Exception):
@@ -191,6 +192,7 @@ async def send(
     finally:
         for publisher in publishers:
             publisher.give_up()
+        watch.ended = watch.ended or not sending.done()
         sending.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await sending
