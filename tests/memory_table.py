@@ -124,6 +124,11 @@ ROWS: Final[tuple[Row, ...]] = (
         "-ERR 'maximum subscriptions exceeded' to the link, which goes on; a line in the log",
     ),
     Row(
+        "routes_interest", "what routes and gateways ask for, in accounts that are not known here, too", "interest",
+        "refused; asked for again when a quarter of the share is free; a line in the log",
+        ("native/test_plane_named.c",),
+    ),
+    Row(
         "gets", "direct gets that are searched for", "",
         "503 Insufficient Resources: 4,096 wait, of an account as many as it leaves to others",
     ),

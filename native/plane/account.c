@@ -21,6 +21,7 @@
 #include "plane/import.h"
 #include "plane/interest.h"
 #include "plane/mapping.h"
+#include "plane/named.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/routed.h"
@@ -60,8 +61,47 @@ static status_t account_name(account_t *account, bytes_t name, bytes_t domain) {
     account->name = own[0];
     account->domain = own[1];
     account->domain_prefix = own[2];
-    hash8(name, account->js.hash8);
+    hash8(account->name, account->js.hash8);
     return STATUS_OK;
+}
+
+static void account_number(account_t *account, uint32_t id) {
+    account->js.id = id;
+    allowance_begin(&account->js.stored[0], id);
+    allowance_begin(&account->js.stored[1], id);
+}
+
+static account_t *account_make(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, bytes_t domain) {
+    account_t *account = calloc(1, sizeof(*account));
+    if (account == NULL) {
+        return NULL;
+    }
+    account_number(account, id);
+    account->flags = flags;
+    account->mark = ++plane->account_marks;
+    account->route = route_new();
+    if (account->route == NULL || account_name(account, name, domain) != STATUS_OK
+        || (id != 0 && table_put(&plane->accounts, id, account) != STATUS_OK)
+        || named_put(plane, account, account->name) != STATUS_OK) {
+        table_drop(&plane->accounts, id);
+        account_free(account);
+        return NULL;
+    }
+    return account;
+}
+
+/* It was expected. What other servers ask for in it stays as it is. */
+static status_t account_appears(plane_t *plane, account_t *account, uint32_t id, uint32_t flags, bytes_t domain) {
+    status_t status = account_name(account, account->name, domain);
+    if (status == STATUS_OK) {
+        status = table_put(&plane->accounts, id, account);
+    }
+    if (status == STATUS_OK) {
+        account_number(account, id);
+        account->flags = flags;
+        routed_appeared(plane, account);
+    }
+    return status;
 }
 
 status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, bytes_t domain) {
@@ -77,23 +117,14 @@ status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, 
         }
         return status;
     }
-    account = calloc(1, sizeof(*account));
-    if (account == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    account->js.id = id;
-    allowance_begin(&account->js.stored[0], id);
-    allowance_begin(&account->js.stored[1], id);
-    account->flags = flags;
-    account->route = route_new();
-    if (account->route == NULL || account_name(account, name, domain) != STATUS_OK
-        || table_put(&plane->accounts, id, account) != STATUS_OK
-        || routed_name(plane, account, account->name) != STATUS_OK) {
-        table_drop(&plane->accounts, id);
-        account_free(account);
-        return STATUS_NO_MEMORY;
-    }
-    return STATUS_OK;
+    account = named_expected(plane, name);
+    return account != NULL                                        ? account_appears(plane, account, id, flags, domain)
+           : account_make(plane, id, flags, name, domain) == NULL ? STATUS_NO_MEMORY
+                                                                  : STATUS_OK;
+}
+
+account_t *account_expect(plane_t *plane, bytes_t name) {
+    return account_make(plane, 0, ACCOUNT_EXPECTED, name, BYTES_NONE);
 }
 
 status_t account_trace(account_t *account, bytes_t destination, uint32_t sampling) {
@@ -143,7 +174,7 @@ subscription_t *subscription_find_sid(const map_t *table, bytes_t sid) {
 
 /* A link's: a route has the same subject in many accounts, and from many clusters of leafs. */
 static uint64_t link_hash(const account_t *account, bytes_t origin, bytes_t subject, bytes_t queue) {
-    uint64_t hash = subscription_hash(subject, queue) ^ account->js.id * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t hash = subscription_hash(subject, queue) ^ account->mark * UINT64_C(0x9E3779B97F4A7C15);
     return origin.size == 0 ? hash : hash * 31 + hash_bytes(origin.at, origin.size);
 }
 

@@ -14,6 +14,8 @@
 #include "plane/subscription.h"
 #include "route/route.h"
 
+/* Not known yet, but other servers ask for its subjects: routed.h. Of the flags, the one that control never sets. */
+#define ACCOUNT_EXPECTED (UINT32_C(1) << 31)
 #define REPLY_PREFIX_SIZE 11u /* _R_.<six>. */
 
 typedef struct import import_t;
@@ -32,7 +34,8 @@ typedef struct account_past {
 struct account {
     js_account_t js; /* first: JetStream knows the account by it. Its number, too */
     uint32_t flags;
-    bytes_t name; /* own copies */
+    uint32_t mark; /* its own for good; its number is 0 while it is expected */
+    bytes_t name;  /* own copies */
     bytes_t domain;
     bytes_t domain_prefix; /* "$JS.<domain>.API." or empty */
     account_t *next_named; /* routed.c: of the same hash */
@@ -59,6 +62,8 @@ struct account {
 
 account_t *account_find(plane_t *plane, uint32_t id);
 LEAF_MUST_USE status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, bytes_t domain);
+/* One that nobody knows but routed.c, whose names it is in. NULL: no memory. */
+account_t *account_expect(plane_t *plane, bytes_t name);
 LEAF_MUST_USE status_t account_trace(account_t *account, bytes_t destination, uint32_t sampling);
 void account_free(account_t *account);
 

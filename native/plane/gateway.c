@@ -147,7 +147,7 @@ static void add_command(text_t *text, const gateways_t *gateways, const account_
 
 status_t gateway_begin(peer_t *peer, const account_t *account) {
     gateway_link_t *link = peer->gateway;
-    if (LEAF_LIKELY(table_find(&link->begun, account->js.id) != NULL)) {
+    if (LEAF_LIKELY(table_find(&link->begun, account->mark) != NULL)) {
         return STATUS_OK;
     }
     text_t text = {0};
@@ -157,6 +157,6 @@ status_t gateway_begin(peer_t *peer, const account_t *account) {
     if (both.size == 0) {
         return STATUS_INVALID; /* a name of thousands of bytes: nobody hears of this account */
     }
-    status_t status = table_put(&link->begun, account->js.id, link);
+    status_t status = table_put(&link->begun, account->mark, link);
     return status == STATUS_OK ? buffer_append(&peer->conn.out.data, both.at, both.size) : status;
 }

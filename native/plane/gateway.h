@@ -31,9 +31,10 @@ struct gateway_link {
     bool up;                            /* its first PONG has come */
     uint8_t cluster[GATEWAY_HASH_SIZE]; /* of its name */
     account_t *last;                    /* that the line before has named */
+    bool lacks;                         /* outbound: some of its interest was refused for memory */
     bool told_all;                      /* inbound: routed.c, as of a route */
     wanted_t *next;                     /* likewise */
-    table_t begun;                      /* inbound: accounts, by number, that it knows it is told of */
+    table_t begun;                      /* inbound: accounts, by mark, that it knows it is told of */
     peer_t *next_gateway, **at_gateway;
 };
 

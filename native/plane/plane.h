@@ -133,6 +133,9 @@ struct plane {
     bool interest_changed;
     uint64_t interest_looks;            /* counts questions of what clusters ask for */
     peer_t *newcomers;                  /* links that have not been told all interest yet */
+    uint32_t account_marks;             /* given out */
+    bool lacking;                       /* routed.c: some link's interest was refused for memory */
+    struct named *named;                /* accounts by name; NULL: this server is in no cluster */
     routed_t *routed;                   /* NULL: this server is in no cluster */
     peer_t *routes;                     /* to its other servers */
     gateways_t *gateways;               /* NULL: it knows no other clusters */

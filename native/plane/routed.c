@@ -25,11 +25,11 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/map.h"
-#include "base/table.h"
 #include "net/outq.h"
 #include "plane/account.h"
 #include "plane/gateway.h"
 #include "plane/interest.h"
+#include "plane/named.h"
 #include "plane/plane.h"
 #include "plane/target.h"
 #include "route/permissions.h"
@@ -37,8 +37,7 @@
 #include "wire/op.h"
 
 #define GOLDEN UINT64_C(0x9E3779B97F4A7C15)
-#define FNV_BASIS 2166136261u
-#define FNV_PRIME 16777619u
+#define LACK_PART 4u
 
 struct wanted {
     map_link_t link;
@@ -58,7 +57,6 @@ struct routed {
     map_t *all;
     uint64_t numbers; /* given out */
     wanted_t *first, *last;
-    table_t names; /* hash > account_t, the others of that hash behind it */
 };
 
 /* ---- in a cluster or not ----------------------------------------------------------------------------------------- */
@@ -66,7 +64,7 @@ struct routed {
 status_t routed_open(plane_t *plane) {
     routed_t *routed = calloc(1, sizeof(*routed));
     plane->routed = routed;
-    return routed == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+    return routed == NULL ? STATUS_NO_MEMORY : named_open(plane);
 }
 
 void routed_close(plane_t *plane) {
@@ -78,52 +76,10 @@ void routed_close(plane_t *plane) {
         behind = entry->behind;
         free(entry);
     }
-    table_free(&routed->names);
+    named_close(plane);
     map_free(&routed->all);
     free(routed);
     plane->routed = NULL;
-}
-
-static uint64_t name_hash(bytes_t name) {
-    return hash_bytes(name.at, name.size) | 1u;
-}
-
-/* The reference's own choice of a connection. */
-static uint32_t pool_hash(bytes_t name) {
-    uint32_t hash = FNV_BASIS;
-    for (uint32_t i = 0; i < name.size; i++) {
-        hash = (hash ^ name.at[i]) * FNV_PRIME;
-    }
-    return hash;
-}
-
-status_t routed_name(plane_t *plane, account_t *account, bytes_t name) {
-    if (plane->routed == NULL) {
-        return STATUS_OK;
-    }
-    table_t *names = &plane->routed->names;
-    account_t *same = table_find(names, name_hash(name));
-    status_t status = table_put(names, name_hash(name), account);
-    if (status == STATUS_OK) {
-        account->next_named = same;
-        account->pool_hash = pool_hash(name);
-    }
-    return status;
-}
-
-account_t *routed_account(const plane_t *plane, bytes_t name) {
-    account_t *account = plane->routed == NULL ? NULL : table_find(&plane->routed->names, name_hash(name));
-    while (account != NULL && ((account->flags & ACCOUNT_REMOVED) != 0 || !bytes_equal(account->name, name))) {
-        account = account->next_named;
-    }
-    return account;
-}
-
-account_t *routed_account_again(const plane_t *plane, account_t **last, bytes_t name) {
-    if (*last == NULL || ((*last)->flags & ACCOUNT_REMOVED) != 0 || !bytes_equal((*last)->name, name)) {
-        *last = routed_account(plane, name);
-    }
-    return *last;
 }
 
 /* ---- the entries ------------------------------------------------------------------------------------------------- */
@@ -148,7 +104,7 @@ static bytes_t wanted_queue(const wanted_t *entry) {
 }
 
 static uint64_t key_hash(const wanted_key_t *key) {
-    uint64_t hash = subscription_hash(key->subject, key->queue) ^ key->account->js.id * GOLDEN;
+    uint64_t hash = subscription_hash(key->subject, key->queue) ^ key->account->mark * GOLDEN;
     hash = key->origin.size == 0 ? hash : hash * 31 + hash_bytes(key->origin.at, key->origin.size);
     return hash ^ hash >> 32;
 }
@@ -169,6 +125,14 @@ static wanted_t *wanted_find(const routed_t *routed, const wanted_key_t *key) {
     return NULL;
 }
 
+static void wanted_append(routed_t *routed, wanted_t *entry) {
+    entry->number = ++routed->numbers;
+    entry->behind = NULL;
+    entry->before = routed->last;
+    *(routed->last == NULL ? &routed->first : &routed->last->behind) = entry;
+    routed->last = entry;
+}
+
 static wanted_t *wanted_make(routed_t *routed, const wanted_key_t *key) {
     wanted_t *entry = calloc(1, sizeof(*entry) + key->origin.size + key->subject.size + key->queue.size);
     if (entry == NULL || map_put(&routed->all, &entry->link, key_hash(key)) != STATUS_OK) {
@@ -176,14 +140,11 @@ static wanted_t *wanted_make(routed_t *routed, const wanted_key_t *key) {
         return NULL;
     }
     entry->account = key->account;
-    entry->number = ++routed->numbers;
     entry->origin_size = key->origin.size;
     entry->subject_size = key->subject.size;
     entry->queue_size = key->queue.size;
     (void)bytes_write(bytes_write(bytes_write(entry->bytes, key->origin), key->subject), key->queue);
-    entry->before = routed->last;
-    *(routed->last == NULL ? &routed->first : &routed->last->behind) = entry;
-    routed->last = entry;
+    wanted_append(routed, entry);
     return entry;
 }
 
@@ -193,7 +154,7 @@ static void move_on(wanted_t **next, bool *told_all) {
     *told_all = *next == NULL;
 }
 
-static void wanted_drop(plane_t *plane, wanted_t *entry) {
+static void wanted_unlink(plane_t *plane, wanted_t *entry) {
     routed_t *routed = plane->routed;
     for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
         if (peer->route->next == entry) {
@@ -206,10 +167,46 @@ static void wanted_drop(plane_t *plane, wanted_t *entry) {
             move_on(&peer->gateway->next, &peer->gateway->told_all);
         }
     }
-    map_take(routed->all, &entry->link);
     *(entry->before == NULL ? &routed->first : &entry->before->behind) = entry->behind;
     *(entry->behind == NULL ? &routed->last : &entry->behind->before) = entry->before;
+}
+
+static void wanted_drop(plane_t *plane, wanted_t *entry) {
+    wanted_unlink(plane, entry);
+    map_take(plane->routed->all, &entry->link);
     free(entry);
+}
+
+/* New at the end of the list, where those begin again that have heard all of it. */
+static void wanted_renew(plane_t *plane, wanted_t *entry) {
+    wanted_unlink(plane, entry);
+    wanted_append(plane->routed, entry);
+    for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
+        route_link_t *link = peer->route;
+        link->next = link->told_all ? entry : link->next;
+        link->told_all = false;
+    }
+    peer_t *inbound = plane->gateways == NULL ? NULL : plane->gateways->inbound;
+    for (peer_t *peer = inbound; peer != NULL; peer = peer->gateway->next_gateway) {
+        gateway_link_t *link = peer->gateway;
+        link->next = link->told_all ? entry : link->next;
+        link->told_all = false;
+    }
+}
+
+/* Until now nobody was told of them. */
+void routed_appeared(plane_t *plane, account_t *account) {
+    routed_t *routed = plane->routed;
+    wanted_t *entry = routed->first;
+    named_appeared(plane, account);
+    for (uint64_t newest = routed->numbers; entry != NULL && entry->number <= newest;) {
+        wanted_t *behind = entry->behind;
+        if (entry->account == account) {
+            wanted_renew(plane, entry);
+        }
+        entry = behind;
+    }
+    plane->interest_changed = true;
 }
 
 /* ---- who is told what -------------------------------------------------------------------------------------------- */
@@ -252,7 +249,7 @@ static void routes_tell(plane_t *plane, const wanted_t *entry) {
 }
 
 static void gateway_tell(plane_t *plane, peer_t *peer, const wanted_t *entry) {
-    if (peer->state == PEER_DOOMED) {
+    if (peer->state == PEER_DOOMED || (entry->account->flags & ACCOUNT_EXPECTED) != 0) {
         return;
     }
     buffer_t *out = &peer->conn.out.data;
@@ -436,8 +433,33 @@ static void tell_gateways(plane_t *plane, uint32_t *budget) {
     }
 }
 
+/* Interest that was refused is told again on another connection, as there is no asking for it; not before a part of
+ * the share is free, or the next refusal would follow. */
+static void lacks_ask_again(plane_t *plane) {
+    static const char why[] = "there is memory for the interest that was refused: it is asked for again";
+    const share_t *share = &plane->memory.interest;
+    if (share->used > share->limit - share->limit / LACK_PART) {
+        return;
+    }
+    plane->lacking = false;
+    for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
+        if (peer->route->lacks && peer->state != PEER_DOOMED) {
+            peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL(why));
+        }
+    }
+    peer_t *outbound = plane->gateways == NULL ? NULL : plane->gateways->outbound;
+    for (peer_t *peer = outbound; peer != NULL; peer = peer->gateway->next_gateway) {
+        if (peer->gateway->lacks && peer->state != PEER_DOOMED) {
+            peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL(why));
+        }
+    }
+}
+
 void routed_tell(plane_t *plane) {
     uint32_t budget = TELL_MAX;
+    if (LEAF_UNLIKELY(plane->lacking)) {
+        lacks_ask_again(plane);
+    }
     for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
         /* whoever is slow to take it holds nobody up, and goes on when it is drained */
         if (peer->route->told_all || peer->state == PEER_DOOMED || peer_is_full(plane, peer)) {

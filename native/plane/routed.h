@@ -31,6 +31,7 @@ struct route_link {
     bool up;             /* its first PONG has come */
     bool known;          /* which server is behind it: */
     uint8_t server[6];   /* as gateway_reply.h names it */
+    bool lacks;          /* some of its interest was refused for memory */
     bool told_all;
     wanted_t *next; /* until then: it has been told of what is before this */
     peer_t *next_route, **at_route;
@@ -40,12 +41,8 @@ struct route_link {
 
 LEAF_MUST_USE status_t routed_open(plane_t *plane);
 void routed_close(plane_t *plane); /* all connections are gone, and all interest */
-/* From here on lines may name it. Asked before the account is in the plane's table. */
-LEAF_MUST_USE status_t routed_name(plane_t *plane, account_t *account, bytes_t name);
-/* NULL: no account has that name. */
-account_t *routed_account(const plane_t *plane, bytes_t name);
-/* The same, of a link's lines: most name the account that the line before has named, which *last keeps. */
-account_t *routed_account_again(const plane_t *plane, account_t **last, bytes_t name);
+/* It is known now: other clusters hear of what ours wants in it. */
+void routed_appeared(plane_t *plane, account_t *account);
 
 /* ---- interest ---------------------------------------------------------------------------------------------------- */
 

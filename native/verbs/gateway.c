@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "plane/account.h"
+#include "plane/named.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
@@ -34,7 +35,7 @@
 #include "wire/op.h"
 
 static account_t *gateway_account(plane_t *plane, peer_t *peer, const op_t *op) {
-    return routed_account_again(plane, &peer->gateway->last, op->account);
+    return named_account_again(plane, &peer->gateway->last, op->account);
 }
 
 /* As of a route: our PING asks whether it has let us in. */
@@ -63,7 +64,7 @@ static void gateway_subscribe(plane_t *plane, peer_t *peer, account_t *account, 
     if (status == STATUS_NO_MEMORY) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
     } else if (status == STATUS_FULL) {
-        peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
+        plane->lacking = peer->gateway->lacks = true; /* as of a route */
     } else if (status != STATUS_OK) {
         peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
     }
@@ -81,7 +82,9 @@ static bool gateway_interest(plane_t *plane, peer_t *peer, const op_t *op) {
     if (!peer->gateway->outbound) {
         return false;
     }
-    account_t *account = op->kind == OP_ACCOUNT ? NULL : gateway_account(plane, peer, op);
+    account_t *account = op->kind == OP_ACCOUNT     ? NULL
+                         : op->kind == OP_ROUTE_SUB ? named_account_wanted(plane, &peer->gateway->last, op->account)
+                                                    : gateway_account(plane, peer, op);
     if (account != NULL && op->kind == OP_ROUTE_SUB) {
         gateway_subscribe(plane, peer, account, op);
     } else if (account != NULL) {
@@ -105,7 +108,7 @@ static bool gateway_message(plane_t *plane, peer_t *peer, const op_t *op) {
     peer->in_bytes += size;
     plane->stats.link_in_msgs++; /* stats_publish adds them to the others */
     plane->stats.link_in_bytes += size;
-    if (account == NULL) {
+    if (account == NULL || (account->flags & ACCOUNT_EXPECTED) != 0) {
         return true;
     }
     uint64_t before = *route_steps(account->route);

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "plane/account.h"
 #include "plane/gateway_reply.h"
+#include "plane/named.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
@@ -35,7 +36,7 @@
 
 static account_t *route_account(plane_t *plane, peer_t *peer, const op_t *op) {
     route_link_t *link = peer->route;
-    return link->only != NULL ? link->only : routed_account_again(plane, &link->last, op->account);
+    return link->only != NULL ? link->only : named_account_again(plane, &link->last, op->account);
 }
 
 /* It hears what we want before the PONG that tells it that it may begin; our PING asks whether it has let us in. */
@@ -68,7 +69,7 @@ static void route_subscribe(plane_t *plane, peer_t *peer, account_t *account, co
     if (status == STATUS_NO_MEMORY) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
     } else if (status == STATUS_FULL) {
-        peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
+        plane->lacking = peer->route->lacks = true; /* an -ERR would end the connection, and begin it anew at once */
     } else if (status != STATUS_OK) {
         peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
     }
@@ -104,7 +105,7 @@ static void route_takes_message(plane_t *plane, peer_t *peer, account_t *account
     peer->in_bytes += size;
     plane->stats.link_in_msgs++; /* stats_publish adds them to the others */
     plane->stats.link_in_bytes += size;
-    if (account != NULL) {
+    if (account != NULL && (account->flags & ACCOUNT_EXPECTED) == 0) {
         route_message(plane, peer, account, op);
     }
 }
@@ -123,7 +124,8 @@ static bool route_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     switch (op->kind) {
     case OP_ROUTE_MSG: route_takes_message(plane, peer, route_account(plane, peer, op), op); break;
     case OP_ROUTE_SUB:
-        account = route_account(plane, peer, op);
+        account = peer->route->only != NULL ? peer->route->only
+                                            : named_account_wanted(plane, &peer->route->last, op->account);
         if (account != NULL) {
             route_subscribe(plane, peer, account, op);
         }

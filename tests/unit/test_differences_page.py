@@ -373,6 +373,14 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_cluster.py::test_each_message_comes_to_each_server_once_and_in_the_order_of_its_publisher",
         "unit/config/test_cluster.py::test_a_cluster_and_jetstream_exclude_each_other_in_one_clear_line",
     ),
+    "What other servers want in an account": (
+        "interop/test_later_accounts.py::test_a_route_has_told_of_it_before",
+        "interop/test_later_accounts.py::test_a_gateway_has_told_of_it_before",
+        "native/test_plane_named.c: so many accounts are expected at a time",
+    ),
+    "Interest of a route or a gateway that its share": (
+        "native/test_plane_named.c: interest that was refused for memory is asked for again",
+    ),
     "cluster and a resolver other than MEMORY": ("unit/test_operator_config.py::test_mistakes",),
     "A change of the cluster block": ("unit/config/test_cluster.py::test_a_change_of_the_block_waits_for_a_restart",),
     "ping_max and write_deadline of the block": (

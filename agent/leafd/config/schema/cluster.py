@@ -145,8 +145,8 @@ def check_cluster(server: ServerConfig) -> None:
     resolver = server.resolver.type if server.operated and server.resolver is not None else "memory"
     if resolver != "memory":
         raise ValueError(
-            f"cluster and a resolver of type {resolver} exclude each other: what other servers subscribe to in an"
-            " account that is not loaded here is not kept in this build; take resolver: MEMORY with resolver_preload"
+            f"cluster and a resolver of type {resolver} exclude each other in this build: take resolver: MEMORY with"
+            " resolver_preload"
         )
     for name in () if server.operated else block.accounts:
         if name not in (*server.accounts, "$G", server.system_account or "$SYS"):

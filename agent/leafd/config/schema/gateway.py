@@ -145,6 +145,6 @@ def check_gateway(server: ServerConfig) -> None:
     resolver = server.resolver.type if server.operated and server.resolver is not None else "memory"
     if resolver != "memory":
         raise ValueError(
-            f"gateway and a resolver of type {resolver} exclude each other: what other clusters subscribe to in an"
-            " account that is not loaded here is not kept in this build; take resolver: MEMORY with resolver_preload"
+            f"gateway and a resolver of type {resolver} exclude each other in this build: take resolver: MEMORY with"
+            " resolver_preload"
         )
