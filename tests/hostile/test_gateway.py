@@ -75,7 +75,7 @@ async def serves(server: servers.Server) -> None:
     await client.close()
 
 
-def told(lines: bytes, end: End[Machine]) -> None:
+def told(lines: bytes, end: End[Any]) -> None:
     """As much as the other side takes: it may have closed."""
     try:
         end.send(lines)
