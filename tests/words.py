@@ -9,15 +9,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-# Pages whose sentences are held to a length and to plain turns. The guide, promises.md, differences.md, figures.md and
-# development.md are still to be mended.
+# Pages whose sentences are held to a length and to plain turns. figures.md is still to be mended.
 PLAIN_PAGES: Final = {
     "README.md",
     *(
         f"packaging/doc/{name}.md"
         for name in (
-            *("architecture", "changelog", "contributing", "declared", "doctor", "enrol", "fleet", "monitoring"),
-            *("packages", "security", "spark", "spark-jobs", "spark-options", "systemd"),
+            *("architecture", "changelog", "contributing", "declared", "development", "differences", "doctor"),
+            *("enrol", "fleet", "guide", "monitoring", "packages", "promises", "security", "spark", "spark-jobs"),
+            *("spark-options", "systemd"),
         )
     ),
 }
