@@ -69,14 +69,13 @@ static uint32_t told_flags(const publication_t *publication, const import_t *imp
 
 /* The header block with who asks. */
 static status_t header_with_info(plane_t *plane, const publication_t *publication, const import_t *import,
-                                 bytes_t *out) {
+                                 const requester_t *requester, bytes_t *out) {
     buffer_t *buffer = &plane->crossing_headers[plane->crossing_depth - 1];
-    const account_t *requester = publication->requester != NULL ? publication->requester : import->importer;
     const peer_t *origin = publication->origin;
-    request_info_t info = {.account = requester->name,
-                           .service = requester != import->importer ? import->importer->name : BYTES_NONE,
+    request_info_t info = {.account = requester->account->name,
+                           .service = requester->account != import->importer ? import->importer->name : BYTES_NONE,
                            .rtt_ns = origin == NULL ? 0 : origin->rtt_ns,
-                           .reply = plane->crossing_reply};
+                           .reply = requester->reply};
     uint32_t told = told_flags(publication, import);
     if (LEAF_UNLIKELY(told != 0) && origin != NULL && origin->description != NULL) {
         const description_t *all = origin->description;
@@ -169,17 +168,18 @@ static bool way_back(plane_t *plane, import_t *import, const publication_t *publ
     return true;
 }
 
-static uint32_t cross_service(plane_t *plane, import_t *import, const publication_t *publication) {
+static uint32_t cross_service(plane_t *plane, import_t *import, const publication_t *publication,
+                              const requester_t *requester) {
     text_t subject, elsewhere;
     publication_t crossing = *publication;
     if (rewrite_subject(&import->outward, publication->message.subject, subject.at, sizeof(subject.at), &subject.size)
             != STATUS_OK
-        || header_with_info(plane, publication, import, &crossing.message.header) != STATUS_OK) {
+        || header_with_info(plane, publication, import, requester, &crossing.message.header) != STATUS_OK) {
         return 0;
     }
     crossing.account = import->exporter;
     crossing.message.body = NULL; /* its header is another one */
-    crossing.requester = publication->requester != NULL ? publication->requester : import->importer;
+    crossing.requester = requester;
     crossing.message.subject = text_bytes(&subject);
     if (may_be_mapped(import->exporter, crossing.message.subject)) {
         crossing.message.subject = mapped_subject(plane, import->exporter, crossing.message.subject, &elsewhere);
@@ -209,13 +209,12 @@ static uint32_t cross_service(plane_t *plane, import_t *import, const publicatio
 
 /* The publisher's own reply stays known in all accounts, where a stream has to read it. */
 static uint32_t cross_request(plane_t *plane, import_t *import, const publication_t *publication) {
-    bytes_t before = plane->crossing_reply, reply = publication->message.reply;
-    if (publication->requester == NULL) {
-        plane->crossing_reply = js_in_fast_batch(reply) ? reply : BYTES_NONE;
+    if (publication->requester != NULL) {
+        return cross_service(plane, import, publication, publication->requester);
     }
-    uint32_t taken = cross_service(plane, import, publication);
-    plane->crossing_reply = before;
-    return taken;
+    bytes_t reply = publication->message.reply;
+    requester_t first = {.account = import->importer, .reply = js_in_fast_batch(reply) ? reply : BYTES_NONE};
+    return cross_service(plane, import, publication, &first);
 }
 
 /* ---- replies ----------------------------------------------------------------------------------------------------- */

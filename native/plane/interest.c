@@ -196,31 +196,43 @@ static uint64_t weight_of(const peer_t *peer, bytes_t subject, bytes_t queue) {
     return one == NULL ? 0 : one->target.weight;
 }
 
-/* What the links of a cluster have asked for together, without the weight of `changing`, whose table may not tell the
- * truth at this moment. Counted once for all of them: a thousand boxes may call their clusters alike. */
-static uint64_t own_weight(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, const peer_t *changing) {
+/* How much others want of one entry, asked of many links in turn. What is counted for a whole cluster is kept with the
+ * question's number in each of its links. */
+typedef struct question {
+    const interest_entry_t *entry;
+    const peer_t *changing; /* its table may not tell the truth at this moment: it counts for nothing; NULL: none is */
+    uint64_t number;
+} question_t;
+
+static question_t question_of(plane_t *plane, const interest_entry_t *entry, const peer_t *changing) {
+    return (question_t){.entry = entry, .changing = changing, .number = ++plane->interest_looks};
+}
+
+/* What the links of a cluster have asked for together. Counted once for all of them: a thousand boxes may call their
+ * clusters alike. */
+static uint64_t own_weight(peer_t *peer, bytes_t subject, bytes_t queue, const question_t *question) {
     if (peer->hearing.next_mate == NULL) {
-        return peer == changing ? 0 : weight_of(peer, subject, queue);
+        return peer == question->changing ? 0 : weight_of(peer, subject, queue);
     }
-    if (peer->hearing.mates_look == plane->interest_looks) {
+    if (peer->hearing.mates_look == question->number) {
         return peer->hearing.mates_weight;
     }
     uint64_t own = 0;
     peer_t *mate = peer;
     do {
-        own += mate == changing ? 0 : weight_of(mate, subject, queue);
+        own += mate == question->changing ? 0 : weight_of(mate, subject, queue);
         mate = mate->hearing.next_mate;
     } while (mate != peer);
     do {
-        mate->hearing.mates_look = plane->interest_looks;
+        mate->hearing.mates_look = question->number;
         mate->hearing.mates_weight = own;
         mate = mate->hearing.next_mate;
     } while (mate != peer);
     return own;
 }
 
-/* plane->interest_looks is of this entry and this `changing`. */
-static uint64_t seen_by(plane_t *plane, peer_t *peer, const interest_entry_t *entry, const peer_t *changing) {
+static uint64_t seen_by(plane_t *plane, peer_t *peer, const question_t *question) {
+    const interest_entry_t *entry = question->entry;
     bool isolated = peer_is_isolated(peer), clustered = plane->routed != NULL;
     uint64_t sum = entry->local + (isolated ? 0 : entry->spokes);
     if (peer_is_hub(peer) || (isolated && !clustered)) {
@@ -228,7 +240,7 @@ static uint64_t seen_by(plane_t *plane, peer_t *peer, const interest_entry_t *en
     }
     sum += entry->hubs;
     bytes_t subject = entry_subject(entry), queue = entry_queue(entry);
-    uint64_t own = isolated ? 0 : own_weight(plane, peer, subject, queue, changing);
+    uint64_t own = isolated ? 0 : own_weight(peer, subject, queue, question);
     if (LEAF_UNLIKELY(clustered)) {
         own += routed_weight(plane, peer->account, peer->cluster, subject, queue);
     }
@@ -267,15 +279,17 @@ void interest_tell_link(plane_t *plane, uint64_t link, bytes_t subject, bytes_t 
     }
 }
 
-/* What one link is told of a change of an entry that, without the weight that changes, is as it stands. */
-static void tell_change(plane_t *plane, peer_t *peer, const interest_entry_t *entry, const peer_t *origin,
-                        uint32_t before, uint32_t after) {
+/* What one link is told of a change of an entry that, without the weight that changes, is as it stands. Who changes it
+ * is told nothing. */
+static void tell_change(plane_t *plane, peer_t *peer, const question_t *question, uint32_t before, uint32_t after) {
+    const interest_entry_t *entry = question->entry;
+    const peer_t *origin = question->changing;
     bool sees =
         origin == NULL || (peer != origin && !same_cluster(peer, origin) && !(peer_is_hub(peer) && is_beyond(origin)));
     if (!sees || (!peer->hearing.told_all && map_place(entry->link.hash) >= peer->hearing.told_below)) {
         return;
     }
-    uint64_t others = seen_by(plane, peer, entry, origin);
+    uint64_t others = seen_by(plane, peer, question);
     uint64_t was = others + before, is = others + after;
     if (entry->queue_size != 0 ? was != is : (was == 0) != (is == 0)) {
         interest_line(plane, peer, entry_subject(entry), entry_queue(entry), is);
@@ -294,12 +308,12 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     bool isolated_see = origin == NULL || origin->server;
     check(*part >= before);
     part_set(interest, entry, part, others);
-    plane->interest_looks++;
+    question_t question = question_of(plane, entry, origin);
     for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
-        tell_change(plane, peer, entry, origin, before, after);
+        tell_change(plane, peer, &question, before, after);
     }
     for (peer_t *peer = isolated_see ? account->isolated : NULL; peer != NULL; peer = peer->next_leaf) {
-        tell_change(plane, peer, entry, origin, before, after);
+        tell_change(plane, peer, &question, before, after);
     }
     part_set(interest, entry, part, others + after);
     if (entry->local + entry->spokes + entry->hubs == 0) {
@@ -448,8 +462,8 @@ static uint32_t tell_bucket(plane_t *plane, peer_t *peer, map_link_t *link) {
     for (; link != NULL; link = link->next) {
         const interest_entry_t *entry =
             peer_is_isolated(peer) ? MAP_ENTRY(link, interest_entry_t, here) : interest_entry(link);
-        plane->interest_looks++;
-        uint64_t weight = seen_by(plane, peer, entry, NULL);
+        question_t question = question_of(plane, entry, NULL);
+        uint64_t weight = seen_by(plane, peer, &question);
         if (weight != 0) {
             interest_line(plane, peer, entry_subject(entry), entry_queue(entry), weight);
         }

@@ -199,7 +199,7 @@ void latency_refused(plane_t *plane, const import_t *import, const publication_t
     ended_t ended = {.import = import,
                      .status = LATENCY_REFUSED,
                      .requester = origin,
-                     .requesters = publication->requester != NULL ? publication->requester : import->importer,
+                     .requesters = publication->requester != NULL ? publication->requester->account : import->importer,
                      .fields = fields};
     int64_t asking_ns = origin == NULL ? 0 : origin->rtt_ns;
     latency_tell(plane, &ended, (latency_t){.start_wall_ns = plane->now.wall_ns - asking_ns}, origin);

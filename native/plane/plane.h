@@ -131,7 +131,7 @@ struct plane {
     uint32_t throttled_count;
     struct peer *throttled; /* throttle.c: they wait for a store */
     bool interest_changed;
-    uint64_t interest_looks;            /* counts questions of what clusters ask for */
+    uint64_t interest_looks;            /* numbers the questions of what clusters ask for */
     peer_t *newcomers;                  /* links that have not been told all interest yet */
     uint32_t account_marks;             /* given out */
     bool lacking;                       /* routed.c: some link's interest was refused for memory */
@@ -147,7 +147,6 @@ struct plane {
     latencies_t *latencies; /* NULL until a request is measured */
     far_requests_t *far;    /* NULL until another server measures one here */
     uint32_t crossing_depth;
-    bytes_t crossing_reply; /* of a fast batch's message that is crossing: the publisher's own */
     buffer_t crossing_headers[CROSSING_DEPTH_MAX];
     int64_t next_chores_ns;
 

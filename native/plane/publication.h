@@ -37,16 +37,22 @@ typedef struct trace trace_t; /* trace.h */
  * subject): never to JetStream's own subjects */
 #define PUBLICATION_UNJUDGED 64u
 
+/* Who asked first, of a message that came through service imports. It lies where the first of them was crossed. */
+typedef struct requester {
+    const account_t *account;
+    bytes_t reply; /* of a fast batch's message: its own, which says where in the batch it is; else empty */
+} requester_t;
+
 typedef struct publication {
     account_t *account;
     message_t message; /* subject = what is routed */
     /* Two more names that a consumer's delivery may have; empty = that of the message. Neither is routed, judged as
      * the message's own, or stored by a stream that listens to its subject: packaging/doc/promises.md. */
-    judged_t shown;             /* what subscribers see: the sender may publish there, too */
-    bytes_t copied;             /* in the stream that it is delivered from: for copies of that stream alone */
-    bytes_t exported;           /* PUBLICATION_IMPORTED: its name where it came from */
-    peer_t *origin;             /* NULL = inside */
-    const account_t *requester; /* who asked first, when it came through service imports */
+    judged_t shown;               /* what subscribers see: the sender may publish there, too */
+    bytes_t copied;               /* in the stream that it is delivered from: for copies of that stream alone */
+    bytes_t exported;             /* PUBLICATION_IMPORTED: its name where it came from */
+    peer_t *origin;               /* NULL = inside */
+    const requester_t *requester; /* NULL: it came through no service import */
     const bytes_t *queues;
     uint32_t queue_count;
     uint32_t flags;

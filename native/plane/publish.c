@@ -137,7 +137,7 @@ static uint32_t publication_sender(const publication_t *publication) {
         return 0;
     }
     const account_t *sender = origin->account != NULL          ? origin->account
-                              : publication->requester != NULL ? publication->requester
+                              : publication->requester != NULL ? publication->requester->account
                                                                : publication->account;
     return sender->js.id;
 }
