@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-# Pages whose sentences are held to a length and to plain turns. figures.md is still to be mended; the guide, promises.md
+# Pages whose sentences are held to a length and to plain turns. figures.md is to be mended. The guide, promises.md
 # and differences.md were on 2026-11-27, and are held when nobody writes into them at the same time.
 PLAIN_PAGES: Final = {
     "README.md",
