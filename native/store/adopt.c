@@ -160,7 +160,7 @@ status_t adopt_stream(store_stream_t *stream) {
             status = adopt_message(stream, &op, position);
         } else {
             expiry_t entry = {
-                .expires = (int64_t)load_be64(op.key.at + 4), .seq = load_be64(op.key.at + 12), .position = position};
+                .expires = (int64_t)load_be64(op.key.at + 4), .seq = load_be64(op.key.at + 12)};
             status = notes_reserve(stream, 0, 1);
             if (status == STATUS_OK) {
                 expiry_adopt(stream, entry);
@@ -171,7 +171,7 @@ status_t adopt_stream(store_stream_t *stream) {
         }
     }
     if (store->pipeline.boundary != 0) {
-        notes_rotate(stream); /* a checkpoint that covers all of this has begun already */
+        stream_rotate(stream); /* a checkpoint that covers all of this has begun already */
     }
     return STATUS_OK;
 }

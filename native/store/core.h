@@ -186,7 +186,8 @@ void adopted_drop(store_t *store);                           /* the ring was fre
 void adopted_free(store_t *store);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------------------- */
-void stream_drop(store_stream_t *stream);    /* a checkpoint is there */
+void stream_rotate(store_stream_t *stream);  /* a checkpoint begins, .. */
+void stream_drop(store_stream_t *stream);    /* .. and is there */
 void stream_release(store_stream_t *stream); /* frees it, when the store closes */
 static inline uint64_t stream_message_bytes(const store_stream_t *stream, const message_record_t *message) {
     return log_message_bytes(stream->config.storage, message);

@@ -26,11 +26,10 @@ status_t expire_reserve(store_stream_t *stream, uint64_t times) {
 
 void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq) {
     store_key_t key;
-    uint64_t position;
     key_expiry(&key, stream->id, expires, seq);
-    uint8_t *value = overlay_put(stream->store, DB_EXPIRY, key_bytes(&key), VALUE_CRC_SIZE, false, &position);
+    uint8_t *value = overlay_put(stream->store, DB_EXPIRY, key_bytes(&key), VALUE_CRC_SIZE, false, NULL);
     value_seal(key_bytes(&key), value, VALUE_CRC_SIZE);
-    expiries_push(&stream->aging.expiries, (expiry_t){.expires = expires, .seq = seq, .position = position});
+    expiries_push(&stream->aging.expiries, (expiry_t){.expires = expires, .seq = seq});
 }
 
 void expiry_adopt(store_stream_t *stream, expiry_t entry) {
@@ -47,8 +46,12 @@ void expire_forget(store_stream_t *stream) {
     overlay_delete_range(stream->store, DB_EXPIRY, all, key_bytes(&end));
 }
 
+void expire_rotate(store_stream_t *stream) {
+    expiries_rotate(&stream->aging.expiries);
+}
+
 void expire_drop(store_stream_t *stream) {
-    expiries_drop_below(&stream->aging.expiries, stream->store->batches.freed);
+    expiries_drop(&stream->aging.expiries);
     expire_look_again(stream);
 }
 
@@ -159,10 +162,14 @@ static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *st
 
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     bool room = stream->config.max_age_ns <= 0 || stream->log.messages == 0 || expire_aged(stream, age_now, steps);
-    while (*steps > 0 && stream->aging.expiries.count > 0 && stream->aging.expiries.at[0].expires <= age_now) {
-        /* A marker's own expiry and a schedule's next time go into this heap meanwhile, always below the root: they are
-         * still to come. */
-        expiry_t first = stream->aging.expiries.at[0];
+    for (const expiry_t *next; *steps > 0;) {
+        next = expiries_first(&stream->aging.expiries);
+        if (next == NULL || next->expires > age_now) {
+            break;
+        }
+        /* A marker's own expiry and a schedule's next time are pushed meanwhile: they are still to come, so this one
+         * stays the first. */
+        expiry_t first = *next;
         if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, first.expires, first.seq, steps)) {
             return false;
         }
@@ -195,8 +202,9 @@ static int64_t aged_deadline(store_stream_t *stream) {
 
 int64_t limits_deadline(store_stream_t *stream) {
     int64_t deadline = aged_deadline(stream);
-    if (stream->aging.expiries.count > 0 && stream->aging.expiries.at[0].expires < deadline) {
-        deadline = stream->aging.expiries.at[0].expires;
+    const expiry_t *first = expiries_first(&stream->aging.expiries);
+    if (first != NULL && first->expires < deadline) {
+        deadline = first->expires;
     }
     return stream->aging.next < deadline ? stream->aging.next : deadline;
 }

@@ -96,7 +96,7 @@ uint64_t notes_hide(store_stream_t *stream) {
 
 void notes_rotate(store_stream_t *stream) {
     notes_t *notes = &stream->notes;
-    notes->boundary = stream->log.last_seq + 1;
+    places_rotate(&notes->places);
     notes->deletes[1] = notes->deletes[0];
     notes->deletes[0] = 0;
     births_rotate(&notes->births);
@@ -104,7 +104,7 @@ void notes_rotate(store_stream_t *stream) {
 
 void notes_drop(store_stream_t *stream) {
     notes_t *notes = &stream->notes;
-    places_drop_below(&notes->places, notes->boundary);
+    places_drop(&notes->places);
     births_drop(&notes->births);
     if (LEAF_UNLIKELY(notes->fills.count > 0)) {
         fills_drop(&notes->fills, stream->store->batches.freed);
@@ -116,7 +116,7 @@ void notes_drop(store_stream_t *stream) {
 }
 
 void notes_free(store_stream_t *stream) {
-    free(stream->notes.places.at);
+    places_free(&stream->notes.places);
     free(stream->notes.fills.at);
     births_free(&stream->notes.births);
 }

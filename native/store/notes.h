@@ -26,7 +26,6 @@ typedef struct notes { /* only notes.c writes to it */
     places_t places;
     fills_t fills;
     births_t births;       /* only notes.c and walk.c */
-    uint64_t boundary;     /* messages below this are covered by the running checkpoint */
     uint64_t deletes[2];   /* of deleted messages: current, previous */
     uint64_t hidden_until; /* a position: LMDB's entries are an earlier stream's of this id until it is checkpointed */
 } notes_t;

@@ -1,71 +1,75 @@
-/* places.c: the small containers of a stream's part of the overlay: places of messages by sequence, expiry times,
- * newly born subjects. They grow by doubling and are bounded by the ops that the byte ring can hold. */
-#include <stdlib.h>
-#include <string.h>
-
+/* places.c: see places.h. The lists grow by doubling, which moves no bytes once they are large (the C library maps their
+ * pages anew), and are bounded by the ops that the byte ring can hold.
+ */
 #include "store/places.h"
+
+#include <stdlib.h>
+
 #include "base/array.h"
+#include "base/check.h"
 
 #define CAPACITY_MIN 64
 #define RUNS_MIN 16
-#define CAPACITY_KEEP 4096
+
+/* What the older half was is gone since its checkpoint was there. `list` has the members at, count and capacity of both. */
+#define ROTATE(list) \
+    do { \
+        check((list)[OLDER].count == 0); \
+        free((list)[OLDER].at); \
+        (list)[OLDER] = (list)[NEWER]; \
+        (list)[NEWER].at = NULL; \
+        (list)[NEWER].count = (list)[NEWER].capacity = 0; \
+    } while (0)
+
+#define DROP(list, which) \
+    do { \
+        free((list)[which].at); \
+        (list)[which].at = NULL; \
+        (list)[which].count = (list)[which].capacity = 0; \
+    } while (0)
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
 status_t places_reserve(places_t *places, uint64_t more) {
-    uint64_t count = places->end - places->begin;
-    if (count + more <= places->capacity) {
-        return STATUS_OK;
-    }
-    uint64_t capacity = places->capacity > 0 ? places->capacity * 2 : CAPACITY_MIN;
-    while (capacity < count + more) {
-        capacity *= 2;
-    }
-    place_t *at = malloc(capacity * sizeof *at);
-    if (at == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    for (uint64_t i = 0; i < count; i++) {
-        at[i] = places_get(places, places->begin + i);
-    }
-    free(places->at);
-    *places = (places_t){.at = at, .capacity = capacity, .begin = 0, .end = count};
-    return STATUS_OK;
+    return array_reserve(&places->half[NEWER].at, &places->half[NEWER].capacity, places->half[NEWER].count + more,
+                         CAPACITY_MIN, sizeof(place_t));
 }
 
 void places_push(places_t *places, uint64_t seq, uint64_t position) {
-    places->at[places->end++ & (places->capacity - 1)] = (place_t){.seq = seq, .position = position};
+    check(places->half[NEWER].count < places->half[NEWER].capacity);
+    places->half[NEWER].at[places->half[NEWER].count++] = (place_t){.seq = seq, .position = position};
+}
+
+uint64_t places_count(const places_t *places) {
+    return places->half[OLDER].count + places->half[NEWER].count;
 }
 
 place_t places_get(const places_t *places, uint64_t index) {
-    return places->at[index & (places->capacity - 1)];
+    uint64_t older = places->half[OLDER].count;
+    return index < older ? places->half[OLDER].at[index] : places->half[NEWER].at[index - older];
 }
 
 uint64_t places_first(const places_t *places) {
-    return places->begin == places->end ? UINT64_MAX : places_get(places, places->begin).seq;
+    return places_count(places) == 0 ? UINT64_MAX : places_get(places, 0).seq;
 }
 
-uint64_t places_find(const places_t *places, uint64_t seq) {
-    uint64_t low = places->begin;
-    uint64_t high = places->end;
-    if (low == high) {
-        return high;
-    }
-    uint64_t first = places_get(places, low).seq;
-    if (seq <= first) {
-        return low;
+static uint64_t place_search(const place_t *at, uint64_t count, uint64_t seq) {
+    uint64_t low = 0;
+    uint64_t high = count;
+    if (count == 0 || seq <= at[0].seq) {
+        return 0;
     }
     /* Without gaps the distance is the index; with gaps it is an upper bound. */
-    uint64_t guess = seq - first;
-    if (guess < high - low) {
-        if (places_get(places, low + guess).seq == seq) {
-            return low + guess;
+    uint64_t guess = seq - at[0].seq;
+    if (guess < count) {
+        if (at[guess].seq == seq) {
+            return guess;
         }
-        high = low + guess;
+        high = guess;
     }
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (places_get(places, middle).seq < seq) {
+        if (at[middle].seq < seq) {
             low = middle + 1;
         } else {
             high = middle;
@@ -74,122 +78,149 @@ uint64_t places_find(const places_t *places, uint64_t seq) {
     return low;
 }
 
-void places_drop_below(places_t *places, uint64_t seq) {
-    places->begin = places_find(places, seq);
-    if (places->begin == places->end) {
-        if (places->capacity > CAPACITY_KEEP) {
-            free(places->at);
-            *places = (places_t){0};
-        }
-        places->begin = places->end = 0;
+uint64_t places_find(const places_t *places, uint64_t seq) {
+    uint64_t older = places->half[OLDER].count;
+    if (older > 0 && places->half[OLDER].at[older - 1].seq >= seq) {
+        return place_search(places->half[OLDER].at, older, seq);
     }
+    return older + place_search(places->half[NEWER].at, places->half[NEWER].count, seq);
 }
 
-/* ---- expiries: a binary heap, by time, then by sequence ---------------------------------------------------------- */
+void places_rotate(places_t *places) {
+    ROTATE(places->half);
+}
+
+void places_drop(places_t *places) {
+    DROP(places->half, OLDER);
+}
+
+void places_free(places_t *places) {
+    DROP(places->half, OLDER);
+    DROP(places->half, NEWER);
+}
+
+/* ---- expiries ---------------------------------------------------------------------------------------------------- */
 
 static bool expiry_is_sooner(expiry_t a, expiry_t b) {
     return a.expires != b.expires ? a.expires < b.expires : a.seq < b.seq;
 }
 
 status_t expiries_reserve(expiries_t *expiries, uint64_t more) {
-    return array_reserve(&expiries->at, &expiries->capacity, expiries->count + more, CAPACITY_MIN, sizeof(expiry_t));
+    return array_reserve(&expiries->half[NEWER].at, &expiries->half[NEWER].capacity,
+                         expiries->half[NEWER].count + more, CAPACITY_MIN, sizeof(expiry_t));
 }
 
 void expiries_push(expiries_t *expiries, expiry_t entry) {
-    check(expiries->count < expiries->capacity);
-    uint64_t i = expiries->count++;
-    while (i > 0 && expiry_is_sooner(entry, expiries->at[(i - 1) / 2])) {
-        expiries->at[i] = expiries->at[(i - 1) / 2];
+    check(expiries->half[NEWER].count < expiries->half[NEWER].capacity);
+    expiry_t *at = expiries->half[NEWER].at;
+    uint64_t i = expiries->half[NEWER].count++;
+    while (i > 0 && expiry_is_sooner(entry, at[(i - 1) / 2])) {
+        at[i] = at[(i - 1) / 2];
         i = (i - 1) / 2;
     }
-    expiries->at[i] = entry;
+    at[i] = entry;
 }
 
-static void expiries_sink(expiries_t *expiries, uint64_t i) {
-    expiry_t entry = expiries->at[i];
+/* The half that has the soonest. */
+static int soonest_half(const expiries_t *expiries) {
+    bool older = expiries->half[OLDER].count > 0;
+    bool newer = expiries->half[NEWER].count > 0;
+    if (older && newer) {
+        return expiry_is_sooner(expiries->half[NEWER].at[0], expiries->half[OLDER].at[0]) ? NEWER : OLDER;
+    }
+    return newer ? NEWER : OLDER;
+}
+
+const expiry_t *expiries_first(const expiries_t *expiries) {
+    int half = soonest_half(expiries);
+    return expiries->half[half].count > 0 ? &expiries->half[half].at[0] : NULL;
+}
+
+static void expiry_sink(expiry_t *at, uint64_t count) {
+    expiry_t entry = at[0];
+    uint64_t i = 0;
     for (;;) {
         uint64_t child = 2 * i + 1;
-        if (child >= expiries->count) {
+        if (child >= count) {
             break;
         }
-        if (child + 1 < expiries->count && expiry_is_sooner(expiries->at[child + 1], expiries->at[child])) {
+        if (child + 1 < count && expiry_is_sooner(at[child + 1], at[child])) {
             child++;
         }
-        if (!expiry_is_sooner(expiries->at[child], entry)) {
+        if (!expiry_is_sooner(at[child], entry)) {
             break;
         }
-        expiries->at[i] = expiries->at[child];
+        at[i] = at[child];
         i = child;
     }
-    expiries->at[i] = entry;
+    at[i] = entry;
 }
 
 void expiries_pop(expiries_t *expiries) {
-    expiries->at[0] = expiries->at[--expiries->count];
-    if (expiries->count > 0) {
-        expiries_sink(expiries, 0);
+    int half = soonest_half(expiries);
+    expiry_t *at = expiries->half[half].at;
+    uint64_t count = --expiries->half[half].count;
+    at[0] = at[count];
+    if (count > 0) {
+        expiry_sink(at, count);
     }
 }
 
-void expiries_drop_below(expiries_t *expiries, uint64_t position) {
-    uint64_t kept = 0;
-    for (uint64_t i = 0; i < expiries->count; i++) {
-        if (expiries->at[i].position >= position) {
-            expiries->at[kept++] = expiries->at[i];
-        }
-    }
-    expiries->count = kept;
-    for (uint64_t i = kept / 2; i-- > 0;) {
-        expiries_sink(expiries, i);
-    }
-    if (kept == 0) {
-        free(expiries->at);
-        *expiries = (expiries_t){0};
-    }
+void expiries_rotate(expiries_t *expiries) {
+    ROTATE(expiries->half);
+}
+
+void expiries_drop(expiries_t *expiries) {
+    DROP(expiries->half, OLDER);
+}
+
+void expiries_free(expiries_t *expiries) {
+    DROP(expiries->half, OLDER);
+    DROP(expiries->half, NEWER);
 }
 
 /* ---- newcomers --------------------------------------------------------------------------------------------------- */
 
 status_t newcomers_reserve(newcomers_t *newcomers, uint64_t more) {
-    return array_reserve(&newcomers->at, &newcomers->capacity, newcomers->count + more, CAPACITY_MIN, sizeof(uint64_t));
+    return array_reserve(&newcomers->half[NEWER].at, &newcomers->half[NEWER].capacity,
+                         newcomers->half[NEWER].count + more, CAPACITY_MIN, sizeof(uint64_t));
 }
 
 void newcomers_push(newcomers_t *newcomers, uint64_t position) {
-    check(newcomers->count < newcomers->capacity);
-    newcomers->at[newcomers->count++] = position;
+    check(newcomers->half[NEWER].count < newcomers->half[NEWER].capacity);
+    newcomers->half[NEWER].at[newcomers->half[NEWER].count++] = position;
+}
+
+void newcomers_rotate(newcomers_t *newcomers) {
+    ROTATE(newcomers->half);
 }
 
 void newcomers_drop(newcomers_t *newcomers) {
-    if (newcomers->boundary == 0) {
-        return;
-    }
-    newcomers->count -= newcomers->boundary;
-    if (newcomers->count > 0) {
-        memmove(newcomers->at, newcomers->at + newcomers->boundary, newcomers->count * sizeof *newcomers->at);
-    } else if (newcomers->capacity > CAPACITY_KEEP) {
-        free(newcomers->at);
-        newcomers->at = NULL;
-        newcomers->capacity = 0;
-    }
-    newcomers->boundary = 0;
+    DROP(newcomers->half, OLDER);
+}
+
+void newcomers_free(newcomers_t *newcomers) {
+    DROP(newcomers->half, OLDER);
+    DROP(newcomers->half, NEWER);
 }
 
 /* ---- births: newcomers in runs ----------------------------------------------------------------------------------- */
 
 status_t births_reserve(births_t *births, uint64_t more) {
-    uint64_t runs = births->run_count + more / BIRTH_RUN + 2; /* the last one may be closed, or full before its end */
-    status_t status = array_reserve(&births->runs, &births->run_capacity, runs, RUNS_MIN, sizeof(run_t));
+    uint64_t runs = births->runs[NEWER].count + more / BIRTH_RUN + 2; /* the last one may be full before its end */
+    status_t status =
+        array_reserve(&births->runs[NEWER].at, &births->runs[NEWER].capacity, runs, RUNS_MIN, sizeof(run_t));
     return status == STATUS_OK ? newcomers_reserve(&births->list, more) : status;
 }
 
 void births_push(births_t *births, uint64_t position) {
-    run_t *last = births->run_count > 0 ? &births->runs[births->run_count - 1] : NULL;
-    uint64_t begin = births->run_count > 1 ? births->runs[births->run_count - 2].end : 0;
-    if (last == NULL || last->closed || last->end - begin == BIRTH_RUN) {
-        check(births->run_count < births->run_capacity);
-        last = &births->runs[births->run_count];
-        *last = (run_t){.end = births->list.count};
-        births->run_count++;
+    uint64_t count = births->runs[NEWER].count;
+    run_t *last = count > 0 ? &births->runs[NEWER].at[count - 1] : NULL;
+    if (last == NULL || last->end - last->begin == BIRTH_RUN) {
+        check(count < births->runs[NEWER].capacity);
+        uint64_t begin = births->list.half[NEWER].count;
+        last = &births->runs[NEWER].at[births->runs[NEWER].count++];
+        *last = (run_t){.begin = begin, .end = begin};
     }
     newcomers_push(&births->list, position);
     last->end++;
@@ -197,28 +228,17 @@ void births_push(births_t *births, uint64_t position) {
 }
 
 void births_rotate(births_t *births) {
-    births->list.boundary = births->list.count;
-    if (births->run_count > 0) {
-        births->runs[births->run_count - 1].closed = true;
-    }
+    newcomers_rotate(&births->list);
+    ROTATE(births->runs);
 }
 
 void births_drop(births_t *births) {
-    uint64_t boundary = births->list.boundary;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < births->run_count; i++) {
-        run_t run = births->runs[i];
-        if (run.end > boundary) {
-            run.end -= boundary;
-            births->runs[kept++] = run;
-        }
-    }
-    births->run_count = kept;
     newcomers_drop(&births->list);
+    DROP(births->runs, OLDER);
 }
 
 void births_free(births_t *births) {
-    free(births->list.at);
-    free(births->runs);
-    *births = (births_t){0};
+    newcomers_free(&births->list);
+    DROP(births->runs, OLDER);
+    DROP(births->runs, NEWER);
 }

@@ -1,6 +1,9 @@
 /* places.h: lists of positions of ops that no checkpoint covers yet, each for one question: where is the message of a
  * sequence, what expires next, which ops are new since the checkpoint began. Numbers only; knows neither the ring nor a
  * stream.
+ *
+ * Each list is two: what the running checkpoint covers, and what came since. A checkpoint begins: the newer one becomes
+ * the older one. It is there: the older one goes as a whole, and nobody looks at its entries.
  */
 #ifndef LEAFD_STORE_PLACES_H
 #define LEAFD_STORE_PLACES_H
@@ -10,6 +13,10 @@
 
 #include "base/status.h"
 
+#define HALVES 2 /* of a list: the older one, then the newer one */
+#define OLDER 0
+#define NEWER 1
+
 /* A message in the overlay: where its op is. Sequences ascend; skipped ones have no entry. */
 typedef struct place {
     uint64_t seq;
@@ -17,66 +24,81 @@ typedef struct place {
 } place_t;
 
 typedef struct places {
-    place_t *at; /* circular */
-    uint64_t capacity;
-    uint64_t begin; /* free-running; index & (capacity - 1) */
-    uint64_t end;
+    struct {
+        place_t *at;
+        uint64_t count;
+        uint64_t capacity;
+    } half[HALVES];
 } places_t;
 
 typedef struct expiry {
     int64_t expires;
-    uint64_t seq;      /* as in the key: perhaps with EXPIRY_SCHEDULE */
-    uint64_t position; /* of its op: behind what is checkpointed */
+    uint64_t seq; /* as in the key: perhaps with EXPIRY_SCHEDULE */
 } expiry_t;
 
-/* TTL messages and schedules of the overlay, a binary heap by time; what is checkpointed is found there by key
- * order. */
+/* TTL messages and schedules of the overlay, binary heaps by time, then by sequence; what is checkpointed is found there
+ * by key order. */
 typedef struct expiries {
-    expiry_t *at;
-    uint64_t count;
-    uint64_t capacity;
+    struct {
+        expiry_t *at;
+        uint64_t count;
+        uint64_t capacity;
+    } half[HALVES];
 } expiries_t;
 
 /* Positions of ops of the overlay. */
 typedef struct newcomers {
-    uint64_t *at;
-    uint64_t count;
-    uint64_t capacity;
-    uint64_t boundary; /* the first so many are covered by the running checkpoint */
+    struct {
+        uint64_t *at;
+        uint64_t count;
+        uint64_t capacity;
+    } half[HALVES];
 } newcomers_t;
 
 /* Subjects born in the overlay: the message ops that brought them; some may be gone again. In runs, which walk.c
  * sorts when it needs them; no run goes across what a checkpoint covers and what it does not. */
 #define BIRTH_RUN 1024
 typedef struct run {
-    uint64_t end; /* index behind its last; it begins where the one before ends */
+    uint64_t begin; /* of half[].at of the list */
+    uint64_t end;
     bool sorted;
-    bool closed;
 } run_t;
 
 typedef struct births {
     newcomers_t list;
-    run_t *runs;
-    uint32_t run_count;
-    uint64_t run_capacity;
+    struct {
+        run_t *at;
+        uint64_t count;
+        uint64_t capacity;
+    } runs[HALVES];
 } births_t;
 
 /* Pushing needs room that was reserved before: what is noted of a message that was written cannot fail. */
 LEAF_MUST_USE status_t places_reserve(places_t *places, uint64_t more);
 void places_push(places_t *places, uint64_t seq, uint64_t position);
-void places_drop_below(places_t *places, uint64_t seq);
-/* Index of the first place at or above seq; == end when none. */
+void places_rotate(places_t *places);
+void places_drop(places_t *places);
+void places_free(places_t *places);
+/* How many there are: a place's index is below it, and holds until the next push or drop. */
+uint64_t places_count(const places_t *places);
+/* Index of the first place at or above seq; == places_count when there is none. */
 uint64_t places_find(const places_t *places, uint64_t seq);
 place_t places_get(const places_t *places, uint64_t index);
 /* First sequence in the overlay, UINT64_MAX when there is none. */
 uint64_t places_first(const places_t *places);
 LEAF_MUST_USE status_t expiries_reserve(expiries_t *expiries, uint64_t more);
 void expiries_push(expiries_t *expiries, expiry_t entry);
+/* The soonest, NULL: there is none. Holds until the next push, pop or drop. */
+const expiry_t *expiries_first(const expiries_t *expiries);
 void expiries_pop(expiries_t *expiries);
-void expiries_drop_below(expiries_t *expiries, uint64_t position);
+void expiries_rotate(expiries_t *expiries);
+void expiries_drop(expiries_t *expiries);
+void expiries_free(expiries_t *expiries);
 LEAF_MUST_USE status_t newcomers_reserve(newcomers_t *newcomers, uint64_t more);
 void newcomers_push(newcomers_t *newcomers, uint64_t position);
+void newcomers_rotate(newcomers_t *newcomers);
 void newcomers_drop(newcomers_t *newcomers);
+void newcomers_free(newcomers_t *newcomers);
 LEAF_MUST_USE status_t births_reserve(births_t *births, uint64_t more);
 void births_push(births_t *births, uint64_t position);
 void births_rotate(births_t *births);

@@ -128,7 +128,7 @@ status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t
     }
     if (seq >= places_first(&stream->notes.places)) {
         uint64_t index = places_find(&stream->notes.places, seq);
-        if (index == stream->notes.places.end) {
+        if (index == places_count(&stream->notes.places)) {
             return STATUS_NOT_FOUND;
         }
         place_t place = places_get(&stream->notes.places, index);
@@ -207,7 +207,7 @@ static status_t next_in_lmdb(store_stream_t *stream, uint64_t *from, uint64_t up
 
 static status_t next_in_overlay(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t *budget,
                                 found_t *found) {
-    for (uint64_t i = places_find(&stream->notes.places, *from); i < stream->notes.places.end; i++) {
+    for (uint64_t i = places_find(&stream->notes.places, *from); i < places_count(&stream->notes.places); i++) {
         place_t place = places_get(&stream->notes.places, i);
         if (place.seq > upto) {
             break;
@@ -322,7 +322,7 @@ static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *bud
     uint64_t overlay_from = places_first(&stream->notes.places);
     if (*from >= overlay_from) {
         uint64_t i = places_find(&stream->notes.places, *from);
-        if (i == stream->notes.places.end || places_get(&stream->notes.places, i).seq > *from) {
+        if (i == places_count(&stream->notes.places) || places_get(&stream->notes.places, i).seq > *from) {
             i--;
         }
         for (;; i--) {
@@ -338,7 +338,7 @@ static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *bud
             if (take_alive(stream, place, found)) {
                 return STATUS_OK;
             }
-            if (i == stream->notes.places.begin) {
+            if (i == 0) {
                 break;
             }
         }
@@ -502,7 +502,7 @@ static status_t stamp_from(store_stream_t *stream, uint64_t from, uint64_t upto,
         }
     }
     uint64_t index = places_find(&stream->notes.places, from);
-    if (index == stream->notes.places.end || places_get(&stream->notes.places, index).seq > upto) {
+    if (index == places_count(&stream->notes.places) || places_get(&stream->notes.places, index).seq > upto) {
         return STATUS_NOT_FOUND;
     }
     take_from_overlay(stream, places_get(&stream->notes.places, index), found);

@@ -128,10 +128,12 @@ static status_t merge_gather_hidden(merge_t *merge) {
 static status_t merge_gather(merge_t *merge) {
     const newcomers_t *ops = &merge->store->record_ops;
     status_t status = merge->hidden ? merge_gather_hidden(merge) : STATUS_OK;
-    for (uint64_t i = 0; status == STATUS_OK && i < ops->count; i++) {
-        batch_op_t op;
-        op_read(&merge->store->batches, ops->at[i], &op);
-        status = merge_gather_one(merge, op.key);
+    for (int half = 0; half < HALVES; half++) {
+        for (uint64_t i = 0; status == STATUS_OK && i < ops->half[half].count; i++) {
+            batch_op_t op;
+            op_read(&merge->store->batches, ops->half[half].at[i], &op);
+            status = merge_gather_one(merge, op.key);
+        }
     }
     if (status == STATUS_OK && merge->recent_count > 1) {
         qsort(merge->recent, merge->recent_count, sizeof *merge->recent, compare_slices);

@@ -323,9 +323,9 @@ static void begin_checkpoint(store_t *store) {
     store->pipeline.boundary_sent = false;
     store->pipeline.pending_since = INT64_MAX;
     memtable_rotate(&store->memtable);
-    store->record_ops.boundary = store->record_ops.count;
+    newcomers_rotate(&store->record_ops);
     for (uint32_t i = 0; i < store->streams.count; i++) {
-        notes_rotate(store->streams.at[i]);
+        stream_rotate(store->streams.at[i]);
     }
 }
 

@@ -10,6 +10,11 @@
 #include "store/overlay.h"
 #include "store/record.h"
 
+void stream_rotate(store_stream_t *stream) {
+    notes_rotate(stream);
+    expire_rotate(stream);
+}
+
 void stream_drop(store_stream_t *stream) {
     notes_drop(stream);
     expire_drop(stream);
@@ -21,7 +26,7 @@ void stream_drop(store_stream_t *stream) {
 void stream_release(store_stream_t *stream) {
     check(stream->tallies == NULL);
     notes_free(stream);
-    free(stream->aging.expiries.at);
+    expiries_free(&stream->aging.expiries);
     follows_end(stream);
     free(stream->gaps);
     dedupe_end(stream);

@@ -16,6 +16,7 @@
  */
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/check.h"
 #include "text/subject.h"
 #include "store/message.h"
@@ -31,6 +32,7 @@ typedef struct rank {
 } rank_t;
 
 typedef struct branch {
+    int half; /* of the newcomers */
     uint64_t at;
     uint64_t end;
     rank_t rank;
@@ -48,7 +50,7 @@ struct store_walk {
     uint8_t after[KEY_TEXT_MAX];
     branch_t *branches; /* a binary heap by rank */
     uint32_t branch_count;
-    uint32_t branch_capacity;
+    uint64_t branch_capacity;
     status_t lmdb; /* STATUS_OK: the cursor stands on `lmdb_key`; STATUS_NOT_FOUND: it is at its end */
     bytes_t lmdb_key;
     bytes_t lmdb_value;
@@ -121,10 +123,10 @@ bool walk_passed(const store_walk_t *walk, bytes_t subject) {
 
 /* ---- newcomers --------------------------------------------------------------------------------------------------- */
 
-static bytes_t born_subject(const store_stream_t *stream, uint64_t index) {
+static bytes_t born_subject(const store_stream_t *stream, int half, uint64_t index) {
     batch_op_t op;
     message_record_t message;
-    op_read(&stream->store->batches, stream->notes.births.list.at[index], &op);
+    op_read(&stream->store->batches, stream->notes.births.list.half[half].at[index], &op);
     return message_read(op.value, &message) ? message.subject : BYTES_NONE;
 }
 
@@ -137,36 +139,39 @@ static int born_compare(const void *a, const void *b) {
     return rank_compare(&((const born_t *)a)->rank, &((const born_t *)b)->rank);
 }
 
-static rank_t born_rank(const store_stream_t *stream, uint64_t index) {
-    return rank_of(stream, born_subject(stream, index));
+static rank_t born_rank(const store_stream_t *stream, int half, uint64_t index) {
+    return rank_of(stream, born_subject(stream, half, index));
 }
 
-static void sort_run(store_stream_t *stream, uint64_t begin, uint64_t end) {
+static void sort_run(store_stream_t *stream, int half, run_t *run) {
     born_t born[BIRTH_RUN];
-    uint64_t count = end - begin;
+    uint64_t *positions = stream->notes.births.list.half[half].at + run->begin;
+    uint64_t count = run->end - run->begin;
     check(count <= BIRTH_RUN);
     for (uint64_t i = 0; i < count; i++) {
-        born[i] = (born_t){.rank = born_rank(stream, begin + i), .position = stream->notes.births.list.at[begin + i]};
+        born[i] = (born_t){.rank = born_rank(stream, half, run->begin + i), .position = positions[i]};
     }
     qsort(born, count, sizeof *born, born_compare);
     for (uint64_t i = 0; i < count; i++) {
-        stream->notes.births.list.at[begin + i] = born[i].position;
+        positions[i] = born[i].position;
     }
+    run->sorted = true;
 }
 
 /* false: there are more to sort than one slice may. */
 static bool sort_runs(store_stream_t *stream) {
     births_t *births = &stream->notes.births;
     uint32_t sorted = 0;
-    for (uint32_t i = 0; i < births->run_count; i++) {
-        if (births->runs[i].sorted) {
-            continue;
+    for (int half = 0; half < HALVES; half++) {
+        for (uint64_t i = 0; i < births->runs[half].count; i++) {
+            if (births->runs[half].at[i].sorted) {
+                continue;
+            }
+            if (sorted++ == SORTS_A_STEP) {
+                return false;
+            }
+            sort_run(stream, half, &births->runs[half].at[i]);
         }
-        if (sorted++ == SORTS_A_STEP) {
-            return false;
-        }
-        sort_run(stream, i == 0 ? 0 : births->runs[i - 1].end, births->runs[i].end);
-        births->runs[i].sorted = true;
     }
     return true;
 }
@@ -196,7 +201,7 @@ static void branch_next(store_walk_t *walk) {
     branch_t *top = &walk->branches[0];
     top->at++;
     if (top->at < top->end) {
-        top->rank = born_rank(walk->stream, top->at);
+        top->rank = born_rank(walk->stream, top->half, top->at);
         if (bytes_starts(top->rank.subject, walk->prefix)) {
             branch_sink(walk, 0);
             return;
@@ -208,22 +213,22 @@ static void branch_next(store_walk_t *walk) {
     }
 }
 
-static void branch_add(store_walk_t *walk, uint64_t begin, uint64_t end) {
-    uint64_t low = begin;
-    uint64_t high = end;
+static void branch_add(store_walk_t *walk, int half, const run_t *run) {
+    uint64_t low = run->begin;
+    uint64_t high = run->end;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        rank_t rank = born_rank(walk->stream, middle);
+        rank_t rank = born_rank(walk->stream, half, middle);
         if (lies_ahead(walk, &rank)) {
             high = middle;
         } else {
             low = middle + 1;
         }
     }
-    if (low == end) {
+    if (low == run->end) {
         return;
     }
-    branch_t branch = {.at = low, .end = end, .rank = born_rank(walk->stream, low)};
+    branch_t branch = {.half = half, .at = low, .end = run->end, .rank = born_rank(walk->stream, half, low)};
     if (bytes_starts(branch.rank.subject, walk->prefix)) {
         walk->branches[walk->branch_count++] = branch;
     }
@@ -232,16 +237,15 @@ static void branch_add(store_walk_t *walk, uint64_t begin, uint64_t end) {
 static status_t open_branches(store_walk_t *walk) {
     const births_t *births = &walk->stream->notes.births;
     walk->branch_count = 0;
-    if (births->run_count > walk->branch_capacity) {
-        branch_t *larger = realloc(walk->branches, births->run_count * sizeof *larger);
-        if (larger == NULL) {
-            return STATUS_NO_MEMORY;
-        }
-        walk->branches = larger;
-        walk->branch_capacity = births->run_count;
+    uint64_t runs = births->runs[OLDER].count + births->runs[NEWER].count;
+    status_t status = array_reserve(&walk->branches, &walk->branch_capacity, runs, 1, sizeof(branch_t));
+    if (status != STATUS_OK) {
+        return status;
     }
-    for (uint32_t i = 0; i < births->run_count; i++) {
-        branch_add(walk, i == 0 ? 0 : births->runs[i - 1].end, births->runs[i].end);
+    for (int half = 0; half < HALVES; half++) {
+        for (uint64_t i = 0; i < births->runs[half].count; i++) {
+            branch_add(walk, half, &births->runs[half].at[i]);
+        }
     }
     for (uint32_t i = walk->branch_count / 2; i-- > 0;) {
         branch_sink(walk, i);
