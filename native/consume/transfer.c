@@ -4,8 +4,10 @@
  * monotonic clock: an ack wait goes on where it was, cut to [0, its length]. What used up its deliveries does not
  * travel; it is not pending. What does not live here: the bytes of a backup (plane/, Python).
  */
+#include "base/visits.h"
 #include "consume/deliver.h"
 #include "consume/private.h"
+#include "consume/push.h"
 #include "consume/state.h"
 
 /* The first row in the order above that sequence. */
@@ -61,8 +63,7 @@ static void import_cursor(consumer_t *consumer, uint64_t delivered) {
     }
 }
 
-status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, const pending_entry_t *rows,
-                         uint32_t count, moment_t now) {
+status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, moment_t now) {
     consumer->consume->now = now;
     if (state->delivered_consumer == UINT64_MAX || state->delivered_stream == UINT64_MAX) return STATUS_INVALID;
     if (state->floor_stream > state->delivered_stream || state->floor_consumer > state->delivered_consumer)
@@ -72,25 +73,43 @@ status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, co
     consumer->floor_consumer = state->floor_consumer;
     consumer->floor_stream = state->floor_stream;
     import_cursor(consumer, state->delivered_stream);
-    uint64_t last = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    consumer_hold(consumer);
+    return STATUS_OK;
+}
+
+status_t consumer_import_rows(consumer_t *consumer, const pending_entry_t *rows, uint32_t from, uint32_t upto,
+                              moment_t now) {
+    consumer->consume->now = now;
+    consumer_hold(consumer); /* it delivers nothing before it stands where the other one stood */
+    for (uint32_t i = from; i < upto; i++) {
+        visits_add(1);
         stored_message_t message;
-        if (rows[i].stream_seq <= last || rows[i].stream_seq > state->delivered_stream) return STATUS_INVALID;
-        last = rows[i].stream_seq;
-        status_t status = store_read(consumer->stream, last, &message);
+        uint64_t last = i > 0 ? rows[i - 1].stream_seq : 0;
+        if (rows[i].stream_seq <= last || rows[i].stream_seq > consumer->delivered_stream) return STATUS_INVALID;
+        status_t status = store_read(consumer->stream, rows[i].stream_seq, &message);
         if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT) continue;
         if (status != STATUS_OK) return status;
         status = import_row(consumer, &rows[i], now);
         if (status != STATUS_OK) return status;
     }
+    state_dirty(consumer);
+    return STATUS_OK;
+}
+
+bool consumer_import_stored(const consumer_t *consumer) {
+    return !consumer->dirty && (!state_kept(consumer) || consumer->pending.unsettled == PENDING_NONE);
+}
+
+void consumer_import_end(consumer_t *consumer, moment_t now) {
+    consumer->consume->now = now;
     if (consumer->pending.count == 0) { /* no pending message holds the floor */
-        consumer->floor_consumer = state->delivered_consumer;
-        consumer->floor_stream = state->delivered_stream;
+        consumer->floor_consumer = consumer->next_sequence - 1;
+        consumer->floor_stream = consumer->delivered_stream;
     }
     consumer_recount(consumer);
     consumer_expires_anew(consumer, now.mono_ns);
     state_dirty(consumer);
+    consumer_begin(consumer, now);
     consumer_arm(consumer, now.mono_ns);
     consumer_ready(consumer);
-    return STATUS_OK;
 }

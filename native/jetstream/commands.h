@@ -29,7 +29,6 @@ void seat_export(js_t *js, const plane_command_t *command, consumer_seat_t *seat
 
 /* seat.c */
 void seat_put(js_t *js, const plane_command_t *command, stream_t *stream);
-void seat_import(js_t *js, const plane_command_t *command, stream_t *stream);
 void seat_remove(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
 void seat_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
 void seat_pause(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
@@ -37,6 +36,9 @@ void seat_reset(js_t *js, const plane_command_t *command, consumer_seat_t *seat)
 void seat_unpin(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
 void seat_begin(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
 void seat_spare(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
+
+/* seat_import.c: may take many steps. */
+void seat_import(js_t *js, const plane_command_t *command, stream_t *stream);
 
 /* ingest.c */
 void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream);

@@ -22,6 +22,7 @@
 #include "jetstream/job.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
+#include "jetstream/seat.h"
 #include "jetstream/stream.h"
 #include "store/record.h"
 #include "store/store.h"
@@ -318,13 +319,6 @@ static void answer_durable_state(js_t *js, const plane_command_t *command, consu
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
-typedef struct consumer_parts {
-    consumer_setup_t setup;
-    bytes_t definition;
-    int64_t backoff[CONSUME_BACKOFF_MAX];
-    bytes_t *filters; /* malloc; NULL when there are none */
-} consumer_parts_t;
-
 static status_t seat_filters(const strings_t *strings, consumer_parts_t *parts) {
     strings_t left = *strings;
     uint32_t count = strings_count(left);
@@ -343,8 +337,7 @@ static status_t seat_filters(const strings_t *strings, consumer_parts_t *parts) 
     return STATUS_OK;
 }
 
-/* Slices point into the command. */
-static status_t read_parts(const plane_command_t *command, const stream_t *stream, consumer_parts_t *parts) {
+status_t seat_parts(const plane_command_t *command, const stream_t *stream, consumer_parts_t *parts) {
     memset(parts, 0, sizeof(*parts)); /* first: the caller frees what it points to, however this ends */
     memcpy(&parts->setup.config, command->body, sizeof(consumer_config_t));
     strings_t strings = strings_of(command);
@@ -368,8 +361,7 @@ static status_t read_parts(const plane_command_t *command, const stream_t *strea
     return seat_filters(&strings, parts);
 }
 
-static status_t seat_new(js_t *js, stream_t *stream, const consumer_setup_t *setup, bool loading,
-                         consumer_seat_t **out) {
+status_t seat_new(js_t *js, stream_t *stream, const consumer_setup_t *setup, bool loading, consumer_seat_t **out) {
     consumer_seat_t *seat = calloc(1, sizeof(*seat));
     event_entry_t *farewell = event_new(EVENT_CONSUMER_GONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
     if (seat == NULL || farewell == NULL) {
@@ -404,19 +396,18 @@ static status_t seat_new(js_t *js, stream_t *stream, const consumer_setup_t *set
     return STATUS_OK;
 }
 
-static status_t definition_put(js_t *js, const stream_t *stream, const consumer_parts_t *parts) {
-    if ((parts->setup.config.flags & (CONSUMER_MEMORY | CONSUMER_DIRECT)) != 0) {
+status_t seat_define(js_t *js, const stream_t *stream, uint64_t id, uint32_t flags, bytes_t definition) {
+    if ((flags & (CONSUMER_MEMORY | CONSUMER_DIRECT)) != 0) {
         return STATUS_OK; /* gone after a restart by design */
     }
     uint8_t key[8];
-    definition_key(key, stream->id, parts->setup.id);
-    return store_record_put(js->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)),
-                            parts->definition);
+    definition_key(key, stream->id, (uint32_t)id);
+    return store_record_put(js->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)), definition);
 }
 
 void seat_put(js_t *js, const plane_command_t *command, stream_t *stream) {
     consumer_parts_t parts = {0};
-    status_t status = read_parts(command, stream, &parts);
+    status_t status = seat_parts(command, stream, &parts);
     consumer_seat_t *seat = status == STATUS_OK ? seat_find(js, stream, command->arg) : NULL;
     bool loading = command->arg2 == 1;
     if (status == STATUS_OK && seat != NULL) {
@@ -431,7 +422,7 @@ void seat_put(js_t *js, const plane_command_t *command, stream_t *stream) {
         status = seat_new(js, stream, &parts.setup, loading, &seat);
     }
     if (status == STATUS_OK && !loading) {
-        status = definition_put(js, stream, &parts);
+        status = seat_define(js, stream, command->arg, parts.setup.config.flags, parts.definition);
     }
     free(parts.filters);
     if (status != STATUS_OK) {
@@ -441,51 +432,6 @@ void seat_put(js_t *js, const plane_command_t *command, stream_t *stream) {
     js->more = true;
     consumer_await(seat->consumer);
     seat_when_counted(js, command, seat, answer_durable_state, 0);
-}
-
-/* The rows are copied out, because the command's bytes have no alignment. */
-static status_t import_position(js_t *js, const plane_command_t *command, consumer_t *consumer) {
-    consumer_state_t state;
-    size_t fixed = sizeof(consumer_config_t) + sizeof(state);
-    size_t size = command->body_size - fixed;
-    pending_entry_t *rows = malloc(size + 1);
-    if (rows == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    memcpy(&state, command->body + sizeof(consumer_config_t), sizeof(state));
-    memcpy(rows, command->body + fixed, size);
-    status_t status = consumer_import(consumer, &state, rows, (uint32_t)(size / sizeof(*rows)), *js->now);
-    free(rows);
-    return status;
-}
-
-void seat_import(js_t *js, const plane_command_t *command, stream_t *stream) {
-    consumer_parts_t parts = {0};
-    consumer_seat_t *seat = NULL;
-    status_t status = STATUS_INVALID;
-    if (seat_find(js, stream, command->arg) == NULL) {
-        status = read_parts(command, stream, &parts);
-    }
-    if (status == STATUS_OK) {
-        status = seat_new(js, stream, &parts.setup, false, &seat);
-    }
-    if (status == STATUS_OK) {
-        status = import_position(js, command, seat->consumer);
-        if (status == STATUS_OK) {
-            status = definition_put(js, stream, &parts);
-        }
-        if (status != STATUS_OK) {
-            consumer_remove(seat->consumer, *js->now);
-            seat_free(js, seat);
-        }
-    }
-    free(parts.filters);
-    if (status != STATUS_OK) {
-        js_done(js, command, status);
-        return;
-    }
-    js->more = true;
-    js_done_durable(js, command, stream->which_store, 0, BYTES_NONE);
 }
 
 void seat_remove(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {

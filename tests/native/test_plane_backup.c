@@ -1,6 +1,7 @@
 /* test_plane_backup.c: messages and positions out of one stream and into another, through the core: what comes out goes
  * in and is the same, a run may be cut anywhere, and what cannot be stored is told. The journal's thread is real, so
  * "until" loops wait for it. */
+#include "base/visits.h"
 #include "store/append.h"
 #include "store/record.h"
 #include "stream_rig.h"
@@ -18,15 +19,20 @@ static plane_event_t done(plane_t *plane) {
     FAIL("no completion comes");
 }
 
-static void put_stream(plane_t *plane, uint64_t id, const char *name, const char *subject, int32_t max_msg_size) {
+static void load_stream(plane_t *plane, uint64_t id, const char *name, const char *subject, int32_t max_msg_size,
+                        bool stored) {
     stream_config_t config = rig_stream;
     config.max_msg_size = max_msg_size;
     config.duplicate_window_ns = 120 * NS_PER_SECOND;
     config.flags = STREAM_ALLOW_TTL;
     const char *parts[] = {name, "{}", "", "", "", "", "", subject};
-    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = id, .token = 1}, &config, sizeof(config),
-                 parts, subject[0] != 0 ? 8 : 7);
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = id, .token = 1, .arg = stored}, &config,
+                 sizeof(config), parts, subject[0] != 0 ? 8 : 7);
     CHECK_EQ_I64(STATUS_OK, done(plane).status);
+}
+
+static void put_stream(plane_t *plane, uint64_t id, const char *name, const char *subject, int32_t max_msg_size) {
+    load_stream(plane, id, name, subject, max_msg_size, false);
 }
 
 static void publish_one(plane_t *plane, peer_t *peer, const char *text) {
@@ -278,6 +284,65 @@ static void positions(void) {
     rig_close_and_remove(plane);
 }
 
+#define FLIGHT 6000u
+
+/* However many are in flight: no turn looks at more than one step's, and no batch has more than one step's rows. */
+static void many_in_flight(void) {
+    plane_t *plane = rig_open_fresh("");
+    put_stream(plane, 1, "O", "o", -1);
+    peer_t *peer = rig_client(plane);
+    for (uint32_t i = 0; i < FLIGHT; i += 200) {
+        char text[200 * 16 + 1];
+        for (uint32_t k = 0; k < 200; k++) memcpy(text + k * 15, "PUB o 4\r\nabcd\r\n", 15);
+        text[200 * 15] = 0;
+        publish_one(plane, peer, text);
+    }
+    size_t fixed = sizeof(consumer_config_t) + sizeof(consumer_state_t);
+    size_t size = fixed + FLIGHT * sizeof(pending_entry_t);
+    uint8_t *body = malloc(size);
+    CHECK(body != NULL);
+    consumer_state_t state = {.delivered_consumer = FLIGHT, .delivered_stream = FLIGHT};
+    memcpy(body, &rig_consumer, sizeof(rig_consumer));
+    memcpy(body + sizeof(rig_consumer), &state, sizeof(state));
+    for (uint32_t i = 0; i < FLIGHT; i++) {
+        pending_entry_t row = {i + 1, i + 1, plane->now.wall_ns, 1};
+        memcpy(body + fixed + i * sizeof(row), &row, sizeof(row));
+    }
+    (void)visits_take();
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_CONSUMER_IMPORT, .target = 1, .arg = 1, .token = 6}, body,
+                 (uint32_t)size, rig_consumer_strings, 6);
+    plane_event_t event = {.status = STATUS_AGAIN};
+    for (int64_t until = 0; patient(&until) && event.status == STATUS_AGAIN;) {
+        rig_turn(plane);
+        CHECK(visits_take() <= 2 * (uint64_t)VISITS_AN_END_MAX); /* of all of them it would be four times that */
+        if (!rig_event(plane, EVENT_DONE, &event)) event.status = STATUS_AGAIN;
+    }
+    CHECK_EQ_I64(STATUS_OK, event.status);
+    free(body);
+    rig_close(plane);
+    plane = rig_open_again("");
+    load_stream(plane, 1, "O", "o", -1, true);
+    consumer_config_t config = rig_consumer;
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = 1, .arg2 = 1, .token = 7},
+                 &config, sizeof(config), rig_consumer_strings, 6);
+    CHECK_EQ_I64(STATUS_OK, done(plane).status);
+    uint32_t rows = 0;
+    for (uint64_t after = 0; after < FLIGHT;) {
+        rig_run(plane,
+                (plane_command_t){.op = COMMAND_CONSUMER_EXPORT, .target = 1, .arg = 1, .arg2 = after, .token = 8},
+                NULL);
+        event = done(plane);
+        CHECK(event.payload_size > sizeof(state));
+        uint32_t page = (uint32_t)((event.payload_size - sizeof(state)) / sizeof(pending_entry_t));
+        pending_entry_t last;
+        memcpy(&last, event.payload + sizeof(state) + (page - 1) * sizeof(last), sizeof(last));
+        after = last.stream_seq;
+        rows += page;
+    }
+    CHECK_EQ_U64(FLIGHT, rows);
+    rig_close_and_remove(plane);
+}
+
 int main(void) {
     RUN("what a stream gives out makes the same stream, and sequences behind it stay taken", there_and_back);
     RUN("a run of messages may be cut anywhere and is taken up where it was", cut_anywhere);
@@ -286,5 +351,6 @@ int main(void) {
     RUN("messages that are older than 1970 are of its first moment", older_than_1970);
     RUN("message ids, lifetimes and how far a source had come are made anew from headers", from_headers);
     RUN("a consumer stands where it stood, with what is in flight; a position out of order is none", positions);
+    RUN("a consumer with thousands in flight comes in steps, and no turn is long for it", many_in_flight);
     return TEST_RESULT();
 }
