@@ -127,8 +127,8 @@ LEAF_MUST_USE status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment
 /* What is in flight above stream sequence `after`, in ascending order, at most max rows; returns how many. */
 uint32_t consumer_export(consumer_t *consumer, uint64_t after, moment_t now, pending_entry_t *rows, uint32_t max);
 /* Gives a consumer that has delivered nothing the position of another one, in steps: the four positions of state; its
- * rows in ascending order, [from, upto) of them at a time; the end. It delivers nothing before the end. Rows of messages
- * that are not there are left out. On failure it is to be removed. */
+ * rows in ascending order, [from, upto) of them at a time; the end. It delivers nothing before the end. Rows of
+ * messages that are not there are left out. On failure it is to be removed. */
 LEAF_MUST_USE status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, moment_t now);
 LEAF_MUST_USE status_t consumer_import_rows(consumer_t *consumer, const pending_entry_t *rows, uint32_t from,
                                             uint32_t upto, moment_t now);

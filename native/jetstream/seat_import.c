@@ -14,7 +14,7 @@
 
 #define IMPORTED_ROWS 512u /* a step: each is a look at its message, and a record */
 
-typedef struct import_job {
+typedef struct position_job {
     job_t job;
     plane_command_t command; /* without body and extra */
     pending_entry_t *rows;
@@ -23,9 +23,9 @@ typedef struct import_job {
     uint32_t definition_size;
     bool ended;
     uint8_t definition[];
-} import_job_t;
+} position_job_t;
 
-static void import_failed(js_t *js, const plane_command_t *command, consumer_seat_t *seat, status_t status) {
+static void position_failed(js_t *js, const plane_command_t *command, consumer_seat_t *seat, status_t status) {
     if (seat != NULL) {
         consumer_remove(seat->consumer, *js->now);
         seat_free(js, seat);
@@ -34,8 +34,8 @@ static void import_failed(js_t *js, const plane_command_t *command, consumer_sea
 }
 
 /* The rows of a step are in a batch before the next step begins, so that no batch has more than one step's. */
-static bool import_step(js_t *js, job_t *base) {
-    import_job_t *job = (import_job_t *)base;
+static bool position_step(js_t *js, job_t *base) {
+    position_job_t *job = (position_job_t *)base;
     stream_t *stream = base->stream;
     consumer_seat_t *seat = seat_find(js, stream, job->command.arg);
     if (seat == NULL) {
@@ -61,14 +61,14 @@ static bool import_step(js_t *js, job_t *base) {
         return true;
     }
     if (status != STATUS_OK) {
-        import_failed(js, &job->command, seat, status);
+        position_failed(js, &job->command, seat, status);
         return true;
     }
     return false;
 }
 
-static void import_end(js_t *js, job_t *base, status_t status) {
-    import_job_t *job = (import_job_t *)base;
+static void position_end(js_t *js, job_t *base, status_t status) {
+    position_job_t *job = (position_job_t *)base;
     if (status != STATUS_OK) {
         js_done(js, &job->command, status);
     }
@@ -77,9 +77,9 @@ static void import_end(js_t *js, job_t *base, status_t status) {
 }
 
 /* The rows are copied out: the command's bytes live only until it has run, and have no alignment. */
-static import_job_t *import_job(const plane_command_t *command, stream_t *stream, bytes_t definition) {
+static position_job_t *position_job(const plane_command_t *command, stream_t *stream, bytes_t definition) {
     size_t size = command->body_size - sizeof(consumer_config_t) - sizeof(consumer_state_t);
-    import_job_t *job = calloc(1, sizeof(*job) + definition.size);
+    position_job_t *job = calloc(1, sizeof(*job) + definition.size);
     pending_entry_t *rows = malloc(size + 1);
     if (job == NULL || rows == NULL) {
         free(job);
@@ -87,7 +87,7 @@ static import_job_t *import_job(const plane_command_t *command, stream_t *stream
         return NULL;
     }
     memcpy(rows, command->body + sizeof(consumer_config_t) + sizeof(consumer_state_t), size);
-    job->job = (job_t){.stream = stream, .step = import_step, .end = import_end};
+    job->job = (job_t){.stream = stream, .step = position_step, .end = position_end};
     job->command = *command;
     job->command.body = job->command.extra = NULL;
     job->command.body_size = job->command.extra_size = 0;
@@ -101,11 +101,11 @@ static import_job_t *import_job(const plane_command_t *command, stream_t *stream
 void seat_import(js_t *js, const plane_command_t *command, stream_t *stream) {
     consumer_parts_t parts = {0};
     consumer_seat_t *seat = NULL;
-    import_job_t *job = NULL;
+    position_job_t *job = NULL;
     status_t status =
         seat_find(js, stream, command->arg) == NULL ? seat_parts(command, stream, &parts) : STATUS_INVALID;
     if (status == STATUS_OK) {
-        job = import_job(command, stream, parts.definition);
+        job = position_job(command, stream, parts.definition);
         status = job == NULL ? STATUS_NO_MEMORY : seat_new(js, stream, &parts.setup, false, &seat);
     }
     if (status == STATUS_OK) {
@@ -122,5 +122,5 @@ void seat_import(js_t *js, const plane_command_t *command, stream_t *stream) {
         free(job->rows);
         free(job);
     }
-    import_failed(js, command, seat, status);
+    position_failed(js, command, seat, status);
 }

@@ -159,8 +159,7 @@ status_t adopt_stream(store_stream_t *stream) {
         if (adopted->at[low].db == DB_MESSAGES) {
             status = adopt_message(stream, &op, position);
         } else {
-            expiry_t entry = {
-                .expires = (int64_t)load_be64(op.key.at + 4), .seq = load_be64(op.key.at + 12)};
+            expiry_t entry = {.expires = (int64_t)load_be64(op.key.at + 4), .seq = load_be64(op.key.at + 12)};
             status = notes_reserve(stream, 0, 1);
             if (status == STATUS_OK) {
                 expiry_adopt(stream, entry);

@@ -184,6 +184,7 @@ LEAF_MUST_USE status_t adopt_batches(store_t *store, uint64_t from, uint64_t to)
 LEAF_MUST_USE status_t adopt_stream(store_stream_t *stream); /* a stream's own part of that, when it is opened */
 void adopted_drop(store_t *store);                           /* the ring was freed up to somewhere */
 void adopted_free(store_t *store);
+void records_free(store_t *store);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------------------- */
 void stream_rotate(store_stream_t *stream);  /* a checkpoint begins, .. */

@@ -50,6 +50,10 @@ void expire_rotate(store_stream_t *stream) {
     expiries_rotate(&stream->aging.expiries);
 }
 
+void expire_free(store_stream_t *stream) {
+    expiries_free(&stream->aging.expiries);
+}
+
 void expire_drop(store_stream_t *stream) {
     expiries_drop(&stream->aging.expiries);
     expire_look_again(stream);

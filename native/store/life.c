@@ -112,7 +112,7 @@ void store_free(store_t *store) {
         heads_close(&store->heads);
     }
     adopted_free(store);
-    newcomers_free(&store->record_ops);
+    records_free(store);
     free(store->streams.at);
     carried_free(store);
     if (store->lock_fd >= 0) {

@@ -73,8 +73,9 @@ LEAF_MUST_USE status_t expire_reserve(store_stream_t *stream, uint64_t times);
 void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
 void expiry_adopt(store_stream_t *stream, expiry_t entry); /* into the heap alone */
 void expire_forget(store_stream_t *stream);                /* all messages go: no time of theirs counts */
-void expire_rotate(store_stream_t *stream);                /* a checkpoint begins, .. */
-void expire_drop(store_stream_t *stream);                  /* .. and is there */
+void expire_free(store_stream_t *stream);
+void expire_rotate(store_stream_t *stream); /* a checkpoint begins, .. */
+void expire_drop(store_stream_t *stream);   /* .. and is there */
 
 /* ---- markers.c --------------------------------------------------------------------------------------------------- */
 /* The message has outlived its time: it goes, or a delete marker takes its place. STATUS_FULL: no room for that now;

@@ -1,5 +1,5 @@
-/* places.c: see places.h. The lists grow by doubling, which moves no bytes once they are large (the C library maps their
- * pages anew), and are bounded by the ops that the byte ring can hold.
+/* places.c: see places.h. The lists grow by doubling, which moves no bytes once they are large (the C library maps
+ * their pages anew), and are bounded by the ops that the byte ring can hold.
  */
 #include "store/places.h"
 
@@ -11,21 +11,21 @@
 #define CAPACITY_MIN 64
 #define RUNS_MIN 16
 
-/* What the older half was is gone since its checkpoint was there. `list` has the members at, count and capacity of both. */
-#define ROTATE(list) \
-    do { \
-        check((list)[OLDER].count == 0); \
-        free((list)[OLDER].at); \
-        (list)[OLDER] = (list)[NEWER]; \
-        (list)[NEWER].at = NULL; \
-        (list)[NEWER].count = (list)[NEWER].capacity = 0; \
+/* The older half is gone since its checkpoint was there. Each half of `list` has at, count and capacity. */
+#define ROTATE(list)                                                                                                   \
+    do {                                                                                                               \
+        check((list)[OLDER].count == 0);                                                                               \
+        free((list)[OLDER].at);                                                                                        \
+        (list)[OLDER] = (list)[NEWER];                                                                                 \
+        (list)[NEWER].at = NULL;                                                                                       \
+        (list)[NEWER].count = (list)[NEWER].capacity = 0;                                                              \
     } while (0)
 
-#define DROP(list, which) \
-    do { \
-        free((list)[which].at); \
-        (list)[which].at = NULL; \
-        (list)[which].count = (list)[which].capacity = 0; \
+#define DROP(list, which)                                                                                              \
+    do {                                                                                                               \
+        free((list)[which].at);                                                                                        \
+        (list)[which].at = NULL;                                                                                       \
+        (list)[which].count = (list)[which].capacity = 0;                                                              \
     } while (0)
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
@@ -106,8 +106,8 @@ static bool expiry_is_sooner(expiry_t a, expiry_t b) {
 }
 
 status_t expiries_reserve(expiries_t *expiries, uint64_t more) {
-    return array_reserve(&expiries->half[NEWER].at, &expiries->half[NEWER].capacity,
-                         expiries->half[NEWER].count + more, CAPACITY_MIN, sizeof(expiry_t));
+    return array_reserve(&expiries->half[NEWER].at, &expiries->half[NEWER].capacity, expiries->half[NEWER].count + more,
+                         CAPACITY_MIN, sizeof(expiry_t));
 }
 
 void expiries_push(expiries_t *expiries, expiry_t entry) {

@@ -36,8 +36,8 @@ typedef struct expiry {
     uint64_t seq; /* as in the key: perhaps with EXPIRY_SCHEDULE */
 } expiry_t;
 
-/* TTL messages and schedules of the overlay, binary heaps by time, then by sequence; what is checkpointed is found there
- * by key order. */
+/* TTL messages and schedules of the overlay, binary heaps by time, then by sequence; what is checkpointed is found
+ * there by key order. */
 typedef struct expiries {
     struct {
         expiry_t *at;

@@ -17,6 +17,10 @@ bool store_record_fits(store_t *store, bytes_t value) {
            && overlay_fits(store, op_size(KEY_MAX, VALUE_CRC_SIZE) + value.size + stream);
 }
 
+void records_free(store_t *store) {
+    newcomers_free(&store->record_ops);
+}
+
 status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value) {
     if (!fits_key(key) || value.size > STORE_RECORD_MAX) {
         return STATUS_INVALID;

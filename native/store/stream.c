@@ -26,7 +26,7 @@ void stream_drop(store_stream_t *stream) {
 void stream_release(store_stream_t *stream) {
     check(stream->tallies == NULL);
     notes_free(stream);
-    expiries_free(&stream->aging.expiries);
+    expire_free(stream);
     follows_end(stream);
     free(stream->gaps);
     dedupe_end(stream);

@@ -1,5 +1,5 @@
-/* test_places.c: the lists of what no checkpoint covers yet: what is in them, in which order, while checkpoints begin and
- * end at any moment. */
+/* test_places.c: the lists of what no checkpoint covers yet: what is in them, in which order, while checkpoints begin
+ * and end at any moment. */
 #include <stdlib.h>
 
 #include "base/visits.h"
