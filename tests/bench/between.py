@@ -1,5 +1,6 @@
-"""Core messages from a client of one server to clients of another: over a route, and over a gateway, beside a pair of
-nats-servers. `python -m tests.bench.between [messages]`
+"""Core messages from a client of one server to clients of another, and what a client subscribes to until the other
+server knows of it: over a route, and over a gateway, beside a pair of nats-servers. `python -m tests.bench.between
+[messages [subscriptions]]`
 
 Each pair is measured in turn, so that other work on the machine meets both. The processor time is that of both servers
 together; where the load generator or other work has the processors, it says more than the rate. What does not live
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import statistics
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from tests.bench.rows import LOAD_SECONDS_MAX, SIZE, load_program
 
 ROUNDS = 5
 PATIENCE_S = 60.0
+ASK_AGAIN_S = 0.005
 HEAD = """
 server_name: "{name}"
 listen: "127.0.0.1:{port}"
@@ -76,9 +79,70 @@ def measure(both: tuple[Process, Process], scenario: str, messages: int, connect
     return said["messages"] / said["seconds"], used / said["messages"] * 1e6
 
 
-def main(messages: int) -> None:
+class Raw:
+    """A client as lean as can be: its own time must not be the server's."""
+
+    def __init__(self, process: Process) -> None:
+        self._sock = socket.create_connection(("127.0.0.1", process.port), PATIENCE_S)
+        self._sock.settimeout(PATIENCE_S)
+        self._heard = b""
+        self.say(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nPING\r\n')
+        self.until(b"PONG\r\n")
+
+    def say(self, lines: bytes) -> None:
+        self._sock.sendall(lines)
+
+    def until(self, *wanted: bytes) -> bytes:
+        """Which of these comes first; what came before it is forgotten."""
+        while not any(one in self._heard for one in wanted):
+            more = self._sock.recv(1 << 16)
+            assert more, "the server has closed the connection"
+            self._heard += more
+        first = min((one for one in wanted if one in self._heard), key=self._heard.index)
+        self._heard = self._heard[self._heard.index(first) + len(first) :]
+        return first
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+def measure_interest(both: tuple[Process, Process], subjects: int, number: int) -> tuple[float, float]:
+    """Subscriptions a second, from the first line until the other server has the last one, and microseconds of both
+    servers for each. What a client subscribes to is told in its order: the last one is answered when all are known."""
+    lines = b"".join(b"SUB s%d.%d %d\r\n" % (number, one, one + 1) for one in range(subjects))
+    asked = b"PUB s%d.%d inbox 0\r\n\r\n" % (number, subjects - 1)
+    subscriber, asker = Raw(both[0]), Raw(both[1])
+    asker.say(b"SUB inbox 1\r\n")
+    before = sum(one.settled_cpu_seconds() for one in both)
+    began = time.monotonic()
+    subscriber.say(lines)
+    while True:
+        asker.say(asked + b"PING\r\n")
+        if asker.until(b" 503\r\n", b"PONG\r\n") == b"PONG\r\n":
+            break
+        asker.until(b"PONG\r\n")
+        time.sleep(ASK_AGAIN_S)
+    subscriber.until(b"MSG s%d.%d " % (number, subjects - 1))
+    took = time.monotonic() - began
+    used = sum(one.settled_cpu_seconds() for one in both) - before
+    subscriber.close()
+    asker.close()
+    return subjects / took, used / subjects * 1e6
+
+
+def main(messages: int, subjects: int) -> None:
     for way in BETWEEN:
         with pair(servers.LEAFD, way) as ours, pair(servers.REFERENCE, way) as theirs:
+            rates, costs = [], []
+            for number in range(ROUNDS):
+                one, other = (measure_interest(both, subjects, number) for both in (ours, theirs))
+                rates.append((one[0], other[0]))
+                costs.append((one[1], other[1]))
+            print(
+                f"{way}, {subjects:,} subscriptions until the other server has them: {told(rates, 1e-3, 'k/s')}; "
+                f"both servers' processor time each {told(costs, 1, 'us')}",
+                flush=True,
+            )
             for scenario, connections in (("core", 1), ("fan", 8)):
                 rates, costs = [], []
                 for _ in range(ROUNDS):
@@ -105,4 +169,4 @@ def told(pairs: list[tuple[float, float]], scale: float, unit: str) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    main(*(int(word) for word in [*sys.argv[1:3], *("1000000", "100000")[len(sys.argv[1:3]) :]]))
