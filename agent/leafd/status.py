@@ -181,6 +181,17 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """Another server of this one's cluster, or another cluster, which has no server's name."""
+
+    cluster: str
+    name: str
+    up: bool
+    connections: int
+    """In both directions."""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The whole of a daemon at a glance."""
 
@@ -205,6 +216,7 @@ class Status:
     links: tuple[Link, ...]
     copies: tuple[Copy, ...]
     takers: tuple[Taker, ...]
+    servers: tuple[Server, ...]
     problems: tuple[str, ...]
 
 
@@ -233,8 +245,15 @@ def status(varz: Page, leafz: Page, jsz: Page) -> Status:
         links=found_links,
         copies=found_copies,
         takers=tuple(takers(jsz)),
+        servers=tuple(servers(varz)),
         problems=(*_problems(varz, found_links, found_copies), *tight_accounts(jsz)),
     )
+
+
+def servers(varz: Page) -> Iterator[Server]:
+    """In the order of their clusters and names; none, where the server is in no cluster."""
+    for one in varz.get("leafd", {}).get("servers", ()):
+        yield Server(one["cluster"], one["name"], one["up"], one["connections"])
 
 
 def tight_accounts(jsz: Page) -> Iterator[str]:
@@ -400,6 +419,9 @@ def _problems(varz: Page, found: tuple[Link, ...], behind: tuple[Copy, ...]) -> 
             yield f"no link to the hub {one.address} (account {one.account}): {one.error}"
         if one.budgets and one.held:
             yield f"link to {one.peer or one.address} (account {one.account}): {one.held}"
+    for server in servers(varz):
+        if not server.up:
+            yield f"cluster {server.cluster} is not reached: none of its servers answers here"
     for copy in behind:
         if copy.lost:
             why = copy.error or ("never heard of" if copy.heard_s is None else f"silent for {copy.heard_s:.0f} s")

@@ -164,6 +164,16 @@ def _show_status(found: Status) -> None:
     )
     if found.links:
         _show_links(found.links)
+    if found.servers:
+        say("")
+        show(
+            "Servers of the cluster",
+            ("cluster", "server", "state", ">connections"),
+            [
+                (one.cluster, one.name or "-", "up" if one.up else "not reached", one.connections)
+                for one in found.servers
+            ],
+        )
     if found.copies:
         say("")
         show(

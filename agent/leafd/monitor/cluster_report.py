@@ -141,3 +141,24 @@ async def route_stats(facts: Facts) -> list[dict[str, Any]]:
         for route in facts.routes.rows()
         if (row := rows.get(route.connection)) is not None
     ]
+
+
+def other_servers(facts: Facts) -> list[dict[str, Any]]:
+    """The servers of this cluster that there are routes to, and the clusters that there are gateways to or ought to be:
+    each with its connections in both directions. A cluster is up when this server can send to it."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for route in facts.routes.rows() if facts.routes is not None else ():
+        row = found.setdefault((facts.cluster, route.remote_name), _server(facts.cluster, route.remote_name, up=True))
+        row["connections"] += 1
+    if facts.gateways is not None:
+        for name in facts.gateways.clusters():
+            found[name, ""] = _server(name, "", up=False)
+        for gateway in facts.gateways.rows():
+            row = found.setdefault((gateway.name, ""), _server(gateway.name, "", up=False))
+            row["connections"] += 1
+            row["up"] = row["up"] or gateway.outbound
+    return [found[key] for key in sorted(found)]
+
+
+def _server(cluster: str, name: str, *, up: bool) -> dict[str, Any]:
+    return {"cluster": cluster, "name": name, "up": up, "connections": 0}

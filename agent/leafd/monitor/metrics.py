@@ -207,6 +207,18 @@ def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> Non
         labels = {"account": one["account"], "url": ", ".join(one["urls"])}
         found.gauge("leafd_remote_up", "Whether the link to the hub is up", labels, int(one["connected"]))
         _budget(found, "leafd_remote", labels, one.get("budget") or {})
+    _servers(found, varz["leafd"].get("servers", ()))
+
+
+def _servers(found: _Families, servers: Iterable[Report]) -> None:
+    """Those of a cluster by their names, other clusters by theirs."""
+    for one in servers:
+        labels = {"cluster": one["cluster"], "server": one["name"]}
+        found.gauge(
+            "leafd_server_up", "Whether messages can go to the server, or the other cluster", labels, int(one["up"])
+        )
+        text = "Connections with the server, or the other cluster, in both directions"
+        found.gauge("leafd_server_connections", text, labels, one["connections"])
 
 
 def _boxes(found: _Families, boxz: Report) -> None:

@@ -22,7 +22,7 @@ from leafd.config.schema.tls import DEFAULT_TIMEOUT, LINK_TIMEOUT, Tls, login_ti
 from leafd.config.schema.websocket import WebSocket
 from leafd.monitor import subscriptions
 from leafd.monitor.account_report import shared
-from leafd.monitor.cluster_report import cluster_block, counts, route_stats
+from leafd.monitor.cluster_report import cluster_block, counts, other_servers, route_stats
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
 from leafd.monitor.gateway_report import gateway_block, gateway_count, gateway_stats
 from leafd.monitor.jetstream_report import configuration, totals
@@ -212,6 +212,8 @@ def _own(facts: Facts) -> dict[str, Any]:
         }
         for one in facts.leafs.remotes
     ]
+    if facts.routes is not None or facts.gateways is not None:
+        found["servers"] = other_servers(facts)
     found["version"] = own_version()
     found["settings"] = settings(facts.config)
     found["open_listeners"] = [one.text for one in open_listeners(facts.config)]

@@ -31,7 +31,7 @@ function take(news) {
     for (const key of (news.gone && news.gone[kind]) || []) known[kind].delete(key);
     for (const [key, row] of Object.entries(news[kind] || {})) known[kind].set(key, row);
   }
-  for (const name of ["server", "memory", "disk", "links", "copies", "takers", "problems", "warnings", "left_out"]) {
+  for (const name of ["server", "memory", "disk", "links", "copies", "takers", "servers", "problems", "warnings", "left_out"]) {
     if (news[name] !== undefined) known[name] = news[name];
   }
   known.skew = Date.now() - known.server.now;
@@ -207,6 +207,13 @@ const takers = new Table(byId("takers"), [
   { title: "Asked", number: true, text: (one) => (one.asks ? "now" : `${lasting(one.seen_s)} ago`), more: (one) => (one.behind ? one.held : "") },
 ], "Nobody takes from a stream of this server.");
 
+const servers = new Table(byId("servers"), [
+  { title: "Cluster", text: (one) => one.cluster },
+  { title: "State", text: (one) => (one.up ? "linked" : "not reached"), state: (one) => (one.up ? "good" : "bad") },
+  { title: "Server", text: (one) => one.name },
+  { title: "Connections", number: true, text: (one) => count(one.connections) },
+], "This server is in no cluster.");
+
 function far(one) {
   return one.behind === null ? "not known" : count(one.behind);
 }
@@ -317,6 +324,8 @@ const long = [
     .map((one) => [`${one.account} ${one.stream} ${one.kind} ${one.origin}`, one])),
   new Long(byId("takers"), takers, "takers", () => known.takers
     .map((one) => [`${one.account} ${one.stream} ${one.kind} ${one.copy}`, one])),
+  new Long(byId("servers"), servers, "servers", () => [...known.servers].sort((a, b) => a.up - b.up)
+    .map((one) => [`${one.cluster} ${one.name}`, one])),
   new Long(byId("streams"), streams, "streams", () => [...known.streams].sort(byKey).map(([key, row]) => [key, streamOf(row)])),
   new Long(byId("consumers"), consumers, "consumers", () => [...known.consumers].sort(byKey).map(([key, row]) => [key, consumerOf(row)])),
 ];
@@ -501,6 +510,7 @@ function show() {
   document.title = (problems.length ? "! " : "") + server.name;
   const more = known.left_out.problems ? [`and ${count(known.left_out.problems)} more`] : [];
   byId("problems").replaceChildren(...[...problems, ...more].map((text) => made("li", {}, text)));
+  byId("servers").hidden = known.servers.length === 0;
   byId("advice").hidden = known.links.every((one) => one.up) && known.copies.every((one) => one.state !== "lost");
   showTiles();
   plots.forEach((plot) => plot.show());

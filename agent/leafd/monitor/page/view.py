@@ -23,7 +23,7 @@ from leafd.monitor.page.history import History, look, streams_of
 from leafd.monitor.rooms import JetStreamFacts
 from leafd.quoting import listed, printable
 from leafd.records import dataclass
-from leafd.status import Consumer, Copy, Link, Status, Stream, Taker, consumers, status, streams
+from leafd.status import Consumer, Copy, Link, Server, Status, Stream, Taker, consumers, status, streams
 from leafd.turns import Pause
 
 ROWS_MAX: Final = 1000
@@ -93,6 +93,7 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
         "links": [_link(one, rates) for one in found.links],
         "copies": [_copy(one) for one in islice(found.copies, ROWS_MAX)],
         "takers": [_taker(one) for one in islice(found.takers, ROWS_MAX)],
+        "servers": [_other(one) for one in islice(found.servers, ROWS_MAX)],
         "problems": [_cut(one) for one in found.problems[:PROBLEMS_MAX]],
         "warnings": [[int(at_s * 1000), level, _cut(text)] for at_s, level, text in facts.warnings()][-WARNINGS_MAX:],
         "left_out": left_out
@@ -100,6 +101,7 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
             "links": leafz["leafnodes"] - len(leafz["leafs"]),
             "copies": max(len(found.copies) - ROWS_MAX, 0),
             "takers": max(len(found.takers) - ROWS_MAX, 0),
+            "servers": max(len(found.servers) - ROWS_MAX, 0),
             "problems": max(len(found.problems) - PROBLEMS_MAX, 0),
         },
     }
@@ -183,6 +185,10 @@ def _key(*names: str) -> str:
 
 def _cut(text: str) -> str:
     return printable(text, TEXT_MAX)
+
+
+def _other(one: Server) -> dict[str, Any]:
+    return {"cluster": _cut(one.cluster), "name": _cut(one.name), "up": one.up, "connections": one.connections}
 
 
 def _server(found: Status, varz: Mapping[str, Any], rates: _Rates) -> dict[str, Any]:
