@@ -50,7 +50,7 @@ def test_a_cluster_and_another_one_that_goes_are_shown_everywhere(tmp_path: Path
     """A route to one server by its name, a gateway by its cluster's; when that is gone, it is not shown any more."""
     with of_supercluster.started((L, R, R), tmp_path, clusters="AAB") as found:
         asyncio.run(found.until_met())
-        first, _, other = found.servers
+        first, second, other = found.servers
         whole = Server("A", "s1", True, 4)  # the pool, and the system account's connection
         eventually(lambda: rows(first)[:1] == [whole] and [one.cluster for one in rows(first)] == ["A", "B"])
         assert all(one.up for one in rows(first))
@@ -65,6 +65,12 @@ def test_a_cluster_and_another_one_that_goes_are_shown_everywhere(tmp_path: Path
             ("B", "", True),
         ]
         assert not [text for text in json.loads(told(first, "--json")[1])["problems"] if "cluster" in text]
+
+        ours, theirs = (report(one, "varz") for one in (first, second))
+        assert ours["connect_urls"] == [f"127.0.0.1:{one.port}" for one in (first, second)]
+        assert set(ours["connect_urls"]) == set(theirs["connect_urls"])
+        assert [one["name"] for one in ours["gateway"]["gateways"]] == ["A"]  # as in the file, where it is itself
+        assert [one["name"] for one in theirs["gateway"]["gateways"]] == ["A"]
 
         other.kill()  # it is not in the first one's file, so nobody misses it
         eventually(lambda: [one.name for one in rows(first)] == ["s1"])

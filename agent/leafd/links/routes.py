@@ -217,6 +217,11 @@ class Routes(Servers[Link, RoutePlane, Terms]):
         """connect_urls, ws_connect_urls or leafnode_urls of the other servers."""
         return self.peers.urls(name) if self._terms.advertises or name == "leafnode_urls" else ()
 
+    @property
+    def connect_urls(self) -> tuple[str, ...]:
+        """Where clients reach the servers of the cluster, this one first."""
+        return tuple(dict.fromkeys((*self.cluster.connect_urls, *self.urls("connect_urls"))))
+
     # ---- events of the plane
 
     def _welcomed(self, event: t.Opened) -> Link:

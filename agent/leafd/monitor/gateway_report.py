@@ -119,10 +119,14 @@ def gateway_block(facts: Facts) -> dict[str, Any]:
     }
     if block.tls is not None:
         found |= {"tls_required": True, "tls_verify": True}
+    known = gateways.clusters()  # without this one, which may stand in the list, too
     optional: Mapping[str, Any] = {
         "advertise": block.advertise,
         "connect_retries": block.connect_retries,
-        "gateways": [{"name": name, "urls": list(urls)} for name, urls in gateways.clusters().items()],
+        "gateways": [
+            {"name": one.name} | ({"urls": list(known[one.name])} if one.name in known else {})
+            for one in block.gateways
+        ],
         "reject_unknown": block.reject_unknown_cluster,
     }
     return found | {name: value for name, value in optional.items() if value}

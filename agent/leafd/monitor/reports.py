@@ -99,6 +99,8 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
         "store": _store(stats),
         "leafd": _own(facts),
     }
+    if facts.routes is not None and facts.routes.connect_urls:
+        report["connect_urls"] = list(facts.routes.connect_urls)
     if config.server_tags:
         report["tags"] = list(config.server_tags)
     if config.server_metadata:
