@@ -273,6 +273,11 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_flight.py::test_a_leafd_is_asked_and_listened_to_in_one_flight",
         "unit/links/test_flight.py::test_another_server_is_listened_to_after_its_answer",
     ),
+    "A copy of a stream at a hub that is a cluster": (
+        "unit/links/test_leaders.py::test_a_new_leader_is_asked_for_the_consumer_at_once",
+        "unit/links/test_leaders.py::test_who_forges_a_thousand_elections_brings_about_a_restart_every_two_seconds",
+        "interop/test_hub_streams.py::test_a_streams_leader_goes_and_its_copies_go_on",
+    ),
     "A leafd tells a leafd at the other end what its budget": (
         "interop/test_budget.py::test_a_stream_waits_in_its_box_without_noise_and_comes_whole",
         "unit/links/test_budgets.py::test_the_other_end_hears_of_each_change_once_and_a_new_connection_of_what_waits_already",

@@ -113,3 +113,12 @@ def consumer_name(mirror: bool, stream: str, account: str, domain: str, shared_n
     if shared_name_index:
         stable = f"{stable} {shared_name_index}"
     return f"JS_{'MIRROR' if mirror else 'SRC'}_{hash8(stable)}"
+
+
+def header_field(block: bytes, name: str) -> str:
+    """Of a header block; empty: it has none of that name."""
+    for line in block.split(b"\r\n")[1:]:
+        field, colon, value = line.partition(b":")
+        if colon and field.decode("utf-8", "replace") == name:
+            return value.strip().decode("utf-8", "replace")
+    return ""

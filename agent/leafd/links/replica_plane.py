@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from leafd import native_types as t
+
+if TYPE_CHECKING:
+    from leafd.links.replica import Slot
 
 
 class ReplicaPlane(Protocol):
@@ -55,3 +58,11 @@ class ReplicaPlane(Protocol):
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState: ...
     async def ingest_forget(self, stream: int, key: str) -> None: ...
     async def record_put(self, key: bytes, value: bytes) -> None: ...
+
+
+def source_of(slot: Slot, identity: str) -> t.IngestSource:
+    """As the plane has to know it; nothing of a mirror's."""
+    if slot.mirror:
+        return t.IngestSource()
+    name, filters, destinations = slot.origin.index
+    return t.IngestSource(name, filters, destinations, identity, slot.origin.key)

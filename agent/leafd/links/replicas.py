@@ -23,12 +23,13 @@ import trio
 from leafd import native_types as t
 from leafd.gojson import JsonError
 from leafd.guard import Guard
+from leafd.links.leaders import Key, Leaders
 from leafd.links.leafs import Log
 from leafd.links.link import Link
 from leafd.links.orders import Job, Moments, Orders, Waiting
-from leafd.links.origin import bounded, random8
+from leafd.links.origin import bounded, header_field, random8
 from leafd.links.replica import Ask, Forget, Order, PutBack, Replica, Run, Slot, State
-from leafd.links.replica_plane import ReplicaPlane
+from leafd.links.replica_plane import ReplicaPlane, source_of
 from leafd.links.told import Behind, SlotInfo, Told
 
 REFUSED_WAIT_S: Final = 2.0
@@ -105,6 +106,7 @@ class Replicas:
         """Which connections lead to a domain, by account, and each by its server; the newest last."""
         self._orderly: set[int] = set()
         """.. Those at whose other end answers come before what they announce."""
+        self._leaders = Leaders(plane, self._leader_moved)
         self._wake = trio.Event()
 
     # ---- at start
@@ -146,6 +148,7 @@ class Replicas:
         """A leaf link was bound: slots of its domain start as soon as it asks for what goes to that domain's API, which
         is what it says first. One that runs starts over: the consumer may have ended with the old link."""
         assert link.bind is not None
+        self._leaders.link_up(link)
         domain = (link.bind.account, link.bind.remote_domain)
         known = self._links.setdefault(domain, {})
         known.pop(link.bind.remote_id, None)
@@ -172,6 +175,7 @@ class Replicas:
         """A leaf link was lost, and with it what was under way. Its slots are told of as stopped, and start when
         it is back: nothing can be asked before."""
         self._orderly.discard(link.connection)
+        self._leaders.link_down(link)
         if link.bind is None:
             return
         domain = (link.bind.account, link.bind.remote_domain)
@@ -183,6 +187,13 @@ class Replicas:
         for active in self._by_domain.get(domain, {}).values():
             if active.link == link.connection and active.replica.state is State.RUNNING:
                 self._queue_restart(active)
+
+    def _leader_moved(self, key: Key, wait_s: float) -> None:
+        active = self._slots.get(key)
+        if active is not None and active.replica.state is State.RUNNING:
+            self._queue_restart(active, wait_s)
+        elif active is not None:
+            self._kick(active, wait_s)
 
     def _link_of(self, active: _Active) -> int:
         """The connection that leads to its origin, 0: none does, or it is not known."""
@@ -364,6 +375,7 @@ class Replicas:
     def _listen_for(self, active: _Active, order: Ask) -> None:
         """Whichever answer to that request comes first is taken, however often it was sent."""
         self._drop_reply(active)
+        self._leaders.listen(active.replica.slot, self._link_of(active))
         account = active.replica.slot.account
 
         def answered(message: t.Message) -> bool:
@@ -373,7 +385,7 @@ class Replicas:
             self._drop_answer(active)
             self._drop_probe(active)
             wanted = ("Nats-Stream-Identity", "Leafd-Stream-Position", "Leafd-Heartbeat")
-            identity, position, heartbeat = (_header(message.header, name) for name in wanted)
+            identity, position, heartbeat = (header_field(message.header, name) for name in wanted)
             now_s = trio.current_time()
             for next_order in active.replica.answered(
                 order.number, identity, message.payload, now_s, position, heartbeat
@@ -436,7 +448,7 @@ class Replicas:
                 silence_ns=order.silence_ns,
                 deliver_subject=order.deliver,
                 consumer=order.consumer,
-                source=_source_of(slot, order.identity),
+                source=source_of(slot, order.identity),
                 transforms=slot.origin.transforms,
                 link=link,
                 alone=self._only_link_of(active) != 0,
@@ -537,6 +549,7 @@ class Replicas:
 
     def _end(self, key: tuple[int, int]) -> None:
         active = self._slots.pop(key)
+        self._leaders.forget(key)
         self._moments.at(active, float("inf"))
         self._numbers[key[0]].discard(key[1])
         if not self._numbers[key[0]]:
@@ -583,18 +596,3 @@ def _ignored(_message: t.Message) -> None:
 
 def _identity_key(slot: Slot) -> bytes:
     return _IDENTITY_RECORD + f"{slot.stream}/{bounded(slot.origin.key, _IDENTITY_KEY_SIZE_MAX)}".encode()
-
-
-def _source_of(slot: Slot, identity: str) -> t.IngestSource:
-    if slot.mirror:
-        return t.IngestSource()
-    name, filters, destinations = slot.origin.index
-    return t.IngestSource(name, filters, destinations, identity, slot.origin.key)
-
-
-def _header(block: bytes, name: str) -> str:
-    for line in block.split(b"\r\n")[1:]:
-        field, colon, value = line.partition(b":")
-        if colon and field.decode("utf-8", "replace") == name:
-            return value.strip().decode("utf-8", "replace")
-    return ""

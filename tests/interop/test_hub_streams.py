@@ -1,0 +1,326 @@
+"""A leaf with streams below a hub of three nats-servers with JetStream: a mirror down, a source up, while servers go.
+
+    hub, domain "hub"      DOWN3 (three replicas), DOWN1 (one)     UP3, which sources UP of the leaf
+    leaf, domain "leaf"    mirrors of both, M3 and M1              UP
+
+Messages are published all the time, each until it is acknowledged. At the end each copy has what its origin has, and
+each origin what was acknowledged, once. What does not live here: core messages (test_hub_servers.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nats.errors
+import nats.js.errors
+import pytest
+from nats.aio.client import Client
+from nats.js.api import ExternalStream, Placement, StreamConfig, StreamSource
+
+from tests import servers
+from tests.interop.test_cluster import Cluster
+from tests.interop.test_hub_servers import alive, linked
+from tests.rig.official import connect
+from tests.rig.waiting import until
+
+HUB = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+server_name: "{name}"
+jetstream { store_dir: "{store}", domain: hub, max_memory_store: 64MB, max_file_store: 1GB }
+accounts {
+  A { users: [ {user: a, password: a} ], jetstream: enabled }
+  SYS { users: [ {user: sys, password: sys} ] }
+}
+system_account: SYS
+leafnodes { listen: "127.0.0.1:{leaf_port}" }
+cluster { name: "{cluster}", listen: "127.0.0.1:{route_port}", routes: [ "nats-route://127.0.0.1:{first_route}" ] }
+{gateway}
+"""
+GATEWAY = """
+gateway {{ name: "{}", listen: "127.0.0.1:{{gateway_port}}", gateways: [ {{ name: E, url: "nats://127.0.0.1:{}" }} ] }}
+"""
+LEAF = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+server_name: leaf
+jetstream { store_dir: "{store}", domain: leaf, max_file_store: 1GB }
+leafnodes { reconnect: 1s, remotes: [ { url: "nats-leaf://a:a@127.0.0.1:{hub}" } ] }
+"""
+L, R = servers.LEAFD, servers.REFERENCE
+PATIENCE_S = 180.0
+
+
+@contextlib.contextmanager
+def hub(folder: Path, clusters: str = "EEE") -> Iterator[Cluster]:
+    """clusters: the name of each server's, one letter a server."""
+    made: list[servers.Server] = []
+    with contextlib.ExitStack() as stack:
+        for number, name in enumerate(clusters):
+            place = folder / f"s{number}"
+            place.mkdir()
+            first = clusters.index(name)
+            route = str(made[first].ports["route_port"]) if first < number else "{route_port}"
+            gateway = ""
+            if len(set(clusters)) > 1:
+                gateway = GATEWAY.format(name, made[0].ports["gateway_port"] if made else "{gateway_port}")
+            text = HUB.replace("{first_route}", route).replace("{gateway}", gateway)
+            made.append(servers.make(R, text, place, name=f"s{number}", cluster=name))
+        for server in made:
+            server.start()
+            stack.callback(server.stop)
+        yield Cluster(made, folder)
+
+
+@contextlib.contextmanager
+def leaf_below(server: servers.Server, folder: Path, kind: str) -> Iterator[servers.Server]:
+    place = folder / "leaf"
+    place.mkdir()
+    leaf = servers.make(kind, LEAF, place, hub=server.ports["leaf_port"])
+    leaf.start()
+    try:
+        yield leaf
+    finally:
+        leaf.stop()
+
+
+async def asked(client: Client, subject: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The answer of the API; {} without one."""
+    with contextlib.suppress(nats.errors.Error):
+        answer = await client.request(subject, json.dumps(body or {}).encode(), timeout=5)
+        found: dict[str, Any] = json.loads(answer.data)
+        return found
+    return {}
+
+
+@dataclass
+class Walk:
+    """A hub and a leaf with their streams."""
+
+    hub: Cluster
+    leaf: servers.Server
+    acknowledged: dict[str, list[str]] = field(default_factory=dict)
+    """By stream: the messages that their publisher knows to be stored."""
+
+    @contextlib.asynccontextmanager
+    async def at_hub(self) -> AsyncIterator[Client]:
+        client = await connect(alive(self.hub)[0])
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    @contextlib.asynccontextmanager
+    async def at_leaf(self) -> AsyncIterator[Client]:
+        client = await connect(self.leaf, user="", password="")
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    async def make_streams(self, place: str = "E") -> None:
+        there = Placement(cluster=place)
+        async with self.at_hub() as client:
+            for name, replicas in (("DOWN3", 3), ("DOWN1", 1)):
+                config = StreamConfig(name, subjects=[f"{name}.>"], num_replicas=replicas, placement=there)
+                await self._add(client, config)
+        async with self.at_leaf() as client:
+            await self._add(client, StreamConfig("UP", subjects=["UP.>"]))
+            for name, origin in (("M3", "DOWN3"), ("M1", "DOWN1")):
+                mirror = StreamSource(origin, external=ExternalStream("$JS.hub.API"))
+                await self._add(client, StreamConfig(name, mirror=mirror))
+        async with self.at_hub() as client:
+            source = StreamSource("UP", external=ExternalStream("$JS.leaf.API"))
+            await self._add(client, StreamConfig("UP3", sources=[source], num_replicas=3, placement=there))
+
+    async def _add(self, client: Client, config: StreamConfig) -> None:
+        async def added() -> bool:
+            with contextlib.suppress(nats.errors.Error):
+                await client.jetstream(timeout=10).add_stream(config)
+                return True
+            return False
+
+        await until(added, f"{config.name}", seconds=PATIENCE_S)
+
+    async def leader(self, stream: str) -> servers.Server | None:
+        """Who leads it; None: nobody, or nobody says."""
+        async with self.at_hub() as client:
+            found = await asked(client, f"$JS.API.STREAM.INFO.{stream}")
+        name = found.get("cluster", {}).get("leader", "")
+        return self.hub.servers[int(name[1:])] if name else None
+
+    async def until_led(self, stream: str) -> servers.Server:
+        await until(lambda: self.leader(stream), f"nobody leads {stream}", seconds=PATIENCE_S)
+        found = await self.leader(stream)
+        return found if found is not None else await self.until_led(stream)
+
+    async def publish(self, stream: str, count: int = 100) -> None:
+        """At any server that is there, each until it is acknowledged. Its id makes a second attempt harmless."""
+        done = self.acknowledged.setdefault(stream, [])
+        for _ in range(count):
+            text = f"{stream}-{len(done)}"
+            async with asyncio.timeout(PATIENCE_S):
+                while not await self._published(stream, text):
+                    await asyncio.sleep(0.2)
+            done.append(text)
+
+    async def _published(self, stream: str, text: str) -> bool:
+        client = self._clients.get(stream)
+        if client is None or not client.is_connected:
+            at = self.leaf if stream == "UP" else alive(self.hub)[-1]
+            login = {"user": "", "password": ""} if stream == "UP" else {}
+            with contextlib.suppress(nats.errors.Error, OSError):
+                client = self._clients[stream] = await connect(at, **login)
+        with contextlib.suppress(nats.errors.Error, nats.js.errors.Error, OSError):
+            if client is not None:
+                await client.jetstream().publish(f"{stream}.x", text.encode(), timeout=2, headers={"Nats-Msg-Id": text})
+                return True
+        return False
+
+    _clients: dict[str, Client] = field(default_factory=dict)
+
+    async def publish_all(self, count: int = 100) -> None:
+        async with asyncio.TaskGroup() as group:
+            for stream in ("DOWN3", "DOWN1", "UP"):
+                group.create_task(self.publish(stream, count))
+
+    async def held(self, client: Client, stream: str) -> list[str]:
+        """What a stream has, in its order."""
+        answer: dict[str, Any] = {}
+
+        async def told(subject: str, body: dict[str, Any], key: str) -> bool:
+            # Over gateways a hub may answer for a moment that there is no such stream.
+            nonlocal answer
+            answer = await asked(client, subject, body)
+            return key in answer
+
+        await until(lambda: told(f"$JS.API.STREAM.INFO.{stream}", {}, "state"), stream, seconds=PATIENCE_S)
+        found, state = [], answer["state"]
+        for sequence in range(state["first_seq"], state["last_seq"] + 1):
+            ask = f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": sequence}, "message"
+            await until(lambda ask=ask: told(*ask), lambda: answer, seconds=PATIENCE_S)  # type: ignore[misc]
+            found.append(base64.b64decode(answer["message"]["data"]).decode())
+        return found
+
+    async def until_even(self) -> None:
+        """Each copy has what was acknowledged to its origin's publisher, once and in order."""
+
+        async def behind() -> str:
+            async with self.at_hub() as there, self.at_leaf() as here:
+                for client, copy, origin in ((here, "M3", "DOWN3"), (here, "M1", "DOWN1"), (there, "UP3", "UP")):
+                    state = (await asked(client, f"$JS.API.STREAM.INFO.{copy}")).get("state", {})
+                    if state.get("messages") != len(self.acknowledged[origin]):
+                        return f"{copy}: {state} of {len(self.acknowledged[origin])}"
+            return ""
+
+        async def even() -> bool:
+            return not await behind()
+
+        await until(even, lambda: self.leaf.log[-3000:], seconds=PATIENCE_S)
+        async with self.at_hub() as there, self.at_leaf() as here:
+            assert await self.held(here, "M3") == self.acknowledged["DOWN3"]
+            assert await self.held(here, "M1") == self.acknowledged["DOWN1"]
+            assert await self.held(there, "UP3") == self.acknowledged["UP"]
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.close()
+
+
+def play(folder: Path, story: Callable[[Walk], Awaitable[None]], clusters: str = "EEE", at: int = 0) -> None:
+    """The story, with a leafd that knows the hub's server of that number."""
+
+    async def all_of_it(walk: Walk) -> None:
+        await walk.make_streams()
+        try:
+            await walk.publish_all()
+            await walk.until_even()
+            await story(walk)
+            await walk.publish_all(20)
+            await walk.until_even()
+        finally:
+            await walk.close()
+
+    with hub(folder, clusters) as cluster, leaf_below(cluster.servers[at], folder, L) as leaf:
+        asyncio.run(all_of_it(Walk(cluster, leaf)))
+
+
+def test_a_server_that_a_leaf_is_linked_to_is_killed_and_comes_back(tmp_path: Path) -> None:
+    """Twice, while messages go both ways."""
+
+    async def story(walk: Walk) -> None:
+        for _ in range(2):
+            server = await linked(walk.hub, walk.leaf)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(walk.publish_all())
+                await asyncio.sleep(0.3)
+                server.kill()
+                assert await linked(walk.hub, walk.leaf) is not server
+                server.start()
+            await walk.until_even()
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("how", ["steps down", "is killed"])
+def test_a_streams_leader_goes_and_its_copies_go_on(how: str, tmp_path: Path) -> None:
+    """Also where that is no server that the leaf is linked to: then nothing but the stream's own news tells of it."""
+
+    async def story(walk: Walk) -> None:
+        for _ in range(2):
+            leader = await walk.until_led("DOWN3")
+            async with asyncio.TaskGroup() as group:
+                group.create_task(walk.publish_all())
+                await asyncio.sleep(0.3)
+                if how == "is killed":
+                    leader.kill()
+                    await asyncio.sleep(1)
+                    leader.start()
+                else:
+                    async with walk.at_hub() as client:
+                        await asked(client, "$JS.API.STREAM.LEADER.STEPDOWN.DOWN3")
+            await walk.until_even()
+
+    play(tmp_path, story)
+
+
+def test_a_whole_hub_is_killed_and_comes_back(tmp_path: Path) -> None:
+    async def story(walk: Walk) -> None:
+        for _ in range(2):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(walk.publish("UP"))
+                for server in walk.hub.servers:
+                    server.kill()
+                await asyncio.sleep(1)
+                for server in walk.hub.servers:
+                    server.start()
+            await walk.publish_all()
+            await walk.until_even()
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("victim", "EW")
+def test_a_whole_cluster_of_a_supercluster_is_killed_and_comes_back(victim: str, tmp_path: Path) -> None:
+    """The leaf is linked to W. E has the streams."""
+
+    async def story(walk: Walk) -> None:
+        dying = [server for number, server in enumerate(walk.hub.servers) if "EEEWW"[number] == victim]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(walk.publish("UP"))
+            for server in dying:
+                server.kill()
+            await asyncio.sleep(2)
+            for server in dying:
+                server.start()
+        await walk.publish_all()
+        await walk.until_even()
+
+    play(tmp_path, story, "EEEWW", at=3)

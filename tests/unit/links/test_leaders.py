@@ -1,0 +1,124 @@
+"""Another leader of a stream at a hub that is a cluster: the copy's consumer is asked for there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import trio
+from leafd import native_types as t
+from leafd.links.leaders import ELECTED, MOVED_EACH_S
+from leafd.links.link import Link
+from leafd.links.replicas import Replicas
+
+from tests.unit.links.replica_stage import SLOT, FakePlane, link_to, on_mock_clock, take_up
+
+SUBJECT = f"{ELECTED}.ORDERS"
+FAR = 5
+"""The connection of every link that the stage makes."""
+
+
+def to_cluster(cluster: str = "EAST", *, orderly: bool = False) -> Link:
+    link = link_to("hub", orderly=orderly)
+    assert link.bind is not None
+    link.bind = replace(link.bind, cluster=cluster)
+    return link
+
+
+def elected(plane: FakePlane, connection: int = FAR) -> int:
+    """The advisory comes; how many listen."""
+    found = [handler for subject, handler in plane.handlers.values() if subject == SUBJECT]
+    for one in found:
+        one(t.Message(1, 2, connection, 2, SUBJECT, "", b"", b"{}"))
+    return len(found)
+
+
+async def running(plane: FakePlane, replicas: Replicas, link: Link) -> None:
+    replicas.link_up(link)
+    await take_up(plane, replicas)
+
+
+@on_mock_clock
+async def test_a_new_leader_is_asked_for_the_consumer_at_once(plane: FakePlane, replicas: Replicas) -> None:
+    await running(plane, replicas, to_cluster())
+    assert plane.told[SUBJECT] == FAR, "no other link is told"
+    asked = len(plane.requests)
+    elected(plane)
+    await trio.sleep(0.1)
+    assert len(plane.requests) == asked + 1
+
+
+@on_mock_clock
+async def test_a_request_without_an_answer_is_asked_again_at_once(plane: FakePlane, replicas: Replicas) -> None:
+    """There was no leader when it came."""
+    replicas.link_up(to_cluster())
+    replicas.set_slots(10, [SLOT])
+    await trio.sleep(1)
+    asked = len(plane.requests)
+    elected(plane)
+    await trio.sleep(0.1)
+    assert len(plane.requests) == asked + 1
+
+
+@on_mock_clock
+async def test_who_forges_a_thousand_elections_brings_about_a_restart_every_two_seconds(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    await running(plane, replicas, to_cluster())
+    asked = len(plane.requests)
+    for _ in range(1000):
+        elected(plane)
+        await trio.sleep(10 * MOVED_EACH_S / 1000)
+        if len(plane.requests) > asked and plane.requests[-1][0] > trio.current_time() - 0.05:
+            plane.answer({"name": "c"})
+    assert 9 <= len(plane.requests) - asked <= 11
+
+
+@on_mock_clock
+async def test_the_last_election_of_several_counts(plane: FakePlane, replicas: Replicas) -> None:
+    """The consumer of the one before may be gone with its leader."""
+    await running(plane, replicas, to_cluster())
+    elected(plane)
+    await trio.sleep(0.2)
+    plane.answer({"name": "c"})
+    await trio.sleep(0.2)
+    asked = len(plane.requests)
+    elected(plane)
+    await trio.sleep(MOVED_EACH_S)
+    assert len(plane.requests) == asked + 1
+
+
+@on_mock_clock
+async def test_what_this_server_or_another_link_says_of_a_leader_means_nothing(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    await running(plane, replicas, to_cluster())
+    asked = len(plane.requests)
+    elected(plane, 0)
+    elected(plane, FAR + 1)
+    await trio.sleep(3)
+    assert len(plane.requests) == asked
+
+
+@on_mock_clock
+async def test_a_hub_that_is_no_cluster_is_not_listened_to(plane: FakePlane, replicas: Replicas) -> None:
+    """Neither a server that calls itself by its name alone, nor a leafd: the bytes are spared."""
+    for link in (to_cluster(""), to_cluster("hub"), to_cluster(orderly=True)):
+        await running(plane, replicas, link)
+        assert elected(plane) == 0
+        replicas.link_down(link)
+        replicas.remove_stream(10)
+        await trio.sleep(0.1)
+
+
+@on_mock_clock
+async def test_nobody_listens_any_more_when_the_link_or_the_copy_is_gone(plane: FakePlane, replicas: Replicas) -> None:
+    link = to_cluster()
+    await running(plane, replicas, link)
+    assert elected(plane) == 1
+    replicas.link_down(link)
+    assert elected(plane) == 0
+    replicas.link_up(link)
+    await trio.sleep(1)
+    assert elected(plane) == 1
+    replicas.remove_stream(10)
+    assert elected(plane) == 0
