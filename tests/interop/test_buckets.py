@@ -13,7 +13,7 @@ import io
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ from nats.js.errors import APIError, KeyNotFoundError, ObjectNotFoundError
 from nats.js.kv import KeyValue
 
 from tests import servers
+from tests.rig.waiting import until
 
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
@@ -53,14 +54,6 @@ async def streams(server: servers.Server) -> AsyncIterator[JetStreamContext]:
     client = await nats.connect(server.url)
     yield client.jetstream(timeout=PATIENCE_S)
     await client.close()
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Returns as soon as that is so."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not await holds():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
 
 
 def test_the_longest_history_holds_64_values(server: servers.Server) -> None:

@@ -6,13 +6,14 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests import servers
+from tests.rig.waiting import eventually
 
 PATIENCE_S = 60.0
 AGAIN_S = 4
@@ -42,13 +43,6 @@ runpy.run_module("leafd", run_name="__main__")
 """
 
 
-def wait_until(condition: Callable[[], object], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
-
-
 @contextmanager
 def busy_hub(directory: Path) -> Iterator[tuple[servers.Server, Path]]:
     """It has no room for newcomers as long as that file is there."""
@@ -69,10 +63,10 @@ def test_a_leaf_that_a_busy_hub_turns_away_says_so_and_is_linked_when_there_is_r
     with ExitStack() as stack:
         hub, full = stack.enter_context(busy_hub(tmp_path))
         leaf = stack.enter_context(servers.running(kind, LEAF.replace("HUB", str(hub.ports["leaf_port"]))))
-        wait_until(lambda: "Server is busy: try again in 1 s" in leaf.log, lambda: leaf.log)
+        eventually(lambda: "Server is busy: try again in 1 s" in leaf.log, lambda: leaf.log)
         assert "Leafnode connection created" not in hub.log
         full.unlink()
-        wait_until(lambda: "Leafnode connection created" in hub.log, lambda: leaf.log + hub.log)
+        eventually(lambda: "Leafnode connection created" in hub.log, lambda: leaf.log + hub.log)
 
 
 def test_a_leaf_comes_when_the_busy_hub_said_and_not_before() -> None:

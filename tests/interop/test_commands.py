@@ -9,8 +9,7 @@ import json
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import nats
 import pytest
 
 from tests import servers
+from tests.rig.waiting import eventually
 
 HUB = """
 listen: "127.0.0.1:{port}"
@@ -41,13 +41,6 @@ def told(server: servers.Server, *words: str) -> tuple[int, Any]:
     done = leafd(*words, "--json", "--url", f"127.0.0.1:{server.ports['http_port']}")
     assert done.stderr == "", done.stderr
     return done.returncode, json.loads(done.stdout)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.3)
 
 
 @dataclass
@@ -80,9 +73,9 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         for server in (hub, leaf):
             server.start()
             stack.callback(server.stop)
-        until(lambda: told(leaf, "links")[0] == 0)
+        eventually(lambda: told(leaf, "links")[0] == 0)
         asyncio.run(filled(hub, leaf))
-        until(lambda: [one["messages"] for one in told(leaf, "streams")[1]] == [3])
+        eventually(lambda: [one["messages"] for one in told(leaf, "streams")[1]] == [3])
         yield Pair(hub, leaf)
 
 
@@ -142,8 +135,8 @@ def test_status_ends_with_0_while_all_is_well_and_with_3_and_the_reason_when_the
     assert [(one["kind"], one["behind"]) for one in found["copies"]] == [("mirror", 0)]
     pair.hub.stop()
     try:
-        until(lambda: told(pair.leaf, "status")[0] == 3)
-        until(lambda: "refused" in "".join(told(pair.leaf, "status")[1]["problems"]))
+        eventually(lambda: told(pair.leaf, "status")[0] == 3)
+        eventually(lambda: "refused" in "".join(told(pair.leaf, "status")[1]["problems"]))
         _, found = told(pair.leaf, "status")
         assert found["problems"][0].startswith(
             f"no link to the hub nats-leaf://127.0.0.1:{pair.hub.ports['leaf_port']} (account $G): "
@@ -152,7 +145,7 @@ def test_status_ends_with_0_while_all_is_well_and_with_3_and_the_reason_when_the
         assert (shown.returncode, "! no link to the hub" in shown.stdout) == (3, True)
     finally:
         pair.hub.start()
-    until(lambda: told(pair.leaf, "status")[0] == 0)
+    eventually(lambda: told(pair.leaf, "status")[0] == 0)
 
 
 def test_the_daemon_is_found_by_its_configuration(pair: Pair) -> None:

@@ -8,10 +8,7 @@ import contextlib
 import json
 import socket
 import threading
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 import trio
@@ -22,6 +19,8 @@ from leafd.doctor.hub import reach
 from leafd.errors import ConfigError
 
 from tests import servers
+from tests.rig.reports import links
+from tests.rig.waiting import eventually
 
 PATIENCE_S = 30.0
 HUB = """
@@ -104,18 +103,6 @@ def proxied(answer: bytes | None = None, *, joins: bool = False) -> Iterator[Pro
         proxy.close()
 
 
-def wait_until(condition: Callable[[], Any], what: str) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
-
-
-def links(server: servers.Server) -> int:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/leafz", timeout=10) as answer:
-        return int(json.load(answer)["leafnodes"])
-
-
 def heads(kind: str, url: str, hub_kind: str = servers.REFERENCE) -> list[str]:
     """What the proxy is asked for by a leaf whose link comes up."""
     # (A nats-server that dials drops what a hub says too soon, and tries again.)
@@ -123,7 +110,7 @@ def heads(kind: str, url: str, hub_kind: str = servers.REFERENCE) -> list[str]:
         block = f'proxy {{ url: "http://127.0.0.1:{proxy.port}", username: "box", password: "p:w", timeout: "5s" }}'
         text = dialling(url.format(**hub.ports), block)
         with servers.running(kind, text) as leaf:
-            wait_until(lambda: links(leaf) == 1, "no link through the proxy")
+            eventually(lambda: links(leaf) == 1, "no link through the proxy")
             lines = proxy.heads[0].replace(url.format(**hub.ports).rpartition("/")[2], "HUB").split("\r\n")
             assert f"Proxy-Authorization: Basic {base64.b64encode(b'box:p:w').decode()}" in lines
             return [line for line in lines if not line.startswith("User-Agent:")]
@@ -166,7 +153,7 @@ def test_a_proxy_that_opens_no_tunnel_is_told_of(answer: bytes, said: str) -> No
     with proxied(answer) as proxy:
         block = f'proxy {{ url: "http://127.0.0.1:{proxy.port}" }}'
         with servers.running(servers.LEAFD, dialling("ws://127.0.0.1:9", block)) as leaf:
-            wait_until(lambda: said in leaf.log, leaf.log)
+            eventually(lambda: said in leaf.log, leaf.log)
 
 
 def test_doctor_goes_through_the_proxy_and_says_what_it_says() -> None:
@@ -208,7 +195,7 @@ def test_a_dial_takes_no_longer_than_it_may_and_each_failure_is_told_where_that_
             one.connect_ex(full.getsockname())
         url = f"nats://127.0.0.1:{full.getsockname()[1]}"
         with servers.running(kind, dialling(url, 'dial_timeout: "150ms"')) as leaf:
-            wait_until(lambda: "(attempt 3)" in leaf.log, leaf.log)
+            eventually(lambda: "(attempt 3)" in leaf.log, leaf.log)
 
 
 @pytest.mark.parametrize("kind", servers.KINDS)
@@ -216,9 +203,9 @@ def test_after_a_lost_link_each_failure_of_a_number_is_told_besides_the_first(ki
     with servers.running(servers.REFERENCE, HUB) as hub:
         text = dialling("nats://127.0.0.1:{leaf_port}".format(**hub.ports)) + "reconnect_error_reports: 2\n"
         with servers.running(kind, text) as leaf:
-            wait_until(lambda: links(leaf) == 1, "no link")
+            eventually(lambda: links(leaf) == 1, "no link")
             hub.kill()
-            wait_until(lambda: "(attempt 4)" in leaf.log, leaf.log)
+            eventually(lambda: "(attempt 4)" in leaf.log, leaf.log)
             assert [f"(attempt {number})" in leaf.log for number in (1, 2, 3, 4)] == [True, True, False, True]
 
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests import servers
+from tests.rig.waiting import logged
 
 PLAIN = 'listen: "127.0.0.1:{port}"\nserver_name: box\n'
 SECRET = "accounts { SYS { users: [{user: s, password: s}] } }\nsystem_account: SYS\n"
@@ -94,11 +95,11 @@ def test_messages_are_traced(kind: str) -> None:
             seen = len(server.log)
             assert server.process is not None
             server.process.send_signal(signal.SIGHUP)
-            wait_for(server, seen, "Reloaded server configuration")
+            logged(server, "Reloaded server configuration", seen)
             seen = len(server.log)
             with socket.create_connection(("127.0.0.1", server.port), 10) as client:
                 client.sendall(b'CONNECT {"verbose":false,"headers":true}\r\n' + said + b"SUB ends 1\r\nPING\r\n")
-                wait_for(server, seen, "[SUB ends 1]")
+                logged(server, "[SUB ends 1]", seen)
             found = [
                 one.split("<<- MSG_PAYLOAD: ")[1] for one in server.log[seen:].splitlines() if "MSG_PAYLOAD" in one
             ]
@@ -114,17 +115,10 @@ def test_what_goes_out_is_not_traced(kind: str) -> None:
             client.sendall(
                 b'CONNECT {"verbose":false}\r\nPUB x 20000\r\n' + b"y" * 20_000 + b"\r\nPING\r\nSUB ends 1\r\n"
             )
-            wait_for(server, seen, "[SUB ends 1]")
+            logged(server, "[SUB ends 1]", seen)
         said = server.log[seen:]
     assert ("->> [PONG]" in said) == (kind == servers.REFERENCE)
     assert (said.count("y") > 19_000) == (kind == servers.REFERENCE)
-
-
-def wait_for(server: servers.Server, seen: int, text: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while text not in server.log[seen:]:
-        assert time.monotonic() < deadline, server.log[seen:]
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("kind", servers.KINDS)

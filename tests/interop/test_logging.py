@@ -7,14 +7,12 @@ import contextlib
 import re
 import signal
 import socket
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests import servers
+from tests.rig.waiting import eventually
 
 FILE = """
 listen: "127.0.0.1:{port}"
@@ -25,15 +23,6 @@ debug: true
 STAMP = re.compile(r"log\.txt\.\d{4}(\.\d\d){5}\.\d{9}")
 PATIENCE_S = 60
 PRIORITY = re.compile(rb"<(\d+)>")
-
-
-def until(holds: Callable[[], Any]) -> Any:
-    """Its value, as soon as that is true."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := holds()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 def clients_come(server: servers.Server, count: int) -> bool:
@@ -53,9 +42,9 @@ def aside(server: servers.Server) -> list[Path]:
 def test_a_large_log_is_set_aside(kind: str) -> None:
     """logfile_size_limit, logfile_max_num: the new file says where the old one is, and the oldest are removed."""
     with servers.running(kind, FILE + "logfile_size_limit: 2000\nlogfile_max_num: 3\n") as server:
-        until(lambda: clients_come(server, 20) and len(aside(server)) >= 2)
+        eventually(lambda: clients_come(server, 20) and len(aside(server)) >= 2)
         first = aside(server)[0]
-        until(lambda: clients_come(server, 20) and not first.exists())
+        eventually(lambda: clients_come(server, 20) and not first.exists())
         assert len(aside(server)) <= 3
         assert all(one.stat().st_size > 2000 for one in aside(server))
         text = "".join(one.read_text() for one in [*aside(server), server.directory / "log.txt"])
@@ -68,11 +57,11 @@ def test_a_log_that_was_moved_away_is_opened_anew(kind: str) -> None:
     """SIGUSR1, after logrotate has renamed the file."""
     with servers.running(kind, FILE) as server:
         file, moved = server.directory / "log.txt", server.directory / "moved"
-        until(file.exists)
+        eventually(file.exists)
         file.rename(moved)
         assert server.process is not None
         server.process.send_signal(signal.SIGUSR1)
-        until(lambda: file.exists() and "File log re-opened" in file.read_text())
+        eventually(lambda: file.exists() and "File log re-opened" in file.read_text())
 
 
 @pytest.mark.parametrize("kind", servers.KINDS)
@@ -117,7 +106,7 @@ def test_a_syslog_that_is_away_is_found_again_and_told_what_it_missed(tmp_path: 
     place = tmp_path / "syslog"
     configuration = f'listen: "127.0.0.1:{{port}}"\nserver_name: box\nremote_syslog: "unix://{place}"\ndebug: true\n'
     with servers.running(servers.LEAFD, configuration) as server:
-        until(lambda: "Server is ready" in server.log)
+        eventually(lambda: "Server is ready" in server.log)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
             heard.bind(str(place))
             heard.settimeout(0.1)
@@ -129,7 +118,7 @@ def test_a_syslog_that_is_away_is_found_again_and_told_what_it_missed(tmp_path: 
                     entries.append(heard.recv(65536))
                 return any(b"lines were lost: syslog did not take them in time" in one for one in entries)
 
-            until(missed)
+            eventually(missed)
             assert severity(entries[0]) == 4
 
 
@@ -141,7 +130,7 @@ def test_a_reload_changes_where_the_log_goes(tmp_path: Path) -> None:
         filed = plain + f'log_file: "{file}"\nlog_size_limit: 1500\nlog_max_num: 2\n'
         (server.directory / "server.conf").write_text(filed)
         server.process.send_signal(signal.SIGHUP)
-        until(lambda: file.exists() and clients_come(server, 10) and len(aside(server)) == 1)
+        eventually(lambda: file.exists() and clients_come(server, 10) and len(aside(server)) == 1)
         (server.directory / "server.conf").write_text(plain)
         server.process.send_signal(signal.SIGHUP)
-        until(lambda: "Reloaded server configuration" in server.log)
+        eventually(lambda: "Reloaded server configuration" in server.log)

@@ -17,7 +17,7 @@ import subprocess
 import time
 import urllib.request
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ import pytest
 from tests import servers
 from tests.certificates import Authority, Issued, openssl
 from tests.interop.test_websocket_told import Browser
+from tests.rig.reports import links
+from tests.rig.waiting import eventually
 
 PATIENCE_S = 30.0
 
@@ -153,7 +155,7 @@ def test_how_long_a_leaf_waits_before_it_dials_again(kind: str, cuts: int, least
                 with near, socket.create_connection(("127.0.0.1", hub.ports["leaf_port"])) as far:
                     pass_on_until_linked(near, far, hub)
                 cut = time.monotonic()
-                wait_until(lambda: links(hub) == 0)
+                eventually(lambda: links(hub) == 0)
     assert least_s <= min(waits[1:]) < most_s
 
 
@@ -163,18 +165,6 @@ def pass_on_until_linked(near: socket.socket, far: socket.socket, hub: servers.S
         assert time.monotonic() < deadline
         for source in select.select((near, far), (), (), 0.02)[0]:
             (far if source is near else near).sendall(source.recv(65536))
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def links(server: servers.Server) -> int:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/leafz", timeout=PATIENCE_S) as answer:
-        return int(json.load(answer)["leafnodes"])
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +185,11 @@ def test_behind_a_proxy_the_handshake_may_come_first(
     one and waits is greeted by nats-server, and has to speak first with leafd."""
     tls = f"tls {{ cert_file: '{issued.certificate}', key_file: '{issued.key}', handshake_first: auto, timeout: 20 }}\n"
     server = servers.make(kind, "listen: 127.0.0.1:{port}\nproxy_protocol: true\n" + tls, tmp_path)
-    server._wait_until_it_speaks = lambda: wait_until(lambda: "Server is ready" in server.log)  # type: ignore[method-assign]
+
+    def speaks() -> None:
+        eventually(lambda: "Server is ready" in server.log)
+
+    server._wait_until_it_speaks = speaks  # type: ignore[method-assign]
     server.start()
     try:
         with socket.create_connection(("127.0.0.1", server.port), 3) as stream:
@@ -222,9 +216,9 @@ def test_a_remote_trusts_whom_the_machine_trusts(
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate) if trusts else "/dev/null")
     remote = f"tls://localhost:{hub.ports['leaf_port']}"
     text = f"listen: 127.0.0.1:{{port}}\nleafnodes {{ reconnect: '300ms', remotes: [ {{ url: '{remote}' }} ] }}\n"
-    wait_until(lambda: links(hub) == 0)
+    eventually(lambda: links(hub) == 0)
     with servers.running(kind, text) as leaf:
-        wait_until(lambda: links(hub) == 1 or "certificate" in leaf.log)
+        eventually(lambda: links(hub) == 1 or "certificate" in leaf.log)
         assert trusts == (links(hub) == 1)
 
 
@@ -281,7 +275,7 @@ def test_what_of_websocket_takes_a_restart(kind: str, old: str, new: str) -> Non
         assert file.read_text() != text
         assert server.process is not None
         server.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "Failed to reload server configuration" in server.log)
+        eventually(lambda: "Failed to reload server configuration" in server.log)
 
 
 REPORTS = ("/varz", "/connz", "/subsz", "/jsz", "/healthz", "/metrics", "/nothing", "/", "/events", "/page.js")

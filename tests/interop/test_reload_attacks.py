@@ -11,12 +11,13 @@ import os
 import signal
 import threading
 import time
-import urllib.request
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.rig.reports import report
+from tests.rig.waiting import eventually
 from tests.servers import LEAFD, Server, running
 from tests.wire.player import Connection
 
@@ -78,12 +79,6 @@ class Client(Connection):
         return lines
 
 
-def varz(server: Server) -> dict[str, Any]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/varz", timeout=20) as answer:
-        found: dict[str, Any] = json.load(answer)
-        return found
-
-
 def memory(server: Server) -> int:
     assert server.process is not None
     with open(f"/proc/{server.process.pid}/statm", encoding="ascii") as file:
@@ -112,7 +107,7 @@ def test_a_broken_configuration_leaves_the_running_one_whole() -> None:
     """Whatever is wrong, one clear line says where, and clients, rights and limits are what they were."""
     text = HEAD + 'jetstream { store_dir: "{store}", max_file: 64M }\n' + ACCOUNTS
     with running(LEAFD, text) as server:
-        good, before = server.configuration, varz(server)
+        good, before = server.configuration, report(server, "varz")
         a = Client(server, "a")
         assert [] == a.heard("SUB x 1\r\n")
         for name, (damage, expected) in BROKEN.items():
@@ -122,13 +117,13 @@ def test_a_broken_configuration_leaves_the_running_one_whole() -> None:
             assert expected in said, (name, said)
             assert "Unexpected error" not in server.log, name
             assert ["MSG x 1 1", "y"] == a.heard("PUB x 1\r\ny\r\n"), name
-        after = varz(server)
+        after = report(server, "varz")
         assert 0 == after["leafd"]["unexpected_errors"]
         for name in ("config_load_time", "config_digest", "server_name"):
             assert before[name] == after[name]
         Client(server, "b").socket.close()
         assert "Reloaded" in reload(server, good.replace("user: b, password: b", "user: b, password: new"))
-        assert before["config_digest"] != varz(server)["config_digest"]
+        assert before["config_digest"] != report(server, "varz")["config_digest"]
         a.socket.close()
 
 
@@ -163,7 +158,7 @@ def test_two_thousand_accounts_hold_nobody_up() -> None:
         finally:
             stop.set()
             logins.join()
-        own = varz(server)["leafd"]
+        own = report(server, "varz")["leafd"]
         assert 0 == own["unexpected_errors"], own
         # The wall's clock is the machine's business, which runs other tests beside this one.
         assert own["longest_turn_cpu_ms"] < 50, own
@@ -222,7 +217,7 @@ def test_a_hundred_reloads_under_traffic_lose_nothing() -> None:
         assert counts["s.x"] == asked(publisher, "$JS.API.STREAM.INFO.S")["state"]["messages"] > 10
         assert min(counts.values()) > 10, counts
         assert sizes[1] - sizes[0] < 8 << 20, sizes
-        assert 0 == varz(server)["leafd"]["unexpected_errors"]
+        assert 0 == report(server, "varz")["leafd"]["unexpected_errors"]
         for one in (*idle, publisher):
             one.socket.close()
 
@@ -240,7 +235,7 @@ def test_remotes_come_and_go_while_linked() -> None:
 
         def linked(first: int, second: int) -> None:
             deadline = time.monotonic() + 20
-            while (varz(one)["leafnodes"], varz(two)["leafnodes"]) != (first, second):
+            while (report(one, "varz")["leafnodes"], report(two, "varz")["leafnodes"]) != (first, second):
                 assert time.monotonic() < deadline, leaf.log[-2000:]
                 time.sleep(0.05)
 
@@ -266,7 +261,7 @@ def test_a_second_reload_is_taken_after_the_first() -> None:
             fresh.rename(file)
             server.process.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + 20
-        while varz(server)["max_payload"] != 1019:
+        while report(server, "varz")["max_payload"] != 1019:
             assert time.monotonic() < deadline, server.log[-1000:]
             time.sleep(0.05)
 
@@ -280,7 +275,7 @@ def test_an_account_that_is_taken_out_and_comes_back_has_its_streams() -> None:
             'listen: "127.0.0.1:{port}"\nleafnodes { remotes: [ { url: "nats-leaf://g:g@127.0.0.1:{hub}" } ] }\n'
         )
         with running(LEAFD, leaf_text, hub=server.ports["leaf_port"]):
-            wait_for(lambda: varz(server)["leafnodes"] == 1)
+            eventually(lambda: report(server, "varz")["leafnodes"] == 1)
             g, b = Client(server, "g"), Client(server, "b")
             g.send(b"SUB r 1\r\n")
             asked(g, "$JS.API.STREAM.CREATE.S", json.dumps({"name": "S", "subjects": ["s.>"]}))
@@ -289,19 +284,12 @@ def test_an_account_that_is_taken_out_and_comes_back_has_its_streams() -> None:
             with pytest.raises(EOFError):
                 g.heard("")
             assert [] == b.heard("")
-            wait_for(lambda: varz(server)["leafnodes"] == 0)
+            eventually(lambda: report(server, "varz")["leafnodes"] == 0)
             reload(server, server.configuration)
-            wait_for(lambda: varz(server)["leafnodes"] == 1)
+            eventually(lambda: report(server, "varz")["leafnodes"] == 1)
             again = Client(server, "g")
             again.send(b"SUB r 1\r\n")
             assert 2 == asked(again, "s.x")["seq"]
-            assert 0 == varz(server)["leafd"]["unexpected_errors"]
+            assert 0 == report(server, "varz")["leafd"]["unexpected_errors"]
             for one in (g, b, again):
                 one.socket.close()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)

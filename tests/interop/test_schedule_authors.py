@@ -21,6 +21,7 @@ from tests.interop.test_backup import api
 from tests.interop.test_names_attacks import Hub
 from tests.interop.test_operator import reload, with_token
 from tests.jwts import Operator
+from tests.rig.waiting import until
 from tests.servers import KINDS, Server, make, running
 
 CONFIGURATION = """
@@ -59,13 +60,6 @@ async def counts(server: Server) -> dict[str, int]:
         return found
     finally:
         await client.close()
-
-
-async def until(met: Callable[[], Awaitable[bool]]) -> None:
-    deadline = time.monotonic() + 10
-    while not await met():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
 
 
 def fired(server: Server, *targets: str) -> Callable[[], Awaitable[bool]]:

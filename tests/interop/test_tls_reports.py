@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 
 from tests import servers
 from tests.certificates import Authority
+from tests.rig.reports import report
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:parameter 'timeout' of type:DeprecationWarning"),
@@ -27,12 +26,6 @@ def block(authority: Authority, name: str, more: str = "", **how: str) -> str:
     issued = authority.issue(name, **how)  # type: ignore[arg-type]
     files = f"cert_file: '{issued.certificate}', key_file: '{issued.key}', ca_file: '{authority.certificate}'"
     return f"tls {{ {files}, timeout: 7 {more} }}"
-
-
-def report(server: servers.Server, path: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}{path}", timeout=10) as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
 
 
 def test_reports_say_what_the_reference_says(tmp_path: Path) -> None:
