@@ -8,7 +8,7 @@
  *     11  copy      likewise, offset of 4 bytes
  *
  * A copy may overlap what it writes. What does not live here: the chunks around a block and their checksums, which
- * Python takes apart (agent/leafd/jetstream/s2.py); compression (s2_encode.h).
+ * Python takes apart (agent/leafd/jetstream/backup/s2.py); compression (s2_encode.h).
  */
 #ifndef LEAFD_TEXT_S2_H
 #define LEAFD_TEXT_S2_H

@@ -7,7 +7,7 @@
  *     numbers 0
  *
  * What does not live here: compression (text/s2.h), the entries of state and consumers, which Python reads
- * (agent/leafd/jetstream/archive.py). Reference: tests/wire/jetstream.md, "Backup".
+ * (agent/leafd/jetstream/backup/archive.py). Reference: tests/wire/jetstream.md, "Backup".
  */
 #ifndef LEAFD_WIRE_ARCHIVE_H
 #define LEAFD_WIRE_ARCHIVE_H

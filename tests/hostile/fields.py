@@ -21,7 +21,8 @@ from typing import Any, Final
 
 from leafd.auth.connect import ClientConnect, LeafConnect
 from leafd.gojson import Kind, ListOf, Nested, Struct, TextMap
-from leafd.jetstream import registry, service, templates
+from leafd.jetstream import registry, service
+from leafd.jetstream.endpoints import templates
 from leafd.jetstream.models.requests import ConsumerCreateRequest, RestoreRequest
 from leafd.jetstream.models.stream import StreamConfigRequest
 from leafd.links.leaf_info import HubInfo

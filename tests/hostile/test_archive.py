@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from leafd.jetstream.archive import CONSUMERS, ArchiveError, Entry, read_consumer
+from leafd.jetstream.backup.archive import CONSUMERS, ArchiveError, Entry, read_consumer
 
 from tests.hostile.values import JSON
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from leafd.jetstream import archive, s2
+from leafd.jetstream.backup import archive, s2
 
 from tests.hostile.wires import Asker, varz
 from tests.servers import LEAFD, Server, running

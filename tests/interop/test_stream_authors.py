@@ -17,7 +17,8 @@ from nats.aio.client import Client
 from tests.interop.denial_wires import Peer as Leaf
 from tests.interop.test_backup import api
 from tests.interop.test_operator import reload
-from tests.interop.test_schedule_authors import login, until
+from tests.interop.test_schedule_authors import login
+from tests.rig.waiting import until
 from tests.servers import KINDS, Server, running
 
 INVALID_CONFIG = 10052

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from leafd.declared.steps import DELETED, MADE, Key, Present, Step
-from leafd.jetstream import consumer_rules, errors
-from leafd.jetstream.account_limits import check_number, check_room, more_reserved
+from leafd.jetstream import errors
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import WORKQUEUE, StreamConfig
+from leafd.jetstream.rules import consumer_rules
+from leafd.jetstream.rules.account_limits import check_number, check_room, more_reserved
 from leafd.jetstream.subjects import SubjectSet
 from leafd.jetstream.taken import Taken
 

@@ -15,7 +15,7 @@ from leafd.gotime import TimeError, parse_time
 from leafd.jetstream.catalogue import read_consumer, read_stream
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
-from leafd.jetstream.versioning import static_consumer, static_stream
+from leafd.jetstream.rules.versioning import static_consumer, static_stream
 from leafd.native_store import STATE, StreamState, stream_state
 from leafd.native_types import Record
 

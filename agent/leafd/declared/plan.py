@@ -19,15 +19,16 @@ from leafd.declared.fit import fitting_consumers, fitting_streams
 from leafd.declared.steps import DELETED, Action, Change, Key, Present, PresentStream, Step, reserved_by
 from leafd.gojson import DURATION, Struct, written
 from leafd.gotime import format_duration, now_ns
-from leafd.jetstream import consumer_rules, errors
-from leafd.jetstream.consumer_rules import ConsumerContext
+from leafd.jetstream import errors
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import FILE, INTEREST, LIMITS, MEMORY, StreamConfig
-from leafd.jetstream.source_rules import check_filters
-from leafd.jetstream.stream_rules import StreamContext, check_made, check_update, checked, refuse_unsupported
+from leafd.jetstream.rules import consumer_rules
+from leafd.jetstream.rules.consumer_rules import ConsumerContext
+from leafd.jetstream.rules.source_rules import check_filters
+from leafd.jetstream.rules.stream_rules import StreamContext, check_made, check_update, checked, refuse_unsupported
+from leafd.jetstream.rules.versioning import comparable, static_consumer, static_stream
 from leafd.jetstream.subjects import subset
-from leafd.jetstream.versioning import comparable, static_consumer, static_stream
 
 _TEXT_MAX: Final = 80
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, Settings, Stream
-from leafd.jetstream.consumer_rules import ConsumerContext
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.ports import JetStreamPlane, Neighbours
-from leafd.jetstream.stream_rules import StreamContext
+from leafd.jetstream.rules.consumer_rules import ConsumerContext
+from leafd.jetstream.rules.stream_rules import StreamContext
 from leafd.jetstream.takers import Takers
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
-    from leafd.jetstream.templates import Templates
+    from leafd.jetstream.endpoints.templates import Templates
 
 
 class Log(Protocol):

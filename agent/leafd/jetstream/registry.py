@@ -21,7 +21,7 @@ from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.ports import SERVER, Asker
-from leafd.jetstream.versioning import check_level
+from leafd.jetstream.rules.versioning import check_level
 from leafd.records import dataclass
 from leafd.turns import WEIGHT_MAX, aside
 

@@ -24,18 +24,10 @@ from leafd import native_types as t
 from leafd.fair import FairQueue
 from leafd.gojson import dumped
 from leafd.guard import Guard
-from leafd.jetstream import (
-    account as _account_endpoints,
-    backup,
-    clustering as _clustering_endpoints,
-    consumers,
-    errors,
-    messages,
-    restore,
-    streams,
-)
+from leafd.jetstream import errors
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.asides import Asides, reason_of
+from leafd.jetstream.backup import restore, snapshots
 from leafd.jetstream.catalogue import (
     TEMPLATE_RECORD,
     Catalogue,
@@ -52,19 +44,26 @@ from leafd.jetstream.catalogue import (
     template_of,
 )
 from leafd.jetstream.context import Context, Log
+from leafd.jetstream.endpoints import (
+    account as _account_endpoints,
+    clustering as _clustering_endpoints,
+    consumers,
+    messages,
+    streams,
+)
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.plain import PlainStreams
 from leafd.jetstream.ports import SERVER, Alone, Asker, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
+from leafd.jetstream.rules.versioning import fits_level
 from leafd.jetstream.takers import Takers
-from leafd.jetstream.versioning import fits_level
 from leafd.quoting import quoted
 
 if TYPE_CHECKING:
-    from leafd.jetstream.templates import Templates
+    from leafd.jetstream.endpoints.templates import Templates
 
 # Importing an endpoint's module is what makes it known.
-ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, consumers, messages, restore, streams)
+ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, snapshots, consumers, messages, restore, streams)
 
 AT_WORK_MAX: Final = 64
 AT_WORK_EACH: Final = 16
@@ -330,7 +329,7 @@ class JetStream:
 
     def _make_templates(self) -> Templates:
         if self._templates is None:
-            from leafd.jetstream.templates import Templates
+            from leafd.jetstream.endpoints.templates import Templates
 
             self._templates = Templates(self._context, self._log, self._guard)
             if self._nursery is not None:

@@ -4,7 +4,7 @@
 
 A consumer at the origin tells what waits there; made anew, the next one tells it anew. In between nobody knows, and
 that is said (`known`): a number that was true once is not one for now. What does not live here: consumers (replica.py),
-and what is told in which words (jetstream/infos.py).
+and what is told in which words (jetstream/endpoints/infos.py).
 """
 
 from __future__ import annotations

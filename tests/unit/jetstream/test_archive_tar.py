@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from leafd import native_types as t
-from leafd.jetstream import s2
-from leafd.jetstream.archive import ArchiveError
-from leafd.jetstream.archive_tar import TarArchive
+from leafd.jetstream.backup import s2
+from leafd.jetstream.backup.archive import ArchiveError
+from leafd.jetstream.backup.archive_tar import TarArchive
 from leafd.native_plane import Plane
 
 from tests.unit.jetstream.fake_backup import crc32c

@@ -16,8 +16,8 @@ import pytest
 import trio
 import trio.testing
 from leafd import native_types as t
-from leafd.jetstream import s2
-from leafd.jetstream.archive import END, MAGIC, ArchiveError, Entry, entry, read_entry, read_state
+from leafd.jetstream.backup import s2
+from leafd.jetstream.backup.archive import END, MAGIC, ArchiveError, Entry, entry, read_entry, read_state
 from leafd.jetstream.registry import Answer
 from leafd.native_plane import Plane
 

@@ -13,8 +13,8 @@ from leafd import native_types as t
 from leafd.gotime import format_time
 from leafd.jetstream.catalogue import JetStreamLimits
 from leafd.jetstream.ports import Alone
+from leafd.jetstream.rules.versioning import hash8, stream_identity
 from leafd.jetstream.service import JetStream
-from leafd.jetstream.versioning import hash8, stream_identity
 
 from tests.unit.jetstream.conftest import Bench
 

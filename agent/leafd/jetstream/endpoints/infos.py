@@ -16,7 +16,7 @@ from leafd.jetstream.models.consumer import ConsumerConfig, ConsumerInfo, Sequen
 from leafd.jetstream.models.stream import StreamInfo, StreamSource, StreamStateReply
 from leafd.jetstream.ports import SourceStatus
 from leafd.jetstream.publishing import WITHHELD, asks
-from leafd.jetstream.versioning import dynamic
+from leafd.jetstream.rules.versioning import dynamic
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 

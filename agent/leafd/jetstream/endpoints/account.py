@@ -10,7 +10,7 @@ from typing import Any, Final
 from leafd.jetstream.catalogue import ONE_REPLICA, JetStreamLimits
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.registry import Call, endpoint
-from leafd.jetstream.versioning import API_LEVEL
+from leafd.jetstream.rules.versioning import API_LEVEL
 from leafd.turns import Pause
 
 NOTHING: Final = JetStreamLimits(0, 0, 0, 0, 0, 0, 0)

@@ -20,7 +20,7 @@ from leafd.jetstream import errors
 from leafd.jetstream.catalogue import JetStreamLimits, Settings
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import FILE, LIMITS, MEMORY, WORKQUEUE, Placement, StreamConfig, StreamSource
-from leafd.jetstream.source_rules import check_cycle, check_mirror, check_prefixes, check_sources, index_name
+from leafd.jetstream.rules.source_rules import check_cycle, check_mirror, check_prefixes, check_sources, index_name
 from leafd.jetstream.subjects import check_list, collide, first_overlap, subset, valid_name
 from leafd.records import dataclass
 

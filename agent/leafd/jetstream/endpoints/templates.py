@@ -28,16 +28,16 @@ from leafd.gojson import TEXT, Integer, Nested, Struct, decode, dump, loose, wir
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import TEMPLATE_RECORD, JetStreamAccount, Stream, Template, author_of
 from leafd.jetstream.context import Context
+from leafd.jetstream.endpoints.pages import page_of
+from leafd.jetstream.endpoints.streams import NAMES_LIMIT, made, overlaps, refused, remove
 from leafd.jetstream.errors import ApiError, Row
 from leafd.jetstream.models.requests import StreamNamesRequest
 from leafd.jetstream.models.stream import StreamConfig
-from leafd.jetstream.pages import page_of
 from leafd.jetstream.publishing import author_for
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
-from leafd.jetstream.stream_rules import NAME_SIZE_MAX, checked, refuse_unsupported
-from leafd.jetstream.streams import NAMES_LIMIT, made, overlaps, refused, remove
+from leafd.jetstream.rules.stream_rules import NAME_SIZE_MAX, checked, refuse_unsupported
+from leafd.jetstream.rules.versioning import static_stream
 from leafd.jetstream.subjects import SubjectSet, storable, subset, valid_name
-from leafd.jetstream.versioning import static_stream
 from leafd.quoting import quoted
 from leafd.records import dataclass
 

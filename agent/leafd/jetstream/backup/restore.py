@@ -26,29 +26,31 @@ import trio
 from leafd import native_types as t
 from leafd.gojson import JsonError, dump, loose
 from leafd.gotime import format_time, now_ns
-from leafd.jetstream import archive, consumer_rules as rules, errors, s2
-from leafd.jetstream.account_limits import check_new_stream, no_room
+from leafd.jetstream import errors
 from leafd.jetstream.advisories import unique
-from leafd.jetstream.archive import CONSUMER_WEIGHT, TAR_HEAD, ArchiveError, is_tar
+from leafd.jetstream.backup import archive, s2
+from leafd.jetstream.backup.archive import CONSUMER_WEIGHT, TAR_HEAD, ArchiveError, is_tar
+from leafd.jetstream.backup.s2 import S2Error
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream, consumer_definition, stream_definition
-from leafd.jetstream.consumers import check_beside
 from leafd.jetstream.context import Context
+from leafd.jetstream.endpoints.consumers import check_beside
+from leafd.jetstream.endpoints.infos import stream_info
+from leafd.jetstream.endpoints.streams import check_overlap, judged, numbered, put, refused
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.flat import flat_consumer, flat_stream
-from leafd.jetstream.infos import stream_info
 from leafd.jetstream.models.requests import RestoreRequest
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.publishing import author_for
 from leafd.jetstream.registry import TYPE, Body, Call, endpoint
-from leafd.jetstream.s2 import S2Error
-from leafd.jetstream.stream_rules import refuse_unsupported
-from leafd.jetstream.streams import check_overlap, judged, numbered, put, refused
-from leafd.jetstream.versioning import comparable, static_consumer
+from leafd.jetstream.rules import consumer_rules as rules
+from leafd.jetstream.rules.account_limits import check_new_stream, no_room
+from leafd.jetstream.rules.stream_rules import refuse_unsupported
+from leafd.jetstream.rules.versioning import comparable, static_consumer
 from leafd.quoting import quoted
 from leafd.turns import Pause, aside
 
 if TYPE_CHECKING:
-    from leafd.jetstream.archive_tar import TarArchive
+    from leafd.jetstream.backup.archive_tar import TarArchive
 
 IDLE_SECONDS: Final = 5.0
 CHUNKS_MAX: Final = 1024  # sent without waiting for an answer
@@ -378,7 +380,7 @@ class Restoring:
 
     async def _begin_old(self) -> None:
         """Its state is that of the request, as nats-server told it when it wrote the archive."""
-        from leafd.jetstream.archive_tar import TarArchive  # here: few ever have such an archive
+        from leafd.jetstream.backup.archive_tar import TarArchive  # here: few ever have such an archive
 
         told = archive.Entry(archive.STATE, self._told, 0)
         state = archive.read_state(told)

@@ -25,7 +25,7 @@ from typing import Final
 from leafd import native_types as t
 from leafd.gojson import JsonError, decode, loose
 from leafd.gotime import SECOND
-from leafd.jetstream.archive import (
+from leafd.jetstream.backup.archive import (
     CONSUMER_MAX,
     CONSUMER_WEIGHT,
     TAR_HEAD,

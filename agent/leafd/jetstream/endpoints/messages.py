@@ -8,10 +8,10 @@ from typing import Any
 from leafd import native_types as t
 from leafd.gotime import format_time, plane_time
 from leafd.jetstream import errors
+from leafd.jetstream.endpoints.streams import refused
 from leafd.jetstream.models.requests import MessageDeleteRequest, MessageGetRequest
 from leafd.jetstream.models.stream import MEMORY
 from leafd.jetstream.registry import Body, Call, Counted, endpoint
-from leafd.jetstream.streams import refused
 
 # QUERY_* of abi.h.
 

@@ -15,12 +15,12 @@ import trio
 from leafd import native_types as t
 from leafd.gotime import now_ns
 from leafd.jetstream import errors
-from leafd.jetstream.account_limits import check_new_stream, check_update_room
 from leafd.jetstream.catalogue import JetStreamAccount, Stream, stored_config, stream_definition
 from leafd.jetstream.context import Context
+from leafd.jetstream.endpoints.infos import stream_info
+from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
 from leafd.jetstream.errors import ApiError, Row
 from leafd.jetstream.flat import flat_stream
-from leafd.jetstream.infos import stream_info
 from leafd.jetstream.models.requests import (
     PurgeRequest,
     StreamInfoRequest,
@@ -28,14 +28,14 @@ from leafd.jetstream.models.requests import (
     StreamNamesRequest,
 )
 from leafd.jetstream.models.stream import ConsumerLimits, StreamConfig, StreamConfigRequest
-from leafd.jetstream.pages import cut, page_of, texts_size
 from leafd.jetstream.ports import JetStreamPlane
 from leafd.jetstream.publishing import author_for, judge, republishes
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
-from leafd.jetstream.source_rules import check_filters
-from leafd.jetstream.stream_rules import check_made, check_update, checked, refuse_unsupported
+from leafd.jetstream.rules.account_limits import check_new_stream, check_update_room
+from leafd.jetstream.rules.source_rules import check_filters
+from leafd.jetstream.rules.stream_rules import check_made, check_update, checked, refuse_unsupported
+from leafd.jetstream.rules.versioning import comparable, static_stream
 from leafd.jetstream.subjects import SubjectSet
-from leafd.jetstream.versioning import comparable, static_stream
 from leafd.turns import ITEM_WEIGHT, WEIGHT_MAX, Pause, aside
 
 NAMES_LIMIT: Final = 1024

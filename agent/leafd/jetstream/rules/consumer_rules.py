@@ -31,7 +31,7 @@ from leafd.jetstream.models.consumer import (
     ConsumerConfig,
 )
 from leafd.jetstream.models.stream import LIMITS, WORKQUEUE, StreamConfig
-from leafd.jetstream.stream_rules import (
+from leafd.jetstream.rules.stream_rules import (
     DESCRIPTION_SIZE_MAX,
     METADATA_SIZE_MAX,
     invalid,

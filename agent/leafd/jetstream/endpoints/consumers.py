@@ -15,12 +15,13 @@ from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.gotime import SECOND, ZERO_TIME, format_time, now_ns, plane_time, until as time_until
-from leafd.jetstream import consumer_rules as rules, errors
+from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Consumer, Settings, Stream, consumer_definition
-from leafd.jetstream.consumer_create import wanted_consumer
 from leafd.jetstream.context import Context
+from leafd.jetstream.endpoints.infos import consumer_info
+from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
+from leafd.jetstream.endpoints.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, refused
 from leafd.jetstream.flat import flat_consumer
-from leafd.jetstream.infos import consumer_info
 from leafd.jetstream.models.consumer import (
     ACK_EXPLICIT,
     DELIVER_ALL,
@@ -38,12 +39,10 @@ from leafd.jetstream.models.requests import (
     UnpinRequest,
 )
 from leafd.jetstream.models.stream import WORKQUEUE
-from leafd.jetstream.pages import cut, page_of, texts_size
 from leafd.jetstream.registry import BODY_FIRST, Body, Call, Check, Counted, Lock, endpoint
-from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, refused
-from leafd.jetstream.subjects import SubjectSet
-from leafd.jetstream.takers import takes
-from leafd.jetstream.versioning import (
+from leafd.jetstream.rules import consumer_rules as rules
+from leafd.jetstream.rules.consumer_create import wanted_consumer
+from leafd.jetstream.rules.versioning import (
     HEARTBEAT_HEADER,
     IDENTITY_HEADER,
     POSITION_HEADER,
@@ -54,6 +53,8 @@ from leafd.jetstream.versioning import (
     static_consumer,
     stream_identity,
 )
+from leafd.jetstream.subjects import SubjectSet
+from leafd.jetstream.takers import takes
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 _ALPHABET: Final = digits + ascii_letters

@@ -21,11 +21,12 @@ from leafd import native_types as t
 from leafd.config.transforms import valid_subject
 from leafd.gojson import dump, written
 from leafd.gotime import format_time, now_ns
-from leafd.jetstream import archive, errors, s2
+from leafd.jetstream import errors
 from leafd.jetstream.advisories import unique
+from leafd.jetstream.backup import archive, s2
 from leafd.jetstream.catalogue import Stream
 from leafd.jetstream.context import Context
-from leafd.jetstream.infos import stream_state
+from leafd.jetstream.endpoints.infos import stream_state
 from leafd.jetstream.models.requests import SnapshotRequest
 from leafd.jetstream.registry import Body, Call, Check, endpoint
 from leafd.jetstream.subjects import literal

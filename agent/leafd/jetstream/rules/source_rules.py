@@ -15,8 +15,8 @@ from leafd.config.transforms import INVALID_SUBJECT, TransformError, check_mappi
 from leafd.jetstream import errors
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import SourceConsumer, StreamConfig, StreamSource
+from leafd.jetstream.rules.versioning import hash8
 from leafd.jetstream.subjects import Steps, SubjectSet, collide, literal, valid_name
-from leafd.jetstream.versioning import hash8
 from leafd.records import dataclass
 
 API_PREFIX: Final = "$JS.API"
