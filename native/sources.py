@@ -49,7 +49,8 @@ STANDS_ON = {
         "plane",
     ],
 }
-STANDS_ON["verbs"] = [*STANDS_ON["plane"], "verbs"]
+STANDS_ON["sessions"] = ["base", "text", "mqtt", "sessions"]
+STANDS_ON["verbs"] = [*STANDS_ON["plane"], "mqtt", "sessions", "verbs"]
 STANDS_ON["command"] = [*STANDS_ON["plane"], "command"]
 STANDS_ON["driver"] = [*STANDS_ON["verbs"], "command", "driver"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"(?:([a-z]+)/)?(\w+\.h)"', re.MULTILINE)

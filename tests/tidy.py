@@ -44,6 +44,7 @@ C_ROOMS: dict[str, set[str]] = {
     "net": {"base", "text"},
     "wire": {"base", "text"},
     "mqtt": {"base", "text"},
+    "sessions": {"base", "text", "mqtt"},
     "route": {"base", "text"},
     "arrow": {"base", "text"},
     "disk": {"base", "text"},
@@ -53,7 +54,7 @@ C_ROOMS: dict[str, set[str]] = {
     "exchange": {"base", "text"},
     "jetstream": {"base", "text", "wire", "store", "recovery", "consume", "exchange"},
     "plane": {"base", "text", "net", "wire", "route", "store", "consume", "exchange", "jetstream"},
-    "verbs": {"base", "text", "route", "wire", "exchange", "plane"},
+    "verbs": {"base", "text", "net", "route", "wire", "exchange", "plane", "mqtt", "sessions"},
     "command": {"base", "text", "net", "wire", "route", "store", "exchange", "jetstream", "plane"},
     "driver": {"base", "text", "net", "wire", "store", "consume", "exchange", "jetstream", "plane", "verbs", "command"},
 }
@@ -84,7 +85,7 @@ PYTHON_RANKS = {
     "native": 0,
     **{
         f"native_{name}": 1
-        for name in ("codes", "allowance", "authors", "latency", "rows", "stats", "traces", "transports")
+        for name in ("codes", "allowance", "authors", "latency", "mqtt", "rows", "stats", "traces", "transports")
     },
     **{f"native_{name}": 5 for name in ("accounts", "connections", "consumers", "streams", "usage", "servers")},
     "native_types": 2,

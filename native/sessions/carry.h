@@ -1,0 +1,34 @@
+/* carry.h: what an MQTT message says beside its topic and payload, as headers of a NATS message, and back.
+ *
+ *     NATS/1.0
+ *     Nmqtt-Pub:1                       its QoS; a message with this field comes from MQTT (as nats-server writes it)
+ *     Nmqtt-Format:1                    payload format indicator
+ *     Nmqtt-Expiry:60                   message expiry interval, in seconds
+ *     Content-Type:text/plain           content type
+ *     Nmqtt-Correlation:0fa0            correlation data, in hexadecimal digits
+ *     unit:C                            a user property
+ *     Nmqtt-Property:0d0a:20            one that can be no header field: name and value in hexadecimal digits
+ *
+ * The response topic is the message's reply, and no field. From NATS any other field becomes a user
+ * property, but for those of JetStream (Nats-). What does
+ * not live here: topics as subjects (text/topic.h), what headers make a stream do.
+ */
+#ifndef LEAFD_SESSIONS_CARRY_H
+#define LEAFD_SESSIONS_CARRY_H
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "mqtt/packet.h"
+
+/* Behind what is in out. properties NULL: MQTT 3.1.1. */
+LEAF_MUST_USE status_t carry_to_headers(buffer_t *out, uint8_t qos, const mqtt_properties_t *properties);
+
+/* What the fields of a block say. scratch: emptied; what *properties points to is there and in the block. from_mqtt: it
+ * has Nmqtt-Pub, and *qos is what that says, else 0. */
+LEAF_MUST_USE status_t carry_from_headers(bytes_t block, buffer_t *scratch, mqtt_properties_t *properties, uint8_t *qos,
+                                          bool *from_mqtt);
+
+#endif

@@ -1,0 +1,95 @@
+/* session.h: one client of MQTT: what it said of itself, what is under way both ways. Sans-IO: packets and connections
+ * are the caller's.
+ *
+ *     session_t   who it is and what it takes           from CONNECT on
+ *       will      the message that it leaves behind     until DISCONNECT
+ *       answers   what it is still to be told           answers.h
+ *       received  its messages of QoS 2 that are here   ids.h
+ *       flight    what it is still to tell us           flight.h
+ *       aliases   short names of topics, both ways      aliases.h
+ */
+#ifndef LEAFD_SESSIONS_SESSION_H
+#define LEAFD_SESSIONS_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/map.h"
+#include "base/share.h"
+#include "base/status.h"
+#include "mqtt/packet.h"
+#include "mqtt/write.h"
+#include "sessions/aliases.h"
+#include "sessions/answers.h"
+#include "sessions/flight.h"
+#include "sessions/ids.h"
+
+#define SESSION_EVER UINT32_MAX /* an expiry: it has none */
+
+/* Own copies; properties point into them. */
+typedef struct will {
+    mqtt_message_t message;
+    bytes_t bytes; /* topic, payload and properties, in one piece */
+} will_t;
+
+/* What is retained for a new subscription, and is still to be sent. */
+typedef struct retained_read {
+    struct retained_read *next;
+    uint64_t from; /* sequence */
+    uint32_t sid_size;
+    uint32_t pattern_size;
+    uint8_t bytes[]; /* sid, pattern */
+} retained_read_t;
+
+/* What we allow it. */
+typedef struct session_terms {
+    uint32_t window;      /* messages that it has not acknowledged */
+    uint32_t alias_max;   /* of its aliases */
+    uint64_t waiting_max; /* bytes that wait because it takes no more messages at once */
+    share_t *waiting;     /* where they are counted */
+} session_terms_t;
+
+typedef struct session {
+    map_link_t link;  /* in the table of those that are here, by account and client */
+    uint32_t account; /* its number, once it is known */
+    void *owner;      /* the caller's: its connection .. */
+    void *shared;     /* .. and what all of them share */
+    mqtt_writer_t writer;
+    bytes_t client; /* own copy */
+    bool assigned;  /* that is a name of ours */
+    bool listed;    /* in the table */
+    bool admitted;
+    bool told;         /* why it ends, or it said so itself */
+    bool waits;        /* it is not read until an answer has gone */
+    bool waits_keeper; /* or until it is known whether messages are retained */
+    bool reads_pause;  /* what is retained is sent on when it has room */
+    bool clean;
+    bool explains;       /* it wants to know why (request problem information) */
+    uint16_t keep_alive; /* seconds, 0 = none */
+    uint32_t expiry;     /* seconds after its connection; SESSION_EVER */
+    will_t *will;
+    answers_t answers;
+    ids_t received;
+    flight_t flight;
+    aliases_t named;        /* by the client */
+    aliases_t given;        /* by us */
+    retained_read_t *reads; /* the first one is under way */
+    retained_read_t *reads_last;
+    struct session *next_waiting; /* the caller's */
+    uint64_t cost;                /* of memory, for the caller */
+} session_t;
+
+/* NULL: no memory. */
+session_t *session_new(const mqtt_login_t *login, const mqtt_properties_t *properties, const session_terms_t *terms);
+void session_free(session_t *session);
+/* false: no memory. */
+LEAF_MUST_USE bool session_name(session_t *session, bytes_t client);
+void session_forget_will(session_t *session);
+/* false: no memory. */
+LEAF_MUST_USE bool session_read(session_t *session, bytes_t sid, bytes_t pattern);
+void session_read_done(session_t *session); /* the first one */
+/* Of memory, about, without what waits. */
+uint64_t session_size(const session_t *session);
+
+#endif
