@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 38
+#define PLANE_ABI 39
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -80,8 +80,7 @@ plane_t *plane_open(const plane_limits_t *limits, const plane_keys_t *keys, cons
 void plane_hide(void);
 /* Starts the plane thread. */
 int32_t plane_start(plane_t *plane);
-/* Closes listeners and connections, makes everything appended durable, checkpoints, ends the threads. Returns when
- * done. */
+/* Closes listeners and connections, makes everything appended durable, checkpoints, ends the threads. Blocks. */
 void plane_stop(plane_t *plane);
 void plane_close(plane_t *plane);
 
@@ -234,6 +233,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * ADMIT_LEAF */
 #define COMMAND_AUTHOR 30
 #define COMMAND_AUTHORS_FORGET 31 /* all of AUTHOR: others may do other things now */
+#define COMMAND_MQTT 37 /* body = mqtt_limits_t: of who comes by MQTT from now on, extra = strings: its domain */
 
 /* Commands: accounts. */
 #define COMMAND_ACCOUNT 20 /* account, arg = ACCOUNT_* flags, extra = strings: name, domain */
@@ -328,8 +328,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * wildcards matches before anybody listens); arg = 1: whether anybody would get a message, also over links, imports */
 #define COMMAND_INTEREST 114
 
-/* body = plane_limits_t: the live ones take effect (max_payload, pings, deadlines) */
-#define COMMAND_LIMITS 100
+#define COMMAND_LIMITS 100 /* body = plane_limits_t: the live ones take effect (max_payload, pings, deadlines) */
 
 #define USAGE_STREAMS_MAX 1024
 #define STATE_LISTED_MAX 100000 /* what an origin or a restored backup left out may be any number */
@@ -340,6 +339,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define CONN_LEAF 2
 #define CONN_ROUTE 3
 #define CONN_GATEWAY 4
+#define CONN_MQTT 5
 #define LISTEN_SECURE 256   /* nothing of it is read before its COMMAND_SECURE */
 #define LISTEN_WEB 512      /* it speaks HTTP first: LINE_HTTP */
 #define LISTEN_PROXIED 2048 /* it may begin with a header of the PROXY protocol: EVENT_PROXIED */

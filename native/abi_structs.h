@@ -48,6 +48,27 @@ typedef struct gateway_terms {
 #define GATEWAY_HEADERS 2  /* the peer takes headers */
 #define GATEWAY_TRACES 4   /* it knows traces of messages */
 
+/* What a client of MQTT may do. */
+typedef struct mqtt_limits {
+    uint32_t flags;      /* MQTT_* */
+    uint32_t max_packet; /* bytes; 0: max_payload and MQTT_HEAD_BYTES */
+    uint32_t receive_maximum;
+    uint32_t topic_alias_maximum;
+    uint32_t max_ack_pending; /* of a client: messages that it has not acknowledged */
+    uint32_t max_sessions;    /* of an account, 0 = no limit; likewise the next one */
+    uint32_t max_retained;
+    uint32_t keep_alive_max; /* seconds, 0 = no limit */
+    int64_t ack_wait_ns;
+    int64_t session_expiry_max_ns; /* 0 = no limit; likewise the next two */
+    int64_t message_expiry_max_ns;
+    uint64_t max_retained_bytes; /* of an account */
+} mqtt_limits_t;
+
+#define MQTT_VERSION_3 1 /* 3.1.1 */
+#define MQTT_VERSION_5 2
+#define MQTT_REJECT_QOS2 4    /* who publishes with QoS 2 is closed */
+#define MQTT_DOWNGRADE_QOS2 8 /* who subscribes with QoS 2 gets QoS 1 */
+
 /* Of plane_limits_t. */
 #define CLUSTERED_ROUTES 1   /* there may be routes */
 #define CLUSTERED_GATEWAYS 2 /* there may be gateways */

@@ -56,6 +56,7 @@ class ConnKind(IntEnum):
     LEAF = abi.CONN_LEAF
     ROUTE = abi.CONN_ROUTE
     GATEWAY = abi.CONN_GATEWAY
+    MQTT = abi.CONN_MQTT
 
 
 class ListenFlag(IntFlag):

@@ -1,4 +1,4 @@
-"""Commands about connections to other servers: routes inside of a cluster, gateways to others.
+"""Commands about connections to other servers: routes inside of a cluster, gateways to others. And what holds for MQTT.
 
 What does not live here: the handshakes (links/), those of leaf links (native_commands.py).
 """
@@ -27,3 +27,7 @@ class Servers(Submits):
     def admit_gateway(self, connection: int, terms: t.GatewayTerms, name: str) -> None:
         """Binds a gateway to the cluster of that name."""
         self._submit("ADMIT_GATEWAY", target=connection, body=terms, strings={"name": name})
+
+    def mqtt(self, limits: t.MqttLimits, domain: str = "") -> None:
+        """What holds for who comes by MQTT from now on. domain: of the streams that keep sessions."""
+        self._submit("MQTT", body=limits, strings={"domain": domain})

@@ -46,6 +46,7 @@ from leafd.native_codes import (
     WebFlag as WebFlag,
 )
 from leafd.native_latency import Description as Description, FarLatency as FarLatency, Latency as Latency
+from leafd.native_mqtt import MqttFlag as MqttFlag, MqttLimits as MqttLimits
 from leafd.native_stats import Histogram as Histogram, Stats as Stats
 from leafd.native_traces import MessageTrace as MessageTrace, Trace as Trace
 from leafd.native_transports import (

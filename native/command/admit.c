@@ -298,6 +298,21 @@ void command_admit_gateway(plane_t *plane, const plane_command_t *command, peer_
     command_done(plane, command, STATUS_OK);
 }
 
+/* ---- clients of MQTT --------------------------------------------------------------------------------------------- */
+
+void command_mqtt(plane_t *plane, const plane_command_t *command) {
+    strings_t strings = strings_of(command);
+    bytes_t domain = strings_next(&strings), copy = bytes_copy(domain);
+    if (copy.size != domain.size) {
+        command_done(plane, command, STATUS_NO_MEMORY);
+        return;
+    }
+    memcpy(&plane->mqtt, command->body, sizeof(plane->mqtt));
+    bytes_release(&plane->mqtt_domain);
+    plane->mqtt_domain = copy;
+    command_done(plane, command, STATUS_OK);
+}
+
 /* ---- other rights for the same login ----------------------------------------------------------------------------- */
 
 static void tell_removed(plane_t *plane, peer_t *peer, const subscription_t *one) {

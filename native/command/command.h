@@ -54,6 +54,7 @@ void command_admit(plane_t *plane, const plane_command_t *command, peer_t *peer)
 void command_admit_route(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_admit_gateway(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_gateway(plane_t *plane, const plane_command_t *command);
+void command_mqtt(plane_t *plane, const plane_command_t *command);
 void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer);
 /* What an ADMIT says; its account has to be there, which admit_possible() tells. */
 bool admit_possible(plane_t *plane, const plane_command_t *verdict);

@@ -59,6 +59,7 @@ static const command_row_t command_rows[] = {
     LOGIN(ADMIT_GATEWAY,    command_admit_gateway,  BODY_OF(gateway_terms_t),     "name"),
     PLANE(GATEWAY,          command_gateway,        BODY_NONE,                    "name server"),
     LOGIN(RIGHTS,           command_rights,         BODY_OF(conn_verdict_t),      "after_pong " LISTS WHO),
+    PLANE(MQTT,             command_mqtt,           BODY_OF(mqtt_limits_t),       "domain"),
     PLANE(BROADCAST,        command_broadcast,      BODY_BYTES,                   ""),
     PLANE(CONNECTIONS,      command_connections,    BODY_NONE,                    ""),
     PEER(SUBSCRIPTIONS,     command_subscriptions,  BODY_NONE,                    ""),

@@ -55,7 +55,8 @@
 static const protocol_t *const protocols[] = {[CONN_CLIENT] = &protocol_client,
                                               [CONN_LEAF] = &protocol_leaf,
                                               [CONN_ROUTE] = &protocol_route,
-                                              [CONN_GATEWAY] = &protocol_gateway};
+                                              [CONN_GATEWAY] = &protocol_gateway,
+                                              [CONN_MQTT] = &protocol_mqtt};
 
 status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory, const char *memory_directory,
                    char *reason) {
@@ -83,6 +84,7 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
         snprintf(reason, PLANE_REASON_SIZE, "no memory for gateways");
         return STATUS_NO_MEMORY;
     }
+    plane->mqtt_told = mqtt_told;
     plane->js.host = &plane_host;
     plane->js.plane = plane;
     plane->js.exchange = &plane->exchange;
@@ -134,6 +136,7 @@ void core_close(plane_t *plane) {
     latency_free(plane);
     far_free(plane);
     trace_free(plane);
+    mqtt_close(plane);
     js_close(&plane->js);
     walk = (map_walk_t){0};
     for (account_t *account; (account = table_next(&plane->accounts, &walk)) != NULL;) {

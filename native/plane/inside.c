@@ -5,6 +5,8 @@
 #include "plane/inside.h"
 
 #include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/check.h"
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
 #include "plane/far.h"
@@ -34,9 +36,27 @@ static __attribute__((noinline)) void publish_judged(plane_t *plane, const sink_
     }
 }
 
+/* The stream's answer goes to who wants to know that it has it, and not to the message's reply. */
+static __attribute__((noinline)) void publish_told(plane_t *plane, const sink_t *sink,
+                                                   const publication_t *publication) {
+    publication_t told = *publication;
+    const stream_t *stream = sink->object;
+    told.flags &= ~PUBLICATION_TELLS;
+    told.message.reply = BYTES_NONE;
+    if ((stream->config.flags & STREAM_NO_ACK) == 0) {
+        told.message.reply = publication->tell->at;
+        publication->tell->streams++;
+    }
+    inside_stream(plane, sink, &told);
+}
+
 void inside_stream(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     const stream_t *stream = sink->object;
     uint32_t which_store = stream->which_store;
+    if (LEAF_UNLIKELY((publication->flags & PUBLICATION_TELLS) != 0)) {
+        publish_told(plane, sink, publication);
+        return;
+    }
     if (LEAF_UNLIKELY((stream->config.flags & STREAM_ALLOW_SCHEDULES) != 0) && publication->message.header.size != 0) {
         publish_judged(plane, sink, publication);
         return;
@@ -55,6 +75,10 @@ void inside_flow(plane_t *plane, const sink_t *sink, const publication_t *public
 
 void inside_far(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     far_answered(plane, sink->object, publication->origin);
+}
+
+void inside_mqtt(plane_t *plane, const sink_t *sink, const publication_t *publication) {
+    plane->mqtt_told(plane, sink, publication);
 }
 
 void inside_next(plane_t *plane, const sink_t *sink, const publication_t *publication) {

@@ -13,6 +13,7 @@ void inside_flow(plane_t *plane, const sink_t *sink, const publication_t *public
 void inside_next(plane_t *plane, const sink_t *sink, const publication_t *publication);
 void inside_direct(plane_t *plane, const sink_t *sink, const publication_t *publication);
 void inside_ingest(plane_t *plane, const sink_t *sink, const publication_t *publication);
+void inside_mqtt(plane_t *plane, const sink_t *sink, const publication_t *publication);
 void inside_far(plane_t *plane, const sink_t *sink, const publication_t *publication);
 /* Any of them, with a message that is traced, or only traced. */
 void inside_traced(plane_t *plane, const sink_t *sink, const publication_t *publication);

@@ -113,6 +113,9 @@ static void peer_free(plane_t *plane, peer_t *peer) {
         peer->account->client_count--;
     }
     plane->drained = plane->drained || peer->full;
+    if (LEAF_UNLIKELY(peer->protocol->left != NULL)) {
+        peer->protocol->left(plane, peer);
+    }
     leave_lists(plane, peer);
     if (!peer->silent) {
         peer_flush(plane, peer);

@@ -75,14 +75,14 @@ static uint32_t admitted_line_max(const plane_t *plane, const peer_t *peer) {
 
 /* What a stranger costs: one line, and what else came in the same read. */
 static void expect_greeting(plane_t *plane, peer_t *peer) {
-    uint32_t line = peer->protocol == &protocol_http ? HTTP_HEAD_MAX : greeting_line_max(plane, peer);
+    uint32_t line = peer->protocol->greeting_max != 0 ? peer->protocol->greeting_max : greeting_line_max(plane, peer);
     wire_parser_init(&peer->parser, peer->protocol->wire, 0, line);
     peer->conn.read_max = line < CONN_SCRATCH_SIZE - GREETING_SLACK ? line + GREETING_SLACK : CONN_SCRATCH_SIZE;
 }
 
 /* The one place where control's name of a kind chooses what holds for it. */
 static const protocol_t *protocol_of(const plane_t *plane, uint32_t kind) {
-    return plane->protocols[kind >= CONN_LEAF && kind <= CONN_GATEWAY ? kind : CONN_CLIENT];
+    return plane->protocols[kind >= CONN_LEAF && kind <= CONN_MQTT ? kind : CONN_CLIENT];
 }
 
 status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind) {
@@ -451,6 +451,10 @@ static bool pings(plane_t *plane, peer_t *peer) {
 }
 
 void peer_ping(plane_t *plane, peer_t *peer) {
+    if (peer->protocol->beat != NULL) {
+        peer->protocol->beat(plane, peer);
+        return;
+    }
     if (!pings(plane, peer)) {
         return;
     }
@@ -520,7 +524,12 @@ void peer_doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
     if (peer->state == PEER_DOOMED) {
         return;
     }
-    if (text.size != 0) {
+    if (peer->protocol->farewell != NULL) {
+        peer->protocol->farewell(plane, peer, reason, text);
+        if (peer->state == PEER_DOOMED) {
+            return; /* what it was to be told has no room */
+        }
+    } else if (text.size != 0) {
         if (peer->protocol->refuse(outq_urgent_place(&peer->conn.out), text) == STATUS_OK) {
             status_t status = outq_end(&peer->conn.out);
             (void)status; /* it is closed anyway */

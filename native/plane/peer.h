@@ -63,6 +63,7 @@ typedef enum peer_waits {
     WAITS_CONTROL = 2,  /* pressure.c: its credit is used up */
     WAITS_RECEIVER = 4, /* peer.c: for a moment, until stalled_until_ns; a receiver is behind, or memory is short */
     WAITS_SECURE = 8,   /* its SECURE has not come */
+    WAITS_SESSION = 16, /* verbs/mqtt.c: JetStream has not answered yet */
 } peer_waits_t;
 
 typedef struct protocol protocol_t; /* protocol.h */
@@ -74,6 +75,7 @@ typedef struct compress compress_t;         /* net/compress.h */
 typedef struct proxied proxied_t;           /* net/proxied.h */
 typedef struct route_link route_link_t;     /* routed.h */
 typedef struct gateway_link gateway_link_t; /* gateway.h */
+typedef struct session session_t;           /* sessions/session.h */
 
 struct peer {
     conn_t conn;
@@ -131,6 +133,7 @@ struct peer {
     bool yielded;                /* its input was much work: the rest waits for the next turn */
     hearing_t hearing;           /* leafs: what it has been told of interest */
     route_link_t *route;         /* routes: likewise, and which accounts go by it; NULL: it is none */
+    session_t *session;          /* of MQTT; NULL: it speaks another protocol, or has not said who it is */
     gateway_link_t *gateway;     /* gateways: likewise, and which of two ways it goes; NULL: it is none */
     event_entry_t *farewell;     /* EVENT_CLOSED without text and numbers, for want of memory */
     event_entry_t *introduction; /* its second CONNECT, which waits for the end of its subscriptions */
@@ -206,12 +209,10 @@ void peer_ping(plane_t *plane, peer_t *peer);   /* if it is time for one */
 void peer_chores(plane_t *plane, peer_t *peer); /* pings, deadlines, expiry */
 /* Has it done anything but keep its connection alive? Looked at now and then, so that no message pays for it. */
 void peer_look(const plane_t *plane, peer_t *peer);
-/* slows it down, if the receiver is behind */
-void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver);
+void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver); /* slows it down, if that is behind */
 void peer_wait(plane_t *plane, peer_t *peer); /* there is no memory for its input: it is not read for a moment */
 void peer_unstall(plane_t *plane);            /* those whose moment is over */
-/* It introduces itself anew: entry, its CONNECT, goes to control when its subscriptions are gone. It waits
- * meanwhile. */
+/* It introduces itself anew: entry, its CONNECT, goes to control when its subscriptions are gone. It waits. */
 void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry);
 void peer_sweep_begin(plane_t *plane);        /* of a turn: who was leaving goes on with it */
 void peer_sweep(plane_t *plane);              /* closes what is doomed */
@@ -244,7 +245,6 @@ void peer_again(plane_t *plane, peer_t *peer);
 /* Acts on input (what was kept and what came) and keeps what is left. */
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input);
 
-/* a consumer is told so, and peer remembers it */
-bool peer_is_full(const plane_t *plane, peer_t *peer);
+bool peer_is_full(const plane_t *plane, peer_t *peer); /* a consumer is told so, and peer remembers it */
 
 #endif

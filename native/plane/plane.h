@@ -124,6 +124,12 @@ struct plane {
     /* NULL, or admits who comes by a welcome and sends this CONNECT; false: control is to be asked */
     bool (*admit_known)(plane_t *plane, peer_t *peer, bytes_t connect);
 
+    mqtt_limits_t mqtt;          /* COMMAND_MQTT */
+    bytes_t mqtt_domain;         /* own copy */
+    struct mqtt_desk *mqtt_desk; /* verbs/mqtt.h; NULL until the first client of MQTT */
+    /* What comes to a TARGET_MQTT. */
+    void (*mqtt_told)(plane_t *plane, const struct sink *sink, const struct publication *publication);
+
     js_t js;
     held_t deferred;
     bool deferred_full; /* a consumer was told DELIVERED_FULL for it */

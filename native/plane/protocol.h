@@ -1,11 +1,10 @@
 /* protocol.h: what the bytes of a connection mean, and how a message is put on the wire for it.
  *
  *     protocol_client   verbs/client.c      protocol_leaf   verbs/leaf.c      protocol_http   plane/web.c
- *     protocol_route    verbs/route.c       protocol_gateway   verbs/gateway.c
+ *     protocol_route    verbs/route.c       protocol_gateway   verbs/gateway.c      protocol_mqtt   verbs/mqtt.c
  *
- * MQTT is a further one: a value of protocol_t and a file with its operations. What does not depend on
- * the protocol (states, queues, limits, deadlines, the end) stays in peer.c; what carries the bytes is the transport
- * (net/transport.h).
+ * What does not depend on the protocol (states, queues, limits, deadlines, the end) stays in peer.c; what carries the
+ * bytes is the transport (net/transport.h).
  *
  * The account belongs to the operation, not to the peer: the functions behind dispatch take it as an argument, what
  * they make carries it (publication_t, subscription_t), and a table of subscriptions tells accounts apart. A client and
@@ -56,6 +55,15 @@ typedef struct protocol {
     account_t *(*account)(plane_t *plane, peer_t *peer, const op_t *op);
     /* The login is done: what comes first. STATUS_NO_MEMORY: it cannot stay. */
     status_t (*admitted)(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict);
+
+    uint32_t greeting_max; /* bytes of the first operation; 0: of a line, as the limits say */
+    /* The rest may be NULL. What is said before it is closed, in place of refuse. */
+    void (*farewell)(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
+    /* In place of pings: it is time to see whether it lives, and to say when next (peer->next_ping_ns). */
+    void (*beat)(plane_t *plane, peer_t *peer);
+    /* Of a subscription with SUBSCRIPTION_ASKS, before emit: does it get the message? */
+    bool (*takes)(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown);
+    void (*left)(plane_t *plane, peer_t *peer); /* it goes, and its subscriptions have gone */
 
     /* Where input is lines_input. */
     wire_kind_t wire;

@@ -33,6 +33,7 @@ typedef struct trace trace_t; /* trace.h */
 #define PUBLICATION_ANSWER 512u  /* its reply is the whole name of an answer to another cluster (gateway_reply.h) */
 #define PUBLICATION_BACK                                                                                               \
     1024u /* an answer to one of ours, by its bare name: also gateways have it, though it came over one */
+#define PUBLICATION_TELLS 2048u /* tell says who wants to hear of streams that keep it */
 /* we publish it, to a subject that somebody named whose right to publish there nobody looked at (a reply, a deliver
  * subject): never to JetStream's own subjects */
 #define PUBLICATION_UNJUDGED 64u
@@ -42,6 +43,12 @@ typedef struct requester {
     const account_t *account;
     bytes_t reply; /* of a fast batch's message: its own, which says where in the batch it is; else empty */
 } requester_t;
+
+/* Where each stream that keeps a message answers, and how many will. */
+typedef struct tell {
+    bytes_t at;
+    uint32_t streams;
+} tell_t;
 
 typedef struct publication {
     account_t *account;
@@ -57,6 +64,7 @@ typedef struct publication {
     uint32_t queue_count;
     uint32_t flags;
     trace_t *trace; /* NULL: nobody asked what becomes of it */
+    tell_t *tell;   /* with PUBLICATION_TELLS */
 } publication_t;
 
 /* Room for so many leaf links of an account, or as many as were asked for, all routes and gateways: asked before one

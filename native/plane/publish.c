@@ -52,6 +52,14 @@ typedef struct internals {
 
 /* ---- clients and control ----------------------------------------------------------------------------------------- */
 
+static __attribute__((noinline)) bool subscription_takes(plane_t *plane, subscription_t *one,
+                                                         const publication_t *publication, const message_t *shown) {
+    const peer_t *peer = one->peer;
+    bool allowed = (one->flags & SUBSCRIPTION_FILTERED) == 0
+                   || permissions_deliver(peer->permissions, shown->subject, one->target.queue);
+    return allowed && ((one->flags & SUBSCRIPTION_ASKS) == 0 || peer->protocol->takes(plane, one, publication, shown));
+}
+
 static bool deliver_client(plane_t *plane, subscription_t *one, const publication_t *publication,
                            const message_t *shown) {
     peer_t *peer = one->peer;
@@ -61,8 +69,8 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
     if (peer == publication->origin && (peer->flags & VERDICT_ECHO) == 0) {
         return false;
     }
-    if (LEAF_UNLIKELY((one->flags & SUBSCRIPTION_FILTERED) != 0)
-        && !permissions_deliver(peer->permissions, shown->subject, one->target.queue)) {
+    if (LEAF_UNLIKELY((one->flags & (SUBSCRIPTION_FILTERED | SUBSCRIPTION_ASKS)) != 0)
+        && !subscription_takes(plane, one, publication, shown)) {
         return false;
     }
     outq_t *out = &peer->conn.out;

@@ -39,6 +39,7 @@ typedef enum target_kind {
     TARGET_SERVICE, /* an import's, in the importing account */
     TARGET_REPLY,   /* _R_.<six>.>, in an account whose services are asked */
     TARGET_FAR,     /* the reply of a request that a server at the other end of a link measures */
+    TARGET_MQTT,    /* where clients of MQTT get what JetStream answers */
     TARGET_SHADOW,  /* of another account's subscription, in the exporting one */
     TARGET_KIND_COUNT,
 } target_kind_t;
@@ -46,6 +47,8 @@ typedef enum target_kind {
 #define SUBSCRIPTION_DEAD 1u     /* swept at the end of the tick */
 #define SUBSCRIPTION_ALONE 4u    /* SUBSCRIBE_ALONE */
 #define SUBSCRIPTION_FILTERED 2u /* its wildcards overlap a deny: look at every delivery */
+#define SUBSCRIPTION_ASKS 8u     /* its protocol says of every delivery whether it gets it (protocol.h, takes) */
+#define SUBSCRIPTION_OWN 256u    /* from this bit on the flags are its protocol's */
 
 /* A subscription of a client, a link or control. Owned by its peer's table, control's by the plane's. */
 typedef struct subscription {
@@ -55,7 +58,7 @@ typedef struct subscription {
     map_link_t link; /* in its table: clients' by sid, others' by subject and queue */
     struct subscription *next_dead;
     shadow_t *shadows; /* where its account imports streams */
-    uint64_t id;       /* control: the caller's id */
+    uint64_t id;       /* control: the caller's id; MQTT: its identifier, 0 = none */
     union {
         uint64_t max;  /* clients: deliveries until it ends; 0 = no limit */
         uint64_t only; /* control: the only link that is told of it; 0 = all are */

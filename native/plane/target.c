@@ -68,6 +68,7 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
                        .jetstream = true},
     [TARGET_INGEST] =
         {.order = ORDER_INSIDE, .told = TOLD_TO_ITS_LINK, .take = inside_ingest, .feeds = true, .casts_shadows = true},
+    [TARGET_MQTT] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .withheld = PUBLICATION_IMPORTED, .take = inside_mqtt},
     [TARGET_FAR] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .take = inside_far},
     /* What crosses to another account may feed a stream there. */
     [TARGET_SERVICE] = {.order = ORDER_CROSS, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED, .feeds = true},

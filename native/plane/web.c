@@ -81,6 +81,7 @@ const protocol_t protocol_http = {.input = http_input,
                                   .pending_factor = 1,
                                   .first_ping_ns = INT64_MAX / 2,
                                   .credit = &credit_client,
+                                  .greeting_max = HTTP_HEAD_MAX,
                                   .wire = WIRE_CLIENT};
 
 /* ---- the change -------------------------------------------------------------------------------------------------- */
@@ -113,7 +114,7 @@ static bytes_t stack(plane_t *plane, peer_t *peer, uint32_t flags) {
 }
 
 void web_upgrade(plane_t *plane, peer_t *peer, uint32_t flags, uint32_t kind, bytes_t answer) {
-    bool known = kind == CONN_CLIENT || kind == CONN_LEAF;
+    bool known = kind == CONN_CLIENT || kind == CONN_LEAF || kind == CONN_MQTT;
     if (!known || peer->protocol != &protocol_http || peer->state != PEER_WAITING) {
         peer_doom_silently(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("no HTTP request came before the upgrade"));
         return;

@@ -11,7 +11,6 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "plane/account.h"
 #include "exchange/exchange.h"
 #include "plane/output.h"
@@ -22,13 +21,12 @@
 #include "plane/refused.h"
 #include "plane/throttle.h"
 #include "route/route.h"
+#include "verbs/turn.h"
 #include "wire/emit.h"
 #include "wire/op.h"
 #include "wire/parse.h"
 
 #define TRACE_BYTES_MAX 256u
-#define INPUT_TIME_NS (2 * NS_PER_MS) /* of one connection in one turn, however costly its operations are */
-#define INPUT_TIME_OPS 64u            /* so many of them between two looks at the clock */
 
 static void bad_input_told(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t input) {
     violation_t refusal = {.code = REFUSED_PROTOCOL,
@@ -125,36 +123,6 @@ static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
     return used;
 }
 
-/* What the plane did so far, about a third of a microsecond each: four deliveries, a KB of output, a line of interest
- * for a link, or eight steps of looking for who wants a subject, which are millions where somebody has thousands of
- * deep patterns. */
-static uint64_t work_done(const plane_t *plane, const uint64_t *steps) {
-    return (plane->stats.out_msgs >> 2) + (plane->stats.out_bytes >> 10) + plane->told + (*steps >> 3);
-}
-
-/* A few bytes of input may be many deliveries. The rest waits until others had their turn and what was made is written,
- * or until the receivers have caught up: a read's worth of input must not fill a queue that its reader had no chance to
- * empty. */
-static void peer_yield(plane_t *plane, peer_t *peer) {
-    peer->yielded = true;
-    if (!peer_waits(peer, WAITS_RECEIVER)) {
-        peer_again(plane, peer);
-    }
-}
-
-/* Work is counted where much of it is usual; operations may be costly in other ways. The clock is first read after some
- * of them, since most inputs are short. */
-static bool input_takes_long(const plane_t *plane, int64_t *start_ns) {
-    if (!plane->threaded) {
-        return false;
-    }
-    int64_t now_ns = clock_mono_ns();
-    if (*start_ns == 0) {
-        *start_ns = now_ns;
-    }
-    return now_ns - *start_ns > INPUT_TIME_NS;
-}
-
 static bool changes_interest(const op_t *op) {
     return op->kind == OP_SUB || op->kind == OP_UNSUB || op->kind == OP_LEAF_SUB || op->kind == OP_LEAF_UNSUB
            || op->kind == OP_ROUTE_SUB || op->kind == OP_ROUTE_UNSUB;
@@ -166,9 +134,8 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
     op_t op;
     static const uint64_t none = 0;
     const uint64_t *steps = LEAF_LIKELY(peer->account != NULL) ? route_steps(peer->account->route) : &none;
-    /* One less with each operation: its last bits say when so many are over. */
-    uint64_t until = (work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX))
-                     | (INPUT_TIME_OPS - 1);
+    /* One less with each operation. */
+    uint64_t until = turn_end(plane, steps);
     while (peer->state == PEER_ADMITTED && (peer->waits & (WAITS_CONTROL | WAITS_STORE)) == 0) {
         uint32_t taken;
         if (!first_operation(plane, peer, bytes_after(input, used), &op, &taken)) {
@@ -186,9 +153,8 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
         }
         used += taken;
         changes += changes_interest(&op);
-        if (LEAF_UNLIKELY(work_done(plane, steps) >= until || changes == INPUT_CHANGES_MAX
-                          || (until % INPUT_TIME_OPS == 0 && input_takes_long(plane, &start_ns)))) {
-            peer_yield(plane, peer);
+        if (LEAF_UNLIKELY(changes == INPUT_CHANGES_MAX || turn_is_over(plane, steps, until, &start_ns))) {
+            turn_yield(plane, peer);
             break;
         }
         until--;

@@ -30,6 +30,7 @@ ENUMS: list[tuple[type[IntEnum | IntFlag], str]] = [
     (t.CloseReason, "CLOSE_"),
     (t.VerdictFlag, "VERDICT_"),
     (t.GatewayFlag, "GATEWAY_"),
+    (t.MqttFlag, "MQTT_"),
     (t.ClusteredFlag, "CLUSTERED_"),
     (t.AccountFlag, "ACCOUNT_"),
     (t.ImportKind, "IMPORT_S"),
@@ -186,10 +187,6 @@ def test_strings_are_packed_by_their_names() -> None:
 
 
 PASTED = ("COMMAND_", "EVENT_", "NEEDS_")  # the tables of command_table.c put these together from the rows' names
-ELSE = {
-    "CLOSE_DUPLICATE": "C hands back what control closed for",
-    "CLOSE_KICKED": "likewise",
-}
 
 
 def test_every_constant_of_the_header_means_something_to_c() -> None:
@@ -197,7 +194,7 @@ def test_every_constant_of_the_header_means_something_to_c() -> None:
     text = "".join(one.read_text() for one in NATIVE.rglob("*.[ch]") if not one.name.startswith("abi"))
     words = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)))
 
-    assert sorted(ELSE) == sorted(name for name in DEFINED if not name.startswith(PASTED) and name not in words)
+    assert [] == sorted(name for name in DEFINED if not name.startswith(PASTED) and name not in words)
 
 
 SET_BY_CONTROL = (t.VerdictFlag, t.AccountFlag, t.SubscribeFlag, t.PublishFlag, t.StreamFlag, t.ConsumerFlag)

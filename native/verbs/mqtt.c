@@ -1,0 +1,231 @@
+/* mqtt.c: the MQTT protocol, 3.1.1 and 5: bytes to packets, and which packet may come when. The same operations as of a
+ * client of NATS stand behind them.
+ *
+ *     GREETING    CONNECT --> control (EVENT_LINE) --> ADMIT --> CONNACK, the rest below
+ *                                                  --> CLOSE --> CONNACK with the reason
+ *     ADMITTED    PUBLISH, PUBREL       mqtt_publish.c       SUBSCRIBE, UNSUBSCRIBE   mqtt_subscribe.c
+ *                 PUBACK .. PUBCOMP     mqtt_deliver.c       DISCONNECT               mqtt_login.c
+ *
+ * What does not live here: the packets' bytes (mqtt/), what is remembered of a client (sessions/).
+ */
+#include "verbs/mqtt.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/copies.h"
+#include "base/random.h"
+#include "mqtt/read.h"
+#include "mqtt/write.h"
+#include "plane/account.h"
+#include "plane/output.h"
+#include "plane/pressure.h"
+#include "plane/protocol.h"
+#include "plane/refused.h"
+#include "plane/throttle.h"
+#include "route/route.h"
+#include "verbs/turn.h"
+#include "verbs/verbs.h"
+
+/* ---- what all share ---------------------------------------------------------------------------------------------- */
+
+mqtt_desk_t *mqtt_desk_of(plane_t *plane) {
+    if (plane->mqtt_desk != NULL) {
+        return plane->mqtt_desk;
+    }
+    mqtt_desk_t *desk = calloc(1, sizeof(*desk));
+    if (desk == NULL) {
+        return NULL;
+    }
+    if (map_open(&desk->here) != STATUS_OK) {
+        free(desk);
+        return NULL;
+    }
+    desk->key = random_next(&plane->random);
+    buffer_init(&desk->header, MQTT_ASKED_BYTES);
+    buffer_init(&desk->properties, MQTT_ASKED_BYTES);
+    buffer_init(&desk->packet, UINT64_C(1) << 32);
+    plane->mqtt_desk = desk;
+    return desk;
+}
+
+void mqtt_close(plane_t *plane) {
+    mqtt_desk_t *desk = plane->mqtt_desk;
+    bytes_release(&plane->mqtt_domain);
+    if (desk == NULL) {
+        return;
+    }
+    map_walk_t walk = {0};
+    for (mqtt_account_t *one; (one = table_next(&desk->accounts, &walk)) != NULL;) {
+        sink_remove(plane, &one->sink);
+        free(one);
+    }
+    table_free(&desk->accounts);
+    map_free(&desk->here);
+    buffer_free(&desk->header);
+    buffer_free(&desk->properties);
+    buffer_free(&desk->packet);
+    free(desk);
+    plane->mqtt_desk = NULL;
+}
+
+/* ---- what is said to it ------------------------------------------------------------------------------------------ */
+
+void mqtt_emitted(plane_t *plane, peer_t *peer, status_t status) {
+    if (status == STATUS_OK) {
+        peer_emitted(plane, peer);
+    } else if (status != STATUS_INVALID) { /* it takes no packet of that size */
+        peer_emit_failed(plane, peer, status);
+    }
+}
+
+void mqtt_break(plane_t *plane, peer_t *peer, mqtt_reason_t reason, const char *text) {
+    bytes_t why = bytes_of(text, (uint32_t)strlen(text));
+    if (peer->state == PEER_DOOMED) {
+        return;
+    }
+    peer_refused(plane, peer, &(violation_t){.code = REFUSED_PROTOCOL, .subject = why});
+    if (peer->session != NULL && !peer->session->told && peer->session->writer.level == MQTT_5) {
+        mqtt_properties_t properties = {.present = 0};
+        mqtt_set_text(&properties, MQTT_REASON_STRING, why);
+        const mqtt_properties_t *said = peer->session->explains ? &properties : NULL;
+        mqtt_emitted(plane, peer, mqtt_write_disconnect(&peer->session->writer, &peer->conn.out.data, reason, said));
+        peer->session->told = true;
+    }
+    peer_doom(plane, peer, reason == MQTT_REASON_TOO_LARGE ? CLOSE_LIMIT : CLOSE_PROTOCOL, why);
+}
+
+void mqtt_hold(plane_t *plane, peer_t *peer) {
+    peer->session->waits = true;
+    peer_hold(plane, peer, WAITS_SESSION);
+}
+
+void mqtt_go_on(plane_t *plane, peer_t *peer) {
+    peer->session->waits = false;
+    peer_release(plane, peer, WAITS_SESSION);
+    peer_again(plane, peer);
+}
+
+static status_t says_nothing(buffer_t *out, bytes_t text) {
+    (void)out;
+    (void)text;
+    return STATUS_OK;
+}
+
+static status_t never_pings(buffer_t *out) {
+    (void)out;
+    return STATUS_OK;
+}
+
+/* ---- input ------------------------------------------------------------------------------------------------------- */
+
+uint32_t mqtt_max_packet(const plane_t *plane, const peer_t *peer) {
+    uint32_t payload = peer->account != NULL ? peer->parser.max_payload : plane->limits.max_payload;
+    uint32_t most = payload < UINT32_MAX - MQTT_HEAD_BYTES ? payload + MQTT_HEAD_BYTES : UINT32_MAX;
+    uint32_t wanted = plane->mqtt.max_packet;
+    return wanted != 0 && wanted < most ? wanted : most;
+}
+
+static void bad_packet(plane_t *plane, peer_t *peer, const mqtt_fault_t *fault) {
+    mqtt_break(plane, peer, fault->reason, fault->text);
+}
+
+static uint32_t packets_greeting(plane_t *plane, peer_t *peer, bytes_t input) {
+    const mqtt_reader_t reader = {.level = MQTT_UNKNOWN, .max_packet = MQTT_GREETING_MAX};
+    mqtt_packet_t packet;
+    mqtt_fault_t fault;
+    uint32_t used = 0, need = 0;
+    if (peer->state != PEER_GREETING) {
+        return 0;
+    }
+    packet.login.level = MQTT_UNKNOWN;
+    switch (mqtt_read(&reader, input, &packet, &used, &need, &fault)) {
+    case MQTT_PACKET: mqtt_connect(plane, peer, &packet, bytes_of(input.at, used)); return used;
+    case MQTT_BAD: mqtt_refuse_stranger(plane, peer, &packet, &fault); return 0;
+    case MQTT_MORE:
+    default: return 0;
+    }
+}
+
+/* false: it is to come again, later. */
+static bool packet_dispatch(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
+    switch (packet->kind) {
+    case MQTT_PUBLISH: return mqtt_publish(plane, peer, packet);
+    case MQTT_PUBREL: mqtt_release(plane, peer, packet); break;
+    case MQTT_PUBACK:
+    case MQTT_PUBREC:
+    case MQTT_PUBCOMP: mqtt_answered(plane, peer, packet); break;
+    case MQTT_SUBSCRIBE: return mqtt_subscribe(plane, peer, packet);
+    case MQTT_UNSUBSCRIBE: mqtt_unsubscribe(plane, peer, packet); break;
+    case MQTT_PINGREQ: mqtt_emitted(plane, peer, mqtt_write_pong(&peer->conn.out.data)); break;
+    case MQTT_DISCONNECT: mqtt_disconnect(plane, peer, packet); break;
+    case MQTT_CONNECT: mqtt_break(plane, peer, MQTT_REASON_PROTOCOL, "a second CONNECT"); break;
+    case MQTT_AUTH: mqtt_break(plane, peer, MQTT_REASON_METHOD, "no enhanced authentication was begun"); break;
+    case MQTT_NONE:
+    case MQTT_CONNACK:
+    case MQTT_SUBACK:
+    case MQTT_UNSUBACK:
+    case MQTT_PINGRESP:
+    default: mqtt_break(plane, peer, MQTT_REASON_PROTOCOL, "a packet of a server"); break;
+    }
+    return true;
+}
+
+/* The packet that the input begins with. false: none that is whole, or none at all, and the peer is doomed. */
+static bool first_packet(plane_t *plane, peer_t *peer, bytes_t input, mqtt_packet_t *packet, uint32_t *taken) {
+    const mqtt_reader_t reader = {.level = peer->session->writer.level, .max_packet = mqtt_max_packet(plane, peer)};
+    mqtt_fault_t fault;
+    uint32_t need = 0;
+    *taken = 0;
+    mqtt_verdict_t verdict = mqtt_read(&reader, input, packet, taken, &need, &fault);
+    peer->parser.need = verdict == MQTT_MORE ? need : 0;
+    if (LEAF_UNLIKELY(verdict == MQTT_BAD)) {
+        bad_packet(plane, peer, &fault);
+    }
+    return verdict == MQTT_PACKET;
+}
+
+static uint32_t packets_admitted(plane_t *plane, peer_t *peer, bytes_t input) {
+    uint32_t used = 0, changes = 0;
+    int64_t start_ns = 0;
+    const uint64_t *steps = route_steps(peer->account->route);
+    uint64_t until = turn_end(plane, steps);
+    mqtt_packet_t packet;
+    while (peer->state == PEER_ADMITTED && (peer->waits & (WAITS_CONTROL | WAITS_STORE | WAITS_SESSION)) == 0) {
+        uint32_t taken;
+        if (!first_packet(plane, peer, bytes_after(input, used), &packet, &taken)
+            || !packet_dispatch(plane, peer, &packet)) {
+            break;
+        }
+        used += taken;
+        changes += packet.kind == MQTT_SUBSCRIBE || packet.kind == MQTT_UNSUBSCRIBE;
+        if (LEAF_UNLIKELY(changes != 0 || turn_is_over(plane, steps, until, &start_ns))) {
+            turn_yield(plane, peer);
+            break;
+        }
+        until--;
+    }
+    return used;
+}
+
+static uint32_t mqtt_input(plane_t *plane, peer_t *peer, bytes_t input) {
+    return LEAF_LIKELY(peer->state == PEER_ADMITTED) ? packets_admitted(plane, peer, input)
+                                                     : packets_greeting(plane, peer, input);
+}
+
+const protocol_t protocol_mqtt = {.input = mqtt_input,
+                                  .emit = mqtt_emit,
+                                  .ping = never_pings,
+                                  .refuse = says_nothing,
+                                  .control_line_factor = 1,
+                                  .pending_factor = 1,
+                                  .first_ping_ns = FIRST_PING_NS,
+                                  .credit = &credit_client,
+                                  .admit = COMMAND_ADMIT,
+                                  .admitted = mqtt_admitted,
+                                  .greeting_max = MQTT_GREETING_MAX,
+                                  .farewell = mqtt_farewell,
+                                  .beat = mqtt_beat,
+                                  .takes = mqtt_takes,
+                                  .left = mqtt_left,
+                                  .wire = WIRE_CLIENT};

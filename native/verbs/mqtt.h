@@ -1,0 +1,170 @@
+/* mqtt.h: what the files of the MQTT protocol share.
+ *
+ *     mqtt.c            bytes to packets, which packet when; its value of protocol_t
+ *     mqtt_login.c      CONNECT, CONNACK, who has that client identifier, the end and what is said of it, keep alive
+ *     mqtt_publish.c    PUBLISH of a client, and what it is answered
+ *     mqtt_subscribe.c  SUBSCRIBE, UNSUBSCRIBE
+ *     mqtt_account.c    where an account's streams answer, and which
+ *     mqtt_retain.c     retained messages
+ *     mqtt_deliver.c    a message to a client, and what that answers
+ *
+ * Topics are subjects and back in text/topic.h, properties are headers and back in sessions/carry.h.
+ */
+#ifndef LEAFD_VERBS_MQTT_H
+#define LEAFD_VERBS_MQTT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/map.h"
+#include "base/table.h"
+#include "mqtt/packet.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "sessions/session.h"
+#include "text/text.h"
+#include "text/topic.h"
+#include "wire/op.h"
+
+#define MQTT_GREETING_MAX (16u * 1024u) /* of a CONNECT, its will and its password in it */
+#define MQTT_HEAD_BYTES (64u * 1024u)   /* of a packet beside its payload */
+#define MQTT_TOPIC_BYTES SUBJECT_BYTES_MAX
+#define MQTT_FILTERS_MAX 256u            /* of one SUBSCRIBE or UNSUBSCRIBE; the others are refused */
+#define MQTT_ASKED_BYTES (1024u * 1024u) /* of what one message is made of, beside its payload */
+
+/* Flags of a subscription. */
+#define MQTT_SUB_QOS (SUBSCRIPTION_OWN | SUBSCRIPTION_OWN << 1)
+#define MQTT_SUB_QOS_SHIFT 8u
+#define MQTT_SUB_NO_LOCAL (SUBSCRIPTION_OWN << 2)
+#define MQTT_SUB_AS_PUBLISHED (SUBSCRIPTION_OWN << 3)
+#define MQTT_SUB_WILD (SUBSCRIPTION_OWN << 4) /* begins with a wildcard: nothing that begins with '$' */
+
+_Static_assert(1u << MQTT_SUB_QOS_SHIFT == SUBSCRIPTION_OWN, "the quality of service is in the first bits of its own");
+
+/* The message that a client is publishing, for those clients who get it as it came. */
+typedef struct mqtt_current {
+    const account_t *account; /* NULL: none is */
+    const mqtt_message_t *message;
+    bytes_t topic; /* without an alias */
+    bytes_t subject;
+} mqtt_current_t;
+
+/* What is said of a message that comes from elsewhere, made once for all who get it. */
+typedef struct mqtt_made {
+    uint64_t publication; /* of which; 0 = none */
+    const uint8_t *header;
+    mqtt_properties_t properties;
+    uint8_t qos;
+    bool from_mqtt;
+    bool failed;
+} mqtt_made_t;
+
+/* Whether an account keeps retained messages. */
+typedef enum mqtt_keeps { KEEPS_UNKNOWN = 0, KEEPS_ASKED, KEEPS_YES, KEEPS_NO } mqtt_keeps_t;
+
+/* An account with clients of MQTT. */
+typedef struct mqtt_account {
+    sink_t sink; /* where its streams answer */
+    mqtt_keeps_t keeps;
+    session_t *waiting; /* what they sent needs to know that */
+} mqtt_account_t;
+
+/* What all clients of MQTT share. */
+typedef struct mqtt_desk {
+    map_t *here;      /* sessions with a connection, by account and client */
+    table_t accounts; /* number > mqtt_account_t */
+    uint64_t key;     /* of the subjects where streams answer, which nobody guesses */
+    mqtt_current_t current;
+    mqtt_made_t made;
+    uint8_t qos;         /* of the delivery that comes next */
+    bool as_it_came;     /* likewise: it is the current message */
+    bool retained;       /* likewise: it is one that was retained */
+    buffer_t header;     /* scratch: of what is published */
+    buffer_t properties; /* scratch: of mqtt_made_t */
+    buffer_t packet;     /* scratch: one that waits */
+    op_t op;
+    uint8_t subject[MQTT_TOPIC_BYTES];
+    uint8_t reply[MQTT_TOPIC_BYTES];
+    uint8_t topic[MQTT_TOPIC_BYTES];
+    uint8_t response[MQTT_TOPIC_BYTES];
+} mqtt_desk_t;
+
+/* NULL: no memory. */
+mqtt_desk_t *mqtt_desk_of(plane_t *plane);
+
+/* ---- mqtt.c ------------------------------------------------------------------------------------------------------ */
+
+/* It broke the protocol: it is told so, if its version can, and closed. */
+void mqtt_break(plane_t *plane, peer_t *peer, mqtt_reason_t reason, const char *text);
+/* A packet was put into its queue, or was not. */
+void mqtt_emitted(plane_t *plane, peer_t *peer, status_t status);
+/* It is not read, and what it sent waits; and no longer. */
+void mqtt_hold(plane_t *plane, peer_t *peer);
+void mqtt_go_on(plane_t *plane, peer_t *peer);
+uint32_t mqtt_max_packet(const plane_t *plane, const peer_t *peer);
+
+/* ---- mqtt_login.c ------------------------------------------------------------------------------------------------ */
+
+void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, bytes_t whole);
+/* It did not send a CONNECT, or none that can be. */
+void mqtt_refuse_stranger(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, const mqtt_fault_t *fault);
+status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict);
+void mqtt_disconnect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
+void mqtt_farewell(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
+void mqtt_beat(plane_t *plane, peer_t *peer);
+void mqtt_left(plane_t *plane, peer_t *peer);
+
+/* ---- mqtt_account.c ---------------------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+mqtt_account_t *mqtt_account_of(plane_t *plane, mqtt_desk_t *desk, account_t *account);
+/* Where an answer to that peer comes to mqtt_told; what: its last word. */
+void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text);
+/* A request to JetStream, of that peer. false: nobody is there. */
+bool mqtt_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what);
+
+/* ---- mqtt_retain.c ----------------------------------------------------------------------------------------------- */
+
+/* Of a peer whose account has JetStream: whether there will be a stream, asked if it is not known. */
+void mqtt_retain_begin(plane_t *plane, peer_t *peer);
+mqtt_keeps_t mqtt_retain_keeps(const peer_t *peer);
+void mqtt_retain_wait(plane_t *plane, peer_t *peer); /* until that is known */
+/* The stream was asked for; what that was answered. */
+void mqtt_retain_made(plane_t *plane, mqtt_account_t *keeper, bytes_t payload);
+/* The message becomes the one that is retained for its subject, or, without payload, none is any more. header: as it is
+ * published; answers at tell. */
+mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, uint32_t expiry);
+/* A new subscription gets what is retained. pattern: of its filter, or of the level above. false: no memory. */
+bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern);
+/* What comes of that. */
+void mqtt_retain_found(plane_t *plane, peer_t *peer, const message_t *message);
+void mqtt_retain_forget(peer_t *peer); /* it goes, and waits no more */
+void mqtt_retain_go_on(plane_t *plane, peer_t *peer);
+
+/* ---- mqtt_publish.c ---------------------------------------------------------------------------------------------- */
+
+/* false: it has to wait, and was not acted on. */
+bool mqtt_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
+void mqtt_release(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet); /* PUBREL */
+void mqtt_publish_will(plane_t *plane, peer_t *peer);
+
+/* ---- mqtt_subscribe.c -------------------------------------------------------------------------------------------- */
+
+bool mqtt_subscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet); /* false: it has to wait */
+void mqtt_unsubscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
+
+/* ---- mqtt_deliver.c ---------------------------------------------------------------------------------------------- */
+
+bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown);
+/* One that was retained, to a subscription of the peer. */
+void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t *message);
+status_t mqtt_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message);
+void mqtt_say_answers(plane_t *plane, peer_t *peer); /* those that wait for nothing any more */
+/* PUBACK, PUBREC, PUBCOMP */
+void mqtt_answered(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
+
+#endif

@@ -1,0 +1,117 @@
+/* mqtt_account.c: where an account's streams answer to its clients of MQTT.
+ *
+ *     $MQTT.A.<key>.<peer>.<identifier>    a stream has kept that message of the peer's, or not
+ *     $MQTT.A.<key>.<peer>.r               what is retained, for a new subscription
+ *     $MQTT.A.<key>.<peer>.s               the stream of retained messages has been made, or not
+ *
+ * Nobody but us listens there, and the key is one that nobody guesses. What does not live here: what is done with the
+ * answers.
+ */
+#include <stdlib.h>
+
+#include "base/hex.h"
+#include "plane/account.h"
+#include "text/decimal.h"
+#include "verbs/mqtt.h"
+#include "verbs/verbs.h"
+
+#define ANSWER_SUBJECTS "$MQTT.A."
+#define NUMBER_DIGITS 16u
+
+static void add_hex_number(text_t *text, uint64_t number) {
+    static const char digits[] = "0123456789abcdef";
+    uint8_t at[NUMBER_DIGITS];
+    for (uint32_t i = NUMBER_DIGITS; i-- != 0; number >>= 4) {
+        at[i] = (uint8_t)digits[number & 15];
+    }
+    text_add(text, bytes_of(at, sizeof at));
+}
+
+static bool take_hex_number(bytes_t *text, uint64_t *number) {
+    if (text->size < NUMBER_DIGITS) {
+        return false;
+    }
+    *number = 0;
+    for (uint32_t i = 0; i < NUMBER_DIGITS; i++) {
+        int digit = hex_digit(text->at[i]);
+        if (digit < 0) {
+            return false;
+        }
+        *number = *number << 4 | (uint32_t)digit;
+    }
+    *text = bytes_after(*text, NUMBER_DIGITS);
+    return true;
+}
+
+mqtt_account_t *mqtt_account_of(plane_t *plane, mqtt_desk_t *desk, account_t *account) {
+    mqtt_account_t *found = table_find(&desk->accounts, account->js.id);
+    if (found != NULL) {
+        return found;
+    }
+    text_t text = {0};
+    text_add_literal(&text, ANSWER_SUBJECTS);
+    add_hex_number(&text, desk->key);
+    text_add_literal(&text, ".>");
+    found = calloc(1, sizeof(*found));
+    if (found == NULL || sink_add(plane, account, &found->sink, TARGET_MQTT, text_bytes(&text), 0, NULL) != STATUS_OK) {
+        free(found);
+        return NULL;
+    }
+    if (table_put(&desk->accounts, account->js.id, found) != STATUS_OK) {
+        sink_remove(plane, &found->sink);
+        free(found);
+        return NULL;
+    }
+    return found;
+}
+
+void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text) {
+    text->size = 0;
+    text_add_literal(text, ANSWER_SUBJECTS);
+    add_hex_number(text, desk->key);
+    text_add_literal(text, ".");
+    add_hex_number(text, peer->id);
+    text_add_literal(text, ".");
+    text_add_literal(text, what);
+    if (number != 0) {
+        text_add_number(text, number);
+    }
+}
+
+bool mqtt_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what) {
+    text_t reply;
+    mqtt_answer_subject(peer->session->shared, peer, what, 0, &reply);
+    publication_t publication = {
+        .account = peer->account,
+        .message = {.subject = bytes_of(api, (uint32_t)strlen(api)), .reply = text_bytes(&reply), .payload = body}};
+    return publish(plane, &publication) != 0;
+}
+
+static void stored(plane_t *plane, peer_t *peer, uint16_t id, bytes_t payload) {
+    bool kept = !bytes_starts(payload, BYTES_LITERAL("{\"error\":"));
+    if (answers_told(&peer->session->answers, id, kept ? MQTT_REASON_SUCCESS : MQTT_REASON_QUOTA)) {
+        mqtt_say_answers(plane, peer);
+    }
+}
+
+void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publication) {
+    bytes_t text = bytes_after(publication->message.subject, sizeof(ANSWER_SUBJECTS) - 1);
+    uint64_t id, connection, key;
+    if (!take_hex_number(&text, &key) || !bytes_take(&text, '.') || !take_hex_number(&text, &connection)
+        || !bytes_take(&text, '.')) {
+        return;
+    }
+    if (bytes_equal(text, BYTES_LITERAL("s"))) {
+        mqtt_retain_made(plane, (mqtt_account_t *)sink, publication->message.payload);
+        return;
+    }
+    peer_t *peer = peer_find(plane, connection);
+    if (peer == NULL || peer->session == NULL || peer->account != publication->account) {
+        return;
+    }
+    if (bytes_equal(text, BYTES_LITERAL("r"))) {
+        mqtt_retain_found(plane, peer, &publication->message);
+    } else if (decimal_parse(text, &id) && id != 0 && id <= UINT16_MAX) {
+        stored(plane, peer, (uint16_t)id, publication->message.payload);
+    }
+}

@@ -1,0 +1,232 @@
+/* mqtt_deliver.c: a message to a client of MQTT, and what that answers.
+ *
+ *     from a client of MQTT of this account   as it came: topic, properties, its QoS or that of the subscription
+ *     from anywhere else                      QoS 0; its reply is the response topic, its headers are properties, which
+ *                                             are made once for all who get it
+ *
+ * A packet that is larger than the client takes is not sent (5: 3.1.2.11.4). What does not live here: who wants it
+ * (plane/publish.c), packet identifiers and what waits for one (sessions/flight.h).
+ */
+#include "base/check.h"
+#include "mqtt/write.h"
+#include "plane/account.h"
+#include "plane/output.h"
+#include "route/permissions.h"
+#include "sessions/carry.h"
+#include "verbs/mqtt.h"
+
+/* ---- who gets it ------------------------------------------------------------------------------------------------- */
+
+static bool is_current(const mqtt_desk_t *desk, const publication_t *publication, const message_t *shown) {
+    const mqtt_current_t *current = &desk->current;
+    return current->account == publication->account && current->message->payload.at == shown->payload.at
+           && current->message->payload.size == shown->payload.size;
+}
+
+static uint8_t qos_of(const subscription_t *one) {
+    return (uint8_t)((one->flags & MQTT_SUB_QOS) >> MQTT_SUB_QOS_SHIFT);
+}
+
+/* What the headers say, once for all. */
+static void make_properties(plane_t *plane, mqtt_desk_t *desk, const message_t *shown) {
+    mqtt_made_t *made = &desk->made;
+    if (made->publication == plane->publication && made->header == shown->header.at) {
+        return;
+    }
+    made->publication = plane->publication;
+    made->header = shown->header.at;
+    made->failed = carry_from_headers(shown->header, &desk->properties, &made->properties, &made->qos, &made->from_mqtt)
+                   != STATUS_OK;
+}
+
+bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown) {
+    mqtt_desk_t *desk = one->peer->session->shared;
+    if ((one->flags & MQTT_SUB_NO_LOCAL) != 0 && publication->origin == one->peer) {
+        return false;
+    }
+    if ((one->flags & MQTT_SUB_WILD) != 0 && shown->subject.at[0] == '$') {
+        return false;
+    }
+    desk->as_it_came = is_current(desk, publication, shown);
+    uint8_t qos = desk->as_it_came ? desk->current.message->qos : 0, most = qos_of(one);
+    desk->qos = qos < most ? qos : most;
+    if (!desk->as_it_came && one->peer->session->writer.level == MQTT_5) {
+        make_properties(plane, desk, shown);
+    }
+    return true;
+}
+
+/* ---- the packet -------------------------------------------------------------------------------------------------- */
+
+/* The topic of a subject; empty: it has none. */
+static bytes_t topic_for(bytes_t subject, uint8_t *to) {
+    if (subject.size > MQTT_TOPIC_BYTES) {
+        return BYTES_NONE;
+    }
+    bytes_t topic = bytes_of(to, topic_of_subject(subject, to));
+    for (uint32_t i = 0; i < topic.size; i++) {
+        if (topic.at[i] == '+' || topic.at[i] == '#') {
+            return BYTES_NONE;
+        }
+    }
+    return topic_text(topic) ? topic : BYTES_NONE;
+}
+
+/* What a PUBLISH to one subscription says beside the message. */
+typedef struct outgoing {
+    mqtt_publish_t publish;
+    mqtt_properties_t properties;
+} outgoing_t;
+
+static bool compose_message(mqtt_desk_t *desk, const session_t *session, const subscription_t *one,
+                            const message_t *message, outgoing_t *out) {
+    const mqtt_current_t *current = &desk->current;
+    bool same = desk->as_it_came && bytes_equal(message->subject, current->subject);
+    out->publish = (mqtt_publish_t){.topic = same ? current->topic : topic_for(message->subject, desk->topic),
+                                    .payload_size = message->payload.size,
+                                    .qos = desk->qos};
+    out->publish.retain = desk->retained;
+    if (desk->as_it_came) {
+        out->publish.retain = current->message->retain && (one->flags & MQTT_SUB_AS_PUBLISHED) != 0;
+    }
+    if (out->publish.topic.size == 0) {
+        return false;
+    }
+    if (session->writer.level != MQTT_5) {
+        return true;
+    }
+    out->publish.properties = &out->properties;
+    if (desk->as_it_came) {
+        out->properties = current->message->properties;
+        out->properties.present &= ~(1u << MQTT_TOPIC_ALIAS | 1u << MQTT_WILL_DELAY);
+    } else {
+        out->properties = desk->made.properties;
+        bytes_t response = message->reply.size == 0 ? BYTES_NONE : topic_for(message->reply, desk->response);
+        if (response.size != 0) {
+            mqtt_set_text(&out->properties, MQTT_RESPONSE_TOPIC, response);
+        }
+    }
+    if (one->id != 0) {
+        mqtt_set_number(&out->properties, MQTT_SUBSCRIPTION_ID, (uint32_t)one->id);
+    }
+    return !desk->made.failed || desk->as_it_came;
+}
+
+static status_t put_publish(const mqtt_writer_t *writer, buffer_t *to, const outgoing_t *out, bytes_t payload) {
+    uint64_t before = to->size;
+    status_t status = mqtt_write_publish(writer, to, &out->publish);
+    if (status == STATUS_OK && payload.size != 0) {
+        status = buffer_append(to, payload.at, payload.size);
+    }
+    if (status != STATUS_OK) {
+        to->size = before;
+    }
+    return status;
+}
+
+/* With a short name for its topic, if the client takes one. */
+static status_t put_named_message(session_t *session, buffer_t *to, outgoing_t *out, bytes_t payload) {
+    bytes_t topic = out->publish.topic;
+    if (session->given.max != 0 && session->writer.level == MQTT_5) {
+        bool known;
+        uint32_t alias = alias_of(&session->given, topic, &known);
+        if (alias != 0) {
+            mqtt_set_number(&out->properties, MQTT_TOPIC_ALIAS, alias);
+            out->publish.topic = known ? BYTES_NONE : topic;
+        }
+    }
+    return put_publish(&session->writer, to, out, payload);
+}
+
+/* Where the identifier stands: behind the topic. */
+static uint32_t id_place(bytes_t packet, bytes_t topic) {
+    bytes_t rest = bytes_after(packet, 1);
+    uint32_t size;
+    int taken = mqtt_take_number(&rest, &size);
+    check(taken == 1);
+    return packet.size - rest.size + 2 + topic.size;
+}
+
+static status_t put_waiting_message(mqtt_desk_t *desk, session_t *session, outgoing_t *out, bytes_t payload) {
+    desk->packet.size = 0;
+    out->publish.id = 1;
+    status_t status = put_publish(&session->writer, &desk->packet, out, payload);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    bytes_t packet = bytes_of(desk->packet.at, (uint32_t)desk->packet.size);
+    return flight_wait(&session->flight, packet, id_place(packet, out->publish.topic));
+}
+
+status_t mqtt_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message) {
+    session_t *session = peer->session;
+    mqtt_desk_t *desk = session->shared;
+    outgoing_t outgoing;
+    if (!compose_message(desk, session, one, message, &outgoing)) {
+        return STATUS_OK; /* MQTT has no word for it */
+    }
+    status_t status;
+    if (outgoing.publish.qos == 0) {
+        status = put_named_message(session, &out->data, &outgoing, message->payload);
+    } else if ((outgoing.publish.id = flight_begin(&session->flight)) == 0) {
+        status = put_waiting_message(desk, session, &outgoing, message->payload);
+    } else {
+        status = put_named_message(session, &out->data, &outgoing, message->payload);
+        if (status != STATUS_OK) {
+            flight_undo(&session->flight, outgoing.publish.id);
+        }
+    }
+    return status == STATUS_INVALID ? STATUS_OK : status;
+}
+
+void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t *message) {
+    peer_t *peer = one->peer;
+    mqtt_desk_t *desk = peer->session->shared;
+    bool hidden = (one->flags & MQTT_SUB_WILD) != 0 && message->subject.at[0] == '$';
+    bool denied = (one->flags & SUBSCRIPTION_FILTERED) != 0
+                  && !permissions_deliver(peer->permissions, message->subject, BYTES_NONE);
+    if (hidden || denied || message->subject.size == 0) {
+        return;
+    }
+    uint8_t most = qos_of(one);
+    make_properties(plane, desk, message);
+    desk->as_it_came = false;
+    desk->qos = desk->made.qos < most ? desk->made.qos : most;
+    desk->retained = true;
+    mqtt_emitted(plane, peer, mqtt_emit(peer, &peer->conn.out, one, message));
+    desk->retained = false;
+    peer->out_msgs++;
+    peer->out_bytes += message->payload.size;
+    plane->stats.out_msgs++;
+    plane->stats.out_bytes += message->payload.size;
+}
+
+/* ---- what it answers --------------------------------------------------------------------------------------------- */
+
+static void send_waiting(plane_t *plane, peer_t *peer) {
+    session_t *session = peer->session;
+    bytes_t packet;
+    while (peer->state == PEER_ADMITTED && flight_next(&session->flight, &packet)) {
+        mqtt_emitted(plane, peer, buffer_append(&peer->conn.out.data, packet.at, packet.size));
+        flight_gone(&session->flight);
+    }
+}
+
+void mqtt_answered(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
+    session_t *session = peer->session;
+    flight_t *flight = &session->flight;
+    bool refused = packet->reason >= MQTT_REASON_UNSPECIFIED;
+    if (packet->kind == MQTT_PUBREC && !refused) {
+        bool known = flight_received(flight, packet->id);
+        mqtt_emitted(plane, peer,
+                     mqtt_write_acknowledgement(&session->writer, &peer->conn.out.data, MQTT_PUBREL, packet->id,
+                                                known ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND, NULL));
+        return;
+    }
+    if (packet->kind == MQTT_PUBCOMP) {
+        (void)flight_completed(flight, packet->id);
+    } else {
+        (void)flight_acknowledged(flight, packet->id);
+    }
+    send_waiting(plane, peer);
+}

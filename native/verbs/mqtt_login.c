@@ -1,0 +1,304 @@
+/* mqtt_login.c: how clients of MQTT come and go: CONNECT, CONNACK, another one with its name, DISCONNECT, keep alive.
+ *
+ *     CONNECT --> session_t --> EVENT_LINE with the packet --> ADMIT --> the one with that name goes --> CONNACK
+ *                                                          --> CLOSE --> CONNACK with the reason of CLOSE_*
+ *
+ * What does not live here: whether it may come (control), what it may do (route/permissions.h).
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/copies.h"
+#include "base/hash.h"
+#include "exchange/exchange.h"
+#include "mqtt/write.h"
+#include "plane/account.h"
+#include "plane/memory.h"
+#include "verbs/mqtt.h"
+
+/* ---- reasons ----------------------------------------------------------------------------------------------------- */
+
+static mqtt_reason_t reason_of(uint32_t close, bool admitted) {
+    switch (close) {
+    case CLOSE_AUTHENTICATION:
+    case CLOSE_PERMISSION: return MQTT_REASON_NOT_AUTHORIZED;
+    case CLOSE_LIMIT:
+    case CLOSE_SLOW: return MQTT_REASON_QUOTA;
+    case CLOSE_SHUTDOWN: return MQTT_REASON_SHUTTING_DOWN;
+    case CLOSE_KICKED: return MQTT_REASON_ADMINISTRATIVE;
+    case CLOSE_STALE: return admitted ? MQTT_REASON_KEEP_ALIVE : MQTT_REASON_UNSPECIFIED;
+    case CLOSE_DUPLICATE: return MQTT_REASON_TAKEN_OVER;
+    case CLOSE_PROTOCOL: return MQTT_REASON_PROTOCOL;
+    default: return MQTT_REASON_UNSPECIFIED;
+    }
+}
+
+/* What it has to know does not get lost: who takes no packet of that size does not come in. */
+static void say_connack(plane_t *plane, peer_t *peer, const mqtt_writer_t *writer, mqtt_reason_t reason,
+                        const mqtt_properties_t *properties) {
+    status_t status = mqtt_write_connack(writer, &peer->conn.out.data, false, reason, properties);
+    if (status == STATUS_INVALID) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT,
+                           BYTES_LITERAL("a maximum packet size that no CONNACK has room in"));
+    }
+    mqtt_emitted(plane, peer, status);
+}
+
+/* ---- CONNECT ----------------------------------------------------------------------------------------------------- */
+
+/* In 3.1.1's words where it is not known which it speaks: all understand them (5: 4.13). */
+static void refuse_connect(plane_t *plane, peer_t *peer, mqtt_level_t level, mqtt_reason_t reason, const char *text) {
+    const mqtt_writer_t writer = {.level = level == MQTT_5 ? MQTT_5 : MQTT_3_1_1, .max_packet = UINT32_MAX};
+    mqtt_properties_t properties = {.present = 0};
+    mqtt_set_text(&properties, MQTT_REASON_STRING, bytes_of(text, (uint32_t)strlen(text)));
+    if (level == MQTT_5 || mqtt_return_code(reason) != 0) {
+        say_connack(plane, peer, &writer, reason, level == MQTT_5 ? &properties : NULL);
+    }
+    mqtt_break(plane, peer, reason, text);
+}
+
+void mqtt_refuse_stranger(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, const mqtt_fault_t *fault) {
+    mqtt_level_t level = packet->kind == MQTT_CONNECT ? packet->login.level : MQTT_UNKNOWN;
+    bool answered = level != MQTT_UNKNOWN || fault->reason == MQTT_REASON_VERSION;
+    if (answered && (level == MQTT_5 || fault->reason != MQTT_REASON_MALFORMED)) {
+        refuse_connect(plane, peer, level, fault->reason, fault->text);
+    } else {
+        mqtt_break(plane, peer, fault->reason, fault->text);
+    }
+}
+
+static bool version_allowed(const plane_t *plane, mqtt_level_t level) {
+    uint32_t flag = level == MQTT_5 ? MQTT_VERSION_5 : MQTT_VERSION_3;
+    return (plane->mqtt.flags & flag) != 0;
+}
+
+/* What is to be refused before control is asked. false: it was. */
+static bool acceptable(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
+    const mqtt_login_t *login = &packet->login;
+    if (!version_allowed(plane, login->level)) {
+        refuse_connect(plane, peer, login->level, MQTT_REASON_VERSION, "this version of MQTT is not served");
+        return false;
+    }
+    if (mqtt_has(&packet->properties, MQTT_AUTH_METHOD)) {
+        refuse_connect(plane, peer, login->level, MQTT_REASON_METHOD, "there is no enhanced authentication");
+        return false;
+    }
+    if (login->client.size == 0 && login->level == MQTT_3_1_1 && !login->clean) {
+        refuse_connect(plane, peer, login->level, MQTT_REASON_CLIENT_ID,
+                       "a session that is kept needs a client identifier");
+        return false;
+    }
+    if (login->level == MQTT_3_1_1 && !login->clean) { /* one of 5 is told that its session expires at once */
+        refuse_connect(plane, peer, login->level, MQTT_REASON_UNAVAILABLE, "sessions are not kept");
+        return false;
+    }
+    if (login->has_will && login->will.qos == 2 && (plane->mqtt.flags & MQTT_REJECT_QOS2) != 0) {
+        refuse_connect(plane, peer, login->level, MQTT_REASON_QOS, "QoS 2 is rejected");
+        return false;
+    }
+    return true;
+}
+
+void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, bytes_t whole) {
+    if (!acceptable(plane, peer, packet)) {
+        return;
+    }
+    const session_terms_t terms = {.window = plane->mqtt.max_ack_pending,
+                                   .alias_max = plane->mqtt.topic_alias_maximum,
+                                   .waiting_max = plane->limits.max_pending,
+                                   .waiting = &plane->memory.output};
+    mqtt_desk_t *desk = mqtt_desk_of(plane);
+    session_t *session = desk == NULL ? NULL : session_new(&packet->login, &packet->properties, &terms);
+    event_entry_t *entry = event_new(EVENT_LINE, BYTES_NONE, BYTES_NONE, BYTES_NONE, whole);
+    if (session == NULL || entry == NULL) {
+        if (session != NULL) {
+            session_free(session);
+        }
+        free(entry);
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
+        return;
+    }
+    session->owner = peer;
+    session->shared = desk;
+    session->cost = session_size(session);
+    plane->memory.interest.used += session->cost;
+    peer->session = session;
+    entry->event.target = peer->id;
+    entry->event.code = LINE_CONNECT;
+    event_post(&plane->exchange, entry);
+    peer_pause(plane, peer);
+}
+
+/* ---- who has that name ------------------------------------------------------------------------------------------- */
+
+static uint64_t client_hash(uint32_t account, bytes_t client) {
+    return hash_bytes(client.at, client.size) ^ ((uint64_t)account * UINT64_C(0x9E3779B97F4A7C15));
+}
+
+static session_t *find_client(const mqtt_desk_t *desk, uint32_t account, bytes_t client) {
+    uint64_t hash = client_hash(account, client);
+    for (map_link_t *link = map_first(desk->here, hash); link != NULL; link = link->next) {
+        session_t *session = MAP_ENTRY(link, session_t, link);
+        if (link->hash == hash && session->account == account && bytes_equal(session->client, client)) {
+            return session;
+        }
+    }
+    return NULL;
+}
+
+/* Who had the name goes. */
+static status_t take_over(plane_t *plane, mqtt_desk_t *desk, session_t *session) {
+    session_t *older = find_client(desk, session->account, session->client);
+    if (older != NULL) {
+        map_take(desk->here, &older->link);
+        older->listed = false;
+        peer_doom(plane, older->owner, CLOSE_DUPLICATE, BYTES_LITERAL("another client has come with its identifier"));
+    }
+    status_t status = map_put(&desk->here, &session->link, client_hash(session->account, session->client));
+    session->listed = status == STATUS_OK;
+    return status;
+}
+
+/* ---- CONNACK ----------------------------------------------------------------------------------------------------- */
+
+static void limit_keep_alive(const plane_t *plane, session_t *session, mqtt_properties_t *properties) {
+    uint32_t most = plane->mqtt.keep_alive_max;
+    if (session->writer.level == MQTT_5 && most != 0 && most <= UINT16_MAX
+        && (session->keep_alive == 0 || session->keep_alive > most)) {
+        session->keep_alive = (uint16_t)most;
+        mqtt_set_number(properties, MQTT_SERVER_KEEP_ALIVE, most);
+    }
+}
+
+/* What a client of 5 is told beside yes (5: 3.2.2.3). */
+static void add_grants(const plane_t *plane, const peer_t *peer, session_t *session, mqtt_properties_t *properties) {
+    const mqtt_limits_t *limits = &plane->mqtt;
+    if (session->expiry != 0) { /* no session outlives its connection */
+        session->expiry = 0;
+        mqtt_set_number(properties, MQTT_SESSION_EXPIRY, 0);
+    }
+    if (limits->receive_maximum < UINT16_MAX) {
+        mqtt_set_number(properties, MQTT_RECEIVE_MAXIMUM, limits->receive_maximum);
+    }
+    if ((peer->account->flags & ACCOUNT_JETSTREAM) == 0) {
+        mqtt_set_number(properties, MQTT_RETAIN_AVAILABLE, 0);
+    }
+    mqtt_set_number(properties, MQTT_MAXIMUM_PACKET, mqtt_max_packet(plane, peer));
+    if (session->named.max != 0) {
+        mqtt_set_number(properties, MQTT_TOPIC_ALIAS_MAXIMUM, session->named.max);
+    }
+    if ((limits->flags & MQTT_REJECT_QOS2) != 0) {
+        mqtt_set_number(properties, MQTT_MAXIMUM_QOS, 1);
+    }
+    if (session->assigned) {
+        mqtt_set_text(properties, MQTT_ASSIGNED_CLIENT, session->client);
+    }
+}
+
+static void first_beat(const plane_t *plane, peer_t *peer) {
+    int64_t patience_ns = (int64_t)peer->session->keep_alive * NS_PER_SECOND / 2 * 3;
+    peer->next_ping_ns = patience_ns == 0 ? INT64_MAX : plane->now.mono_ns + patience_ns;
+}
+
+status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
+    (void)verdict;
+    session_t *session = peer->session;
+    mqtt_properties_t properties = {.present = 0};
+    if (session == NULL) {
+        return STATUS_INVALID;
+    }
+    if (session->will != NULL && session->will->message.retain && (peer->account->flags & ACCOUNT_JETSTREAM) == 0) {
+        session->told = true;
+        refuse_connect(plane, peer, session->writer.level, MQTT_REASON_RETAIN,
+                       "retained messages need an account with JetStream");
+        return STATUS_OK;
+    }
+    session->account = peer->account->js.id;
+    if (session->client.size == 0) {
+        session->assigned = true;
+        if (peer->after_pong.size == 0 || !session_name(session, peer->after_pong)) {
+            return STATUS_NO_MEMORY;
+        }
+    }
+    status_t status = take_over(plane, session->shared, session);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    limit_keep_alive(plane, session, &properties);
+    add_grants(plane, peer, session, &properties);
+    say_connack(plane, peer, &session->writer, MQTT_REASON_SUCCESS, &properties);
+    session->admitted = true;
+    first_beat(plane, peer);
+    mqtt_retain_begin(plane, peer);
+    return STATUS_OK;
+}
+
+/* ---- keep alive -------------------------------------------------------------------------------------------------- */
+
+/* Silent for one and a half times what it promised (5: 3.1.2.10). Of whom we do not read nothing is known. */
+void mqtt_beat(plane_t *plane, peer_t *peer) {
+    int64_t patience_ns = (int64_t)peer->session->keep_alive * NS_PER_SECOND / 2 * 3, now_ns = plane->now.mono_ns;
+    mqtt_retain_go_on(plane, peer);
+    if (patience_ns == 0) {
+        peer->next_ping_ns = INT64_MAX;
+    } else if (!peer_is_read(peer)) {
+        peer->next_ping_ns = now_ns + patience_ns;
+    } else if (now_ns - peer->last_input_ns >= patience_ns) {
+        plane->stats.stale_connections++;
+        peer_doom(plane, peer, CLOSE_STALE, BYTES_LITERAL("Stale Connection"));
+    } else {
+        peer->next_ping_ns = peer->last_input_ns + patience_ns;
+    }
+    if (peer->session->reads_pause) {
+        peer->next_ping_ns = now_ns; /* it is looked at again with the next chores */
+    }
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+/* Its will goes with it, unless it says otherwise. */
+void mqtt_disconnect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
+    session_t *session = peer->session;
+    if (packet->reason != MQTT_REASON_WITH_WILL) {
+        session_forget_will(session);
+    }
+    session->told = true; /* nothing comes behind its own DISCONNECT */
+    peer_doom(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
+}
+
+void mqtt_farewell(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
+    session_t *session = peer->session;
+    if (session == NULL || session->told) {
+        return;
+    }
+    session->told = true;
+    mqtt_properties_t properties = {.present = 0};
+    if (text.size != 0 && session->explains && topic_text(text)) {
+        mqtt_set_text(&properties, MQTT_REASON_STRING, text);
+    }
+    mqtt_reason_t code = reason_of(reason, session->admitted);
+    if (!session->admitted) {
+        say_connack(plane, peer, &session->writer, code, &properties);
+    } else if (reason != CLOSE_CLIENT) {
+        mqtt_emitted(plane, peer, mqtt_write_disconnect(&session->writer, &peer->conn.out.data, code, &properties));
+    }
+}
+
+void mqtt_left(plane_t *plane, peer_t *peer) {
+    session_t *session = peer->session;
+    if (session == NULL) {
+        return;
+    }
+    if (session->listed) {
+        map_take(((mqtt_desk_t *)session->shared)->here, &session->link);
+    }
+    if (session->waits_keeper) {
+        mqtt_retain_forget(peer);
+    }
+    if (session->admitted && session->will != NULL) {
+        mqtt_publish_will(plane, peer);
+    }
+    plane->memory.interest.used -= session->cost;
+    session_free(session);
+    peer->session = NULL;
+}

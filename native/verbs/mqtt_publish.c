@@ -1,0 +1,333 @@
+/* mqtt_publish.c: what a client of MQTT publishes, and what it is answered.
+ *
+ *     QoS 0    PUBLISH --> publish
+ *     QoS 1    PUBLISH --> publish --> streams keep it --> their answers, when it is on disk --> PUBACK
+ *                                  --> none does                                             --> PUBACK
+ *     QoS 2    the same with PUBREC; its identifier is remembered until PUBREL, and a PUBLISH that comes again with it
+ *              is answered and not published
+ *
+ * Answers go in the order of the messages (sessions/answers.h). What does not live here: to whom it goes
+ * (plane/publish.c), where streams answer (mqtt_account.c), what is retained (mqtt_retain.c).
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/hex.h"
+#include "mqtt/write.h"
+#include "plane/account.h"
+#include "plane/mapping.h"
+#include "plane/output.h"
+#include "plane/refused.h"
+#include "plane/throttle.h"
+#include "route/permissions.h"
+#include "sessions/carry.h"
+#include "text/decimal.h"
+#include "text/subject.h"
+#include "text/text.h"
+#include "verbs/mqtt.h"
+#include "verbs/verbs.h"
+
+#define OWN_SUBJECTS BYTES_LITERAL("$MQTT.")
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static void say_answer(plane_t *plane, peer_t *peer, const answer_t *answer) {
+    session_t *session = peer->session;
+    if (answer->reason >= MQTT_REASON_UNSPECIFIED) {
+        if (answer->kind == MQTT_PUBREC) {
+            (void)ids_take(&session->received, answer->id);
+        }
+        if (session->writer.level != MQTT_5) { /* it cannot be told, and has to send it again */
+            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("a message was not stored"));
+            return;
+        }
+    }
+    mqtt_emitted(plane, peer,
+                 mqtt_write_acknowledgement(&session->writer, &peer->conn.out.data, (mqtt_kind_t)answer->kind,
+                                            answer->id, (mqtt_reason_t)answer->reason, NULL));
+}
+
+void mqtt_say_answers(plane_t *plane, peer_t *peer) {
+    answer_t answer;
+    bool any = false;
+    while (peer->state == PEER_ADMITTED && answers_next(&peer->session->answers, &answer)) {
+        say_answer(plane, peer, &answer);
+        any = true;
+    }
+    if (any && peer->session->waits) {
+        mqtt_go_on(plane, peer);
+    }
+}
+
+/* ---- what it publishes ------------------------------------------------------------------------------------------- */
+
+/* A message on its way: where it goes, and who is told that it has been kept. */
+typedef struct sending {
+    peer_t *peer; /* NULL: it has gone */
+    account_t *account;
+    const mqtt_message_t *message;
+    bytes_t topic;
+    bytes_t subject;
+    bytes_t reply;
+    tell_t tell;
+} sending_t;
+
+static mqtt_reason_t sending_subject(plane_t *plane, mqtt_desk_t *desk, sending_t *sending, text_t *mapped) {
+    uint32_t size = 0;
+    topic_verdict_t verdict = topic_to_subject(sending->topic, desk->subject, sizeof(desk->subject), &size);
+    bytes_t subject = bytes_of(desk->subject, size);
+    if (verdict != TOPIC_OK || !subject_valid_literal(subject)) {
+        return MQTT_REASON_TOPIC;
+    }
+    if (bytes_starts(subject, OWN_SUBJECTS)) {
+        return MQTT_REASON_NOT_AUTHORIZED;
+    }
+    bytes_t response = mqtt_text(&sending->message->properties, MQTT_RESPONSE_TOPIC);
+    sending->reply = BYTES_NONE;
+    if (mqtt_has(&sending->message->properties, MQTT_RESPONSE_TOPIC)) {
+        verdict = topic_to_subject(response, desk->reply, sizeof(desk->reply), &size);
+        sending->reply = bytes_of(desk->reply, size);
+        if (verdict != TOPIC_OK || !subject_valid_literal(sending->reply)) {
+            return MQTT_REASON_TOPIC;
+        }
+    }
+    sending->subject = subject;
+    if (LEAF_UNLIKELY(may_be_mapped(sending->account, subject))) {
+        sending->subject = mapped_subject(plane, sending->account, subject, mapped);
+    }
+    return MQTT_REASON_SUCCESS;
+}
+
+static bool topic_reserved(bytes_t subject) {
+    return bytes_starts(subject, BYTES_LITERAL("_GR_.")) || bytes_starts(subject, BYTES_LITERAL("$NRG."))
+           || bytes_starts(subject, BYTES_LITERAL("$GR."));
+}
+
+static bool reply_reserved(bytes_t reply) {
+    return bytes_starts(reply, BYTES_LITERAL("_R_.")) || bytes_starts(reply, BYTES_LITERAL("_GR_."))
+           || bytes_starts(reply, BYTES_LITERAL("$JS.ACK.")) || bytes_starts(reply, BYTES_LITERAL("$GR."));
+}
+
+static bool publish_permitted(plane_t *plane, peer_t *peer, const sending_t *sending) {
+    bytes_t subject = sending->subject, reply = sending->reply;
+    bool allowed =
+        !topic_reserved(subject)
+        && (peer->permissions == NULL || permissions_publish(peer->permissions, subject, plane->now.mono_ns));
+    if (!allowed) {
+        peer_refused(plane, peer, &(violation_t){.code = REFUSED_PUBLISH, .subject = subject});
+        return false;
+    }
+    if (reply.size != 0 && reply_reserved(reply)) {
+        peer_refused(plane, peer, &(violation_t){.code = REFUSED_REPLY, .subject = reply});
+        return false;
+    }
+    return true;
+}
+
+/* To all who want it. */
+static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *sending, uint16_t id) {
+    const mqtt_message_t *message = sending->message;
+    text_t answer;
+    const mqtt_account_t *keeper = mqtt_account_of(plane, desk, sending->account);
+    desk->header.size = 0;
+    if (carry_to_headers(&desk->header, message->qos, &message->properties) != STATUS_OK) {
+        return MQTT_REASON_QUOTA;
+    }
+    publication_t publication = {.account = sending->account,
+                                 .message = {.subject = sending->subject,
+                                             .reply = sending->reply,
+                                             .header = bytes_of(desk->header.at, (uint32_t)desk->header.size),
+                                             .payload = message->payload},
+                                 .origin = sending->peer,
+                                 .tell = &sending->tell};
+    if (keeper == NULL) {
+        return MQTT_REASON_QUOTA;
+    }
+    if (message->qos != 0 && id != 0) {
+        mqtt_answer_subject(desk, sending->peer, "", id, &answer);
+        sending->tell.at = text_bytes(&answer);
+        publication.flags |= PUBLICATION_TELLS;
+    }
+    desk->current = (mqtt_current_t){
+        .account = sending->account, .message = message, .topic = sending->topic, .subject = sending->subject};
+    (void)publish(plane, &publication);
+    desk->current = (mqtt_current_t){.account = NULL};
+    if (message->retain && keeper->keeps == KEEPS_YES) {
+        return mqtt_retain(plane, desk, &publication, mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0));
+    }
+    return MQTT_REASON_SUCCESS;
+}
+
+static mqtt_reason_t judge_and_send(plane_t *plane, mqtt_desk_t *desk, sending_t *sending, uint16_t id) {
+    text_t mapped;
+    mqtt_reason_t reason = sending_subject(plane, desk, sending, &mapped);
+    if (reason != MQTT_REASON_SUCCESS || sending->subject.size == 0) {
+        return reason; /* or its mappings lead nowhere */
+    }
+    if (!publish_permitted(plane, sending->peer, sending)) {
+        return MQTT_REASON_NOT_AUTHORIZED;
+    }
+    return send_message(plane, desk, sending, id);
+}
+
+/* ---- PUBLISH ----------------------------------------------------------------------------------------------------- */
+
+/* Its topic, by name or by alias. false: it is closed. */
+static bool find_topic(plane_t *plane, peer_t *peer, const mqtt_message_t *message, bytes_t *topic) {
+    session_t *session = peer->session;
+    *topic = message->topic;
+    if (!mqtt_has(&message->properties, MQTT_TOPIC_ALIAS)) {
+        if (topic->size == 0) {
+            mqtt_break(plane, peer, MQTT_REASON_PROTOCOL, "a PUBLISH without a topic");
+        }
+        return topic->size != 0;
+    }
+    uint32_t alias = mqtt_number(&message->properties, MQTT_TOPIC_ALIAS, 0);
+    if (alias > session->named.max) {
+        mqtt_break(plane, peer, MQTT_REASON_TOPIC_ALIAS, "a topic alias above the maximum");
+        return false;
+    }
+    if (topic->size == 0) {
+        *topic = alias_topic(&session->named, alias);
+        if (topic->size == 0) {
+            mqtt_break(plane, peer, MQTT_REASON_PROTOCOL, "a topic alias that was not set");
+        }
+        return topic->size != 0;
+    }
+    uint64_t before = session_size(session);
+    if (!share_has(&plane->memory.interest, topic->size) || alias_set(&session->named, alias, *topic) != STATUS_OK) {
+        mqtt_break(plane, peer, MQTT_REASON_QUOTA, "no memory for a topic alias");
+        return false;
+    }
+    session->cost += session_size(session) - before;
+    plane->memory.interest.used += session_size(session) - before;
+    return true;
+}
+
+/* May it publish that now? false: it is closed. */
+static bool in_order(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
+    const session_t *session = peer->session;
+    const mqtt_message_t *message = &packet->message;
+    if (message->payload.size > peer->parser.max_payload) {
+        mqtt_break(plane, peer, MQTT_REASON_TOO_LARGE, "Maximum Payload Violation");
+        return false;
+    }
+    if (message->retain && mqtt_retain_keeps(peer) == KEEPS_NO) {
+        mqtt_break(plane, peer, MQTT_REASON_RETAIN, "retained messages need an account with JetStream");
+        return false;
+    }
+    if (message->qos == 2 && (plane->mqtt.flags & MQTT_REJECT_QOS2) != 0) {
+        mqtt_break(plane, peer, MQTT_REASON_QOS, "QoS 2 is rejected");
+        return false;
+    }
+    uint32_t open = session->answers.acks + session->received.count;
+    if (message->qos != 0 && session->writer.level == MQTT_5 && open >= plane->mqtt.receive_maximum
+        && !ids_has(&session->received, packet->id)) {
+        mqtt_break(plane, peer, MQTT_REASON_RECEIVE_MAXIMUM, "more messages than the receive maximum");
+        return false;
+    }
+    return true;
+}
+
+/* It, and what is behind it, waits for a store or a receiver; or, in 3.1.1, for answers. */
+static bool has_to_wait(plane_t *plane, peer_t *peer, mqtt_desk_t *desk, const mqtt_packet_t *packet, bytes_t topic) {
+    session_t *session = peer->session;
+    if (packet->message.retain && mqtt_retain_keeps(peer) == KEEPS_ASKED) {
+        mqtt_retain_wait(plane, peer);
+        return true;
+    }
+    if (packet->message.qos != 0 && session->writer.level != MQTT_5
+        && session->answers.count >= plane->mqtt.receive_maximum) {
+        mqtt_hold(plane, peer);
+        return true;
+    }
+    if (LEAF_LIKELY(!(plane->throttling | plane->output.lags))) {
+        return false;
+    }
+    uint32_t size = 0;
+    if (topic_to_subject(topic, desk->subject, sizeof(desk->subject), &size) != TOPIC_OK) {
+        return false;
+    }
+    op_t *op = &desk->op;
+    op->kind = OP_HPUB;
+    op->subject = bytes_of(desk->subject, size);
+    op->payload = packet->message.payload;
+    return (plane->output.lags && output_holds(plane, peer, op)) || throttle_holds(plane, peer, op);
+}
+
+/* In its turn, when all streams have answered. */
+static void answer_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, mqtt_reason_t reason,
+                           uint32_t streams) {
+    mqtt_kind_t kind = packet->message.qos == 1 ? MQTT_PUBACK : MQTT_PUBREC;
+    answer_t *one = answers_begin(&peer->session->answers, packet->id, (uint8_t)kind);
+    if (one == NULL) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for an answer"));
+        return;
+    }
+    one->reason = (uint8_t)reason;
+    one->waits = streams;
+    mqtt_say_answers(plane, peer);
+}
+
+bool mqtt_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
+    session_t *session = peer->session;
+    mqtt_desk_t *desk = session->shared;
+    const mqtt_message_t *message = &packet->message;
+    sending_t sending = {.peer = peer, .account = peer->account, .message = message};
+    if (!in_order(plane, peer, packet) || !find_topic(plane, peer, message, &sending.topic)) {
+        return true;
+    }
+    if (has_to_wait(plane, peer, desk, packet, sending.topic)) {
+        return false;
+    }
+    uint64_t size = message->payload.size;
+    peer->in_msgs++;
+    peer->in_bytes += size;
+    plane->stats.in_msgs++;
+    plane->stats.in_bytes += size;
+    mqtt_reason_t reason = MQTT_REASON_SUCCESS;
+    bool again = message->qos == 2 && ids_has(&session->received, packet->id);
+    if (!again) {
+        reason = judge_and_send(plane, desk, &sending, packet->id);
+        if (reason == MQTT_REASON_SUCCESS && message->qos == 2
+            && ids_add(&session->received, packet->id) != STATUS_OK) {
+            peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a packet identifier"));
+            return true;
+        }
+    }
+    if (peer->state != PEER_ADMITTED) {
+        return true;
+    }
+    if (reason == MQTT_REASON_TOPIC && (message->qos == 0 || session->writer.level != MQTT_5)) {
+        mqtt_break(plane, peer, reason, "a topic that no subject can carry");
+    } else if (message->qos != 0) {
+        bool told = session->writer.level == MQTT_5 || reason != MQTT_REASON_NOT_AUTHORIZED;
+        answer_publish(plane, peer, packet, told ? reason : MQTT_REASON_SUCCESS, sending.tell.streams);
+    }
+    return true;
+}
+
+void mqtt_release(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
+    bool known = ids_take(&peer->session->received, packet->id);
+    mqtt_reason_t reason = known ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND;
+    mqtt_emitted(plane, peer,
+                 mqtt_write_acknowledgement(&peer->session->writer, &peer->conn.out.data, MQTT_PUBCOMP, packet->id,
+                                            reason, NULL));
+}
+
+/* ---- the will ---------------------------------------------------------------------------------------------------- */
+
+void mqtt_publish_will(plane_t *plane, peer_t *peer) {
+    session_t *session = peer->session;
+    mqtt_desk_t *desk = session->shared;
+    sending_t sending = {.peer = peer,
+                         .account = peer->account,
+                         .message = &session->will->message,
+                         .topic = session->will->message.topic};
+    text_t mapped;
+    if (sending_subject(plane, desk, &sending, &mapped) == MQTT_REASON_SUCCESS && sending.subject.size != 0
+        && publish_permitted(plane, peer, &sending)) {
+        sending.peer = NULL;
+        (void)send_message(plane, desk, &sending, 0);
+    }
+}

@@ -1,0 +1,238 @@
+/* mqtt_retain.c: retained messages: the newest one of each subject whose publisher has asked for that, in a stream of
+ * the account, `$MQTT_rmsgs`.
+ *
+ *     PUBLISH, retain --> $MQTT.rmsgs.<subject>      one message a subject; its expiry is its TTL
+ *     without payload --> the same with a TTL of a second, which nobody is sent: the subject has none then
+ *     SUBSCRIBE       --> direct gets of a part at a time, while the client keeps up --> PUBLISH, retain
+ *
+ * The stream is asked for by JetStream's own API when the first client of an account with JetStream comes, and again
+ * when another one comes before that was answered. What does not live here: the stream.
+ */
+#include "net/outq.h"
+#include "plane/account.h"
+#include "route/permissions.h"
+#include "text/decimal.h"
+#include "text/headers.h"
+#include "text/time_text.h"
+#include "verbs/mqtt.h"
+
+#define SUBJECTS "$MQTT.rmsgs."
+#define CREATE "$JS.API.STREAM.CREATE.$MQTT_rmsgs"
+#define GET "$JS.API.DIRECT.GET.$MQTT_rmsgs"
+#define PART_MESSAGES 256u
+#define PART_BYTES (64u * 1024u)
+#define ENDED_SECONDS 1u /* so long a subject that was cleared still has a message */
+
+/* ---- the stream -------------------------------------------------------------------------------------------------- */
+
+static mqtt_account_t *keeper_of(const peer_t *peer) {
+    const mqtt_desk_t *desk = peer->session->shared;
+    return table_find(&desk->accounts, peer->account->js.id);
+}
+
+void mqtt_retain_begin(plane_t *plane, peer_t *peer) {
+    mqtt_account_t *keeper = mqtt_account_of(plane, peer->session->shared, peer->account);
+    if (keeper == NULL || keeper->keeps == KEEPS_YES) {
+        return;
+    }
+    if ((peer->account->flags & ACCOUNT_JETSTREAM) == 0) {
+        keeper->keeps = KEEPS_NO;
+        return;
+    }
+    text_t text = {0};
+    text_add_literal(&text, "{\"name\":\"$MQTT_rmsgs\",\"subjects\":[\"" SUBJECTS ">\"],\"retention\":\"limits\","
+                            "\"storage\":\"file\",\"discard\":\"new\",\"max_consumers\":-1,\"max_msgs_per_subject\":1,"
+                            "\"num_replicas\":1,\"allow_direct\":true,\"allow_msg_ttl\":true");
+    if (plane->mqtt.max_retained != 0) {
+        text_add_literal(&text, ",\"max_msgs\":");
+        text_add_number(&text, plane->mqtt.max_retained);
+    }
+    if (plane->mqtt.max_retained_bytes != 0) {
+        text_add_literal(&text, ",\"max_bytes\":");
+        text_add_number(&text, plane->mqtt.max_retained_bytes);
+    }
+    text_add_literal(&text, "}");
+    bool asked = mqtt_ask(plane, peer, CREATE, text_bytes(&text), "s");
+    keeper->keeps = asked ? KEEPS_ASKED : KEEPS_NO;
+}
+
+mqtt_keeps_t mqtt_retain_keeps(const peer_t *peer) {
+    const mqtt_account_t *keeper = keeper_of(peer);
+    return keeper == NULL ? KEEPS_NO : keeper->keeps;
+}
+
+void mqtt_retain_wait(plane_t *plane, peer_t *peer) {
+    mqtt_account_t *keeper = keeper_of(peer);
+    session_t *session = peer->session;
+    if (!session->waits_keeper) {
+        session->waits_keeper = true;
+        session->next_waiting = keeper->waiting;
+        keeper->waiting = session;
+        mqtt_hold(plane, peer);
+    }
+}
+
+void mqtt_retain_made(plane_t *plane, mqtt_account_t *keeper, bytes_t payload) {
+    static const char error[] = "\"error\":", exists[] = "\"err_code\":10058";
+    if (keeper->keeps != KEEPS_ASKED) {
+        return;
+    }
+    bool failed = payload.size == 0 || memmem(payload.at, payload.size, error, sizeof error - 1) != NULL;
+    bool there = payload.size != 0 && memmem(payload.at, payload.size, exists, sizeof exists - 1) != NULL;
+    keeper->keeps = failed && !there ? KEEPS_NO : KEEPS_YES;
+    while (keeper->waiting != NULL) {
+        session_t *session = keeper->waiting;
+        keeper->waiting = session->next_waiting;
+        session->waits_keeper = false;
+        mqtt_go_on(plane, session->owner);
+    }
+}
+
+void mqtt_retain_forget(peer_t *peer) {
+    mqtt_account_t *keeper = keeper_of(peer);
+    session_t **at = keeper == NULL ? NULL : &keeper->waiting;
+    while (at != NULL && *at != NULL && *at != peer->session) {
+        at = &(*at)->next_waiting;
+    }
+    if (at != NULL && *at != NULL) {
+        *at = peer->session->next_waiting;
+    }
+}
+
+/* ---- keeping one ------------------------------------------------------------------------------------------------- */
+
+mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, uint32_t expiry) {
+    bytes_t payload = publication->message.payload, header = publication->message.header;
+    uint32_t seconds = payload.size == 0 ? ENDED_SECONDS : expiry;
+    text_t subject = {0}, ttl = {0};
+    text_add_literal(&subject, SUBJECTS);
+    text_add(&subject, publication->message.subject);
+    if (text_bytes(&subject).size == 0) {
+        return MQTT_REASON_TOPIC;
+    }
+    if (seconds != 0) {
+        desk->packet.size = 0;
+        text_add_number(&ttl, seconds);
+        text_add_literal(&ttl, "s");
+        if (buffer_append(&desk->packet, header.at, header.size) != STATUS_OK
+            || headers_append(&desk->packet, 0, BYTES_LITERAL("Nats-TTL"), text_bytes(&ttl)) != STATUS_OK) {
+            return MQTT_REASON_QUOTA;
+        }
+        header = bytes_of(desk->packet.at, (uint32_t)desk->packet.size);
+    }
+    publication_t kept = *publication;
+    kept.message = (message_t){.subject = text_bytes(&subject), .header = header, .payload = payload};
+    kept.flags |= PUBLICATION_INSIDE; /* everybody else has had it */
+    (void)publish(plane, &kept);
+    return MQTT_REASON_SUCCESS;
+}
+
+/* ---- for a new subscription -------------------------------------------------------------------------------------- */
+
+static uint64_t read_size(bytes_t sid, bytes_t pattern) {
+    return sizeof(retained_read_t) + sid.size + pattern.size;
+}
+
+static void read_is_over(plane_t *plane, session_t *session) {
+    const retained_read_t *read = session->reads;
+    uint64_t size = sizeof(*read) + read->sid_size + read->pattern_size;
+    session->cost -= size;
+    plane->memory.interest.used -= size;
+    session_read_done(session);
+}
+
+static void ask_part(plane_t *plane, peer_t *peer) {
+    session_t *session = peer->session;
+    while (session->reads != NULL) {
+        const retained_read_t *read = session->reads;
+        text_t text = {0};
+        text_add_literal(&text, "{\"seq\":");
+        text_add_number(&text, read->from);
+        text_add_literal(&text, ",\"batch\":");
+        text_add_number(&text, PART_MESSAGES);
+        text_add_literal(&text, ",\"max_bytes\":");
+        text_add_number(&text, PART_BYTES);
+        text_add_literal(&text, ",\"next_by_subj\":\"" SUBJECTS);
+        text_add_escaped(&text, bytes_of(read->bytes + read->sid_size, read->pattern_size));
+        text_add_literal(&text, "\"}");
+        if (text_bytes(&text).size != 0 && mqtt_ask(plane, peer, GET, text_bytes(&text), "r")) {
+            return;
+        }
+        read_is_over(plane, session);
+    }
+}
+
+bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern) {
+    session_t *session = peer->session;
+    bool idle = session->reads == NULL;
+    uint64_t size = read_size(sid, pattern);
+    if (!share_has(&plane->memory.interest, size) || !session_read(session, sid, pattern)) {
+        return false;
+    }
+    session->cost += size;
+    plane->memory.interest.used += size;
+    if (idle) {
+        ask_part(plane, peer);
+    }
+    return true;
+}
+
+static void send_found(plane_t *plane, peer_t *peer, const message_t *message) {
+    const retained_read_t *read = peer->session->reads;
+    bytes_t subject;
+    if (message->payload.size == 0 || !headers_find(message->header, BYTES_LITERAL("Nats-Subject"), &subject)
+        || !bytes_starts(subject, BYTES_LITERAL(SUBJECTS))) {
+        return;
+    }
+    subscription_t *one = subscription_find_sid(peer->table, bytes_of(read->bytes, read->sid_size));
+    message_t shown = {
+        .subject = bytes_after(subject, sizeof(SUBJECTS) - 1), .header = message->header, .payload = message->payload};
+    if (one != NULL) {
+        mqtt_deliver_retained(plane, one, &shown);
+    }
+}
+
+/* A part is over: the next one, when the client has room for it. */
+static void end_part(plane_t *plane, peer_t *peer, bytes_t header) {
+    session_t *session = peer->session;
+    bytes_t pending, last;
+    uint64_t left, sequence;
+    bool more = headers_find(header, BYTES_LITERAL("Nats-Num-Pending"), &pending) && decimal_parse(pending, &left)
+                && left != 0 && headers_find(header, BYTES_LITERAL("Nats-Last-Sequence"), &last)
+                && decimal_parse(last, &sequence) && sequence >= session->reads->from;
+    if (!more) {
+        read_is_over(plane, session);
+        ask_part(plane, peer);
+        return;
+    }
+    session->reads->from = sequence + 1;
+    if (outq_pending(&peer->conn.out) + flight_waiting(&session->flight) > PART_BYTES) {
+        session->reads_pause = true;
+        peer->next_ping_ns = plane->now.mono_ns; /* mqtt_beat goes on with it */
+        return;
+    }
+    ask_part(plane, peer);
+}
+
+void mqtt_retain_go_on(plane_t *plane, peer_t *peer) {
+    session_t *session = peer->session;
+    if (session->reads_pause && outq_pending(&peer->conn.out) + flight_waiting(&session->flight) <= PART_BYTES) {
+        session->reads_pause = false;
+        ask_part(plane, peer);
+    }
+}
+
+void mqtt_retain_found(plane_t *plane, peer_t *peer, const message_t *message) {
+    bytes_t header = message->header;
+    if (peer->session->reads == NULL || peer->state != PEER_ADMITTED) {
+        return;
+    }
+    bool status = header.size > 12 && header.at[8] == ' ';
+    if (!status) {
+        send_found(plane, peer, message);
+    } else if (header.at[9] == '2' || header.at[9] == '4') { /* the end, or there is none */
+        end_part(plane, peer, header);
+    } else { /* what cannot be read is not known: it is to ask again */
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("retained messages cannot be read now"));
+    }
+}

@@ -1,0 +1,210 @@
+/* mqtt_subscribe.c: SUBSCRIBE and UNSUBSCRIBE of a client of MQTT.
+ *
+ *     filter       pattern      sid            a second subscription
+ *     a/+          a.*          a/+
+ *     a/#          a.>          a/#            a, with the sid "a/# fwc": NATS's > matches no level, MQTT's # does
+ *     $share/g/a   a, group g   $share/g/a
+ *
+ * The names are nats-server's. A filter that comes again replaces what there was. What does not live here: what a
+ * subscription gets (mqtt_deliver.c).
+ */
+#include "mqtt/read.h"
+#include "mqtt/write.h"
+#include "plane/account.h"
+#include "plane/refused.h"
+#include "route/permissions.h"
+#include "text/subject.h"
+#include "verbs/mqtt.h"
+
+#define PARENT_SUFFIX BYTES_LITERAL(" fwc")
+#define OWN_SUBJECTS BYTES_LITERAL("$MQTT.")
+
+/* One filter as what is to be subscribed to. */
+typedef struct wanted {
+    bytes_t sid;     /* its text */
+    bytes_t pattern; /* in the desk */
+    bytes_t group;   /* may be empty */
+    uint32_t parent; /* so much of the pattern is a second one; 0 = none */
+    uint32_t flags;
+    uint32_t identifier;
+} wanted_t;
+
+static mqtt_reason_t read_filter(const session_t *session, mqtt_desk_t *desk, const mqtt_filter_t *filter,
+                                 wanted_t *wanted) {
+    bytes_t text = filter->text, group = BYTES_NONE;
+    uint32_t size = 0;
+    bool valid = true;
+    if (topic_shared(text, &group, &text, &valid)) {
+        if (!valid || !subject_valid_literal(group)) {
+            return MQTT_REASON_FILTER;
+        }
+        if (filter->no_local && session->writer.level == MQTT_5) {
+            return MQTT_REASON_PROTOCOL; /* 5: 3.8.3.1 */
+        }
+    }
+    if (topic_filter_to_pattern(text, desk->subject, sizeof(desk->subject), &size) != TOPIC_OK) {
+        return MQTT_REASON_FILTER;
+    }
+    *wanted = (wanted_t){.sid = filter->text, .pattern = bytes_of(desk->subject, size), .group = group};
+    wanted->parent = topic_parent(wanted->pattern);
+    if (!subject_valid_pattern(wanted->pattern)) {
+        return MQTT_REASON_FILTER;
+    }
+    return bytes_starts(wanted->pattern, OWN_SUBJECTS) ? MQTT_REASON_NOT_AUTHORIZED : MQTT_REASON_SUCCESS;
+}
+
+static uint32_t flags_of(const mqtt_filter_t *filter, uint8_t qos, bytes_t pattern) {
+    bool wild = pattern.at[0] == '*' || pattern.at[0] == '>';
+    return SUBSCRIPTION_ASKS | (uint32_t)qos << MQTT_SUB_QOS_SHIFT | (filter->no_local ? MQTT_SUB_NO_LOCAL : 0)
+           | (filter->retain_as_published ? MQTT_SUB_AS_PUBLISHED : 0) | (wild ? MQTT_SUB_WILD : 0);
+}
+
+static bytes_t parent_sid(mqtt_desk_t *desk, bytes_t sid) {
+    if (sid.size > sizeof(desk->topic) - PARENT_SUFFIX.size) {
+        return BYTES_NONE;
+    }
+    const uint8_t *end = bytes_write(bytes_write(desk->topic, sid), PARENT_SUFFIX);
+    return bytes_of(desk->topic, (uint32_t)(end - desk->topic));
+}
+
+/* The one with that sid, new or changed. */
+static mqtt_reason_t put_subscription(plane_t *plane, peer_t *peer, const wanted_t *wanted, bytes_t pattern,
+                                      bytes_t sid) {
+    bool filtered = false;
+    if (peer->permissions != NULL && !permissions_subscribe(peer->permissions, pattern, wanted->group, &filtered)) {
+        peer_refused(
+            plane, peer,
+            &(violation_t){.code = REFUSED_SUBSCRIBE, .subject = pattern, .queue = wanted->group, .sid = wanted->sid});
+        return MQTT_REASON_NOT_AUTHORIZED;
+    }
+    uint32_t flags = wanted->flags | (filtered ? SUBSCRIPTION_FILTERED : 0);
+    subscription_t *one = subscription_find_sid(peer->table, sid);
+    if (one != NULL) {
+        one->flags = flags;
+        one->id = wanted->identifier;
+        return MQTT_REASON_SUCCESS;
+    }
+    if (peer->max_subscriptions != 0 && map_count(peer->table) - peer->dead_count >= peer->max_subscriptions) {
+        peer_refused(plane, peer, &(violation_t){.code = REFUSED_SUBSCRIPTIONS});
+        return MQTT_REASON_QUOTA;
+    }
+    status_t status = subscription_add(plane, peer->account, &peer->table, TARGET_CLIENT, peer, pattern, wanted->group,
+                                       sid, 1, flags, &one);
+    if (status != STATUS_OK) {
+        return status == STATUS_FULL || status == STATUS_NO_MEMORY ? MQTT_REASON_QUOTA : MQTT_REASON_FILTER;
+    }
+    one->id = wanted->identifier;
+    return MQTT_REASON_SUCCESS;
+}
+
+static void drop_filter(plane_t *plane, peer_t *peer, bytes_t sid) {
+    subscription_t *one = subscription_find_sid(peer->table, sid);
+    if (one != NULL) {
+        subscription_kill(plane, one);
+    }
+}
+
+static uint8_t subscribe_one(plane_t *plane, peer_t *peer, const mqtt_filter_t *filter, uint32_t identifier) {
+    session_t *session = peer->session;
+    mqtt_desk_t *desk = session->shared;
+    wanted_t wanted;
+    mqtt_reason_t reason = read_filter(session, desk, filter, &wanted);
+    uint8_t qos = filter->qos == 2 && (plane->mqtt.flags & MQTT_DOWNGRADE_QOS2) != 0 ? 1 : filter->qos;
+    if (reason != MQTT_REASON_SUCCESS) {
+        return (uint8_t)reason;
+    }
+    wanted.flags = flags_of(filter, qos, wanted.pattern);
+    wanted.identifier = identifier;
+    reason = put_subscription(plane, peer, &wanted, wanted.pattern, wanted.sid);
+    if (reason == MQTT_REASON_SUCCESS && wanted.parent != 0) {
+        bytes_t sid = parent_sid(desk, wanted.sid);
+        reason = sid.size == 0
+                     ? MQTT_REASON_FILTER
+                     : put_subscription(plane, peer, &wanted, bytes_of(wanted.pattern.at, wanted.parent), sid);
+        if (reason == MQTT_REASON_NOT_AUTHORIZED) {
+            reason = MQTT_REASON_SUCCESS; /* it has what it may have */
+        } else if (reason != MQTT_REASON_SUCCESS) {
+            drop_filter(plane, peer, wanted.sid);
+        }
+    }
+    return reason == MQTT_REASON_SUCCESS ? qos : (uint8_t)reason;
+}
+
+/* Those that were granted get what is retained: always, when they are new, or never. */
+static bool read_retained(plane_t *plane, peer_t *peer, bytes_t filters, const uint8_t *reasons,
+                          const uint8_t *passed) {
+    session_t *session = peer->session;
+    mqtt_desk_t *desk = session->shared;
+    mqtt_filter_t filter;
+    wanted_t wanted;
+    for (uint32_t i = 0; mqtt_next_filter(MQTT_SUBSCRIBE, &filters, &filter); i++) {
+        if (reasons[i] >= MQTT_REASON_UNSPECIFIED || passed[i] != 0
+            || read_filter(session, desk, &filter, &wanted) != MQTT_REASON_SUCCESS || wanted.group.size != 0) {
+            continue;
+        }
+        bytes_t parent = bytes_of(wanted.pattern.at, wanted.parent);
+        if (!mqtt_retain_read(plane, peer, wanted.sid, wanted.pattern)
+            || (parent.size != 0 && !mqtt_retain_read(plane, peer, wanted.sid, parent))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool mqtt_subscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
+    session_t *session = peer->session;
+    uint8_t reasons[MQTT_FILTERS_MAX], passed[MQTT_FILTERS_MAX];
+    uint32_t count = 0, identifier = mqtt_number(&packet->properties, MQTT_SUBSCRIPTION_ID, 0);
+    bytes_t filters = packet->filters;
+    mqtt_filter_t filter;
+    mqtt_keeps_t keeps = mqtt_retain_keeps(peer);
+    if (keeps == KEEPS_ASKED) {
+        mqtt_retain_wait(plane, peer);
+        return false;
+    }
+    while (mqtt_next_filter(MQTT_SUBSCRIBE, &filters, &filter)) {
+        if (count == MQTT_FILTERS_MAX) {
+            mqtt_break(plane, peer, MQTT_REASON_QUOTA, "too many filters in one SUBSCRIBE");
+            return true;
+        }
+        bool known = subscription_find_sid(peer->table, filter.text) != NULL;
+        reasons[count] = subscribe_one(plane, peer, &filter, identifier);
+        passed[count] = filter.retain_handling == 2 || (filter.retain_handling == 1 && known);
+        if (reasons[count++] == MQTT_REASON_PROTOCOL) {
+            mqtt_break(plane, peer, MQTT_REASON_PROTOCOL, "No Local on a shared subscription");
+            return true;
+        }
+    }
+    mqtt_emitted(plane, peer,
+                 mqtt_write_filters_answer(&session->writer, &peer->conn.out.data, MQTT_SUBACK, packet->id,
+                                           bytes_of(reasons, count), NULL));
+    if (keeps == KEEPS_YES && !read_retained(plane, peer, packet->filters, reasons, passed)) {
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for retained messages"));
+    }
+    return true;
+}
+
+void mqtt_unsubscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
+    session_t *session = peer->session;
+    mqtt_desk_t *desk = session->shared;
+    uint8_t reasons[MQTT_FILTERS_MAX];
+    uint32_t count = 0;
+    bytes_t filters = packet->filters;
+    mqtt_filter_t filter;
+    while (mqtt_next_filter(MQTT_UNSUBSCRIBE, &filters, &filter)) {
+        if (count == MQTT_FILTERS_MAX) {
+            mqtt_break(plane, peer, MQTT_REASON_QUOTA, "too many filters in one UNSUBSCRIBE");
+            return;
+        }
+        bool there = subscription_find_sid(peer->table, filter.text) != NULL;
+        drop_filter(plane, peer, filter.text);
+        bytes_t sid = parent_sid(desk, filter.text);
+        if (sid.size != 0) {
+            drop_filter(plane, peer, sid);
+        }
+        reasons[count++] = there ? MQTT_REASON_SUCCESS : MQTT_REASON_NO_SUBSCRIPTION;
+    }
+    mqtt_emitted(plane, peer,
+                 mqtt_write_filters_answer(&session->writer, &peer->conn.out.data, MQTT_UNSUBACK, packet->id,
+                                           bytes_of(reasons, count), NULL));
+}
