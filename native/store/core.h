@@ -124,9 +124,12 @@ typedef struct trouble { /* only store.c writes to it */
 
 typedef struct turn { /* only store.c writes to it */
     int64_t now_mono;
-    int64_t background_at; /* mono ns of the next look at every stream */
+    int64_t background_at; /* mono ns of the next look at every stream, or of its next part */
     int64_t judged_at;     /* mono ns: pages that were judged before it are judged again */
     uint32_t looked;       /* where the next look begins */
+    uint32_t look_left;    /* streams that the look under way has before it; 0: none is under way */
+    int64_t look_next;     /* on the age clock: what the look has found to be due first */
+    bool look_again;       /* what is due came up after the look had begun */
     uint32_t spare_spent;  /* only limits.c and store.c: steps that messages made for limits, beyond their own */
 } turn_t;
 
@@ -219,5 +222,7 @@ void store_clock(store_t *store, moment_t now);
 void store_seal(store_t *store); /* closes the open batch and hands it to the journal */
 /* Deadlines are looked at in the next turn. */
 void store_look_soon(store_t *store);
+/* There is a stream more or less: a look that is under way may pass one by, and is followed by another. */
+void store_look_over(store_t *store);
 
 #endif

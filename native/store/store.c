@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/visits.h"
 #include "disk/space.h"
 
 /* The oldest batch in the overlay waits no longer. A checkpoint for one message writes ten pages of LMDB. */
@@ -30,6 +31,7 @@
 #define BACKGROUND_NS (100 * NS_PER_MS)  /* how soon after appends deadlines are looked at */
 #define UNREAD_NS (10 * NS_PER_SECOND)   /* without a read that failed, until that is called over */
 #define POLL_NS (50 * NS_PER_MS)         /* a memory store's keeper is asked so often */
+#define LOOK_STREAMS 1024u               /* in one turn: some tenths of a millisecond where nothing is due */
 
 void store_clock(store_t *store, moment_t now) {
     if (LEAF_LIKELY(now.mono_ns == store->clock.mono && now.wall_ns == store->clock.wall && store->clock.running)) {
@@ -65,6 +67,13 @@ static void keep_clock(store_t *store) {
 
 void store_look_soon(store_t *store) {
     store->turn.background_at = store->turn.now_mono;
+    store->turn.look_again = true;
+}
+
+void store_look_over(store_t *store) {
+    if (store->turn.look_left > 0) {
+        store->turn.look_again = true;
+    }
 }
 
 void store_seal(store_t *store) {
@@ -251,41 +260,54 @@ static void take_wrong(store_t *store) {
 
 /* ---- background -------------------------------------------------------------------------------------------------- */
 
-/* However much is due, and in however many streams: so much of it, and then everybody else's messages before more. */
+/* false: it was not all done, for lack of room. */
+static bool look_at(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
+    if (LEAF_UNLIKELY(stream->log.first_open)) {
+        (void)!log_seek_first(stream, steps);
+    }
+    bool room = limits_expire(stream, age_now, steps);
+    if (stream->config.duplicate_window_ns > 0) {
+        dedupe_expire(stream, age_now, steps);
+    }
+    if (stream->limits.over) {
+        limits_enforce(stream, steps);
+    }
+    int64_t deadline = limits_deadline(stream);
+    int64_t ids = dedupe_deadline(stream);
+    deadline = ids < deadline ? ids : deadline;
+    deadline = stream->limits.over || stream->log.first_open ? age_now : deadline;
+    turn_t *turn = &stream->store->turn;
+    turn->look_next = deadline < turn->look_next ? deadline : turn->look_next;
+    return room;
+}
+
+/* However much is due, and however many streams there are: so much of it, and then everybody else's messages before
+ * more. What comes up while the look itself is at work belongs to a stream whose deadline says so. */
 static void store_background(store_t *store) {
-    int64_t age_now = store->clock.age;
-    int64_t next = INT64_MAX;
+    turn_t *turn = &store->turn;
     bool room = store_room(store);
     uint64_t unread = env_unread(store->env);
     uint32_t steps = LOOK_STEPS;
-    for (uint32_t left = store->streams.count; left > 0; left--) {
-        if (steps == 0) {
-            next = age_now;
-            break;
-        }
-        store_stream_t *stream = store->streams.at[store->turn.looked++ % store->streams.count];
-        if (LEAF_UNLIKELY(stream->log.first_open)) {
-            (void)!log_seek_first(stream, &steps);
-        }
-        room = limits_expire(stream, age_now, &steps) && room;
-        if (stream->config.duplicate_window_ns > 0) {
-            dedupe_expire(stream, age_now, &steps);
-        }
-        if (stream->limits.over) {
-            limits_enforce(stream, &steps);
-        }
-        int64_t deadline = limits_deadline(stream);
-        int64_t ids = dedupe_deadline(stream);
-        deadline = ids < deadline ? ids : deadline;
-        deadline = stream->limits.over || stream->log.first_open ? age_now : deadline;
-        next = deadline < next ? deadline : next;
+    if (turn->look_left == 0) {
+        turn->look_left = store->streams.count;
+        turn->look_next = INT64_MAX;
+        turn->look_again = false;
     }
-    next = clockwork_mono_at(&store->clock, next);
+    turn->look_left = (uint32_t)number_least(turn->look_left, store->streams.count);
+    bool again = turn->look_again;
+    for (uint32_t left = LOOK_STREAMS; left > 0 && steps > 0 && turn->look_left > 0; left--) {
+        turn->look_left--;
+        visits_add(1);
+        room = look_at(store->streams.at[turn->looked++ % store->streams.count], store->clock.age, &steps) && room;
+    }
+    turn->look_again = again;
+    bool goes_on = turn->look_left > 0 || steps == 0 || again;
+    int64_t next = goes_on ? turn->now_mono : clockwork_mono_at(&store->clock, turn->look_next);
     /* What is due and found no room is tried again soon, not at once: the plane would go round at full speed until
      * there is some. */
     room = room && unread == env_unread(store->env);
-    int64_t soonest = room ? store->turn.now_mono : store->turn.now_mono + BACKGROUND_NS;
-    store->turn.background_at = next > soonest ? next : soonest;
+    int64_t soonest = room ? turn->now_mono : turn->now_mono + BACKGROUND_NS;
+    turn->background_at = next > soonest ? next : soonest;
 }
 
 /* The less publishers may hold in the ring, the smaller the checkpoints. */

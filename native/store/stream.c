@@ -131,7 +131,10 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
         limits_thin_load(stream);
         limits_enforce(stream, &steps);
     }
-    store_look_soon(store);
+    store_look_over(store);
+    if (stored) {
+        store_look_soon(store); /* a new one has nothing, and its first batch comes before its first deadline */
+    }
     *out = stream;
     return STATUS_OK;
 }
@@ -176,6 +179,7 @@ status_t store_stream_remove(store_stream_t *stream) {
     log_key(&key, stream->id);
     overlay_delete(store, DB_RECORDS, key_bytes(&key), true);
     list_remove(&store->streams, stream);
+    store_look_over(store);
     carried_close(stream);
     read_forget(store);
     log_leave(stream);
