@@ -8,6 +8,8 @@ detail (reports.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from heapq import nsmallest
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from leafd.monitor.facts import Facts, round_trip, stamp
@@ -72,6 +74,22 @@ def _behind(facts: Facts, jsz: Mapping[str, Any]) -> dict[str, int | None]:
                 now, before = source["leafd"]["behind"], found.get(api[1], 0)
                 found[api[1]] = now + before if now is not None and before is not None else None
     return found
+
+
+async def first(facts: Facts, most: int) -> tuple[list[dict[str, Any]], int]:
+    """So many boxes as boxz shows them, those first that somebody should look at: two machines with one key, then those
+    that are away, the longest first; then those that are most behind. And how many are left out."""
+    if facts.boxes is None:
+        return [], 0
+    rows = {row.connection: row for row in await facts.plane.connections()}
+    behind, pause, found = await facts.boxes.behind(), Pause(), list[tuple[tuple[Any, ...], BoxRow]]()
+    for box in facts.boxes.rows("*"):
+        await pause()
+        late = behind.get(box.name)
+        rank = (box.doubled is None, box.link is not None, box.seen_ns or 0 if box.link is None else -(late or 0))
+        found.append(((*rank, box.name), box))
+    chosen = nsmallest(most, found, key=itemgetter(0))
+    return [_shown(box, rows, behind) for _, box in chosen], len(found) - len(chosen)
 
 
 def _shown(box: BoxRow, rows: Mapping[int, t.ConnectionRow], behind: Mapping[str, int | None]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ function take(news) {
     for (const key of (news.gone && news.gone[kind]) || []) known[kind].delete(key);
     for (const [key, row] of Object.entries(news[kind] || {})) known[kind].set(key, row);
   }
-  for (const name of ["server", "memory", "disk", "links", "copies", "takers", "servers", "problems", "warnings", "left_out"]) {
+  for (const name of ["server", "memory", "disk", "links", "boxes", "copies", "takers", "servers", "problems", "warnings", "left_out"]) {
     if (news[name] !== undefined) known[name] = news[name];
   }
   known.skew = Date.now() - known.server.now;
@@ -189,6 +189,22 @@ const links = new Table(byId("links"), [
   { title: "Reason", text: (one) => one.error },
 ], "No leaf links, and none configured.");
 
+const BOX_STATES = { "linked": "good", "two machines": "bad", "away": "bad", "never came": "slow" };
+
+const boxes = new Table(byId("boxes"), [
+  { title: "Box", text: (one) => one.name, more: (one) => one.address },
+  { title: "State", text: boxState, more: (one) => (one.doubled ? `another at ${one.doubled} is refused` : ""), state: (one) => BOX_STATES[boxState(one)] },
+  { title: "Last here", number: true, text: (one) => (one.linked ? "now" : ago(one.at) || "–"), more: (one) => (one.linked ? `linked ${ago(one.at)}` : "") },
+  { title: "Behind", number: true, text: far },
+  { title: "Version", text: (one) => one.version },
+  { title: "Round trip", number: true, text: (one) => trip(one.rtt) },
+], "No box is enrolled yet.");
+
+function boxState(one) {
+  if (one.doubled) return "two machines";
+  return one.linked ? "linked" : one.at ? "away" : "never came";
+}
+
 const copies = new Table(byId("copies"), [
   { title: "Stream", text: (one) => one.stream, more: (one) => `${one.kind} of ${one.origin}` },
   { title: "State", text: (one) => COPY_WORDS[one.state], state: (one) => COPY_STATES[one.state] },
@@ -320,6 +336,7 @@ const byKey = ([a], [b]) => (a < b ? -1 : 1);
 const long = [
   new Long(byId("links"), links, "links", () => [...known.links].sort((a, b) => a.up - b.up)
     .map((one) => [`${one.role} ${one.peer} ${one.account} ${one.address}`, one])),
+  new Long(byId("boxes"), boxes, "boxes", () => (known.boxes || []).map((one) => [one.name, one])),
   new Long(byId("copies"), copies, "copies", () => [...known.copies].sort((a, b) => COPY_ORDER[a.state] - COPY_ORDER[b.state])
     .map((one) => [`${one.account} ${one.stream} ${one.kind} ${one.origin}`, one])),
   new Long(byId("takers"), takers, "takers", () => known.takers
@@ -512,6 +529,7 @@ function show() {
   byId("problems").replaceChildren(...[...problems, ...more].map((text) => made("li", {}, text)));
   byId("servers").hidden = known.servers.length === 0;
   byId("advice").hidden = known.links.every((one) => one.up) && known.copies.every((one) => one.state !== "lost");
+  byId("boxes").hidden = !known.boxes;
   showTiles();
   plots.forEach((plot) => plot.show());
   long.forEach((table) => table.show());

@@ -28,6 +28,7 @@ from leafd.turns import Pause
 
 ROWS_MAX: Final = 1000
 LINKS_MAX: Final = 300
+BOXES_MAX: Final = 300
 WARNINGS_MAX: Final = 20
 PROBLEMS_MAX: Final = 8
 TEXT_MAX: Final = 300
@@ -81,7 +82,9 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
     for consumer in consumers(report):
         await pause()
         made.consumers[_key(consumer.account, consumer.stream, consumer.name)] = _consumer(consumer)
+    rows, boxes_left = await _boxes(facts)
     made.sections = {
+        "boxes": rows,
         "server": _server(found, varz, rates),
         "memory": {
             "used": found.memory_bytes,
@@ -98,6 +101,7 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
         "warnings": [[int(at_s * 1000), level, _cut(text)] for at_s, level, text in facts.warnings()][-WARNINGS_MAX:],
         "left_out": left_out
         | {
+            "boxes": boxes_left,
             "links": leafz["leafnodes"] - len(leafz["leafs"]),
             "copies": max(len(found.copies) - ROWS_MAX, 0),
             "takers": max(len(found.takers) - ROWS_MAX, 0),
@@ -275,6 +279,30 @@ def _taker(taker: Taker) -> dict[str, Any]:
         "asks": taker.asks,
         "seen_s": _whole(taker.seen_s),
         "held": taker.held,
+    }
+
+
+async def _boxes(facts: Facts) -> tuple[list[dict[str, Any]] | None, int]:
+    """None: this server enrols none. When a box was last here is told of those that are away: of the others it would
+    change with every view."""
+    if facts.boxes is None:
+        return None, 0
+    from leafd.monitor.boxes import first  # here: most configurations enrol nobody
+
+    found, left_out = await first(facts, BOXES_MAX)
+    return [_box(one) for one in found], left_out
+
+
+def _box(one: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": _cut(one["name"]),
+        "linked": one["linked"],
+        "at": one["since"] if one["linked"] else one["seen"],
+        "behind": one["behind"],
+        "version": _cut(one.get("version", "")),
+        "address": _cut(one.get("address", "")),
+        "rtt": one.get("rtt", ""),
+        "doubled": _cut(str(one["doubled"].get("address", ""))) if "doubled" in one else "",
     }
 
 
