@@ -261,7 +261,7 @@ static void take_wrong(store_t *store) {
 /* ---- background -------------------------------------------------------------------------------------------------- */
 
 /* false: it was not all done, for lack of room. */
-static bool look_at(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
+static bool stream_look(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     if (LEAF_UNLIKELY(stream->log.first_open)) {
         (void)!log_seek_first(stream, steps);
     }
@@ -298,7 +298,7 @@ static void store_background(store_t *store) {
     for (uint32_t left = LOOK_STREAMS; left > 0 && steps > 0 && turn->look_left > 0; left--) {
         turn->look_left--;
         visits_add(1);
-        room = look_at(store->streams.at[turn->looked++ % store->streams.count], store->clock.age, &steps) && room;
+        room = stream_look(store->streams.at[turn->looked++ % store->streams.count], store->clock.age, &steps) && room;
     }
     turn->look_again = again;
     bool goes_on = turn->look_left > 0 || steps == 0 || again;

@@ -63,12 +63,15 @@ def test_boxes_that_need_somebody_come_first(hub: Server) -> None:
         rows, boxz = seen(hub)["boxes"], {one["name"]: one for one in report(hub)["boxes"]}
     assert ["box-2", "box-3", "box-1", "box-0", "box-4"] == [one["name"] for one in rows]
     assert [True, False, False, True, True] == [one["linked"] for one in rows]
-    assert rows[0]["doubled"] == "127.0.0.1" and [""] * 4 == [one["doubled"] for one in rows[1:]]
-    assert all(one["at"] for one in rows) and all(one["behind"] is None for one in rows[1:3])
+    assert rows[0]["doubled"] == "127.0.0.1"
+    assert [""] * 4 == [one["doubled"] for one in rows[1:]]
+    assert all(one["at"] for one in rows)
+    assert all(one["behind"] is None for one in rows[1:3])
     for one in rows:
         row = boxz[one["name"]]
         assert one["at"] == (row["since"] if row["linked"] else row["seen"])
-        assert one["version"] == row.get("version", "") and one["address"] == row.get("address", "")
+        assert one["version"] == row.get("version", "")
+        assert one["address"] == row.get("address", "")
 
 
 def test_more_boxes_than_the_page_shows_are_counted(hub: Server) -> None:
@@ -94,4 +97,5 @@ def test_the_page_shows_them(hub: Server, tmp_path: Path) -> None:
         browser.wait_for(f"{states}.startsWith('two machines')")
         text = str(browser.evaluate(states))
         assert ["away", "away", "linked", "linked"] == text.split(",")[1:]
-        assert "another at 127.0.0.1 " in text and browser.evaluate("!document.getElementById('boxes').hidden")
+        assert "another at 127.0.0.1 " in text
+        assert browser.evaluate("!document.getElementById('boxes').hidden")
