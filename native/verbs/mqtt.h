@@ -161,7 +161,7 @@ void mqtt_unsubscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet)
 
 bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown);
 /* One that was retained, to a subscription of the peer. */
-void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t *message);
+void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t *message, int64_t age_ns);
 status_t mqtt_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message);
 void mqtt_say_answers(plane_t *plane, peer_t *peer); /* those that wait for nothing any more */
 /* PUBACK, PUBREC, PUBCOMP */

@@ -8,6 +8,7 @@
  * (plane/publish.c), packet identifiers and what waits for one (sessions/flight.h).
  */
 #include "base/check.h"
+#include "base/clock.h"
 #include "mqtt/write.h"
 #include "plane/account.h"
 #include "plane/output.h"
@@ -179,7 +180,16 @@ status_t mqtt_emit(peer_t *peer, outq_t *out, const subscription_t *one, const m
     return status == STATUS_INVALID ? STATUS_OK : status;
 }
 
-void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t *message) {
+/* What is left of its time (5: 3.3.2.3.3); it has some left, since it is there. */
+static void age_properties(mqtt_properties_t *properties, int64_t age_ns) {
+    uint32_t expiry = mqtt_number(properties, MQTT_MESSAGE_EXPIRY, 0);
+    int64_t seconds = age_ns / NS_PER_SECOND;
+    if (mqtt_has(properties, MQTT_MESSAGE_EXPIRY) && seconds > 0) {
+        mqtt_set_number(properties, MQTT_MESSAGE_EXPIRY, seconds < expiry ? expiry - (uint32_t)seconds : 1);
+    }
+}
+
+void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t *message, int64_t age_ns) {
     peer_t *peer = one->peer;
     mqtt_desk_t *desk = peer->session->shared;
     bool hidden = (one->flags & MQTT_SUB_WILD) != 0 && message->subject.at[0] == '$';
@@ -190,6 +200,7 @@ void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t 
     }
     uint8_t most = qos_of(one);
     make_properties(plane, desk, message);
+    age_properties(&desk->made.properties, age_ns);
     desk->as_it_came = false;
     desk->qos = desk->made.qos < most ? desk->made.qos : most;
     desk->retained = true;

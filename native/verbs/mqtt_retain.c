@@ -179,7 +179,8 @@ bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern
 
 static void send_found(plane_t *plane, peer_t *peer, const message_t *message) {
     const retained_read_t *read = peer->session->reads;
-    bytes_t subject;
+    bytes_t subject, stamp;
+    int64_t stored_ns = plane->now.wall_ns;
     if (message->payload.size == 0 || !headers_find(message->header, BYTES_LITERAL("Nats-Subject"), &subject)
         || !bytes_starts(subject, BYTES_LITERAL(SUBJECTS))) {
         return;
@@ -187,8 +188,11 @@ static void send_found(plane_t *plane, peer_t *peer, const message_t *message) {
     subscription_t *one = subscription_find_sid(peer->table, bytes_of(read->bytes, read->sid_size));
     message_t shown = {
         .subject = bytes_after(subject, sizeof(SUBJECTS) - 1), .header = message->header, .payload = message->payload};
+    if (headers_find(message->header, BYTES_LITERAL("Nats-Time-Stamp"), &stamp) && !time_parse(stamp, &stored_ns)) {
+        stored_ns = plane->now.wall_ns;
+    }
     if (one != NULL) {
-        mqtt_deliver_retained(plane, one, &shown);
+        mqtt_deliver_retained(plane, one, &shown, plane->now.wall_ns - stored_ns);
     }
 }
 

@@ -1,0 +1,162 @@
+/* test_plane_mqtt_streams.c: clients of MQTT and streams: what an acknowledgement means, and retained messages. The
+ * journal is real, and JetStream's API is played. */
+#include "mqtt_rig.h"
+#include "stream_rig.h"
+
+#define API_SUBSCRIPTION 50u
+
+static plane_t *plane;
+
+static void settle(void) {
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_settle(plane);
+        core_again(plane);
+        rig_turn(plane);
+    }
+}
+
+static void listen_as_api(void) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "$JS.API.STREAM.CREATE.*");
+    rig_pack(&strings, "");
+    rig_run(plane,
+            (plane_command_t){
+                .op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = API_SUBSCRIPTION, .arg = SUBSCRIBE_API},
+            &strings);
+}
+
+/* The stream that was asked for is made, or is there already. */
+static void answer_as_api(const char *answer) {
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_MESSAGE, &event));
+    CHECK_EQ_U64(API_SUBSCRIPTION, event.target);
+    CHECK_TEXT("$JS.API.STREAM.CREATE.$MQTT_rmsgs", event.subject, event.subject_size);
+    char reply[200];
+    CHECK(event.reply_size < sizeof reply);
+    memcpy(reply, event.reply, event.reply_size);
+    reply[event.reply_size] = 0;
+    static const char *const parts[] = {"$MQTT_rmsgs", "{}", "", "", "", "", "", "$MQTT.rmsgs.>"};
+    stream_config_t config = rig_stream;
+    config.max_msgs_per_subject = 1;
+    config.flags = STREAM_ALLOW_DIRECT | STREAM_ALLOW_TTL;
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = 2, .token = 900}, &config, sizeof(config),
+                 parts, 8);
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, reply);
+    rig_pack(&strings, "");
+    rig_pack(&strings, "");
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_PUBLISH,
+                              .account = RIG_ACCOUNT,
+                              .body = (const uint8_t *)answer,
+                              .body_size = (uint32_t)strlen(answer)},
+            &strings);
+    settle();
+}
+
+static peer_t *first_client(const char *connect) {
+    peer_t *peer = mqtt_client_with(plane, connect, NULL);
+    answer_as_api("{\"type\":\"io.nats.jetstream.api.v1.stream_create_response\",\"did_create\":true}");
+    return peer;
+}
+
+static void acknowledged_is_on_disk(void) {
+    rig_put_stream(plane, rig_stream);
+    settle();
+    peer_t *three = first_client(MQTT_CONNECT_3("c"));
+    mqtt_say(plane, three, "32 08 0003's/a' 0001 'x' 34 08 0003's/b' 0002 'y' 32 06 0001'z' 0003 'z'");
+    MQTT_HEARD("", three); /* not even the last one, which no stream keeps: answers are in order */
+    settle();
+    MQTT_HEARD("40 02 0001 50 02 0002 40 02 0003", three);
+    stream_state_t state;
+    store_stream_state(stream_find(&plane->js, 1)->store, &state);
+    CHECK_EQ_U64(2, state.messages);
+}
+
+static void what_was_not_kept_is_not_acknowledged(void) {
+    stream_config_t config = rig_stream;
+    config.max_msgs = 1;
+    config.discard = 1;
+    rig_put_stream(plane, config);
+    settle();
+    peer_t *five = first_client(MQTT_CONNECT_5("e")), *three = mqtt_client_3(plane);
+    mqtt_say(plane, five, "32 09 0003's/a' 0001 00 'x' 34 09 0003's/a' 0002 00 'x'");
+    settle();
+    MQTT_HEARD("40 02 0001 50 03 0002 97", five);
+    CHECK_EQ_U64(0, five->session->received.count);
+    uint64_t id = three->id;
+    mqtt_say(plane, three, "32 08 0003's/a' 0001 'x'");
+    settle();
+    CHECK(peer_find(plane, id) == NULL); /* it cannot be told, and has to send it again */
+}
+
+static void the_newest_is_retained(void) {
+    peer_t *five = first_client(MQTT_CONNECT_5("e")), *three = mqtt_client_3(plane);
+    mqtt_say(plane, five,
+             "31 06 0001'a' 00 '1''1' 33 07 0001'a' 0001 00 '2' 31 07 0003'a/b' 00 '3' 31 07 0003'$/x' 00 '4'");
+    settle();
+    MQTT_HEARD("40 02 0001", five);
+    mqtt_say(plane, three, "82 08 0001 0003'a/#' 01");
+    settle();
+    MQTT_HEARD("90 03 0001 01 31 06 0003'a/b''3' 33 06 0001'a' 0001 '2'", three);
+    mqtt_say(plane, five, "31 04 0001'a' 00"); /* no more */
+    settle();
+    MQTT_HEARD("30 03 0001'a'", three);
+    mqtt_say(plane, five, "82 07 0002 00 0001'#' 00");
+    settle();
+    MQTT_HEARD("90 04 0002 00 00 31 07 0003'a/b' 00 '3'", five);
+    mqtt_say(plane, five, "82 07 0003 00 0001'#' 10"); /* only when it is new */
+    settle();
+    MQTT_HEARD("90 04 0003 00 00", five);
+}
+
+static void many_come_in_parts(void) {
+    peer_t *five = first_client(MQTT_CONNECT_5("e")), *three = mqtt_client_3(plane);
+    for (uint32_t i = 0; i < 600; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "31 0a 0005'm/%03u' 00 '%02u'", (unsigned)i, (unsigned)(i % 100));
+        mqtt_say(plane, five, text);
+        if (i % 50 == 0) settle();
+    }
+    settle();
+    mqtt_say(plane, three, "82 08 0001 0003'm/+' 00");
+    for (uint32_t i = 0; i < 10; i++) settle();
+    CHECK_EQ_U64(600, three->out_msgs);
+    CHECK(three->session->reads == NULL);
+}
+
+static void who_comes_early_waits(void) {
+    peer_t *three = mqtt_client_3(plane);
+    mqtt_feed(plane, three, "82 06 0001 0001'a' 00 c000");
+    MQTT_HEARD("", three);
+    answer_as_api("{\"error\":{\"code\":400,\"err_code\":10058,\"description\":\"in use\"}}");
+    MQTT_HEARD("90 03 0001 00 d000", three);
+}
+
+static void without_a_stream_nothing_is_retained(void) {
+    peer_t *three = mqtt_client_3(plane);
+    answer_as_api("{\"error\":{\"code\":500,\"err_code\":10047,\"description\":\"insufficient storage\"}}");
+    mqtt_say(plane, three, "31 04 0001'a''1'");
+    CHECK_EQ_I64(PEER_DOOMED, three->state);
+    settle();
+}
+
+#define ALONE(promise, function)                                                                                       \
+    do {                                                                                                               \
+        plane = mqtt_open(rig_new_directory());                                                                        \
+        listen_as_api();                                                                                               \
+        RUN(promise, function);                                                                                        \
+        rig_close_and_remove(plane);                                                                                   \
+    } while (0)
+
+int main(void) {
+    ALONE("a message of QoS 1 or 2 is acknowledged when the stream that keeps it has it on disk, in order",
+          acknowledged_is_on_disk);
+    ALONE("what a stream refuses is not acknowledged as a success", what_was_not_kept_is_not_acknowledged);
+    ALONE("a new subscription gets the newest retained message of each topic", the_newest_is_retained);
+    ALONE("many retained messages come in parts, each once", many_come_in_parts);
+    ALONE("who subscribes before it is known whether messages are retained waits", who_comes_early_waits);
+    ALONE("where there is no stream for them, a retained message ends the connection",
+          without_a_stream_nothing_is_retained);
+    return TEST_RESULT();
+}
