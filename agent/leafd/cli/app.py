@@ -243,6 +243,14 @@ def _boxes(
 @click.option("--store", metavar="DIR", default=STORE, help="Where streams are kept.")
 @text("--link", metavar="PROFILE", help="How a leaf reaches its hub: cell, satellite or lan.")
 @text("--budget", metavar="RATE", help="What its link may carry, both ways: 500MB/month, 20MB/day.")
+@click.option("--mqtt", is_flag=True, help="Devices speak MQTT to it.")
+@click.option(
+    "--from-mosquitto",
+    "mosquitto",
+    metavar="FILE",
+    type=PATH,
+    help="Take over listeners, users and ACLs of a mosquitto.conf; what cannot be taken is named.",
+)
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 def _init(
     role: str,
@@ -258,6 +266,8 @@ def _init(
     store: str,
     link: str,
     budget: str,
+    mqtt: bool,
+    mosquitto: Path | None,
     force: bool,
 ) -> None:
     """Writes the configuration of a leaf or a hub, makes the key, and says what the other side has to enter."""
@@ -270,6 +280,8 @@ def _init(
         raise UsageError("--enrol is for a leaf, and takes the place of --hub and --creds")
     if (address or not tls) and role != "hub":
         raise UsageError("--address and --no-tls are for a hub")
+    if (mqtt or mosquitto) and role != "leaf":
+        raise UsageError("--mqtt and --from-mosquitto are for a leaf")
     if ca and (role != "leaf" or any(enrol)):
         raise UsageError("--ca is for a leaf; a token brings the certificate along")
     if role == "leaf" and not hub and not any(enrol):
@@ -278,6 +290,8 @@ def _init(
     plan = Plan(
         *(role, name, directory, store, hub or enrol[0], creds, account, link, budget, trusted),
         addresses=address,
+        mqtt=mqtt,
+        mosquitto=mosquitto,
         tls=tls,
     )
     if any(enrol):
@@ -291,6 +305,8 @@ def _init(
         say(f"wrote {path}")
     say("")
     click.echo(made.advice)
+    if made.left:
+        click.echo(f"\n{made.left}", nl=False)
 
 
 @app.command("completion")

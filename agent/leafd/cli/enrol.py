@@ -102,7 +102,7 @@ def enrol_leaf(plan: init.Plan, text: str, *, overwrite: bool) -> init.Made:
     if ticket.certificate:
         made = init.planned(replace(plan, authority=str(authority)))
     left = {path: one for path, one in made.files.items() if path != key}
-    return init.Made(left, f"The hub has enrolled {plan.name}, and knows it by {key} from now on.")
+    return init.Made(left, f"The hub has enrolled {plan.name}, and knows it by {key} from now on.", made.left)
 
 
 def _typed(text: str) -> str:

@@ -60,6 +60,10 @@ class Plan:
     """Of a leaf: the file of the certificate that the hub's TLS is checked with, if it has one."""
     addresses: tuple[str, ...] = ()
     """Names and IP addresses by which boxes reach a hub; empty: those that the machine knows of itself."""
+    mqtt: bool = False
+    """Devices speak MQTT to it."""
+    mosquitto: Path | None = None
+    """The mosquitto.conf whose listeners, users and ACLs it takes over."""
     tls: bool = True
     """Of a hub: its leaf listener has TLS, by an authority of its own."""
 
@@ -105,6 +109,8 @@ class Made:
 
     files: Mapping[Path, tuple[str, int]]
     advice: str
+    left: str = ""
+    """What could not be taken over, and why."""
 
 
 def planned(plan: Plan) -> Made:
@@ -119,9 +125,28 @@ def planned(plan: Plan) -> Made:
         raise UsageError(
             "--budget: a leaf's; a hub has limits { bytes_per_day: ... } in its leafnodes block, for each leaf"
         )
-    made = _leaf(plan) if plan.role == "leaf" else _hub(plan)
+    made = _with_mqtt(plan, _leaf(plan) if plan.role == "leaf" else _hub(plan))
     _read_back(made)
     return made
+
+
+def _with_mqtt(plan: Plan, made: Made) -> Made:
+    """With the blocks for MQTT, where they are wanted. Raises LeafdError."""
+    if not plan.mqtt and plan.mosquitto is None:
+        return made
+    from leafd.cli.mosquitto import LOCAL, read
+
+    taken = read(plan.mosquitto) if plan.mosquitto is not None else None
+    blocks = taken.blocks() if taken is not None else LOCAL
+    file = plan.directory / "leafd.conf"
+    text, mode = made.files[file]
+    # With hashes of passwords in it, not everybody reads it.
+    secret = taken is not None and any(one.password for one in taken.users.values())
+    files = {**made.files, file: (text + blocks, SECRET if secret else mode)}
+    if taken is None or not taken.left:
+        return Made(files, made.advice)
+    left = "".join(f"    {line}\n" for line in taken.left)
+    return Made(files, made.advice, f"Not taken over from {plan.mosquitto}:\n\n{left}")
 
 
 def _read_back(made: Made) -> None:

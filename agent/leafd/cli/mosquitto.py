@@ -1,0 +1,299 @@
+"""A mosquitto.conf as the blocks of leafd's configuration: listeners, users with the hashes of their passwords, and
+ACLs as permissions. What cannot be taken is named, line by line: nothing is left out in silence.
+
+    read(file) --> Taken(blocks, left)        blocks: text behind that of a leaf or a hub (init.py)
+
+Topics become subjects as the daemon makes them: `/` is `.`, `.` is `//`, an empty level is `/`. What does not live
+here: bridges, which are leaf links here, and what mosquitto has stored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import field
+from pathlib import Path
+from typing import Final
+
+from leafd.auth.passwords import is_hash
+from leafd.errors import LeafdError
+from leafd.files import read_file
+from leafd.records import dataclass
+
+SIZE_MAX: Final = 4 << 20
+ANONYMOUS: Final = "anonymous"
+LOCAL: Final = """\
+# MQTT, for programs of this machine. For devices: listen: 0.0.0.0:1883, with users (authorization) and tls { }.
+mqtt { listen: 127.0.0.1:1883 }
+"""
+_PORT: Final = 1883
+# What says nothing that leafd would have to do, or does anyway: its value does not matter.
+_NEEDLESS: Final = re.compile(
+    r"autosave_\w+|persistence\w*|pid_file|user|log_\w+|connection_messages|sys_interval|queue_qos0_messages|"
+    r"set_tcp_nodelay|socket_domain|retain_available|check_retain_source|websockets_\w+|upgrade_outgoing_qos|"
+    r"max_topic_alias\w*|max_inflight_\w+|max_queued_\w+|memory_limit|dhparamfile|ciphers\S*|tls_version"
+)
+
+
+@dataclass(slots=True)
+class Listener:
+    """One of them."""
+
+    port: int
+    host: str = ""
+    framed: bool = False
+    """WebSocket."""
+    certificate: str = ""
+    key: str = ""
+    authority: str = ""
+    certified: bool = False
+    mapped: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where it listens."""
+        return f"{self.host or '0.0.0.0'}:{self.port}"
+
+
+@dataclass(slots=True)
+class User:
+    """One of the password file, or of the ACL's alone."""
+
+    name: str
+    password: str = ""
+    publish: list[str] = field(default_factory=list)
+    subscribe: list[str] = field(default_factory=list)
+    deny_publish: list[str] = field(default_factory=list)
+    deny_subscribe: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Taken:
+    """What was read. left: a line each of what could not be taken."""
+
+    listeners: list[Listener] = field(default_factory=list)
+    users: dict[str, User] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    anonymous: bool | None = None
+    restricted: bool = False
+    """There is a file of ACLs, so that who is not in it may do nothing."""
+
+    def blocks(self) -> str:
+        """As text of leafd's configuration."""
+        return "".join((*self._mqtt(), *self._web(), *self._login()))
+
+    def _mqtt(self) -> Iterator[str]:
+        plain = [one for one in self.listeners if not one.framed] or [Listener(0)]
+        one = plain[0]
+        for other in plain[1:]:
+            self.left.append(f"listener {other.port}: leafd has one listener of MQTT; it is that of port {one.port}")
+        if one.port:
+            yield f"mqtt {{\n  listen: {_text(one.place)}\n{_tls(one)}}}\n"
+        else:
+            yield LOCAL
+
+    def _web(self) -> Iterator[str]:
+        framed = [one for one in self.listeners if one.framed]
+        for other in framed[1:]:
+            self.left.append(
+                f"listener {other.port}: leafd has one listener of WebSocket; it is that of port {framed[0].port}"
+            )
+        for one in framed[:1]:
+            tls = _tls(one) or "  no_tls: true\n"
+            yield f"# Clients of MQTT take the path /mqtt here.\nwebsocket {{\n  listen: {_text(one.place)}\n{tls}}}\n"
+
+    def _login(self) -> Iterator[str]:
+        if not self.users:
+            return  # whoever comes
+        yield "authorization { users: [\n"
+        for user in self.users.values():
+            yield f"  {{ user: {_text(user.name)}, password: {_text(user.password)}{self._permissions(user)} }}\n"
+        yield "] }\n"
+        if ANONYMOUS in self.users and self.users[ANONYMOUS].password == "":
+            yield f"no_auth_user: {ANONYMOUS}\n"
+
+    def _permissions(self, user: User) -> str:
+        if not self.restricted:
+            return ""
+        publish = f"allow: {_list(user.publish)}{_denied(user.deny_publish)}"
+        subscribe = f"allow: {_list(user.subscribe)}{_denied(user.deny_subscribe)}"
+        return f",\n    permissions: {{ publish: {{ {publish} }}, subscribe: {{ {subscribe} }} }}"
+
+
+def read(file: Path) -> Taken:
+    """A whole mosquitto.conf with the files that it names. Raises LeafdError."""
+    reader = _Reader()
+    reader.configuration(file)
+    try:
+        return reader.done()
+    except LeafdError as error:
+        raise LeafdError(f"{file}: {error}") from error
+
+
+def subjects_of(topic: str) -> tuple[str, ...]:
+    """The subjects that a topic or filter stands for: `a/#` is a, too."""
+    levels = topic.split("/")
+    names = {"": "/", "+": "*", "#": ">"}
+    subject = ".".join(names.get(level, level.replace(".", "//")) for level in levels)
+    return (subject[:-2], subject) if len(levels) > 1 and levels[-1] == "#" else (subject,)
+
+
+def _lines(file: Path) -> Iterator[tuple[str, str, str]]:
+    """Where a line stands, its first word, the rest."""
+    try:
+        text = read_file(file, SIZE_MAX).decode()
+    except UnicodeDecodeError:
+        raise LeafdError(f"{file}: no text") from None
+    except OSError as error:
+        raise LeafdError(f"{file}: {error.strerror or error}") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        word, _, rest = line.strip().partition(" ")
+        if word and not word.startswith("#"):
+            yield f"{file}:{number}", word, rest.strip()
+
+
+class _Reader:
+    """What a file says, as far as it is read."""
+
+    def __init__(self) -> None:
+        self._taken = Taken()
+        self._here: Listener | None = None
+        self._patterns: list[tuple[str, str, str]] = []
+        self._acl: list[tuple[str, str, str, str]] = []
+        self._listeners: list[Listener] = []
+
+    def configuration(self, file: Path, depth: int = 0) -> None:
+        """One file, and those that it includes."""
+        for where, word, rest in _lines(file):
+            if word == "include_dir" and depth < 8:
+                folder = Path(rest)
+                for one in sorted(folder.glob("*.conf")) if folder.is_dir() else ():
+                    self.configuration(one, depth + 1)
+            elif not self._listener(where, word, rest) and not self._server(where, word, rest):
+                self._leave(where, word, rest, "leafd has nothing like it")
+
+    def _leave(self, where: str, word: str, rest: str, why: str) -> None:
+        self._taken.left.append(f"{where}: {word} {rest}".rstrip() + f": {why}")
+
+    def _listener(self, where: str, word: str, rest: str) -> bool:
+        """Whether the line is one of a listener."""
+        if word in ("listener", "port"):
+            port, _, host = rest.partition(" ")
+            if not port.isdigit() or int(port) > 65535:
+                self._leave(where, word, rest, "a port is expected")
+                return True
+            self._here = Listener(int(port), host.strip())
+            self._listeners.append(self._here)
+            return True
+        names = {"certfile": "certificate", "keyfile": "key", "cafile": "authority", "bind_address": "host"}
+        flags = {"require_certificate": "certified", "use_identity_as_username": "mapped"}
+        if word not in (*names, *flags, "protocol"):
+            return False
+        if self._here is None:
+            self._here = Listener(_PORT)
+            self._listeners.append(self._here)
+        if word in names:
+            setattr(self._here, names[word], rest)
+        elif word in flags:
+            setattr(self._here, flags[word], rest == "true")
+        else:
+            self._here.framed = rest == "websockets"
+        return True
+
+    def _server(self, where: str, word: str, rest: str) -> bool:
+        """Whether the line is one that is known."""
+        if word == "allow_anonymous":
+            self._taken.anonymous = rest == "true"
+        elif word == "password_file":
+            self._passwords(Path(rest))
+        elif word == "acl_file":
+            self._rules(Path(rest))
+        elif word == "per_listener_settings":
+            if rest == "true":
+                self._leave(where, word, rest, "users and ACLs of all listeners are put together")
+        else:
+            return _NEEDLESS.fullmatch(word) is not None
+        return True
+
+    def _passwords(self, file: Path) -> None:
+        for where, word, rest in _lines(file):
+            name, colon, password = f"{word} {rest}".strip().partition(":")
+            if not colon or not is_hash(password):
+                self._leave(where, name, "", "its password is no hash that leafd reads: set it again")
+                continue
+            self._taken.users[name] = User(name, password)
+
+    def _rules(self, file: Path) -> None:
+        self._taken.restricted = True
+        user = ""
+        for where, word, rest in _lines(file):
+            if word == "user":
+                user = rest
+            elif word in ("topic", "pattern"):
+                access, _, topic = rest.partition(" ")
+                if access not in ("read", "write", "readwrite", "deny") or not topic:
+                    access, topic = "readwrite", rest
+                self._acl.append((where, user if word == "topic" else "%", access, topic.strip()))
+            else:
+                self._leave(where, word, rest, "no line of an ACL")
+
+    def done(self) -> Taken:
+        """All of it, once everything is read."""
+        taken = self._taken
+        taken.listeners = self._listeners
+        anybody = taken.anonymous or (taken.anonymous is None and not self._listeners)
+        if not anybody and not taken.users:
+            raise LeafdError(
+                "nobody could log in: there is no user whose password is read, and allow_anonymous is false"
+            )
+        if anybody and (taken.restricted or taken.users):
+            taken.users.setdefault(ANONYMOUS, User(ANONYMOUS))
+        for where, user, access, topic in self._acl:
+            self._rule(where, user, access, topic)
+        return taken
+
+    def _rule(self, where: str, user: str, access: str, topic: str) -> None:
+        if user not in ("", "%") and user not in self._taken.users:
+            self._taken.left.append(f"{where}: user {user} has no password: set one, or leave the user out")
+            return
+        if "%c" in topic:
+            self._taken.left.append(f"{where}: {topic}: permissions know users, not client identifiers (%c)")
+            return
+        every = self._taken.users.values()
+        named = [one for one in every if user == "%" or one.name == (user or ANONYMOUS)]
+        for one in named:
+            subjects = subjects_of(topic.replace("%u", one.name) if user == "%" else topic)
+            if any(" " in subject or not subject for subject in subjects):
+                self._taken.left.append(f"{where}: {topic}: no subject can be made of it for {one.name}")
+                continue
+            denies = access == "deny"
+            if access != "read":
+                (one.deny_publish if denies else one.publish).extend(subjects)
+            if access != "write":
+                (one.deny_subscribe if denies else one.subscribe).extend(subjects)
+
+
+def _tls(one: Listener) -> str:
+    if not one.certificate:
+        return ""
+    parts = [f"cert_file: {_text(one.certificate)}", f"key_file: {_text(one.key)}"]
+    if one.authority:
+        parts.append(f"ca_file: {_text(one.authority)}")
+    if one.mapped:
+        parts.append("verify_and_map: true")
+    elif one.certified:
+        parts.append("verify: true")
+    return f"  tls {{ {', '.join(parts)} }}\n"
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _list(subjects: list[str]) -> str:
+    return f"[{', '.join(map(_text, dict.fromkeys(subjects)))}]"
+
+
+def _denied(subjects: list[str]) -> str:
+    return f", deny: {_list(subjects)}" if subjects else ""

@@ -1,0 +1,141 @@
+"""`leafd init --from-mosquitto`: users keep their passwords, ACLs become permissions, and what is left out is named.
+
+Hashes are those that mosquitto_passwd of mosquitto 2.0.11 made, and those in its package's example.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from leafd.auth.passwords import is_hash, matches
+from leafd.auth.policy import compile_policy
+from leafd.auth.verdict import Verdict, judge_client
+from leafd.cli.init import Plan, planned
+from leafd.cli.mosquitto import subjects_of
+from leafd.config.bind import load_text
+from leafd.errors import LeafdError
+
+ALICE = (
+    "$7$101$7pk9+itFQCeLpVRN$yY/L60Nn5HCt8WnCfbBkVPMy2JXUlk9/OH0WOf16niQ/TsgwVhla8k13l5RBvfTQ2wpAsbavphujT+qfAe34Mw=="
+)
+BOB = "$7$101$VloY8RWYnk9HLzL8$uSGWYGXpUa6gTiH8sRHzCMsQIdFo3s11GgUh/lnYysIsLT71YrdeKEEaZy8mBl/at8RhJuOvPTNJD3/TcGseZA=="
+ROGER = "$6$clQ4Ocu312S0qWgl$Cv2wUxgEN73c6C6jlBkswqR4AkHsvDLWvtEXZZ8NpsBLgP1WAo/qA+WXcmEN/mjDNgdUwcxRAveqNMs2xUVQYA=="
+ACL = """
+# This affects access control for clients with no username.
+topic read public/#
+
+user alice
+topic write up/alice/#
+topic read down/+
+topic deny down/secret
+user bob
+topic both/ways
+pattern write state/%u
+pattern read of/%c/only
+user carol
+topic write x
+"""
+
+
+@pytest.mark.parametrize(
+    ("configured", "password"),
+    [(ALICE, "secret"), (BOB, "päss"), (ROGER, "password")],
+    ids=["pbkdf2", "utf-8", "sha512"],
+)
+def test_a_password_of_mosquitto_is_the_same_here(configured: str, password: str) -> None:
+    """Its hash is read as one, and only the password that it was made of matches."""
+    assert is_hash(configured)
+    assert matches(configured, password)
+    assert not matches(configured, password + "x")
+    assert not matches(configured, configured)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [ALICE[:-1], ALICE.replace("$101$", "$0$"), ALICE.replace("$101$", "$99999999$"), "$8$" + ALICE[3:]],
+)
+def test_what_only_looks_like_such_a_hash_is_a_password_as_it_is(broken: str) -> None:
+    """It matches itself alone, so a typing error lets nobody in by another password."""
+    assert not is_hash(broken)
+    assert not matches(broken, "secret")
+
+
+@pytest.mark.parametrize(
+    ("topic", "subjects"),
+    [
+        ("a/b", ("a.b",)), ("a.b", ("a//b",)), ("/a", ("/.a",)), ("a/", ("a./",)), ("/", ("/./",)),
+        ("a//b", ("a./.b",)), ("+/a", ("*.a",)), ("#", (">",)), ("a/#", ("a", "a.>")), ("$SYS/#", ("$SYS", "$SYS.>")),
+    ],
+)  # fmt: skip
+def test_a_topic_is_the_subject_that_nats_server_makes_of_it(topic: str, subjects: tuple[str, ...]) -> None:
+    """As in the walks of tests/interop/mqtt_walks.py, where both servers make them."""
+    assert subjects == subjects_of(topic)
+
+
+def taken_over(folder: Path, text: str) -> tuple[str, str]:
+    """leafd.conf, and what is left."""
+    file = folder / "mosquitto.conf"
+    file.write_text(text)
+    made = planned(Plan("leaf", "box", folder, str(folder / "store"), "hub.example.org", mosquitto=file))
+    return made.files[folder / "leafd.conf"][0], made.left
+
+
+def test_users_and_acls_become_logins_and_permissions(tmp_path: Path) -> None:
+    """Each user may do what the file of ACLs says, and nothing else; what permissions cannot say is named."""
+    (tmp_path / "acl").write_text(ACL)
+    (tmp_path / "passwords").write_text(f"alice:{ALICE}\nbob:{BOB}\ndave:plain\n")
+    text, left = taken_over(
+        tmp_path,
+        f"listener 1884 127.0.0.1\nallow_anonymous true\npassword_file {tmp_path}/passwords\nacl_file {tmp_path}/acl\n"
+        "listener 9001\nprotocol websockets\nlistener 1885\nmax_keepalive 100\nconnection bridge\naddress hub:1883\n",
+    )
+    config = load_text(text, "leafd.conf").server
+    assert ("127.0.0.1", 1884) == (config.mqtt.address() if config.mqtt else None)
+    assert ("0.0.0.0", 9001) == config.web_address()
+    policy = compile_policy(config)
+    alice = judge_client({"user": "alice", "pass": "secret"}, "", policy, kind="MQTT")
+    assert isinstance(alice, Verdict)
+    assert ("up.alice", "up.alice.>", "state.alice") == alice.rights.publish_allow
+    assert ("down.*",) == alice.rights.subscribe_allow
+    assert ("down.secret",) == alice.rights.subscribe_deny == alice.rights.publish_deny
+    bob = judge_client({"user": "bob", "pass": "päss"}, "", policy, kind="MQTT")
+    assert isinstance(bob, Verdict)
+    assert ("both.ways", "state.bob") == bob.rights.publish_allow
+    assert ("both.ways",) == bob.rights.subscribe_allow
+    nobody = judge_client({}, "", policy, kind="MQTT")
+    assert isinstance(nobody, Verdict)
+    assert ("public", "public.>") == nobody.rights.subscribe_allow
+    for word in ("dave", "carol", "%c", "1885", "max_keepalive", "connection bridge", "address hub:1883"):
+        assert word in left, word
+
+
+def test_who_is_not_in_the_file_of_acls_may_do_nothing(tmp_path: Path) -> None:
+    """As at mosquitto, and not everything because no list names anything."""
+    (tmp_path / "acl").write_text("user bob\ntopic a\n")
+    (tmp_path / "passwords").write_text(f"alice:{ALICE}\n")
+    text, _ = taken_over(tmp_path, f"password_file {tmp_path}/passwords\nacl_file {tmp_path}/acl\n")
+    alice = judge_client({"user": "alice", "pass": "secret"}, "", compile_policy(load_text(text, "x").server))
+    assert isinstance(alice, Verdict)
+    assert (">",) == alice.rights.publish_deny == alice.rights.subscribe_deny
+
+
+@pytest.mark.parametrize("text", ["", "listener 1883\nallow_anonymous true\n"])
+def test_strangers_are_let_in_where_mosquitto_lets_them_in(text: str, tmp_path: Path) -> None:
+    """Without a listener in its configuration mosquitto takes everybody of its own machine."""
+    written, _ = taken_over(tmp_path, text)
+    policy = compile_policy(load_text(written, "leafd.conf").server)
+    assert isinstance(judge_client({}, "", policy, kind="MQTT"), Verdict)
+
+
+@pytest.mark.parametrize("text", ["listener 1883\n", "allow_anonymous false\n"])
+def test_a_configuration_that_lets_nobody_in_is_not_taken_over(text: str, tmp_path: Path) -> None:
+    """A server without users would take everybody, so no such file is written."""
+    with pytest.raises(LeafdError, match="nobody could log in"):
+        taken_over(tmp_path, text)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """And nothing is written."""
+    with pytest.raises(LeafdError, match="passwords"):
+        taken_over(tmp_path, f"password_file {tmp_path}/passwords\n")
