@@ -88,6 +88,34 @@ ROWS: Final[tuple[Row, ...]] = (
         proofs=("interop/test_tls.py::test_more_handshakes_than_allowed_in_a_second_are_told_so",),
     ),
     Row(
+        "mqtt.max_packet_size", "DISCONNECT 0x95 with MQTT 5, closed", "others", theirs=False,
+        proofs=("interop/test_mqtt_five.py::test_a_packet_that_is_larger_than_granted_ends_the_connection",),
+    ),
+    Row(
+        "mqtt.receive_maximum", "DISCONNECT 0x93 with MQTT 5, closed", "others", theirs=False,
+        proofs=("interop/test_mqtt_five.py::test_more_that_waits_for_its_acknowledgement_than_granted_ends_it",),
+    ),
+    Row(
+        "mqtt.topic_alias_maximum", "DISCONNECT 0x94, closed", "others", theirs=False,
+        proofs=("interop/test_mqtt_five.py::test_a_topic_can_be_called_by_its_alias",),
+    ),
+    Row(
+        "mqtt.max_keep_alive", "a longer silence, with MQTT 5", "the connection, which is told the limit", theirs=False,
+        proofs=("interop/test_mqtt_five.py::test_the_server_may_shorten_the_keep_alive",),
+    ),
+    Row(
+        "mqtt.max_retained", "PUBACK 0x97 with MQTT 5", "those that are there, which can change", theirs=False,
+        proofs=("interop/test_mqtt_five.py::test_an_account_keeps_no_more_retained_messages_than_the_block_says",),
+    ),
+    Row(
+        "mqtt.max_retained_bytes", "PUBACK 0x97 with MQTT 5", "those that are there", theirs=False,
+        proofs=("interop/test_mqtt_five.py::test_an_account_keeps_no_more_retained_messages_than_the_block_says",),
+    ),
+    Row(
+        "mqtt.max_ack_pending", "nothing; the next message waits", "all, in order",
+        proofs=("interop/test_mqtt_logins.py::test_no_more_is_in_flight_than_the_block_says",),
+    ),
+    Row(
         "resolver.limit", "the JWT, which is not kept", "those that are there", theirs=False,
         proofs=("unit/auth/test_resolver_directory.py::test_limits",),
     ),
@@ -179,6 +207,11 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
     ),
     "At a start, a reload and a new JWT its rights": (
         "interop/test_stream_authors.py::test_rights_that_a_reload_takes_away_count_for_streams",
+    ),
+    "may send MQTT's CONNECT": ("interop/test_mqtt_logins.py::test_before_the_login_a_packet_is_small",),
+    "that speaks MQTT has": (
+        "interop/test_mqtt_five.py::test_a_packet_that_is_larger_than_granted_ends_the_connection",
+        "interop/test_mqtt_five.py::test_more_that_waits_for_its_acknowledgement_than_granted_ends_it",
     ),
     "is one of 100,000": ("unit/enrol/test_roll.py::test_there_are_so_many_boxes_and_tokens_and_no_more",),
     "that tells of other servers of the hub is believed for 64": (

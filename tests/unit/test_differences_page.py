@@ -356,6 +356,20 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A request for leaf links or MQTT": ("interop/test_websocket.py::test_requests_are_answered_as_by_the_reference",),
     "A compressed message may become": (f"{NAMED}test_what_a_compressed_message_may_become",),
     "The listener's address and no_tls": (f"{NAMED}test_what_of_websocket_takes_a_restart",),
+    # ---- MQTT
+    "MQTT 5 is spoken": ("interop/test_mqtt_five.py::test_a_nats_client_sees_properties_as_headers",),
+    "A client's identifier may be": ("interop/test_mqtt.py::test_any_text_is_a_client_s_identifier",),
+    "A filter that the standard forbids": (
+        "interop/test_mqtt.py::test_a_filter_that_the_standard_forbids_is_refused",
+    ),
+    "A topic with >": ("interop/test_mqtt.py::test_a_topic_with_a_wildcard_of_nats_is_refused",),
+    "down/# stands for": (
+        "interop/test_mqtt.py::test_a_filter_of_a_tree_is_granted_without_its_root_where_that_is_denied",
+    ),
+    "MQTT 3.1 (protocol": ("interop/test_mqtt.py::test_mqtt_three_is_told_that_its_version_is_not_spoken",),
+    "PROXY headers are read at this": ("interop/test_mqtt_logins.py::test_a_proxy_may_say_whom_it_speaks_for",),
+    "mqtt needs jetstream": ("unit/config/test_mqtt.py::test_what_does_not_fit_is_no_configuration",),
+    "A password may be a hash": ("unit/cli/test_mosquitto.py::test_a_password_of_mosquitto_is_the_same_here",),
     # ---- JWTs
     "A pushed JWT that no trusted operator": (
         "interop/test_resolver.py::test_only_the_operator_can_sign_what_is_kept",
@@ -464,7 +478,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
     # ---- not yet
-    "MQTT": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
+    "Of MQTT: sessions": ("interop/test_mqtt_five.py::test_what_is_not_kept_is_refused",),
     "Replicas": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
 }  # fmt: skip
 

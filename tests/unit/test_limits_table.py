@@ -18,13 +18,14 @@ from tests.limits_table import PROMISED, ROWS, table
 from tests.proofs import ROOT, assert_there
 
 PROMISES: Final = ROOT / "packaging" / "doc" / "promises.md"
-LIMIT: Final = re.compile(r"(^|_)max(_|$)|(^|_)limit$|^duplicate_window$|^timeout$")
+LIMIT: Final = re.compile(r"(^|_)max(imum)?(_|$)|(^|_)limit$|^duplicate_window$|^timeout$")
 NO_LIMITS: Final = {
     "authorization.timeout": "how long a login may take: wire/client/auth-timeout.wire",
     "leafnodes.authorization.timeout": "likewise",
     "cluster.authorization.timeout": "likewise",
     "gateway.authorization.timeout": "likewise",
     "websocket.authorization.timeout": "likewise",
+    "mqtt.authorization.timeout": "likewise",
     "tls.timeout": "how long a handshake may take: interop/test_tls_attacks.py",
     "ping_max": "how long a silent connection lives: wire/client/stale.wire",
     "resolver.timeout": "how long an answer is waited for",

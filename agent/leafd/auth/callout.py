@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from leafd.auth import xkeys
-from leafd.auth.connect import claimed_user
+from leafd.auth.connect import MQTT_CLIENT, claimed_user
 from leafd.auth.jwt import JwtError, read
 from leafd.auth.jwt_claims import Claims, UserClaims
 from leafd.auth.jwt_verdict import rights_of
@@ -26,7 +26,7 @@ from leafd.auth.jwt_write import write
 from leafd.auth.nkeys import PREFIX_ACCOUNT, PREFIX_SERVER, PREFIX_USER, is_public_key, new_seed, sign
 from leafd.auth.policy import CALLOUT_SUBJECT, GLOBAL_ACCOUNT, Callout, Policy, Rights
 from leafd.auth.trust import Denied, Trust, Unknown, check_kind, check_network, check_proxy, check_times, end_ns
-from leafd.auth.verdict import LEAF_TYPES, WEB_TYPE, Called, Refusal, Verdict
+from leafd.auth.verdict import LEAF_TYPES, SHOWN_TYPES, Called, Refusal, Verdict
 from leafd.config.schema.permissions import is_subject
 from leafd.gojson import INT, TEXT, Nested, Struct, wire
 from leafd.records import dataclass
@@ -218,7 +218,8 @@ def _client(login: Login) -> dict[str, Any]:
         "tags": list(claims.nats.tags) if claims is not None else [],
         "name_tag": claims.name if claims is not None else "",
         "kind": "Leafnode" if leaf else "Client",
-        "type": "" if leaf else "websocket" if login.kind == WEB_TYPE else "nats",
+        "type": SHOWN_TYPES.get(login.kind, ""),
+        "mqtt_id": _text(login.connect, MQTT_CLIENT),
         "nonce": login.nonce if _text(login.connect, "sig") else "",
     }
     return {name: value for name, value in found.items() if value}

@@ -14,6 +14,8 @@ from leafd.records import dataclass
 
 SIZE_MAX: Final = 64 << 10
 HIDDEN: Final = "[REDACTED]"
+MQTT_CLIENT: Final = "mqtt_client"
+"""A field that only a CONNECT of MQTT becomes: the client's identifier."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.auth.trust import Trust
+    from leafd.config.schema.mqtt import Mqtt
+    from leafd.config.schema.websocket import WebSocket
 
 GLOBAL_ACCOUNT: Final = "$G"
 SYSTEM_ACCOUNT: Final = "$SYS"
@@ -161,18 +163,17 @@ def _without_questions(person: Person, callout: Callout) -> Person:
     return replace(person, rights=rights)
 
 
-def compile_web_policy(server: ServerConfig, shared: Policy) -> Policy:
-    """Who may log in over WebSocket: as elsewhere, but for what the block says of its own."""
-    web = server.websocket
-    if web is None or shared.trust is not None:
+def compile_own_policy(server: ServerConfig, shared: Policy, block: WebSocket | Mqtt | None) -> Policy:
+    """Who may log in at a listener of WebSocket or MQTT: as elsewhere, but for what its block says of its own."""
+    if block is None or shared.trust is not None:
         return shared
-    maps = web.tls is not None and web.tls.verify_and_map
+    maps = block.tls is not None and block.tls.verify_and_map
     single = server.authorization is not None and bool(server.authorization.user)
     known_by = frozenset() if maps or single else _known_by_certificate(server, shared.users.values())
     policy = replace(shared, maps_certificates=maps, certificate_only=known_by)
-    own = web.authorization
-    if web.no_auth_user:
-        policy = replace(policy, no_auth_user=shared.person(web.no_auth_user), open=False)
+    own = block.authorization
+    if block.no_auth_user:
+        policy = replace(policy, no_auth_user=shared.person(block.no_auth_user), open=False)
     if own is None or not (own.user or own.token):
         return policy
     users = {own.user: Person(own.user, GLOBAL_ACCOUNT, own.password)} if own.user and not own.token else {}
@@ -206,10 +207,13 @@ def _known_by_certificate(server: ServerConfig, users: Iterable[Person]) -> froz
     web = server.websocket
     if web is not None and web.tls is not None and web.tls.verify_and_map and server.web_address():
         kinds.add("WEBSOCKET")
+    over_web = web is not None and web.tls is not None and web.tls.verifies and server.web_address() is not None
+    mqtt = server.mqtt
+    if mqtt is not None and mqtt.tls is not None and mqtt.tls.verify_and_map and mqtt.address():
+        kinds |= {"MQTT", "MQTT_WS"} if over_web else {"MQTT"}
     leafnodes = server.leafnodes
     if leafnodes is not None and leafnodes.tls is not None and leafnodes.tls.verify_and_map and server.leaf_address():
         own = leafnodes.authorization is not None and _leaf_people(leafnodes.authorization)
-        over_web = web is not None and web.tls is not None and web.tls.verifies and server.web_address()
         kinds |= set() if own else {"LEAFNODE", "LEAFNODE_WS"} if over_web else {"LEAFNODE"}
     return frozenset(
         one.name

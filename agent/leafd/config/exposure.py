@@ -46,13 +46,13 @@ def _found(server: ServerConfig) -> Iterator[OpenListener]:
             ("listen" if server.listen is not None else "port",),
             f"clients at {_shown(host, port)} need no login: add users (authorization), or listen: 127.0.0.1:{port}",
         )
-    web = server.web_address()
-    if web is not None and server.websocket is not None and not _is_own(web[0]):
-        own = server.websocket.authorization
-        if not server.websocket.no_auth_user and (own is None or not (own.user or own.token)):
-            yield OpenListener(
-                ("websocket",), f"WebSocket clients at {_shown(*web)} need no login: add users (authorization)"
-            )
+    for key, who, block in (("websocket", "WebSocket", server.websocket), ("mqtt", "MQTT", server.mqtt)):
+        place = block.address() if block is not None else None
+        if block is None or place is None or _is_own(place[0]):
+            continue
+        own = block.authorization
+        if not block.no_auth_user and (own is None or not (own.user or own.token)):
+            yield OpenListener((key,), f"{who} clients at {_shown(*place)} need no login: add users (authorization)")
     leaf = server.leaf_address()
     if leaf is not None and server.leafnodes is not None and not _is_own(leaf[0]) and server.enrol is None:
         logins = server.leafnodes.authorization

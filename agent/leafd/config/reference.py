@@ -17,6 +17,7 @@ from leafd.config.schema.enrol import Enrol
 from leafd.config.schema.gateway import Gateway, GatewayAuthorization, RemoteGateway
 from leafd.config.schema.jetstream import AccountJetStream, BatchLimits, JetStream, ServerLimits
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafProxy, LeafRemote, LeafUser
+from leafd.config.schema.mqtt import Mqtt
 from leafd.config.schema.operator import Resolver
 from leafd.config.schema.permissions import AuthCallout, Authorization, Permissions, Responses, Subjects, User
 from leafd.config.schema.precedence import LeafLimits, LeafPriority, LeafSpan
@@ -24,7 +25,7 @@ from leafd.config.schema.section import Option, Reader, Section, Support, Takes,
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.sharing import Export, Import, Latency, Origin
 from leafd.config.schema.tls import CertificatePair, Tls
-from leafd.config.schema.websocket import WebSocket, WebSocketAuthorization
+from leafd.config.schema.websocket import OwnAuthorization, WebSocket
 
 WIDTH: Final = 110
 HEAD: Final = """\
@@ -74,7 +75,8 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("a user of that", LeafUser),
     ("enrol { }", Enrol),
     ("websocket { }", WebSocket),
-    ("authorization { } of websocket", WebSocketAuthorization),
+    ("mqtt { }", Mqtt),
+    ("authorization { } of websocket and mqtt", OwnAuthorization),
     ("tls { }, the same wherever it stands", Tls),
     ("an element of certs [ ]", CertificatePair),
 )

@@ -37,6 +37,7 @@ class About:
     web: tuple[str, int] | None = None
     web_scheme: str = "ws"
     client_scheme: str = "nats"
+    mqtt: tuple[str, int] | None = None
 
     def info(self, config: ServerConfig) -> dict[str, Any]:
         """The part of INFO that is the same for every client."""
@@ -106,5 +107,6 @@ def about(server_id: str, config: ServerConfig, sockets: Sockets, domain: str) -
         monitor_scheme="https" if config.monitors_securely else "http",
         web=address_of(sockets.web) if sockets.web is not None else None,
         web_scheme="wss" if config.websocket is not None and config.websocket.tls is not None else "ws",
+        mqtt=address_of(sockets.mqtt) if sockets.mqtt is not None else None,
         client_scheme="tls" if config.tls is not None and not config.allow_non_tls else "nats",
     )

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from leafd import native_types as t
 from leafd.auth.authors import may_today, read, written
-from leafd.auth.verdict import LEAF_TYPES, LEAF_WEB_TYPE, WEB_TYPE
+from leafd.auth.verdict import LEAF_TYPES, LEAF_WEB_TYPE, MQTT_TYPE, MQTT_WEB_TYPE, WEB_TYPE
 from leafd.links.leaf_rights import mirrored
 from leafd.logins.askers import denied
 from leafd.logins.client import lists_of
@@ -102,6 +102,8 @@ class Authors:
         if kind in LEAF_TYPES:
             terms = compiled.leaf_terms
             return terms.web_policy if kind == LEAF_WEB_TYPE and terms.web_policy is not None else terms.policy
+        if kind in (MQTT_TYPE, MQTT_WEB_TYPE):
+            return compiled.mqtt_policy
         return compiled.web_policy if kind == WEB_TYPE else compiled.policy
 
     def _of_remote(self, words: list[Any], account: str) -> tuple[t.ConnVerdict, t.Permissions] | None:

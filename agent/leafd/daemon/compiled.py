@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.accounts.graph import Graph, Numbers, compile_graph
-from leafd.auth.policy import Policy, compile_leaf_policy, compile_policy, compile_web_policy
+from leafd.auth.policy import Policy, compile_leaf_policy, compile_own_policy, compile_policy
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.tls import LINK_TIMEOUT, login_timeout
 from leafd.daemon.remotes import Dialled, remotes_of
 from leafd.errors import ConfigError
 from leafd.logins.client import Terms
-from leafd.logins.handshakes import CLIENTS, LEAFS, secure_of
+from leafd.logins.handshakes import CLIENTS, LEAFS, MQTT, secure_of
 from leafd.logins.leaf_logins import LeafTerms
 from leafd.records import dataclass
 
@@ -56,7 +56,8 @@ class Compiled:
         """Whether the plane speaks TLS."""
         leafnodes = self.config.leafnodes
         accepts = self.config.tls is not None or (leafnodes is not None and leafnodes.tls is not None)
-        accepts = accepts or (self.config.websocket is not None and self.config.websocket.tls is not None)
+        own = (self.config.websocket, self.config.mqtt)
+        accepts = accepts or any(block is not None and block.tls is not None for block in own)
         accepts = accepts or (self.config.cluster is not None and self.config.cluster.tls is not None)
         gateway = self.config.gateway
         accepts = accepts or (gateway is not None and any(gateway.tls_blocks()))
@@ -91,14 +92,19 @@ class Compiled:
             secure=secure_of(self.config.tls, CLIENTS, optional=self.config.allow_non_tls),
             proxied=self.config.proxy_protocol,
         )
+        terms = replace(terms, web=self._web_terms(terms, timeout_ns))
+        return terms if self.config.mqtt is None else replace(terms, mqtt=self._mqtt_terms(terms, timeout_ns))
+
+    def _web_terms(self, terms: Terms, timeout_ns: int) -> Terms | None:
+        """What is other over WebSocket."""
         web = self.config.websocket
         if web is None:
-            return terms
+            return None
         own = web.authorization.timeout if web.authorization else 0
         info: dict[str, Any] = {"tls_required": True, "tls_available": True} if web.tls is not None else {}
         if web.tls is not None and web.tls.verifies:
             info["tls_verify"] = True
-        own_terms = replace(
+        return replace(
             terms,
             policy=self.web_policy,
             timeout_s=(own or timeout_ns) / SECOND,
@@ -106,7 +112,17 @@ class Compiled:
             info=info,
             ping_interval_ns=self.web_ping_ns,
         )
-        return replace(terms, web=own_terms)
+
+    def _mqtt_terms(self, terms: Terms, timeout_ns: int) -> Terms:
+        """What is other for MQTT; over WebSocket the handshake was before."""
+        block = self.config.mqtt
+        own = block.authorization.timeout if block is not None and block.authorization is not None else 0
+        tls = block.tls if block is not None else None
+        timeout_s = (own or timeout_ns) / SECOND
+        framed = replace(terms, policy=self.mqtt_policy, timeout_s=timeout_s, secure=None, info={}, web=None)
+        # As with https, nothing comes before the handshake.
+        secure = t.Secure(MQTT, int(t.SecureFlag.FIRST), 0) if tls is not None else None
+        return replace(framed, secure=secure, web=framed)
 
     @property
     def web_ping_ns(self) -> int:
@@ -116,7 +132,12 @@ class Compiled:
     @property
     def web_policy(self) -> Policy:
         """By which clients log in over WebSocket."""
-        return compile_web_policy(self.config, self.policy)
+        return compile_own_policy(self.config, self.policy, self.config.websocket)
+
+    @property
+    def mqtt_policy(self) -> Policy:
+        """By which clients of MQTT log in."""
+        return compile_own_policy(self.config, self.policy, self.config.mqtt)
 
     @property
     def leaf_secure(self) -> t.Secure | None:

@@ -9,9 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leafd import native_types as t
+from leafd.config.schema.mqtt import mqtt_address
 from leafd.daemon.about import VERSION
+from leafd.daemon.server import WEB_LISTENER
+from leafd.host.listeners import address_of
 
 if TYPE_CHECKING:
+    import socket
+
     from leafd.config.schema.websocket import WebSocket
     from leafd.daemon.server import Server
     from leafd.logins.callouts import Callouts
@@ -57,6 +62,18 @@ def make_webs(server: Server) -> Webs:
         server.guard,
         block,
         leafs=lambda: server.config.leaf_address() is not None,
+        mqtt=lambda: mqtt_address(server.config) is not None,
         client=server.clients.welcome,
         leaf=leaf,
     )
+
+
+def listen_web(server: Server, sock: socket.socket) -> None:
+    """Visitors may come from here on."""
+    host, port = server.clients.web_address = address_of(sock)
+    block = server.config.websocket
+    secure = block is not None and block.tls is not None
+    server.plane.listen(WEB_LISTENER, sock.detach(), t.ConnKind.CLIENT, secure=secure, web=True)
+    server.log.info(f"Listening for websocket clients on {'wss' if secure else 'ws'}://{host}:{port}")
+    if not secure:
+        server.log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")

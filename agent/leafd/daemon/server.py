@@ -12,7 +12,6 @@ room; logins (clients.py, leaf_logins.py); how a reload takes effect (takeover.p
 from __future__ import annotations
 
 import secrets
-import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
 CLIENT_LISTENER: Final = 1
 LEAF_LISTENER: Final = 2
 WEB_LISTENER: Final = 3
+MQTT_LISTENER: Final = 6
 _NO_STORE: Final[dict[int, str]] = {
     t.AlarmCode.SLOW: "slow_consumer",
     t.AlarmCode.COMMAND: "command_failed",
@@ -384,16 +384,13 @@ class Server:
                 self.log.warning('Clients that are not using "TLS Handshake First" option will fail to connect')
 
         if sockets.web is not None:
-            self._listen_web(sockets.web)
+            from leafd.daemon.on_demand import listen_web
 
-    def _listen_web(self, web: socket.socket) -> None:
-        host, port = self.clients.web_address = address_of(web)
-        block = self.config.websocket
-        secure = block is not None and block.tls is not None
-        self.plane.listen(WEB_LISTENER, web.detach(), t.ConnKind.CLIENT, secure=secure, web=True)
-        self.log.info(f"Listening for websocket clients on {'wss' if secure else 'ws'}://{host}:{port}")
-        if not secure:
-            self.log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
+            listen_web(self, sockets.web)
+        if sockets.mqtt is not None:
+            from leafd.daemon.mqtt import listen_mqtt
+
+            listen_mqtt(self, sockets.mqtt)
 
     def _hold_leafs(self) -> bool:
         """Says how leaf nodes are compressed and get TLS from now on; whether they get it."""
@@ -416,6 +413,10 @@ class Server:
         web = self.config.websocket
         if self.webs is not None and web is not None:
             self.plane.listen(WEB_LISTENER, 0, t.ConnKind.CLIENT, secure=web.tls is not None, web=True)
+        if self.sockets.mqtt is not None:
+            from leafd.daemon.mqtt import listen_mqtt
+
+            listen_mqtt(self)
         secure = self.compiled.client_terms.secure
         proxied = self.config.proxy_protocol
         self.plane.listen(CLIENT_LISTENER, 0, t.ConnKind.CLIENT, secure=secure is not None, proxied=proxied)
@@ -570,6 +571,8 @@ class Server:
             self.plane.unlisten(LEAF_LISTENER)
         if self.sockets.web is not None:
             self.plane.unlisten(WEB_LISTENER)
+        if self.sockets.mqtt is not None:
+            self.plane.unlisten(MQTT_LISTENER)
 
     async def stop(self) -> None:
         """Everything that was acknowledged is on disk when this returns."""

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from leafd.config.schema.gateway import gateway_address
 from leafd.config.schema.leafnodes import LeafNodes
+from leafd.config.schema.mqtt import mqtt_address
 from leafd.config.schema.server import ServerConfig
 from leafd.errors import StartError
 from leafd.records import dataclass
@@ -35,6 +36,7 @@ class Sockets:
     web: socket.socket | None = None
     route: socket.socket | None = None
     gateway: socket.socket | None = None
+    mqtt: socket.socket | None = None
 
 
 _FOR: Final = {
@@ -44,6 +46,7 @@ _FOR: Final = {
     "websocket": "WebSocket connections",
     "route": "route connections",
     "gateway": "gateway connections",
+    "mqtt": "MQTT connections",
 }
 
 
@@ -57,6 +60,7 @@ def bind_all(config: ServerConfig) -> Sockets:
         "websocket": config.web_address(),
         "route": config.cluster_address(),
         "gateway": gateway_address(config),
+        "mqtt": mqtt_address(config),
     }
     wanted = {name: address for name, address in every.items() if address is not None}
     made: dict[str, socket.socket] = {}
@@ -72,7 +76,7 @@ def bind_all(config: ServerConfig) -> Sockets:
         for sock in made.values():
             sock.close()
         raise
-    names = ("leaf", "monitor", "websocket", "route", "gateway")
+    names = ("leaf", "monitor", "websocket", "route", "gateway", "mqtt")
     return Sockets(made["client"], *(made.get(name) for name in names))
 
 

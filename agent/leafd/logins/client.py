@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
+from leafd.auth.authors import author_of
 from leafd.auth.common import common_rights
+from leafd.auth.connect import MQTT_CLIENT
 from leafd.auth.policy import Policy, Rights
-from leafd.auth.verdict import CLIENT_TYPE, WEB_TYPE
+from leafd.auth.verdict import CLIENT_TYPE, MQTT_TYPE, MQTT_WEB_TYPE, WEB_TYPE
+from leafd.logins.info_lines import verdict_flags
 from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT, aside
 
 if TYPE_CHECKING:
-    from leafd.auth.verdict import Proof
+    from leafd.auth.mqtt_connect import MqttConnect
+    from leafd.auth.verdict import Proof, Verdict
     from leafd.certificates import Certificate
+
+ASSIGNED_BYTES: Final = 11
+_PAYLOAD_MAX: Final = (1 << 31) - 1
+_NUMBERS: Final = {CLIENT_TYPE: "cid", WEB_TYPE: "wid", MQTT_TYPE: "mid", MQTT_WEB_TYPE: "mid_ws"}
+"""What lines of the log call a connection's number, as with nats-server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +37,30 @@ class Web:
     """Of its cookies, by the names of CONNECT's fields."""
     forwarded: str = ""
     """The address that a proxy tells of."""
+    mqtt: bool = False
+    """It speaks MQTT in WebSocket's frames."""
+
+
+@dataclass(slots=True)
+class Mqtt:
+    """Of a client that speaks MQTT; what it has said in CONNECT."""
+
+    connect: MqttConnect | None = None
+    assigned: str = ""
+    """The identifier that it was given, having none."""
+
+    @property
+    def client_id(self) -> str:
+        """Its identifier."""
+        return self.assigned or (self.connect.client_id if self.connect is not None else "")
+
+    def read(self, packet: bytes) -> dict[str, Any]:
+        """CONNECT as the fields of a client's. Raises NoConnect."""
+        from leafd.auth.mqtt_connect import mqtt_connect  # here: most servers have no listener for it
+
+        self.connect = mqtt_connect(packet)
+        self.assigned = "" if self.connect.client_id else secrets.token_hex(ASSIGNED_BYTES)
+        return self.connect.fields | {MQTT_CLIENT: self.client_id}
 
 
 @dataclass(slots=True)
@@ -56,25 +90,34 @@ class Client:
     web: Web | None = None
     certificate: Certificate | None = None
     """That it has shown."""
+    mqtt: Mqtt | None = None
 
     @property
     def kind(self) -> str:
         """What allowed_connection_types calls it."""
+        if self.mqtt is not None:
+            return MQTT_TYPE if self.web is None else MQTT_WEB_TYPE
         return CLIENT_TYPE if self.web is None else WEB_TYPE
 
     @property
     def log_name(self) -> str:
         """What lines of the log begin with; behind a proxy, with the address that this tells of."""
+        number = f"{_NUMBERS[self.kind]}:{self.connection}"
         if self.web is None:
-            return f"{self.peer} - cid:{self.connection}"
+            return f"{self.peer} - {number}"
         address = self.web.forwarded
         before = f"[{address}]/" if ":" in address else f"{address}/" if address else ""
-        return f"{before}{self.peer} - wid:{self.connection}"
+        return f"{before}{self.peer} - {number}"
 
     @property
     def host(self) -> str:
         """The client's address."""
         return self.peer.rpartition(":")[0].strip("[]")
+
+    def logged_in(self, verdict: Verdict, account: Account, terms: Terms) -> None:
+        """Whom these terms say that it is."""
+        self.account, self.user, self.rights, self.proof = account, verdict.user, verdict.rights, verdict.proof
+        self.policy = terms.of(self).policy
 
     def told(self, terms: Terms) -> dict[str, Any]:
         """What its INFO says of itself; no address where it may be a proxy's."""
@@ -106,6 +149,8 @@ class Terms:
     """A proxy may say whom it speaks for."""
     web: Terms | None = None
     """What counts over WebSocket."""
+    mqtt: Terms | None = None
+    """What counts for MQTT, and over WebSocket so, too, but that TLS is WebSocket's."""
     ping_interval_ns: int = 0
     """0: the server's."""
     info: dict[str, Any] = field(default_factory=dict)
@@ -113,6 +158,8 @@ class Terms:
 
     def of(self, client: Client) -> Terms:
         """What counts for this one."""
+        if client.mqtt is not None and self.mqtt is not None:
+            return self.mqtt if client.web is None or self.mqtt.web is None else self.mqtt.web
         return self if client.web is None or self.web is None else self.web
 
 
@@ -126,6 +173,30 @@ def shown_by(event: t.Secured) -> Certificate | None:
         return read_certificate(event.certificate)
     except Malformed:
         return None
+
+
+def granted(client: Client, verdict: Verdict, account: Account, terms: Terms) -> tuple[t.ConnVerdict, t.Permissions]:
+    """What the plane is told that it may. Keeps the largest payload with the client."""
+    limits, rights = account.limits, verdict.rights
+    client.max_payload = min(
+        terms.max_payload, *(one for one in (limits.max_payload, verdict.max_payload) if one >= 0), _PAYLOAD_MAX
+    )
+    max_subscriptions = limits.max_subscriptions if limits.max_subscriptions >= 0 else terms.max_subscriptions
+    if verdict.max_subscriptions >= 0:
+        max_subscriptions = min(verdict.max_subscriptions, max_subscriptions or verdict.max_subscriptions)
+    own = terms.of(client)
+    return (
+        t.ConnVerdict(
+            flags=int(verdict_flags(client.connect, implicit=client.implicit)),
+            max_payload=client.max_payload,
+            max_subscriptions=max(max_subscriptions, 0),
+            response_max=rights.response_max,
+            response_ttl_ns=rights.response_ttl_ns,
+            expires_wall_ns=verdict.expires_ns,
+            ping_interval_ns=own.ping_interval_ns,
+        ),
+        lists_of(rights, author_of(verdict, own.policy, client.kind)),
+    )
 
 
 def lists_of(rights: Rights, author: str = "") -> t.Permissions:

@@ -22,8 +22,8 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account
-from leafd.auth.authors import author_of
 from leafd.auth.connect import client_connect
+from leafd.auth.mqtt_connect import NoConnect
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import (
     AUTHORIZATION_VIOLATION,
@@ -36,11 +36,11 @@ from leafd.auth.verdict import (
 from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.host.log import shown_nkey
-from leafd.logins.client import Client, Terms, Web, common, lists_of, shown_by
+from leafd.logins.client import Client, Mqtt, Terms, Web, common, granted, shown_by
 from leafd.logins.client_ports import CallOut, ClientPlane, Log
 from leafd.logins.deadlines import Deadlines
 from leafd.logins.guesses import Guesses
-from leafd.logins.info_lines import behind, frame, template, verdict_flags
+from leafd.logins.info_lines import behind, frame, template
 from leafd.logins.known import KnownLogins
 from leafd.logins.refusals import refusal_line
 from leafd.quoting import quoted
@@ -51,7 +51,6 @@ ACCOUNT_FULL: Final = "maximum account active connections exceeded"
 CLIENT_GUESSES: Final = "clients"
 SERVER_FULL: Final = "maximum connections exceeded"
 CHANGES_AT_ONCE: Final = 256
-_PAYLOAD_MAX: Final = (1 << 31) - 1
 
 
 class Clients:
@@ -230,7 +229,7 @@ class Clients:
     def handle(self, event: t.Event) -> bool:
         """Takes an event if it is of a client connection."""
         match event:
-            case t.Opened(kind=t.ConnKind.CLIENT):
+            case t.Opened(kind=t.ConnKind.CLIENT | t.ConnKind.MQTT):
                 self._guarded(event.connection, self._opened, event)
                 return True
             case t.Proxied() if event.connection in self._clients:
@@ -259,7 +258,8 @@ class Clients:
             self._plane.close_connection(connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
 
     def _opened(self, event: t.Opened) -> None:
-        client = Client(event.connection, event.peer, "", time.time_ns())
+        mqtt = Mqtt() if event.kind == t.ConnKind.MQTT else None
+        client = Client(event.connection, event.peer, "", time.time_ns(), mqtt=mqtt)
         if not event.welcomed:
             self._welcome(client)
             return
@@ -287,7 +287,7 @@ class Clients:
 
     def welcome(self, connection: int, peer: str, web: Web, tls: t.Secured | None) -> None:
         """One has come over WebSocket, whose request was answered."""
-        client = Client(connection, peer, "", time.time_ns(), web=web)
+        client = Client(connection, peer, "", time.time_ns(), web=web, mqtt=Mqtt() if web.mqtt else None)
         self._guarded(connection, self._welcome, client)
         if tls is not None and connection in self._clients:
             self._guarded(connection, self._secured, client, tls)
@@ -295,23 +295,26 @@ class Clients:
     def _welcome(self, client: Client) -> None:
         terms = self._terms.of(client)
         self._clients[client.connection] = client
+        self._log.debug(f"{client.log_name} - Client connection created")
+        if client.mqtt is not None:  # who begins, with CONNECT
+            self._begin(client, b"", b"")
+            return
         required = {"auth_required": True} if terms.policy.auth_required else {}
         info = self._told(client) | client.told(terms) | required
         if terms.policy.asks_for_nkeys:
             info["nonce"] = client.nonce = secrets.token_urlsafe(11)
-        self._log.debug(f"{client.log_name} - Client connection created")
-        if terms.secure is None:
-            self._deadlines.add(client.connection, terms.timeout_s)
-            self._plane.send(client.connection, frame(info))
-        else:
-            self._secure(client, info, terms.secure)
+        first = terms.secure is not None and bool(terms.secure.flags & t.SecureFlag.FIRST)
+        self._begin(client, frame(info), frame(behind(info)) if first else b"")
 
-    def _secure(self, client: Client, info: dict[str, Any], how: t.Secure) -> None:
-        """Its time to log in begins with the handshake's end."""
-        said_behind = b""
-        if how.flags & t.SecureFlag.FIRST:
-            said_behind = frame(behind(info))
-        self._plane.secure(client.connection, how, before=frame(info), behind=said_behind)
+    def _begin(self, client: Client, before: bytes, behind_tls: bytes) -> None:
+        """What it is told first. Its time to log in begins with the handshake's end, where it has TLS."""
+        terms = self._terms.of(client)
+        if terms.secure is not None:
+            self._plane.secure(client.connection, terms.secure, before=before, behind=behind_tls)
+            return
+        self._deadlines.add(client.connection, terms.timeout_s)
+        if before:
+            self._plane.send(client.connection, before)
 
     def _secured(self, client: Client, event: t.Secured) -> None:
         if not event.flags & int(t.SecuredFlag.PLAIN):
@@ -334,8 +337,8 @@ class Clients:
             self._judge(client, implicit=True)
             return
         try:
-            connect = client_connect(event.payload, headers=self._info().get("headers", True))
-        except JsonError:
+            connect = self._read(client, event.payload)
+        except (JsonError, NoConnect):
             self._plane.close_connection(client.connection, "", t.CloseReason.PROTOCOL)
             return
         self._release(client)
@@ -343,8 +346,15 @@ class Clients:
             connect = client.web.credentials | {name: value for name, value in connect.items() if value != ""}
         client.connect = connect
         self._judge(client)
-        if client.account is not None and self._coming is None and self._listener is not None:
+        welcomed = client.mqtt is None and self._listener is not None
+        if client.account is not None and self._coming is None and welcomed:
             self._learn(client, event.payload)
+
+    def _read(self, client: Client, line: bytes) -> dict[str, Any]:
+        """What a CONNECT says. Raises JsonError, NoConnect."""
+        if client.mqtt is not None:
+            return client.mqtt.read(line)
+        return client_connect(line, headers=self._info().get("headers", True))
 
     def _learn(self, client: Client, line: bytes) -> None:
         known = self.known.learn(line, client)
@@ -485,39 +495,16 @@ class Clients:
     def _grant(
         self, client: Client, verdict: Verdict, account: Account, terms: Terms
     ) -> tuple[t.ConnVerdict, t.Permissions]:
-        client.account, client.user, client.rights, client.policy = (
-            account,
-            verdict.user,
-            verdict.rights,
-            terms.of(client).policy,
-        )
-        client.proof = verdict.proof
+        client.logged_in(verdict, account, terms)
         if account.described and not client.described and self.describe is not None:
             client.described = True
             self.describe(client)
-        limits, rights = account.limits, verdict.rights
-        max_payload = min(
-            terms.max_payload, *(one for one in (limits.max_payload, verdict.max_payload) if one >= 0), _PAYLOAD_MAX
-        )
-        client.max_payload = max_payload
-        max_subscriptions = limits.max_subscriptions if limits.max_subscriptions >= 0 else terms.max_subscriptions
-        if verdict.max_subscriptions >= 0:
-            max_subscriptions = min(verdict.max_subscriptions, max_subscriptions or verdict.max_subscriptions)
-        client.granted = (
-            t.ConnVerdict(
-                flags=int(verdict_flags(client.connect, implicit=client.implicit)),
-                max_payload=max_payload,
-                max_subscriptions=max(max_subscriptions, 0),
-                response_max=rights.response_max,
-                response_ttl_ns=rights.response_ttl_ns,
-                expires_wall_ns=verdict.expires_ns,
-                ping_interval_ns=terms.of(client).ping_interval_ns,
-            ),
-            lists_of(rights, author_of(verdict, terms.of(client).policy, client.kind)),
-        )
+        client.granted = granted(client, verdict, account, terms)
         return client.granted
 
     def _after_pong(self, client: Client, account: Account) -> bytes:
+        if client.mqtt is not None:
+            return client.mqtt.assigned.encode()
         if client.connect.get("protocol") != 1:
             return b""
         return frame(self._connect_info(client, account, client.max_payload))

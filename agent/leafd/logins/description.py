@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from leafd import native_types as t
 from leafd.auth.connect import claimed_user
 from leafd.auth.jwt_claims import UserClaims
-from leafd.auth.verdict import CLIENT_TYPE
+from leafd.auth.verdict import SHOWN_TYPES
 from leafd.gojson import dump
 from leafd.gotime import format_time
 from leafd.links.leaf import Acceptor
@@ -42,7 +42,7 @@ def description(client: Client, server: str, cluster: str) -> t.Description:
     if claims is not None:
         behind = {"jwt": connect.get("jwt"), "issuer_key": claims.iss, "name_tag": claims.name}
         behind["tags"] = list(claims.nats.tags)
-    behind |= {"kind": "Client", "client_type": "nats" if client.kind == CLIENT_TYPE else "websocket"}
+    behind |= {"kind": "Client", "client_type": SHOWN_TYPES[client.kind]}
     return _cut(before, between, {"server": server, "cluster": cluster}, behind)
 
 

@@ -35,6 +35,7 @@ ROUTES: Final = 5
 ROUTES_DIALLED: Final = 6
 GATEWAYS: Final = 7
 GATEWAYS_DIALLED: Final = 8
+MQTT: Final = 9
 REMOTES: Final = 16
 """And on: the remotes with a block of their own."""
 GATEWAYS_REMOTE: Final = 1 << 16
@@ -158,6 +159,8 @@ def _wanted(compiled: Configuration) -> list[Wanted]:
         found.append(Wanted(LEAFS, config.leafnodes.tls.compiled(LINK_TIMEOUT), client=False))
     if config.websocket is not None and config.websocket.tls is not None and config.web_address() is not None:
         found.append(Wanted(WEB, config.websocket.tls.compiled(), client=False))
+    if config.mqtt is not None and config.mqtt.tls is not None and config.mqtt.address() is not None:
+        found.append(Wanted(MQTT, config.mqtt.tls.compiled(), client=False))
     if config.cluster is not None and config.cluster.tls is not None and config.cluster_address() is not None:
         # Both ends of a route show a certificate, as with the reference.
         mutual = replace(config.cluster.tls.compiled(LINK_TIMEOUT), verify=True)

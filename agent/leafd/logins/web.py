@@ -59,6 +59,7 @@ class Webs:
         block: Callable[[], WebSocket],
         *,
         leafs: Callable[[], bool],
+        mqtt: Callable[[], bool],
         client: Callable[[int, str, Web, t.Secured | None], None],
         leaf: Callable[[int, str, t.Secured | None], None],
     ) -> None:
@@ -67,6 +68,7 @@ class Webs:
         self._guard = guard
         self._block = block
         self._leafs = leafs
+        self._mqtt = mqtt
         self._client = client
         self._leaf = leaf
         self._visitors: dict[int, Visitor] = {}
@@ -101,7 +103,8 @@ class Webs:
     def _line(self, event: t.Line, visitor: Visitor) -> None:
         try:
             request = read_head(event.payload)
-            found = judge(request, self._block(), secure=visitor.tls is not None, leafs=self._leafs())
+            secure = visitor.tls is not None
+            found = judge(request, self._block(), secure=secure, leafs=self._leafs(), mqtt=self._mqtt())
         except (NoHttp, UnicodeError) as error:
             found = Refused(400, str(error))
         except Exception as error:
@@ -116,7 +119,8 @@ class Webs:
         if found.kind == t.ConnKind.LEAF:
             self._leaf(event.connection, visitor.peer, visitor.tls)
         else:
-            self._client(event.connection, visitor.peer, Web(found.credentials, found.forwarded), visitor.tls)
+            web = Web(found.credentials, found.forwarded, found.kind == t.ConnKind.MQTT)
+            self._client(event.connection, visitor.peer, web, visitor.tls)
 
     def _too_late(self, connection: int) -> None:
         if connection in self._visitors:

@@ -19,7 +19,8 @@ from leafd.config.schema.websocket import WebSocket
 from leafd.records import dataclass
 from leafd.web_head import NO_TAKEOVER, Request, accept_key, offers_deflate
 
-LEAF_PATH: Final = "/leafnode"
+_PATHS: Final = {"/leafnode": t.ConnKind.LEAF, "/mqtt": t.ConnKind.MQTT}
+"""How the paths end that are not for NATS clients."""
 _REASONS: Final = {400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
 
 
@@ -53,12 +54,12 @@ class Refused:
         ).encode()
 
 
-def judge(request: Request, block: WebSocket, *, secure: bool, leafs: bool) -> Accepted | Refused:
-    """secure: it came over TLS. leafs: leaf links are taken."""
+def judge(request: Request, block: WebSocket, *, secure: bool, leafs: bool, mqtt: bool) -> Accepted | Refused:
+    """secure: it came over TLS. leafs, mqtt: leaf links and MQTT clients are taken."""
     method, target, _ = request.first
     path = target.split("?", 1)[0]
-    leaf = path.endswith(LEAF_PATH)
-    if path.endswith("/mqtt") or (leaf and not leafs):
+    kind = next((kind for end, kind in _PATHS.items() if path.endswith(end)), t.ConnKind.CLIENT)
+    if (kind == t.ConnKind.MQTT and not mqtt) or (kind == t.ConnKind.LEAF and not leafs):
         return Refused(404, "there is no such endpoint")
     refused = _fault(request, method)
     if refused is not None:
@@ -79,11 +80,12 @@ def judge(request: Request, block: WebSocket, *, secure: bool, leafs: bool) -> A
     if request.header("nats-no-masking") == "true":
         flags |= t.WebFlag.UNMASKED
         answer.append("Nats-No-Masking: true")
+    if kind == t.ConnKind.MQTT:
+        answer.append("Sec-WebSocket-Protocol: mqtt")
     answer += [f"{name}: {value}" for name, value in block.headers.items()]
-    if not leaf:
+    if kind != t.ConnKind.LEAF:
         flags |= _browser(request.header("user-agent"))
-    kind = t.ConnKind.LEAF if leaf else t.ConnKind.CLIENT
-    credentials = {} if leaf else _credentials(request, block)
+    credentials = {} if kind == t.ConnKind.LEAF else _credentials(request, block)
     return Accepted(kind, flags, "\r\n".join((*answer, "", "")).encode("latin-1"), credentials, _forwarded(request))
 
 

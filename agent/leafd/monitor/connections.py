@@ -12,9 +12,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.auth.connect import claimed_user
+from leafd.auth.connect import MQTT_CLIENT, claimed_user
 from leafd.auth.policy import GLOBAL_ACCOUNT
-from leafd.auth.verdict import WEB_TYPE, Called
+from leafd.auth.verdict import CLIENT_TYPE, SHOWN_TYPES, Called
 from leafd.config.schema.sharing import collide
 from leafd.monitor import subscriptions
 from leafd.monitor.closed import Gone
@@ -58,9 +58,9 @@ def issuer_of(client: ClientFacts) -> str:
 def told_of(client: ClientFacts, *, auth: bool) -> dict[str, Any]:
     """What the report shows of a client beside its numbers and its account; auth: of its login, too."""
     found = _handshake(client.tls, auth)
-    if client.tls is not None and client.tls.flags & t.SecuredFlag.FIRST and client.kind != WEB_TYPE:
+    if client.tls is not None and client.tls.flags & t.SecuredFlag.FIRST and client.kind == CLIENT_TYPE:
         found["tls_first"] = True
-    for name in ("name", "lang", "version"):
+    for name in ("name", "lang", "version", MQTT_CLIENT):
         if client.connect.get(name):
             found[name] = client.connect[name]
     return found
@@ -104,11 +104,12 @@ class _Wanted:
             text(options, "mqtt_client"),
         )
 
-    def takes(self, row: _Row, user: str) -> bool:
+    def takes(self, row: _Row, user: str, told: Mapping[str, Any] | None) -> bool:
         """Whether one of the wanted account is wanted."""
         if self.connection:
             return row.connection == self.connection
-        return not self.mqtt and self.user in ("", user)
+        mqtt = told.get(MQTT_CLIENT) if told is not None else None
+        return self.mqtt in ("", mqtt) and self.user in ("", user)
 
 
 async def connz(facts: Facts, options: Options) -> dict[str, Any]:
@@ -162,20 +163,20 @@ async def _found(facts: Facts, wanted: _Wanted, links: Mapping[int, LinkFacts]) 
         await pause()
         link, client = links.get(row.connection), facts.clients.get(row.connection)
         if link is not None:
-            account, user = link.account, link.user
-        elif row.kind == t.ConnKind.CLIENT and client is not None and client.account is not None:
-            account, user = client.account.name, shown_user(client)
+            account, user, told = link.account, link.user, None
+        elif client is not None and client.account is not None:
+            account, user, told = client.account.name, shown_user(client), client.connect
         else:
             continue
         if wanted.account in ("", account):
             total += 1
-            if wanted.takes(row, user) and await _hears(facts, row, wanted.filter):
+            if wanted.takes(row, user, told) and await _hears(facts, row, wanted.filter):
                 found.append(row)
     for ended in facts.closed.rows() if wanted.closed else ():
         await pause()
         if wanted.account in ("", ended.account):
             total += 1
-            if wanted.takes(ended, ended.user):
+            if wanted.takes(ended, ended.user, ended.told):
                 found.append(ended)
     return total, found
 
@@ -199,8 +200,9 @@ def _account(name: str, shown: str) -> dict[str, Any]:
 
 
 def _client(row: t.ConnectionRow, client: ClientFacts, account: str, auth: bool) -> dict[str, Any]:
-    way = "websocket" if client.kind == WEB_TYPE else "nats"
-    found = {"cid": row.connection, "kind": "Client", "type": way} | _figures(row, client.peer, client.opened_ns)
+    found = {"cid": row.connection, "kind": "Client", "type": SHOWN_TYPES[client.kind]} | _figures(
+        row, client.peer, client.opened_ns
+    )
     found |= told_of(client, auth=auth)
     if auth:
         user = shown_user(client)

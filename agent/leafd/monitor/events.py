@@ -20,8 +20,9 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
+from leafd.auth.connect import MQTT_CLIENT
 from leafd.auth.policy import GLOBAL_ACCOUNT
-from leafd.auth.verdict import CLIENT_TYPE, Called
+from leafd.auth.verdict import SHOWN_TYPES, Called
 from leafd.gojson import dump
 from leafd.monitor import reports
 from leafd.monitor.closed import gone, reason
@@ -66,7 +67,7 @@ class Events:
         """A connection of a client has ended, logged in or not."""
         account, user = client.account, shown_user(client)
         name = account.name if account is not None else ""
-        told = told_of(client, auth=True) | {"type": "nats" if client.kind == CLIENT_TYPE else "websocket"}
+        told = told_of(client, auth=True) | {"type": SHOWN_TYPES[client.kind]}
         self._facts.closed.add(
             gone(event, link=False, peer=client.peer, account=name, user=user, told=told, opened_ns=client.opened_ns)
         )
@@ -209,6 +210,7 @@ class Events:
             "name": connect.get("name"),
             "lang": connect.get("lang"),
             "ver": connect.get("version"),
+            "client_id": connect.get(MQTT_CLIENT),
         }
         found |= _end(event)
         if proof is not None and not isinstance(proof, Called):
@@ -216,7 +218,7 @@ class Events:
             found |= {"name_tag": shown.shown if shown is not None else account, "tags": list(proof.nats.tags)}
         else:
             found |= {"issuer_key": issuer_of(client), "name_tag": shown.shown if shown is not None else account}
-        found |= {"kind": "Client", "client_type": "nats" if client.kind == CLIENT_TYPE else "websocket"}
+        found |= {"kind": "Client", "client_type": SHOWN_TYPES[client.kind]}
         return {name: value for name, value in found.items() if value}
 
     def _event(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leafd import native_types as t
 from leafd.config.differences import settings
 from leafd.config.exposure import open_listeners
+from leafd.config.schema.mqtt import Mqtt
 from leafd.config.schema.sharing import is_literal, valid
 from leafd.config.schema.tls import DEFAULT_TIMEOUT, LINK_TIMEOUT, Tls, login_timeout
 from leafd.config.schema.websocket import WebSocket
@@ -72,7 +73,7 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
         "cluster": cluster_block(facts),
         "gateway": gateway_block(facts),
         "leaf": _leaf_block(facts),
-        "mqtt": {},
+        "mqtt": _mqtt_block(config.mqtt),
         "websocket": _web_block(config.websocket),
         "jetstream": await _jetstream_block(facts, sums),
         "tls_timeout": _tls_timeout(config.tls),
@@ -152,6 +153,23 @@ def _web_block(web: WebSocket | None) -> dict[str, Any]:
         "compression": web.compression,
     }
     return block | {name: value for name, value in others.items() if value} | _not_after(web.tls)
+
+
+def _mqtt_block(mqtt: Mqtt | None) -> dict[str, Any]:
+    address = mqtt.address() if mqtt is not None else None
+    if mqtt is None or address is None:
+        return {}
+    own = mqtt.authorization.timeout if mqtt.authorization is not None else 0
+    others: dict[str, Any] = {
+        "host": address[0],
+        "port": address[1],
+        "no_auth_user": mqtt.no_auth_user,
+        "auth_timeout": own / SECOND,
+        "tls_map": mqtt.tls is not None and mqtt.tls.verify_and_map,
+        "tls_timeout": _tls_timeout(mqtt.tls),
+        "tls_pinned_certs": list(mqtt.tls.pinned_certs) if mqtt.tls is not None else [],
+    }
+    return {name: value for name, value in others.items() if value} | _not_after(mqtt.tls)
 
 
 def _leaf_block(facts: Facts) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from leafd.auth.nkeys import sign
-from leafd.auth.policy import Policy, Rights, compile_leaf_policy, compile_policy, compile_rights, compile_web_policy
+from leafd.auth.policy import Policy, Rights, compile_leaf_policy, compile_own_policy, compile_policy, compile_rights
 from leafd.auth.verdict import LEAF_TYPE, WEB_TYPE, Refusal, Verdict, identify, judge_client, takes_time
 from leafd.config.bind import load_text
 
@@ -75,7 +75,7 @@ def test_an_empty_password_is_no_certificate(tmp_path: Path) -> None:
     tls = f"tls {{ {files}, verify_and_map: true }}"
     users = "authorization { users: [ {user: 'CN=a'}, {user: guest} ] }"
     server = load_text(f"{tls}\n{users}\nno_auth_user: guest\nwebsocket {{ port: 8080, no_tls: true }}").server
-    web = compile_web_policy(server, compile_policy(server))
+    web = compile_own_policy(server, compile_policy(server), server.websocket)
     for connect in ({}, {"user": "guest"}):
         assert Verdict("$G", "guest") == judge_client(connect, "", web, kind=WEB_TYPE)
     assert VIOLATION == judge_client({"user": "CN=a"}, "", web, kind=WEB_TYPE)

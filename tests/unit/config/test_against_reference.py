@@ -272,7 +272,7 @@ DIFFERENT = {
     "max_sub_tokens: 0": "the key has no effect here",
     "max_sub_tokens: 4": "the key is refused here: its absence would be noticed",
     "default_js_domain { A: x }": "the same",
-    "mqtt { port: 1883 }": "the same",
+    "mqtt { port: 1883 }": "the reference refuses it at the start, for want of JetStream",
     "prof_port: 1": "the same",
     "max_pending: 100": "the reference refuses it at the start",
     "jetstream { max_file: 1 }\naccounts { A { jetstream { max_file: 2 } } }": "the reference refuses it at the start",

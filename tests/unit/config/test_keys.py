@@ -14,6 +14,7 @@ TESTS: Final = Path(__file__).resolve().parents[2]
 CLUSTER: Final = "it has a meaning only in a cluster"
 QUEUES: Final = "the bound of a queue that is not here, as memory_limit bounds all of them"
 TIMES: Final = "how long something may take that takes seconds at most; only when a failure is told differs"
+SESSIONS: Final = "a session has no consumer for each of its subscriptions"
 TPM: Final = "a part of cert_store, which is refused"
 UNNOTICED: Final = {
     "AccountJetStream.cluster_traffic": CLUSTER,
@@ -35,6 +36,10 @@ UNNOTICED: Final = {
     "JetStream.unique_tag": CLUSTER,
     "LeafNodes.write_deadline": TIMES,
     "LeafRemote.jetstream_cluster_migrate": CLUSTER,
+    "Mqtt.consumer_inactive_threshold": SESSIONS,
+    "Mqtt.consumer_memory_storage": SESSIONS,
+    "Mqtt.consumer_replicas": "nats-server ignores it, too",
+    "Mqtt.js_api_timeout": "no session waits for a request of its own",
     "ServerConfig.disable_sublist_cache": "there is no such cache",
     "ServerConfig.no_fast_producer_stall": "how publishers are slowed down is leafd's own",
     "ServerConfig.ocsp_cache": "nothing asks for revocations",
@@ -67,7 +72,7 @@ def words() -> frozenset[str]:
     texts = [
         one.read_text(errors="replace") for one in TESTS.rglob("*") if one.suffix in (".py", ".conf") and one != here
     ]
-    return frozenset(re.findall(r"\b([a-z_]+)\b\"?\s*[:={]", "\n".join(texts).lower()))
+    return frozenset(re.findall(r"\b([a-z0-9_]+)\b\"?\s*[:={]", "\n".join(texts).lower()))
 
 
 def test_each_key_has_a_test_or_a_reason() -> None:

@@ -15,12 +15,13 @@ from leafd.config.schema.gateway import Gateway, check_gateway
 from leafd.config.schema.jetstream import JetStream, check_together, switch
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.mappings import Mappings
+from leafd.config.schema.mqtt import Mqtt, check_mqtt
 from leafd.config.schema.operator import Resolvers
 from leafd.config.schema.permissions import Authorization
 from leafd.config.schema.section import Reader, Section, Takes, later, option
 from leafd.config.schema.sharing import Shared, share
 from leafd.config.schema.tls import Tls
-from leafd.config.schema.websocket import WebSocket
+from leafd.config.schema.websocket import WebSocket, check_websocket
 
 DEFAULT_PORT: Final = 4222
 MEMORY_LIMIT_MIN: Final = 32 << 20
@@ -322,7 +323,7 @@ class ServerConfig(Section):
         "served, too.",
     )
     proxies: Any = later("proxies that log in for their clients are not in this build", refuse=True)
-    mqtt: Any = later("MQTT clients are not served in this build", refuse=True)
+    mqtt: Mqtt | None = option(None, "MQTT: what devices speak.")
     ocsp: Any = later(
         "the certificate is not sent with a proof that it was not revoked",
         refuse=True,
@@ -366,7 +367,8 @@ class ServerConfig(Section):
         self._check_log()
         self._check_tls()
         known = self.known_users()
-        self._check_websocket(known)
+        check_websocket(self, known)
+        check_mqtt(self, known)
         if self.no_auth_user and self.no_auth_user not in known:
             raise ValueError(
                 f"no_auth_user {self.no_auth_user!r} is no user of the configuration: add it to an account or change it"
@@ -394,21 +396,6 @@ class ServerConfig(Section):
         measured = (one for account in self.accounts.values() for one in account.exports if one.latency is not None)
         if self.no_system_account and any(measured):
             raise ValueError("accounts: latency of services needs a system account: take no_system_account out")
-
-    def _check_websocket(self, known: dict[str, str]) -> None:
-        web = self.websocket
-        if web is None or web.address() is None:
-            return
-        if web.no_auth_user and web.no_auth_user not in known:
-            raise ValueError(f"websocket: no_auth_user {web.no_auth_user!r} is no user of the configuration")
-        single = self.authorization is not None and bool(self.authorization.user)
-        own = web.authorization
-        if own is not None and (own.user or own.token) and known and not single:
-            raise ValueError("websocket: authorization has a login of its own, which users exclude: keep one")
-        if web.jwt_cookie and not self.operated:
-            raise ValueError(
-                f"websocket: jwt_cookie {web.jwt_cookie!r} needs an operator: JWTs mean nothing without one"
-            )
 
     def _check_log(self) -> None:
         if not self.remote_syslog:
@@ -469,9 +456,6 @@ class ServerConfig(Section):
         links = self.leafnodes.authorization if self.leafnodes else None
         if links is not None and (links.users or links.user or links.nkey):
             raise ValueError("leafnodes: its authorization cannot have users with an operator: they come from JWTs")
-        web = self.websocket
-        if web is not None and (web.authorization is not None or web.no_auth_user):
-            raise ValueError("websocket: it cannot have logins of its own with an operator: users come from JWTs")
         if self.no_auth_user:
             raise ValueError("no_auth_user is none of an operator's users: use default_sentinel")
         for name in (*self.resolver_pinned_accounts, *self.resolver_preload):
@@ -541,7 +525,7 @@ class ServerConfig(Section):
         """Every tls block there is."""
         leafnodes = self.leafnodes
         found = [self.tls, self.websocket.tls if self.websocket is not None else None, self.resolver_tls]
-        found.append(self.cluster.tls if self.cluster is not None else None)
+        found += [block.tls for block in (self.cluster, self.mqtt) if block is not None]
         found += self.gateway.tls_blocks() if self.gateway is not None else ()
         if leafnodes is not None:
             found += [leafnodes.tls, *(one.tls for one in leafnodes.remotes if not one.disabled)]

@@ -3,19 +3,23 @@ a request has to say is logins/web_request.py."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Secret, Strings, Text, zero_means_default
 from leafd.config.schema.section import Section, Takes, option
 from leafd.config.schema.tls import Tls
 
+if TYPE_CHECKING:
+    from leafd.config.schema.mqtt import Mqtt
+    from leafd.config.schema.server import ServerConfig
+
 HANDSHAKE_TIMEOUT: Final = 2 * SECOND
 _OURS: Final = ("host", "content-length", "connection", "upgrade", "nats-no-masking")
 
 
-class WebSocketAuthorization(Section):
-    """A login of this listener alone, where there are no users."""
+class OwnAuthorization(Section):
+    """A login of one listener alone, of WebSocket or MQTT, where there are no users."""
 
     user: Text = option("", "The user's name.", aliases=("username",), takes=Takes.LIVE)
     password: Secret = option("", "The user's password.", aliases=("pass",), takes=Takes.LIVE)
@@ -47,7 +51,7 @@ class WebSocket(Section):
     compression: Flag = option(
         False, "Compress messages for clients that ask for it.", aliases=("compress",), takes=Takes.LIVE
     )
-    authorization: WebSocketAuthorization | None = option(
+    authorization: OwnAuthorization | None = option(
         None, "A login for this listener, where there are no users.", aliases=("authentication",), takes=Takes.LIVE
     )
     jwt_cookie: Text = option(
@@ -82,3 +86,25 @@ class WebSocket(Section):
             parts = urlsplit(origin)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError(f"allowed_origins: {origin!r} is no origin: write it like https://example.com")
+
+
+def check_websocket(server: ServerConfig, known: dict[str, str]) -> None:
+    """How the block fits the others. Raises ValueError."""
+    block = server.websocket
+    if block is None or block.address() is None:
+        return
+    check_logins("websocket", block, server, known)
+    if block.jwt_cookie and not server.operated:
+        raise ValueError(f"websocket: jwt_cookie {block.jwt_cookie!r} needs an operator: JWTs mean nothing without one")
+
+
+def check_logins(name: str, block: WebSocket | Mqtt, server: ServerConfig, known: dict[str, str]) -> None:
+    """How the logins of a listener's own fit those of the rest. known: all users, with their accounts."""
+    own = block.authorization
+    if server.operated and (own is not None or block.no_auth_user):
+        raise ValueError(f"{name}: it cannot have logins of its own with an operator: users come from JWTs")
+    if block.no_auth_user and block.no_auth_user not in known:
+        raise ValueError(f"{name}: no_auth_user {block.no_auth_user!r} is no user of the configuration")
+    single = server.authorization is not None and bool(server.authorization.user)
+    if own is not None and (own.user or own.token) and known and not single:
+        raise ValueError(f"{name}: authorization has a login of its own, which users exclude: keep one")

@@ -1,0 +1,55 @@
+"""The listener of MQTT clients: what the plane is told of it. Their logins are those of all clients (clients.py).
+
+Imported only where the block is configured. What does not live here: the block (config/schema/mqtt.py), packets and
+sessions (the plane).
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from leafd import native_types as t
+from leafd.config.schema.base import SECOND
+from leafd.config.schema.mqtt import VERSIONS, Mqtt
+from leafd.daemon.server import MQTT_LISTENER
+from leafd.host.listeners import address_of
+
+if TYPE_CHECKING:
+    from leafd.daemon.server import Server
+
+_VERSIONS = {"3.1.1": t.MqttFlag.VERSION_3, "5": t.MqttFlag.VERSION_5}
+
+
+def limits_of(block: Mqtt) -> t.MqttLimits:
+    """What the block allows, as the plane takes it."""
+    flags = t.MqttFlag(0)
+    for one in block.versions or VERSIONS:
+        flags |= _VERSIONS[one]
+    flags |= t.MqttFlag.REJECT_QOS2 if block.reject_qos2_publish else 0
+    flags |= t.MqttFlag.DOWNGRADE_QOS2 if block.downgrade_qos2_subscribe else 0
+    return t.MqttLimits(
+        flags=int(flags),
+        max_packet=block.max_packet_size,
+        receive_maximum=block.receive_maximum,
+        topic_alias_maximum=block.topic_alias_maximum,
+        max_ack_pending=block.max_ack_pending,
+        keep_alive_max=block.max_keep_alive // SECOND,
+        max_retained=block.max_retained,
+        max_retained_bytes=block.max_retained_bytes,
+    )
+
+
+def listen_mqtt(server: Server, sock: socket.socket | None = None) -> None:
+    """Clients may come from here on, by what the block says. None: after a reload."""
+    block = server.config.mqtt
+    if block is None:
+        return
+    secure = block.tls is not None
+    server.plane.mqtt(limits_of(block))
+    descriptor = 0
+    if sock is not None:
+        host, port = address_of(sock)
+        server.log.info(f"Listening for MQTT clients on {'tls' if secure else 'mqtt'}://{host}:{port}")
+        descriptor = sock.detach()
+    server.plane.listen(MQTT_LISTENER, descriptor, t.ConnKind.MQTT, secure=secure, proxied=server.config.proxy_protocol)
