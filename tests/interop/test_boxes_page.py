@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,17 +42,41 @@ def _linked(hub: Server, number: int) -> bool:
     return bool(report(hub)["linked"] == number)
 
 
+class Bare:
+    """A box that is nothing but a socket, and answers PING however long the test takes."""
+
+    def __init__(self, server: Server, name: str, ticket: str) -> None:
+        self.login = Login(server, Key("user"), name, auth_token=ticket)
+        assert self.login.is_in
+        self.login.socket.settimeout(None)
+        self._thread = threading.Thread(target=self._answer, daemon=True)
+        self._thread.start()
+
+    def _answer(self) -> None:
+        with suppress(OSError):
+            for line in self.login.lines:
+                if line.startswith(b"PING"):
+                    self.login.socket.sendall(b"PONG\r\n")
+
+    def leave(self) -> None:
+        with suppress(OSError):
+            self.login.socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+
+
 @contextmanager
 def filled(hub: Server) -> Iterator[None]:
     """Three that are here, one of which, a leafd, has a rival; two that went, one after the other."""
     tokens, key = {number: token(hub, f"box-{number}") for number in range(5)}, Key("user")
-    logins = {n: Login(hub, Key("user"), f"box-{n}", auth_token=tokens[n]) for n in (0, 1, 3, 4)}
-    assert all(one.is_in for one in logins.values())
-    login = f"{tokens[2]}@"
-    with running(LEAFD, BOX, name="box-2", login=login, hub=hub.ports["leaf_port"], seed=key.seed):
+    with ExitStack() as stack:
+        bare = {number: Bare(hub, f"box-{number}", tokens[number]) for number in (0, 1, 3, 4)}
+        for one in bare.values():
+            stack.callback(one.leave)
+        login = f"{tokens[2]}@"
+        stack.enter_context(running(LEAFD, BOX, name="box-2", login=login, hub=hub.ports["leaf_port"], seed=key.seed))
         within(60, partial(_linked, hub, 5))
         for number, left in ((3, 4), (1, 3)):
-            logins[number].close()
+            bare[number].leave()
             within(60, partial(_linked, hub, left))
         assert "linked already" in str(Login(hub, key, "box-2", server_id="another").answer)
         yield
@@ -91,7 +117,7 @@ def test_a_server_that_enrols_nobody_says_nothing_of_boxes() -> None:
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 def test_the_page_shows_them(hub: Server, tmp_path: Path) -> None:
     """Each state in words."""
-    with filled(hub), open_browser(tmp_path / "profile") as browser:
+    with open_browser(tmp_path / "profile") as browser, filled(hub):
         browser.open(f"http://127.0.0.1:{hub.ports['http_port']}/")
         states = "[...document.querySelectorAll('#boxes tbody tr')].map((row) => row.children[1].innerText).join()"
         browser.wait_for(f"{states}.startsWith('two machines')")
