@@ -215,6 +215,7 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
     ),
     "is one of 100,000": ("unit/enrol/test_roll.py::test_there_are_so_many_boxes_and_tokens_and_no_more",),
     "that tells of other servers of the hub is believed for 64": (
+        "hostile/test_hub_gossip.py::test_of_a_line_full_of_addresses_a_bounded_number_is_kept",
         "unit/links/test_hub_servers.py::test_of_ten_thousand_addresses_a_bounded_number_is_kept",
         "unit/links/test_hub_servers.py::test_a_hub_elsewhere_cannot_make_this_machine_dial_itself",
         "unit/links/test_hub_servers.py::test_every_second_attempt_goes_to_the_configuration_whatever_a_hub_tells",

@@ -204,6 +204,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_hub_servers.py::test_what_a_leaf_knows_follows_the_servers_that_there_are",
         "interop/test_hub_servers.py::test_the_next_server_is_found_over_websocket_and_tls_too",
         "interop/test_hub_servers.py::test_a_leaf_that_is_told_to_ignore_other_servers_waits_for_its_own",
+        "hostile/test_hub_gossip.py::test_a_leaf_that_was_told_of_itself_or_of_nobody_comes_back_to_the_configured_hub",
         "unit/links/test_hub_servers.py::test_a_lone_hub_that_tells_its_own_address_stays_alone",
         "unit/links/test_hub_servers.py::test_in_order_means_that_the_first_one_is_preferred_after_each_link",
     ),

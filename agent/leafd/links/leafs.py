@@ -586,8 +586,8 @@ class Leafs:
 
     async def _logged_in(self, link: Link) -> None:
         assert link.remote is not None
-        if link.remote.info_s:
-            await self._wait_for(link, link.heard, link.remote.info_s, "INFO of the hub")
+        if info_s := link.remote.info_s or link.first_word_s:
+            await self._wait_for(link, link.heard, info_s, "INFO of the hub")
         await self._wait_for(link, link.up, HANDSHAKE_TIMEOUT_S, "leaf handshake")
 
     async def _wait_for(self, link: Link, event: trio.Event, seconds: float, what: str) -> None:

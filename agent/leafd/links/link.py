@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from leafd.links.echo import Place
     from leafd.links.web import Asked
 
+FIRST_WORD_S: Final = 20.0
+"""A server of several that takes the connection and says nothing hangs."""
 REASONS_MAX: Final = 16
 """That are told at once between two links: some have words of the other side's choosing."""
 
@@ -70,6 +72,11 @@ class Link:
         else:
             self.doubted = trio.Event()
             self.settled.set()
+
+    @property
+    def first_word_s(self) -> float:
+        """How long the hub may be silent where another server of it is to be tried; 0: there is no other."""
+        return 0.0 if self.servers is None or self.servers.alone else FIRST_WORD_S
 
     def bound(self, bind: leaf.Bind) -> None:
         """The handshake is over."""
