@@ -5,24 +5,24 @@
 
 A hub without an answer is asked again by the kernel, which sends the first packet (60 bytes) once more:
 
-    attempt    1      2       3       4 .. 6    7        8        9 .. 12    13 ..
-    lasts      5 s    10 s    20 s    60 s      300 s    600 s    600 s      600 s
+    attempt    1      2       3       4 .. 6    7        8        9, 10      11 ..
+    lasts      5 s    10 s    20 s    60 s      300 s    600 s    1200 s     1200 s
     asks       at 0, 1, 2, 3, 4 s, then further apart, up to each ..
-               8 s    8 s     8 s     4 s       8 s      14 s     20 s       14 s
+               8 s    8 s     8 s     4 s       8 s      14 s     23 s       12 s
 
-That is some 20 KB in the first hour and 18 in each other one. A contact may begin at any time; the longer none has, the
-longer is the outage likely to last, so in the first hour the time between two packets grows about as the root of what
-has passed. The long attempts are only for a hub that has one address: with several the next one is tried soon. Whoever
-hears that the machine has another address or route dials anew (ways.py), since these packets keep the address that they
-began with.
+That is some 18 KB in the first hour, and up to 2 more of what the lost link sent again; 19 in each other one. A contact
+may begin at any time; the longer none has, the longer is the outage likely to last, so in the first hour the time
+between two packets grows about as the root of what has passed. The long attempts are only for a hub that has one
+address: with several the next one is tried soon. Whoever hears that the machine has another address or route dials anew
+(ways.py), since these packets keep the address that they began with.
 
 Where the hub's machine has answered to an echo request while there was a link (echo.py), a request of 28 bytes finds a
 contact as well, and in attempts 4 and on most packets are requests:
 
-    attempt    4        5 .. 8    9 ..
-    lasts      240 s    900 s     900 s
+    attempt    4        5, 6      7 ..
+    lasts      300 s    1800 s    1800 s
     request    each     each      each
-               6 s      7.3 s     6.5 s
+               6 s      8 s       6.2 s
     dial       at 0, 1, 2, 3, 4 s, then further apart, up to each 100 s: what answered once may answer no longer
 
 A name may not be resolved while nothing gets through. Then the hub is dialled where it was last.
@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import base64
 import socket
+import sys
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
@@ -54,10 +55,10 @@ DIAL_S: Final = (5.0, 10.0, 20.0)
 """How long the connection to a hub may take where the configuration says nothing, one attempt after the other: the
 first finds out soon that a hub is not there, the last gets through at a round trip of seconds."""
 AGAIN_S: Final = 8.0
-STEADY: Final = ((60.0, 4.0),) * 3 + ((300.0, 8.0), (600.0, 14.0)) + ((600.0, 20.0),) * 4 + ((600.0, 14.0),)
+STEADY: Final = ((60.0, 4.0),) * 3 + ((300.0, 8.0), (600.0, 14.0)) + ((1200.0, 23.0),) * 2 + ((1200.0, 12.0),)
 """After these, where nothing else is to be tried: how long, and how far apart its packets are at most; the last for
 ever. A contact after minutes is used within seconds; a night without a signal costs little."""
-ECHOING: Final = ((240.0, 6.0), *((900.0, 7.3),) * 4, (900.0, 6.5))
+ECHOING: Final = ((300.0, 6.0), *((1800.0, 8.0),) * 2, (1800.0, 6.2))
 """The same where echo requests find a contact: how long, and how far apart these are."""
 BESIDE_ECHO_S: Final = 100.0
 """So far apart are the packets of the dial itself, then."""
@@ -68,6 +69,8 @@ TCP_RTO_MAX_MS: Final = 44
 longer than 20 s."""
 RTO_MAX_MS: Final = 120_000
 """The kernel's own."""
+TCPI_RTT_AT: Final = 68
+"""Where struct tcp_info has the round trip, in microseconds."""
 HEAD_MAX: Final = 16 << 10
 # A dead peer is found by the kernel after this long even when nothing is sent (half-open links after a power cut); once
 # the link is up, native/plane/window.c says how long.
@@ -234,10 +237,13 @@ async def _head(stream: trio.SocketStream) -> bytes:
     return bytes(head)
 
 
-def watch_over(sock: trio.socket.SocketType) -> None:
-    """Small messages go at once, and a peer that has gone without a word is found out."""
+def watch_over(sock: trio.socket.SocketType) -> float:
+    """Small messages go at once, and a peer that has gone without a word is found out. Returns the round trip in
+    seconds, as the connection came about; 0: not known."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
+    seen = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCPI_RTT_AT + 4)
+    return int.from_bytes(seen[TCPI_RTT_AT:], sys.byteorder) / 1e6

@@ -28,8 +28,8 @@ in_places = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_lone_hub_is_waited_for_ever_longer_and_one_of_several_never_long() -> None:
     """The first attempts find out soon what is not there. What a whole night costs the last one decides."""
     alone = [patience(0, attempt) for attempt in range(1, 16)]
-    assert [one.seconds for one in alone] == [5, 10, 20, 60, 60, 60, 300, *[600] * 8]
-    apart = [one.again_s for one in alone[3:12]]
+    assert [one.seconds for one in alone] == [5, 10, 20, 60, 60, 60, 300, 600, *[1200] * 7]
+    apart = [one.again_s for one in alone[3:10]]
     assert apart == sorted(apart)
     assert apart[0] < alone[0].again_s < alone[-1].again_s < apart[-1]
     several = [patience(0, attempt, alone=False) for attempt in range(1, 9)]
@@ -39,6 +39,8 @@ def test_a_lone_hub_is_waited_for_ever_longer_and_one_of_several_never_long() ->
 
 SYN, ECHO = 60, 28
 """Bytes of a packet that opens a connection, and of an echo request."""
+LAST_WORDS, WINDOW_AGAIN_S = 100, 3
+"""A PING, and what else an idle link had begun to send: so often, while it is not given up (native/plane/window.h)."""
 
 
 def asks(attempt: int, *, echoes: bool = False) -> list[tuple[float, int]]:
@@ -72,15 +74,16 @@ def unused(packets: list[tuple[float, int]], since: float, until: float) -> floa
 
 @pytest.mark.parametrize("echoes", [False, True])
 def test_an_hour_without_signal_costs_20_kb_at_most(*, echoes: bool) -> None:
-    """What opens a connection and what asks for an echo together, in the first hour and in any other."""
-    packets = outage(echoes=echoes)
+    """What opens a connection, what asks for an echo, and what the lost link sends again in its last minute, together,
+    in the first hour and in any other."""
+    packets = outage(echoes=echoes) + [(at, LAST_WORDS) for at in range(0, 60, WINDOW_AGAIN_S)]
     for hour in range(4):
         assert sum(size for at, size in packets if 3600 * hour <= at < 3600 * (hour + 1)) <= 20_000
 
 
 def test_a_contact_after_an_outage_of_minutes_is_found_within_seconds() -> None:
     packets = outage(echoes=False)
-    for since, until, most in ((60, 220, 4), (240, 520, 8), (540, 1120, 14), (1140, 3500, 20), (3600, 14_000, 14.5)):
+    for since, until, most in ((60, 220, 4), (240, 520, 8), (540, 1120, 14), (1140, 3500, 23), (3600, 14_000, 12.5)):
         apart = [then - at for (at, _), (then, _) in itertools.pairwise(packets) if since <= at < until]
         assert max(apart) <= most
 
@@ -88,7 +91,7 @@ def test_a_contact_after_an_outage_of_minutes_is_found_within_seconds() -> None:
 def test_with_echoes_a_contact_is_found_in_time_after_any_outage() -> None:
     """95 % of a contact of 60 s is what remains after 3 s. Spent on requests alone, the budget leaves it after 2.5."""
     packets = outage(echoes=True)
-    for since, until, most in ((12, 180, 2.8), (180, 480, 3.4), (480, 3600, 3.6), (3600, 14_000, 3.2)):
+    for since, until, most in ((12, 180, 2.8), (180, 480, 3.4), (480, 3600, 3.9), (3600, 14_000, 3.1)):
         assert unused(packets, since, until) <= most
     assert unused(outage(echoes=False), 1140, 3600) > 9
 
