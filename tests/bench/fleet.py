@@ -8,6 +8,7 @@
     python -m tests.bench.fleet reports 500 5000          what a report costs where there are so many streams
     python -m tests.bench.fleet storing 300 --hubs 2      what boxes have is stored in one stream (in two)
     python -m tests.bench.fleet trickle 300               each box has a message a second
+    python -m tests.bench.fleet silent 1000               all links say nothing more, until they are given up
     ... [--kinds leafd] [--isolate] [--rounds 3] [--subscriptions 10] [--login nkey|jwt|bcrypt] [--tls]
 
 Boxes and servers share the machine, so times tell how two servers compare and how a figure grows, not what a hub with
@@ -59,6 +60,7 @@ STORED: Final = 200_000
 STORED_EACH: Final = 200
 """Messages of all boxes together at least, and of each."""
 TRICKLED: Final = 20
+SILENT_SECONDS_MAX: Final = 400.0
 Figures = dict[str, float]
 
 
@@ -415,6 +417,39 @@ def trickle(kind: str, count: int, way: Way) -> Figures:
         return figures | spent(kind, [hub], before, TRICKLED * count) | {"private MB": hub.process.private_mb()}
 
 
+def silent(kind: str, count: int, way: Way) -> Figures:
+    """All boxes say nothing any more, at the same moment, and each is the origin of a source: what that costs the hub
+    until it has given all of them up, and logins of others meanwhile."""
+    with hub_of(kind, way, count) as hub, boxes_of(hub, count, way, messages=1) as boxes, hub.api() as person:
+        boxes.wait(lambda seen: seen.up == count)
+        collect(person, count)
+        wait_for_messages(person, count)
+        boxes.settled(2.0)
+        process = hub.process
+        with logins(hub) as before_that:
+            spent_s = process.cpu_seconds()
+            time.sleep(LATER_S)
+            quiet = process.cpu_seconds() - spent_s
+        boxes.fall_silent()
+        begun, spent_s, left = time.monotonic(), process.cpu_seconds(), count
+        with logins(hub) as took:
+            while left and time.monotonic() - begun < SILENT_SECONDS_MAX:
+                time.sleep(1.0)
+                left = process.leaf_links()
+        lasted = time.monotonic() - begun
+        return {
+            "given up after s": lasted,
+            "left": left,
+            "CPU %": (process.cpu_seconds() - spent_s) / lasted * 100,
+            "CPU % before": quiet / LATER_S * 100,
+            "logins a second": len(took) / lasted,
+            "logins a second before": len(before_that) / LATER_S,
+            "login ms 99 %": at_99(took),
+            "login ms 99 % before": at_99(before_that),
+            "login ms longest": max(took),
+        }
+
+
 def ask(monitor: http.client.HTTPConnection, path: str) -> None:
     """One report, to its end."""
     monitor.request("GET", path)
@@ -426,7 +461,7 @@ def ask(monitor: http.client.HTTPConnection, path: str) -> None:
 
 Case = Callable[[str, int, Way], Figures]
 CASES: Final[dict[str, Case]] = {
-    one.__name__: one for one in (storm, unreachable, creation, interest, enrol, reports, storing, trickle)
+    one.__name__: one for one in (storm, unreachable, creation, interest, enrol, reports, storing, trickle, silent)
 }
 DEFAULT_SUBSCRIPTIONS: Final = {"interest": 10}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import signal
 import subprocess
 import tempfile
 import threading
@@ -100,6 +101,10 @@ class Boxes:
         begun = time.monotonic()
         return self.wait(lambda seen: seen.at > begun)
 
+    def fall_silent(self) -> None:
+        """Not one of them says anything any more, and no connection ends. Only end() comes after it."""
+        self._process.send_signal(signal.SIGSTOP)
+
     def settled(self, seconds: float = 1.0) -> Seen:
         """The figures when the hub has said nothing to any box for so long, heartbeats' answers aside."""
         last, since = self.wait(lambda _seen: True), time.monotonic()
@@ -113,6 +118,7 @@ class Boxes:
     def end(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
+        self._process.send_signal(signal.SIGCONT)
         self._process.wait()
         self._reader.join()
         assert self._process.stdout is not None
