@@ -298,8 +298,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* Commands: ingest of mirrors and sources. target = local stream id, arg = slot (mirror: 0; sources: 1..). */
 /* body = ingest_config_t, extra = strings: deliver subject, consumer name, then the constant parts of
  * Nats-Stream-Source: name[:hash], filter, destination, identity (mirrors: four empty ones), the key of the stored
- * progress (RECORD_SOURCE), then source and destination of each subject transform. What is at or below
- * max(last_sequence, stored progress) is dropped */
+ * progress (RECORD_SOURCE), the consumer's stream (span), then source and destination of each subject transform. What
+ * is at or below max(last_sequence, stored progress) is dropped */
 #define COMMAND_INGEST_START 80
 /* completion's payload = ingest_state_t, as it was at the end; no EVENT_INGEST of this slot comes after it */
 #define COMMAND_INGEST_STOP 81
@@ -506,9 +506,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define INGEST_SILENT 2  /* nothing came, not even heartbeats, for the time of ingest_config_t */
 #define INGEST_REFUSED 3 /* the local stream refused a message (limits): status tells */
 #define INGEST_FIRST 4   /* the first message after the start came */
-/* the origin was put back: it has newer messages at sequences that were taken. From a consumer that began at a sequence
- * nothing more is taken then */
-#define INGEST_BACK 5
+#define INGEST_BACK 5    /* the origin was put back, and has newer messages at sequences that were taken */
+#define INGEST_SPAN 6    /* the consumer should let more or fewer messages come before one is acknowledged */
 
 #define ALARM_CORRUPT 1 /* a record failed its checksum */
 #define ALARM_DISK_FULL 2

@@ -309,6 +309,8 @@ typedef struct ingest_config {
     uint64_t pending;
     uint32_t alone;  /* 1: they come by that connection alone, and no other one is told of the subject */
     uint32_t spared; /* 1: its heartbeats are few, and its end is told; what comes by the link is heard of it */
+    uint32_t span;   /* so many messages come before one of them is acknowledged (max_ack_pending); 0: any number */
+    uint32_t span_by_flow; /* 1: that is done by the answers to flow control */
 } ingest_config_t;
 
 typedef struct ingest_state {
@@ -319,7 +321,7 @@ typedef struct ingest_state {
     uint64_t messages;      /* taken since the start */
     uint64_t bytes;
     uint32_t running;
-    uint32_t reserved;
+    uint32_t span;      /* what the next consumer's should be */
     int64_t known_ns;   /* since `lag` was told; -1 = it is not known */
     int64_t level_ns;   /* since the origin told that nothing is missing; -1 = not since the start */
     int64_t pace_milli; /* messages in 1,000 seconds that it came nearer, of late; INT64_MIN = not known */

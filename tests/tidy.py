@@ -85,7 +85,18 @@ PYTHON_RANKS = {
     "native": 0,
     **{
         f"native_{name}": 1
-        for name in ("codes", "allowance", "authors", "latency", "mqtt", "rows", "stats", "traces", "transports")
+        for name in (
+            "allowance",
+            "authors",
+            "codes",
+            "ingests",
+            "latency",
+            "mqtt",
+            "rows",
+            "stats",
+            "traces",
+            "transports",
+        )
     },
     **{f"native_{name}": 5 for name in ("accounts", "connections", "consumers", "streams", "usage", "servers")},
     "native_types": 2,

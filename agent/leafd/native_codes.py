@@ -309,6 +309,7 @@ class IngestCode(IntEnum):
     REFUSED = abi.INGEST_REFUSED
     FIRST = abi.INGEST_FIRST
     BACK = abi.INGEST_BACK
+    SPAN = abi.INGEST_SPAN
 
 
 class RefusedCode(IntEnum):

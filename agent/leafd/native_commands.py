@@ -47,12 +47,14 @@ class Commands(Connections, Accounts, Streams, Consumers, Usage, Servers):
         by_time: bool = False,
         pending: int | None = None,
         spared: bool = False,
+        span: t.Span = t.NO_SPAN,
     ) -> None:
         """Takes up what arrives on deliver_subject. durable_behind: the origin sequence that a durable consumer is
         behind; None when the consumer was made for this start, by_time: at what is newer than what was taken.
         transforms: source and destination of each; the first for a message's subject renames it. link, origin: the
         connection that its messages come by, if known, and that answered, 0: this server. alone: no other link is told
-        that they are wanted. pending: how many waited when the consumer was made, if known. spared: its end is told."""
+        that they are wanted. pending: how many waited when the consumer was made, if known. spared: its end is told.
+        span: what comes before it is acknowledged."""
         config = encoded(
             "ingest_config_t",
             {
@@ -68,6 +70,8 @@ class Commands(Connections, Accounts, Streams, Consumers, Usage, Servers):
                 "pending": pending or 0,
                 "alone": int(alone),
                 "spared": int(spared),
+                "span": span.size,
+                "span_by_flow": int(span.by_flow),
             },
         )
         strings: Strings = {
@@ -78,6 +82,7 @@ class Commands(Connections, Accounts, Streams, Consumers, Usage, Servers):
             "destinations": source.destinations,
             "identity": source.identity,
             "key": source.key,
+            "origin": span.stream,
             "transforms": tuple(text for pair in transforms for text in pair),
         }
         await self._request(

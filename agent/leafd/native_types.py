@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import Final
 
 from leafd.native import layout
 from leafd.native_allowance import Allowance as Allowance, AllowanceLevel as AllowanceLevel
@@ -44,6 +43,13 @@ from leafd.native_codes import (
     TlsFlag as TlsFlag,
     VerdictFlag as VerdictFlag,
     WebFlag as WebFlag,
+)
+from leafd.native_ingests import (
+    NO_SPAN as NO_SPAN,
+    PACE_UNKNOWN as PACE_UNKNOWN,
+    IngestSource as IngestSource,
+    IngestState as IngestState,
+    Span as Span,
 )
 from leafd.native_latency import Description as Description, FarLatency as FarLatency, Latency as Latency
 from leafd.native_mqtt import MqttFlag as MqttFlag, MqttLimits as MqttLimits
@@ -269,37 +275,6 @@ class ConsumerState:
     pin: str = ""
     taken: int = 0
     untaken: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class IngestSource:
-    """The constant parts of a source's Nats-Stream-Source header, and the key of its progress; not of a mirror's."""
-
-    name: str = ""
-    filters: str = ""
-    destinations: str = ""
-    identity: str = ""
-    key: str = ""
-
-
-PACE_UNKNOWN: Final = -(1 << 63)
-"""Of IngestState.pace_milli."""
-
-
-@dataclass(frozen=True, slots=True)
-class IngestState:
-    """ingest_state_t: progress of one mirror or source slot."""
-
-    last_sequence: int
-    newest_ts: int
-    lag: int
-    active_ns: int
-    messages: int
-    bytes: int
-    running: int
-    known_ns: int = -1
-    level_ns: int = -1
-    pace_milli: int = PACE_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

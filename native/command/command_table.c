@@ -103,7 +103,7 @@ static const command_row_t command_rows[] = {
     SEAT(CONSUMER_BEGIN,    seat_begin,             BODY_NONE,                    ""),
     SEAT(CONSUMER_SPARE,    seat_spare,             BODY_NONE,                    ""),
     STREAM(INGEST_START,    ingest_start,           BODY_OF(ingest_config_t),
-        "deliver_subject consumer name filters destinations identity key transforms..."),
+        "deliver_subject consumer name filters destinations identity key origin transforms..."),
     STREAM(INGEST_STOP,     ingest_stop,            BODY_NONE,                    ""),
     STREAM(INGEST_STATE,    ingest_state,           BODY_NONE,                    ""),
     STREAM(INGEST_FORGET,   ingest_forget,          BODY_NONE,                    "key"),

@@ -107,6 +107,11 @@ static int64_t host_heard(plane_t *plane, uint64_t link) {
     return peer == NULL ? -1 : peer->heard_ns;
 }
 
+static int64_t host_round_trip(plane_t *plane, uint64_t link) {
+    const peer_t *peer = link != 0 ? peer_find(plane, link) : NULL;
+    return peer == NULL ? 0 : peer->window.round_trip_min_ns;
+}
+
 static bool host_advisory_room(plane_t *plane) {
     return pressure_room(plane, NULL);
 }
@@ -137,6 +142,7 @@ const js_host_t plane_host = {
     .release = host_release,
     .heard = host_heard,
     .heard_at = host_heard_at,
+    .round_trip = host_round_trip,
     .advisory_room = host_advisory_room,
     .advise = host_advise,
     .may_fire = host_may_fire,

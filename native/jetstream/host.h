@@ -75,6 +75,8 @@ typedef struct js_host {
     int64_t (*heard)(plane_t *plane, uint64_t link);
     /* When anything came by that link last (mono); 0: there is no such link. */
     int64_t (*heard_at)(plane_t *plane, uint64_t link);
+    /* What the way over that link takes, there and back, without queues; 0: not known. */
+    int64_t (*round_trip)(plane_t *plane, uint64_t link);
     /* An advisory for control: is there room, asked before it is made; the advisory, gone either way. */
     bool (*advisory_room)(plane_t *plane);
     void (*advise)(plane_t *plane, event_entry_t *entry);

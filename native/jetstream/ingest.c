@@ -78,6 +78,56 @@ static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject)
     js_hold(js, ingest->stream, subject, text_bytes(&header), BYTES_NONE);
 }
 
+/* ---- what another server's consumer waits for -------------------------------------------------------------------- */
+
+static span_time_t span_clock(const js_t *js, const ingest_t *ingest) {
+    return (span_time_t){js->now->mono_ns, js->host->heard(js->plane, ingest->link)};
+}
+
+/* Held, too. Whoever delivers chose the subject: it leads to that very consumer, and to no other one. */
+static void ingest_ack(js_t *js, ingest_t *ingest, bytes_t subject, const ack_reply_t *ack) {
+    if (bytes_equal(ack->stream, ingest->origin_stream) && subject_storable(subject)) {
+        js_hold(js, ingest->stream, subject, BYTES_NONE, BYTES_NONE);
+    }
+    span_acked(&ingest->span, ack->consumer_seq, span_clock(js, ingest));
+}
+
+static void ingest_span(js_t *js, ingest_t *ingest, bytes_t reply, const ack_reply_t *ack) {
+    int64_t trip_ns = js->host->round_trip(js->plane, ingest->link);
+    span_step_t step = span_took(&ingest->span, ack->consumer_seq, ack->pending, trip_ns, span_clock(js, ingest));
+    if (ingest->span_by_flow) {
+        return;
+    }
+    if (step == SPAN_ACK) {
+        ingest_ack(js, ingest, reply, ack);
+    } else if (step == SPAN_CHANGE) {
+        ingest_fail(js, ingest, INGEST_SPAN, STATUS_OK);
+    }
+}
+
+/* All that came was acknowledged by an answer to flow control, which is asked for when nothing is on its way. */
+static void ingest_span_flow(js_t *js, ingest_t *ingest) {
+    if (!ingest->span_by_flow) {
+        return;
+    }
+    span_acked(&ingest->span, ingest->consumer_seq, span_clock(js, ingest));
+    if (ingest->span.wanted != ingest->span.size && !ingest->span.level) {
+        ingest_fail(js, ingest, INGEST_SPAN, STATUS_OK);
+    }
+}
+
+/* With a heartbeat: nothing comes any more, though something waits. Where not even the first acknowledgements made room
+ * the origin is not told of them, and the next consumer has no bound. */
+static bool ingest_is_stuck(js_t *js, ingest_t *ingest) {
+    span_t *span = &ingest->span;
+    if (!span_stuck(span, span_clock(js, ingest).heard_ns)) {
+        return false;
+    }
+    span->wanted = ingest->consumer_seq <= span->size ? 0 : span->wanted;
+    ingest_fail(js, ingest, INGEST_SPAN, STATUS_OK);
+    return true;
+}
+
 static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message) {
     if (!bytes_starts(message->header, BYTES_LITERAL("NATS/1.0 100"))) {
         if (bytes_starts(message->header, BYTES_LITERAL("NATS/1.0 409 Consumer Deleted"))) {
@@ -87,11 +137,15 @@ static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message)
     }
     if (message->reply.size != 0) {
         ingest_flow_reply(js, ingest, message->reply);
+        ingest_span_flow(js, ingest);
         return;
     }
     bytes_t stalled = BYTES_NONE, value;
     if (headers_find(message->header, BYTES_LITERAL("Nats-Consumer-Stalled"), &stalled)) {
         ingest_flow_reply(js, ingest, stalled);
+    }
+    if (ingest_is_stuck(js, ingest)) {
+        return;
     }
     uint64_t delivered = 0;
     bool found =
@@ -101,7 +155,8 @@ static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message)
         return;
     }
     if (found && delivered == ingest->consumer_seq) {
-        behind_heartbeat(&ingest->behind, message->header, stalled.size != 0, js->now->mono_ns);
+        bool waits = stalled.size != 0 || span_waits(&ingest->span);
+        behind_heartbeat(&ingest->behind, message->header, waits, js->now->mono_ns);
     }
 }
 
@@ -319,13 +374,13 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     ingest->taken_seq = ack.stream_seq;
     behind_learn(&ingest->behind, ack.pending, js->now->mono_ns);
     if (first) (void)ingest_tell(js, ingest, INGEST_FIRST, STATUS_OK); /* lost: only the log and a state lack it */
-    if (ack.stream_seq <= ingest->last_seq && !is_put_back(js, ingest, &ack)) {
-        return;
+    if (ack.stream_seq > ingest->last_seq || is_put_back(js, ingest, &ack)) {
+        bytes_t subject = copied.size != 0 ? copied : message->subject;
+        ingest_store(js, ingest, &ack, subject, message);
+        ingest->behind.messages += !ingest->running; /* this one, which was not taken */
     }
-    bytes_t subject = copied.size != 0 ? copied : message->subject;
-    ingest_store(js, ingest, &ack, subject, message);
-    if (!ingest->running) {
-        ingest->behind.messages++; /* this one, which was not taken */
+    if (ingest->running) {
+        ingest_span(js, ingest, message->reply, &ack);
     }
 }
 

@@ -25,6 +25,7 @@
 
 #define INGEST_TEXT_MAX 3072u /* of a source's header, which the origin's subject is added to */
 #define INGEST_TRANSFORMS_MAX 1024u
+#define PARTS 6u
 #define LINK_HEARD_NS (5 * NS_PER_SECOND)
 #define SHARED_LINK_NS (1 * NS_PER_SECOND) /* more patience for each that takes by the same link */
 
@@ -47,6 +48,7 @@ static void ingest_free(js_t *js, ingest_t **place) {
     bytes_release(&ingest->source_name);
     bytes_release(&ingest->source_tail);
     bytes_release(&ingest->identity);
+    bytes_release(&ingest->origin_stream);
     for (uint32_t i = 0; i < ingest->transform_count; i++) {
         transform_free(ingest->transforms[i]);
     }
@@ -99,8 +101,9 @@ void ingest_free_all(js_t *js) {
     }
 }
 
-/* The header's constant parts, put together once. parts: name, filter, destination, identity, key. */
-static status_t ingest_name(ingest_t *ingest, bytes_t consumer, const bytes_t parts[5]) {
+/* The header's constant parts, put together once. parts: name, filter, destination, identity, key, the origin's
+ * stream. */
+static status_t ingest_name(ingest_t *ingest, bytes_t consumer, const bytes_t parts[PARTS]) {
     text_t tail, identity;
     tail.size = identity.size = 0;
     text_add_literal(&tail, " ");
@@ -115,9 +118,9 @@ static status_t ingest_name(ingest_t *ingest, bytes_t consumer, const bytes_t pa
     if (text_is_over(&tail) || text_is_over(&identity)) {
         return STATUS_INVALID;
     }
-    const bytes_t wanted[5] = {consumer, parts[0], text_bytes(&tail), parts[4], text_bytes(&identity)};
-    bytes_t own[5];
-    if (!bytes_copy_all(own, wanted, 5)) {
+    const bytes_t wanted[PARTS] = {consumer, parts[0], text_bytes(&tail), parts[4], text_bytes(&identity), parts[5]};
+    bytes_t own[PARTS];
+    if (!bytes_copy_all(own, wanted, PARTS)) {
         return STATUS_NO_MEMORY;
     }
     ingest->consumer = own[0];
@@ -125,6 +128,7 @@ static status_t ingest_name(ingest_t *ingest, bytes_t consumer, const bytes_t pa
     ingest->source_tail = own[2];
     ingest->key = own[3];
     ingest->identity = own[4];
+    ingest->origin_stream = own[5];
     return STATUS_OK;
 }
 
@@ -157,9 +161,9 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     strings_t strings = strings_of(command);
     bytes_t deliver = strings_next(&strings);
     bytes_t consumer = strings_next(&strings);
-    bytes_t parts[5]; /* of the source's header, and the key */
+    bytes_t parts[PARTS];
     uint64_t size = 0;
-    for (uint32_t i = 0; i < 5; i++) {
+    for (uint32_t i = 0; i < PARTS; i++) {
         parts[i] = strings_next(&strings);
         size += parts[i].size;
     }
@@ -188,6 +192,8 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
         behind_begin(&ingest->behind, config.pending, js->now->mono_ns);
     }
     ingest->heard_ns = js->host->heard(js->plane, ingest->link);
+    span_begin(&ingest->span, config.span, config.pending, (span_time_t){js->now->mono_ns, ingest->heard_ns});
+    ingest->span_by_flow = config.span_by_flow != 0;
     progress_t stored = {0};
     status_t status = STATUS_OK;
     if (ingest->mirror) {
@@ -237,6 +243,7 @@ static void ingest_answer(js_t *js, const plane_command_t *command, const ingest
         .messages = ingest->messages,
         .bytes = ingest->bytes,
         .running = ingest->running,
+        .span = span_next(&ingest->span, ingest->consumer_seq, js->host->heard(js->plane, ingest->link)),
     };
     behind_tell(&ingest->behind, js->now->mono_ns, &state);
     if (spared && state.lag == 0 && state.known_ns > state.active_ns) {

@@ -11,6 +11,7 @@
 #include "jetstream/behind.h"
 #include "jetstream/host.h"
 #include "jetstream/js.h"
+#include "jetstream/span.h"
 #include "text/transform.h"
 
 struct ingest {
@@ -25,7 +26,8 @@ struct ingest {
     bool running;    /* false: a delivery was missing; it waits for a new start */
     uint32_t untold; /* INGEST_* of a failure whose event found no memory; 0 = none */
     status_t untold_status;
-    bytes_t consumer; /* own copies */
+    bytes_t consumer;      /* own copies */
+    bytes_t origin_stream; /* whose consumer it is, where that is acknowledged to */
     bytes_t key;
     bytes_t source_name;
     bytes_t source_tail;      /* " <filter> <destination> " */
@@ -37,6 +39,8 @@ struct ingest {
     uint64_t consumer_seq; /* delivered last */
     uint64_t taken_seq;    /* its origin sequence; before the first one, of what the consumer is behind */
     behind_t behind;
+    span_t span;
+    bool span_by_flow; /* what it takes is acknowledged by the answers to flow control */
     uint64_t messages;
     uint64_t bytes;
     int64_t last_frame_ns; /* mono; 0 = none yet */

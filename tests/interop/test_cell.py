@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import random
 import tempfile
 import time
 from collections.abc import Iterator
@@ -124,6 +125,33 @@ def test_a_nats_server_two_seconds_away_becomes_a_leaf_and_brings_what_it_has() 
             time.sleep(0.5)
         assert at_hub.messages_in("COPY") == 10
         assert both.linked_within(1)
+
+
+def test_a_nats_server_behind_a_line_that_comes_and_goes_has_little_on_its_way_and_drains() -> None:
+    """By itself it gives its link a megabyte at once, as one block of compressed messages, which is of no use before
+    all of it has come, and none of the contacts is long enough for that."""
+    rows = [{"n": number, "pad": random.randbytes(120).hex()} for number in range(1_500)]
+    with cell.joined(Link(rate=2e6, delay=0.25)) as joined, pair(joined, servers.REFERENCE) as both:
+        assert both.linked_within(120)
+        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+        at_leaf.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
+        for row in rows:
+            at_leaf.publish("t.a", json.dumps(row).encode())
+        at_leaf.must("t.a", {"n": len(rows)})
+        joined.change(Link(rate=150_000, delay=0.25, loss=0.01, schedule=(10, 14)))
+        before = joined.carried[HUB]
+        at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
+        deadline, copied = time.monotonic() + 600, 0
+        while copied <= len(rows) and time.monotonic() < deadline:
+            time.sleep(0.5)
+            found = at_hub.messages_in("COPY")
+            assert found >= copied
+            copied = found
+        joined.change(Link(rate=2e6, delay=0.25))
+        assert copied == len(rows) + 1
+        last = at_hub.must("$JS.API.STREAM.MSG.GET.COPY", {"seq": copied})["message"]["data"]
+        assert json.loads(base64.b64decode(last)) == {"n": len(rows)}
+        assert joined.carried[HUB] - before < 2 * len(rows) * 250
 
 
 def test_a_source_drains_over_a_slow_lossy_link() -> None:

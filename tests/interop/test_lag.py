@@ -23,7 +23,7 @@ import pytest
 from tests import cell, servers
 from tests.bench.process import Process
 from tests.cell import HUB, LEAF, Cell, Link
-from tests.interop.test_cell import COPY, HUB_TEXT, LEAF_TEXT
+from tests.interop.test_cell import COPY, HUB_TEXT, LEAF_TEXT, PATIENT
 
 MISSING = cell.missing()
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
@@ -144,12 +144,13 @@ class World:
         for one in self.seen:
             if one.at < since:
                 continue
-            if one.source is not None and one.source["leafd"]["behind"] is not None:
-                then = one.at - one.source["leafd"]["told"] / 1e9
+            told = (one.source or {}).get("leafd", {})  # which a nats-server does not tell
+            if told.get("behind") is not None:
+                then = one.at - told["told"] / 1e9
                 copied = {one.copied} | {at.copied for at in self.between(then - SAMPLE_S, then)}
                 stored = {was.stored for was in self.between(then - self.under_way_s(then), then)}
                 truths = [there - here for there in stored for here in copied]
-                near(one, one.source["leafd"]["behind"], truths, 10)
+                near(one, told["behind"], truths, 10)
             if one.taker is not None:
                 truths = [one.stored - was.copied for was in self.between(one.at - self.under_way_s(one.at), one.at)]
                 near(one, one.taker["behind"], truths, UNDER_WAY)
@@ -163,7 +164,7 @@ def near(one: Moment, told: int | None, truths: list[int], slack: int) -> None:
 
 
 @contextlib.contextmanager
-def world() -> Iterator[World]:
+def world(hub_kind: str = servers.LEAFD, leaf_kind: str = servers.LEAFD) -> Iterator[World]:
     """Linked by a good line."""
     with (
         cell.joined(Link(rate=5e6, delay=SLOW.delay)) as joined,
@@ -173,12 +174,13 @@ def world() -> Iterator[World]:
         base = Path(directory)
         (base / "hub").mkdir()
         (base / "leaf").mkdir()
-        hub = Process(servers.make(servers.LEAFD, HUB_TEXT, base / "hub"))
+        hub = Process(servers.make(hub_kind, HUB_TEXT, base / "hub"))
         ends.callback(hub.server.stop)
         with joined.at(HUB):
             hub.start()
         port = hub.server.ports["leaf_port"]
-        leaf = Process(servers.make(servers.LEAFD, LEAF_TEXT, base / "leaf", hub_leaf_port=port, all="", one=""))
+        every, one = PATIENT[leaf_kind]
+        leaf = Process(servers.make(leaf_kind, LEAF_TEXT, base / "leaf", hub_leaf_port=port, all=every, one=one))
         ends.callback(leaf.server.stop)
         with joined.at(LEAF):
             leaf.start()
@@ -209,6 +211,32 @@ def test_both_ends_tell_what_is_missing_while_a_backlog_drains_is_flooded_and_st
         paces, fastest = [one.source["leafd"]["pace"] for one in known[-10:] if one.source], both.fastest(began)
         assert all(pace is not None and abs(pace) <= 1.2 * fastest + 10 for pace in paces), (fastest, paces)
         settled(both)
+
+
+@pytest.mark.parametrize(
+    ("hub_kind", "leaf_kind"), [(servers.LEAFD, servers.REFERENCE), (servers.REFERENCE, servers.LEAFD)]
+)
+def test_a_nats_server_at_the_other_end_is_told_of_as_truly(hub_kind: str, leaf_kind: str) -> None:
+    """leafd says at the hub what it has still to get of it, and at the leaf what that has not taken: a number that was
+    true, or null, and never 0 while messages are missing."""
+    with world(hub_kind, leaf_kind) as both:
+        both.publish(1000)
+        both.joined.change(SLOW)
+        both.ask(HUB, "$JS.API.STREAM.CREATE.COPY", COPY)
+        began = time.monotonic()
+        both.watch(15)
+        both.publish(300)
+        both.watch(4)
+        with both.silence():
+            both.watch(8)
+        both.watch(12)
+        both.judge(began)
+        told = [(one.source or {}).get("leafd", {}).get("behind") for one in both.seen]
+        if hub_kind == servers.REFERENCE:
+            told = [one.taker["behind"] for one in both.seen if one.taker is not None]
+        known = [one for one in told if one is not None]
+        assert len(known) > 0.5 * len(both.seen)
+        assert max(known) > 500
 
 
 def settled(both: World) -> None:

@@ -36,6 +36,7 @@ typedef struct js_rig {
     size_t heard_size;
     int64_t link_heard_ns; /* of any link */
     int64_t heard_at_ns;
+    int64_t round_trip_ns;
     char directory[64];
 } js_rig_t;
 
@@ -139,6 +140,10 @@ static inline int64_t js_rig_heard(plane_t *plane, uint64_t link) {
     return link != 0 ? js_rig_of(plane)->link_heard_ns : -1;
 }
 
+static inline int64_t js_rig_round_trip(plane_t *plane, uint64_t link) {
+    return link != 0 ? js_rig_of(plane)->round_trip_ns : 0;
+}
+
 static inline int64_t js_rig_heard_at(plane_t *plane, uint64_t link) {
     return link != 0 ? js_rig_of(plane)->heard_at_ns : 0;
 }
@@ -156,6 +161,7 @@ static const js_host_t js_rig_host = {
     .release = js_rig_release,
     .heard = js_rig_heard,
     .heard_at = js_rig_heard_at,
+    .round_trip = js_rig_round_trip,
     .advisory_room = js_rig_advisory_room,
     .advise = js_rig_advise,
     .watch = js_rig_watch,

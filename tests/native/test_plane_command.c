@@ -198,8 +198,8 @@ static void groups_are_whole(void) {
     ingest_config_t config = {.silence_ns = NS_PER_SECOND};
     shape_t ingest = {.body_size = sizeof(config)};
     memcpy(ingest.body, &config, sizeof(config));
-    const char *parts[] = {"deliver", "consumer", "name", "", "", "", "key", "from", "to"};
-    for (int i = 0; i < 9; i++) rig_pack(&ingest.strings, parts[i]);
+    const char *parts[] = {"deliver", "consumer", "name", "", "", "", "key", "", "from", "to"};
+    for (int i = 0; i < 10; i++) rig_pack(&ingest.strings, parts[i]);
     plane_command_t start = {.op = COMMAND_INGEST_START, .target = 1, .arg = 1};
     CHECK_EQ_I64(STATUS_OK, run(plane, start, &ingest));
     const ingest_t *running = plane->js.ingests;

@@ -257,14 +257,14 @@ static void a_work_queue_is_where_it_was(void) {
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
 
-static const char *const origin[] = {"d", "C", "O", ">", ">", "", "O > >"};
+static const char *const origin[] = {"d", "C", "O", ">", ">", "", "O > >", ""};
 
 static void start_source(void) {
     ingest_config_t ingest = {.silence_ns = 60 * NS_PER_SECOND};
     unsigned tries = 0;
     for (;;) {
         rig_run_with(plane, (plane_command_t){.op = COMMAND_INGEST_START, .target = 1, .arg = 1, .token = 4}, &ingest,
-                     sizeof ingest, origin, 7);
+                     sizeof ingest, origin, 8);
         int32_t status = answered(4);
         READS_CHECK(status != STATUS_NOT_FOUND);
         if (status == STATUS_OK) return;

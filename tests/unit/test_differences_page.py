@@ -258,6 +258,11 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_dialling.py::test_a_hub_that_comes_into_reach_is_connected_to_within_the_time_between_two_packets",
         "unit/links/test_dialling.py::test_a_dial_begins_anew_when_the_machine_has_another_address",
     ),
+    "A mirror or source whose origin is a nats-server behind a link": (
+        "interop/test_cell.py::test_a_nats_server_behind_a_line_that_comes_and_goes_has_little_on_its_way_and_drains",
+        "native/test_span.c: a slow link that is far is used with few on their way",
+        "unit/links/test_replica.py::test_a_server_that_refuses_the_bound_is_asked_without_until_its_link_is_back",
+    ),
     "A hub's machine that answers to an ICMP echo request": (
         "unit/links/test_echo.py::test_a_dial_that_waits_is_given_up_when_the_line_is_back",
         "unit/links/test_echo.py::test_a_machine_behind_a_good_line_answers_for_28_bytes_each_way",

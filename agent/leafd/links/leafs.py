@@ -265,6 +265,7 @@ class Leafs:
         machine = self._acceptor(event.connection, self.compression)
         machine.far = event.round_trip_ns >= leaf.FAR_NS
         link = self._links[event.connection] = Link(event.connection, event.peer, machine)
+        link.round_trip_s = event.round_trip_ns / 1e9
         if self.secure is None:
             self._act(link, machine.opened())
             return
@@ -563,7 +564,7 @@ class Leafs:
         if stream is None:
             return None
         sock = stream.socket
-        dialling.watch_over(sock)
+        round_trip_s = dialling.watch_over(sock)
         with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
             if first and remote.context == 0 and self._need_default_tls is not None:
                 await self._need_default_tls()
@@ -575,7 +576,7 @@ class Leafs:
         link = self._links[connection] = Link(
             connection, f"{host}:{port}", machine, remote, host=host, url=url, asked=web, web=web is not None
         )
-        link.servers = status.servers
+        link.servers, link.round_trip_s = status.servers, round_trip_s
         if first:
             self._secure(link, t.SecureFlag.FIRST)
         if web is not None:

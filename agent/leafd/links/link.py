@@ -35,6 +35,8 @@ class Link:
     machine: leaf.Acceptor | leaf.Solicitor
     remote: leaf.Remote | None = None
     bind: leaf.Bind | None = None
+    round_trip_s: float = 0.0
+    """As it began, as the kernel saw it; 0: not known."""
     delay_s: float = 0.0
     last_error: str = ""
     host: str = ""

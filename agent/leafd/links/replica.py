@@ -18,6 +18,10 @@ answer where its stream ends and what stamp the message has that was taken last 
 Leafd-Last-Taken). Of another server the consumer begins at that message once more, whose stamp the plane looks at. Then
 the next consumer begins at what is newer than all that was taken.
 
+A server that is no leafd sends megabytes over a link that carries kilobytes a second. Where that is far what its
+consumer sends is acknowledged, so that no more is on its way than the link needs (native/jetstream/span.h finds out how
+much). A server that refuses such a consumer, or is never told of what was acknowledged, has one without.
+
 What does not live here: messages (native/jetstream/ingest.c), sockets, subscriptions (replicas.py).
 Reference: tests/wire/jetstream.md, "Mirrors and sources".
 """
@@ -27,12 +31,16 @@ from __future__ import annotations
 import json
 import math
 from enum import Enum
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leafd.gojson import INT, TEXT, UINT64, JsonError, Nested, Struct, decode, wire
 from leafd.gotime import format_time
 from leafd.links.origin import Origin
+from leafd.native_ingests import NO_SPAN, Span
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.links.link import Link
 
 POLL_S: Final = 0.2
 POLLS_OFTEN: Final = 25
@@ -58,6 +66,12 @@ SPARED_S: Final = 300
 SILENCE_NS: Final = 5_000_000_000
 """So long nothing may come, at least."""
 INACTIVE_NS: Final = 10_000_000_000
+FAR_S: Final = 0.02
+"""A round trip from which on a link is far."""
+SPAN_FIRST: Final = 64
+"""So many messages may be on their way of a consumer that acknowledges, until it is known how many are needed."""
+SPAN_KINDS: Final = {"all": False, "flow_control": True}
+"""How such a one acknowledges; a server may choose the other one. Whether that is by flow control."""
 NUMBER_SIZE_MAX: Final = 20
 TOO_NEW_CODES: Final = (10185, 10025)
 IDENTITY_CODE: Final = 10225
@@ -122,6 +136,8 @@ class Run:
     """So long nothing may come."""
     spared: bool = False
     """The origin tells of the consumer's end, and heartbeats are few: who is at the other end of the link is heard."""
+    span: Span = NO_SPAN
+    """What may come before it is acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +236,12 @@ class Replica:
         """A link leads to its origin directly."""
         self.ahead = False
         """What is at the other end answers before it delivers."""
+        self.far = False
+        """Its link is far, and no leafd is at the other end. .."""
+        self._span = SPAN_FIRST
+        """.. So many messages may be on their way; 0: any number."""
+        self._spanned = False
+        """The consumer that runs is one with a span."""
         self._level = 0
         self._number = 0
         self._deliver = ""
@@ -257,6 +279,7 @@ class Replica:
     def kick(self, at_s: float) -> None:
         """Its origin may be in reach: try then, as if nothing had failed."""
         self._failures = self._unheard = 0
+        self._span = self._span or SPAN_FIRST
         if self.state is not State.RUNNING:
             self.state = State.IDLE
             self._deadline_s = at_s
@@ -288,6 +311,30 @@ class Replica:
         if self.slot.origin.durable:
             self._deadline_s = max(self._deadline_s, self._started_s + RESET_SPACING_S)
 
+    @property
+    def span(self) -> int:
+        """So many messages may come of its consumer before one is acknowledged, if it is asked for now; 0: any
+        number."""
+        return self._span if self.far and not self.slot.origin.durable else 0
+
+    def _span_as(self, ack_policy: str, consumer: str) -> Span:
+        """That of the consumer that was made, which acknowledges so. Only one that has the name that was asked for is
+        sent anything: what it delivers says where to."""
+        if not self.span or ack_policy not in SPAN_KINDS or not consumer.startswith(self.slot.consumer):
+            return NO_SPAN
+        return Span(self.span, SPAN_KINDS[ack_policy], self.slot.origin.stream)
+
+    def learn_span(self, size: int) -> None:
+        """What the next consumer's should be, as the one that ended has found out."""
+        if self._spanned:
+            self._span = size
+
+    def reached_by(self, link: Link | None) -> None:
+        """The link that leads to its origin directly; None: there is none, or it is not known."""
+        self.ahead = link is not None and link.bind is not None and link.bind.orderly
+        self.by_link = link is not None
+        self.far = link is not None and not self.ahead and link.round_trip_s >= FAR_S
+
     def poll(self, now_s: float) -> list[Order]:
         """What to do now."""
         if now_s < self.deadline_s or self.state is State.RUNNING:
@@ -302,7 +349,9 @@ class Replica:
             self._number += 1
             self._deliver = origin.durable_deliver or origin.deliver_subject(self.slot.mirror)
         self.state = State.ASKING
-        self._deadline_s = now_s + min(ANSWER_TIMEOUT_S * (1 + self._failures), ANSWER_TIMEOUT_MAX_S)
+        # A server that is no leafd would make another one in place of it, and its answers may pass each other.
+        wait_s = ANSWER_TIMEOUT_MAX_S if self.far else ANSWER_TIMEOUT_S * (1 + self._failures)
+        self._deadline_s = now_s + min(wait_s, ANSWER_TIMEOUT_MAX_S)
         return [self._ask()]
 
     def unheard(self, number: int, now_s: float, seldom_s: float = POLL_MAX_S) -> None:
@@ -360,6 +409,8 @@ class Replica:
         between_ns = (
             int(heartbeat) * 10**9 if spared else reply.config.idle_heartbeat if reply.config is not None else 0
         )
+        span = self._span_as("" if reply.config is None else reply.config.ack_policy, name)
+        self._spanned = span.size != 0
         run = Run(
             self._deliver,
             name,
@@ -371,6 +422,7 @@ class Replica:
             reply.num_pending,
             silence_ns=max(SILENCE_NS, between_ns * 11 // 5),
             spared=spared,
+            span=span,
         )
         return [*orders, run]
 
@@ -402,6 +454,11 @@ class Replica:
             self._deadline_s = now_s
             return []
         self.error = {"code": error.code, "err_code": code, "description": error.description}
+        if self.span and code != IDENTITY_CODE:
+            self._span = 0  # that may be what it does not take, or it says no once more
+            self.state = State.IDLE
+            self._deadline_s = now_s
+            return []
         if code == IDENTITY_CODE:
             self.identity = ""
             self._start_over()
@@ -458,6 +515,8 @@ class Replica:
             "num_replicas": 0,
             "direct": True,
         }
+        if self.span:
+            config |= {"ack_policy": "all", "max_ack_pending": self.span}
         if level:
             kind = "mirror" if slot.mirror else "src"
             metadata = {f"_nats.{kind}.stream": slot.stream_name, f"_nats.{kind}.acc": slot.account_name}

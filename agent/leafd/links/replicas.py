@@ -104,8 +104,8 @@ class Replicas:
         self._moments: Moments[_Active] = Moments()
         self._links: dict[tuple[int, str], dict[str, int]] = {}
         """Which connections lead to a domain, by account, and each by its server; the newest last."""
-        self._orderly: set[int] = set()
-        """.. Those at whose other end answers come before what they announce."""
+        self._ways: dict[int, Link] = {}
+        """.. Each by its connection."""
         self._leaders = Leaders(plane, self._leader_moved)
         self._wake = trio.Event()
 
@@ -153,8 +153,7 @@ class Replicas:
         known = self._links.setdefault(domain, {})
         known.pop(link.bind.remote_id, None)
         known[link.bind.remote_id] = link.connection
-        if link.bind.orderly:
-            self._orderly.add(link.connection)
+        self._ways[link.connection] = link
         for active in self._by_domain.get(domain, {}).values():
             if active.replica.state is State.RUNNING:
                 self._queue_restart(active)
@@ -174,7 +173,7 @@ class Replicas:
     def link_down(self, link: Link) -> None:
         """A leaf link was lost, and with it what was under way. Its slots are told of as stopped, and start when
         it is back: nothing can be asked before."""
-        self._orderly.discard(link.connection)
+        self._ways.pop(link.connection, None)
         self._leaders.link_down(link)
         if link.bind is None:
             return
@@ -272,8 +271,7 @@ class Replicas:
 
     def _poll(self, active: _Active, now_s: float) -> None:
         replica = active.replica
-        connection = self._link_of(active)
-        replica.by_link, replica.ahead = connection != 0, connection in self._orderly
+        replica.reached_by(self._ways.get(self._link_of(active)))
         try:
             for order in replica.poll(now_s):
                 self._queue(active, order)
@@ -456,6 +454,7 @@ class Replicas:
                 by_time=order.by_time,
                 pending=order.pending,
                 spared=order.spared,
+                span=order.span,
             )
         except Exception:
             # Nobody takes in what the consumer sends, and no event would ever say so.
@@ -526,6 +525,7 @@ class Replicas:
         ended = await self._plane.ingest_stop(slot.stream, slot.number)
         active.ingesting = False
         active.told.note(ended)
+        active.replica.learn_span(ended.span)
         self._progress[(slot.stream, slot.origin.key)] = ended.last_sequence, ended.newest_ts
         return ended.last_sequence, ended.newest_ts
 

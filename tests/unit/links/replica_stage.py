@@ -128,12 +128,14 @@ class FakePlane:
         by_time: bool = False,
         pending: int | None = None,
         spared: bool = False,
+        span: t.Span = t.NO_SPAN,
     ) -> None:
         self.told[deliver_subject] = link if alone else 0
         self.fail_if_broken("start")
         self.started = {"silence_ns": silence_ns, "spared": spared, "repaid": len(self.repaid)}
         parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source, "behind": durable_behind}
         parts["origin"] = origin
+        self.span = span
         self.calls.append(("start", stream, slot, parts))
 
     async def ingest_stop(self, stream: int, slot: int) -> t.IngestState:

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from leafd.links.origin import Origin, consumer_name, hash8
-from leafd.links.replica import Ask, Forget, PutBack, Replica, Run, Slot, State
+from leafd.links.replica import SPAN_FIRST, Ask, Forget, PutBack, Replica, Run, Slot, State
+from leafd.native_ingests import NO_SPAN, Span
 
 ORIGIN = Origin("ORDERS", "$JS.hub.API")
 SLOT = Slot(1, "AGG", 2, "A", 1, False, ORIGIN, "leaf", "JS_SRC_x")
@@ -348,3 +349,60 @@ def test_a_gap_restarts_behind_the_last_stored_message() -> None:
     _, request = ask(replica, 1.0)
 
     assert request["config"]["opt_start_seq"] == 18
+
+
+def far_replica() -> Replica:
+    replica = Replica(SLOT, 0, "")
+    replica.by_link = replica.far = True
+    return replica
+
+
+def created_as(ack_policy: str, name: str = "JS_SRC_x-12345678") -> bytes:
+    return json.dumps({"name": name, "config": {"ack_policy": ack_policy}, "num_pending": 7}).encode()
+
+
+def span_of(orders: list[Any]) -> Any:
+    (run,) = orders
+    assert isinstance(run, Run)
+    return run.span
+
+
+def test_a_server_that_is_far_may_have_so_much_on_its_way_before_it_is_acknowledged() -> None:
+    """And as much as was found to be needed the next time. One that makes another consumer of it, for a work queue, is
+    acknowledged by flow control."""
+    replica = far_replica()
+    order, body = ask(replica, 0.0)
+    assert (body["config"]["ack_policy"], body["config"]["max_ack_pending"]) == ("all", SPAN_FIRST)
+    assert span_of(replica.answered(order.number, "", created_as("all"), 1.0)) == Span(SPAN_FIRST, False, "ORDERS")
+    replica.learn_span(256)
+    replica.lost(0, 2.0)
+    order, body = ask(replica, 2.0)
+    assert body["config"]["max_ack_pending"] == 256
+    assert span_of(replica.answered(order.number, "", created_as("flow_control"), 3.0)) == Span(256, True, "ORDERS")
+
+
+def test_what_is_near_or_a_leafd_or_has_another_name_is_not_bounded() -> None:
+    near = Replica(SLOT, 0, "")
+    near.by_link = True
+    _, body = ask(near, 0.0)
+    assert body["config"]["ack_policy"] == "none"
+    assert "max_ack_pending" not in body["config"]
+    for ack_policy, name in (("none", "JS_SRC_x-1"), ("all", "worker")):
+        replica = far_replica()
+        order, _ = ask(replica, 0.0)
+        assert span_of(replica.answered(order.number, "", created_as(ack_policy, name), 1.0)) == NO_SPAN
+        replica.learn_span(0)  # of a consumer without one
+        assert replica.span == SPAN_FIRST
+
+
+def test_a_server_that_refuses_the_bound_is_asked_without_until_its_link_is_back() -> None:
+    replica = far_replica()
+    order, _ = ask(replica, 0.0)
+    assert replica.answered(order.number, "", refused(10121), 1.0) == []
+    order, body = ask(replica, 1.0)
+    assert body["config"]["ack_policy"] == "none"
+    assert span_of(replica.answered(order.number, "", created_as("none"), 2.0)) == NO_SPAN
+    replica.lost(0, 3.0)
+    assert replica.span == 0
+    replica.kick(4.0)
+    assert replica.span == SPAN_FIRST
