@@ -83,21 +83,8 @@ PYTHON_RANKS = {
     "versions": 0,
     "config": 1,
     "native": 0,
-    **{
-        f"native_{name}": 1
-        for name in (
-            "allowance",
-            "authors",
-            "codes",
-            "ingests",
-            "latency",
-            "mqtt",
-            "rows",
-            "stats",
-            "traces",
-            "transports",
-        )
-    },
+    **{f"native_{name}": 1 for name in ("codes", "allowance", "authors", "ingests", "latency")},
+    **{f"native_{name}": 1 for name in ("mqtt", "rows", "stats", "traces", "transports")},
     **{f"native_{name}": 5 for name in ("accounts", "connections", "consumers", "streams", "usage", "servers")},
     "native_types": 2,
     "native_packing": 3,
