@@ -73,8 +73,8 @@ def _run(words: Sequence[str]) -> int:
         for warning in warnings:
             print(f"{PROGRAM}: {warning}", file=sys.stderr)
         return _rehearsed(loaded, flags)
-    from leafd.host.early import hold
     from leafd.host.garbage import begin_start
+    from leafd.host.start_signals import hold
 
     hold()
     begin_start()

@@ -1,7 +1,9 @@
 /* welcome.h: what control has said ahead, so that a connection does not have to wait for it.
  *
- *     WELCOME > a connection comes > INFO [ > TLS ] > CONNECT, as in a KNOW of before > admitted     welcome.c, known.c
+ *     WELCOME > a connection comes > INFO [ > TLS ] > CONNECT, as in a KNOW of before > admitted
  *                                                             another one            > EVENT_LINE, and control decides
+ *
+ * The first half is welcome.c, the second one known_logins.c.
  *
  * Control hears of all of it, a few milliseconds later (event_post_quietly). What does not live here: any decision.
  */

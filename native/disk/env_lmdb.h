@@ -1,5 +1,5 @@
 /* env_lmdb.h: what the files of the environment share: env_open.c opens and closes it, env.c reads and writes,
- * env_packed.c has what is compressed. The only file that includes lmdb.h, and only these and hold.c include it.
+ * env_packed.c has what is compressed. The only file that includes lmdb.h, and only these and commit_hold.c include it.
  *
  * Messages lie in a database for each stream ("m" and the id in hex), not all in one: keys that are appended in the
  * midst of a tree leave every page half full behind them (measured with 8 streams of 128 B messages: 3.1 bytes of file

@@ -30,7 +30,7 @@
 #include "command/welcome.h"
 #include "driver/host.h"
 #include "plane/import.h"
-#include "plane/far.h"
+#include "plane/far_services.h"
 #include "plane/gateway.h"
 #include "plane/latency.h"
 #include "plane/interest.h"

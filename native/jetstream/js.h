@@ -4,8 +4,8 @@
  *     publish.c    a message into a stream                     seat.c      what reaches consumers
  *     intake.c     what its headers order                      stream_jobs.c  state, purge, one message
  *     append.c     its last step, for all                      jobs.c      what takes longer than a tick may, in steps
- *     later.c      what waits for a look of the store
- *     roll.c       its rollup, when that takes long            open_batches.c  batches that publishers have begun
+ *     waiting.c      what waits for a look of the store
+ *     rollups.c       its rollup, when that takes long            open_batches.c  batches that publishers have begun
  *     fast.c       fast batches                                atomic.c atomic_commit.c   atomic batches
  *     schedule.c   messages that are due later                 ingest.c    what mirrors and sources take in
  *     direct.c direct_request.c   direct gets                  export.c import.c   backup and restore

@@ -65,15 +65,15 @@ void js_add_refusal(text_t *text, const refusal_t *refusal); /* "error":{...} */
 extern const refusal_t refused_ttl_off, refused_bad_ttl, refused_no_rollup, refused_size, refused_header, refused_space;
 extern const refusal_t refused_account;
 
-void js_publish_held(js_t *js, stream_t *stream, const message_t *message); /* one that has waited, see later.c */
+void js_publish_held(js_t *js, stream_t *stream, const message_t *message); /* one that has waited, see waiting.c */
 
-/* ---- later.c ----------------------------------------------------------------------------------------------------- */
+/* ---- waiting.c --------------------------------------------------------------------------------------------------- */
 
 typedef struct later later_t;
 /* The message waits for its turn; for the one that waits already and is being tried: for another one. */
 void js_later(js_t *js, stream_t *stream, const message_t *message);
 
-/* ---- roll.c ------------------------------------------------------------------------------------------------------ */
+/* ---- rollups.c --------------------------------------------------------------------------------------------------- */
 
 typedef struct rolls rolls_t;
 rolls_t *rolls_new(uint32_t room); /* for so many; NULL: no memory */

@@ -44,7 +44,7 @@ struct protocol; /* protocol.h */
 typedef struct subscription subscription_t;
 typedef struct replies replies_t;           /* reply.c */
 typedef struct latencies latencies_t;       /* latency.c */
-typedef struct far_requests far_requests_t; /* far.c */
+typedef struct far_requests far_requests_t; /* far_services.c */
 typedef struct tls_desk tls_desk_t;
 typedef struct websocket_desk websocket_desk_t;
 typedef struct compress_desk compress_desk_t;

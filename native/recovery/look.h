@@ -5,7 +5,7 @@
 #define LEAFD_RECOVERY_LOOK_H
 
 #include "disk/entry.h"
-#include "disk/hold.h"
+#include "disk/commit_hold.h"
 #include "disk/packing.h"
 #include "disk/sealing.h"
 #include "recovery/pages.h"

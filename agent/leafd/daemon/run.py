@@ -25,7 +25,7 @@ from leafd.daemon.farewell import lame_duck, send_away
 from leafd.daemon.reload import Reloads
 from leafd.daemon.server import Server
 from leafd.errors import StartError
-from leafd.host import early
+from leafd.host import start_signals
 from leafd.host.anew import Again
 from leafd.host.garbage import end_start, short_collections
 from leafd.host.gauge import Gauge
@@ -46,9 +46,9 @@ def serve(loaded: Loaded, flags: Flags, log: Log, sockets: Sockets) -> None:
     server.facts.digest = loaded.digest
     try:
         server.declared = declared_by(loaded, server.compiled.graph)
-        early.judge()
+        start_signals.judge()
         server.read_records()
-        early.judge()
+        start_signals.judge()
         gauge = Gauge(log)
         server.facts.turns = gauge.report
         sys.setswitchinterval(SWITCH_S)
@@ -62,8 +62,8 @@ def serve(loaded: Loaded, flags: Flags, log: Log, sockets: Sockets) -> None:
 async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
     notifier = Notifier()
     log = server.log
-    with trio.open_signal_receiver(*early.SIGNALS) as signals:
-        early.release()
+    with trio.open_signal_receiver(*start_signals.SIGNALS) as signals:
+        start_signals.release()
         try:
             async with trio.open_nursery() as nursery:
                 load_late_modules(server)
@@ -79,7 +79,7 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
                     reloads = Reloads(server, flags, notifier)
                     nursery.start_soon(reloads.run)
                     async for number in signals:
-                        if number in early.ENDING:
+                        if number in start_signals.ENDING:
                             break
                         with server.guard.around(f"handling {signal.Signals(number).name}"):
                             _handle(number, server, reloads, notifier, nursery)

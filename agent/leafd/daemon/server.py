@@ -44,7 +44,7 @@ from leafd.daemon.store import (
 from leafd.daemon.tenants import Tenants
 from leafd.errors import StartError
 from leafd.guard import Guard
-from leafd.host import early, memory
+from leafd.host import memory, start_signals
 from leafd.host.anew import begin_again
 from leafd.host.listeners import Sockets, address_of, leaf_place
 from leafd.host.log import Log, traced, traced_message
@@ -193,7 +193,7 @@ class Server:
             self.log.warning(f"Temporary storage directory used, data could be lost on system reboot: {self.store}")
         memory_path = self._memory.path if self._memory else None
         try:
-            with early.watched():
+            with start_signals.watched():
                 return Plane.open(self.limits, self.store, memory_path, self.guard, keys)
         except t.PlaneError as error:
             self._remove_memory()

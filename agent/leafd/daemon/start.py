@@ -14,7 +14,7 @@ from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
 from leafd.config.schema.server import ServerConfig
 from leafd.errors import LeafdError, exit_code
-from leafd.host import descriptors, early, memory
+from leafd.host import descriptors, memory, start_signals
 from leafd.host.anew import Again
 from leafd.host.listeners import bind_all
 from leafd.host.log import Log, Target
@@ -36,20 +36,20 @@ def start(loaded: Loaded, flags: Flags) -> int:
         (log.warning if "max_connections" in config.given else log.info)(text)
     code, again = 0, False
     try:
-        early.judge()
+        start_signals.judge()
         sockets = bind_all(config)
         from leafd.daemon.run import serve
 
-        early.judge()
+        start_signals.judge()
         serve(loaded, flags, log, sockets)
-    except* early.Unwanted:
+    except* start_signals.Unwanted:
         log.info("Initiating Shutdown...", event="stopping")
     except* LeafdError as group:
         for error in _leaves(group):
             log.fatal(str(error))
             code = exit_code(error)
     except* Again:
-        again = early.kept()
+        again = start_signals.kept()
     if code == 0 and not again:
         log.info("Server Exiting..", event="stopped")
     log.close()

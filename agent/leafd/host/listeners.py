@@ -1,6 +1,6 @@
 """Listening sockets: made here with errors an operator can act upon, then handed to the plane (or to monitoring).
 
-What does not live here: sockets that systemd has made (handed.py)."""
+What does not live here: sockets that systemd has made (socket_activation.py)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def bind_all(config: ServerConfig) -> Sockets:
     wanted = {name: address for name, address in every.items() if address is not None}
     made: dict[str, socket.socket] = {}
     if "LISTEN_FDS" in os.environ:
-        from leafd.host.handed import assign, take
+        from leafd.host.socket_activation import assign, take
 
         made = assign(take(), wanted)
     try:

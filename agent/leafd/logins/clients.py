@@ -5,8 +5,8 @@ login's deadline.
     a reload: every admitted client --judge again--> RIGHTS, where they are others now | close
         twice: first with what old and new terms have in common, then with the new ones
 
-What does not live here: what anybody may do (auth/), what the plane does of this without asking (known.py), messages
-(the plane), leaf links (links/).
+What does not live here: what anybody may do (auth/), what the plane does of this without asking (known_logins.py),
+messages (the plane), leaf links (links/).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from leafd.logins.client_ports import CallOut, ClientPlane, Log
 from leafd.logins.deadlines import Deadlines
 from leafd.logins.guesses import Guesses
 from leafd.logins.info_lines import behind, frame, template
-from leafd.logins.known import KnownLogins
+from leafd.logins.known_logins import KnownLogins
 from leafd.logins.refusals import refusal_line
 from leafd.quoting import quoted
 from leafd.turns import Pause

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from leafd.errors import ConfigError
-from leafd.host.handed import FIRST, Handed, assign, take
+from leafd.host.socket_activation import FIRST, Handed, assign, take
 
 from tests.servers import free_port
 
@@ -181,7 +181,7 @@ def test_only_listening_sockets_are_taken(tmp_path: Path) -> None:
         "made = {'file': lambda: open('/dev/null'), 'idle': socket.socket, 'none': lambda: None,\n"
         "        'unix': lambda: socket.socket(socket.AF_UNIX)}[sys.argv[1]]()\n"
         "os.dup2(made.fileno(), 3) if made else os.closerange(3, 9)\n"
-        "from leafd.host.handed import take\n"
+        "from leafd.host.socket_activation import take\n"
         "from leafd.errors import ConfigError\n"
         "env = {'LISTEN_PID': str(os.getpid()), 'LISTEN_FDS': '1'}\n"
         "try: take(env)\n"

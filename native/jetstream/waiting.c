@@ -1,4 +1,4 @@
-/* later.c: messages that cannot be stored or refused within one turn, and what is published to the stream behind them.
+/* waiting.c: messages that cannot be stored or refused within one turn, and what is published behind them.
  *
  * An expectation with wildcards may be about a million subjects. Then the store looks for the answer in slices and says
  * APPEND_LATER until it has it. The message waits here, and so does everything that is published to its stream

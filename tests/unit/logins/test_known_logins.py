@@ -12,7 +12,7 @@ from leafd.auth.policy import compile_policy
 from leafd.config.bind import load_text
 from leafd.logins.client import Terms
 from leafd.logins.clients import Clients
-from leafd.logins.known import KNOWN_MAX
+from leafd.logins.known_logins import KNOWN_MAX
 from leafd.native import abi
 
 from tests.unit.logins import test_clients as fakes

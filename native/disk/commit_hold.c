@@ -1,5 +1,5 @@
-/* hold.c: see hold.h. */
-#include "disk/hold.h"
+/* commit_hold.c: see commit_hold.h. */
+#include "disk/commit_hold.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* hold.h: a commit of an LMDB environment that another process uses, kept readable in its file for as long as it is
- * held: LMDB does not use its pages again. Reads nothing and writes nothing but a place in LMDB's own table of readers;
- * whose process ends loses it (env_write_begin).
+/* commit_hold.h: a commit of an LMDB environment that another process uses, kept readable in its file for as long as
+ * it is held: LMDB does not use its pages again. Reads nothing and writes nothing but a place in LMDB's own table of
+ * readers; whose process ends loses it (env_write_begin).
  */
-#ifndef LEAFD_DISK_HOLD_H
-#define LEAFD_DISK_HOLD_H
+#ifndef LEAFD_DISK_COMMIT_HOLD_H
+#define LEAFD_DISK_COMMIT_HOLD_H
 
 #include <stddef.h>
 

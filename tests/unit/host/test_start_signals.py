@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from leafd.host.early import ENDING
+from leafd.host.start_signals import ENDING
 
 from tests.servers import LEAFD, free_port, make
 
@@ -130,17 +130,17 @@ def test_a_start_can_be_broken_off_at_any_moment(tmp_path: Path) -> None:
 
 AGAIN = """
 import os, signal, sys
-from leafd.host import early
-early.hold()
+from leafd.host import start_signals
+start_signals.hold()
 if len(sys.argv) > 1:
     try:
-        early.judge()
-    except early.Unwanted:
+        start_signals.judge()
+    except start_signals.Unwanted:
         sys.exit(7)
     sys.exit(8)
 if "before" in os.environ["MOMENT"]:
     os.kill(os.getpid(), signal.SIGTERM)
-if not early.kept():
+if not start_signals.kept():
     sys.exit(9)
 os.kill(os.getpid(), signal.SIGTERM)
 os.execv(sys.executable, [sys.executable, "-c", os.environ["PROGRAM"], "again"])

@@ -1,4 +1,4 @@
-/* roll.c: rollups that take out more messages than one step may: a job goes on with them, and the answer to the
+/* rollups.c: rollups that take out more messages than one step may: a job goes on with them, and the answer to the
  * publisher waits for its end, so that nobody is told that something is done which a crash could leave undone.
  */
 #include <stdlib.h>

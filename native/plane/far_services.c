@@ -1,5 +1,5 @@
-/* far.c: see far.h. Reference: tests/interop/test_latency.py. */
-#include "plane/far.h"
+/* far_services.c: see far_services.h. Reference: tests/interop/test_latency.py. */
+#include "plane/far_services.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* known.c: see welcome.h: logins that control has judged, and would judge in the same way again.
+/* known_logins.c: see welcome.h: logins that control has judged, and would judge in the same way again.
  *
  * A CONNECT that is byte for byte one of these is admitted without asking, and control is told (EVENT_LINE, arg 1). It
  * gives only such here that depend on nothing else, and takes all back (FORGET) before it changes its mind. There are
