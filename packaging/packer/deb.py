@@ -43,6 +43,7 @@ def control(declaration: Declaration, architecture: Architecture, tree: Path) ->
         "Maintainer": declaration.maintainer,
         "Installed-Size": str(size),
         "Depends": depends(declaration, architecture, tree),
+        "Recommends": "openssl",  # leafd init hub makes its certificate authority with it
         "Section": declaration.section,
         "Priority": "optional",
         "Description": "\n ".join([declaration.summary, *declaration.description.splitlines()]),

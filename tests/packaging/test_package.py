@@ -112,8 +112,10 @@ def test_package_holds_the_daemon_and_nothing_of_the_hub(package: Path) -> None:
     assert not any("leafd/site/leafd/spark" in path for path in paths)
 
 
-def test_package_brings_what_makes_its_user_where_there_is_no_systemd(package: Path) -> None:
-    """A minimal Debian 13, as in a container, has neither systemd-sysusers nor useradd."""
+def test_package_brings_what_its_commands_run(package: Path) -> None:
+    """A minimal Debian 13, as in a container, has neither systemd-sysusers nor useradd; openssl makes the authority of
+    a hub, and leafd says so where it is not there."""
+    assert "openssl" == machine.sh("dpkg-deb", "--field", package, "Recommends").strip()
     assert "useradd" in (ROOT / "packaging/deb/postinst").read_text()
     assert "passwd" in machine.sh("dpkg-deb", "--field", package, "Depends").strip().split(", ")
 

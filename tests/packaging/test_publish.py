@@ -6,6 +6,7 @@ rpm database is told what it has: no distribution with rpm is to be had here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import os
@@ -68,11 +69,9 @@ class Published:
         subprocess.run(["gpgconf", "--homedir", self.home, "--kill", "all"], capture_output=True)
 
 
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
-    assert os.geteuid() == 0, "this test makes a Debian system in a directory: run it as root"
-    base = tmp_path_factory.mktemp("publish")
-    built(base / "dist")
+@contextlib.contextmanager
+def served(base: Path) -> Iterator[Published]:
+    """The packages in base/dist, published, and handed out while the block runs."""
     folder = base / "www"
     folder.mkdir()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder)) as server:
@@ -87,6 +86,15 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
             server.shutdown()
             thread.join()
             made.close()
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
+    assert os.geteuid() == 0, "this test makes a Debian system in a directory: run it as root"
+    base = tmp_path_factory.mktemp("publish")
+    built(base / "dist")
+    with served(base) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

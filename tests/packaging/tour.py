@@ -7,6 +7,8 @@
     c-tests     the C tests, compiled for each ARM and run with qemu
     debian12    a clean Debian 12: installed with apt, upgraded while a stream is in use, removed, purged
     debian13    the same with Debian 13
+    hubs        the Ansible role and the Helm chart: their linters; the role run twice on a clean Debian 12; the chart's
+                configuration read by leafd. Without helm on PATH the chart is left out, and that is said
 
 Each step prints what it saw and one line at its end; the status is 0 when all went well.
 """
@@ -22,7 +24,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tests import jwts
+from tests.certificates import Authority
 from tests.packaging import arm, machine
+from tests.packaging.test_package import built
+from tests.packaging.test_publish import served
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CLIENT = Path(__file__).with_name("publish.py")
@@ -164,6 +170,64 @@ def debian(release: str, directory: Path) -> None:
     print(f"{release}: removed, and purged: nothing is left but the streams")
 
 
+# The chart's configuration, as `helm template` renders it, with the secret's files in a folder of ours.
+RENDERED = """
+import sys, yaml
+(found,) = (one for one in yaml.safe_load_all(sys.stdin) if one["kind"] == "ConfigMap")
+print(found["data"]["leafd.conf"].replace("/run/secrets/leafd", sys.argv[1]))
+"""
+
+
+def hubs(directory: Path) -> None:
+    tools, source = directory / "tools", ROOT / "packaging"
+    machine.sh(sys.executable, "-m", "venv", tools)
+    machine.sh(tools / "bin/pip", "install", "--quiet", "ansible-lint")
+    machine.sh("env", "-C", source / "ansible", tools / "bin/ansible-lint", "--offline", "--strict", "hub.yml", "roles")
+    print("the role: nothing that ansible-lint's strictest profile minds")
+    if shutil.which("helm"):
+        chart(source / "helm" / "leafd-hub", tools / "bin/python", directory)
+    else:
+        print("the chart: NOT TRIED, there is no helm here")
+    built(directory / "dist")
+    with served(directory) as published:
+        role(directory, published.address)
+
+
+def chart(source: Path, python: Path, directory: Path) -> None:
+    machine.sh("helm", "lint", "--strict", source)
+    secrets = directory / "secrets"
+    secrets.mkdir()
+    made = Authority(secrets)
+    pair = made.issue("hub")
+    for name, path in (("tls.crt", pair.certificate), ("tls.key", pair.key), ("ca.crt", made.certificate)):
+        shutil.copy(path, secrets / name)
+    key = jwts.Key("user").public
+    text = machine.sh("helm", "template", "hub", source, "--set", f"programs={key}")
+    said = subprocess.run([python, "-c", RENDERED, secrets], input=text, capture_output=True, text=True, check=True)
+    configuration = directory / "chart.conf"
+    configuration.write_text(said.stdout)
+    print("the chart:", machine.sh(sys.executable, "-m", "leafd", "check", configuration).splitlines()[0])
+
+
+def role(directory: Path, address: str) -> None:
+    """Ansible runs inside, since it can reach a mere directory only with more than its core."""
+    root = directory / "hub"
+    machine.sh("mmdebstrap", "--quiet", "--variant=apt", "--include=python3", machine.RELEASE, root)
+    python = ("--python-version", "3.11", "--only-binary", ":all:")
+    machine.sh(sys.executable, "-m", "pip", "install", "-q", *python, "--target", root / "opt/ansible", "ansible-core")
+    shutil.copytree(ROOT / "packaging" / "ansible", root / "root/ansible")
+    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    given = ("-e", f"leafd_hub_repository={address}", "-e", '{"leafd_hub_addresses": ["hub.example.org"]}')
+    inside = ("chroot", root, "env", "LC_ALL=C.UTF-8", "PYTHONPATH=/opt/ansible", "python3", "-m", "ansible")
+    for wanted in ("changed=3", "changed=0"):
+        said = machine.sh(*inside, "playbook", "-c", "local", "-i", "localhost,", *given, "/root/ansible/hub.yml")
+        assert wanted in said, said
+    print(
+        "the role:", machine.sh("chroot", root, "leafd", "check").splitlines()[0], "and the second run changed nothing"
+    )
+    assert (root / "etc/leafd/hub-ca.pem").exists()
+
+
 STEPS: dict[str, Callable[[Path], None]] = {
     "packages": packages,
     "linters": linters,
@@ -171,6 +235,7 @@ STEPS: dict[str, Callable[[Path], None]] = {
     "c-tests": c_tests,
     "debian12": lambda directory: debian("bookworm", directory),
     "debian13": lambda directory: debian("trixie", directory),
+    "hubs": hubs,
 }
 
 

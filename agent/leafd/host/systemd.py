@@ -1,5 +1,8 @@
 """Telling systemd how we are: the notify protocol, which is one datagram of NAME=value lines. Without systemd all of
-it does nothing."""
+it does nothing.
+
+systemd-python is not used: its notify waits while systemd's queue is full, and has no wheels. Its library, libsystemd,
+is what the tests compare this with (tests/unit/host/test_libsystemd.py)."""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from typing import Final
 
 from leafd.native_types import Stats
 
+NEVER: Final = (1 << 64) - 1
+"""Microseconds: what systemd takes for no time at all."""
 DISK_S: Final = 120.0
 """One flush of a worn-out card may take this long."""
 
@@ -42,7 +47,7 @@ class Notifier:
         self.watchdog_s = 0.0
         watchdog = env.get("WATCHDOG_USEC", "")
         meant_for = env.get("WATCHDOG_PID", "")
-        if self._address and watchdog.isdigit() and meant_for in ("", str(os.getpid())):
+        if self._address and watchdog.isdigit() and int(watchdog) < NEVER and meant_for in ("", str(os.getpid())):
             # Half the limit is systemd's own advice.
             self.watchdog_s = int(watchdog) / 2_000_000
         if self._address:
