@@ -58,6 +58,16 @@ def test_shares_are_every_test_once() -> None:
     assert all(shares)
 
 
+def test_another_order_has_every_test_once_and_is_the_seed_s() -> None:
+    """The same seed gives the same order, another one another order, and shares are dealt out of it."""
+    everything, first, again, other = (
+        collected(*words) for words in ([], ["--shuffle=1"], ["--shuffle=1"], ["--shuffle=2"])
+    )
+    assert sorted(everything) == sorted(first) == sorted(other)
+    assert (first == again, first == other) == (True, False)
+    assert first[::2] == collected("--shuffle=1", "--share=0/2")
+
+
 @pytest.fixture(scope="module")
 def suite() -> ModuleType:
     """tests/run itself."""
@@ -67,6 +77,13 @@ def suite() -> ModuleType:
     made = sys.modules[loader.name] = importlib.util.module_from_spec(spec)
     loader.exec_module(made)
     return made
+
+
+def test_a_quick_run_is_not_part_of_everything(suite: ModuleType) -> None:
+    """Its parts exist; what it runs is in the part "unit" as well, and not twice in a whole run."""
+    assert set(suite.QUICK) <= set(suite.PARTS)
+    assert "quick" not in suite.usual([])
+    assert suite.usual(["--quick"]) == list(suite.QUICK)
 
 
 SUMMARY = """
