@@ -44,7 +44,7 @@ leafnodes {
 websocket { listen: "127.0.0.1:{web_port}", tls { cert_file: "{certificate}", key_file: "{key}", timeout: 30 } }
 """
 L, R = servers.LEAFD, servers.REFERENCE
-HUBS = [((R, R, R), R), ((R, R, R), L), ((L, L, L), R), ((L, L, L), L), ((L, R, R), L), ((R, L, L), L)]
+HUBS = [((R, R, R), R), ((R, R, R), L), ((L, L, L), R), ((L, R, L), L)]
 MESSAGES = 50
 
 
@@ -143,7 +143,7 @@ def test_a_leaf_goes_on_at_the_next_server_when_its_own_is_killed(
             await until(knows(leaf, cluster, 1, 2), f"{hub_of(leaf)}")
         await until_served(cluster, leaf, "first")
         dead: list[servers.Server] = []
-        for turn in range(4):
+        for turn in range(3):
             server = await linked(cluster, leaf)
             if kind == L:
                 assert hub_of(leaf)["server"] == f"127.0.0.1:{server.ports['leaf_port']}"
