@@ -73,6 +73,26 @@ static void acknowledged_is_on_disk(void) {
     CHECK_EQ_U64(2, state.messages);
 }
 
+/* What comes again with an identifier of QoS 2 is no new message, and is answered each time. */
+static void no_more_answers_wait_than_may(void) {
+    rig_put_stream(plane, rig_stream);
+    settle();
+    peer_t *five = first_client(MQTT_CONNECT_5("e")), *three = mqtt_client_3(plane);
+    for (uint32_t i = 0; i < 50; i++) {
+        mqtt_say(plane, five, "3c 09 0003's/a' 0001 00 'x'");
+        char text[64];
+        snprintf(text, sizeof text, "32 08 0003's/b' 00%02x 'y'", i + 1);
+        mqtt_say(plane, three, text);
+        CHECK(five->session->answers.count <= 10 && three->session->answers.count <= 10);
+    }
+    for (uint32_t i = 0; i < 10; i++) settle();
+    CHECK_EQ_U64(50 * 4, rig_take_queue(&five->conn.out));
+    CHECK_EQ_U64(50 * 4, rig_take_queue(&three->conn.out));
+    stream_state_t state;
+    store_stream_state(stream_find(&plane->js, 1)->store, &state);
+    CHECK_EQ_U64(51, state.messages);
+}
+
 static void what_was_not_kept_is_not_acknowledged(void) {
     stream_config_t config = rig_stream;
     config.max_msgs = 1;
@@ -152,6 +172,8 @@ static void without_a_stream_nothing_is_retained(void) {
 int main(void) {
     ALONE("a message of QoS 1 or 2 is acknowledged when the stream that keeps it has it on disk, in order",
           acknowledged_is_on_disk);
+    ALONE("no more answers wait than messages may be unacknowledged, and the others are read later",
+          no_more_answers_wait_than_may);
     ALONE("what a stream refuses is not acknowledged as a success", what_was_not_kept_is_not_acknowledged);
     ALONE("a new subscription gets the newest retained message of each topic", the_newest_is_retained);
     ALONE("many retained messages come in parts, each once", many_come_in_parts);
