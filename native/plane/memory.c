@@ -136,11 +136,21 @@ uint64_t plane_memory_share(uint64_t limit, uint32_t which) {
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
+static uint64_t waits_for(const peer_t *peer) {
+    const buffer_t *beside = peer->protocol->waiting == NULL ? NULL : peer->protocol->waiting(peer);
+    return outq_pending(&peer->conn.out) + (beside == NULL ? 0 : beside->capacity);
+}
+
+static bool waits_in(const peer_t *peer, const buffer_t *buffer) {
+    return outq_owns(&peer->conn.out, buffer)
+           || (buffer != NULL && peer->protocol->waiting != NULL && peer->protocol->waiting(peer) == buffer);
+}
+
 /* The link, or the client, with the most waiting, if that is more than least. */
 static peer_t *most_waiting(plane_t *plane, bool link, uint64_t least) {
     peer_t *most = NULL;
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
-        uint64_t waiting = outq_pending(&peer->conn.out);
+        uint64_t waiting = waits_for(peer);
         if (peer->protocol->link == link && peer->state != PEER_DOOMED && waiting > least) {
             most = peer;
             least = waiting;
@@ -162,9 +172,8 @@ static peer_t *slowest_reader(plane_t *plane) {
 static void close_likes(plane_t *plane, const share_t *share, const buffer_t *buffer, uint64_t more, bool link,
                         uint64_t waiting) {
     for (peer_t *peer = plane->all_peers; peer != NULL && !share_has(share, more); peer = peer->next) {
-        const outq_t *out = &peer->conn.out;
         if (peer->protocol->link == link && peer->state != PEER_DOOMED
-            && outq_pending(out) > waiting - waiting / LIKE_PART && !outq_owns(out, buffer)) {
+            && waits_for(peer) > waiting - waiting / LIKE_PART && !waits_in(peer, buffer)) {
             peer_emit_failed(plane, peer, STATUS_FULL);
         }
     }
@@ -189,10 +198,10 @@ static bool make_output_room(void *context, const buffer_t *buffer, uint64_t mor
     write_for_room(plane, share, buffer, more);
     while (!share_has(share, more) && (buffer == NULL || buffer->capacity - buffer->size < more)) {
         peer_t *peer = slowest_reader(plane);
-        if (peer == NULL || outq_owns(&peer->conn.out, buffer)) {
+        if (peer == NULL || waits_in(peer, buffer)) {
             return false; /* who asks is the slowest: the frame does not fit, which ends its connection */
         }
-        uint64_t waiting = outq_pending(&peer->conn.out);
+        uint64_t waiting = waits_for(peer);
         peer_emit_failed(plane, peer, STATUS_FULL);
         close_likes(plane, share, buffer, more, peer->protocol->link, waiting);
     }

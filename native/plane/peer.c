@@ -293,6 +293,10 @@ void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status) {
         }
         event_post(&plane->exchange, entry);
         outq_free(&peer->conn.out); /* nothing of it is sent any more, and others may need the memory now */
+        buffer_t *beside = peer->protocol->waiting == NULL ? NULL : peer->protocol->waiting(peer);
+        if (beside != NULL) {
+            buffer_free(beside);
+        }
     }
     peer_doom_silently(plane, peer, status == STATUS_FULL ? CLOSE_SLOW : CLOSE_WRITE,
                        BYTES_LITERAL("Slow Consumer (Pending Bytes)"));

@@ -64,6 +64,9 @@ typedef struct protocol {
     /* Of a subscription with SUBSCRIPTION_ASKS, before emit: does it get the message? */
     bool (*takes)(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown);
     void (*left)(plane_t *plane, peer_t *peer); /* it goes, and its subscriptions have gone */
+    /* What waits for it beside its queue, counted in the share of output: the buffer, whose memory may be taken when it
+     * has been closed for being slow. */
+    buffer_t *(*waiting)(const peer_t *peer);
 
     /* Where input is lines_input. */
     wire_kind_t wire;

@@ -117,6 +117,10 @@ static status_t never_pings(buffer_t *out) {
     return STATUS_OK;
 }
 
+static buffer_t *waits_for_window(const peer_t *peer) {
+    return peer->session == NULL ? NULL : &peer->session->flight.waiting;
+}
+
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
 uint32_t mqtt_max_packet(const plane_t *plane, const peer_t *peer) {
@@ -228,4 +232,5 @@ const protocol_t protocol_mqtt = {.input = mqtt_input,
                                   .beat = mqtt_beat,
                                   .takes = mqtt_takes,
                                   .left = mqtt_left,
+                                  .waiting = waits_for_window,
                                   .wire = WIRE_CLIENT};

@@ -219,6 +219,9 @@ static void send_waiting(plane_t *plane, peer_t *peer) {
     bytes_t packet;
     while (peer->state == PEER_ADMITTED && flight_next(&session->flight, &packet)) {
         mqtt_emitted(plane, peer, buffer_append(&peer->conn.out.data, packet.at, packet.size));
+        if (peer->state == PEER_DOOMED) {
+            return; /* what waits may be gone */
+        }
         flight_gone(&session->flight);
     }
 }

@@ -229,8 +229,8 @@ static bool in_order(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) 
     return true;
 }
 
-/* It, and what is behind it, waits for a store or a receiver; or for answers: 3.1.1 has no receive maximum, and what comes
- * again with an identifier of QoS 2 is within that of 5. */
+/* It, and what is behind it, waits for a store or a receiver, or for answers: 3.1.1 has no receive maximum, and what
+ * comes again with an identifier of QoS 2 is within that of 5. */
 static bool has_to_wait(plane_t *plane, peer_t *peer, mqtt_desk_t *desk, const mqtt_packet_t *packet, bytes_t topic) {
     session_t *session = peer->session;
     if (packet->message.retain && mqtt_retain_keeps(peer) == KEEPS_ASKED) {

@@ -251,6 +251,29 @@ static void no_more_than_it_takes(void) {
     CHECK_EQ_U64(0, other->session->flight.waiting.size);
 }
 
+/* What waits for acknowledgements is memory like what waits for a socket. */
+static void who_does_not_acknowledge_goes_first(void) {
+    peer_t *one = mqtt_client_3(plane), *client = rig_client(plane);
+    peer_t *silent = mqtt_client_with(plane, "10 11 0004'MQTT' 05 02 0000 03 21 0001 0001's'", NULL);
+    mqtt_feed(plane, silent, "82 07 0001 00 0001'a' 01");
+    rig_feed(plane, client, "SUB b 1\r\n");
+    plane->memory.output.limit = 600 << 10;
+    uint8_t packet[1029] = {0x30, 0x82, 0x08, 0x00, 0x01, 'b'};
+    for (uint32_t i = 0; i < 80; i++) mqtt_say_bytes(plane, one, packet, sizeof packet);
+    packet[0] = 0x32, packet[5] = 'a', packet[7] = 1;
+    uint64_t waiting = 0;
+    for (uint32_t i = 0; i < 2000 && silent->state == PEER_ADMITTED; i++) {
+        waiting = flight_waiting(&silent->session->flight);
+        mqtt_say_bytes(plane, one, packet, sizeof packet);
+        (void)rig_take_queue(&one->conn.out);
+    }
+    CHECK_EQ_I64(PEER_DOOMED, silent->state);
+    CHECK_EQ_U64(CLOSE_SLOW, silent->close_reason);
+    CHECK(waiting > 200 << 10);
+    CHECK_EQ_I64(PEER_ADMITTED, client->state);
+    CHECK(outq_pending(&client->conn.out) > 80 << 10);
+}
+
 static void too_many_at_once(void) {
     mqtt_limits_t limits = MQTT_RIG_LIMITS;
     limits.receive_maximum = 1;
@@ -347,6 +370,8 @@ int main(void) {
     ALONE("QoS 1 is acknowledged both ways", once_or_more);
     ALONE("QoS 2 is published once, and released and completed both ways", exactly_once);
     ALONE("a client gets no more at once than it takes, in order", no_more_than_it_takes);
+    ALONE("who does not acknowledge what it gets is closed before who has less waiting",
+          who_does_not_acknowledge_goes_first);
     ALONE("more messages than the receive maximum end the connection", too_many_at_once);
     ALONE("topics have short names both ways", short_names);
     ALONE("a will is published, unless its client says goodbye", what_it_leaves_behind);
