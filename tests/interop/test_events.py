@@ -103,8 +103,9 @@ async def play(server: servers.Server) -> dict[str, Any]:
     with said(server, b'CONNECT {"user":"a","pass":"b","name":"thief","verbose":false}\r\nPING\r\n'):
         found["a wrong password"] = await heard.next("$SYS.SERVER.ID.CLIENT.AUTH.ERR", name="thief")
         found["a wrong password, in its account"] = await heard.next(STRANGER, name="thief")
-    with said(server, b""):
-        pass
+    with said(server, b"") as stranger:
+        stranger.shutdown(socket.SHUT_WR)
+        await asyncio.to_thread(stranger.recv, 4096)  # closed before the server reads, it would be an error of reading
     found["nobody"] = await heard.next(STRANGER, reason=None)
     with said(server, b'CONNECT {"user":"a","pass":"a","name":"odd","verbose":false}\r\nPING\r\nNONSENSE\r\n'):
         await heard.next(CONNECT, name="odd")

@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 
 from tests import cell, servers
-from tests.bench.cell import links
 from tests.bench.process import Process
 from tests.cell import HUB, LEAF, Cell, Link
 from tests.interop.test_cell import COPY, HUB_TEXT, LEAF_TEXT, PATIENT
@@ -103,6 +102,18 @@ class World:
             lines = client.makefile("rb")
             while lines.readline() != b"PONG\r\n":
                 pass
+
+    def wait_for_api(self) -> None:
+        """Until the hub knows that the leaf answers for its domain."""
+        url = f"http://127.0.0.1:{self.hub.server.ports['monitor_port']}/leafz?subs=1"
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with self.joined.at(HUB), urllib.request.urlopen(url, timeout=20) as answer:
+                leafs = json.load(answer).get("leafs") or [{}]
+            if any(subject.startswith("$JS.leaf.API") for subject in leafs[0].get("subscriptions_list") or ()):
+                return
+            time.sleep(0.1)
+        raise AssertionError(leafs)
 
     def server(self, place: int) -> Process:
         return self.hub if place == HUB else self.leaf
@@ -221,8 +232,7 @@ def test_a_nats_server_at_the_other_end_is_told_of_as_truly(hub_kind: str, leaf_
     """leafd says at the hub what it has still to get of it, and at the leaf what that has not taken: a number that was
     true, or null, and never 0 while messages are missing."""
     with world(hub_kind, leaf_kind) as both:
-        while not (links(both.joined, HUB, both.hub) and links(both.joined, LEAF, both.leaf)):
-            time.sleep(0.1)  # a nats-server asks seldom again where it could not at first
+        both.wait_for_api()  # a nats-server asks seldom again where it could not at first
         both.publish(1000)
         both.joined.change(SLOW)
         both.ask(HUB, "$JS.API.STREAM.CREATE.COPY", COPY)
