@@ -75,7 +75,7 @@ def test_what_is_counted_is_what_the_line_carried_and_a_used_up_budget_makes_no_
             time.sleep(10)
             told, carried = row(joined, leaf)["budget"], at_the_leaf(joined)
             stored = both.stream(HUB, "COPY")["state"]["messages"]
-            assert told["goes"] == "normal"
+            assert told["goes"] in ("normal", "high")  # what was under way when bulk stopped may use that part, too
             assert abs(told["day"]["used"] - carried) < 0.05 * carried + 3_000, (told, carried)
             assert 0 < stored < 4000
             time.sleep(60)
