@@ -72,6 +72,7 @@ def test_over_a_slow_line_the_next_server_is_found(kinds: tuple[str, ...], tmp_p
         places = {f"{HUB_ADDRESS}:{server.ports['leaf_port']}": server for server in hub}
         with joined.at(LEAF):
             eventually(lambda: set(hub_of(leaf)["learned"]) == set(places) - {next(iter(places))}, seconds=PATIENCE_S)
+            eventually(lambda: hub_of(leaf)["connected"], seconds=PATIENCE_S)  # which comes after what INFO tells
         left: list[str] = []
         for _ in range(2):
             with joined.at(LEAF):
