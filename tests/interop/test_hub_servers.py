@@ -87,10 +87,15 @@ def knows(leaf: servers.Server, cluster: Cluster, *numbers: int, port: str = "le
 
 
 async def linked(cluster: Cluster, leaf: servers.Server) -> servers.Server:
-    await until(lambda: server_of(cluster) is not None, f"{leaf.log[-3000:]}")
-    found = server_of(cluster)
-    assert found is not None
-    return found
+    found: list[servers.Server] = []
+
+    def look() -> bool:
+        server = server_of(cluster)
+        found.extend([server] if server is not None else [])
+        return bool(found)
+
+    await until(look, f"{leaf.log[-3000:]}")
+    return found[0]
 
 
 async def until_through(here: Client, there: Client, subject: str) -> None:
@@ -170,7 +175,7 @@ def test_what_a_leaf_knows_follows_the_servers_that_there_are(kinds: tuple[str, 
         await until(knows(leaf, cluster), f"{hub_of(leaf)}")
         cluster.servers[2].start()
         await until(knows(leaf, cluster, 2), f"{hub_of(leaf)}")
-        assert hub_of(leaf)["connected"]
+        await until(lambda: bool(hub_of(leaf)["connected"]), f"{hub_of(leaf)}")
 
     with started(kinds, tmp_path) as cluster, leaf_of(cluster, L, tmp_path) as leaf:
         asyncio.run(play(cluster, leaf))
