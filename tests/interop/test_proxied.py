@@ -36,7 +36,8 @@ def second(rest: bytes, *, command: int = 0x21, family: int = 0x11) -> bytes:
 
 
 def connections(server: servers.Server) -> list[tuple[str, int]]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['monitor_port']}/connz", timeout=5) as answer:
+    url = f"http://127.0.0.1:{server.ports['monitor_port']}/connz?limit=4096"  # without it 1,024 of them
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return [(one["ip"], one["port"]) for one in json.load(answer)["connections"]]
 
 
