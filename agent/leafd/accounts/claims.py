@@ -197,7 +197,8 @@ class ClaimedAccounts:
             self._sharing.add_stream(name, Import.made(stream=origin, to=ours, allow_trace=one.allow_trace), origin)
 
     def _approve(self, exporter: str, export: Export, importer: str, subject: str | None) -> bool:
-        """By the exporter's JWT: everybody, the account that the subject names, or who has an activation."""
+        """True if the exporter's JWT lets that account import: the export is public, the subject names the account, or
+        the account shows an activation."""
         claim = self._exports[exporter][bool(export.service), export.service or export.stream]
         if claim.account_token_position:
             tokens = subject.split(".") if subject is not None else []

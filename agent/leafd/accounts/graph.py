@@ -47,7 +47,8 @@ class CompiledImport:
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """Where the account is told what became of messages with traceparent, and of how many percent of them."""
+    """The subject on which an account is told what became of messages with `traceparent`, and for how many percent of
+    them."""
 
     dest: str = ""
     sampling: int = 0
@@ -108,7 +109,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a reload does to the accounts."""
+    """The steps that a reload takes with the accounts."""
 
     added: tuple[Account, ...]
     changed: tuple[Account, ...]
@@ -172,8 +173,9 @@ def compile_graph(server: ServerConfig, numbers: Numbers) -> Graph:
 
 
 def with_cluster_api(own: tuple[CompiledImport, ...], numbers: Numbers, system: str) -> tuple[CompiledImport, ...]:
-    """What an account with JetStream imports at a server that has none, in a cluster: requests go to the system
-    account, where the cluster's servers with JetStream listen, and tell who asks. As in the reference."""
+    """The imports of an account with JetStream at a server of a cluster that has no JetStream itself: requests go to
+    the system account, where the cluster's servers with JetStream listen, and name the account that asks. As in the
+    reference."""
     if any(one.service and is_subset(_API, one.local) for one in own):
         return own
     api = CompiledImport(numbers.of(system), True, _API, _API, (0,), True, 0, shared=True, placed=True)
@@ -244,7 +246,7 @@ def common(old: Graph, new: Graph) -> Graph:
 
 
 def compare(old: Graph, new: Graph) -> Change:
-    """What is different."""
+    """The difference between two graphs."""
     both = [name for name in new.by_name if name in old.by_name]
     return Change(
         tuple(account for name, account in new.by_name.items() if name not in old.by_name),

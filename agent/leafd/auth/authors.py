@@ -1,4 +1,4 @@
-"""Who stored a schedule, in a few words that outlive the login, and what that author may do today.
+"""The author of a stored schedule, in a few words that outlive the login, and the author's rights today.
 
     a login --author_of()--> '["user","STANDARD","alice"]', in the stored schedule --may_today()--> Rights, or None
 
@@ -26,7 +26,7 @@ NOBODY: Final = "-"
 
 
 def author_of(verdict: Verdict, policy: Policy, kind: str) -> str:
-    """Of who has logged in; the empty string where nobody needs to."""
+    """The author for a connection that has logged in; the empty string where no login is needed."""
     if policy.open:
         return ""
     found = written(_words(verdict, policy, kind))
@@ -39,7 +39,7 @@ def written(words: list[Any]) -> str:
 
 
 def read(author: str) -> list[Any]:
-    """What written() was given; empty: something else."""
+    """The list that written() was given; empty for any other text."""
     try:
         words = json.loads(author)
     except ValueError:
@@ -64,8 +64,8 @@ def _words(verdict: Verdict, policy: Policy, kind: str) -> list[Any]:
 
 
 def may_today(words: list[Any], account: str, policy_of: Callable[[str], Policy]) -> Rights | None:
-    """What the author in that account may do; None: nothing. policy_of: by which those log in who come in that way.
-    Raises trust.Unknown."""
+    """The rights that this author has in the account today; None: no rights any more. policy_of: by which those log in
+    who come in that way. Raises trust.Unknown."""
     match words:
         case ["user", str(kind), str(name)]:
             person = policy_of(kind).person(name)

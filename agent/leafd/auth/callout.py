@@ -58,7 +58,7 @@ class ResponseBody(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ResponseClaims(Claims):
-    """What the service answers: a user's JWT, or an error."""
+    """The answer of a callout service: a user's JWT, or an error."""
 
     go_name: ClassVar[str] = "AuthorizationResponseClaims"
     kind: ClassVar[str] = "authorization_response"
@@ -68,8 +68,8 @@ class ResponseClaims(Claims):
 
 @dataclass(frozen=True, slots=True)
 class ServerKeys:
-    """What this server is to the service. seed: of the nkey that signs requests; curve: of the xkey that reads sealed
-    answers."""
+    """This server's keys towards the callout service. seed: of the nkey that signs requests; curve: of the xkey that
+    reads sealed answers."""
 
     id: str
     name: str
@@ -129,7 +129,7 @@ def callout_of(policy: Policy, verdict: Verdict | Refusal) -> Callout | None:
 
 
 def account_callout(trust: Trust, name: str) -> Callout | None:
-    """What an account's JWT says of its service."""
+    """The callout service that an account's JWT names; None where it names none."""
     account = trust.accounts.get(name)
     if account is None or account.broken or (trust.pinned and name not in trust.pinned):
         return None
@@ -278,7 +278,7 @@ def answered(callout: Callout, keys: ServerKeys, asked: Question, payload: bytes
 
 
 def _check_signer(callout: Callout, response: ResponseClaims) -> None:
-    """Who signed counts, and not for whom the answer says to be signed. Raises CalloutError."""
+    """The signer is checked, not the account that the answer says it was signed for. Raises CalloutError."""
     if response.iss not in callout.signers:
         raise CalloutError("Auth callout signing key is unknown")
     account = response.nats.issuer_account
@@ -314,7 +314,7 @@ def _response(payload: bytes) -> ResponseClaims:
 
 
 def configured_account(callout: Callout, claims: UserClaims) -> str:
-    """Where the configuration has the accounts: the one that the user's JWT names as its audience. Raises
+    """The account of a user where the configuration has the accounts: the audience of the user's JWT. Raises
     CalloutError."""
     where = f'on account "{callout.account}"'
     if claims.nats.issuer_account:
@@ -326,7 +326,7 @@ def configured_account(callout: Callout, claims: UserClaims) -> str:
 
 
 def trusted_verdict(callout: Callout, trust: Trust, claims: UserClaims, login: Login) -> Verdict:
-    """Where accounts come from JWTs: the user's own account, which must be the service's or one of those that its
+    """The verdict where accounts come from JWTs: the user's own account, which must be the service's or one that its
     account allows. Raises CalloutError, and Unknown."""
     allowed = {callout.account, *callout.allowed_accounts}
     if claims.account not in allowed and EVERY_ACCOUNT not in allowed:
@@ -348,8 +348,8 @@ def trusted_verdict(callout: Callout, trust: Trust, claims: UserClaims, login: L
 
 
 def verdict_of(claims: UserClaims, login: Login, account: str) -> Verdict:
-    """What the user's JWT lets it do in that account. Its limits of 0 are none, since a service that says nothing of
-    limits writes such. Raises CalloutError."""
+    """The verdict that a user's JWT gives in that account. Its limits of 0 are none, since a service that says nothing
+    of limits writes such. Raises CalloutError."""
     body = claims.nats
     where = f'on account "{account}"'
     try:

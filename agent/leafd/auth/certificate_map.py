@@ -82,7 +82,8 @@ def _by_distinguished_name(subject: Name, users: Mapping[str, _User], may: Calla
 
 
 def _of_subject(subject: Name) -> _Dn | None:
-    """None: it has a part of a type that the reference does not compare, such as an e-mail address, or none at all."""
+    """The subject's parts; None: a part has a type that the reference does not compare, such as an e-mail address, or
+    there are no parts."""
     parts = []
     for part in reversed(subject):
         if any(kind not in _TYPES for kind, _ in part):
@@ -119,7 +120,7 @@ def parse_dn(text: str) -> _Dn | None:
 
 
 def _unescaped(text: bytes, ends: bytes) -> list[tuple[bytes, bytes]]:
-    """What stands between unescaped ends, each with the end behind it."""
+    """The pieces between unescaped ends, each with the end behind it."""
     found, start, at = [], 0, 0
     while at < len(text):
         if text[at] == 0x5C:

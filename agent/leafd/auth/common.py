@@ -1,5 +1,5 @@
-"""What two sets of rights have in common: a reload passes through it, so that no client ever has rights of the old
-configuration beside somebody with rights of the new one that they were not meant for.
+"""The rights that two sets have in common: a reload passes through them, so that no client ever has rights of the old
+configuration beside a client with rights of the new one that the old one would have kept apart.
 
 Pure, and exact but for the two cases that common_rights() names. What does not live here: who has which rights
 (policy.py), what the lists mean to a message (native/route/permissions.c).
@@ -17,8 +17,8 @@ _Lists = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def common_rights(old: Rights, new: Rights) -> Rights:
-    """What both allow. Of allow lists that name queue groups, or have more than PAIRS_MAX pairs of patterns, it is the
-    new list."""
+    """The rights that both allow. Of allow lists that name queue groups, or have more than PAIRS_MAX pairs of patterns,
+    it is the new list."""
     if old == new:
         return new
     publish = _common((old.publish_allow, old.publish_deny), (new.publish_allow, new.publish_deny))

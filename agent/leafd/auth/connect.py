@@ -1,4 +1,4 @@
-"""What a CONNECT may say: the fields that are looked at, of clients and of leaf nodes, and their types.
+"""The fields of CONNECT that are looked at, of clients and of leaf nodes, and their types.
 
 A field of another type ends the connection, as in the reference; fields that are not named here are ignored. What does
 not live here: what the fields prove (verdict.py).
@@ -20,7 +20,7 @@ MQTT_CLIENT: Final = "mqtt_client"
 
 @dataclass(frozen=True, slots=True)
 class _Credentials(Struct):
-    """Who somebody says to be, and how that is proven."""
+    """The credentials of a CONNECT, and their proof."""
 
     nkey: str = wire(TEXT, "nkey")
     jwt: str = wire(TEXT, "jwt")
@@ -87,7 +87,7 @@ def leaf_connect(body: bytes) -> dict[str, Any]:
 
 
 def claimed_user(connect: Mapping[str, Any]) -> str:
-    """Who somebody says to be, without what proves it; a seed in the place of its public nkey is not shown."""
+    """The user that a CONNECT claims to be, without the proof; a seed in the place of its public nkey is not shown."""
     nkey = connect.get("nkey") or ""
     named = (HIDDEN if nkey.startswith("S") else nkey) or connect.get("user") or ""
     return str(named) or (HIDDEN if connect.get("auth_token") else "")

@@ -217,7 +217,7 @@ class ImportClaim(Struct):
 
 @dataclass(frozen=True, slots=True)
 class JetStreamLimits(Struct):
-    """What an account may use of JetStream, in all or of one tier."""
+    """The JetStream limits of an account, in all or of one tier."""
 
     go_name: ClassVar[str] = "JetStreamLimits"
 
@@ -275,7 +275,7 @@ class AuthorizationClaim(Struct):
 
 @dataclass(frozen=True, slots=True)
 class TraceClaim(Struct):
-    """Where traces that other systems ask for are told."""
+    """An account's consent to traces that other systems ask for, and the subject that gets them."""
 
     go_name: ClassVar[str] = "MsgTrace"
 
@@ -353,7 +353,8 @@ class GenericBody(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Claims(Struct):
-    """What every JWT says. Times are seconds since 1970, 0 when there is none. old_type: where version 1 has it."""
+    """The claims that every JWT has. Times are seconds since 1970, 0 when there is none. old_type: where version 1 has
+    it."""
 
     kind: ClassVar[str] = ""
 
@@ -385,7 +386,7 @@ class Claims(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OperatorClaims(Claims):
-    """Who vouches for accounts."""
+    """The claims of an operator, which vouches for accounts."""
 
     go_name: ClassVar[str] = "OperatorClaims"
     kind: ClassVar[str] = "operator"
@@ -395,7 +396,7 @@ class OperatorClaims(Claims):
 
 @dataclass(frozen=True, slots=True)
 class AccountClaims(Claims):
-    """What an account has and may use."""
+    """The claims of an account: its limits, imports, exports and keys."""
 
     go_name: ClassVar[str] = "AccountClaims"
     kind: ClassVar[str] = "account"
@@ -405,7 +406,7 @@ class AccountClaims(Claims):
 
 @dataclass(frozen=True, slots=True)
 class AccountGiven(Claims):
-    """What an account gives, by its own key or one that signs for it."""
+    """The part of an account's claims that the account's own key or a signing key decides."""
 
     @property
     def account(self) -> str:
@@ -415,7 +416,7 @@ class AccountGiven(Claims):
 
 @dataclass(frozen=True, slots=True)
 class UserClaims(AccountGiven):
-    """What a user may do."""
+    """The claims of a user: its rights and limits."""
 
     go_name: ClassVar[str] = "UserClaims"
     kind: ClassVar[str] = "user"

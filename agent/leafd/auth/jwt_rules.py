@@ -1,4 +1,4 @@
-"""What must hold within an account's JWT beyond the types of its fields: the rules of the reference's JWT library.
+"""The rules within an account's JWT beyond the types of its fields, as in the reference's JWT library.
 
     problem(claims)  -->  "" or the first thing that is wrong: such an account cannot be used, and an update is refused
 

@@ -23,7 +23,7 @@ _TEXTS: Final = {
 
 
 def identify_jwt(connect: Mapping[str, Any], nonce: str, trust: Trust, kind: str, host: str) -> Verdict | Refusal:
-    """Who sent this CONNECT."""
+    """The verdict on a CONNECT with a JWT."""
     token, signature = connect.get("jwt"), connect.get("sig")
     try:
         proven = trust.judge(
@@ -43,7 +43,7 @@ def identify_jwt(connect: Mapping[str, Any], nonce: str, trust: Trust, kind: str
 
 
 def again_jwt(proof: UserClaims | None, trust: Trust | None, kind: str, host: str) -> Verdict | Refusal:
-    """Who somebody is now whose JWT was accepted before."""
+    """The verdict today on a user whose JWT was accepted before."""
     if proof is None or trust is None:
         return Refusal(AUTHORIZATION_VIOLATION)
     try:

@@ -25,12 +25,12 @@ _CLEAN: Final = 0x02
 
 
 class NoConnect(ValueError):
-    """These bytes are no CONNECT of MQTT 3.1.1 or 5."""
+    """The bytes are not a CONNECT of MQTT 3.1.1 or 5."""
 
 
 @dataclass(frozen=True, slots=True)
 class MqttConnect:
-    """What a login needs of a CONNECT."""
+    """The fields of a CONNECT that a login needs."""
 
     level: int
     client_id: str
@@ -76,7 +76,7 @@ def mqtt_connect(packet: bytes) -> MqttConnect:
 
 
 class _Bytes:
-    """What is left of a packet."""
+    """A cursor over the rest of a packet."""
 
     def __init__(self, packet: bytes) -> None:
         self._packet = packet

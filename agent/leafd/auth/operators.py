@@ -99,7 +99,7 @@ class DeletionError(JwtError):
 
 
 def read_deletion(token: str, keys: frozenset[str]) -> tuple[str, tuple[str, ...]]:
-    """Which operator wants which accounts deleted. Raises JwtError."""
+    """The operator that asks for a deletion, and the accounts to be deleted. Raises JwtError."""
     claims = read(GenericClaims, token)
     if claims.iss != claims.sub or claims.iss not in keys:
         raise DeletionError(claims.iss, "not trusted")

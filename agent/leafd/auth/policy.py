@@ -66,7 +66,7 @@ class Callout:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Everything that decides about a CONNECT."""
+    """The rules that decide about a CONNECT."""
 
     users: Mapping[str, Person]
     nkeys: Mapping[str, Person]
@@ -95,7 +95,7 @@ class Policy:
 
     @property
     def auth_required(self) -> bool:
-        """What the first INFO says."""
+        """Whether the first INFO asks for a login."""
         return not self.open and self.no_auth_user in (None, STRANGER)
 
 
@@ -129,7 +129,8 @@ def compile_policy(server: ServerConfig) -> Policy:
 
 
 def _stranger(server: ServerConfig) -> Person | None:
-    """Whoever sends no credentials, where the system account is the only one and nothing else is said of logins."""
+    """The user for a connection without credentials, where the system account is the only one and the configuration has
+    no other logins."""
     system = "" if server.no_system_account else server.system_account or SYSTEM_ACCOUNT
     alone = tuple(server.accounts) == (system,) and server.authorization is None and not server.no_auth_user
     return STRANGER if alone else None
@@ -164,7 +165,8 @@ def _without_questions(person: Person, callout: Callout) -> Person:
 
 
 def compile_own_policy(server: ServerConfig, shared: Policy, block: WebSocket | Mqtt | None) -> Policy:
-    """Who may log in at a listener of WebSocket or MQTT: as elsewhere, but for what its block says of its own."""
+    """The policy of a listener for WebSocket or MQTT: the shared one, but for the logins that its block has of its own.
+    """
     if block is None or shared.trust is not None:
         return shared
     maps = block.tls is not None and block.tls.verify_and_map
@@ -181,8 +183,8 @@ def compile_own_policy(server: ServerConfig, shared: Policy, block: WebSocket | 
 
 
 def compile_leaf_policy(server: ServerConfig) -> Policy:
-    """Who may open a leaf link: the logins of the listener alone, where there are any, else the users of the
-    accounts."""
+    """The policy for leaf links: the logins of the listener alone, where there are any, else the users of the accounts.
+    """
     leafnodes = server.leafnodes
     authorization = leafnodes.authorization if leafnodes else None
     maps = leafnodes is not None and leafnodes.tls is not None and leafnodes.tls.verify_and_map

@@ -1,4 +1,5 @@
-"""Where JWTs of accounts are found: what all resolvers can do, and the one that is made of the configuration.
+"""Resolvers, which find the JWTs of accounts: the functions that all resolvers have, and the resolver made of the
+configuration.
 
 Their functions block and are for a worker thread, one at a time for each resolver. What they give is text that nobody
 has checked. What does not live here: files (resolver_directory.py), HTTP (resolver_url.py), other servers of the
@@ -53,8 +54,7 @@ class Resolver(Protocol):
         """All accounts that it has."""
 
     def digest(self) -> bytes:
-        """What two servers compare to see whether they have the same: of each JWT the SHA-256, all combined by
-        exclusive or."""
+        """The digest by which two servers compare their JWTs: the SHA-256 of each, all combined by exclusive or."""
 
 
 class Memory:

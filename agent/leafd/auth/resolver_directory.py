@@ -29,7 +29,7 @@ _DELETED: Final = ".deleted"
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What is known of a kept JWT without reading it again. issued_s: its iat."""
+    """The facts about a stored JWT that need no second reading. issued_s: its iat."""
 
     issued_s: int
     digest: bytes
@@ -67,7 +67,7 @@ class Directory:
         return self._full
 
     def _stored(self, name: str) -> _Stored | None:
-        """What is known of a kept JWT, from its file the first time."""
+        """The facts about a stored JWT, read from its file the first time."""
         if name in self._kept and self._kept[name] is None:
             token = self._read(name)
             self._kept[name] = _Stored(_issued(token), _digest(token))
@@ -164,7 +164,7 @@ class Directory:
 
 
 def _issued(token: str) -> int:
-    """When it was issued; 0 where that cannot be told."""
+    """The time at which the JWT was issued; 0 where that cannot be told."""
     try:
         return read(AccountClaims, token).iat
     except JwtError:

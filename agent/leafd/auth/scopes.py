@@ -1,4 +1,4 @@
-"""What a user of a scoped signing key may do: the key's template, with the user's and the account's names filled in.
+"""The rights of a user of a scoped signing key: the key's template, with the user's and the account's names filled in.
 
     "orders.{{tag(region)}}.>" with the tags region:eu and region:us  -->  orders.eu.>  orders.us.>
 
@@ -46,7 +46,7 @@ def filled_in(template: UserLimits, user: UserClaims, account: AccountClaims) ->
 
 
 class _Names:
-    """What may stand between double braces."""
+    """The names that may stand between double braces."""
 
     def __init__(
         self, values: dict[str, tuple[str, ...]], tags: tuple[str, ...], account_tags: tuple[str, ...]

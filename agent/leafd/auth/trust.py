@@ -58,7 +58,7 @@ class Expired(Denied):
 
 
 class Unknown(Exception):
-    """Nothing is known of the account: it may be looked up. Only raised for JWTs that are well-formed and signed."""
+    """An account that is not known here and may be looked up. Only raised for JWTs that are well-formed and signed."""
 
     def __init__(self, account: str) -> None:
         super().__init__(f"the account {account} is not known")
@@ -107,7 +107,7 @@ class Proven:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Everything that decides about a JWT. A change of one account replaces the whole; accounts that are only added are
+    """The rules that decide about a JWT. A change of one account replaces the whole; accounts that are only added are
     put into the table."""
 
     operator_keys: frozenset[str]
@@ -119,7 +119,7 @@ class Trust:
     clock: Callable[[], float] = time.time
 
     def judge(self, token: str, nonce: str, signature: str, kind: str, host: str) -> Proven:
-        """Who has sent a CONNECT. Raises Denied and Unknown."""
+        """The user that sent a CONNECT with this JWT. Raises Denied and Unknown."""
         token = token or self.sentinel
         if not token:
             raise Denied("no JWT")
@@ -143,7 +143,7 @@ class Trust:
         return self._admitted(user, account, limits, kind, host)
 
     def stands(self, user: UserClaims, *, own: bool) -> Permissions | None:
-        """What a user may do whose JWT was accepted once, and who need not be connected: no time, network or way of
+        """The rights today of a user whose JWT was accepted once, connected or not: no time, network or way of
         connecting counts. own: its JWT has permissions, which are not in these claims; None: they hold. Raises Denied
         and Unknown."""
         account, limits = self._limits(user)
@@ -154,7 +154,7 @@ class Trust:
         return account.claims.nats.default_permissions if _is_empty(limits) else limits
 
     def _limits(self, user: UserClaims) -> tuple[TrustedAccount, Limits]:
-        """Its account, and what its JWT or its signing key's template lets it do."""
+        """The user's account, and the limits that the user's JWT or its signing key's template sets."""
         check_times(user, self.clock())
         if self.pinned and user.account not in self.pinned:
             raise Denied("the account is not pinned")
@@ -241,8 +241,8 @@ def check_proxy(limits: Limits) -> None:
 
 
 def end_ns(ends_s: Iterable[int]) -> int:
-    """When the first of these times is, for the plane; 0, which is never, where there is none that its clock can show
-    (up to the year 2262)."""
+    """The first of these times, for the plane; 0, which is never, where there is none that its clock can show (up to
+    the year 2262)."""
     first_ns = min(ends_s, default=0) * SECOND
     return first_ns if first_ns <= _CLOCK_MAX_NS else 0
 

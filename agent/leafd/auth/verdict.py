@@ -113,7 +113,7 @@ def identify(
     certificate: Certificate | None = None,
     host: str = "",
 ) -> Verdict | Refusal:
-    """Who sent this CONNECT from that address, for clients and leaf links alike."""
+    """The verdict on a CONNECT from that address, for clients and leaf links alike."""
     if policy.trust is not None:
         from leafd.auth.jwt_verdict import identify_jwt
 
@@ -135,8 +135,9 @@ def judge_again(
     proof: Proof | None = None,
     host: str = "",
 ) -> Verdict | Refusal:
-    """Who a login that was accepted is after a reload. Compares configurations, not passwords: a proof holds as long
-    as what it was checked against stays the same, hashes are slow, and nobody has to log in again for a new limit.
+    """The verdict after a reload on a login that was accepted before it. Compares configurations, not passwords: a
+    proof holds as long as what it was checked against stays the same, hashes are slow, and nobody has to log in again
+    for a new limit.
 
     As in the reference, a user who is gone or in another account now is sent away without a word. proof: of the
     verdict before."""
@@ -185,7 +186,7 @@ def _by_certificate(connect: Mapping[str, Any], policy: Policy) -> bool:
 
 
 def _claimed(connect: Mapping[str, Any], policy: Policy, kind: str, certificate: Certificate | None) -> Person | None:
-    """Who the CONNECT says that it is, nothing proven yet."""
+    """The user that the CONNECT claims to be, with nothing proven yet."""
     nkey, user = _text(connect, "nkey"), _text(connect, "user")
     if _by_nkey(connect, policy):
         return policy.nkeys.get(nkey)

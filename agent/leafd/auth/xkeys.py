@@ -52,7 +52,7 @@ def seal(seed: str, to: str, data: bytes) -> bytes:
 
 
 def unseal(seed: str, by: str, sealed: bytes) -> bytes:
-    """What the owner of the public key `by` put into the box. Raises ValueError with the reference's text."""
+    """The content of a box sealed by the owner of the public key `by`. Raises ValueError with the reference's text."""
     from nacl.exceptions import CryptoError
     from nacl.public import Box, PrivateKey, PublicKey
 

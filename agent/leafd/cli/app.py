@@ -52,7 +52,7 @@ def _nobody(config: Path | None) -> tuple[Path, ServerConfig]:
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What __main__ hands over. All raise LeafdError."""
+    """The functions that __main__ hands over. All raise LeafdError."""
 
     run: Callable[[Sequence[str]], int]
     """Serves, by these flags, until the end; the exit code."""

@@ -72,7 +72,7 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """What is to be written, as PEM. The authority's two are empty where it was there before."""
+    """The files to be written, as PEM. The authority's two are empty where it was there before."""
 
     authority: str
     authority_key: str
@@ -81,7 +81,7 @@ class Issued:
 
 
 def paths(directory: Path, name: str) -> Paths:
-    """Where the files of a hub of that name are."""
+    """The paths of a hub's files, by the hub's name."""
     return Paths(*(directory / f"{name}-{one}" for one in ("ca.pem", "ca.key", "tls.pem", "tls.key")))
 
 
@@ -121,7 +121,7 @@ def issue(place: Paths, name: str, addresses: tuple[str, ...]) -> Issued:
 
 
 def usual_addresses() -> tuple[str, ...]:
-    """What this machine is called and the addresses that it has, as far as it knows; never empty."""
+    """The names and addresses of this machine, as far as it knows them; never empty."""
     found = [socket.gethostname(), socket.getfqdn(), "localhost", "127.0.0.1", "::1"]
     for family, elsewhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
         try:

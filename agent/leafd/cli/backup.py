@@ -72,7 +72,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What was backed up or restored."""
+    """The outcome of a backup or a restore."""
 
     directory: str
     store_id: str
@@ -130,7 +130,7 @@ def _looked_at(copy: Place, to: Path, progress: Progress) -> Checked:
 
 
 def _misread(enrolled: Path) -> tuple[str, ...]:
-    """What a start would say of who is enrolled."""
+    """The complaints that a start would have about the list of enrolled boxes."""
     if not enrolled.exists():
         return ()
     from leafd.enrol.journal import names_of
@@ -290,8 +290,8 @@ def _room(directory: Path, needed: int) -> None:
 
 
 def manifest_of(source: Path) -> dict[str, Any]:
-    """What a backup says it holds. Raises StoreError for what is none that came to its end, or has names that no backup
-    of ours has."""
+    """The manifest of a backup. Raises StoreError for what is none that came to its end, or has names that no backup of
+    ours has."""
     path = source / MANIFEST
     try:
         found = json.loads(read_file(path, _MANIFEST_MAX))
@@ -357,7 +357,8 @@ def restore(source: Path, place: Place, progress: Progress) -> Backup:
 
 
 def _beside(place: Place, names: Iterable[str]) -> dict[str, Path]:
-    """Where files go that are not in the store's own directory, by their names in the backup. Raises StoreError."""
+    """The places of files that are not in the store's own directory, by their names in the backup. Raises StoreError.
+    """
     found: dict[str, Path] = {}
     for name in names:
         if name == ENROLLED:

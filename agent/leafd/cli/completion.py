@@ -23,7 +23,8 @@ PLACES: Final[Mapping[str, str]] = {
 
 
 def script(command: click.Command, shell: str) -> str:
-    """What that shell is to read, so that it asks `command` for what may come next. Raises UsageError."""
+    """The completion script for that shell, which asks `command` for the words that may come next. Raises UsageError.
+    """
     from click.shell_completion import ShellComplete, get_completion_class
 
     kind = get_completion_class(shell) if shell in PLACES else None

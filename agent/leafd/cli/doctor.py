@@ -32,7 +32,7 @@ class Summary:
 def examined(
     config: Path | None, url: str | None, ca: Path | None, creds: Path | None, timeout_s: float
 ) -> tuple[Finding, ...]:
-    """Everything that was found, the gravest first. Raises LeafdError."""
+    """The findings of an examination, the gravest first. Raises LeafdError."""
     import trio  # here, with the room: the other commands do without
 
     from leafd.doctor.examine import Case, examine

@@ -24,7 +24,7 @@ _configuration = configuration("The daemon's configuration.")
 
 
 def ask_daemon(context: click.Context, config: Path | None, what: Mapping[str, Any]) -> dict[str, Any]:
-    """What the daemon of a configuration answers. Raises LeafdError."""
+    """The daemon's answer, by the daemon's configuration file. Raises LeafdError."""
     from leafd.enrol.port import ask
 
     directory, _ = context.obj.enrol(config)

@@ -37,7 +37,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is asked for."""
+    """The options of an `init`."""
 
     role: str
     """"leaf" or "hub"."""
@@ -70,7 +70,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What fits one kind of link, beyond what leafd finds out by itself (windows, patience, loss: plane/window.h)."""
+    """The settings that fit one kind of link, beyond those that leafd finds out by itself (windows, patience, loss:
+    plane/window.h)."""
 
     about: str
     """In a comment of the file."""
@@ -114,7 +115,7 @@ class Made:
 
 
 def planned(plan: Plan) -> Made:
-    """What init writes and says. Raises UsageError."""
+    """The files and the text that init makes. Raises UsageError."""
     if _NAME.fullmatch(plan.name) is None:
         raise UsageError(
             f"name {plan.name!r}: up to 64 letters, digits, - and _: it is a part of subjects and of files' names"
@@ -251,8 +252,8 @@ def _remote(plan: Plan, url: str, login: str) -> str:
 
 
 def _limits(budget: str) -> tuple[str, ...]:
-    """What a budget is in the remote. Providers count in powers of 1,000; a month is spread over its days, so that its
-    last days have something left. Raises UsageError."""
+    """The lines of a remote for a budget. Providers count in powers of 1,000; a month is spread over its days, so that
+    its last days have something left. Raises UsageError."""
     found = _BUDGET.fullmatch(budget)
     number = float(found.group(1)) * _UNITS[found.group(2).lower()] if found is not None else 0.0
     if found is None or number < 1:

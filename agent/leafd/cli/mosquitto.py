@@ -52,7 +52,7 @@ class Listener:
 
     @property
     def place(self) -> str:
-        """Where it listens."""
+        """The address and port of a listener."""
         return f"{self.host or '0.0.0.0'}:{self.port}"
 
 
@@ -70,7 +70,7 @@ class User:
 
 @dataclass(slots=True)
 class Taken:
-    """What was read. left: a line each of what could not be taken."""
+    """The configuration that was read. left: a line each of what could not be taken."""
 
     listeners: list[Listener] = field(default_factory=list)
     users: dict[str, User] = field(default_factory=dict)
@@ -140,7 +140,7 @@ def subjects_of(topic: str) -> tuple[str, ...]:
 
 
 def _lines(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Where a line stands, its first word, the rest."""
+    """The lines of a file: where each stands, its first word, the rest."""
     try:
         text = read_file(file, SIZE_MAX).decode()
     except UnicodeDecodeError:
@@ -154,7 +154,7 @@ def _lines(file: Path) -> Iterator[tuple[str, str, str]]:
 
 
 class _Reader:
-    """What a file says, as far as it is read."""
+    """A reader of one configuration file, and the settings read so far."""
 
     def __init__(self) -> None:
         self._taken = Taken()

@@ -1,4 +1,4 @@
-"""Where a running daemon tells about itself, and the pages that it serves there.
+"""The addresses of a running daemon's pages.
 
 The address comes from the command line, or from the `http` or `https` line of the daemon's own configuration file. What
 does not live here: what the pages mean (status.py).

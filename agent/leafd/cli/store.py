@@ -36,12 +36,12 @@ JETSTREAM: Final = "jetstream"
 
 
 class StoreError(LeafdError):
-    """What was asked for cannot be done with this store."""
+    """The store does not allow this command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a store is, or is to be, and what it is encrypted with."""
+    """The place of a store, there or to be made, and its encryption."""
 
     directory: Path
     keys: StoreKeys | None = None
@@ -220,7 +220,7 @@ def streams(look: Look) -> tuple[StoredStream, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found wrong with a store: nothing, when `damage` is empty."""
+    """The faults found in a store; none when `damage` is empty."""
 
     directory: str
     encrypted: bool
@@ -264,7 +264,7 @@ def checked(place: Place, look: Look, watch: Watch) -> Checked:
 
 
 def _rehearsed(place: Place, look: Look, facts: Facts) -> Sequence[str]:
-    """What a start would have to say of the journal: it is made with a copy of that and of the records that a start
+    """The complaints that a start would have about the journal, found with a copy of it and of the records that a start
     begins with."""
     if not facts.noted:
         return ("the records that a start begins with are damaged: the journal cannot be judged",)
@@ -311,7 +311,7 @@ def copy_journal(source: Path, target: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What came of a salvage: what is lost has a line."""
+    """The outcome of a salvage: each loss has a line."""
 
     directory: str
     entries: int
@@ -387,7 +387,7 @@ _OURS: Final = frozenset({LMDB, JOURNAL, HIGHWATER, LOCK, ACCEPT, "lock.mdb", "m
 
 
 def _remove_ours(partial: Path) -> None:
-    """What one that was killed has left. Raises StoreError where there is anything else."""
+    """Removes the unfinished files of a command that was killed. Raises StoreError where there is anything else."""
     strange = [one.name for one in partial.iterdir() if one.name not in _OURS and not one.name.startswith("journal.")]
     if strange:
         raise StoreError(f"{partial}: it is in the way, and {strange[0]!r} in it is not of leafd: remove it yourself")

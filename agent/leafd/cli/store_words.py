@@ -58,7 +58,7 @@ def _place(context: click.Context, directory: Path | None, config: Path | None, 
 @as_json
 @click.pass_context
 def _stat(context: click.Context, directory: Path | None, config: Path | None, json: bool) -> None:
-    """What the store holds, as of its last checkpoint; a daemon may use it meanwhile."""
+    """Shows the content of a store as of its last checkpoint; a daemon may use it meanwhile."""
     from leafd.cli.store import stat
     from leafd.cli.tables import as_json
 

@@ -1,4 +1,4 @@
-"""What the commands about a configuration and a running daemon show, as tables or JSON. Each says whether all is well.
+"""Tables and JSON of the commands about a configuration and a running daemon. Each says whether all is well.
 
 What does not live here: words and options (app.py), what the daemon's pages mean (leafd.status), how a table is drawn
 (tables.py).
@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Intended:
-    """What is to be done about a stream, consumer or bucket that the configuration declares. refused: why it is not."""
+    """A step for a stream, consumer or bucket that the configuration declares. refused: why it is not."""
 
     action: str
     what: str
@@ -82,8 +82,8 @@ def show_check(
     *,
     as_json: bool,
 ) -> bool:
-    """Its warnings, what it would change in a daemon that runs with the other, and what of it is declared of JetStream.
-    Not well: one of them has something that needs attention. Raises LeafdError."""
+    """Shows the warnings about a configuration, its differences from a running daemon's, and the JetStream assets that
+    it declares. Not well: one of them has something that needs attention. Raises LeafdError."""
     left = any(one.refused for one in declared)
     changes = None if against is None else _changes(against, file)
     refused = any(one.takes == Takes.RESTART for one in changes or ())
@@ -282,8 +282,8 @@ def _spent(link: Link) -> Iterator[tuple[str, ...]]:
 
 
 def _line(link: Link) -> tuple[str, str, str, str, str]:
-    """What is measured of it: the rate that it has carried, its round trip, loss, what is under way, and when anything
-    came."""
+    """The measurements of a link as a row: the rate it carried, round trip, loss, bytes under way, and when anything
+    last came."""
     heard_s = link.heard_s or 0.0
     return (
         "not known" if link.rate is None else f"{size(link.rate)}/s",
@@ -362,7 +362,7 @@ def show_streams(monitor: Monitor, account: str | None, *, as_json: bool) -> Non
 
 
 def _behind_by_stream(found: Iterable[Copy]) -> dict[tuple[str, str], int | str]:
-    """Of all sources of a stream together."""
+    """The messages that a stream's sources are behind, all sources of a stream together."""
     sums: dict[tuple[str, str], int | str] = {}
     for one in found:
         key, before = (one.account, one.stream), sums.get((one.account, one.stream), 0)

@@ -39,7 +39,8 @@ class Loaded:
     """Of what the file says; the command line is not in it."""
 
     def place(self, *path: str | int) -> str:
-        """Where a field was set, or as much of its path as was; the file, where nothing of it was."""
+        """The place in the file that set a field, or as much of the field's path as was set; the file where none was.
+        """
         where = _place(path, self.places)
         return str(where) if where is not None else self.files[0] if self.files else "command line"
 
@@ -72,7 +73,7 @@ def bind(document: Document, file: str) -> Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Monitoring:
-    """Where a configuration has its reports served."""
+    """The address of the reports, by a configuration."""
 
     address: tuple[str, int] | None
     secure: bool

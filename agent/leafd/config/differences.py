@@ -41,7 +41,7 @@ def differences(old: ServerConfig, new: ServerConfig) -> tuple[ServerConfig, lis
 
 
 def settings(config: Section, before: str = "") -> dict[str, str]:
-    """What is not the default, by the key as people write it."""
+    """The settings that differ from the default, by the key as people write it."""
     found: dict[str, str] = {}
     known = hints(type(config))
     for name, one in config.options.items():
@@ -57,7 +57,7 @@ def settings(config: Section, before: str = "") -> dict[str, str]:
 
 
 def changed_settings(running: Mapping[str, str], new: ServerConfig) -> list[Difference]:
-    """Where a daemon with these settings differs from the configuration, as far as they tell."""
+    """The differences between a daemon with these settings and the configuration, as far as the settings tell."""
     there = settings(new)
     return [
         Difference(tuple(key.split(".")), _takes(key), running.get(key, "-"), there.get(key, "-"))
@@ -67,7 +67,7 @@ def changed_settings(running: Mapping[str, str], new: ServerConfig) -> list[Diff
 
 
 def _takes(key: str) -> Takes:
-    """When a change of that key takes effect; of one that is not known here, at a restart."""
+    """The moment at which a change of that key takes effect; for an unknown key a restart."""
     model: type[Section] = ServerConfig
     for step in key.split("."):
         one = model.options.get(step)

@@ -21,7 +21,7 @@ _EXPONENT_BELOW: Final = 1e-6
 
 
 def digest(root: dict[str, Node]) -> str:
-    """What the tree comes to; empty where its text would be longer than TEXT_MAX."""
+    """The digest of the tree; empty where its text would be longer than TEXT_MAX."""
     found, size = sha256(), 0
     for piece in _written(root):
         data = piece.encode()

@@ -28,7 +28,7 @@ class OpenListener:
 
 
 def open_listeners(server: ServerConfig) -> tuple[OpenListener, ...]:
-    """Those of a configuration."""
+    """The listeners of a configuration that admit anybody."""
     return (*(_found(server) if _knows_nobody(server) else ()), *_routes(server), *_gateways(server))
 
 

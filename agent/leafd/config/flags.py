@@ -145,7 +145,7 @@ Common options:
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What the command line says; None where it is silent."""
+    """The options of the command line; None for one that is not given."""
 
     config: str | None = None
     host: str | None = None

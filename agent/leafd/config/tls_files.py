@@ -45,7 +45,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What the files of one tls block hold."""
+    """The contents of the files that one tls block names."""
 
     pairs: tuple[KeyPair, ...] = ()
     ca: bytes = b""

@@ -1,8 +1,6 @@
-"""Which subjects can be renamed to which: the rules of native/text/transform.c in the reference's words, for the
-configurations of accounts and of streams.
-
-Pure text. What does not live here: renaming (the plane does it), overlaps of subjects (jetstream/subjects.py).
-"""
+"""Subject transforms: the rules of native/text/transform.c in the reference's words, for the configurations of accounts
+and of streams. Pure text. What does not live here: renaming (the plane does it), overlaps of subjects
+(jetstream/subjects.py)."""
 
 from __future__ import annotations
 
@@ -133,7 +131,7 @@ def _function(token: str) -> tuple[str, str] | None:
 
 
 def _number(text: str) -> int | None:
-    """What Go takes for an int."""
+    """The number that Go reads as an int; None: no int."""
     if not _INTEGER.fullmatch(text):
         return None
     digits = text.lstrip("+-").lstrip("0") or "0"

@@ -1,7 +1,5 @@
-"""What is declared, as requests of the JetStream API would say it, with where it is written.
-
-What does not live here: how it is read (read.py), what is to be done about it (plan.py).
-"""
+"""The declared streams, consumers and buckets, as requests of the JetStream API, each with its place in the file. What
+does not live here: how it is read (read.py), what is to be done about it (plan.py)."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ class DeclaredStream:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from all others."""
+        """The key that tells a declared stream from all others."""
         return self.account, self.name
 
 
@@ -52,12 +50,12 @@ class DeclaredConsumer:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from all others."""
+        """The key that tells a declared consumer from all others."""
         return self.account, self.stream, self.name
 
     @property
     def shown(self) -> str:
-        """What the file calls it."""
+        """The consumer's name as the file has it."""
         return f'consumer "{self.name}" of stream "{self.stream}"'
 
 

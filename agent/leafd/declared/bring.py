@@ -30,7 +30,7 @@ _WEIGHT: Final = 4 * ITEM_WEIGHT
 
 
 class Log(Protocol):
-    """Where it is told what was done."""
+    """The receiver of messages about the steps done."""
 
     def info(self, text: str, **about: str) -> None: ...
     def warning(self, text: str, **about: str) -> None: ...
@@ -76,7 +76,7 @@ class Bringer:
             self._left(asset, reason)
 
     async def _pass(self, declared: Declared, new: Set[Key]) -> tuple[list[_Left], list[_Left]]:
-        """What was not done: because the plan says so, and because the API refused it all the same."""
+        """The steps that were not done: those that the plan refuses, and those that the API refused all the same."""
         planned = await self.planned(declared)
         steps = [one for one in planned if not one.refused and one.action is not Action.NOTHING]
         refused: list[_Left] = []

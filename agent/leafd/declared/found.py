@@ -1,7 +1,5 @@
-"""What is there, of a JetStream that is not in this process: from a store's records, or from a daemon's report.
-
-What does not live here: reading the files or the pages (leafd/cli).
-"""
+"""The streams of a JetStream in another process: from a store's records, or from a daemon's report. What does not live
+here: reading the files or the pages (leafd/cli)."""
 
 from __future__ import annotations
 
@@ -25,7 +23,8 @@ _Streams = dict[str, dict[str, PresentStream]]
 
 
 def of_records(records: Iterable[tuple[int, bytes, bytes]]) -> _Streams:
-    """Of a store (native_store.Look.records()). What cannot be read is left out, as a start leaves it unserved."""
+    """The streams of a store's records (native_store.Look.records()). What cannot be read is left out, as a start
+    leaves it unserved."""
     states: dict[int, StreamState] = {}
     streams: dict[int, tuple[str, StreamConfig]] = {}
     consumers: dict[int, dict[str, ConsumerConfig]] = {}
@@ -52,7 +51,7 @@ def of_records(records: Iterable[tuple[int, bytes, bytes]]) -> _Streams:
 
 
 def of_report(report: dict[str, Any]) -> _Streams:
-    """Of the daemon that answered REPORT."""
+    """The streams of the daemon that answered REPORT."""
     found: _Streams = {}
     for account in report.get("account_details") or ():
         for stream in account.get("stream_detail") or ():

@@ -1,4 +1,4 @@
-"""What it takes to bring about what is declared: one step for each stream and consumer, with what it would lose.
+"""The steps that bring about a declaration: one for each stream and consumer, with its losses.
 
     plan(declared, account name -> Present)  -->  steps: create, update, replace, remove, nothing
 
@@ -118,7 +118,7 @@ class _Planning:
         return Step(stream, Action.UPDATE, changes, "; ".join(self._losses(there, config)))
 
     def _losses(self, there: PresentStream, new: StreamConfig) -> Iterator[str]:
-        """What an update would lose."""
+        """The losses that an update would cause."""
         old = there.config
         for subject in old.subjects:
             if not any(subset(subject, one) for one in (*new.subjects, *self._subjects)):
@@ -189,7 +189,7 @@ def _removal(stream: DeclaredStream, there: PresentStream | None) -> Step:
 
 
 def _whole(there: PresentStream) -> str:
-    """What goes with a stream that is made anew."""
+    """The loss when a stream is made anew."""
     parts = [f"{there.messages} messages"] if there.messages else []
     parts += [f"the positions of {len(there.consumers)} consumers"] if there.consumers else []
     return " and ".join(parts)

@@ -76,7 +76,7 @@ class _Reading:
         self.consumers: dict[tuple[str, str, str], DeclaredConsumer] = {}
 
     def account(self, name: str, path: Path) -> None:
-        """What stands in one account's block, or at the top."""
+        """The declarations of one account's block, or of the top of the file."""
         server = self._loaded.server
         block = server.accounts[name] if path else server
         given = {one: members for one in KINDS if (members := getattr(block, one))}
@@ -205,7 +205,7 @@ class _Reading:
         self.consumers[account, stream, name] = found
 
     def _switches(self, members: dict[str, Any], path: Path) -> tuple[bool, bool, dict[str, Any]]:
-        """What stands beside the keys of the API; and these."""
+        """The members for the API, and the switches that stand beside them."""
         found = {REMOVE: False, MAY_LOSE: False}
         rest = {}
         for key, value in members.items():

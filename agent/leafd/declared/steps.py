@@ -1,7 +1,4 @@
-"""What there is, and what is to be done about it: the nouns of a plan.
-
-What does not live here: deciding (plan.py, fit.py).
-"""
+"""The nouns of a plan: what exists, and the steps. What does not live here: deciding (plan.py, fit.py)."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ Key = tuple[str, ...]
 
 
 class Action(StrEnum):
-    """What is to be done about a stream or consumer."""
+    """The kind of a step."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -46,7 +43,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is to be done about one of them. loss: what that would lose. error: why the API would refuse it."""
+    """One step for a stream or a consumer. loss: what that would lose. error: why the API would refuse it."""
 
     asset: Asset
     action: Action

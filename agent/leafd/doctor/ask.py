@@ -25,7 +25,7 @@ PAGES_MAX: Final = 8
 
 
 class Fate(StrEnum):
-    """What became of a request."""
+    """The outcome of a request."""
 
     ANSWERED = "answered"
     REFUSED = "refused"
@@ -50,7 +50,7 @@ class Reply:
 
     @property
     def ok(self) -> bool:
-        """It was done."""
+        """True if the request was answered without an error."""
         return self.fate is Fate.ANSWERED
 
 
@@ -96,8 +96,8 @@ async def pages(session: Session, subject: str) -> list[Mapping[str, Any]]:
 
 
 def held_back(hub: Hub, *, up: tuple[str, ...] = (), down: tuple[str, ...] = ()) -> list[str]:
-    """Which of these subjects the hub does not take from this box, or does not send to it, by what it said at the
-    login; each as what the box's user lacks."""
+    """The subjects among these that the hub does not take from this box, or does not send to it, by what the hub said
+    at the login; each as the right that the box's user lacks."""
     missing = [f"publish {one}" for one in up if not _allowed(hub.info.get("export"), one)]
     return missing + [f"subscribe {one}" for one in down if not _allowed(hub.info.get("import"), one)]
 

@@ -36,7 +36,7 @@ Report = Callable[[Finding], None]
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What is known of both ends."""
+    """The knowledge about both ends of a copy."""
 
     own: str
     """The domain of this box."""
@@ -366,7 +366,7 @@ async def _put_back(pull: Pull, origin: Stream, hub: Hub, report: Report) -> boo
 
 
 def _taken(message: Mapping[str, Any], origin: str) -> int:
-    """Which sequence it had at that origin, by its header; 0: it is from elsewhere."""
+    """The sequence of a message at its origin, by its header; 0: the message is from elsewhere."""
     try:
         header = base64.b64decode(str(message.get("hdrs") or ""), validate=True).decode("utf-8", "replace")
     except ValueError:

@@ -41,7 +41,7 @@ HUBS_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known before the examination."""
+    """The facts known before an examination."""
 
     server: ServerConfig | None
     """The configuration; None: none was found."""
@@ -86,7 +86,7 @@ class _Examination:
 
     @property
     def jsz(self) -> Page:
-        """Its streams."""
+        """The daemon's page of streams."""
         return self.pages.get(JSZ, {})
 
     @property
@@ -114,7 +114,7 @@ class _Examination:
         return hubs.places(self.configured())[:HUBS_MAX]
 
     def address(self) -> tuple[str, int]:
-        """Where the daemon serves clients."""
+        """The address at which the daemon serves clients."""
         if self.varz.get("port"):
             host = str(self.varz.get("host", ""))
             return (self.case.host if host in EVERYWHERE else host), int(self.varz["port"])
@@ -193,7 +193,7 @@ class _Examination:
         return lambda finding: self.on_the_way.append((remote, finding))
 
     def judge_ways(self) -> None:
-        """What was found on the way to the hubs."""
+        """Judges the ways to the hubs."""
         reached = [one.remote for one in self.hubs]
         for remote, one in self.on_the_way:
             grave = one.level is Level.FAULT and any(other is remote for other in reached)
@@ -201,7 +201,7 @@ class _Examination:
         self.on_the_way.clear()
 
     async def look_at_files(self) -> None:
-        """What the configuration names, and expires."""
+        """Judges the files that the configuration names, and their expiry."""
         if self.case.server is None:
             return
         machine.certificates(self.case.server, self.report)
@@ -211,7 +211,7 @@ class _Examination:
     # ---- then
 
     async def look_at_pages(self) -> None:
-        """What the daemon tells of itself."""
+        """Judges the daemon's own pages."""
         if self.varz:
             places = [place_of(url) for _, url in self.remotes()]
             links.judge(self.varz, dict.fromkeys(places), self.report)
@@ -238,7 +238,7 @@ class _Examination:
         return self.clients[account]
 
     async def look_at_clock(self, hub: Hub) -> None:
-        """This box's against the hub's."""
+        """Compares this box's clock with the hub's."""
         await machine.clock(hub, self.ahead_s, self.report)
 
     async def look_at_flows(self) -> None:
@@ -271,7 +271,7 @@ class _Examination:
                     nursery.start_soon(self.step, pull.about, looking)
 
     async def look_at_hub(self, hub: Hub) -> None:
-        """What there is between this box and one hub. A link of the system account carries neither streams nor
+        """Examines the links between this box and one hub. A link of the system account carries neither streams nor
         probes."""
         if hub.remote.account == self.varz.get("system_account"):
             return

@@ -1,4 +1,4 @@
-"""What an examination finds: one row for each thing that was looked at, and who has to change what."""
+"""The findings of an examination: one row for each check, with the changes that would help, and who can make them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Level(StrEnum):
 
 
 class Check(StrEnum):
-    """What was looked at. packaging/doc/doctor.md has a paragraph for each."""
+    """The subject of a check. packaging/doc/doctor.md has a paragraph for each."""
 
     DAEMON = "daemon"
     HUB_ADDRESS = "hub-address"
@@ -71,20 +71,20 @@ class Finding:
 
 
 def well(check: Check, about: str, text: str) -> Finding:
-    """It is as it should be."""
+    """A finding: all is well."""
     return Finding(check, about, Level.WELL, text)
 
 
 def unproven(check: Check, about: str, text: str, *, owner: str = "", operator: str = "") -> Finding:
-    """It could not be found out."""
+    """A finding: the check could not be made."""
     return Finding(check, about, Level.UNPROVEN, text, owner, operator)
 
 
 def warning(check: Check, about: str, text: str, *, owner: str = "", operator: str = "") -> Finding:
-    """It works, and will not for ever, or not as somebody may think."""
+    """A finding: it works, but not for ever, or not as people may expect."""
     return Finding(check, about, Level.WARNING, text, owner, operator)
 
 
 def fault(check: Check, about: str, text: str, *, owner: str = "", operator: str = "") -> Finding:
-    """It does not work."""
+    """A finding: it does not work."""
     return Finding(check, about, Level.FAULT, text, owner, operator)

@@ -1,4 +1,4 @@
-"""What goes through a link: a probe up, one down, API calls in both directions; and what the two ends are called.
+"""Traffic through a link: a probe up, one down, API calls in both directions; and the names of the two ends.
 
     up      a client here publishes; the leaf of ours that is at the hub hears it, if the daemon's link carries it
     down    that leaf publishes; the client here hears it
@@ -135,7 +135,7 @@ def _unanswered(hub: Hub, reply: Reply, make: Callable[..., Finding]) -> Finding
 
 
 async def api_down(hub: Hub, own: str, report: Report) -> None:
-    """This box's JetStream, asked by the leaf that is at the hub."""
+    """Asks this box's JetStream from the leaf at the hub."""
     if not own:
         return
     subject = f"$JS.{own}.API.INFO"

@@ -57,7 +57,7 @@ class Hub:
 
     @property
     def domain(self) -> str:
-        """Of its JetStream, "" without one."""
+        """The domain of the hub's JetStream, "" without one."""
         return str(self.info.get("domain") or "")
 
     @property
@@ -376,7 +376,7 @@ class _Attempt:
             ) from None
 
     async def _welcome(self, line: Line, *, confirmed: bool) -> dict[str, Any]:
-        """What the hub says of the account that it has put us in."""
+        """The hub's INFO about the account that the connection was put in."""
         said = ""
         while True:
             try:
@@ -465,7 +465,7 @@ async def _certificate_shown(
 
 
 async def _first_line(host: str, port: int, proxy: Proxy | None) -> bytes:
-    """What is said there to whoever says nothing."""
+    """The first line that the hub sends by itself."""
     try:
         async with _glance(host, port, proxy) as line:
             return (await line.line()).encode()

@@ -1,7 +1,5 @@
-"""What answers the HTTP request with which a link over WebSocket begins, and what each answer means: pure.
-
-What does not live here: the request itself (links/web.py), who sends it (hub.py), frames (frames.py).
-"""
+"""The answers to the HTTP request that begins a link over WebSocket, and their meaning: pure. What does not live here:
+the request itself (links/web.py), who sends it (hub.py), frames (frames.py)."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ def is_web(url: str) -> bool:
 
 
 def judge(asked: Asked, head: bytes, *, tls: bool) -> Advice | None:
-    """None: WebSocket is spoken from here on. tls: it came over TLS."""
+    """The advice about the answer; None: WebSocket is spoken from here on. tls: it came over TLS."""
     if head.startswith((b"INFO ", b"-ERR ")):
         return Advice(
             "a NATS server answers, and this is none of its WebSocket ports",

@@ -1,4 +1,4 @@
-"""What the daemon itself says of its links to hubs. Pure. What does not live here: what the doctor finds at the hub
+"""The daemon's own report of its links to hubs. Pure. What does not live here: what the doctor finds at the hub
 (hub.py)."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _places(remote: Page) -> list[str]:
 
 
 def _at(remote: Page) -> str:
-    """Which of the hub's servers has the link, and which others it tells of, where there are several."""
+    """The hub's server that has the link, and the others that it tells of, where there are several."""
     learned = remote.get("learned")
     others = listed([str(one) for one in learned]) if isinstance(learned, list) else ""
     if not others and len(_places(remote)) < 2:
@@ -88,7 +88,8 @@ _JUDGED_FROM: Final = 0.1
 
 
 def _judge_budget(place: str, budget: object, report: Callable[[Finding], None]) -> None:
-    """What a link may carry in a day or a month: does something wait for it, and does it last until its end?"""
+    """Judges the budget of a link: whether messages wait for it, and whether it lasts until the end of the day or
+    month."""
     if not isinstance(budget, dict):
         return
     periods = [(name, budget[name]) for name in _LENGTHS_S if isinstance(budget.get(name), dict)]

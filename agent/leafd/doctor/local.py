@@ -32,7 +32,7 @@ class NoLogin(LeafdError):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What a client says of itself. fields: of CONNECT, by the nonce of INFO."""
+    """The fields of a client's CONNECT. fields: of CONNECT, by the nonce of INFO."""
 
     fields: Callable[[str], dict[str, str]]
     limited: bool = False

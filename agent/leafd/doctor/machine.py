@@ -1,7 +1,5 @@
-"""This machine: the disk's speed and room, memory, certificates and credentials, the clock, the service's restarts.
-
-What does not live here: anything of the way to a hub but its clock (hub.py, flows.py).
-"""
+"""The machine: the disk's speed and room, memory, certificates and credentials, the clock, the service's restarts. What
+does not live here: anything of the way to a hub but its clock (hub.py, flows.py)."""
 
 from __future__ import annotations
 
@@ -98,7 +96,7 @@ def _syncs(directory: str) -> list[float]:
 
 
 def room(varz: Page, jsz: Page, report: Report) -> None:
-    """What the store may take, what it takes, and what the disk has."""
+    """Compares the store's limit and size with the room on the disk."""
     store, config = varz.get("store") or {}, (varz.get("jetstream") or {}).get("config") or {}
     about = "store"
     for kind in store.get("refusing") or ():
@@ -144,7 +142,7 @@ def room(varz: Page, jsz: Page, report: Report) -> None:
 
 
 def accounts(jsz: Page, report: Report) -> None:
-    """Who has stored nearly all that it may."""
+    """Reports accounts that have stored nearly as much as they may."""
     for text in tight_accounts(jsz):
         remedy = "bound its streams (max_bytes, max_age), remove messages, or give it more"
         report(warning(Check.DISK_ROOM, "accounts", text, owner=remedy))
@@ -155,7 +153,7 @@ def _mb(count: float) -> str:
 
 
 def memory(varz: Page, report: Report) -> None:
-    """What it takes of its limit, and whether its threads turn."""
+    """Compares the daemon's memory with its limit, and looks whether its threads turn."""
     own = varz.get("leafd")
     if not isinstance(own, dict):
         return
@@ -212,7 +210,7 @@ def hub_certificate(place: str, certificate: Certificate | None, report: Report)
 
 
 def credentials(remote: LeafRemote, report: Report) -> None:
-    """When the JWT that a remote logs in with expires."""
+    """Reports when the JWT of a remote's login expires."""
     if not remote.credentials:
         return
     try:
@@ -247,7 +245,7 @@ def _day(stamp_s: int) -> str:
 
 
 async def clock(hub: Hub, ahead_s: float, report: Report) -> None:
-    """This box's clock against the hub's. ahead_s: the daemon's before the doctor's own."""
+    """Compares this box's clock with the hub's. ahead_s: the daemon's before the doctor's own."""
     if held_back(hub, up=(STATZ,), down=(INBOX,)):
         text = f"the rights of this box's user at the hub do not allow to ask for its time ({STATZ})"
         report(unproven(Check.CLOCK, hub.place, text))
@@ -290,7 +288,7 @@ def _compare(ahead_s: float, hub: Hub, report: Report) -> None:
 
 
 async def service(unit: str, report: Report) -> None:
-    """What systemd says of the daemon, where it runs it."""
+    """Reports systemd's state of the daemon, where systemd runs it."""
     if shutil.which("systemctl") is None or not SYSTEMD.is_dir():
         return
     names = "ActiveState,NRestarts,WatchdogUSec"

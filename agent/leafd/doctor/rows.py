@@ -33,7 +33,7 @@ class Pull:
 
     @property
     def about(self) -> str:
-        """Which one, for people."""
+        """The request's name for people."""
         return f"{self.kind} of {self.origin} in {self.stream.about}"
 
     @property
@@ -59,12 +59,12 @@ class Stream:
 
     @property
     def about(self) -> str:
-        """Which one, for people."""
+        """The stream's name for people."""
         return f"{self.name} at the hub" if self.hub else self.name
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """What it captures."""
+        """The subjects that the stream captures."""
         found = self.config.get("subjects")
         return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
 
@@ -79,7 +79,7 @@ class Stream:
         return found if isinstance(found, int) and found > 0 else 0
 
     def pulls(self) -> Iterator[Pull]:
-        """Its mirror and its sources."""
+        """The stream's mirror and its sources."""
         configured = self.config.get("sources")
         settings = [self.config.get("mirror")] if self.config.get("mirror") else configured or []
         for at, (kind, row) in enumerate(self.copies):

@@ -1,4 +1,4 @@
-"""What streams of the two sides do to each other, and how near they are to their limits. Pure.
+"""The effects of the two sides' streams on each other, and their distance from their limits. Pure.
 
 What does not live here: mirrors and sources by themselves (copies.py).
 """

@@ -46,7 +46,7 @@ class End(Exception):
 
 
 class TlsEnd(End):
-    """It ended it by what TLS calls an alert. In TLS 1.3 that comes after the handshake."""
+    """The connection was ended by a TLS alert. In TLS 1.3 that comes after the handshake."""
 
 
 class Line:
@@ -150,7 +150,7 @@ def verb(line: str) -> tuple[str, str]:
 
 
 def info_of(rest: str) -> dict[str, Any]:
-    """What an INFO says. Raises End."""
+    """The fields of an INFO. Raises End."""
     try:
         return read_info(rest)
     except Malformed as error:
@@ -214,11 +214,12 @@ class Session:
                 pass  # nobody waits for it any more
 
     async def close(self) -> None:
-        """Of one that nobody reads."""
+        """Closes a session that is not read any more."""
         await self._line.close()
 
     async def subscribe(self, subject: str) -> trio.MemoryReceiveChannel[Message]:
-        """What is published to a subject without wildcards, from when the other side has heard of it. Raises End."""
+        """A receiver of the messages published to a subject without wildcards, from the moment at which the other side
+        knows the subscription. Raises End."""
         sending, receiving = trio.open_memory_channel[Message](ANSWERS_MAX)
         self._waiting[subject] = sending
         number = len(self._numbers) + 1

@@ -145,7 +145,7 @@ class Journal:
             sync_directory(self.path.parent)
 
     def _make_anew(self, kept: Iterable[Record]) -> None:
-        """Where that does not succeed, the file as it is is as good."""
+        """Writes the file anew with these records; where that fails, the old file stays and serves as well."""
         data = b"".join(encoded((one,)) for one in kept)
         try:
             put_anew(self.path, data)
@@ -247,7 +247,7 @@ def whole_lines(directory: Path) -> bytes:
 
 
 def names_of(directory: Path) -> Roll:
-    """Who is enrolled, for a command that looks while the daemon may be running. Raises StartError."""
+    """The enrolled boxes, for a command that runs beside the daemon. Raises StartError."""
     roll = Roll()
     read(directory / FILE, roll)
     return roll

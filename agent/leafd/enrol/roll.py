@@ -1,4 +1,4 @@
-"""Who is enrolled, which tokens there are, and whether a box may be enrolled: pure, records in, verdicts out.
+"""The roll of enrolled boxes and tokens: pure, records in, verdicts out.
 
     token    {"token": ID, "digest": ..., "pattern": "box-*", "uses": 1, "expires": s}   made by `leafd enrol token`;
                                    "used", where records of boxes that used it are gone
@@ -43,7 +43,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What the hub keeps of one."""
+    """The hub's record of a token."""
 
     id: str
     digest: str
@@ -150,7 +150,7 @@ class Roll:
         return f"the token was used, by {self._used_by.get(token.id, 'another box')}"
 
     def give_up(self, record: Record) -> None:
-        """It was not written, or is."""
+        """Gives up a record that was not written, or that is settled."""
         if self._held.pop(record["box"], None) is not None:
             self._held_keys.discard(record["nkey"])
             self._held_uses -= Counter((record["token"],))
@@ -174,7 +174,7 @@ class Roll:
     # ---- records
 
     def apply(self, record: Record) -> None:
-        """What is written holds from now on. Raises ValueError, KeyError, TypeError for what is no record."""
+        """Applies a written record. Raises ValueError, KeyError, TypeError for what is no record."""
         if "box" in record:
             self._enrolled(record)
         elif "token" in record:
@@ -211,7 +211,8 @@ class Roll:
             self._used_by[token] = name
 
     def records(self, now_s: float) -> Iterator[Record]:
-        """What is worth keeping, to begin a file anew with. "used" of a token: by boxes that are not in it any more."""
+        """The records worth keeping when a file is begun anew. "used" of a token: by boxes that are not in it any more.
+        """
         present = Counter(box.token for box in self.boxes.values())
         for token in self.tokens.values():
             if token.expires_s > now_s:

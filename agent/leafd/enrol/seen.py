@@ -1,4 +1,4 @@
-"""When each box was last here, over restarts of the hub.
+"""The time at which each box was last here, over restarts of the hub.
 
     seen    one line as those of the roll (journal.py): [{"seen": {NAME: s, ...}}], written anew as a whole
 

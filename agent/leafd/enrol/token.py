@@ -1,4 +1,4 @@
-"""What whoever sets up a box is given, as text.
+"""The text of an enrolment token, as whoever sets up a box is given it.
 
     lfd1-R2K4ZQXA-MZXW6YTBOI5GC3TEMVZGS43UEA            word, id, secret: what the hub is told
     lfd1-R2K4ZQXA-MZXW6YTBOI5GC3TEMVZGS43UEA.MIIB...   and the certificate that the hub's TLS is checked with, for
@@ -43,7 +43,7 @@ class Secret:
 
     @property
     def digest(self) -> str:
-        """What the hub keeps of it."""
+        """The digest that the hub keeps of a token."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
     def is_of(self, digest: str) -> bool:
@@ -72,13 +72,13 @@ def new_secret() -> Secret:
 
 
 def read_secret(text: str) -> Secret | None:
-    """What a login brings; None: that is no token."""
+    """The secret in a login; None: the text is not a token."""
     found = _TEXT.fullmatch(text)
     return Secret(found[1], found[2]) if found is not None else None
 
 
 def read_ticket(text: str) -> Ticket:
-    """What somebody has typed or pasted. Raises UsageError."""
+    """The ticket in a typed or pasted text. Raises UsageError."""
     first, _, rest = "".join(text.split()).partition(".")
     secret = read_secret(first)
     if secret is None:

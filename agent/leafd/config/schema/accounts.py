@@ -14,7 +14,7 @@ from leafd.config.schema.sharing import Export, Import
 
 
 class AccountLimits(Section):
-    """What an account may use; -1: no limit."""
+    """The limits of an account; -1: no limit."""
 
     max_connections: Number = option(
         -1, "How many clients may be connected at a time? -1: no limit.", aliases=("max_conn",), takes=Takes.LIVE

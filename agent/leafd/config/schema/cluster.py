@@ -111,7 +111,7 @@ class Cluster(Section):
 
     @property
     def rules(self) -> Permissions | None:
-        """What interest is told and taken."""
+        """The permissions for interest that is told and taken."""
         if self.permissions is not None or self.authorization is None:
             return self.permissions
         return self.authorization.default_permissions

@@ -34,7 +34,7 @@ def _parse(value: object) -> object:
 
 
 def choices(source: str, entry: Any) -> Choices:
-    """Where a source's messages go, as a configuration has it. Raises ValueError."""
+    """The destinations of a source's messages, by a mapping's entry. Raises ValueError."""
     if not valid_subject(source):
         raise ValueError(f'subject "{source}" is not a valid subject')
     if isinstance(entry, str):

@@ -33,7 +33,7 @@ def _type(value: object) -> object:
 
 
 class Resolver(Section):
-    """Where the JWTs of accounts are found."""
+    """The source of accounts' JWTs."""
 
     type: Annotated[Literal["memory", "url", "full", "cache"], Reader(_type)] = option(
         "memory",

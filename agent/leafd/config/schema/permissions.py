@@ -1,7 +1,4 @@
-"""Who may connect, and what he may publish and subscribe to: users, permissions, the authorization block.
-
-Nothing is checked against a connection here: auth/ does that.
-"""
+"""Users, permissions and the authorization block. Nothing is checked against a connection here: auth/ does that."""
 
 from __future__ import annotations
 
@@ -74,7 +71,7 @@ def _responses(value: object) -> object:
 
 
 class Permissions(Section):
-    """What a user may publish and subscribe to; nothing said: everything."""
+    """The subjects that a user may publish and subscribe to; without lists all of them."""
 
     publish: Annotated[Subjects | None, Reader(_subjects)] = option(
         None,

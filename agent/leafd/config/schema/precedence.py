@@ -1,5 +1,5 @@
-"""What goes first over a leaf link that carries little, and how much it may carry: the priority and limits of a remote,
-and of links that leaves dial. The plane acts on it (native/plane/lanes.h, budget.h)."""
+"""The order and the amount of traffic on a leaf link that carries little: the priority and limits of a remote, and of
+links that leaves dial. The plane acts on it (native/plane/lanes.h, budget.h)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _TIME: Final = re.compile(r"(\d{1,2}):(\d\d)")
 
 
 class LeafPriority(Section):
-    """What goes first where a link carries less than it is given. Who is not named goes by how much waits for him."""
+    """The order of streams and subjects on a link that carries less than it is given. Who is not named goes by how much
+    waits for him."""
 
     high: Strings = option((), "The subjects whose messages go before those of others.", takes=Takes.LIVE)
     low: Strings = option((), "The subjects whose messages go last, with what catches up.", takes=Takes.LIVE)
@@ -146,7 +147,7 @@ class LeafLimits(Section):
 
     @property
     def zone(self) -> tzinfo | None:
-        """None: that of the system."""
+        """The time zone; None: the system's."""
         if not self.time_zone:
             return None
         from zoneinfo import ZoneInfo

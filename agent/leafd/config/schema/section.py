@@ -1,4 +1,4 @@
-"""What a block of the configuration is: a frozen object with one field a key, read from what the file says.
+"""A block of the configuration: a frozen object with one field a key, read from the file's values.
 
     class AccountLimits(Section):
         max_connections: Number = option(-1, "Client connections.", aliases=("max_conn",), ge=-1)
@@ -41,7 +41,7 @@ _KINDS: Final = {
 
 
 def kind(value: object) -> str:
-    """What a value is, for a complaint where a block is expected: it may be, or hold, a secret."""
+    """The kind of a value, for a complaint where a block is expected: the value itself may be a secret, or hold one."""
     return _KINDS.get(type(value), "nothing" if value is None else "something else")
 
 
@@ -57,7 +57,7 @@ def shown(value: object) -> str:
 
 
 class Takes(StrEnum):
-    """When a changed value takes effect."""
+    """The moment at which a changed value takes effect."""
 
     LIVE = "live"
     LATER = "later"  # at the next restart; nothing else depends on it, so that a reload need not be refused for it
@@ -65,7 +65,7 @@ class Takes(StrEnum):
 
 
 class Support(StrEnum):
-    """What this build does with a key that nats-server knows."""
+    """The support that this build has for a key of nats-server."""
 
     FULL = "full"
     IGNORED = "ignored"  # accepted, one line in the log

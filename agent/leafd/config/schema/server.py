@@ -411,7 +411,7 @@ class ServerConfig(Section):
         return self.trace or self.trace_verbose
 
     def syslog_url(self) -> str:
-        """Where syslog is, as a URL; empty: nowhere."""
+        """The address of syslog as a URL; empty: no syslog."""
         return self.remote_syslog or ("unix:///dev/log" if self.syslog else "")
 
     def _check_tls(self) -> None:
@@ -478,7 +478,7 @@ class ServerConfig(Section):
             raise ValueError("enrol: permissions are those of the signing key's template: remove them")
 
     def shared(self) -> tuple[Shared, ...]:
-        """What accounts import. Raises ValueError where that does not fit what is exported."""
+        """The imports of all accounts. Raises ValueError where that does not fit what is exported."""
         if not any(account.imports or account.exports for account in self.accounts.values()):
             return ()
         return share(

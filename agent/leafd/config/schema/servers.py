@@ -1,7 +1,5 @@
-"""What the cluster and gateway blocks have in common: the login that servers share, and the addresses of others.
-
-What does not live here: the blocks (cluster.py, gateway.py), hubs of leaf links (leafnodes.py).
-"""
+"""The fields that the cluster and gateway blocks have in common: the login that servers share, and the addresses of
+others. What does not live here: the blocks (cluster.py, gateway.py), hubs of leaf links (leafnodes.py)."""
 
 from __future__ import annotations
 

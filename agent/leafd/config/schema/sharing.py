@@ -1,4 +1,4 @@
-"""What accounts share: exports and imports, the keys and the rules that nats-server has for them.
+"""The exports and imports of accounts: their keys, and nats-server's rules for them.
 
 A stream export lets others hear what is published here, a service export lets others ask here. An import names the
 exporting account and its subject, and may give it another name at home. The rules look at all accounts at once, in
@@ -345,7 +345,7 @@ def _names(subject: str, to: str, what: str) -> Names:
 
 
 def approved(exporter: str, export: Export, importer: str, subject: str | None) -> bool:
-    """What a configuration says about it."""
+    """True if the configuration allows this import."""
     position = export.account_token_position
     if position:
         tokens = subject.split(".") if subject is not None else []

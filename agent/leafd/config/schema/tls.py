@@ -209,7 +209,7 @@ class Tls(Section):
 
     @property
     def material(self) -> Material:
-        """What the files hold."""
+        """The certificates and keys of the files."""
         found: Material = self.__dict__["_material"]
         return found
 
