@@ -97,7 +97,8 @@ def _checked(flags: Flags) -> tuple[Loaded, tuple[str, ...]]:
 
 
 def _rehearsed(loaded: Loaded, flags: Flags) -> int:
-    """What a configuration that can be used declares of JetStream; it fails where a reload would be refused for it."""
+    """Reads a configuration's declared JetStream assets as a reload would, and fails where a reload would be
+    refused."""
     from pathlib import Path
 
     intended = _intended(loaded, Path(flags.config or ""), None)
@@ -110,7 +111,8 @@ def _rehearsed(loaded: Loaded, flags: Flags) -> int:
 
 
 def _planned(file: Path, monitor: Monitor | None) -> tuple[Intended, ...]:
-    """What a configuration declares of JetStream, against what that daemon has, or the store. Raises LeafdError."""
+    """The steps towards a configuration's declared assets, from those that the daemon has, or the store. Raises
+    LeafdError."""
     from leafd.config.load import load
 
     return _intended(load(Flags(config=str(file))), file, monitor)
@@ -136,7 +138,7 @@ def _intended(loaded: Loaded, file: Path, monitor: Monitor | None) -> tuple[Inte
 
 
 def _found_or_nothing(loaded: Loaded, file: Path, monitor: Monitor | None) -> dict[str, dict[str, PresentStream]]:
-    """Whoever checks a configuration need not have the right to look at the store."""
+    """The streams that were found; none where the user of the command may not look at the store."""
     try:
         return _found(loaded, file, monitor)
     except (OSError, LeafdError) as error:
@@ -167,7 +169,7 @@ def _found(loaded: Loaded, file: Path, monitor: Monitor | None) -> dict[str, dic
 
 
 def _place(config: Path | None) -> Place:
-    """Where a configuration's daemon keeps its streams; without one, the installed daemon's. Raises LeafdError."""
+    """The store of a configuration's daemon; without a configuration, the installed daemon's. Raises LeafdError."""
     from leafd.cli import CONFIGURATION
     from leafd.config.load import load
 
@@ -189,7 +191,7 @@ def _place_of(server: ServerConfig) -> Place:
 
 
 def _enrolling(config: Path | None) -> tuple[Path, ServerConfig]:
-    """Where a configuration's daemon keeps who is enrolled, and the configuration. Raises LeafdError."""
+    """The directory of a configuration's roll of boxes, and the configuration. Raises LeafdError."""
     from leafd.cli import CONFIGURATION
     from leafd.config.load import load
     from leafd.daemon.store import enrol_directory

@@ -1,4 +1,4 @@
-"""What X.509 certificates and private keys say, read from PEM files or DER bytes: names, times, the public key.
+"""X.509 certificates and private keys, read from PEM files or DER bytes: names, times, the public key.
 
     -----BEGIN CERTIFICATE-----      Certificate: SEQUENCE
     base64 of the DER bytes            what is signed: SEQUENCE
@@ -63,7 +63,7 @@ Name = tuple[tuple[Attribute, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What one certificate says. Times are Unix seconds."""
+    """The fields of a certificate. Times are Unix seconds."""
 
     subject: Name
     emails: tuple[str, ...]
@@ -180,7 +180,7 @@ def _alternative_names(extensions: bytes) -> dict[int, list[str]]:
 
 
 def read_certificate(der: bytes) -> Certificate:
-    """What a certificate says. Raises Malformed."""
+    """Reads a certificate. Raises Malformed."""
     signed = next(_elements(_inside(der, _SEQUENCE)), (0, b"", b""))
     if signed[0] != _SEQUENCE:
         raise Malformed("this is no certificate")

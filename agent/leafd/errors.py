@@ -28,7 +28,7 @@ class UsageError(LeafdError):
 
 
 def exit_code(error: BaseException, environment: Mapping[str, str] | None = None) -> int:
-    """What the process ends with: 1 as nats-server does, but 78 (EX_CONFIG) when systemd started it and a retry is no
+    """The process's exit code: 1 as nats-server does, but 78 (EX_CONFIG) when systemd started it and a retry is no
     use."""
     env = os.environ if environment is None else environment
     hopeless = isinstance(error, ConfigError | UsageError) and "INVOCATION_ID" in env and "NOTIFY_SOCKET" in env

@@ -1,4 +1,4 @@
-"""What waits for its turn: one queue for each asker, served in turn, groups of askers first.
+"""A fair queue: one queue for each asker, served in turn, groups of askers first.
 
     put(group, asker, item)  -->  groups in turn > askers in turn > oldest (or newest)  -->  take(), then done()
 

@@ -34,7 +34,7 @@ def open_file(path: str | Path, flags: int = os.O_RDONLY) -> BinaryIO:
 
 
 def read_file(path: str | Path, most: int) -> bytes:
-    """What is in a file, of which so many bytes are looked at. Raises OSError."""
+    """The content of a file, up to so many bytes. Raises OSError."""
     with open_file(path) as file:
         return file.read(most)
 

@@ -85,7 +85,7 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def _described(value: Any) -> str:
-    """What Go calls the kind of a JSON value."""
+    """Go's name for the kind of a JSON value."""
     if isinstance(value, _Object):
         return "object"
     if isinstance(value, list):
@@ -129,7 +129,7 @@ class Kind:
         raise NotImplementedError
 
     def null(self, path: Path) -> Any:
-        """What JSON null means: as if the field were absent, but for types with a reader of their own."""
+        """The value of JSON's null: as if the field were absent, but for types with a reader of their own."""
         return self.default
 
     def write(self, value: Any) -> Any:

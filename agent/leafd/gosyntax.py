@@ -1,4 +1,4 @@
-"""What Go says about JSON text that is none: the words and the offset of the first wrong character.
+"""Go's complaints about text that is not JSON: the words and the offset of the first wrong character.
 
 Only called when Python's parser has refused already, so it is written to be plain, not fast. What does not live here:
 the decision whether the text is JSON.

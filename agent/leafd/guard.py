@@ -25,7 +25,7 @@ LOG_PERIOD_S: Final = 60.0
 
 
 class Log(Protocol):
-    """Where tracebacks go."""
+    """The receiver of tracebacks."""
 
     def exception(self, text: str, error: BaseException) -> None: ...
 

@@ -54,10 +54,10 @@ class Holding:
 
 
 class Holder(Protocol):
-    """Who has something of a contested share."""
+    """A holder of a part of a contested share."""
 
     def give_way(self) -> None:
-        """He is to give up what he has, which is not counted any more."""
+        """Asks the holder to give up its part, which is not counted any more."""
 
 
 class Contested:
@@ -74,7 +74,8 @@ class Contested:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Nobody else has his until the block is left. Where nobody has, this does not wait, not even a moment."""
+        """Gives one holder the turn until the block is left; where no other has it, this does not wait, not even a
+        moment. Where nobody has, this does not wait, not even a moment."""
         try:
             self._turns.acquire_nowait()
         except trio.WouldBlock:

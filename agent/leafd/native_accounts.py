@@ -13,7 +13,7 @@ from leafd.native_submits import Submits
 
 
 class Accounts(Submits):
-    """What accounts are, and control's own messages in them."""
+    """The commands about accounts, and control's own messages in them."""
 
     def __init__(self) -> None:
         self._next_subscription = 1
@@ -28,7 +28,8 @@ class Accounts(Submits):
         self._submit("ALLOW", account=account, body=encoded("allowed_t", {"file": file, "memory": memory}))
 
     def traces(self, account: int, destination: str, sampling: int) -> None:
-        """Where the account is told what became of messages with traceparent; empty: nowhere."""
+        """Sets the subject on which the account is told what became of messages with `traceparent`; empty: no
+        subject."""
         self._submit("TRACES", account=account, arg=sampling, strings={"destination": destination})
 
     def set_mappings(self, account: int, mappings: Iterable[tuple[str, Iterable[tuple[str, int]]]]) -> None:
@@ -40,7 +41,7 @@ class Accounts(Submits):
         self._submit("MAPPING", account=account, strings={"mappings": texts})
 
     def imports(self, account: int, rows: Iterable[t.ImportRow]) -> None:
-        """What the account imports from now on, in place of what it imported before."""
+        """Sets the account's imports, in place of the earlier ones."""
         rows = tuple(rows)
         body = b"".join(encoded("import_row_t", import_members(row)) for row in rows)
         texts = (text for row in rows for text in (row.subject, row.local, bytes(row.order), row.results, row.mark))

@@ -1,7 +1,5 @@
-"""What the plane tells of accounts that come near what their streams may have.
-
-What does not live here: who is told of it (jetstream/service.py), the limits themselves (jetstream/catalogue.py).
-"""
+"""The plane's events about accounts that come near the limits of their streams. What does not live here: who is told of
+it (jetstream/service.py), the limits themselves (jetstream/catalogue.py)."""
 
 from __future__ import annotations
 

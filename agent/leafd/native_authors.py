@@ -1,7 +1,5 @@
-"""What the plane asks and tells of those who stored schedules.
-
-What does not live here: who that is, and what they may do (daemon/authors.py).
-"""
+"""The plane's questions and events about those who stored schedules. What does not live here: who that is, and what
+they may do (daemon/authors.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from leafd.records import dataclass
 
 
 class AuthorCode(IntEnum):
-    """What is told of the author of a schedule (AUTHOR_* of abi.h)."""
+    """The kinds of events about the author of a schedule (AUTHOR_* of abi.h)."""
 
     ASKED = abi.AUTHOR_ASKED
     DENIED = abi.AUTHOR_DENIED
@@ -20,8 +18,8 @@ class AuthorCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Of who stored a schedule. ASKED: what may it do today (tell_author)? DENIED: it may not use `denied`, and its
-    schedule was not carried out."""
+    """An event about the author of a schedule. ASKED: what may it do today (tell_author)? DENIED: it may not use
+    `denied`, and its schedule was not carried out."""
 
     code: int
     account: int

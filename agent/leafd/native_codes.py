@@ -50,7 +50,7 @@ STATUS_NAMES: Final[dict[int, str]] = {
 
 
 class ConnKind(IntEnum):
-    """What protocol a connection speaks (CONN_* of abi.h)."""
+    """The protocol of a connection (CONN_* of abi.h)."""
 
     CLIENT = abi.CONN_CLIENT
     LEAF = abi.CONN_LEAF
@@ -60,7 +60,7 @@ class ConnKind(IntEnum):
 
 
 class ListenFlag(IntFlag):
-    """What comes before a connection's own protocol (LISTEN_* of abi.h)."""
+    """The layers before a connection's own protocol (LISTEN_* of abi.h)."""
 
     SECURE = abi.LISTEN_SECURE
     WEB = abi.LISTEN_WEB
@@ -101,7 +101,7 @@ class SecuredFlag(IntFlag):
 
 
 class TlsFlag(IntFlag):
-    """What a context of TLS is for (TLS_* of abi.h)."""
+    """The purpose of a TLS context (TLS_* of abi.h)."""
 
     CLIENT = abi.TLS_CLIENT
     VERIFY = abi.TLS_VERIFY
@@ -123,13 +123,13 @@ class VerdictFlag(IntFlag):
 
 
 class RouteFlag(IntFlag):
-    """Of RouteTerms (ROUTE_* of abi.h)."""
+    """The flags of RouteTerms (ROUTE_* of abi.h)."""
 
     UNSUB_ORIGIN = abi.ROUTE_UNSUB_ORIGIN
 
 
 class GatewayFlag(IntFlag):
-    """Of GatewayTerms (GATEWAY_* of abi.h)."""
+    """The flags of GatewayTerms (GATEWAY_* of abi.h)."""
 
     OUTBOUND = abi.GATEWAY_OUTBOUND
     HEADERS = abi.GATEWAY_HEADERS
@@ -137,7 +137,7 @@ class GatewayFlag(IntFlag):
 
 
 class ClusteredFlag(IntFlag):
-    """Which connections to other servers there may be (CLUSTERED_* of abi.h)."""
+    """The kinds of connections to other servers that are allowed (CLUSTERED_* of abi.h)."""
 
     ROUTES = abi.CLUSTERED_ROUTES
     GATEWAYS = abi.CLUSTERED_GATEWAYS
@@ -154,7 +154,7 @@ class AccountFlag(IntFlag):
 
 
 class ImportKind(IntEnum):
-    """What is imported (IMPORT_* of abi.h)."""
+    """The kind of an import (IMPORT_* of abi.h)."""
 
     STREAM = abi.IMPORT_STREAM
     SERVICE = abi.IMPORT_SERVICE
@@ -206,7 +206,7 @@ COMPRESSION_LEVELS: Final = ("s2_uncompressed", "s2_fast", "s2_better", "s2_best
 
 
 class AdvisoryCode(IntEnum):
-    """What happened to a message of a consumer, or to the consumer (ADVISORY_* of abi.h)."""
+    """The kinds of advisories about a consumer or one of its messages (ADVISORY_* of abi.h)."""
 
     MAX_DELIVERIES = abi.ADVISORY_MAX_DELIVERIES
     NAKED = abi.ADVISORY_NAKED
@@ -228,7 +228,7 @@ class Abandoned(IntEnum):
 
 
 class AlarmCode(IntEnum):
-    """What the operator must know (ALARM_* of abi.h)."""
+    """The alarms for the operator (ALARM_* of abi.h)."""
 
     CORRUPT = abi.ALARM_CORRUPT
     DISK_FULL = abi.ALARM_DISK_FULL
@@ -244,7 +244,7 @@ class AlarmCode(IntEnum):
 
 
 class Query(IntEnum):
-    """Which message of a stream is asked for (QUERY_* of abi.h)."""
+    """The kinds of queries for a message of a stream (QUERY_* of abi.h)."""
 
     SEQUENCE = abi.QUERY_SEQUENCE
     LAST_BY_SUBJECT = abi.QUERY_LAST_BY_SUBJECT
@@ -302,7 +302,7 @@ class ConsumerFlag(IntFlag):
 
 
 class IngestCode(IntEnum):
-    """What happened to an ingest (INGEST_* of abi.h)."""
+    """The kinds of events of an ingest (INGEST_* of abi.h)."""
 
     GAP = abi.INGEST_GAP
     SILENT = abi.INGEST_SILENT

@@ -96,7 +96,7 @@ class Connections(Submits):
         self._submit("RESUME", target=0)
 
     def describe(self, connection: int, description: t.Description) -> None:
-        """What is told of it where everything is to be told. Before it is admitted, or anew."""
+        """Sets the description of a connection, before it is admitted, or anew. Before it is admitted, or anew."""
         parts = {name: getattr(description, name) for name in ("before", "between", "place", "behind")}
         self._submit("DESCRIBE", target=connection, strings=parts)
 

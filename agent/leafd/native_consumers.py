@@ -79,7 +79,7 @@ class Consumers(Submits):
         return done.arg, consumer_state_in(done.payload)
 
     async def consumer_export(self, stream: int, consumer: int) -> t.Position:
-        """Where a consumer stands, with what is in flight."""
+        """The position of a consumer, with what is in flight."""
         size = layout("consumer_state_t").size
         rows: list[t.PendingEntry] = []
         after = 0

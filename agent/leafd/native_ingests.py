@@ -1,7 +1,5 @@
-"""What the plane is told of a mirror or source that takes in, and what it tells of one.
-
-What does not live here: how it is started and stopped (native_commands.py), the consumers at the origin (links/).
-"""
+"""The plane's commands and events about the intake of a mirror or source. What does not live here: how it is started
+and stopped (native_commands.py), the consumers at the origin (links/)."""
 
 from __future__ import annotations
 
@@ -23,7 +21,8 @@ class IngestSource:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What comes of a consumer of `stream` before it is acknowledged; size 0: any number, by_flow: by flow control."""
+    """The number of messages on their way from a consumer of `stream` before an acknowledgement; size 0: any number,
+    by_flow: by flow control."""
 
     size: int = 0
     by_flow: bool = False

@@ -1,7 +1,5 @@
-"""What the plane tells of the services that it measures, and what it is told of connections for that.
-
-What does not live here: the words of events (monitor/latency.py), which connections are described (daemon/).
-"""
+"""The plane's measurements of services, and its descriptions of connections for them. What does not live here: the
+words of events (monitor/latency.py), which connections are described (daemon/)."""
 
 from __future__ import annotations
 
@@ -10,7 +8,8 @@ from leafd.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a service, or its owner, is told of a connection: parts of a JSON object's members, as DESCRIBE has them."""
+    """The description of a connection for a service or its owner: parts of a JSON object's members, as DESCRIBE has
+    them."""
 
     before: bytes
     between: bytes

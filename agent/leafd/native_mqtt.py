@@ -1,4 +1,4 @@
-"""What a client of MQTT may do, as values: mqtt_limits_t of abi_structs.h. What does not live here: the command that
+"""The limits of clients of MQTT, as values: mqtt_limits_t of abi_structs.h. What does not live here: the command that
 says so (native_servers.py), what the configuration says (config/)."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from leafd.records import dataclass
 
 
 class MqttFlag(IntFlag):
-    """Of MqttLimits (MQTT_* of abi_structs.h)."""
+    """The flags of MqttLimits (MQTT_* of abi_structs.h)."""
 
     VERSION_3 = abi.MQTT_VERSION_3
     VERSION_5 = abi.MQTT_VERSION_5

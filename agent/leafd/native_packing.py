@@ -115,7 +115,7 @@ def how_many(strings: Strings) -> int:
 
 
 def permission_strings(permissions: t.Permissions) -> dict[str, Any]:
-    """Of every command that says what a connection may do."""
+    """The strings of commands about a connection's rights."""
     return permission_lists(permissions) | {"author": (permissions.author,) if permissions.author else ()}
 
 
@@ -138,7 +138,7 @@ def consumer_strings(
     priority_groups: Iterable[str],
     filters: Iterable[str],
 ) -> Strings:
-    """Of CONSUMER_PUT and CONSUMER_IMPORT."""
+    """The strings of CONSUMER_PUT and CONSUMER_IMPORT."""
     return {
         "name": name,
         "definition": definition,
@@ -190,7 +190,7 @@ def record_of(record: type[_Record], values: Mapping[str, int]) -> _Record:
 
 
 def stream_state_in(payload: bytes, *, lists: bool = False, deleted: bool = False) -> t.StreamState:
-    """Of STREAM_PUT, or (lists) of STREAM_STATE, with the deleted sequences if they were asked for."""
+    """The answer to STREAM_PUT, or (lists) to STREAM_STATE, with the deleted sequences if they were asked for."""
     counters = decoded("stream_state_t", payload, t.StreamState)
     at = layout("stream_state_t").size
     gaps: tuple[int, ...] = ()
@@ -216,7 +216,7 @@ def state_row(state: bytes) -> StateRow:
 
 
 def consumer_state_in(payload: bytes) -> t.ConsumerState:
-    """Of the commands that answer with consumer_state_t and the pinned client's id."""
+    """The answer to the commands that answer with consumer_state_t and the pinned client's id."""
     state = decoded("consumer_state_t", payload, t.ConsumerState)
     return replace(state, pin=payload[layout("consumer_state_t").size :].decode())
 
@@ -297,20 +297,20 @@ def _reader(record: type[Any], members: tuple[tuple[str, str, str], ...]) -> Rea
 
 @cache
 def readers() -> dict[int, Reader]:
-    """What reads each kind of event into its value; completions (EVENT_DONE) are native_plane.py's."""
+    """The readers of events, by kind; completions (EVENT_DONE) are native_plane.py's."""
     return {
         kind: _reader(_CLASSES[row.name], row.members) for kind, row in event_rows().items() if row.name in _CLASSES
     }
 
 
 def pack_pending(rows: Iterable[t.PendingEntry]) -> bytes:
-    """What a consumer has in flight, as pending_entry_t."""
+    """The messages that a consumer has in flight, as pending_entry_t."""
     pack = layout("pending_entry_t").pack
     return b"".join([pack(vars_of(row)) for row in rows])
 
 
 def import_members(row: t.ImportRow) -> dict[str, int]:
-    """Of import_row_t."""
+    """The members of import_row_t."""
     flags = abi.IMPORT_TRACED if row.traced else 0
     flags |= abi.IMPORT_DETAILED if row.shared else 0
     flags |= abi.IMPORT_PLACED if row.placed else 0

@@ -84,11 +84,11 @@ class Plane(Commands):
     # ---- life
 
     def precede(self, connection: int, rules: tuple[str, ...]) -> None:
-        """What goes first to a leaf link, three words for each rule."""
+        """Sets the priorities of a leaf link, three words for each rule."""
         self._submit("PRECEDENCE", target=connection, strings={"rules": rules})
 
     def budget(self, connection: int, budget: t.Budget) -> None:
-        """What a leaf link may still carry, and how fast it may be sent anything."""
+        """Sets the bytes that a leaf link may still carry, and how fast."""
         self._submit("BUDGET", target=connection, body=budget)
 
     @classmethod
@@ -235,7 +235,7 @@ class Plane(Commands):
 
     @staticmethod
     def s2_block(block: bytes | memoryview, size_max: int) -> bytearray | None:
-        """What an S2 block says; None: it is damaged, or says more than size_max bytes."""
+        """The content of an S2 block; None: the block is damaged, or its content is longer than size_max bytes."""
         source = ffi.from_buffer("uint8_t[]", block)
         size = int(lib.plane_s2_size(source, len(block)))
         if not 0 <= size <= size_max:
@@ -298,7 +298,8 @@ class Plane(Commands):
             self.repay(event)
 
     def repay(self, message: t.Message) -> None:
-        """Its connection need not wait for it any longer. Once for each message that a handler has kept."""
+        """Gives back a message's credit, once for each message that a handler has kept: its connection need not wait
+        for the message any longer. Once for each message that a handler has kept."""
         lib.plane_repay(self._plane, message.credit)
 
     def _decoded(self, event: Any) -> t.Event | Completion | None:

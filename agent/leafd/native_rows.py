@@ -14,7 +14,7 @@ from leafd.native import abi as lib, ffi
 
 
 class RowKind(IntEnum):
-    """What a value of a row is (ROW_* of abi.h)."""
+    """The kind of a row's value (ROW_* of abi.h)."""
 
     NOTHING = lib.ROW_NOTHING
     NUMBER = lib.ROW_NUMBER

@@ -11,7 +11,7 @@ from leafd.native_submits import Submits
 
 
 class Servers(Submits):
-    """Those commands."""
+    """The commands about other servers."""
 
     def admit_route(
         self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions, server_id: str = ""
@@ -21,7 +21,8 @@ class Servers(Submits):
         self._submit("ADMIT_ROUTE", target=connection, account=account, body=terms, strings=strings)
 
     def gateway(self, name: str, server_id: str) -> None:
-        """Who this server is for other clusters. Once, before the first gateway is admitted."""
+        """Sets this server's names for other clusters, once, before the first gateway is admitted. Once, before the
+        first gateway is admitted."""
         self._submit("GATEWAY", strings={"name": name, "server": server_id})
 
     def admit_gateway(self, connection: int, terms: t.GatewayTerms, name: str) -> None:
@@ -29,5 +30,5 @@ class Servers(Submits):
         self._submit("ADMIT_GATEWAY", target=connection, body=terms, strings={"name": name})
 
     def mqtt(self, limits: t.MqttLimits, domain: str = "") -> None:
-        """What holds for who comes by MQTT from now on. domain: of the streams that keep sessions."""
+        """Sets the limits for clients of MQTT that come from now on. domain: of the streams that keep sessions."""
         self._submit("MQTT", body=limits, strings={"domain": domain})

@@ -67,7 +67,7 @@ class Stats:
     schedules_refused: int
 
     def refused_storage(self) -> list[str]:
-        """Which stores refuse publishers, for lack of room or because writing fails."""
+        """The stores that refuse publishers, for lack of room or because writing fails."""
         return [name for bit, name in enumerate(("file", "memory")) if self.refusing >> bit & 1]
 
 

@@ -31,7 +31,7 @@ _ROOM: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the newest checkpoint says of the store: store_facts_t."""
+    """The facts of the store's newest checkpoint: store_facts_t."""
 
     commit: int
     pages: int
@@ -54,7 +54,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What the store says of a stream: stored_stream_t."""
+    """The store's state of a stream: stored_stream_t."""
 
     first_seq: int
     last_seq: int
@@ -66,7 +66,7 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What a look at everything has found, with a line for each damage; `untold` found no room."""
+    """The outcome of a look at everything, with a line for each damage; `untold` found no room."""
 
     entries: int
     messages: int
@@ -79,7 +79,7 @@ class Audit:
 
     @property
     def sound(self) -> bool:
-        """Nothing is damaged."""
+        """True if nothing is damaged."""
         return not self.findings and not self.damaged_pages and not self.damaged_entries
 
 
@@ -109,7 +109,7 @@ class Look:
 
     @property
     def facts(self) -> Facts:
-        """Of the checkpoint that is looked at."""
+        """The facts of the checkpoint that is looked at."""
         return Facts(**{name: int(getattr(self._facts, name)) for name in layout("store_facts_t").names})
 
     def again(self) -> None:
@@ -117,7 +117,7 @@ class Look:
         _check(lib.plane_look_again(self._look, self._facts, self._reason), self._reason)
 
     def first_pages(self) -> bytes:
-        """What a copy of data.mdb begins with, in place of the file's own."""
+        """The first pages for a copy of data.mdb, in place of the file's own."""
         size = self.facts.page_size
         return b"".join(bytes(ffi.buffer(lib.plane_look_page(self._look, number), size)) for number in (0, 1))
 

@@ -30,7 +30,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class MessageTrace:
-    """What became of a message that asked for it."""
+    """The trace of a message that asked for one."""
 
     connection: int
     account: int

@@ -1,6 +1,5 @@
-"""What stands between a socket and a connection's protocol, and how a route or gateway is settled, as values.
-
-What a context of TLS is made of is in native_types.py."""
+"""The layers between a socket and a connection's protocol, and the settlement of a route or gateway, as values. What a
+context of TLS is made of is in native_types.py."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class PlaneError(Exception):
 
 
 def begins(kind: ConnKind, secure: bool, web: bool, proxied: bool = False) -> int:
-    """What comes before a connection's protocol, as LISTEN and ADOPT have it."""
+    """The layers before a connection's protocol, as LISTEN and ADOPT have them."""
     return kind | ListenFlag.SECURE * secure | ListenFlag.WEB * web | ListenFlag.PROXIED * proxied
 
 
@@ -148,7 +148,7 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True)
 class TlsTexts:
-    """What a context of TLS is made of: PEM, and names as nats-server has them. certificates: chain, key by turns."""
+    """The texts of a TLS context: PEM, and names as nats-server has them. certificates: chain, key by turns."""
 
     ca: bytes = b""
     cipher_suites: tuple[str, ...] = ()
@@ -300,7 +300,7 @@ class PendingEntry:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a consumer stands: the four sequences, and what is in flight, ascending."""
+    """The position of a consumer: the four sequences, and what is in flight, ascending."""
 
     delivered_consumer: int
     delivered_stream: int
@@ -311,8 +311,8 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What STREAM_IMPORT made of a run: bytes taken, size of the entry behind them (0 = not known), end marker seen,
-    messages left out since their subject is not valid."""
+    """The answer of STREAM_IMPORT to a run: bytes taken, size of the entry behind them (0 = not known), end marker
+    seen, messages left out since their subject is not valid."""
 
     used: int
     needed: int
@@ -525,7 +525,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Doubted:
-    """Of a link that we dialled nothing arrives any more that is sent over it, or again something does (0)."""
+    """A link that we dialled is in doubt: nothing arrives any more that is sent over it; 0: something arrives again."""
 
     connection: int
     doubted: int

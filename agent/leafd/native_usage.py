@@ -17,7 +17,7 @@ from leafd.native_submits import Submits
 
 
 class Usage(Submits):
-    """Those commands, and the one for holes."""
+    """The commands about use and limits, and the one for holes."""
 
     async def streams_bytes(self, streams: Sequence[int]) -> int:
         """How many bytes these hold together. One that there is not holds none."""

@@ -1,5 +1,5 @@
-"""What a daemon's pages say, as rows for people and programs: the server, its links, its streams, their consumers, and
-what needs somebody's attention.
+"""The content of a daemon's pages, as rows for people and programs: the server, its links, its streams, their
+consumers, and what needs attention.
 
 Pure functions of the JSON of /varz, /leafz and /jsz. What does not live here: fetching (cli/pages.py),
 tables (cli/tables.py).
@@ -63,8 +63,8 @@ class Link:
 
     @property
     def held(self) -> str:
-        """What waits for its budget, and until when: earlier, when less has to be kept for a quiet link. Empty: nothing
-        does."""
+        """The messages that wait for the link's budget, and until when: earlier, when less has to be kept for a quiet
+        link. Empty: nothing does."""
         what = HELD.get(self.goes, "")
         spent = max(self.budgets, key=lambda one: one.share, default=None)
         if not what or spent is None:
@@ -75,7 +75,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a link may carry in a day or a month, and what is left of it."""
+    """The budget of a link for a day or a month, and what is left of it."""
 
     period: str
     """"day" or "month"."""
@@ -221,7 +221,7 @@ class Status:
 
 
 def status(varz: Page, leafz: Page, jsz: Page) -> Status:
-    """Everything together. jsz is that of STREAMS_PAGE."""
+    """The status of a daemon. jsz is that of STREAMS_PAGE."""
     own, store = varz.get("leafd", {}), varz.get("store", {})
     jetstream = varz.get("jetstream", {})
     found_links, found_copies = tuple(links(varz, leafz)), tuple(copies(jsz))
@@ -301,7 +301,7 @@ def links(varz: Page, leafz: Page) -> Iterator[Link]:
 
 
 def _budgets(found: Page) -> dict[str, Any]:
-    """Of a link, as its fields."""
+    """A link's budgets, as its fields."""
     periods = ((name, found[name]) for name in ("day", "month") if name in found)
     return {
         "budgets": tuple(
@@ -410,7 +410,7 @@ def _origin(source: Page) -> str:
 
 
 def _problems(varz: Page, found: tuple[Link, ...], behind: tuple[Copy, ...]) -> Iterator[str]:
-    """What needs attention, with what to do."""
+    """The conditions that need attention, each with the remedy."""
     own, store = varz.get("leafd", {}), varz.get("store", {})
     for text in own.get("open_listeners", ()):
         yield f"ANYBODY IS LET IN: {text}"

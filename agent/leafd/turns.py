@@ -30,7 +30,8 @@ _line: Final = trio.Lock()
 
 
 async def aside(weight: int, function: Callable[..., _Result], *arguments: object) -> _Result:
-    """What function returns or raises. It must be pure: it may read what its caller has locked, and change nothing."""
+    """The function's result, or its exception. It must be pure: it may read what its caller has locked, and change
+    nothing."""
     if weight <= WEIGHT_MAX:
         return function(*arguments)
     return await trio.to_thread.run_sync(function, *arguments, limiter=_worker)

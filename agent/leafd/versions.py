@@ -15,7 +15,7 @@ _SHAPE: Final = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_WORDS})?(?:\+
 
 @cache
 def own_version() -> str:
-    """This program's, from the file that the build takes it from, too."""
+    """This program's version, from the file that the build takes it from, too."""
     return Path(__file__).with_name("VERSION").read_text(encoding="utf-8").strip()
 
 

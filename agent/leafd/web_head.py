@@ -57,7 +57,7 @@ def read_head(head: bytes) -> Request:
 
 
 def accept_key(key: str) -> str:
-    """What proves that the other side has read the request."""
+    """The key that proves that the other side has read the request."""
     return base64.b64encode(hashlib.sha1(key.encode() + _GUID, usedforsecurity=False).digest()).decode()
 
 

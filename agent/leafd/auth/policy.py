@@ -165,8 +165,8 @@ def _without_questions(person: Person, callout: Callout) -> Person:
 
 
 def compile_own_policy(server: ServerConfig, shared: Policy, block: WebSocket | Mqtt | None) -> Policy:
-    """The policy of a listener for WebSocket or MQTT: the shared one, but for the logins that its block has of its own.
-    """
+    """The policy of a listener for WebSocket or MQTT: the shared one, but for the logins that its block has of its
+    own."""
     if block is None or shared.trust is not None:
         return shared
     maps = block.tls is not None and block.tls.verify_and_map
@@ -183,8 +183,8 @@ def compile_own_policy(server: ServerConfig, shared: Policy, block: WebSocket | 
 
 
 def compile_leaf_policy(server: ServerConfig) -> Policy:
-    """The policy for leaf links: the logins of the listener alone, where there are any, else the users of the accounts.
-    """
+    """The policy for leaf links: the logins of the listener alone, where there are any, else the users of the
+    accounts."""
     leafnodes = server.leafnodes
     authorization = leafnodes.authorization if leafnodes else None
     maps = leafnodes is not None and leafnodes.tls is not None and leafnodes.tls.verify_and_map

@@ -357,8 +357,8 @@ def restore(source: Path, place: Place, progress: Progress) -> Backup:
 
 
 def _beside(place: Place, names: Iterable[str]) -> dict[str, Path]:
-    """The places of files that are not in the store's own directory, by their names in the backup. Raises StoreError.
-    """
+    """The places of files that are not in the store's own directory, by their names in the backup. Raises
+    StoreError."""
     found: dict[str, Path] = {}
     for name in names:
         if name == ENROLLED:

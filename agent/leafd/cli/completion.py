@@ -23,8 +23,8 @@ PLACES: Final[Mapping[str, str]] = {
 
 
 def script(command: click.Command, shell: str) -> str:
-    """The completion script for that shell, which asks `command` for the words that may come next. Raises UsageError.
-    """
+    """The completion script for that shell, which asks `command` for the words that may come next. Raises
+    UsageError."""
     from click.shell_completion import ShellComplete, get_completion_class
 
     kind = get_completion_class(shell) if shell in PLACES else None

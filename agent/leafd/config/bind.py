@@ -39,8 +39,8 @@ class Loaded:
     """Of what the file says; the command line is not in it."""
 
     def place(self, *path: str | int) -> str:
-        """The place in the file that set a field, or as much of the field's path as was set; the file where none was.
-        """
+        """The place in the file that set a field, or as much of the field's path as was set; the file where none
+        was."""
         where = _place(path, self.places)
         return str(where) if where is not None else self.files[0] if self.files else "command line"
 

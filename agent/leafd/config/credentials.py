@@ -23,8 +23,8 @@ TEXT_MAX: Final = 1 << 20
 
 
 def credential_text(name: str, environment: Mapping[str, str]) -> str | None:
-    """The text of the credential with that name, without the end of its last line; None: there is none. Raises OSError.
-    """
+    """The text of the credential with that name, without the end of its last line; None: there is none. Raises
+    OSError."""
     path = _path(name, environment)
     if path is None:
         return None

@@ -1,4 +1,4 @@
-"""What the server tells of itself: INFO, the ports file, the first lines of the log, and the facts for monitoring.
+"""The server's descriptions of itself: INFO, the ports file, the first lines of the log, and the facts for monitoring.
 
 What does not live here: the reports that monitoring makes of the facts (monitor/), what a leaf link is told
 (links/leaf.py).
@@ -23,7 +23,7 @@ API_LEVEL: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What stays the same from start to stop, also over a reload."""
+    """The facts that stay the same from start to stop, also over a reload."""
 
     server_id: str
     name: str
@@ -93,7 +93,7 @@ def _urls(scheme: str, address: tuple[str, int]) -> list[str]:
 
 
 def about(server_id: str, config: ServerConfig, sockets: Sockets, domain: str) -> About:
-    """What a server with this configuration and these sockets says of itself."""
+    """The facts about a server with this configuration and these sockets."""
     host, port = address_of(sockets.client)
     return About(
         server_id=server_id,

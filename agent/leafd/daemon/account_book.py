@@ -81,7 +81,7 @@ class AccountBook:
 
     @property
     def accounts(self) -> ClaimedAccounts:
-        """Those that are known."""
+        """The accounts that are known."""
         return self._operated.accounts
 
     @property
@@ -100,7 +100,7 @@ class AccountBook:
         return float(max(self._configured.interval / SECOND, 1.0))
 
     async def aside(self, function: Callable[[], _Result]) -> _Result:
-        """What the function returns or raises, on the thread that reads JWTs and files."""
+        """The function's result, or its exception, from the thread that reads JWTs and files."""
         return await trio.to_thread.run_sync(function, limiter=self._worker)
 
     # ---- the start, and a reload
@@ -141,7 +141,7 @@ class AccountBook:
         )
 
     def _resolved(self, name: str) -> TrustedAccount | None:
-        """What the resolver has of an account, if that counts. Blocks. Raises ResolverError."""
+        """The resolver's account of that name; None where its JWT does not count. Blocks. Raises ResolverError."""
         token = self.resolver.load(name)
         return self._checked(name, token) if token else None
 
@@ -244,8 +244,7 @@ class AccountBook:
                 await self._take_in(found)
 
     def _resolved_all(self, names: list[str]) -> tuple[list[TrustedAccount], list[str]]:
-        """These accounts and those that they import of, as far as they are known to the resolver, and what went wrong.
-        Blocks."""
+        """These accounts and those that they import from, as far as the resolver knows them, and the errors. Blocks."""
         found: dict[str, TrustedAccount] = {}
         faults: list[str] = []
         wanted, most = list(names), len(names) + EXPORTERS_MAX

@@ -1,5 +1,5 @@
-"""What those who stored schedules may do today: answers the plane when one of their schedules is due, and tells the log
-of one that may not fire any more.
+"""The rights today of those who stored schedules: answers the plane when one of their schedules is due, and tells the
+log of a schedule that may not fire any more.
 
     Author(ASKED) --whose login it was, by the terms of today--> tell_author()     Author(DENIED) --> a line of the log
 
@@ -75,7 +75,8 @@ class Authors:
         self._server.plane.tell_author(event.ticket, verdict, permissions, link=link)
 
     async def denied(self, author: str, account: str, subjects: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the subjects to which that author may not publish today: all of them while that is not known."""
+        """The subjects among these to which that author may not publish today: all of them while the author is not
+        known."""
         from leafd.auth.trust import Unknown
 
         words = read(author)
@@ -107,7 +108,7 @@ class Authors:
         return compiled.web_policy if kind == WEB_TYPE else compiled.policy
 
     def _of_remote(self, words: list[Any], account: str) -> tuple[t.ConnVerdict, t.Permissions] | None:
-        """By the configuration's denials; what the hub itself allows is not asked again."""
+        """The rights that the configuration's denials leave; the hub's own permissions are not asked again."""
         for one in self._server.compiled.remotes:
             remote = one.remote
             if remote.account_name == account and words[1:] == [account, [_place(url) for url in remote.urls]]:

@@ -28,14 +28,14 @@ ANSWER_MAX: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Of a box's account, in bytes. most: None where its account has no limit."""
+    """The disk use of a box's account, in bytes. most: None where its account has no limit."""
 
     stored: int
     most: int | None
 
 
 class Asker(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def subscribe(self, account: int, subject: str, handler: t.Handler) -> int: ...
     def unsubscribe(self, account: int, subscription: int) -> None: ...
@@ -49,7 +49,7 @@ class _Known:
 
 
 class BoxDisks:
-    """Of one server."""
+    """The disk use of all boxes of one server."""
 
     def __init__(self, plane: Callable[[], Asker]) -> None:
         self._plane = plane
@@ -57,7 +57,7 @@ class BoxDisks:
         self._asking = trio.Lock()
 
     async def of(self, account: int, links: Mapping[str, int]) -> Mapping[str, Disk | None]:
-        """By the boxes' names; links: the connection of each."""
+        """The disk use by the boxes' names; links: the connection of each."""
         async with self._asking:
             now_s = trio.current_time()
             self._known = {name: one for name, one in self._known.items() if now_s - one.asked_s < EACH_S}
@@ -95,7 +95,7 @@ class BoxDisks:
 
 
 def disk_of(payload: bytes) -> Disk | None:
-    """What an answer says; None where it says something else."""
+    """The disk use in an answer; None where the answer has none."""
     try:
         told = json.loads(payload) if len(payload) <= ANSWER_MAX else None
     except (ValueError, RecursionError):

@@ -104,7 +104,7 @@ class Boxes:
 
     @property
     def roll(self) -> Roll:
-        """Who is enrolled."""
+        """The roll of enrolled boxes."""
         return self._journal.roll
 
     def close(self) -> None:
@@ -389,7 +389,7 @@ class Boxes:
     # ---- commands
 
     async def do(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What a command of who may use the socket wants. Raises Wrong."""
+        """Carries out a command that came over the socket. Raises Wrong."""
         verbs: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "token": self._make_token, "tokens": self._tokens, "revoke": self._revoke, "retire": self._retire,
             "add": self._add,
@@ -485,7 +485,7 @@ def _visits(connect: Mapping[str, Any]) -> bool:
 
 
 def _connect_of(link: Link) -> Mapping[str, Any]:
-    """What one that dialled us has said."""
+    """The CONNECT of a peer that dialled us."""
     machine = link.machine
     return machine.accepted[0] if isinstance(machine, Acceptor) and machine.accepted is not None else {}
 
@@ -499,5 +499,5 @@ def _address(link: Link) -> str:
 
 
 def _heard(row: t.ConnectionRow) -> tuple[int, int, int]:
-    """What grows with all that comes from a peer."""
+    """The counters that grow with all that comes from a peer."""
     return row.received, row.in_bytes, row.in_msgs

@@ -1,5 +1,5 @@
-"""This server as one of a cluster: makes the routes of a configuration, and tells clients, leaves and reports what
-follows from who is connected.
+"""This server as a member of a cluster: makes the routes of a configuration, and tells clients, leaves and reports
+which servers are connected.
 
     a server joins or goes --on_told--> INFO of clients (connect_urls), INFO of leaves (leafnode_urls)
     the cluster's name is another one --on_renamed--> INFO of clients, leaf links, reports
@@ -105,7 +105,7 @@ class Clustered:
         return found.id if found is not None else 0
 
     def _own_urls(self) -> tuple[str, ...]:
-        """Where clients reach this server."""
+        """The URLs at which clients reach this server."""
         about, config = self._server.about, self._server.config
         if config.client_advertise:
             _, colon, port = config.client_advertise.rpartition(":")
@@ -119,7 +119,7 @@ class Clustered:
         return host_port(*leaf_place(leafnodes, *leaf))
 
     def _web_urls(self) -> tuple[str, ...]:
-        """Where clients and leaves reach this server over WebSocket."""
+        """The URLs at which clients and leaves reach this server over WebSocket."""
         sock, web = self._server.sockets.web, self._server.config.websocket
         if sock is None or web is None:
             return ()
@@ -155,7 +155,7 @@ class Clustered:
     # ---- what is told
 
     def info(self) -> dict[str, Any]:
-        """What INFO of clients says beside the rest."""
+        """The members that a cluster adds to clients' INFO."""
         found: dict[str, Any] = {"cluster": self.routes.cluster.name}
         urls = self.routes.urls("connect_urls")
         if self._leaving:

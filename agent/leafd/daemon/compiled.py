@@ -32,7 +32,7 @@ SECOND: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What follows from one configuration."""
+    """The tables made of one configuration."""
 
     config: ServerConfig
     graph: Graph
@@ -80,7 +80,7 @@ class Compiled:
 
     @property
     def client_terms(self) -> Terms:
-        """By which clients log in."""
+        """The terms of clients' logins."""
         timeout_ns = login_timeout(self.config.authorization, self.config.tls)
         terms = Terms(
             self.policy,
@@ -96,7 +96,7 @@ class Compiled:
         return terms if self.config.mqtt is None else replace(terms, mqtt=self._mqtt_terms(terms, timeout_ns))
 
     def _web_terms(self, terms: Terms, timeout_ns: int) -> Terms | None:
-        """What is other over WebSocket."""
+        """The terms of logins over WebSocket, where they differ."""
         web = self.config.websocket
         if web is None:
             return None
@@ -114,7 +114,7 @@ class Compiled:
         )
 
     def _mqtt_terms(self, terms: Terms, timeout_ns: int) -> Terms:
-        """What is other for MQTT; over WebSocket the handshake was before."""
+        """The terms of logins by MQTT; over WebSocket the handshake was before."""
         block = self.config.mqtt
         own = block.authorization.timeout if block is not None and block.authorization is not None else 0
         tls = block.tls if block is not None else None
@@ -131,12 +131,12 @@ class Compiled:
 
     @property
     def web_policy(self) -> Policy:
-        """By which clients log in over WebSocket."""
+        """The policy for clients over WebSocket."""
         return compile_own_policy(self.config, self.policy, self.config.websocket)
 
     @property
     def mqtt_policy(self) -> Policy:
-        """By which clients of MQTT log in."""
+        """The policy for clients of MQTT."""
         return compile_own_policy(self.config, self.policy, self.config.mqtt)
 
     @property
@@ -146,7 +146,7 @@ class Compiled:
 
     @property
     def leaf_terms(self) -> LeafTerms:
-        """By which leaf nodes log in."""
+        """The terms of leaf nodes' logins."""
         authorization = self.config.leafnodes.authorization if self.config.leafnodes else None
         tls = self.config.leafnodes.tls if self.config.leafnodes else None
         timeout_ns = login_timeout(authorization, tls, LINK_TIMEOUT)
@@ -214,7 +214,7 @@ def signing_seed(path: str) -> tuple[str, str]:
 
 
 def jetstream_settings(config: ServerConfig, limits: t.Limits, server_name: str, domain: str) -> Settings:
-    """What JetStream has to know of the configuration, which must have it."""
+    """The settings for JetStream of a configuration that has it."""
     from leafd.jetstream.catalogue import Settings
 
     assert config.jetstream is not None

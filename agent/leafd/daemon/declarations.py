@@ -28,7 +28,7 @@ _UNKNOWN: Final = 1 << 62
 
 
 def declared_by(loaded: Loaded, graph: Graph) -> Declared | None:
-    """What a configuration declares, if anything. Raises ConfigError."""
+    """The JetStream assets that a configuration declares; None where it declares none. Raises ConfigError."""
     if not loaded.server.declares:
         return None
     from leafd.declared.read import read

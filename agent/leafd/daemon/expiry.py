@@ -1,4 +1,4 @@
-"""What the operator hears of certificates: which have expired or soon will, at the start, after a reload, and daily.
+"""Warnings about certificates that have expired or soon will, at the start, after a reload, and daily.
 
 What does not live here: when a certificate expires (config/tls_files.py), what monitoring shows of it
 (monitor/reports.py).
@@ -21,7 +21,7 @@ AGAIN_S: Final = 86400.0 - LOOK_S / 2  # about a day: a look comes a moment earl
 
 
 class Log(Protocol):
-    """Where lines for the operator go."""
+    """The receiver of lines for the operator."""
 
     def warning(self, text: str, **about: str) -> None: ...
 

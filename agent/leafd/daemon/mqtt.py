@@ -22,7 +22,7 @@ _VERSIONS = {"3.1.1": t.MqttFlag.VERSION_3, "5": t.MqttFlag.VERSION_5}
 
 
 def limits_of(block: Mqtt) -> t.MqttLimits:
-    """What the block allows, as the plane takes it."""
+    """The block's limits, as the plane takes them."""
     flags = t.MqttFlag(0)
     for one in block.versions or VERSIONS:
         flags |= _VERSIONS[one]

@@ -1,8 +1,5 @@
-"""Where the rooms that must not know each other meet: JetStream's streams become slots of mirrors and sources,
-connections become names.
-
-No decision is made here; both sides' types are translated.
-"""
+"""The meeting place of rooms that must not know each other: JetStream's streams become slots of mirrors and sources,
+connections become names. No decision is made here; both sides' types are translated."""
 
 from __future__ import annotations
 
@@ -61,7 +58,7 @@ class JetStreamNeighbours:
             self._ways.pop(stream.id, None)
 
     def stream_removed(self, stream: Stream) -> None:
-        """Its slots end."""
+        """Ends the stream's slots."""
         self._replicas.remove_stream(stream.id)
         self._ways.pop(stream.id, None)
 
@@ -72,11 +69,11 @@ class JetStreamNeighbours:
         return replace(found, held=held) if held else found
 
     def asker(self, message: t.Message) -> Asker:
-        """Who sent a request."""
+        """The sender of a request."""
         return asker_of(message, self._clients, self._leafs, self._server_name)
 
     async def denied(self, stream: Stream, subjects: tuple[str, ...]) -> tuple[str, ...]:
-        """By what the stream's author may do today."""
+        """The subjects that the stream's author may not use today."""
         return await self._authors.denied(stream.author, stream.account.name, subjects)
 
     def has_leafs(self, account: int) -> bool:
@@ -85,7 +82,7 @@ class JetStreamNeighbours:
         return self._leafs.linked(name) > 0
 
     def lets_go(self, account: int, domain: str) -> str:
-        """By the budget of this end."""
+        """Whether this end's budget lets an API request go to that domain."""
         return self._leafs.sending.held(account, domain, there=False)
 
 

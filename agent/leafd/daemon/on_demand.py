@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def make_callouts(server: Server, seed: str) -> Callouts:
-    """Those of a server. seed: of its id; where that is no key because the first configuration had no such service,
-    requests are signed by a key of their own."""
+    """The callouts of a server. seed: of its id; where that is no key because the first configuration had no such
+    service, requests are signed by a key of their own."""
     from leafd.auth.callout import ServerKeys
     from leafd.auth.nkeys import PREFIX_SERVER, new_seed
     from leafd.auth.xkeys import PREFIX_CURVE

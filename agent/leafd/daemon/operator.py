@@ -28,7 +28,7 @@ from leafd.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Operated:
-    """What follows from a configuration's operator. warnings: what of the preloaded JWTs cannot be had."""
+    """The tables made of a configuration's operator. warnings: what of the preloaded JWTs cannot be had."""
 
     operators: Operators
     accounts: ClaimedAccounts

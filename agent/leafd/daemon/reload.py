@@ -103,7 +103,7 @@ class Reloads:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a configuration was read as."""
+    """A configuration that was read, with its warnings."""
 
     plan: Plan
     warnings: tuple[str, ...]

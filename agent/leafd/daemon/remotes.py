@@ -37,12 +37,12 @@ class Dialled:
 
     @property
     def sending(self) -> tuple[tuple[str, ...], Limits | None]:
-        """What goes first to it, and how much at most."""
+        """The priorities and limits for what is sent to the hub."""
         return sending(self.configured.priority, self.configured.limits)
 
 
 def sending(priority: LeafPriority | None, limits: LeafLimits | None) -> tuple[tuple[str, ...], Limits | None]:
-    """What the blocks of a link say; () and None where they are absent."""
+    """The priorities and limits that a link's blocks have; () and None where they are absent."""
     rules = priority.rules if priority else ()
     if limits is None:
         return rules, None
@@ -59,7 +59,7 @@ def sending(priority: LeafPriority | None, limits: LeafLimits | None) -> tuple[t
 
 
 def _but_for_sending(remote: LeafRemote) -> LeafRemote:
-    """What a link has to begin anew for."""
+    """The settings of a remote that a link has to begin anew for."""
     return remote.replaced(priority=None, limits=None)
 
 

@@ -575,7 +575,7 @@ class Server:
             self.plane.unlisten(MQTT_LISTENER)
 
     async def stop(self) -> None:
-        """Everything that was acknowledged is on disk when this returns."""
+        """Stops the server; all that was acknowledged is on disk when this returns."""
         self.events.shutdown()
         await self.leafs.sending.stop(self.plane.connections)
         await self.plane.stop()

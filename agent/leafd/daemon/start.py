@@ -59,7 +59,7 @@ def start(loaded: Loaded, flags: Flags) -> int:
 
 
 def log_target(config: ServerConfig) -> Target:
-    """Where the log goes."""
+    """The target of the log."""
     return Target(config.log_file, config.log_size_limit, config.log_max_num, config.syslog_url())
 
 

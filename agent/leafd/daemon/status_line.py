@@ -32,7 +32,7 @@ _UNITS: Final = ("B", "kB", "MB", "GB")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the line is made of."""
+    """The facts in the status line."""
 
     remotes: tuple[RemoteStatus, ...]
     links: tuple[LinkStatus, ...]
@@ -60,7 +60,7 @@ def compose(seen: Seen) -> str:
 
 
 def _hubs(seen: Seen) -> Iterable[str]:
-    """Those that we dial."""
+    """The hubs that we dial."""
     if any(one.connected for one in seen.remotes):
         yield f"linked to {listed(link.name for link in seen.links if link.spoke)}"
     away = [place_of(one.urls[0]) for one in seen.remotes if not one.connected]
@@ -81,7 +81,7 @@ def _size(count: float) -> str:
 
 
 async def status_line(server: Server) -> str:
-    """That of a server, now."""
+    """The status line of a server, now."""
     return compose(
         Seen(
             tuple(server.leafs.remotes),

@@ -1,5 +1,4 @@
-"""Where the store lies and how large it may become. Opening it is the plane's business; its failures become one clear
-line here."""
+"""The store's place and largest size. Opening it is the plane's business; its failures become one clear line here."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def store_directory(server: ServerConfig) -> tuple[Path, bool]:
 
 
 def enrol_directory(server: ServerConfig) -> Path | None:
-    """Where it is kept who is enrolled; None: nobody is."""
+    """The directory with the roll of enrolled boxes; None: nobody is enrolled."""
     if server.enrol is None:
         return None
     if server.enrol.directory:
@@ -64,7 +63,7 @@ def make_directory(path: Path) -> None:
 
 
 def check_members(directory: Path) -> None:
-    """What C opens by itself has to be files."""
+    """Checks that the members which C opens by itself are files."""
     for name in ("data.mdb", "journal", "highwater", "lock"):
         try:
             check_file(directory / name)
@@ -181,7 +180,7 @@ def traced_bytes(server: ServerConfig) -> int:
 
 
 def store_keys(server: ServerConfig) -> StoreKeys | None:
-    """What the store is encrypted with; None: it is not."""
+    """The store's encryption; None: the store is not encrypted."""
     jetstream = server.jetstream
     if jetstream is None or not (jetstream.key or jetstream.key_file):
         return None
@@ -223,7 +222,7 @@ def explain(error: PlaneError, directory: Path) -> StartError:
 
 
 def _given(configured: int | None, default: Callable[[], int]) -> int:
-    """What the configuration says; absent or negative means the default, as in the reference."""
+    """The configured number; absent or negative means the default, as in the reference."""
     return default() if configured is None or configured < 0 else configured
 
 

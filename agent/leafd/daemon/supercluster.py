@@ -1,4 +1,5 @@
-"""This server as one of a supercluster: makes the gateways of a configuration, joins them with the cluster's routes.
+"""This server as a member of a supercluster: makes the gateways of a configuration, joins them with the cluster's
+routes.
 
     another server of this cluster  --its gateway_url-------> INFO of gateways (gateway_urls): other clusters dial it
     it tells of another cluster     --OtherCluster----------> dialled, if it is not yet

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a reload does: first less, then more. compiled: of a configuration with the old one's fields where only a
-    restart changes them."""
+    """The two halves of a reload: first the rights and limits that shrink, then those that grow. compiled: of a
+    configuration with the old one's fields where only a restart changes them."""
 
     compiled: Compiled
     limits: t.Limits
@@ -45,7 +45,7 @@ class Plan:
 
 
 def plan(server: Server, config: ServerConfig, remote_place: Callable[[int], str]) -> Plan:
-    """What a reload with this configuration does. Changes nothing and takes its time: for a thread of its own.
+    """The plan of a reload with this configuration. Changes nothing and takes its time: for a thread of its own.
     remote_place: where the remote of that number stands, for errors. Raises ConfigError."""
     old = server.compiled
     roll = server.boxes.roll if server.boxes is not None else None

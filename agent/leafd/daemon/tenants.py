@@ -1,4 +1,4 @@
-"""What the plane and JetStream know of the accounts: made known at the start, changed and withdrawn by a reload.
+"""The accounts in the plane and in JetStream: made known at the start, changed and withdrawn by a reload.
 
     make_known()   _announce(): name, flags, mappings, and who answers its JetStream requests; then
                    _share(): what it imports
@@ -32,7 +32,7 @@ ORDERS_AT_ONCE: Final = 256
 
 
 class TenantPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def account(self, account: int, name: str, domain: str, flags: int) -> None: ...
     def traces(self, account: int, destination: str, sampling: int) -> None: ...

@@ -1,4 +1,4 @@
-"""This server among others as one of them: what a cluster and a supercluster add to it, as the server sees it.
+"""The parts that a cluster and a supercluster add to a server.
 
     server --handle, info, listen, run, leave--> Together --> Clustered (routes), Supercluster (gateways)
 
@@ -36,23 +36,23 @@ class Together:
 
     @property
     def routes(self) -> Routes | None:
-        """Those to other servers of the cluster."""
+        """The routes to other servers of the cluster."""
         return self.clustered.routes if self.clustered is not None else None
 
     @property
     def gateways(self) -> Gateways | None:
-        """Those to other clusters."""
+        """The gateways to other clusters."""
         return self.supercluster.gateways if self.supercluster is not None else None
 
     @property
     def cluster(self) -> str:
-        """Its name."""
+        """The cluster's name."""
         if self.clustered is not None:
             return self.clustered.routes.cluster.name
         return self.supercluster.gateways.own.name if self.supercluster is not None else ""
 
     def info(self) -> dict[str, Any]:
-        """What INFO of clients says beside the rest."""
+        """The members that a cluster adds to clients' INFO."""
         return self.clustered.info() if self.clustered is not None else {"cluster": self.cluster}
 
     def handle(self, event: t.Event) -> bool:
@@ -62,7 +62,7 @@ class Together:
         return self.supercluster is not None and self.supercluster.gateways.handle(event)
 
     def log_name(self, connection: int) -> str | None:
-        """What lines about it begin with; None: it is neither a route nor a gateway."""
+        """The beginning of log lines about a connection; None: it is neither a route nor a gateway."""
         found = self.clustered.routes.log_name(connection) if self.clustered is not None else None
         if found is None and self.supercluster is not None:
             found = self.supercluster.gateways.log_name(connection)

@@ -211,8 +211,8 @@ class Roll:
             self._used_by[token] = name
 
     def records(self, now_s: float) -> Iterator[Record]:
-        """The records worth keeping when a file is begun anew. "used" of a token: by boxes that are not in it any more.
-        """
+        """The records worth keeping when a file is begun anew. "used" of a token: by boxes that are not in it any
+        more."""
         present = Counter(box.token for box in self.boxes.values())
         for token in self.tokens.values():
             if token.expires_s > now_s:

@@ -39,7 +39,8 @@ def connections_for(wanted: int, descriptors: int | None = None) -> int:
 
 
 def warning(wanted: int, bound: str = "max_connections") -> str:
-    """What the operator should know; empty: nothing. bound: the key that allows as many as are wanted."""
+    """The warning about too few descriptors; empty: there are enough. bound: the key that allows as many as are
+    wanted."""
     allowed = connections_for(wanted)
     if allowed >= wanted:
         return ""

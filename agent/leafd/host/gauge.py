@@ -26,7 +26,7 @@ _SPANS: Final = 6
 
 
 class Log(Protocol):
-    """Where long turns are complained about."""
+    """The receiver of complaints about long turns."""
 
     def warning(self, text: str, **about: str) -> None: ...
 
@@ -82,7 +82,7 @@ class Gauge(trio.abc.Instrument):
             self._cpu = time.thread_time()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """It is over."""
+        """Ends the measurement of a task's step."""
         now = time.perf_counter()
         # No turn has more CPU time than time on the wall, so a shorter one cannot be the longest by either clock.
         if now - self._began > self._noteworthy_s or now > self._span_ends:
@@ -112,7 +112,7 @@ class Gauge(trio.abc.Instrument):
     # ---- read by monitoring
 
     def report(self) -> dict[str, Any]:
-        """What varz tells, in milliseconds."""
+        """The part of varz about turns, in milliseconds."""
         minute = Longest()
         oldest = int(time.perf_counter() / _SPAN_S) - _SPANS
         for span, longest in self._spans:

@@ -58,7 +58,7 @@ class Journal:
 
     @staticmethod
     def prefix(level: str) -> str:
-        """What a line begins with that goes to the journal through standard error."""
+        """The prefix of a line that goes to the journal through standard error."""
         return f"<{_PRIORITIES.get(level, 6)}>"
 
     def _put(self, level: str, text: str, fields: Mapping[str, str]) -> None:

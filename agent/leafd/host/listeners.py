@@ -28,7 +28,7 @@ _SIOCGIFADDR: Final = 0x8915
 
 @dataclass(slots=True)
 class Sockets:
-    """What this server listens on. The plane owns the first two once they are handed over."""
+    """The sockets that this server listens on. The plane owns the first two once they are handed over."""
 
     client: socket.socket
     leaf: socket.socket | None
@@ -153,7 +153,7 @@ def advertised(text: str, port: int) -> tuple[str, int]:
 
 
 def leaf_place(leafnodes: LeafNodes | None, host: str, port: int) -> tuple[str, int]:
-    """Where leaves are told to reach a leaf listener on that address."""
+    """The address at which leaves are told to reach a leaf listener on that address."""
     if leafnodes is not None and leafnodes.advertise:
         return advertised(leafnodes.advertise, port)
     return reachable(host)[0], port

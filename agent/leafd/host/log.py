@@ -45,7 +45,7 @@ RECENT_MAX: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where lines go. syslog: its URL. A file comes first, then syslog, then standard error."""
+    """The destination of log lines. syslog: its URL. A file comes first, then syslog, then standard error."""
 
     path: str = ""
     size_max: int = 0
@@ -75,7 +75,7 @@ class _Place:
 
 
 class Log:
-    """Where every room's lines end. debug_on, trace_on, times and utc may change in a reload."""
+    """The log, where the lines of every room end. debug_on, trace_on, times and utc may change in a reload."""
 
     def __init__(
         self,
@@ -121,7 +121,8 @@ class Log:
         self._rotate_at = self.target.size_max
 
     def follow(self, target: Target, *, debug: bool, trace: bool) -> None:
-        """What a reload says. A file that cannot be written changes nothing but for a line in the old one."""
+        """Takes over the settings of a reload. A file that cannot be written changes nothing but for a line in the old
+        one."""
         self.debug_on, self.trace_on = debug, trace
         old, self.target = self.target, target
         self._rotate_at = target.size_max

@@ -54,13 +54,13 @@ def machine_bytes() -> int:
 
 
 def needed(limits: Limits) -> int:
-    """What a control group should have (MemoryMax= of a unit): the process, what load may take, memory streams, and
-    room for pages of the store."""
+    """The memory that a control group should have (MemoryMax= of a unit): the process, what load may take, memory
+    streams, and room for pages of the store."""
     return _OWN + limits.memory_limit + limits.max_memory_store
 
 
 def warning(limits: Limits, groups: Iterable[int] | None = None) -> str:
-    """What the operator should know about a control group's limit; empty: it is large enough, or there is none."""
+    """The warning about a control group's limit; empty: the limit is large enough, or there is none."""
     least = min(group_limits() if groups is None else groups, default=0)
     if not least or needed(limits) <= least:
         return ""

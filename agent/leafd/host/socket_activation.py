@@ -41,7 +41,8 @@ class Handed:
 
 
 def take(environment: MutableMapping[str, str] | None = None) -> list[Handed]:
-    """Those that were handed to this process, once. Raises ConfigError for one that is no listening TCP socket."""
+    """The sockets that were handed to this process, once. Raises ConfigError for one that is no listening TCP
+    socket."""
     env = os.environ if environment is None else environment
     pid, count, names = (env.pop(name, "") for name in _VARIABLES)
     if pid != str(os.getpid()) or not count.isdigit():

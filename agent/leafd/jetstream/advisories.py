@@ -130,7 +130,7 @@ class Advisories:
         )
 
     def usage(self, account: JetStreamAccount, storage: str, event: t.Allowance) -> None:
-        """What an account's streams have has come to another level of what they may have."""
+        """Reports that an account's streams have reached another level of their limit."""
         members: dict[str, Any] = {
             "account": account.name,
             "storage": storage,

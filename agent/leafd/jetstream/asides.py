@@ -1,4 +1,5 @@
-"""What is stored and cannot be served: it keeps its name and its data until it is deleted, and says why.
+"""The assets that are stored and cannot be served: each keeps its name and its data until it is deleted, with the
+reason.
 
     a definition that cannot be read or taken up    is aside under the name that it has, as far as that can be read
     one that damage took                            is known by its name alone, which is kept apart (RECORD_LOST)
@@ -37,7 +38,7 @@ class Asides:
         self._consumers: dict[tuple[int, int], bytes] = {}
 
     def read(self, plane: JetStreamPlane, streams: set[int]) -> None:
-        """What is lost; streams: those that have a definition. Raises PlaneError."""
+        """Reads the records of lost definitions; streams: those that have a definition. Raises PlaneError."""
         for key, names in plane.records(t.Record.LOST):
             numbers = [int.from_bytes(key[at : at + 4], "big") for at in range(1, len(key), 4)]
             if key[:1] == bytes([t.Record.STREAM]):
@@ -54,7 +55,7 @@ class Asides:
             self._catalogue.keep_ids(consumer=number)
 
     def accounts(self) -> set[str]:
-        """Those that have lost streams which nobody was told of yet."""
+        """The accounts that have lost streams which have not been reported yet."""
         return {names_in(names)[0] for names in self._streams.values()} - {""}
 
     def settle(self) -> None:
@@ -71,7 +72,7 @@ class Asides:
                 self.consumer(owner, number, names, LOST_CONSUMER)
 
     def stream(self, stream_id: int, record: bytes, error: Exception) -> None:
-        """It stays on disk, and is served by nobody."""
+        """Sets a stream aside: it stays on disk, and is not served."""
         reason = reason_of(error)
         account_name, name = names_in(record)
         account = self._catalogue.by_name.get(account_name)
@@ -107,7 +108,7 @@ class Asides:
 
 
 def reason_of(error: Exception) -> str:
-    """What the operator and whoever asks for the stream are told."""
+    """The reason, for the operator and for whoever asks for the stream."""
     text = str(error) if isinstance(error, t.PlaneError) else f"{type(error).__name__}: {error}"
     return printable(text, 200)
 

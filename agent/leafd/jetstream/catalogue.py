@@ -32,7 +32,7 @@ TEMPLATE_RECORD: Final = b"template/"
 
 @dataclass(frozen=True, slots=True)
 class JetStreamLimits:
-    """What an account may use; -1 = no limit, byte counts in bytes."""
+    """The limits of an account; -1 = no limit, byte counts in bytes."""
 
     max_memory: int = NO_LIMIT
     max_store: int = NO_LIMIT
@@ -68,7 +68,7 @@ class Settings:
 
 
 def weight_of(config: StreamConfig) -> int:
-    """What it costs to write a stream's configuration down, or to judge it."""
+    """The cost of writing a stream's configuration down, or of judging it."""
     sources = (*config.sources, config.mirror) if config.mirror else config.sources
     items = len(config.subjects) + len(config.metadata or ())
     return ITEM_WEIGHT * (items + sum(4 + len(source.subject_transforms) for source in sources))
@@ -95,7 +95,7 @@ class Consumer:
 
     @property
     def weight(self) -> int:
-        """What it costs to write it down (turns.py)."""
+        """The cost of writing it down (turns.py)."""
         return ITEM_WEIGHT * (len(self.config.filters) + len(self.config.metadata or ()) + len(self.config.backoff))
 
     @property
@@ -143,12 +143,12 @@ class Stream:
 
     @property
     def weight(self) -> int:
-        """What it costs to write it down (turns.py)."""
+        """The cost of writing it down (turns.py)."""
         return weight_of(self.config)
 
     @property
     def name(self) -> str:
-        """Its name, which cannot change."""
+        """The stream's name, which cannot change."""
         return self.config.name
 
     @property

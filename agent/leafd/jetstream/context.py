@@ -1,8 +1,5 @@
-"""What every endpoint works with: the catalogue, the plane, the neighbours, the settings, and who is told what
-happened.
-
-What does not live here: requests (registry.py), the daemon's entry (service.py).
-"""
+"""The context of every endpoint: the catalogue, the plane, the neighbours, the settings, and the receivers of events.
+What does not live here: requests (registry.py), the daemon's entry (service.py)."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Log(Protocol):
-    """Where this room complains."""
+    """The receiver of complaints."""
 
     def warning(self, text: str, **about: str) -> None: ...
 
@@ -47,7 +44,7 @@ class Context:
         return self.make_templates()
 
     def for_streams(self, account: JetStreamAccount) -> StreamContext:
-        """What the rules of streams depend on."""
+        """The context for the rules of streams."""
 
         def lookup(name: str) -> StreamConfig | None:
             stream = account.streams.get(name)
@@ -56,5 +53,5 @@ class Context:
         return StreamContext(lookup, self.settings, account.limits)
 
     def for_consumers(self, stream: Stream) -> ConsumerContext:
-        """What the rules of consumers depend on."""
+        """The context for the rules of consumers."""
         return ConsumerContext(stream.config, self.settings, stream.account.limits)

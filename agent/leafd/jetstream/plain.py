@@ -34,7 +34,7 @@ class PlainStream(NamedTuple):
 
 
 class PlainStreams:
-    """Of all accounts."""
+    """The plain streams of all accounts."""
 
     def __init__(self, plane: JetStreamPlane, catalogue: Catalogue, takers: Takers) -> None:
         self._plane = plane

@@ -1,8 +1,5 @@
-"""What this room needs of its neighbours, as protocols: the plane below, mirrors and sources beside it, the daemon
-above.
-
-native.Plane fits JetStreamPlane as it is; the unit tests put a small plane in memory in its place.
-"""
+"""The parts of its neighbours that this room needs, as protocols: the plane below, mirrors and sources beside it, the
+daemon above. native.Plane fits JetStreamPlane as it is; the unit tests put a small plane in memory in its place."""
 
 from __future__ import annotations
 
@@ -133,21 +130,21 @@ class SourceStatus(Protocol):
 
 
 class Asker(Protocol):
-    """Who asks for something, with the rights of its login."""
+    """The sender of a request, with the rights of its login."""
 
     @property
     def author(self) -> str:
-        """What a stream that it makes keeps of it, to look up its rights later; empty: it may do everything."""
+        """The author that a stream keeps, to look up rights later; empty: the author may do everything."""
 
     def info(self) -> dict[str, Any]:
         """For advisories."""
 
     async def denied(self, subjects: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the subjects, which may have wildcards, to which it may not publish."""
+        """The subjects among these, which may have wildcards, to which the asker may not publish."""
 
 
 class Neighbours(Protocol):
-    """What the daemon knows and this room does not; daemon/neighbours.py wires it to links/ and accounts/."""
+    """The daemon's knowledge that this room lacks; daemon/neighbours.py wires it to links/ and accounts/."""
 
     def stream_changed(self, stream: Stream, last_sequence: int) -> None:
         """A stream was loaded, made or updated: its mirror or sources may be new. last_sequence: of the store, now."""
@@ -159,42 +156,43 @@ class Neighbours(Protocol):
         """Slot 0 is the mirror, 1.. are the sources in the order of the configuration."""
 
     def asker(self, message: t.Message) -> Asker:
-        """Who sent a request."""
+        """The sender of a request."""
 
     async def denied(self, stream: Stream, subjects: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the subjects to which the stream's author may not publish today, or of whom that is not known."""
+        """The subjects among these to which the stream's author may not publish today, or about which that is not
+        known."""
 
     def has_leafs(self, account: int) -> bool:
         """Whether leaf links are bound to the account: then another JetStream may answer in our place."""
 
     def lets_go(self, account: int, domain: str) -> str:
-        """What the budget of the link to that domain lets go: "all"; "normal", "high" or "none": bulk waits, or more;
-        "": it has none."""
+        """The traffic that the budget of the link to that domain allows: "all"; "normal", "high" or "none": bulk waits,
+        or more; "": there is no budget."""
 
 
 class Alone:
     """Neighbours of a server that has none: no links, unknown clients."""
 
     def stream_changed(self, stream: Stream, last_sequence: int) -> None:
-        """Nobody is told."""
+        """Tells nobody."""
 
     def stream_removed(self, stream: Stream) -> None:
-        """Nobody is told."""
+        """Tells nobody."""
 
     async def source_status(self, stream: int, slot: int) -> SourceStatus:
         """Never heard of anything."""
         return NEVER
 
     def asker(self, message: t.Message) -> Asker:
-        """Nobody logs in."""
+        """The server itself, as logins do not exist here."""
         return SERVER
 
     async def denied(self, stream: Stream, subjects: tuple[str, ...]) -> tuple[str, ...]:
-        """None."""
+        """No subject is denied."""
         return ()
 
     def has_leafs(self, account: int) -> bool:
-        """None."""
+        """There are no leaves."""
         return False
 
     def lets_go(self, account: int, domain: str) -> str:
@@ -203,7 +201,7 @@ class Alone:
 
 
 class _Server:
-    """This server itself, for its configuration: it may do everything."""
+    """The server itself, for its configuration: everything is allowed."""
 
     author = ""
 

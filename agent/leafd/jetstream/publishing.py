@@ -1,5 +1,5 @@
-"""What a stream publishes by itself, in the name of the user who made it or changed it last, and what of it that user
-may not publish (any more).
+"""The subjects that a stream publishes to by itself, in the name of the user who made it or changed it last, and those
+among them to which that user may not publish (any more).
 
     republish                        the destination, with `*` for a token that depends on the message
     a mirror or source of another    where it asks for a consumer
@@ -36,7 +36,7 @@ def publishes(config: StreamConfig) -> tuple[str, ...]:
 
 
 def asks(source: StreamSource) -> str:
-    """Where another JetStream is asked; empty: it is this one, which a subject of ours leads to."""
+    """The API prefix of another JetStream; empty: the origin is of this one, or a subject of ours leads to it."""
     if source.external is None or not source.external.api:
         return ""
     base = f"{source.external.api}.CONSUMER"

@@ -33,7 +33,7 @@ TYPE: Final = "io.nats.jetstream.api.v1."
 
 
 class Body(Enum):
-    """What an endpoint makes of the request's body."""
+    """The way in which an endpoint reads the request's body."""
 
     IGNORED = "ignored"
     PARSED = "parsed"  # empty is the request with its defaults
@@ -43,7 +43,7 @@ class Body(Enum):
 
 
 class Check(Enum):
-    """What is looked at before an endpoint's function runs; its `checks` are in the reference's order."""
+    """The checks before an endpoint's function runs; its `checks` are in the reference's order."""
 
     LEVEL = "level"
     ACCOUNT = "account"
@@ -58,7 +58,7 @@ BODY_FIRST: Final = (Check.EMPTY, Check.BODY, Check.LEVEL, Check.ACCOUNT)
 
 
 class Lock(Enum):
-    """What an endpoint holds while it runs."""
+    """The lock that an endpoint holds while it runs."""
 
     NONE = "none"
     STREAM = "stream"
@@ -66,7 +66,7 @@ class Lock(Enum):
 
 
 class Counted(Enum):
-    """Which answers of an endpoint are in the statistics and in audit advisories."""
+    """The answers of an endpoint that are in the statistics and in audit advisories."""
 
     ALL = "all"
     ERRORS = "errors"
@@ -187,8 +187,8 @@ def find(tokens: list[str]) -> Endpoint | None:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back: the reply's members; counted: an entry in the statistics and an audit advisory; after: what goes
-    on once it has been sent."""
+    """An endpoint's answer: the reply's members; counted: an entry in the statistics and an audit advisory; after: work
+    that goes on once it has been sent."""
 
     members: dict[str, Any]
     header: bytes = b""
@@ -308,7 +308,7 @@ def _body(line: Endpoint, call: Call) -> Struct | None:
 
 
 def is_empty(body: bytes) -> bool:
-    """Nothing, or an object without members."""
+    """True for an empty body, or an object without members."""
     if body in (b"", b"{}"):
         return True
     stripped = body.strip(b" \t\r\n")

@@ -145,7 +145,7 @@ class JetStream:
 
     @property
     def settings(self) -> Settings:
-        """Those of today."""
+        """The settings of today."""
         return self._context.settings
 
     def set_settings(self, settings: Settings) -> None:
@@ -153,7 +153,7 @@ class JetStream:
         self._context.settings = settings
 
     async def judge_again(self) -> None:
-        """What streams publish by themselves, by the rights that their authors have now."""
+        """Judges by the rights that their authors have now where streams publish by themselves."""
         await streams.judge_again(self._context)
 
     # ---- start
@@ -381,7 +381,7 @@ class JetStream:
     async def _answer_and_reply(
         self, account: JetStreamAccount, message: t.Message, asker: Asker
     ) -> Callable[[], Awaitable[None]] | None:
-        """What goes on once the reply has been sent, if anything; the reply itself is gone when this returns."""
+        """The work that goes on once the reply has been sent, if any; the reply itself is gone when this returns."""
         answered = await self._answered(account, message, asker)
         if answered is None:
             return None
@@ -521,7 +521,7 @@ def _chunks(records: list[_Record]) -> Iterator[list[_Record]]:
 
 
 async def _together(orders: list[Callable[[], Awaitable[_State]]]) -> list[_State | Exception]:
-    """What each of them returns or raises; the plane has them all at once, so that it is woken once for many."""
+    """The results or exceptions of the orders; the plane has them all at once, so that it is woken once for many."""
     found: dict[int, _State | Exception] = {}
 
     async def one(index: int) -> None:

@@ -34,7 +34,7 @@ class SubjectIndex:
         self._subjects = 0
 
     def put(self, owner: str, subjects: tuple[str, ...]) -> None:
-        """These are the owner's subjects from here on."""
+        """Sets the owner's subjects, in place of the earlier ones."""
         self._subjects += len(subjects) - len(self._wanted.get(owner, ()))
         self._wanted[owner] = subjects
         self._stale[owner] = None

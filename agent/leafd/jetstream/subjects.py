@@ -93,7 +93,7 @@ def check_list(subjects: Iterable[str], count: int, what: str) -> None:
 
 
 class Steps:
-    """What one question may cost."""
+    """The limit on the work of one question."""
 
     __slots__ = ("_left",)
 

@@ -1,4 +1,4 @@
-"""What the streams of an account have taken from the others: the bytes that they reserve, and their subjects.
+"""The bytes that the streams of an account reserve, and the subjects that they take.
 
 Changed by the catalogue with every stream that comes, changes and goes, and by restore.py. What a stream has reserved
 is remembered here and is what goes with it, so the sums are those of the streams, whatever became of a configuration
@@ -66,7 +66,7 @@ class Taken:
         self._reserve((config.name, True), config)
 
     def restored(self, name: str) -> None:
-        """It has become one, or never will."""
+        """Releases what was held for a stream that now exists, or never will."""
         self.restoring.pop(name, None)
         self._reserve((name, True), None)
 

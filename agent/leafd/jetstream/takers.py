@@ -1,4 +1,5 @@
-"""Who elsewhere copies streams of this server, and how far each of them is: what has left the box, seen from the box.
+"""The copiers elsewhere of this server's streams, and how far each of them is: the messages that have left the box,
+seen from the box.
 
     CONSUMER.CREATE of a mirror or source --begun()--> Taker <--ended()-- its consumer has gone
                                                         `--of(stream)--> rows for people
@@ -74,7 +75,7 @@ def _key(taker: Taker, config: ConsumerConfig) -> int:
 
 
 class Takers:
-    """Of all streams."""
+    """The takers of all streams."""
 
     def __init__(
         self, plane: JetStreamPlane, catalogue: Catalogue, held: Callable[[int, str], str] = lambda account, domain: ""
@@ -100,7 +101,7 @@ class Takers:
             self._forget(*next(iter(self._latest)))
 
     def ended(self, stream: Stream, consumer: Consumer, taken: int) -> None:
-        """Its consumer has gone, and it had stored so much."""
+        """Reports that a consumer with the far end's name has gone, and how much the far end had stored."""
         if not takes(consumer.config):
             return
         key = _key(_taker(consumer, taken), consumer.config)
@@ -159,7 +160,7 @@ class Takers:
         return found
 
     def _find_durable(self, stream: Stream) -> None:
-        """Those that were there before the start: the others are made anew."""
+        """Finds the durable consumers that were there before the start: the others are made anew."""
         for name in stream.names:
             consumer = stream.consumers[name]
             if consumer.config.sourcing:

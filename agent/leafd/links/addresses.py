@@ -80,7 +80,7 @@ def dial_error(error: OSError) -> str:
 
 
 def refusal_advice(why: str) -> str:
-    """What a hub's refusal means for whoever can mend it."""
+    """Advice about a hub's refusal, for whoever can mend it."""
     if "authorization violation" in why.lower():
         return (
             f"the hub refuses the login ({quoted(why)}): "

@@ -31,8 +31,8 @@ OVERTAKEN: Final = "what was sent did not arrive: another connection to the hub 
 
 
 class Beside:
-    """Of one hub. dial: one attempt; what comes of it logs in by itself. log_in: until that is over. close: ends a
-    connection."""
+    """A second dial to one hub beside the link that is in doubt. dial: one attempt; what comes of it logs in by itself.
+    log_in: until that is over. close: ends a connection."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Beside:
         return begun[0] if begun else None
 
     async def _attempt(self) -> Link | None:
-        """Its failures are no news while there is a link."""
+        """Dials once; a failure is not reported while there is a link."""
         status = self._status
         status.attempts += 1
         try:

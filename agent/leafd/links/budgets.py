@@ -1,4 +1,5 @@
-"""What each link has carried and may still carry: days, months and times of the day for the plane, which counts.
+"""The budgets of links: what each has carried and may still carry in days, months and times of the day, for the plane,
+which counts.
 
     limits (configuration) --+
     ledger (record) ---------+--> Room --budget()--> plane: so many bytes more, by rank; a pace
@@ -53,13 +54,13 @@ _WAITS: Final = {
 
 
 class BudgetPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def budget(self, connection: int, budget: t.Budget) -> None: ...
 
 
 class BudgetLog(Protocol):
-    """Where lines for the operator go."""
+    """The receiver of lines for the operator."""
 
     def info(self, text: str, **about: str) -> None: ...
     def warning(self, text: str, **about: str) -> None: ...
@@ -79,7 +80,7 @@ class Clock:
 
 @dataclass(slots=True)
 class _Book:
-    """Of one link."""
+    """The book of one link."""
 
     key: bytes
     name: str
@@ -100,7 +101,7 @@ class _Book:
 
 
 def key_of(*parts: str) -> bytes:
-    """By which a link is known: not longer than a record's key may be, whatever its parts are."""
+    """The key by which a link is known: not longer than a record's key may be, whatever its parts are."""
     return blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=12).hexdigest().encode()
 
 
@@ -158,7 +159,7 @@ class Budgets:
     # ---- links and their limits
 
     def limit(self, key: bytes, name: str, limits: Limits | None, *, dialled: bool) -> None:
-        """These are the limits of that link from now on, whether it is up or not; None: it has none."""
+        """Sets the limits of a link, whether it is up or not; None: no limits."""
         book = self._books.get(key)
         if limits is None:
             self._drop(book)
@@ -183,7 +184,7 @@ class Budgets:
         self._rest(book)
 
     def _rest(self, book: _Book) -> None:
-        """Nobody needs it now; what was used is remembered."""
+        """Closes a book that is not needed now; its use is remembered."""
         del self._books[book.key]
         self._leaving.pop(book.key, None)
         self._resting[book.key] = (book.ledger, self._clock.elapsed())
@@ -311,7 +312,7 @@ class Budgets:
             book.unwritten = 0
 
     async def write(self, *, last: bool = False) -> None:
-        """What has to be on the disk. last: all of it, as it is."""
+        """Writes the ledgers that have to be on the disk. last: all of it, as it is."""
         self._wake = trio.Event()
         for book in list(self._books.values()):
             due = book.unwritten or book.ahead if last else book.unwritten >= book.limits.grain
@@ -340,7 +341,7 @@ class Budgets:
                     await self._put(RECORD + key, b"")
 
     def take(self, rows: Iterable[t.ConnectionRow]) -> None:
-        """What connections have carried by now."""
+        """Takes the bytes that connections have carried by now."""
         for row in rows:
             book = self._by_connection.get(row.connection)
             if book is not None:
@@ -349,12 +350,12 @@ class Budgets:
     # ---- reports
 
     def goes(self, connection: int) -> str:
-        """What may go over a connection; empty: its link has no limits."""
+        """The traffic that may go over a connection; empty: its link has no limits."""
         book = self._by_connection.get(connection)
         return "" if book is None else book.goes
 
     def report(self, connection: int, wire: int) -> dict[str, Any] | None:
-        """Of the link of a connection that has carried so much; None: it has no limits."""
+        """The report on the link of a connection that has carried so much; None: it has no limits."""
         book = self._by_connection.get(connection)
         if book is None:
             return None
@@ -362,7 +363,7 @@ class Budgets:
         return self._reported(book)
 
     def report_of(self, key: bytes) -> dict[str, Any] | None:
-        """Of a link, be it up or not."""
+        """The report on a link, up or not."""
         book = self._books.get(key)
         return None if book is None else self._reported(book)
 

@@ -23,7 +23,7 @@ AUTO: Final = "s2_auto"
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """What one end wants."""
+    """The compression that one end wants."""
 
     mode: str = OFF
     bounds_ns: tuple[int, ...] = ()
@@ -31,7 +31,7 @@ class Compression:
 
     @property
     def offered(self) -> dict[str, str]:
-        """What an INFO says of it."""
+        """The members of INFO that offer compression."""
         return {} if self.mode == NOT_SUPPORTED else {"compression": self.mode}
 
     @property
@@ -54,7 +54,7 @@ class Compression:
         return self.mode
 
     def told(self, agreed: str) -> dict[str, str]:
-        """What the INFO behind the agreement says of it."""
+        """The members of the INFO behind the agreement."""
         return {"compression": AUTO if self.mode == AUTO else agreed}
 
     def at(self, mode: str, round_trip_ns: int) -> t.Compress:

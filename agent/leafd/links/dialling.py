@@ -118,8 +118,8 @@ class Patience:
 
 
 def patience(configured_s: float, attempt: int, *, alone: bool = True, echoes: bool = False) -> Patience:
-    """Of the attempt of that number, from 1 on. alone: no other hub is to be tried next. echoes: the hub's machine is
-    known to answer to echo requests."""
+    """The patience for the attempt of that number, from 1 on. alone: no other hub is to be tried next. echoes: the
+    hub's machine is known to answer to echo requests."""
     if configured_s:
         return Patience(configured_s, configured_s)
     several_s = DIAL_S[(attempt - 1) % len(DIAL_S)]
@@ -159,7 +159,8 @@ async def connect(
 
 
 async def _places(host: str, port: int, patience: Patience, last: Place | None) -> list[Place]:
-    """Where that is: at the last place, if nobody says so within half of the time of a short attempt."""
+    """The addresses of the host; the last one used, if the name is not resolved within half of the time of a short
+    attempt."""
     with trio.move_on_after(patience.several_s / 2 if last is not None else patience.seconds):
         try:
             found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -202,7 +203,7 @@ def _ask_again_each(sock: trio.socket.SocketType, most_ms: int) -> bool:
 
 
 def request(host: str, port: int, proxy: Proxy) -> bytes:
-    """What the proxy is asked for."""
+    """The request to the proxy."""
     place = host_port(host, port)
     lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
     if proxy.user:

@@ -42,7 +42,7 @@ _SMALLEST: Final = 28
 
 
 class Heard(enum.Enum):
-    """What a dial without an answer ends with."""
+    """An answer to an echo request, with which a dial without an answer ends."""
 
     AGAIN = enum.auto()
     """The machine answers after a silence: now is the time to dial."""
@@ -115,7 +115,7 @@ async def heard(ask: Ask, each_s: float) -> Heard:
 
 
 async def unless_heard(place: Place, each_s: float, dial: Callable[[], Awaitable[Stream]]) -> Stream | Heard:
-    """What comes of the dial, or what was heard before. Raises what the dial raises."""
+    """The dialled stream, or the answer that was heard before. Raises what the dial raises."""
     news: list[Heard] = []
     failures: list[Exception] = []
 

@@ -40,7 +40,7 @@ OPTIMISTIC: Final = "a server before 2.9, which sends what nobody has asked for:
 
 @dataclass(slots=True)
 class Supercluster:
-    """What this server says of itself to other clusters, and how it takes them in."""
+    """The names of this server for other clusters, and its terms for them."""
 
     server_id: str
     server_name: str

@@ -1,5 +1,4 @@
-"""What servers of different clusters tell each other of themselves: the fields of INFO and CONNECT on a gateway. Pure
-text.
+"""The fields of INFO and CONNECT on a gateway, in which servers of different clusters describe themselves. Pure text.
 
     INFO     server_id, server_name, host, port, gateway (the cluster's name), gateway_url, gateway_urls, gateway_nrp,
              gateway_iom
@@ -72,7 +71,7 @@ def gateway_place(url: str) -> Place:
 
 
 def places_in(urls: Any) -> tuple[Place, ...]:
-    """Those of a list that other servers told of: each is host:port, of a bounded number."""
+    """The addresses in a list from another server: each is host:port, of a bounded number."""
     found = []
     for url in kept_urls(urls):
         try:

@@ -53,7 +53,7 @@ PING_NS: Final = 15_000_000_000
 
 
 class GatewayPlane(ServerPlane, Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def admit_gateway(self, connection: int, terms: t.GatewayTerms, name: str) -> None: ...
 
@@ -123,12 +123,12 @@ class Link:
 
     @property
     def name(self) -> str:
-        """Of the other cluster."""
+        """The name of the other cluster."""
         return str(self.machine.info.get("gateway") or (self.remote.name if self.remote is not None else ""))
 
     @property
     def log_name(self) -> str:
-        """What lines of the log begin with."""
+        """The beginning of log lines about the gateway."""
         return f"{self.peer} - gid:{self.connection}"
 
 
@@ -260,7 +260,7 @@ class Gateways(Servers[Link, GatewayPlane, Terms]):
                 callback(said)
 
     def reached(self) -> list[bytes]:
-        """What a server that has joined this cluster is to hear of the others."""
+        """The lines about other clusters for a server that has joined this cluster."""
         id_, name = f"GW{self.own.server_id}", self.own.server_name
         every = [(one, link.remote) for one, link in self._out.items()]
         return [gossip(id_, one, remote.places, name) for one, remote in every if remote is not None]
@@ -282,7 +282,7 @@ class Gateways(Servers[Link, GatewayPlane, Terms]):
         self._dial(remote)
 
     def told_urls(self, urls: Iterable[str]) -> None:
-        """This cluster has these addresses for others, the own one among them."""
+        """Sets the addresses at which other clusters reach this one, this server's own among them."""
         told = tuple(dict.fromkeys(urls))
         if set(told) == set(self.own.urls):
             return
@@ -325,7 +325,7 @@ class Gateways(Servers[Link, GatewayPlane, Terms]):
             await trio.sleep_forever()
 
     def end(self) -> None:
-        """Nothing is dialled any more, and nobody is to come here."""
+        """Ends dialling and new gateways."""
         self._leaving = True
         self.told_urls(one for one in self.own.urls if one != self.own.url)
 
@@ -356,7 +356,7 @@ class Gateways(Servers[Link, GatewayPlane, Terms]):
             self._dial(remote, AGAIN_S, again=again)
 
     async def _attempts(self, remote: Remote, again: bool) -> tuple[trio.SocketStream, Place] | None:
-        """None: nobody wants it any more."""
+        """The stream to a server of the remote cluster; None: the gateway is not wanted any more."""
         pauses = Pauses(doubling=self._terms.backoff)
         while not self._leaving:
             remote.attempts += 1
@@ -376,7 +376,7 @@ class Gateways(Servers[Link, GatewayPlane, Terms]):
         return None
 
     def _given_up(self, remote: Remote) -> bool:
-        """Of one that others told of. As long as it has connections to this one it is there."""
+        """True if a cluster that others told of is given up. As long as it has connections to this one it is there."""
         if remote.attempts <= 1 + self._terms.retries:
             return False
         return not any(link.name == remote.name and link.machine.joined for link in self._links.values())

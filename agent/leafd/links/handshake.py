@@ -1,4 +1,5 @@
-"""What the handshakes of routes and of gateways have in common: the order of lines, the login, names, a refusal.
+"""The steps that the handshakes of routes and of gateways have in common: the order of lines, the login, names, a
+refusal.
 
 Who dialled has said who it is, in CONNECT; from the other end INFO or -ERR may come at once, and from who dialled INFO
 only behind its CONNECT. Pure. What does not live here: what the lines say (route.py, gateway.py).
@@ -36,7 +37,8 @@ def heard(
     info: Callable[[bytes], list[_Action]],
     what: str,
 ) -> list[_Action | Close]:
-    """What one line of the handshake leads to. named: the peer was dialled, or has said CONNECT. what: of a route."""
+    """The actions that follow from one line of the handshake. named: the peer was dialled, or has said CONNECT. what:
+    of a route."""
     if kind == LineKind.ERR and named:
         return [Close(quoted(payload.decode("utf-8", "replace")))]
     if kind == LineKind.CONNECT and not named:

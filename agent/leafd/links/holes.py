@@ -101,7 +101,7 @@ class GetReply(Struct):
 
 
 class HolesPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def subscribe(self, account: int, subject: str, handler: t.Handler) -> int: ...
     def unsubscribe(self, account: int, subscription: int) -> None: ...
@@ -122,7 +122,7 @@ class HolesPlane(Protocol):
 
 
 class _Ended(Exception):
-    """Nothing more is asked for this hole; the text says why, empty: it is not there any more."""
+    """A hole that is not asked for any more; the text says why, empty: it is not there any more."""
 
 
 class Holes:
@@ -229,7 +229,7 @@ class Holes:
         return reply.message
 
     async def _request(self, slot: Slot, subject: str, body: bytes) -> bytes | None:
-        """None: nobody answered in time."""
+        """The answer to a request; None: no answer in time."""
         answers: list[bytes] = []
         came = trio.Event()
 

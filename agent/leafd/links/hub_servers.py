@@ -27,7 +27,7 @@ LEARNED_MAX: Final = 64
 
 
 class HubServers:
-    """Of one hub."""
+    """The servers of one hub."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class HubServers:
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Those that the hub tells of and the configuration does not name; without a login."""
+        """The servers that the hub tells of and the configuration does not name; without a login."""
         return tuple(place_of(url) for url in self._learned)
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Where the hub is dialled when the server of the last link goes, without a login."""
+        """The servers at which the hub is dialled when the server of the last link goes, without a login."""
         places = dict.fromkeys((*map(place_of, self._configured), *self.learned))
         return tuple(place for place in places if place != self.linked_to)
 
@@ -107,7 +107,7 @@ class HubServers:
         self.linked_to = place_of(url)
 
     def again(self) -> None:
-        """It is the way to that one that seems to be missing."""
+        """Tries the same server again: only the way to it seems to be missing."""
         self._again = True
 
     def ended(self, *, silent: bool) -> None:
@@ -121,7 +121,8 @@ class HubServers:
             self._next_configured = 0
 
     def told(self, url: str, info: Mapping[str, Any], *, tls: bool) -> None:
-        """What the server said that is linked at that address. tls: the link has TLS, and so has each other one."""
+        """Learns servers from the INFO of the server that is linked at that address. tls: the link has TLS, and so has
+        each other one."""
         listed, web = info.get("leafnode_urls") or (), info.get("ws_connect_urls") or ()
         if not self._discovers or not (listed or web):
             return

@@ -1,4 +1,4 @@
-"""When a stream at a hub that is a cluster gets another leader: what copies it begins anew there.
+"""Leaders of streams at a hub that is a cluster: when one changes, the copies of its stream begin anew there.
 
     link up, to a cluster --listen(slot)--> $JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED.<stream>, of that link alone
     advisory --moved--> the slot's consumer is asked for again, at most every MOVED_EACH_S
@@ -28,7 +28,8 @@ Key = tuple[int, int]
 
 
 class Leaders:
-    """Of all slots. moved: told of a slot, and in how many seconds it may begin anew."""
+    """The watch over the leaders of all slots' streams. moved: told of a slot, and in how many seconds it may begin
+    anew."""
 
     def __init__(self, plane: ReplicaPlane, moved: Callable[[Key, float], None]) -> None:
         self._plane = plane
@@ -40,8 +41,8 @@ class Leaders:
         """When each slot that was told of began anew, or will."""
 
     def link_up(self, link: Link) -> None:
-        """It leads to a cluster with JetStream, or not: a leaf without one calls itself by its name, and a leafd has
-        none of its streams in a cluster."""
+        """Begins or ends the watch on a link: it leads to a cluster with JetStream, or not; a leaf without one calls
+        itself by its name, and a leafd has none of its streams in a cluster."""
         bind = link.bind
         if bind is not None and bind.cluster not in ("", bind.remote_name) and not bind.orderly:
             self._clusters[link.connection] = {}

@@ -68,7 +68,7 @@ AGAIN_MAX_S: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What this server says of itself on a leaf link."""
+    """The names of this server on a leaf link."""
 
     server_id: str
     server_name: str
@@ -212,8 +212,8 @@ class Acceptor:
         return [Send(self._first_info(self._compression.offered))]
 
     def busy(self, again_s: int, tls_info: dict[str, Any], *, hidden: bool) -> list[Action]:
-        """It should come again after that time: so a leafd reads in INFO; another server logs the line behind that, and
-        comes when it likes. hidden: nothing may be said in plain."""
+        """Refuses a leaf for the moment: a leafd reads in INFO when to come again; another server logs the line behind
+        that, and comes when it likes. hidden: nothing may be said in plain."""
         info = self._info() | tls_info | {"nonce": self._nonce, "try_again_s": again_s}
         closing = Close("" if hidden else busy_text(again_s), CloseReason.LIMIT)
         return [closing] if hidden else [Send(frame("INFO", info)), closing]
@@ -552,7 +552,7 @@ class Solicitor:
 
 
 def error_close(text: str) -> Close:
-    """What a peer's -ERR means for us: how long to stay away. Reference: tests/wire/leaf.md."""
+    """The wait that a peer's -ERR asks for: how long to stay away. Reference: tests/wire/leaf.md."""
     if "Loop detected" in text:
         return Close("", CloseReason.LOOP, DELAY_LOOP_S)
     if "same cluster name" in text:

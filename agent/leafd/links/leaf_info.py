@@ -1,4 +1,4 @@
-"""What is looked at of a leaf's INFO, and how the lines of a leaf's handshake are written. Pure text.
+"""The fields of a leaf's INFO that are looked at, and the lines of a leaf's handshake. Pure text.
 
 What does not live here: who says what when (leaf.py), the fields of CONNECT (auth/connect.py).
 """
@@ -27,7 +27,7 @@ ORDERLY: Final = 2
 
 @dataclass(slots=True)
 class Advertised:
-    """What INFO says of where leaves reach this server, and the others of its cluster."""
+    """The addresses in INFO at which leaves reach this server, and the others of its cluster."""
 
     host: str = "0.0.0.0"
     port: int = DEFAULT_PORT
@@ -44,7 +44,7 @@ class Advertised:
 
 @dataclass(frozen=True, slots=True)
 class InfoPermission(Struct):
-    """What the hub lets through in one direction."""
+    """The subjects that the hub lets through in one direction."""
 
     go_name: ClassVar[str] = "SubjectPermission"
 
@@ -90,7 +90,7 @@ def permission(info: dict[str, Any], name: str) -> tuple[tuple[str, ...], tuple[
 
 
 def permission_fields(permissions: Permissions) -> dict[str, Any]:
-    """What INFO tells a leaf of its rights."""
+    """The members of INFO about a leaf's rights."""
 
     def lists(allow: tuple[str, ...], deny: tuple[str, ...]) -> dict[str, list[str]]:
         return {key: list(value) for key, value in (("allow", allow), ("deny", deny)) if value}
@@ -114,5 +114,5 @@ def frame(verb: str, body: dict[str, Any]) -> bytes:
 
 
 def busy_text(again_s: int) -> str:
-    """What a hub says to one leaf of many."""
+    """The refusal that a hub sends to one leaf of many."""
     return f"Server is busy: try again in {again_s} s"

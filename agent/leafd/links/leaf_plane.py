@@ -1,7 +1,5 @@
-"""What leaf links need of the plane.
-
-What does not live here: the plane itself (native.py), what is asked of it when (leafs.py).
-"""
+"""The part of the plane that leaf links need. What does not live here: the plane itself (native.py), what is asked of
+it when (leafs.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from leafd import native_types as t
 
 
 class LeafPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int: ...
     def upgrade(self, connection: int, kind: t.ConnKind, flags: t.WebFlag, answer: bytes = ...) -> None: ...

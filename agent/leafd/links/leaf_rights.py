@@ -1,4 +1,4 @@
-"""Which subjects may go over a leaf link, and which may not. Pure. Who says what when: leaf.py."""
+"""The subjects that may go over a leaf link, and those that may not. Pure. Who says what when: leaf.py."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ TOLD_EACH: Final = 600
 
 
 class Log(Protocol):
-    """Where lines for the operator go."""
+    """The receiver of lines for the operator."""
 
     def info(self, text: str, **about: str) -> None: ...
     def warning(self, text: str, **about: str) -> None: ...
@@ -140,12 +140,12 @@ class Leafs:
         return link is not None and isinstance(link.machine, leaf.Acceptor)
 
     def log_name(self, connection: int) -> str:
-        """What lines of the log about that connection begin with, also where it has gone."""
+        """The beginning of log lines about that connection, also when it has gone."""
         link = self._links.get(connection)
         return f"cid:{connection}" if link is None else link.log_name
 
     def bind_of(self, connection: int) -> leaf.Bind | None:
-        """What a link is bound to, if the connection is one that is up."""
+        """The account and rights that a link is bound to, if the connection is one that is up."""
         link = self._links.get(connection)
         return link.bind if link is not None else None
 
@@ -478,7 +478,7 @@ class Leafs:
                 self._nursery.start_soon(self._keep_until_forgotten, status)
 
     def forget(self, remotes: Iterable[leaf.Remote]) -> None:
-        """These are no longer dialled, and their links end."""
+        """Ends the links to these hubs, which are not dialled any more."""
         gone = list(remotes)
         for remote in gone:
             self.sending.forget(remote)

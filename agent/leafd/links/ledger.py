@@ -1,4 +1,4 @@
-"""What a link has carried in this day and in this month, whatever the clock of the box does.
+"""The ledger of a link: the bytes of this day and this month, whatever the clock of the box does.
 
     |<------------- a day ------------->|<--------- the next ---------
     used: 0 ... 3 MB ...                | used: 0
@@ -31,7 +31,7 @@ _FORM: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Where days and months end."""
+    """The ends of days and months."""
 
     zone: tzinfo | None = None
     """None: that of the system."""
@@ -52,11 +52,11 @@ class Calendar:
         return found if found > after else after + 3600.0
 
     def day_ends(self, wall: float) -> float:
-        """When the day of that time ends."""
+        """The end of the day of that time."""
         return self._midnight(self.local(wall).date() + timedelta(days=1), min(max(wall, 0.0), WALL_MAX))
 
     def month_ends(self, wall: float) -> float:
-        """When the month of that time ends."""
+        """The end of the month of that time."""
         today = self.local(wall).date()
         begins = self._begin(today.year, today.month)
         if today >= begins:
@@ -70,7 +70,7 @@ class Calendar:
 
     @property
     def rule(self) -> str:
-        """By which a period's end was reckoned."""
+        """The rule by which a period's end was reckoned."""
         return f"{self.name}/{self.month_begins}"
 
 
@@ -120,7 +120,7 @@ class Passage:
 
 
 class Ledger:
-    """Of one link, over all of its connections."""
+    """The ledger of one link, over all of its connections."""
 
     __slots__ = ("_calendar", "_known", "day", "month")
 
@@ -164,7 +164,7 @@ class Ledger:
     # ---- its record
 
     def record(self, ahead: int = 0) -> bytes:
-        """What is kept on the disk. ahead: bytes that count as used already, since the next record comes later."""
+        """The record for the disk. ahead: bytes that count as used already, since the next record comes later."""
         periods = {
             name: [one.used + ahead, round(one.ends), round(one.left)]
             for name, one in (("day", self.day), ("month", self.month))
@@ -202,7 +202,8 @@ def _period(value: Any) -> Period:
 
 
 def stamp_of(record: bytes) -> float:
-    """When a record was written; now and later for one that is none, so that nobody takes it for old."""
+    """The time at which a record was written; a time far ahead for bytes that are not a record, so that it is not taken
+    for old."""
     try:
         return _number(json.loads(record)["stamp"])
     except (ValueError, KeyError, TypeError):

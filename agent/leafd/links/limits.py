@@ -50,7 +50,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of a link, both ways; bytes a second: of what is sent. 0: any number."""
+    """The limits of a link, both ways; bytes a second: of what is sent. 0: any number."""
 
     per_second: int = 0
     per_day: int = 0
@@ -90,7 +90,7 @@ class Room:
 
     @property
     def goes(self) -> str:
-        """What may go."""
+        """The traffic that may go."""
         return ALL if self.low else NORMAL if self.normal else HIGH if self.high else NONE
 
     @property
@@ -100,7 +100,7 @@ class Room:
 
 
 def room(limits: Limits, ledger: Ledger, only: str) -> Room:
-    """What is left now. only: of limits.now()."""
+    """The room that is left now. only: of limits.now()."""
     high = normal = low = ANY
     for limit, period in ((limits.per_day, ledger.day), (limits.per_month, ledger.month)):
         if limit:

@@ -67,7 +67,7 @@ class Link:
     gone: trio.Event = field(default_factory=trio.Event)
 
     def doubt(self, *, doubted: bool) -> None:
-        """What the plane sees of what is sent."""
+        """Marks the link as in doubt, or not, by the plane's view of its sent bytes."""
         if doubted:
             self.settled = trio.Event()
             self.doubted.set()
@@ -93,7 +93,7 @@ class Link:
 
     @property
     def version(self) -> str:
-        """Of the server that dialled us, as its CONNECT says; nothing of one that we dialled."""
+        """The version of the server that dialled us, as its CONNECT says; empty for a server that we dialled."""
         accepted = self.machine.accepted if isinstance(self.machine, leaf.Acceptor) else None
         return str(accepted[0].get("version") or "") if accepted is not None else ""
 
@@ -104,7 +104,7 @@ class Link:
         return claimed_user(accepted[0]) if accepted is not None else ""
 
     def status(self) -> LinkStatus:
-        """Of a link that is up, or was."""
+        """The status of a link that is up, or was."""
         bind = self.bind
         assert bind is not None
         return LinkStatus(
@@ -124,7 +124,7 @@ class Link:
 
     @property
     def log_name(self) -> str:
-        """What lines of the log begin with."""
+        """The beginning of log lines about the link."""
         return f"{self.peer} - lid{'_ws' if self.web else ''}:{self.connection}"
 
 
@@ -154,7 +154,7 @@ class LinkStatus:
 
 @dataclass(slots=True)
 class RemoteStatus:
-    """What is known of a dialled hub, connected or not."""
+    """The status of a dialled hub, connected or not."""
 
     remote: leaf.Remote
     connected: bool = False
@@ -201,22 +201,22 @@ class RemoteStatus:
 
     @property
     def server(self) -> str:
-        """Which of its servers the link goes to, as it was dialled; empty: there is no link."""
+        """The hub's server that the link goes to, as it was dialled; empty: there is no link."""
         return self.servers.linked_to if self.connected else ""
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Those of its servers that the hub tells of and the configuration does not name."""
+        """The servers that the hub tells of and the configuration does not name."""
         return self.servers.learned
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Where it is dialled as the configuration says; with its login."""
+        """The hub's addresses in the configuration; with its login."""
         return self.remote.urls
 
 
 def status_of(remote: leaf.Remote) -> RemoteStatus:
-    """Of one that was not dialled yet."""
+    """The status of a hub that was not dialled yet."""
     servers = HubServers(remote.urls, in_order=remote.in_order, discovers=remote.discovers)
     return RemoteStatus(remote, servers=servers)
 
@@ -241,12 +241,12 @@ async def either(one: trio.Event, other: trio.Event) -> None:
 
 
 def who(link: Link, bind: leaf.Bind) -> tuple[object, ...]:
-    """What no two links of those that dialled us have in common. Whoever calls himself like a box is not the box."""
+    """The key that no two links of those that dialled us share. Whoever calls himself like a box is not the box."""
     return link.box, bind.remote_name, bind.cluster, bind.account, bind.remote_account
 
 
 def flags_of(bind: leaf.Bind) -> t.VerdictFlag:
-    """What the plane has to know of a link."""
+    """The flags of a link's verdict."""
     flags = t.VerdictFlag.HEADERS if bind.headers else t.VerdictFlag(0)
     for is_so, flag in (
         (bind.spoke, t.VerdictFlag.SPOKE),

@@ -1,4 +1,4 @@
-"""What is to be done for mirrors and sources, and when: jobs that wait for the plane, deadlines.
+"""The jobs for mirrors and sources, and their deadlines: jobs that wait for the plane.
 
     slot --put(kind, job)--> its jobs --> one of LINES lines --> carried out, one after the other
     slot --at(moment)--> a heap --> due(now)
@@ -25,7 +25,7 @@ STALE_MAX: Final = 64
 
 
 class Waiting:
-    """What one slot waits for. place: the same for whatever comes in its place."""
+    """The jobs that wait for one slot. place: the same for whatever comes in its place."""
 
     __slots__ = ("due_s", "jobs", "place", "queued")
 
@@ -85,7 +85,7 @@ class Orders(Generic[One]):
 
 
 class Moments(Generic[One]):
-    """When each slot is due, the nearest first."""
+    """The moments at which slots are due, the nearest first."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, One]] = []

@@ -54,7 +54,7 @@ class Origin:
 
     @property
     def api_prefix(self) -> str:
-        """What stands for $JS.API."""
+        """The prefix in place of $JS.API."""
         return self.api or DEFAULT_API
 
     @property
@@ -85,21 +85,21 @@ class Origin:
 
     @property
     def info_subject(self) -> str:
-        """Where the origin tells of its stream."""
+        """The subject on which the origin reports on its stream."""
         return f"{self.api_prefix}.STREAM.INFO.{self.stream}"
 
     def create_subject(self, consumer: str) -> str:
-        """Where the consumer create goes: the filter is in the subject when there is exactly one."""
+        """The subject of the consumer create: the filter is in the subject when there is exactly one."""
         base = f"{self.api_prefix}.CONSUMER.CREATE.{self.stream}"
         return f"{base}.{consumer}.{self.filters[0]}" if len(self.filters) == 1 else base
 
     @property
     def reset_subject(self) -> str:
-        """Where the durable consumer is set back to what has been acknowledged."""
+        """The subject that sets the durable consumer back to the last acknowledgement."""
         return f"{self.api_prefix}.CONSUMER.RESET.{self.stream}.{self.durable}"
 
     def delete_subject(self, consumer: str) -> str:
-        """Where a consumer that is no longer wanted is deleted."""
+        """The subject that deletes a consumer which is not needed any more."""
         return f"{self.api_prefix}.CONSUMER.DELETE.{self.stream}.{consumer}"
 
     def deliver_subject(self, mirror: bool) -> str:
@@ -116,7 +116,7 @@ def consumer_name(mirror: bool, stream: str, account: str, domain: str, shared_n
 
 
 def header_field(block: bytes, name: str) -> str:
-    """Of a header block; empty: it has none of that name."""
+    """The value of a field in a header block; empty: the block has no field of that name."""
     for line in block.split(b"\r\n")[1:]:
         field, colon, value = line.partition(b":")
         if colon and field.decode("utf-8", "replace") == name:

@@ -1,4 +1,4 @@
-"""Which servers of the cluster are connected, by which connections, and which of several connections stays.
+"""The connected servers of the cluster, the connections to each, and which of several connections stays.
 
     INFO of a peer --place()--> Placed: at this place of the pool | for this account
                                 Duplicate: this connection is one too many
@@ -114,7 +114,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """What a connection's end means."""
+    """A connection's end, and its meaning for the cluster."""
 
     peer: Peer
     last: bool

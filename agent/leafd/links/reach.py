@@ -20,8 +20,8 @@ from leafd.links.ways import Ways
 
 
 async def connected(status: RemoteStatus, ways: Ways, url: str) -> trio.SocketStream | None:
-    """None: there was news of the machine's ways or of the hub's machine, and the next attempt may get through. Raises
-    what dialling.connect() raises."""
+    """The stream to a hub; None: there was news of the machine's ways or of the hub's machine, and the next attempt may
+    get through. Raises what dialling.connect() raises."""
     stream = await ways.unless_news(partial(_unless_heard, status, url))
     if stream is None:
         status.hinted = status.attempts

@@ -24,7 +24,7 @@ SOON: Final = 1 / 4
 
 
 class Redial:
-    """Of one remote. Every wait follows what was told last."""
+    """The waits between dials to one remote. Every wait follows what was told last."""
 
     def __init__(self, reconnect_s: float, draw: Callable[[float, float], float] = random.uniform) -> None:
         self._reconnect_s = reconnect_s
@@ -32,7 +32,7 @@ class Redial:
         self._part = 1.0
 
     def alone(self) -> None:
-        """What happened concerns this leaf, and no other one that anybody knows of."""
+        """Notes that an event concerns this leaf alone."""
         self._part = SOON
 
     def ended(self, reason: int) -> None:

@@ -80,7 +80,7 @@ ACK_CODES: Final = {True: 10214, False: 10217}
 
 
 class State(Enum):
-    """Where a slot is."""
+    """The state of a slot."""
 
     IDLE = "idle"
     ASKING = "asking"
@@ -89,7 +89,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Which local stream takes what from where. number: 0 for a mirror, 1.. for sources."""
+    """A slot: the local stream, its origin and what is taken from there. number: 0 for a mirror, 1.. for sources."""
 
     stream: int
     stream_name: str
@@ -170,7 +170,7 @@ class CreateError(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreatedConfig(Struct):
-    """What is looked at of the consumer's configuration."""
+    """The fields of the created consumer's configuration that are looked at."""
 
     go_name: ClassVar[str] = "ConsumerConfig"
 
@@ -180,7 +180,7 @@ class CreatedConfig(Struct):
 
 @dataclass(frozen=True, slots=True)
 class CreatedPosition(Struct):
-    """What is looked at of where the consumer is."""
+    """The fields of the created consumer's position that are looked at."""
 
     go_name: ClassVar[str] = "SequenceInfo"
 
@@ -189,7 +189,7 @@ class CreatedPosition(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Created(Struct):
-    """What is looked at of the origin's answer to a consumer create."""
+    """The fields of the origin's answer to a consumer create that are looked at."""
 
     go_name: ClassVar[str] = "JSApiConsumerCreateResponse"
 
@@ -202,7 +202,7 @@ class Created(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OriginState(Struct):
-    """What is looked at of a stream's state."""
+    """The fields of a stream's state that are looked at."""
 
     go_name: ClassVar[str] = "StreamState"
 
@@ -211,7 +211,7 @@ class OriginState(Struct):
 
 @dataclass(frozen=True, slots=True)
 class OriginInfo(Struct):
-    """What is looked at of the origin's answer to a stream info."""
+    """The fields of the origin's answer to a stream info that are looked at."""
 
     go_name: ClassVar[str] = "JSApiStreamInfoResponse"
 
@@ -258,7 +258,7 @@ class Replica:
 
     @property
     def deadline_s(self) -> float:
-        """When poll() has something to do; infinite while it runs."""
+        """The moment at which poll() has work to do; infinite while the slot runs."""
         return float("inf") if self.state is State.RUNNING else self._deadline_s
 
     @property
@@ -277,7 +277,7 @@ class Replica:
         return number == self._number and self.state is State.ASKING
 
     def kick(self, at_s: float) -> None:
-        """Its origin may be in reach: try then, as if nothing had failed."""
+        """Lets the next attempt begin at that moment, as if none had failed: the origin may be in reach."""
         self._failures = self._unheard = 0
         self._span = self._span or SPAN_FIRST
         if self.state is not State.RUNNING:
@@ -294,8 +294,7 @@ class Replica:
         self._put_back = True
 
     def ends_early(self, body: bytes) -> int | None:
-        """Where the origin's stream ends, by its answer to a stream info, if that is below what was taken; else None.
-
+        """The end of the origin's stream, by its answer to a stream info, if that is below what was taken; else None.
         Raises JsonError for an answer that is none."""
         info = decode(OriginInfo, body, strict=False)
         ends = info.state.last_seq if info.state is not None else self.last_sequence
@@ -318,14 +317,14 @@ class Replica:
         return self._span if self.far and not self.slot.origin.durable else 0
 
     def _span_as(self, ack_policy: str, consumer: str) -> Span:
-        """That of the consumer that was made, which acknowledges so. Only one that has the name that was asked for is
-        sent anything: what it delivers says where to."""
+        """The span of the consumer that was made, which acknowledges in that way. Only one that has the name that was
+        asked for is sent anything: what it delivers says where to."""
         if not self.span or ack_policy not in SPAN_KINDS or not consumer.startswith(self.slot.consumer):
             return NO_SPAN
         return Span(self.span, SPAN_KINDS[ack_policy], self.slot.origin.stream)
 
     def learn_span(self, size: int) -> None:
-        """What the next consumer's should be, as the one that ended has found out."""
+        """Sets the span of the next consumer, as the one that ended has found out."""
         if self._spanned:
             self._span = size
 
@@ -336,7 +335,7 @@ class Replica:
         self.far = link is not None and not self.ahead and link.round_trip_s >= FAR_S
 
     def poll(self, now_s: float) -> list[Order]:
-        """What to do now."""
+        """The orders that are due now."""
         if now_s < self.deadline_s or self.state is State.RUNNING:
             return []
         if self.state is State.ASKING:
@@ -355,8 +354,8 @@ class Replica:
         return [self._ask()]
 
     def unheard(self, number: int, now_s: float, seldom_s: float = POLL_MAX_S) -> None:
-        """Nobody subscribes to the request's subject: the link is down or has not told its interest yet. seldom_s: the
-        time between two tries when it stays so."""
+        """Notes that a request had no subscriber: the link is down or has not told its interest yet. seldom_s: the time
+        between two tries when it stays so."""
         if self.waits_for(number):
             self.state = State.IDLE
             self.error = {"code": 503, "err_code": 10029, "description": "origin not reachable"}
@@ -433,7 +432,7 @@ class Replica:
         return plain and self.last_sequence > 0 and self.newest_ts > 0
 
     def _ends_before(self, position: str) -> int | None:
-        """Where the origin's stream ends, if it cannot be the one that the last message came of; else None."""
+        """The end of the origin's stream, if it cannot be the stream that the last message came from; else None."""
         words = position.split()
         numbers = all(word.isascii() and word.isdigit() and len(word) <= NUMBER_SIZE_MAX for word in words)
         self._tells_position = numbers and len(words) == 2

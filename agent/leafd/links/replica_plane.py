@@ -1,4 +1,5 @@
-"""What mirrors and sources need of native.Plane. What does not live here: what they do with it (replicas.py)."""
+"""The part of native.Plane that mirrors and sources need. What does not live here: what they do with it
+(replicas.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def subscribe(
         self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0, link: int = 0

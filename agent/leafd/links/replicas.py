@@ -80,7 +80,7 @@ class _Active(Waiting):
         return self.replica.slot.account, self.replica.slot.origin.domain
 
     def stopped(self) -> SlotInfo:
-        """What is told of it while it is not ingesting."""
+        """The slot's info while it is not ingesting."""
         return self.told.info(self.replica.last_sequence, self.replica.error)
 
 
@@ -410,7 +410,7 @@ class Replicas:
             self._let_go(active)
 
     def _let_go(self, active: _Active) -> None:
-        """What is behind the answer may come."""
+        """Lets the messages behind the answer come."""
         self._drop_ahead(active)
         self._repay(active)
 
@@ -591,7 +591,7 @@ class Replicas:
 
 
 def _ignored(_message: t.Message) -> None:
-    """It came before the answer, and so of a consumer that is no more."""
+    """Ignores a message that came before the answer, and so from a consumer that is gone."""
 
 
 def _identity_key(slot: Slot) -> bytes:

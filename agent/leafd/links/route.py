@@ -45,7 +45,7 @@ TO_SELF: Final = "this is a route to this server itself"
 
 @dataclass(slots=True)
 class Cluster:
-    """What this server says of itself to others, and how it takes them in."""
+    """The names of this server for others of the cluster, and its terms for them."""
 
     server_id: str
     server_name: str
@@ -184,7 +184,7 @@ class Machine:
 
     @property
     def rules(self) -> dict[str, dict[str, list[str]]]:
-        """What the peer's INFO says of what it lets through."""
+        """The members of the peer's INFO about the subjects that it lets through."""
         found = {name: permission(self.info, name) for name in ("import", "export") if self.info.get(name)}
         return {name: {"allow": list(allow), "deny": list(deny)} for name, (allow, deny) in found.items()}
 
@@ -287,7 +287,7 @@ class Machine:
         return [*begin, *(switch or self._register(info, server_id, name))]
 
     def _negotiate(self, info: dict[str, Any]) -> list[Action]:
-        """What begins compression, if the two ends want it and it has not begun. Raises ValueError."""
+        """The actions that begin compression, if both ends want it and it has not begun. Raises ValueError."""
         if self._negotiated:
             return []
         self._negotiated = True
@@ -330,13 +330,13 @@ class Machine:
         return [*([said] if said is not None else []), Join(placed, info)]
 
     def _last_word(self) -> dict[str, str]:
-        """What the last INFO of the handshake says of compression."""
+        """The compression member of the handshake's last INFO."""
         if not self._compression.negotiable:
             return self._compression.offered
         return self._compression.told(self.compression)
 
     def _reached(self, info: dict[str, Any]) -> Place | None:
-        """Where the peer can be dialled: as it says, else at the address that it came from."""
+        """The address at which the peer can be dialled: the one that it names, else the one that it came from."""
         try:
             if info.get("ip"):
                 return place_of(str(info["ip"]))

@@ -1,4 +1,4 @@
-"""What servers of a cluster tell each other of themselves: the fields of INFO and CONNECT on a route. Pure text.
+"""The fields of INFO and CONNECT on a route, in which servers of a cluster describe themselves. Pure text.
 
     INFO     server_id, server_name, cluster, host, port, ip?, connect_urls?, leafnode_urls?, route_pool_size?,
              route_pool_idx?, route_account?, compression?, gossip_mode?, import?, export?, ldm?
@@ -99,7 +99,7 @@ class RouteConnect(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a server listens for routes, and the login there."""
+    """The address at which a server listens for routes, and the login there."""
 
     host: str
     port: int
@@ -134,7 +134,7 @@ def place_of(url: str) -> Place:
 
 
 def places_of(urls: Iterable[str], user: str, password: str) -> tuple[Place, ...]:
-    """Where the configuration's servers listen; those without a login get the cluster's."""
+    """The addresses of the configuration's servers; those without a login get the cluster's."""
     found = []
     for url in dict.fromkeys(urls):
         place = place_of(url)
@@ -149,12 +149,12 @@ def certificate_name(place: Place, places: Iterable[Place]) -> str:
 
 
 def address_text(host: str, port: int) -> str:
-    """What INFO says an address is; a zone of IPv6 is quoted as in any URL."""
+    """The text of an address in INFO; a zone of IPv6 is quoted as in any URL."""
     return f"{SCHEME}://{host_port(quote(host, safe=':.'), port)}/"
 
 
 def kept_urls(urls: Any) -> tuple[str, ...]:
-    """Those of a list that clients or leaves may be told of: each is host:port, of a bounded number."""
+    """The URLs in a list of which clients or leaves may be told: each is host:port, of a bounded number."""
     return tuple(dict.fromkeys(url for url in urls or () if url and len(url) <= URL_MAX and _is_place(url)))[:URLS_MAX]
 
 

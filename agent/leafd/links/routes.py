@@ -47,7 +47,7 @@ from leafd.records import dataclass
 
 
 class RoutePlane(ServerPlane, Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def compress(self, connection: int, how: t.Compress, *, before: bytes = ..., behind: bytes = ...) -> None: ...
     def admit_route(
@@ -101,7 +101,7 @@ class Link:
 
     @property
     def log_name(self) -> str:
-        """What lines of the log begin with."""
+        """The beginning of log lines about the route."""
         return f"{self.route.peer} - rid:{self.connection}"
 
 
@@ -189,7 +189,7 @@ class Routes(Servers[Link, RoutePlane, Terms]):
 
     @property
     def host(self) -> str:
-        """Where other servers connect to, .."""
+        """The host that other servers connect to .."""
         return self.cluster.host
 
     @property
@@ -199,7 +199,7 @@ class Routes(Servers[Link, RoutePlane, Terms]):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Of the configuration, without logins."""
+        """The addresses in the configuration, without logins."""
         return tuple(place.shown for place in self._terms.places)
 
     @property
@@ -219,7 +219,7 @@ class Routes(Servers[Link, RoutePlane, Terms]):
 
     @property
     def connect_urls(self) -> tuple[str, ...]:
-        """Where clients reach the servers of the cluster, this one first."""
+        """The URLs at which clients reach the servers of the cluster, this one first."""
         return tuple(dict.fromkeys((*self.cluster.connect_urls, *self.urls("connect_urls"))))
 
     # ---- events of the plane
@@ -395,7 +395,7 @@ class Routes(Servers[Link, RoutePlane, Terms]):
         self.send_each(frame("INFO", self.cluster.info(self.peers.pool_size, ldm=True)))
 
     def end(self) -> None:
-        """Nothing is dialled any more."""
+        """Ends dialling."""
         self._leaving = True
 
     def _dial(
@@ -451,7 +451,7 @@ class Routes(Servers[Link, RoutePlane, Terms]):
         )
 
     async def _connected(self, place: Place) -> trio.SocketStream | None:
-        """None: the name means this server alone."""
+        """The stream to a place; None: the name means this server alone."""
         with trio.fail_after(DIAL_S):
             addresses = await addresses_of(place.host, place.port)
             if addresses != [place.host]:  # a name: this server may be behind it, among others

@@ -1,5 +1,5 @@
-"""By which rules links are sent anything: what goes first, and how much may go, of hubs that are dialled and of leaves
-that dial. The rules are those of the configuration of today.
+"""The rules for sending over links: priorities and limits, of hubs that are dialled and of leaves that dial. The rules
+are those of the configuration of today.
 
 What does not live here: what was used of a budget (budgets.py, which is imported with the first limit), who is
 connected (leafs.py).
@@ -34,7 +34,7 @@ NAME_MAX = 64
 
 
 class SendingPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def precede(self, connection: int, rules: tuple[str, ...]) -> None: ...
     def budget(self, connection: int, budget: t.Budget) -> None: ...
@@ -42,7 +42,7 @@ class SendingPlane(Protocol):
 
 
 class SendingLog(Protocol):
-    """Where lines for the operator go."""
+    """The receiver of lines for the operator."""
 
     def info(self, text: str, **about: str) -> None: ...
     def warning(self, text: str, **about: str) -> None: ...
@@ -118,7 +118,7 @@ class Sending:
             self._afford(link)
 
     def forget(self, remote: leaf.Remote) -> None:
-        """That hub is no longer dialled."""
+        """Forgets a hub that is not dialled any more."""
         self._rules.pop(id(remote), None)
         if self._budgets is not None:
             self._budgets.limit(key_of(remote), "", None, dialled=True)
@@ -126,7 +126,7 @@ class Sending:
     # ---- links
 
     def up(self, link: Link) -> None:
-        """It was admitted."""
+        """Sets the rules of a link that was admitted."""
         rules = self._rules.get(id(link.remote) if link.remote is not None else 0, ())
         if rules:
             self._plane.precede(link.connection, rules)
@@ -141,7 +141,7 @@ class Sending:
             self._budgets.up(key_of(link.remote or link), link.connection)
 
     def down(self, link: Link, wire: int) -> None:
-        """It has ended, be it that it was never admitted, and has carried so many bytes."""
+        """Takes the end of a link, be it that it was never admitted, and the bytes that it has carried."""
         way = (link.bind.account, link.bind.remote_domain) if link.bind is not None else None
         if way is not None and self._to.get(way, {}).pop(link.connection, None) is not None and not self._to[way]:
             del self._to[way]
@@ -174,8 +174,8 @@ class Sending:
         return link is not None
 
     def held(self, account: int, domain: str, *, there: bool) -> str:
-        """What may go, here or there, over the link of that account to that domain; empty: it has no budget, or nobody
-        says."""
+        """The traffic that may go, here or there, over the link of that account to that domain; empty: the link has no
+        budget, or its far end does not say."""
         links = self._to.get((account, domain), {})
         link = next(reversed(links.values()), None)
         if link is None or there:
@@ -185,16 +185,16 @@ class Sending:
     # ---- reports
 
     def report(self, connection: int, wire: int) -> dict[str, Any] | None:
-        """Of a link that is up, which has carried so much; None: it has no limits."""
+        """The report on a link that is up, which has carried so much; None: it has no limits."""
         return None if self._budgets is None else self._budgets.report(connection, wire)
 
     def report_of(self, remote: leaf.Remote) -> dict[str, Any] | None:
-        """Of a hub that is dialled, be the link up or not."""
+        """The report on a hub that is dialled, be the link up or not."""
         return None if self._budgets is None else self._budgets.report_of(key_of(remote))
 
 
 def key_of(one: leaf.Remote | Link) -> bytes:
-    """By which its record is known, whatever becomes of its connections and logins."""
+    """The key of its record, whatever becomes of its connections and logins."""
     from leafd.links.budgets import key_of as key
 
     if isinstance(one, leaf.Remote):

@@ -1,5 +1,5 @@
-"""What the connections of routes and of gateways have in common: how they begin, how long they may take to log in, how
-they are dialled.
+"""The steps that the connections of routes and of gateways have in common: how they begin, how long they may take to
+log in, how they are dialled.
 
     listener --Opened----------------------------> accepted --+
     address  --dialled---> adopt(fd) --Opened----> adopted  --+--> Machine --its actions--> plane, until it has joined
@@ -46,7 +46,7 @@ Addressed = t.Line | t.Closed | t.LeafError | t.LeafInfo | t.Secured
 
 
 class Log(Protocol):
-    """Where lines for the operator go."""
+    """The receiver of lines for the operator."""
 
     def info(self, text: str, **about: str) -> None: ...
     def warning(self, text: str, **about: str) -> None: ...
@@ -55,7 +55,7 @@ class Log(Protocol):
 
 
 class ServerPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int: ...
     def secure(
@@ -150,7 +150,7 @@ class Servers(ABC, Generic[LinkT, PlaneT, TermsT]):
         """The link is gone, and is no longer among the links."""
 
     def log_name(self, connection: int) -> str | None:
-        """What lines about it begin with; None: it is not of this kind."""
+        """The beginning of log lines about a connection; None: it is not of this kind."""
         link = self._links.get(connection)
         return link.log_name if link is not None else None
 
@@ -222,7 +222,7 @@ class Servers(ABC, Generic[LinkT, PlaneT, TermsT]):
         self._plane.secure(link.connection, secure, behind=behind, name=name)
 
     async def _hurry(self, link: LinkT, seconds: float) -> None:
-        """Who does not log in in time is closed."""
+        """Closes a connection that does not log in in time."""
         with trio.move_on_after(seconds) as scope:
             await link.done.wait()
         if scope.cancelled_caught and not link.done.is_set():
@@ -260,7 +260,7 @@ class Servers(ABC, Generic[LinkT, PlaneT, TermsT]):
         return number  # noqa: RET504  (within the block mypy takes it for a function that may end without)
 
     def _dialled(self, link: LinkT, secure: t.Secure | None, name: str) -> None:
-        """What the plane has told of it meanwhile is taken up."""
+        """Takes up the plane's events about a dialled connection that came meanwhile."""
         self._links[link.connection] = link
         self._begin(link, secure, name)
         for event in self._early.pop(link.connection, []):

@@ -19,7 +19,7 @@ from leafd.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SlotInfo:
-    """What stream info tells of a mirror or source. Times are ns that have passed; -1 = it never was."""
+    """The members of stream info about a mirror or source. Times are ns that have passed; -1 = it never was."""
 
     lag: int = 0
     """Messages that are missing, as the origin has told last .."""
@@ -56,7 +56,7 @@ class Behind:
 
 @dataclass(slots=True)
 class Told:
-    """Of one slot, over all of its consumers."""
+    """The facts told about one slot, over all of its consumers."""
 
     lag: int = 0
     told_s: float | None = None
@@ -66,7 +66,7 @@ class Told:
     mean_size: float | None = None
 
     def note(self, state: t.IngestState) -> None:
-        """What an ingest was told, which stays known when it has ended."""
+        """Notes an ingest's state, which stays known when the ingest has ended."""
         now_s = trio.current_time()
         if state.known_ns >= 0:
             self.lag, self.told_s = state.lag, now_s - state.known_ns / 1e9
@@ -81,7 +81,7 @@ class Told:
     def info(
         self, sequence: int, error: dict[str, Any] | None, state: t.IngestState | None = None, *, linked: bool = True
     ) -> SlotInfo:
-        """What is told of it. state: of its ingest, if it has one, which takes from there; linked: the link that its
+        """The slot's info. state: of its ingest, if it has one, which takes from there; linked: the link that its
         messages come by is there."""
         if state is not None:
             self.note(state)

@@ -30,13 +30,14 @@ _HEADER: Final = struct.Struct("=IHHII")
 
 
 class Ways:
-    """What ends when there is news of the machine's ways."""
+    """The news of the machine's ways to the network, which ends waits."""
 
     def __init__(self) -> None:
         self._under_way: set[trio.CancelScope] = set()
 
     async def unless_news(self, dial: Callable[[], Awaitable[Stream]]) -> Stream | None:
-        """What comes of it. None: there was news first, and it was given up."""
+        """The result of the dial; None: there was news first, and the dial was given up. None: there was news first,
+        and it was given up."""
         with trio.CancelScope() as scope:
             self._under_way.add(scope)
             try:

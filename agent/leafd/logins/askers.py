@@ -1,4 +1,4 @@
-"""Who sends JetStream a request: its login's name for advisories, and to which subjects it may publish.
+"""The sender of a JetStream request: the login's name for advisories, and the subjects to which the login may publish.
 
     Message.connection --asker_of()--> a client | a leaf link | this server
     behind a service import, or gone: nobody, who may publish nothing
@@ -29,7 +29,7 @@ NOTHING: Final = t.Permissions(publish_deny=(">",), subscribe_deny=(">",), autho
 
 
 async def denied(lists: t.Permissions, subjects: tuple[str, ...], *, link: bool) -> tuple[str, ...]:
-    """Those of the subjects to which a connection with these lists may not publish. link: its lists are a link's."""
+    """The subjects among these to which a connection with these lists may not publish. link: its lists are a link's."""
     allow = lists.subscribe_allow if link else lists.publish_allow
     deny = (*lists.subscribe_deny, *lists.mapped_deny) if link else lists.publish_deny
     return await aside(ITEM_WEIGHT * len(subjects) * (len(allow) + len(deny)), _denied, allow, deny, subjects)
@@ -60,7 +60,7 @@ class _Sender:
 
 
 def asker_of(message: t.Message, clients: Clients, leafs: Leafs, server: str) -> Asker:
-    """Who sent the message. server: our name."""
+    """The sender of the message. server: our name."""
 
     def info() -> dict[str, Any]:
         return _client_info(clients, message.connection, server)

@@ -44,7 +44,7 @@ _Result = TypeVar("_Result")
 
 
 class CalloutPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def subscribe(self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0) -> int: ...
     def publish(
@@ -53,7 +53,7 @@ class CalloutPlane(Protocol):
 
 
 class Log(Protocol):
-    """Where lines for the operator go."""
+    """The receiver of lines for the operator."""
 
     def warning(self, text: str, **about: str) -> None: ...
 
@@ -99,7 +99,7 @@ class Callouts:
 
     @property
     def public_xkey(self) -> str:
-        """What others seal answers for."""
+        """The public key for which callout services seal answers."""
         return xkeys.public_of(self._keys.curve)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -31,7 +31,7 @@ _NUMBERS: Final = {CLIENT_TYPE: "cid", WEB_TYPE: "wid", MQTT_TYPE: "mid", MQTT_W
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """Of a client that came over WebSocket."""
+    """The facts about a client that came over WebSocket."""
 
     credentials: dict[str, str]
     """Of its cookies, by the names of CONNECT's fields."""
@@ -43,7 +43,7 @@ class Web:
 
 @dataclass(slots=True)
 class Mqtt:
-    """Of a client that speaks MQTT; what it has said in CONNECT."""
+    """The facts in the CONNECT of a client that speaks MQTT."""
 
     connect: MqttConnect | None = None
     assigned: str = ""
@@ -51,7 +51,7 @@ class Mqtt:
 
     @property
     def client_id(self) -> str:
-        """Its identifier."""
+        """The client identifier."""
         return self.assigned or (self.connect.client_id if self.connect is not None else "")
 
     def read(self, packet: bytes) -> dict[str, Any]:
@@ -94,14 +94,14 @@ class Client:
 
     @property
     def kind(self) -> str:
-        """What allowed_connection_types calls it."""
+        """The client's kind in the words of allowed_connection_types."""
         if self.mqtt is not None:
             return MQTT_TYPE if self.web is None else MQTT_WEB_TYPE
         return CLIENT_TYPE if self.web is None else WEB_TYPE
 
     @property
     def log_name(self) -> str:
-        """What lines of the log begin with; behind a proxy, with the address that this tells of."""
+        """The beginning of log lines about the client; behind a proxy, with the address that the proxy tells of."""
         number = f"{_NUMBERS[self.kind]}:{self.connection}"
         if self.web is None:
             return f"{self.peer} - {number}"
@@ -120,7 +120,7 @@ class Client:
         self.policy = terms.of(self).policy
 
     def told(self, terms: Terms) -> dict[str, Any]:
-        """What its INFO says of itself; no address where it may be a proxy's."""
+        """The members of INFO about the client itself; no address where that may be a proxy's."""
         shown = {} if terms.proxied and self.web is None else {"client_ip": self.host}
         return {"client_id": self.connection} | shown
 
@@ -134,7 +134,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What counts for every login; replaced as a whole by a reload."""
+    """The terms of every login; replaced as a whole by a reload."""
 
     policy: Policy
     graph: Graph
@@ -157,7 +157,7 @@ class Terms:
     """What INFO says there in place of the rest."""
 
     def of(self, client: Client) -> Terms:
-        """What counts for this one."""
+        """The terms for this client."""
         if client.mqtt is not None and self.mqtt is not None:
             return self.mqtt if client.web is None or self.mqtt.web is None else self.mqtt.web
         return self if client.web is None or self.web is None else self.web
@@ -176,7 +176,7 @@ def shown_by(event: t.Secured) -> Certificate | None:
 
 
 def granted(client: Client, verdict: Verdict, account: Account, terms: Terms) -> tuple[t.ConnVerdict, t.Permissions]:
-    """What the plane is told that it may. Keeps the largest payload with the client."""
+    """The verdict for the plane. Keeps the largest payload with the client."""
     limits, rights = account.limits, verdict.rights
     client.max_payload = min(
         terms.max_payload, *(one for one in (limits.max_payload, verdict.max_payload) if one >= 0), _PAYLOAD_MAX
@@ -207,7 +207,7 @@ def lists_of(rights: Rights, author: str = "") -> t.Permissions:
 
 
 async def common(old: Rights, new: Rights) -> Rights:
-    """What both allow; worked out aside where it takes long."""
+    """The rights that both allow; worked out aside where that takes long."""
     pairs = len(old.publish_allow) * len(new.publish_allow) + len(old.subscribe_allow) * len(new.subscribe_allow)
     denied = len(old.publish_deny) + len(new.publish_deny) + len(old.subscribe_deny) + len(new.subscribe_deny)
     return await aside(ITEM_WEIGHT * (pairs + denied), common_rights, old, new)

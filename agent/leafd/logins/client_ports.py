@@ -1,4 +1,5 @@
-"""What the room of client logins needs of others. What does not live here: who they are (daemon/server.py)."""
+"""The parts of other rooms that the room of client logins needs. What does not live here: who they are
+(daemon/server.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from leafd.auth.verdict import Refusal, Verdict
 
 
 class CallOut(Protocol):
-    """What this room needs of callouts.Callouts.judged."""
+    """The part of callouts.Callouts.judged that this room needs."""
 
     async def __call__(
         self, policy: Policy, connection: int, host: str, kind: str, connect: Mapping[str, Any], nonce: str,
@@ -20,7 +21,7 @@ class CallOut(Protocol):
 
 
 class ClientPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def send(self, connection: int, frame: bytes) -> None: ...
     def secure(self, connection: int, how: t.Secure, *, before: bytes, behind: bytes) -> None: ...
@@ -40,7 +41,7 @@ class ClientPlane(Protocol):
 
 
 class Log(Protocol):
-    """Where lines for the operator go."""
+    """The receiver of lines for the operator."""
 
     def debug(self, text: str) -> None: ...
     def error(self, text: str, **about: str) -> None: ...

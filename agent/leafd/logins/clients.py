@@ -110,8 +110,9 @@ class Clients:
     # ---- a reload: narrow(), then set_terms()
 
     async def narrow(self, coming: Terms, affected: frozenset[str] | None = None) -> None:
-        """Who is here keeps what both the terms of today and the coming ones allow. A login that these judge in another
-        way waits for them: until set_terms(). affected: the accounts of whose users alone they are to judge anew."""
+        """Narrows the rights of connected clients to those that both the terms of today and the coming ones allow. A
+        login that these judge in another way waits for them: until set_terms(). affected: the accounts of whose users
+        alone they are to judge anew."""
         self._coming = coming
         if self._listener is not None:
             self._plane.welcome(self._listener, None, b"")
@@ -136,7 +137,8 @@ class Clients:
         await self._send_surplus_away(await self._judge_all_again(terms, affected, narrow=False))
 
     async def _judge_all_again(self, terms: Terms, affected: frozenset[str] | None, *, narrow: bool) -> list[Client]:
-        """Those who stay, in the order of their coming. The plane has heard of all changes when this returns."""
+        """Judges all logins again, and returns the clients that stay, in the order of their coming. The plane has heard
+        of all changes when this returns."""
         pause, slots = Pause(), trio.Semaphore(CHANGES_AT_ONCE)
         known: dict[tuple[int, int], Rights] = {}
         stay: list[Client] = []
@@ -170,7 +172,7 @@ class Clients:
         return client.account is not None and self._clients.get(client.connection) is client
 
     def _verdict_again(self, client: Client, terms: Terms) -> Verdict | None:
-        """Who a logged-in client is by these terms; one that no longer is anybody is closed."""
+        """The verdict on a logged-in client by these terms; a client whom they refuse is closed."""
         if client.account is None or client.policy is None or not self._is_in(client):
             return None
         verdict = judge_again(
@@ -208,7 +210,8 @@ class Clients:
     async def _change(
         self, client: Client, account: Account, granted: tuple[t.ConnVerdict, t.Permissions], slots: trio.Semaphore
     ) -> None:
-        """Whoever cannot be given his new rights does not keep the old ones."""
+        """Changes a client's account and rights; a client that cannot be given its new rights does not keep the old
+        ones."""
         try:
             after_pong = self._after_pong(client, account)
             await self._plane.change_rights(client.connection, account.id, *granted, after_pong)
@@ -250,7 +253,7 @@ class Clients:
         return False
 
     def _guarded(self, connection: int, work: Callable[..., None], *arguments: Any) -> None:
-        """What goes wrong with a login in a way that nobody foresaw costs that connection."""
+        """Runs work for a connection: an unforeseen error in it costs that connection alone."""
         try:
             work(*arguments)
         except Exception as error:
@@ -274,7 +277,7 @@ class Clients:
         self.say_welcome()
 
     def say_welcome(self) -> None:
-        """Where INFO is the same for everybody, the plane says it to who comes, as it is now, without asking."""
+        """Has the plane send INFO to new connections without asking, where INFO is the same for all."""
         listener, terms = self._listener, self._terms
         if listener is None or self._coming is not None:
             return
@@ -307,7 +310,7 @@ class Clients:
         self._begin(client, frame(info), frame(behind(info)) if first else b"")
 
     def _begin(self, client: Client, before: bytes, behind_tls: bytes) -> None:
-        """What it is told first. Its time to log in begins with the handshake's end, where it has TLS."""
+        """Begins a conversation with INFO. Its time to log in begins with the handshake's end, where it has TLS."""
         terms = self._terms.of(client)
         if terms.secure is not None:
             self._plane.secure(client.connection, terms.secure, before=before, behind=behind_tls)
@@ -351,7 +354,7 @@ class Clients:
             self._learn(client, event.payload)
 
     def _read(self, client: Client, line: bytes) -> dict[str, Any]:
-        """What a CONNECT says. Raises JsonError, NoConnect."""
+        """The fields of a CONNECT. Raises JsonError, NoConnect."""
         if client.mqtt is not None:
             return client.mqtt.read(line)
         return client_connect(line, headers=self._info().get("headers", True))
@@ -510,7 +513,7 @@ class Clients:
         return frame(self._connect_info(client, account, client.max_payload))
 
     def _told(self, client: Client) -> dict[str, Any]:
-        """What INFO says of the server: over WebSocket, of that listener."""
+        """The server's INFO for the client: over WebSocket, of that listener."""
         if client.web is None:
             return self._info()
         elsewhere = ("tls_required", "tls_available", "tls_verify", "connect_urls")

@@ -1,5 +1,5 @@
-"""What the plane is told of a connection beyond its account: the parts of what Nats-Request-Info says of it where an
-import shares that, and of what a measurement of a service's latency says of who asked and who answered.
+"""The description of a connection for the plane, beyond its account: the parts of `Nats-Request-Info` where an import
+shares it, and the parts about requester and responder in a measurement of a service's latency.
 
     {"start","host","id", | "acc" | "user","name","lang","ver" | "rtt" | "server","cluster" | "jwt",...,"client_type"}
         before                         between                            place                     behind
@@ -32,7 +32,7 @@ _HIDDEN = "[REDACTED]"
 
 
 def description(client: Client, server: str, cluster: str) -> t.Description:
-    """That of a client. server, cluster: this server's names."""
+    """The description of a client. server, cluster: this server's names."""
     connect, claims = client.connect, claims_of(client)
     before = {"start": format_time(client.opened_ns), "host": client.host, "id": client.connection}
     between = {"user": shown_user(client)} | {
@@ -58,7 +58,7 @@ def whole(client: Client, server: str, cluster: str, round_trip_ns: int) -> dict
 
 
 def link_description(link: Link, bind: Bind, cluster: str) -> t.Description:
-    """That of a leaf link; of one that we dialled nobody has logged in."""
+    """The description of a leaf link; a link that we dialled has no login."""
     accepted = link.machine.accepted if isinstance(link.machine, Acceptor) else None
     connect = accepted[0] if accepted is not None else {}
     host = link.peer.rpartition(":")[0].strip("[]")
@@ -74,7 +74,7 @@ def claims_of(client: Client) -> UserClaims | None:
 
 
 def shown_user(client: Client) -> str:
-    """Who it is, without what proves it."""
+    """The client's user, without what proves it."""
     return client.user or (_HIDDEN if client.connect.get("auth_token") else "")
 
 

@@ -92,7 +92,7 @@ class Guesses:
     async def check(
         self, listener: str, address: str, name: str, judge: Judge, wanted: Callable[[], bool]
     ) -> Verdict | Refusal:
-        """What judge says, run on a thread in its turn. judge must be pure."""
+        """The result of `judge`, run on a thread in its turn. judge must be pure."""
         guess = _Guess((listener, address), name[:_NAME_MAX], judge, wanted)
         self._queue.put(guess.group, guess.name, guess)
         await guess.done.wait()

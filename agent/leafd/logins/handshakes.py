@@ -43,7 +43,7 @@ GATEWAYS_REMOTE: Final = 1 << 16
 
 
 class TlsPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     @staticmethod
     def make_tls(settings: t.TlsSettings, texts: t.TlsTexts) -> int: ...
@@ -62,7 +62,7 @@ class Dialled(Protocol):
 
 
 class Configuration(Protocol):
-    """What this room needs of a configuration that was read."""
+    """The part of a configuration that this room needs."""
 
     @property
     def config(self) -> ServerConfig: ...
@@ -82,7 +82,7 @@ def secure_of(tls: Tls | None, context: int, *, optional: bool = False) -> t.Sec
 
 
 def info_of(tls: Tls | None, *, optional: bool = False) -> dict[str, Any]:
-    """What INFO says of it."""
+    """The members of INFO about TLS."""
     if tls is None:
         return {}
     info = {"tls_available" if optional else "tls_required": True}
@@ -114,7 +114,7 @@ class Handshakes:
         self._there: dict[int, Wanted] = {}
 
     def make(self, compiled: Configuration) -> Made:
-        """What is new in a configuration, made ready: for a thread of its own. Raises ConfigError."""
+        """The contexts that are new in a configuration: made on a thread of its own. Raises ConfigError."""
         wanted = {one.number: one for one in _wanted(compiled)}
         made: list[tuple[Wanted, int]] = []
         try:
@@ -128,7 +128,7 @@ class Handshakes:
         return Made(tuple(made), gone)
 
     def drop(self, made: Made) -> None:
-        """What was made is not needed after all."""
+        """Drops contexts that are not needed after all."""
         for _, context in made.contexts:
             self._plane.drop_tls(context)
 
@@ -139,7 +139,7 @@ class Handshakes:
             await self._plane.put_tls(one.number, context)
 
     async def clear(self, made: Made) -> None:
-        """Nobody gets these any more."""
+        """Clears contexts that no new connection gets."""
         for number in made.gone:
             self._there.pop(number, None)
             await self._plane.put_tls(number, 0)

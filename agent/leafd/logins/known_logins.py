@@ -1,5 +1,5 @@
-"""What the plane does without asking for clients that come, because control would say the same each time: the INFO, and
-the verdict on a CONNECT that has been judged before.
+"""The logins that the plane answers without asking, because control would say the same each time: the INFO, and the
+verdict on a CONNECT that has been judged before.
 
     terms --> welcome --> the plane says it to each who comes, and Opened tells of it
     a CONNECT that comes again --> known --> the plane admits who sends it once more, and Line tells of it
@@ -32,7 +32,7 @@ LISTS_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a client is that sends a certain CONNECT."""
+    """The client that a certain CONNECT makes."""
 
     connect: dict[str, Any]
     account: Account
@@ -43,7 +43,7 @@ class Known:
     max_payload: int
 
     def give(self, client: Client) -> None:
-        """It has logged in."""
+        """Gives a client that has logged in its account, user and rights."""
         client.connect, client.account, client.user, client.rights = self.connect, self.account, self.user, self.rights
         client.policy, client.granted, client.max_payload = self.policy, self.granted, self.max_payload
 
@@ -56,7 +56,7 @@ class KnownLogins:
         self._seen: OrderedDict[bytes, None] = OrderedDict()
 
     def get(self, line: bytes) -> Known | None:
-        """What is known of it."""
+        """The client that this CONNECT makes; None where the line is not known."""
         return self._known.get(line)
 
     def forget(self) -> None:
@@ -85,7 +85,7 @@ def _put(into: OrderedDict[bytes, Any], line: bytes, value: Any) -> None:
 
 
 def _known(client: Client) -> Known | None:
-    """None: somebody else who sends its CONNECT may get another verdict."""
+    """The known login of a client; None: another sender of its CONNECT may get another verdict."""
     granted, account, policy = client.granted, client.account, client.policy
     if granted is None or account is None or policy is None or account.limits.max_connections >= 0:
         return None

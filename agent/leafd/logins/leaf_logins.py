@@ -54,7 +54,7 @@ PATIENT_MAX: Final = 256
 
 
 class LeafLinks(Protocol):
-    """What this room needs of links.leafs.Leafs."""
+    """The part of links.leafs.Leafs that this room needs."""
 
     def linked(self, account_name: str) -> int: ...
     def bind_of(self, connection: int) -> Bind | None: ...
@@ -64,7 +64,7 @@ class LeafLinks(Protocol):
 
 
 class Boxes(Protocol):
-    """What this room needs of boxes.Boxes."""
+    """The part of boxes.Boxes that this room needs."""
 
     def box_of(self, nkey: str) -> Box | None: ...
     def takes_time(self, connect: Mapping[str, Any]) -> bool: ...
@@ -77,14 +77,14 @@ class Boxes(Protocol):
 
 
 class LoginPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class LeafTerms:
-    """What decides about a leaf's login; a reload replaces it as a whole."""
+    """The rules of leaf logins; a reload replaces them as a whole."""
 
     policy: Policy
     graph: Graph
@@ -95,7 +95,7 @@ class LeafTerms:
     """Of those who come over WebSocket, where that is another one."""
 
     def of(self, connect: dict[str, Any]) -> Policy:
-        """What decides about this one."""
+        """The policy for this login."""
         return self.web_policy if self.web_policy is not None and connect[WAY] == LEAF_WEB_TYPE else self.policy
 
 
@@ -144,7 +144,8 @@ class LeafLogins:
             self._deadlines.add(connection, self._terms.timeout_s)
 
     def _late(self, connection: int) -> None:
-        """It may be far away, or a stranger who holds a place: who is slow is bounded by number, then by time."""
+        """Ends a login that takes too long: the peer may be far away, or a stranger who holds a place, so slow logins
+        are bounded by number, then by time."""
         if not self.links.logging_in(connection):
             return
         if self.waits(connection):

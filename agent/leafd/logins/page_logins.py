@@ -1,4 +1,4 @@
-"""Who may see the status page where it is not on loopback: users of the system account, by their passwords.
+"""The users who may see the status page where it is not on loopback: those of the system account, by their passwords.
 
 A password is judged as a client's CONNECT is, with the same limits on guessing: each check waits in the queue of its
 address, on a thread, and refusals after several failures come late. In operator mode the password is a bearer JWT.
@@ -26,7 +26,7 @@ CALL_OUT_S: Final = 5.0
 
 
 class Log(Protocol):
-    """Where refusals are told."""
+    """The receiver of refusals."""
 
     def error(self, text: str, **about: str) -> None: ...
 

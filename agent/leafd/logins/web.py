@@ -25,7 +25,7 @@ SECOND: Final = 1_000_000_000
 
 
 class WebPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def send(self, connection: int, frame: bytes) -> None: ...
     def secure(self, connection: int, how: t.Secure, *, before: bytes, behind: bytes) -> None: ...
@@ -34,7 +34,7 @@ class WebPlane(Protocol):
 
 
 class Log(Protocol):
-    """Where lines for the operator go."""
+    """The receiver of lines for the operator."""
 
     def error(self, text: str, **about: str) -> None: ...
     def debug(self, text: str) -> None: ...

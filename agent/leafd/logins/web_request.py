@@ -26,7 +26,7 @@ _REASONS: Final = {400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """It speaks WebSocket from here on."""
+    """The answer after which the connection speaks WebSocket."""
 
     kind: t.ConnKind
     flags: t.WebFlag
@@ -45,7 +45,7 @@ class Refused:
 
     @property
     def answer(self) -> bytes:
-        """What goes out before the connection is closed."""
+        """The bytes that go out before the connection is closed."""
         body = f"{_REASONS[self.status]}\n"
         return (
             f"HTTP/1.1 {self.status} {_REASONS[self.status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"

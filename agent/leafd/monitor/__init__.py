@@ -1,2 +1,1 @@
-"""What the server tells about itself: over HTTP on the monitoring port and over $SYS in the system account. Reads
-only."""
+"""Monitoring: the server's reports over HTTP on the monitoring port and over $SYS in the system account. Reads only."""

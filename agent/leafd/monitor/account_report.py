@@ -1,7 +1,5 @@
-"""What an account maps, exports and imports, as accountz shows it.
-
-The order of members and the words are the reference's. What does not live here: connections and traffic (reports.py).
-"""
+"""An account's mappings, exports and imports, as accountz shows them. The order of members and the words are the
+reference's. What does not live here: connections and traffic (reports.py)."""
 
 from __future__ import annotations
 
@@ -59,7 +57,7 @@ def _system_exports(facts: Facts, account: Account) -> Iterable[dict[str, Any]]:
 
 
 def _system_imports(facts: Facts, account: Account) -> Iterable[dict[str, Any]]:
-    """What of the server's services an account has."""
+    """The account's imports of the server's services."""
     system = facts.graph.system
     if system is None:
         return

@@ -63,7 +63,7 @@ async def boxz(facts: Facts, options: Options, jsz: Mapping[str, Any] | None = N
 
 
 def _behind(facts: Facts, jsz: Mapping[str, Any]) -> dict[str, int | None]:
-    """By the boxes' names, from the sources of the streams of their account."""
+    """The messages that each box is behind, by the boxes' names, from the sources of the streams of their account."""
     found: dict[str, int | None] = {}
     account = facts.config.enrol.account if facts.config.enrol is not None else ""
     details = (one for one in jsz.get("account_details", ()) if one["name"] == account)

@@ -53,7 +53,7 @@ class Book(Protocol):
 
 
 class ClaimsPlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def subscribe(self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0) -> int: ...
     def unsubscribe(self, account: int, subscription: int) -> None: ...
@@ -100,7 +100,7 @@ class ClaimsServices:
             self._plane.unsubscribe(system.id, self._subscriptions.pop(subject))
 
     def _message(self, message: t.Message) -> bool:
-        """What waits here counts against its connection's credit."""
+        """Takes a request; while it waits here it counts against its connection's credit."""
         self._requests.put(message.payer, message.connection, message)
         return True
 

@@ -77,7 +77,7 @@ class Gone:
 def gone(
     event: t.Closed, *, link: bool, peer: str, account: str, user: str, told: dict[str, Any], opened_ns: int
 ) -> Gone:
-    """What is kept of a connection at its end."""
+    """The record of a connection that ended."""
     now_ns = time.time_ns()
     return Gone(
         event.connection, link, peer, account, user[:TEXT_MAX],

@@ -101,7 +101,7 @@ def _lists(subjects: Subjects) -> dict[str, list[str]]:
 
 
 def cluster_block(facts: Facts) -> dict[str, Any]:
-    """What varz says of it."""
+    """The part of varz about the cluster."""
     block, named = facts.config.cluster, {"name": facts.cluster} if facts.cluster else {}
     if block is None or facts.routes is None:
         return named
@@ -126,7 +126,7 @@ def counts(facts: Facts) -> tuple[int, int]:
 
 
 async def route_stats(facts: Facts) -> list[dict[str, Any]]:
-    """What the server's statistics say of each route."""
+    """The part of the server's statistics about each route."""
     if facts.routes is None:
         return []
     rows = {row.connection: row for row in await facts.plane.connections()}

@@ -45,18 +45,18 @@ _Shown = Callable[[], dict[str, Any]]
 
 
 def shown_user(client: ClientFacts) -> str:
-    """Who a client is, without what proves it; of one that was not let in, who it says it is."""
+    """The user of a client, without what proves it; of a client that was not let in, the user that it claims to be."""
     return client.user or claimed_user(client.connect)
 
 
 def issuer_of(client: ClientFacts) -> str:
-    """Who vouches for a login by an nkey of the configuration: the reference says its account."""
+    """The issuer of a login by an nkey of the configuration: the reference says its account."""
     by_nkey = client.proof is None and client.user and client.user == client.connect.get("nkey")
     return client.account.name if by_nkey and client.account is not None else ""
 
 
 def told_of(client: ClientFacts, *, auth: bool) -> dict[str, Any]:
-    """What the report shows of a client beside its numbers and its account; auth: of its login, too."""
+    """The members of the report about a client, beside its numbers and its account; auth: with its login."""
     found = _handshake(client.tls, auth)
     if client.tls is not None and client.tls.flags & t.SecuredFlag.FIRST and client.kind == CLIENT_TYPE:
         found["tls_first"] = True
@@ -68,7 +68,7 @@ def told_of(client: ClientFacts, *, auth: bool) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What the request asks for."""
+    """The options of a request."""
 
     account: str
     user: str
@@ -190,7 +190,7 @@ async def _hears(facts: Facts, row: t.ConnectionRow, subject: str) -> bool:
 
 
 def shown_account(facts: Facts, name: str) -> str:
-    """What people call an account: the name that its JWT says."""
+    """The account's name for people: the one that its JWT has."""
     account = facts.graph.by_name.get(name)
     return account.shown if account is not None else name
 
@@ -260,7 +260,7 @@ def _figures(row: _Row, peer: str, opened_ns: int) -> dict[str, Any]:
 
 
 def _handshake(tls: t.Secured | None, auth: bool) -> dict[str, Any]:
-    """What TLS was agreed upon, and who showed which certificate."""
+    """The protocol and cipher of a TLS connection, and the certificates that the peer showed."""
     if tls is None:
         return {}
     found: dict[str, Any] = {"tls_version": "1.3" if tls.version >= 0x0304 else "1.2", "tls_cipher_suite": tls.cipher}
@@ -283,7 +283,7 @@ def _handshake(tls: t.Secured | None, auth: bool) -> dict[str, Any]:
 
 
 def _jwt(client: ClientFacts) -> dict[str, Any]:
-    """What a client's JWT says of it. The JWT itself is shown unless it lets in whoever has it."""
+    """The members about a client's JWT. The JWT itself is shown unless it lets in whoever has it."""
     proof, found = client.proof, dict[str, Any]()
     if proof is None or isinstance(proof, Called):
         return {"issuer_key": issuer_of(client)} if issuer_of(client) else found

@@ -38,7 +38,8 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Where objects of one form differ: what is written there, and where its 8 bytes are in an object's record."""
+    """A place where objects of one form differ: how the value is written, and where its 8 bytes are in an object's
+    record."""
 
     kind: RowKind
     at: int
@@ -46,7 +47,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """What many rows of lists have in common: an object with a Hole where they differ, and the size of a record."""
+    """The common form of many rows: an object with a Hole where they differ, and the size of a record."""
 
     specimen: Mapping[str, Any]
     size: int
@@ -64,7 +65,7 @@ class Alike:
 
 
 class TooLarge(Exception):
-    """What has to be in memory as a whole is more than it may be."""
+    """A report that has to be in memory as a whole is larger than it may be."""
 
 
 async def encode(report: Mapping[str, Any], *, most: int = 0) -> bytes:
@@ -117,7 +118,7 @@ class _Style:
         self._writers: dict[tuple[Form, int], tuple[RowWriter, int]] = {}
 
     def line(self, depth: int) -> str:
-        """What stands before an element at that depth."""
+        """The text before an element at that depth."""
         return "" if self.indent is None else "\n" + " " * (self.indent * depth)
 
     def small(self, value: object, depth: int) -> str:
@@ -127,7 +128,7 @@ class _Style:
         return self._indented(value, self.line(depth))
 
     def alike(self, rows: Alike, depth: int, opening: str) -> Iterator[str]:
-        """These rows, some at a time. opening: what stands before the first."""
+        """The rows as text, some at a time. opening: what stands before the first."""
         writer, texts = self._writer(rows.form, depth)
         for begin in range(0, len(rows.records), ROWS_TOGETHER):
             end = begin + ROWS_TOGETHER
@@ -201,7 +202,8 @@ class _Style:
 
 
 def _columns(literal: str, hole: Hole) -> Iterator[RowColumn]:
-    """What stands before a hole, and the hole. With an optional one goes its name, not the end of what is before."""
+    """The columns of the text before a hole, and of the hole. With an optional one goes its name, not the end of what
+    is before."""
     if hole.kind == RowKind.OPTIONAL:
         before, comma, name = literal.rpartition(",")
         yield RowColumn(before.encode(), RowKind.NOTHING, 0)
@@ -210,7 +212,7 @@ def _columns(literal: str, hole: Hole) -> Iterator[RowColumn]:
 
 
 def _holes(part: object) -> Iterator[Hole]:
-    """Those of a form, in the order in which they are written."""
+    """The holes of a form, in the order in which they are written."""
     if isinstance(part, Hole):
         yield part
     elif isinstance(part, Mapping):

@@ -239,7 +239,7 @@ def _end(event: t.Closed | None) -> dict[str, Any]:
 
 
 def _ended(about: dict[str, Any], event: t.Closed) -> dict[str, Any]:
-    """What the connection has sent and received: seen from its side, as in the reference."""
+    """The traffic of a connection that ended, seen from its side, as in the reference."""
     return {
         "client": about,
         "sent": {"msgs": event.in_msgs, "bytes": event.in_bytes},

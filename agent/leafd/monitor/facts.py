@@ -1,4 +1,4 @@
-"""Where monitoring takes its facts from, and the parts that several reports share: names, times, sizes of the process.
+"""The facts that reports are made of, and the parts that several reports share: names, times, sizes of the process.
 
 Field names and units of every report are those of nats-server. What does not live here: transport (http.py,
 services.py), the reports (reports.py, jetstream_report.py), what is read of other rooms (rooms.py).
@@ -48,8 +48,8 @@ Login = Callable[[str, str, str, Callable[[], bool]], Awaitable[bool]]
 
 @dataclass(slots=True)
 class Facts:
-    """Everything a report may look at. A reload replaces config, digest, graph, limits, cluster, accounts
-    and operators."""
+    """The facts that a report may look at. A reload replaces config, digest, graph, limits, cluster, accounts and
+    operators."""
 
     server_id: str
     name: str

@@ -104,7 +104,7 @@ async def _accounts(
 
 
 def gateway_block(facts: Facts) -> dict[str, Any]:
-    """What varz says of them."""
+    """The part of varz about gateways."""
     block, gateways = facts.config.gateway, facts.gateways
     if block is None or gateways is None:
         return {}
@@ -138,7 +138,7 @@ def gateway_count(facts: Facts) -> int:
 
 
 async def gateway_stats(facts: Facts) -> list[dict[str, Any]]:
-    """What the server's statistics say of each cluster that this server sends to."""
+    """The part of the server's statistics about each cluster that this server sends to."""
     if facts.gateways is None:
         return []
     rows = {row.connection: row for row in await facts.plane.connections()}

@@ -19,7 +19,7 @@ SHOWS_SUBSCRIPTIONS: Final = ("/connz", "/leafz", "/subsz", "/subscriptionsz")
 
 
 def weight(facts: Facts, path: str, target: bytes) -> int:
-    """Of the report at that path, in bytes."""
+    """The size of the report at that path, in bytes."""
     if path not in (*SHOWS_SUBSCRIPTIONS, "/jsz", "/accountz", "/accstatz", "/boxz"):
         return 0
     stats = facts.plane.stats()

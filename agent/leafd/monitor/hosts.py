@@ -1,4 +1,5 @@
-"""By which names the monitoring port may be asked (the header Host), and what keeps pages of elsewhere from reading it.
+"""The names by which the monitoring port may be asked (the header Host), and the protection against pages of elsewhere
+that try to read it.
 
 The reports are open to whoever reaches the port, as in nats-server, and on loopback so is the status page. A browser on
 this machine reaches it, too, and with it each page of elsewhere that it has open: under a name of that page's own which

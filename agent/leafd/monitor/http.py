@@ -115,7 +115,7 @@ async def serve(sock: socket.socket, facts: Facts, base_path: str = "") -> None:
 
 
 def _secured(facts: Facts) -> Callable[[trio.SocketStream], trio.abc.Stream]:
-    """What makes a stream one of HTTPS, where that is configured."""
+    """The function that turns a stream into one of HTTPS, where that is configured."""
     if not facts.config.monitors_securely:
         return lambda stream: stream
     from leafd.monitor.secure import Secured
@@ -167,7 +167,7 @@ class Seats:
 
 @dataclass(frozen=True, slots=True)
 class _Port:
-    """What all conversations share."""
+    """The state that all conversations share."""
 
     facts: Facts
     base: str
@@ -206,7 +206,8 @@ async def _converse(stream: trio.abc.Stream, port: _Port, address: str) -> None:
 
 
 async def _reply(port: _Port, request: h11.Request, address: str, held: AsyncExitStack) -> Reply | None:
-    """None: he waited too long, or his seat was needed. held: what is his until it is sent."""
+    """The reply to a request; None: the request waited too long, or its place was needed. held: what is his until it is
+    sent."""
     if is_loopback(address) and not is_known(port.facts.config, _header(request, b"host").decode("latin-1")):
         return Reply(421, PLAIN, MISDIRECTED.encode(), list(UNREAD))
     path, admitted = _page_path(port.base, request), True
@@ -382,8 +383,8 @@ def _boxz(facts: Facts) -> Report | None:
 
 
 async def _metrics(facts: Facts, accept: str) -> tuple[int, str, AsyncGenerator[bytes, None]]:
-    """Everything for Prometheus, written while it is sent; read from the reports on the worker thread where there are
-    many links or consumers."""
+    """The metrics for Prometheus, written while they are sent; read from the reports on the worker thread where there
+    are many links or consumers."""
     from leafd.monitor import metrics
 
     every = dict.fromkeys(("accounts", "streams", "consumers", "config"), "1")

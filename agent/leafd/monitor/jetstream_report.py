@@ -31,7 +31,7 @@ _CONSUMER_STATE: Final = (
 
 
 def configuration(facts: Facts) -> dict[str, Any]:
-    """What was configured of JetStream."""
+    """JetStream's configuration."""
     found: dict[str, Any] = {
         "max_memory": facts.limits.max_memory_store,
         "max_storage": facts.limits.max_file_store,
@@ -83,7 +83,7 @@ Usages = dict[str, dict[str, Any]]
 
 
 async def _sums(jetstream: JetStreamFacts, usages: Usages | None = None) -> dict[str, Any]:
-    """Of all accounts together. usages: those that are named in it get theirs, so that nobody asks once more."""
+    """The sums over all accounts. usages: those that are named in it get theirs, so that nobody asks once more."""
     found: dict[str, Any] = dict.fromkeys(
         ("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets"), 0
     )
@@ -110,7 +110,7 @@ Plain = Mapping[str, Sequence[PlainFacts]]
 
 
 async def plain_streams(facts: Facts) -> Plain:
-    """Of all accounts."""
+    """The plain streams of all accounts."""
     jetstream = facts.jetstream
     if jetstream is None:
         return {}
@@ -119,7 +119,8 @@ async def plain_streams(facts: Facts) -> Plain:
 
 
 async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> dict[str, Any]:
-    """What JetStream holds, in as much detail as was asked for. but: streams that are told of in another way."""
+    """The report on JetStream, in as much detail as the options ask for. but: streams that are told of in another
+    way."""
     jetstream = facts.jetstream
     if jetstream is None:
         empty = dict.fromkeys(("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets"), 0)
@@ -154,7 +155,7 @@ async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> di
 
 
 def _chosen(accounts: list[JetStreamAccountFacts], options: Options, detail: _Detail) -> list[JetStreamAccountFacts]:
-    """Those that the report has details of."""
+    """The accounts that the report has details of."""
     named, asked = text(options, "acc", "account"), detail.streams or flag(options, "accounts")
     offset, limit = number(options, "offset", 0), number(options, "limit", 0) or ACCOUNTS_MAX
     if named and any(one.name == named for one in accounts):
@@ -165,7 +166,7 @@ def _chosen(accounts: list[JetStreamAccountFacts], options: Options, detail: _De
 
 
 async def jsz_account(facts: Facts, options: Options) -> dict[str, Any]:
-    """What one account's JetStream holds."""
+    """The report on one account's JetStream."""
     name = text(options, "acc", "account")
     account = facts.jetstream.catalogue.by_name.get(name) if facts.jetstream is not None else None
     if facts.jetstream is None or account is None or not account.enabled:
@@ -216,7 +217,7 @@ async def _account(wanted: _Detail, account: JetStreamAccountFacts, usage: dict[
 
 
 def _offline(account: JetStreamAccountFacts) -> dict[str, str]:
-    """What is stored and cannot be served, streams and `stream > consumer`, each with the reason."""
+    """The assets that are stored and cannot be served, streams and `stream > consumer`, each with the reason."""
     found = {name: one.reason for name, one in account.aside.items()}
     for owner in account.owners_aside:
         if owner in account.streams:
@@ -280,7 +281,7 @@ _STATE: Final = layout("stream_state_t")
 
 
 async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) -> dict[str, Any] | None:
-    """None: the stream went away while the report was made."""
+    """The row of a stream; None: the stream went away while the report was made."""
     info = await _look(wanted.jetstream, account, f"STREAM.INFO.{name}")
     if not info:
         return None

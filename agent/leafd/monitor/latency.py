@@ -41,7 +41,7 @@ HALF_S: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class _Half:
-    """What one end has measured. account: 0 where it is the other end."""
+    """The measurement of one end. account: 0 where it is the other end."""
 
     since: float
     event: dict[str, Any]
@@ -69,7 +69,7 @@ class Latencies:
             self._publish(latency.account, latency.subject, merged(event, half.event))
 
     def far(self, message: t.Message) -> bool:
-        """What the server at a link's other end has measured."""
+        """Takes the measurement of the server at a link's other end."""
         try:
             told = json.loads(message.payload)
             reply, event = told["req_id"], told["m2"]
@@ -112,7 +112,7 @@ def event_of(latency: t.Latency) -> dict[str, Any]:
 
 
 def far_event(far: t.FarLatency, account: str, responder: dict[str, Any]) -> tuple[str, bytes]:
-    """What this end has measured of a request of another server's: where that is told, and in which words."""
+    """The event about a request of another server, as this end measured it: its subject and its text."""
     service = max(far.took_ns - far.round_trip_ns, 0)
     measured = {
         "type": "", "id": "", "timestamp": stamp(0), "status": _ANSWERED, "responder": responder,

@@ -141,7 +141,7 @@ class _Families:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What the metrics are made of; jsz with accounts, streams, consumers and their configurations."""
+    """The reports that the metrics are made of; jsz with accounts, streams, consumers and their configurations."""
 
     varz: Report
     leafz: Report
@@ -211,7 +211,7 @@ def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> Non
 
 
 def _servers(found: _Families, servers: Iterable[Report]) -> None:
-    """Those of a cluster by their names, other clusters by theirs."""
+    """Adds the samples of the cluster's servers by their names, and of other clusters by theirs."""
     for one in servers:
         labels = {"cluster": one["cluster"], "server": one["name"]}
         found.gauge(
@@ -334,7 +334,7 @@ _FAR: Final = {
 
 
 def _how_far(found: _Families, kind: str, labels: Labels, far: Report) -> None:
-    """What is not known has no sample: 0 would say that nothing is missing."""
+    """Adds the samples of a copy's distance from its origin."""
     if far["behind"] is not None:
         found.gauge(f"jetstream_stream_{kind}_lag", "Messages behind the origin", labels, far["behind"])
     for member, (name, text, unit) in _FAR.items():

@@ -127,7 +127,7 @@ def _tls_timeout(tls: Tls | None, patience: int = DEFAULT_TIMEOUT) -> float:
 
 
 def _not_after(tls: Tls | None) -> dict[str, Any]:
-    """When this side's first certificate expires."""
+    """The end of the first of this side's certificates to expire."""
     if tls is None or not tls.material.pairs:
         return {}
     return {"tls_cert_not_after": stamp(tls.material.pairs[0].certificate.not_after_s * SECOND)}
@@ -303,7 +303,8 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
 
 
 def _measured(row: t.ConnectionRow) -> dict[str, Any]:
-    """What the kernel tells of a link: null what it does not. Times are ns; in bytes, as they are on the wire."""
+    """The kernel's measurements of a link: null where the kernel has none. Times are ns; in bytes, as they are on the
+    wire."""
     figures = {"rate": row.rate, "round_trip": row.trip_ns, "round_trip_least": row.trip_min_ns, "window": row.window}
     found: dict[str, Any] = {name: value or None for name, value in figures.items()}
     counted = row.sent > 0
@@ -338,7 +339,7 @@ async def subsz(facts: Facts, options: Options) -> dict[str, Any]:
 
 
 def _routing(subscriptions_: int) -> dict[str, Any]:
-    """What the reference tells of its tables of subscriptions and their cache, which is none here."""
+    """The reference's report on its tables of subscriptions and their cache; this server has no cache."""
     names = ("num_cache", "num_inserts", "num_removes", "num_matches", "cache_hit_rate", "max_fanout", "avg_fanout")
     return {"num_subscriptions": subscriptions_} | dict.fromkeys(names, 0)
 
@@ -349,7 +350,7 @@ async def raftz(facts: Facts, options: Options) -> dict[str, Any]:
 
 
 async def expvarz(facts: Facts, options: Options) -> dict[str, Any]:
-    """What Go tells of its memory and of the command line: nothing."""
+    """The reference's report on Go's memory and the command line: empty here."""
     return {"memstats": {}, "cmdline": []}
 
 

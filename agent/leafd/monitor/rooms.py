@@ -1,4 +1,5 @@
-"""What monitoring reads of the rooms that it must not import: one Protocol for each, with what is read and no more.
+"""The rooms that monitoring reads and must not import: one Protocol for each, with the members that are read and no
+others.
 
 Every member is a property, so that a room's own narrower types satisfy it. What does not live here: what is read of
 the configuration and the account graph, which stand below monitoring and are imported.
@@ -243,7 +244,7 @@ class StreamConfigFacts(Protocol):
 
 
 class AsideFacts(Protocol):
-    """What is stored and cannot be served."""
+    """The assets that are stored and cannot be served."""
 
     @property
     def reason(self) -> str: ...
@@ -291,7 +292,7 @@ class CatalogueFacts(Protocol):
 
 
 class TakersFacts(Protocol):
-    """Who takes from streams of this server."""
+    """The servers that take from streams of this server."""
 
     async def of(self, account: str, name: str) -> list[dict[str, Any]]: ...
 

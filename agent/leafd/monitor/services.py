@@ -66,7 +66,7 @@ class Refused(Exception):
 
 
 class ServicePlane(Protocol):
-    """What this room needs of native.Plane."""
+    """The part of native.Plane that this room needs."""
 
     def subscribe(self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0) -> int: ...
     def repay(self, message: t.Message) -> None: ...
@@ -115,7 +115,7 @@ class Services:
                 self._plane.subscribe(account.id, subject, self._message)
 
     def _message(self, message: t.Message) -> bool:
-        """What waits here counts against its connection's credit."""
+        """Takes a request; while it waits here it counts against its connection's credit."""
         if message.reply:
             self._requests.put(message.payer, message.connection, message)
         return bool(message.reply)
@@ -130,7 +130,7 @@ class Services:
             self._plane.repay(message)
 
     def _weight(self, message: t.Message) -> int:
-        """What its answer takes of the share of reports: its rows, and once more as a message."""
+        """The share of reports that an answer takes: its rows, and once more as a message."""
         path = f"/{message.subject.rpartition('.')[2].lower()}"
         return 2 * weight(self._facts, path, b"?subs" if b"subscriptions" in message.payload else b"")
 
@@ -179,7 +179,7 @@ class Services:
             return envelope | {"data": None, "error": {"code": error.code, "description": str(error)}}
 
     async def _hearers(self, message: t.Message) -> int:
-        """Those of a subject; of one with wildcards, those of subjects within it."""
+        """The number of subscriptions that hear a subject; of one with wildcards, those of subjects within it."""
         account = self._facts.graph.by_id.get(message.payer or message.account)
         subject, *groups = message.payload.decode("utf-8", "replace").strip().split(" ")
         if account is None or not subject:

@@ -29,7 +29,7 @@ def wanted(options: Mapping[str, Any]) -> tuple[bool, bool]:
 
 
 async def of(plane: PlaneFacts, connection: int) -> list[t.SubscriptionRow]:
-    """Those of one connection."""
+    """The subscriptions of one connection."""
     return await _of(plane, connection, ROWS_MAX, Pause())
 
 
@@ -65,8 +65,9 @@ class Listing:
 async def every(
     facts: Facts, account: str, published: str, wanted: range = range(ROWS_MAX)
 ) -> tuple[int, list[dict[str, Any]], bool]:
-    """Those of all clients and links, of one account where that is given, and of those that hear what is published to a
-    subject where that is given: how many, and the wanted ones. False: there were too many to look at all."""
+    """The subscriptions of all clients and links, of one account where that is given, and of those that hear what is
+    published to a subject where that is given: how many, and the wanted ones. False: there were too many to look at
+    all."""
     accounts = {one.id: one for one in facts.graph.by_id.values() if account in ("", one.name)}
     count, found, pause, left = 0, list[dict[str, Any]](), Pause(), ROWS_MAX
     for connection in await facts.plane.connections():
@@ -98,7 +99,7 @@ def _detail(row: t.SubscriptionRow, connection: Mapping[str, Any]) -> dict[str, 
 
 
 async def _of(plane: PlaneFacts, connection: int, most: int, pause: Pause) -> list[t.SubscriptionRow]:
-    """Those of one connection, each once, also when its table grows meanwhile."""
+    """The subscriptions of one connection, each once, also when its table grows meanwhile."""
     rows: list[t.SubscriptionRow] = []
     place = 0
     while len(rows) < most:

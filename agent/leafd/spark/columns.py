@@ -77,7 +77,7 @@ class Origins:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What all rows of a read have in common."""
+    """The values that all rows of a read share."""
 
     stream: str
     domain: str = ""  # empty: none, or not known

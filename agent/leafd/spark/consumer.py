@@ -102,6 +102,6 @@ class Consumer:
 
 
 def pull_ended(status: Message) -> None:
-    """What a pull ends with when there is nothing more; anything else is raised."""
+    """Ends a pull when there is nothing more; any other status is raised."""
     if status.status not in NO_MORE:
         raise WireError(f"a pull ended with {status.headers[:80]!r}")

@@ -27,7 +27,7 @@ LINE_END = 10
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What a few rows say, as binary arrays."""
+    """The texts of a few rows, as binary arrays."""
 
     subjects: Any
     lines: Any  # of headers, each with its end
@@ -71,7 +71,7 @@ Ids = GivenIds | MadeIds
 
 
 def digests(texts: Texts) -> bytes:
-    """What is hashed is each row as it is published but for its id; no two different rows give the same bytes."""
+    """The digest of each row as it is published but for its id; no two different rows give the same bytes."""
     if native is None:
         contents = _joined(texts.subjects, b"\r\n", texts.lines, b"\r\n", texts.data).to_pylist()
         return b"".join(blake2b(content, digest_size=DIGEST_BYTES).digest() for content in contents)
@@ -95,7 +95,7 @@ def _frame_in_c(texts: Texts, ids: Ids, inbox: str, first: int) -> tuple[memoryv
 
 
 def _buffers(*columns: Any) -> tuple[Any, ...]:
-    """Where each element ends, and the bytes; of a slice its own."""
+    """The ends of the elements, and the bytes; of a slice its own."""
     found: list[Any] = []
     for column in columns:
         _, ends, data = column.buffers()

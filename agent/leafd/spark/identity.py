@@ -1,4 +1,4 @@
-"""Who this client is: the fields of CONNECT that say it, a server's nonce signed, and the TLS context.
+"""The client's identity: the fields of CONNECT about it, the signature under a server's nonce, and the TLS context.
 
 What lives here: what the options say of them, and certificates. What doesn't: nkeys and the text of credentials files
 (`leafd.auth.nkeys`), the connection (`wire`).
@@ -25,7 +25,7 @@ CREDENTIALS = re.compile(r"-{3,}BEGIN ")
 
 
 class NotIdentified(Exception):
-    """What the options say of the login cannot be used: a file is missing, or is not what it should be."""
+    """The options for the login cannot be used: a file is missing, or is not what it should be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ NOT_FOUND = 404
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the reader has to know of a stream, as its leader said it."""
+    """The facts about a stream that the reader needs, as the stream's leader told them."""
 
     state: StreamState
     config: Mapping[str, Any]
@@ -65,7 +65,7 @@ class Leader:
 
     @property
     def domain(self) -> str:
-        """That of the server we are connected to; empty if it has none."""
+        """The domain of the server we are connected to; empty if it has none."""
         return str(self._connection.info.get("domain", "")) if self._options.api == DEFAULT_API else ""
 
     def facts(self) -> Facts:

@@ -1,4 +1,4 @@
-"""What is a loss, and what is not: the one place that decides it, for the planner and for the tasks.
+"""The rule that tells losses from other gaps: the one place that decides, for the planner and for the tasks.
 
 Between two batches, or while one is read, a stream's beginning may move past messages that nobody read. Two cases:
 
@@ -51,7 +51,7 @@ class Missing:
 
 
 def rule_that_removed(gone: Range, state: StreamState, stored: str = "") -> str:
-    """Which of the stream's own rules can have removed all of these from its beginning; empty if none can.
+    """The stream's own rule that can have removed all of these from its beginning; empty if none can.
 
     `stored` is a time that they were stored at or after, if one is known.
     """
@@ -88,7 +88,7 @@ def _is_full(state: StreamState) -> bool:
 
 
 def missing(stream: str, offset: Offset, state: StreamState | None) -> Missing | None:
-    """What reading on at this offset would miss; None if nothing."""
+    """The messages that reading on at this offset would miss; None if there are none."""
     if state is None:
         return Missing(stream, "the stream is gone", "", 0)
     if offset.created != state.created:
@@ -107,7 +107,7 @@ def missing(stream: str, offset: Offset, state: StreamState | None) -> Missing |
 
 
 def resume(offset: Offset, state: StreamState) -> Offset:
-    """Where reading goes on, whatever is missing; the same offset where nothing is."""
+    """The offset at which reading goes on, whatever is missing; the same offset where nothing is."""
     if offset.created != state.created:
         return Offset(state.created, state.first)
     if offset.next < state.first:

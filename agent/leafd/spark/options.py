@@ -279,7 +279,7 @@ OPTIONS = tuple(option for group in GROUPS.values() for option in group)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a query wants of which streams."""
+    """The options of a query: which streams, and how they are read."""
 
     addresses: tuple[Address, ...]
     login: Login
@@ -389,7 +389,7 @@ def _login(given: _Given) -> Login:
 
 
 def _check(given: _Given, named: Set[str]) -> Iterator[str]:
-    """What two options say together. named: those that were given, right or wrong."""
+    """The conflicts between two options. named: those that were given, right or wrong."""
     if given["stream"] and given["streamPattern"]:
         yield "options stream and streamPattern exclude each other"
     if given.use != WRITE and not named & {"stream", "streampattern"}:

@@ -69,7 +69,7 @@ def _block(lines: bytes, message_id: str) -> bytes:
 
 @dataclass(slots=True)
 class Report:
-    """What a task tells the driver of the ids that it made."""
+    """A task's report to the driver on the ids that it made."""
 
     scope: str
     digests: bytes = b""  # of its distinct rows, one after the other
@@ -89,7 +89,7 @@ class Missing:
 
 
 def missing(reports: list[Report]) -> list[Missing]:
-    """Which copies no task could publish, since another task's equal row had taken the id."""
+    """The copies that no task could publish, since another task's equal row had taken the id."""
     if len(reports) < 2:
         return []
     heads = [np.frombuffer(report.digests, dtype="<u8")[::2] for report in reports]
@@ -226,7 +226,7 @@ class RowWriter:
         self._window.publish(instead)
 
     def dead_letter(self, content: Content, message_id: str, row: int, reason: str) -> Outgoing | None:
-        """What is published of a row that cannot be, if the user wants that."""
+        """The message for a row that cannot be published, if the user wants one."""
         if not self._options.dead_letter_subject:
             return None
         told = {
@@ -247,7 +247,7 @@ class RowWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What a chunk was made of."""
+    """The source of a chunk."""
 
     writer: RowWriter
     columns: _Columns
@@ -320,7 +320,7 @@ class _Columns:
         return pa.array(found, pa.binary())
 
     def refused(self, max_payload: int, id_size: int) -> dict[int, str]:
-        """Which rows cannot be published, and why; ids that no column holds will have that size at most."""
+        """The rows that cannot be published, and why; ids that no column holds will have that size at most."""
         size = pc.binary_length(self.lines).to_numpy(zero_copy_only=False) + pc.binary_length(self.data).to_numpy()
         size = size + (id_size if self.ids is None else pc.binary_length(self.ids).to_numpy())
         size = size + FIXED_BYTES
@@ -330,7 +330,7 @@ class _Columns:
         return dict(sorted(self._wrong.items()))
 
     def take(self, rows: Any) -> _Columns:
-        """Those rows alone."""
+        """The columns of those rows alone."""
         chosen = object.__new__(_Columns)
         places = pa.array(rows)
         chosen._wrong = {}

@@ -1,4 +1,4 @@
-"""What a query reads next: it asks the server how its streams stand, and decides where batches begin and end.
+"""The planner of a query: it asks the server for the state of its streams, and decides where batches begin and end.
 
 What lives here: finding streams, where a query begins, limits of a batch, going on after a loss, and the partitions.
 What doesn't: Spark's interface (`source`), what a loss is (`losses`), the connection (`standing`), reading (`fetch`).
@@ -114,7 +114,7 @@ class Planner:
         return states
 
     def begin(self) -> Offsets:
-        """Where reading begins without a checkpoint."""
+        """The offsets at which reading begins without a checkpoint."""
         states = self._all()
         found = {}
         for name, state in states.items():
@@ -168,7 +168,7 @@ class Planner:
     # -- batches of a streaming query -------------------------------------
 
     def ends(self) -> Offsets:
-        """Where the streams end, for a query that takes all there is."""
+        """The offsets at which the streams end, for a query that takes all there is."""
         return Offsets(_ends(self.states()))
 
     def aim(self) -> None:
@@ -207,7 +207,7 @@ class Planner:
         return 0 < there < at_least and time.monotonic() - self._batch_at < self._options.max_trigger_delay
 
     def _reach(self, begins: Mapping[str, Offset], states: States) -> dict[str, Offset]:
-        """Where each stream ends for this query: at the target of Trigger.AvailableNow if there is one."""
+        """The end of each stream for this query: the target of Trigger.AvailableNow if there is one."""
         ends = {}
         for name, end in _ends(states).items():
             begin = begins.get(name)
@@ -247,7 +247,7 @@ class Planner:
         return found
 
     def _bytes_at_most(self, name: str, begin: Offset, state: StreamState) -> int:
-        """What the messages from there to the stream's end can hold, by what the stream says of itself.
+        """The bytes that the messages from there to the stream's end can hold, by the stream's own figures.
 
         A query that keeps up began a batch where the stream ended before. If nothing was removed since, what the
         stream grew by is what has come.
@@ -319,7 +319,7 @@ class Planner:
         return False
 
     def _resumed(self, start: Offsets, states: States) -> dict[str, Offset]:
-        """Where reading goes on in the streams that are there, once every loss is settled."""
+        """The offsets at which reading goes on in the streams that are there, once every loss is settled."""
         found = {}
         for name, offset in start.streams.items():
             state = states.get(name)

@@ -68,7 +68,7 @@ class Outgoing:
 
 
 class Source(Protocol):
-    """What a chunk was made of: asked for a row only when that row is in trouble."""
+    """The source of a chunk: asked for a row only when that row is in trouble."""
 
     def outgoing(self, row: int) -> Outgoing: ...
 
@@ -76,7 +76,7 @@ class Source(Protocol):
         """The stream had the message already."""
 
     def too_large(self, row: int, reason: str) -> Outgoing | None:
-        """What to publish in place of a message that the stream does not take for its size; None: that is an error."""
+        """The message to publish in place of one that is too large for the stream; None: that is an error."""
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ def header_block(message_id: str, fields: Iterable[tuple[str, str]]) -> bytes:
 
 @dataclass(slots=True)
 class Tally:
-    """What the streams said."""
+    """The streams' answers, counted."""
 
     stored: int = 0
     duplicates: int = 0
@@ -366,7 +366,8 @@ class Window:
         raise PublishError(text)
 
     def _nobody(self, message: Outgoing) -> None:
-        """Nobody took a message. Is there no stream for it, or is the stream's leader away for a moment?"""
+        """Handles a message that no stream took: is there no stream for it, or is the stream's leader away for a
+        moment? Is there no stream for it, or is the stream's leader away for a moment?"""
         options = self._options
         try:
             with dial(options) as connection:

@@ -1,4 +1,4 @@
-"""What a `where` says about which messages to read at all: Spark's filters to bounds. Pure.
+"""Pushed filters: Spark's `where` conditions turned into bounds on the messages to read. Pure.
 
 Spark hands conditions over that are joined by "and", and wants back those that it has to apply itself. A filter that
 was used in part only is therefore both used and handed back.
@@ -34,7 +34,7 @@ COMPARISONS = {"EqualTo": "=", "EqualNullSafe": "=", "In": "in"} | {
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is to be read of each stream, within what the options say."""
+    """The bounds on the messages to read of each stream, within the options."""
 
     first: int = 0
     last: int | None = None

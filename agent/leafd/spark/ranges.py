@@ -24,7 +24,7 @@ class DataLoss(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What of a stream's configuration removes messages by itself; 0 is no limit."""
+    """The rules of a stream's configuration that remove messages by themselves; 0 is no limit."""
 
     retention: str = "limits"
     discard_old: bool = True
@@ -53,7 +53,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What planning needs to know of a stream."""
+    """The facts about a stream that planning needs."""
 
     created: str
     first: int  # of an empty stream: one more than last
@@ -89,14 +89,14 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """Where reading stands in one stream."""
+    """The position of reading in one stream."""
 
     created: str
     next: int
     stored: str = ""  # a time that all messages from `next` on were stored at or after; empty: not known
 
     def as_json(self) -> dict[str, Any]:
-        """What Spark keeps in its checkpoint."""
+        """The form in which Spark keeps an offset in its checkpoint."""
         found: dict[str, Any] = {"created": self.created, "next": self.next}
         return found | ({"stored": self.stored} if self.stored else {})
 

@@ -60,11 +60,11 @@ DOUBTS_MAX = 2  # times that direct gets were found to be behind before a range 
 
 
 class Behind(WireError):
-    """Who leads the stream does not have yet what was there when the batch was planned."""
+    """The stream's leader does not have messages yet that were there when the batch was planned."""
 
 
 class Doubt(Exception):
-    """What an answer passed over is there, says the leader."""
+    """The leader says that a message which an answer passed over is there."""
 
 
 class NoConsumer(Exception):
@@ -110,7 +110,7 @@ class RangeReader:
                 patience.wait(error)
 
     def _session(self, leader: Leader) -> Iterator[Rows]:
-        """What can be read before something breaks."""
+        """The rows that can be read before something breaks."""
         facts = leader.facts()
         self._look(facts.state)
         if self._made_anew:
@@ -189,7 +189,8 @@ class RangeReader:
         yield rows
 
     def _from_leader(self, leader: Leader, place: Place, facts: Facts, *, alone: bool) -> Iterator[Rows]:
-        """Nobody else has more: is it the end of the range? If not, a window of messages from who says so."""
+        """Asks the leader where no other server has more: is it the end of the range? If not, a window of messages from
+        the leader."""
         last = self._wanted.last
         found = leader.next_for_sure(self.position, facts)
         if found is None and (now := leader.facts()).state.last < last:
@@ -379,7 +380,7 @@ def _between(rows: Rows, first: int, last: int) -> Rows:
 
 
 def _gaps(expected: int, sequences: Any) -> list[Range]:
-    """What is passed over between a position and the rows' last sequence."""
+    """The gaps between a position and the rows' last sequence."""
     found = []
     if int(sequences[0]) != expected:
         found.append(Range(expected, int(sequences[0]) - 1))

@@ -29,7 +29,7 @@ class Seen:
         return b"".join(self._parts)
 
     def add(self, digests: bytes) -> list[int]:
-        """Which of these, by their places, are there already or among those before them."""
+        """The places of those digests that are there already or among those before them."""
         rows = len(digests) // DIGEST_BYTES
         again = self._again_in_set(digests) if native is None else self._again_in_table(digests, rows)
         if again:

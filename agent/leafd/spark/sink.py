@@ -37,7 +37,7 @@ LOG = logging.getLogger("leafd.spark")
 
 
 class Published(WriterCommitMessage):
-    """What one task published, and for how many seconds."""
+    """The count of messages that one task published, and for how many seconds."""
 
     def __init__(self, stored: int, duplicates: int, streams: set[str], report: Report, seconds: float) -> None:
         self.stored = stored
@@ -67,7 +67,7 @@ def _task() -> tuple[int, Mapping[str, str | None]]:
 
 
 def _scope(name: str) -> str:
-    """What the ids of a write begin with: short, and without a character that a header cannot hold."""
+    """The beginning of a write's ids: short, and without a character that a header cannot hold."""
     return blake2b(name.encode(), digest_size=8).hexdigest()
 
 
@@ -162,7 +162,7 @@ class NatsWriter(DataSourceArrowWriter):
         finish(self._options, [each for each in messages if isinstance(each, Published)])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What was published stays; a write with the same writeId publishes it under the same ids."""
+        """Leaves published messages as they are; a write with the same writeId publishes them under the same ids."""
 
 
 class NatsStreamWriter(DataSourceStreamArrowWriter):
@@ -181,4 +181,4 @@ class NatsStreamWriter(DataSourceStreamArrowWriter):
         finish(self._options, [each for each in messages if isinstance(each, Published)], first=batchId == 0)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What was published stays; the batch's next run publishes it under the same ids."""
+        """Leaves published messages as they are; the batch's next run publishes them under the same ids."""

@@ -167,7 +167,7 @@ class FilteringReader(NatsReader):
 
 
 class _Streaming(DataSourceStreamReader):
-    """What a streaming query asks, whatever Spark's version.
+    """The questions of a streaming query, whatever Spark's version.
 
     Spark pickles a second one of these for the tasks, which plans nothing and therefore has no connection.
     """

@@ -26,7 +26,7 @@ class Standing:
         self._answered = False  # whether this JetStream ever answered
 
     def ask(self, work: Callable[[Connection], Result]) -> Result:
-        """What `work` finds, tried again for as long as the options say when the connection fails."""
+        """The result of `work`, tried again for as long as the options say when the connection fails."""
         patience = Patience(self._options.retry)
         while True:
             try:

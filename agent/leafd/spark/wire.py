@@ -66,7 +66,7 @@ class Denied(Refused):
 
 
 class NoResponders(Exception):
-    """Nobody listens on the subject of a request (status 503)."""
+    """The subject of a request has no listener (status 503)."""
 
 
 class Verdict(IntEnum):
@@ -103,14 +103,14 @@ def parse_servers(text: str) -> tuple[Address, ...]:
 
 
 class Decoder(Protocol):
-    """What gathers rows out of received bytes; `decoder` says more."""
+    """The interface of a decoder that gathers rows out of received bytes; `decoder` says more."""
 
     def feed(self, buffer: bytearray, start: int, end: int) -> tuple[int, int]:
         """Take rows from buffer[start:end]; a Verdict, and the first byte that was not taken."""
 
 
 def broken(error: OSError) -> WireError:
-    """What a socket failed of. Certificates that one side does not accept stay what they are."""
+    """The error of a socket, as a WireError. Certificates that one side does not accept stay what they are."""
     text = f"the connection broke: {error}"
     return Refused(text) if isinstance(error, ssl.SSLError) and "CERTIFICATE" in str(error).upper() else WireError(text)
 
@@ -188,7 +188,7 @@ class Connection:
 
     @property
     def intake(self) -> Intake:
-        """What came and was not consumed, for who finds messages in it without this class."""
+        """The bytes that came and were not consumed, for code that finds messages in them without this class."""
         return self._intake
 
     # -- bytes out --------------------------------------------------------

@@ -181,7 +181,7 @@ def _is_size(word: str) -> bool:
 
 
 def info_of(rest: str) -> dict[str, Any]:
-    """What an INFO says. Raises Malformed."""
+    """The fields of an INFO. Raises Malformed."""
     try:
         found = json.loads(rest)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a client or a leaf says, as bytes.
+"""The bytes that a client or a leaf sends.
 
     frame_connect      CONNECT {...}                       and PING
     frame_subscribe    SUB subject number                  LS+ subject

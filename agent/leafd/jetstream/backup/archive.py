@@ -1,4 +1,4 @@
-"""What a backup holds beside messages: the stream's state and its consumers, as entries of the archive.
+"""The parts of a backup beside messages: the stream's state and its consumers, as entries of the archive.
 
     "NATSARC1"  state.json  consumers/<name> ..  messages ..  END
     entry: name size, time (zigzag), sequence, header size, payload size (all LEB128), name, header, payload
@@ -43,7 +43,7 @@ def is_tar(data: bytes | bytearray) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedState(Struct):
-    """What restoring needs of state.json."""
+    """The members of state.json that restoring needs."""
 
     go_name = "StreamState"
 

@@ -102,8 +102,8 @@ async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
 
 
 def _told(body: bytes) -> bytes:
-    """What the request tells of the stream's state, as far as it is looked at; nothing where it is not one object,
-    which is taken, too."""
+    """The stream's state in the request, as far as it is looked at; empty where it is not one object, which is
+    accepted, too."""
     try:
         state = loose(body).get("state")
     except JsonError:
@@ -280,7 +280,7 @@ class Restoring:
         self.waiting.cancel()
 
     def _drop(self) -> None:
-        """What is not stored yet will not be."""
+        """Drops what is not stored yet."""
         self._data.clear()
         self._entries.clear()
         self._reader = s2.Reader(self._context.plane)
@@ -323,9 +323,9 @@ class Restoring:
         return "unexpected EOF" if self._data else "EOF"
 
     async def give_up(self) -> None:
-        """Nothing more comes: what is there becomes a stream, unless the account may not have it, or it is of an older
-        archive, which as in the reference is taken whole or not at all. Quiet: the failure that led here has been
-        told."""
+        """Ends a restore that gets no more messages: those that are there become a stream, unless the account may not
+        have it, or the archive is an older one, which as in the reference is restored whole or not at all. Quiet: the
+        failure that led here has been told."""
         self._drop()
         if self._stream is None or self._stream.name in self._account.streams:
             return
@@ -338,7 +338,7 @@ class Restoring:
             await self._forget(self._stream)
 
     async def _forget(self, stream: Stream) -> None:
-        """It cannot even be left half full: then it is not there."""
+        """Forgets a stream that cannot even be left half full."""
         try:
             await self._context.plane.stream_remove(stream.id)
         except t.PlaneError:
@@ -379,7 +379,8 @@ class Restoring:
         await self._messages(whole=whole)
 
     async def _begin_old(self) -> None:
-        """Its state is that of the request, as nats-server told it when it wrote the archive."""
+        """Begins an older archive, with the stream state of the request, as nats-server told it when it wrote the
+        archive."""
         from leafd.jetstream.backup.archive_tar import TarArchive  # here: few ever have such an archive
 
         told = archive.Entry(archive.STATE, self._told, 0)

@@ -29,7 +29,7 @@ class S2Error(Exception):
 
 
 class Codec(Protocol):
-    """What of it is C."""
+    """The functions of a codec that are C."""
 
     def crc32c(self, data: bytes | bytearray | memoryview) -> int: ...
     def s2_block(self, block: bytes | memoryview, size_max: int) -> bytearray | None: ...
@@ -65,8 +65,8 @@ class Reader:
         self._started = False
 
     def feed(self, piece: bytes) -> Iterator[bytes | bytearray]:
-        """What the chunks say that are whole by now; nothing for a chunk that says nothing, so that whoever takes the
-        pieces can pause between any two."""
+        """The content of the chunks that are complete by now; an empty piece for a chunk without content, so that a
+        caller can pause between any two."""
         self._held += piece
         while True:
             if self._skip:

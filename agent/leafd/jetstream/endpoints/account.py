@@ -19,7 +19,7 @@ NOTHING: Final = JetStreamLimits(0, 0, 0, 0, 0, 0, 0)
 
 @endpoint("INFO", "account_info_response")
 async def info(call: Call, _request: None) -> dict[str, Any]:
-    """What the account uses and may use. The call itself is not in its own count."""
+    """The account's use and limits. The call itself is not in its own count."""
     account, limits = call.account, call.account.limits
     held: dict[str, list[int]] = {FILE: [], MEMORY: []}
     pause = Pause()

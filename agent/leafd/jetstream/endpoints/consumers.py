@@ -176,7 +176,8 @@ async def _tell_position(call: Call, stream: Stream) -> None:
 
 
 def _kept(existing: Consumer, config: ConsumerConfig) -> ConsumerConfig:
-    """What an update cannot touch is taken over from what is there, whatever the request says."""
+    """The configuration with the fields that an update cannot touch taken over from the existing one, whatever the
+    request says."""
     config = replace(config, pause_until=existing.config.pause_until)
     if config.sourcing and config.durable_name:
         old = existing.config
@@ -190,7 +191,7 @@ def _kept(existing: Consumer, config: ConsumerConfig) -> ConsumerConfig:
 
 
 async def _state(context: Context, stream: Stream, consumer: Consumer) -> t.ConsumerState | None:
-    """What the plane knows of it. None: its inactivity has removed it in this very moment."""
+    """The plane's state of the consumer. None: its inactivity has removed it in this very moment."""
     try:
         return await context.plane.consumer_state(stream.id, consumer.id)
     except t.PlaneError as error:

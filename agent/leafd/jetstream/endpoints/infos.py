@@ -176,7 +176,8 @@ def consumer_info(
 
 
 def _priority_groups(config: ConsumerConfig, state: t.ConsumerState) -> list[dict[str, Any]] | None:
-    """Of the first group only, as the reference has it; a pin is the consumer's, whichever group it came from."""
+    """The state of the first priority group only, as the reference has it; a pin is the consumer's, whichever group it
+    came from."""
     if not config.priority_groups:
         return None
     group: dict[str, Any] = {"group": config.priority_groups[0]}

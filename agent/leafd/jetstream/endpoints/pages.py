@@ -21,7 +21,7 @@ _Item = TypeVar("_Item")
 
 
 def page_of(found: list[_Item], offset: int, limit: int) -> tuple[list[_Item], dict[str, Any]]:
-    """What is on the page that begins at that offset, and what an answer says of the page."""
+    """The items of the page that begins at that offset, and the members of an answer about the page."""
     begin = min(max(offset, 0), len(found))
     return found[begin : begin + limit], {"total": len(found), "offset": begin, "limit": limit}
 

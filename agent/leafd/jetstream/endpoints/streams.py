@@ -50,7 +50,7 @@ _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
 
 
 def refused(error: t.PlaneError, row: Row) -> ApiError:
-    """What a client hears of a store that did not do it."""
+    """The client's error for a command that the store refused."""
     if error.status == t.Status.NO_SPACE:
         return errors.STORAGE_RESOURCES_EXCEEDED.error()
     return row.error(err=error)
@@ -77,8 +77,8 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
 
 
 async def judge_again(context: Context) -> None:
-    """By the rights that the streams' authors have now: what they may not publish any more stops, what they may again
-    goes on."""
+    """Judges the streams by the rights that their authors have now: a stream stops publishing where its author may not
+    any more, and goes on where the author may again."""
     for stream in context.catalogue.streams():
         if not stream.author:
             continue
@@ -89,8 +89,8 @@ async def judge_again(context: Context) -> None:
 
 
 async def numbered(context: Context, attempt: Callable[[int], Awaitable[_Made]]) -> _Made:
-    """What came of the attempt with the first number that nothing is stored under: what has lost its definition by
-    damage is not given to another stream. Raises PlaneError."""
+    """The result of the attempt with the first number under which nothing is stored: a number whose definition was lost
+    by damage is not given to another stream. Raises PlaneError."""
     while True:
         number = context.catalogue.new_stream_id()
         try:

@@ -116,7 +116,7 @@ class SequenceInfo(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerInfo(Struct):
-    """What CREATE, INFO and LIST tell of a consumer."""
+    """A consumer in the answers to CREATE, INFO and LIST."""
 
     stream_name: str = wire(TEXT, "stream_name")
     name: str = wire(TEXT, "name")

@@ -44,7 +44,7 @@ _PERSIST: Final = Choice("default", ("default", "async"), also={"": "default"}, 
 
 @dataclass(frozen=True, slots=True)
 class Placement(Struct):
-    """Where in a cluster a stream wants to live: kept, of no effect here."""
+    """The part of a cluster in which a stream asks to live: kept, of no effect here."""
 
     cluster: str = wire(TEXT, "cluster", omit=True)
     tags: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "tags", omit=True)
@@ -86,7 +86,7 @@ _TRANSFORMS: Final = ListOf(Nested(SubjectTransform, pointer=False), "[]server.S
 
 @dataclass(frozen=True, slots=True)
 class StreamSource(Struct):
-    """Where a mirror or a source takes its messages from."""
+    """The origin of a mirror or a source."""
 
     name: str = wire(TEXT, "name")
     opt_start_seq: int = wire(UINT64, "opt_start_seq", omit=True)
@@ -197,7 +197,7 @@ class StreamStateReply(Struct):
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo(Struct):
-    """What CREATE, UPDATE, INFO and LIST tell of a stream."""
+    """A stream in the answers to CREATE, UPDATE, INFO and LIST."""
 
     config: StreamConfig = wire(Nested(StreamConfig), "config")
     created: int = wire(Time(pointer=False), "created")

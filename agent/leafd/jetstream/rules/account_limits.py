@@ -34,7 +34,7 @@ def check_room(
 
 
 def no_room(config: StreamConfig) -> errors.Row:
-    """What is said where there is none for a stream of that storage."""
+    """The error where a stream of that storage has no room."""
     return errors.MEMORY_RESOURCES_EXCEEDED if config.storage == MEMORY else errors.STORAGE_RESOURCES_EXCEEDED
 
 

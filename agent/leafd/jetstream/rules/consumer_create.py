@@ -1,4 +1,4 @@
-"""What a consumer create asks for: the name and filter that its subject carries against those of its body.
+"""The request of a consumer create: the name and filter in its subject against those of its body.
 
     CONSUMER.CREATE.<stream>                       legacy, ephemeral
     CONSUMER.DURABLE.CREATE.<stream>.<name>        legacy, durable

@@ -1,4 +1,4 @@
-"""Which consumer configurations are allowed, and what is filled in before they are stored.
+"""Rules for consumer configurations: which are allowed, and the defaults that are filled in before they are stored.
 
     with_defaults(request)  -->  configuration   ;   check(configuration)   ;   check_update(old, new)
 
@@ -69,7 +69,7 @@ _INT64_DIGITS: Final = 18  # that every int of 64 bits has room for
 
 @dataclass(frozen=True, slots=True)
 class ConsumerContext:
-    """What a decision about a consumer depends on beside its configuration."""
+    """The facts that a decision about a consumer depends on beside its configuration."""
 
     stream: StreamConfig
     settings: Settings
@@ -312,7 +312,7 @@ def _check_rest(config: ConsumerConfig) -> None:
 
 
 def check_group_name(group: str) -> None:
-    """What a priority group may be called."""
+    """Checks the name of a priority group."""
     if not group:
         raise errors.CONSUMER_EMPTY_GROUP_NAME.error()
     if not _GROUP.fullmatch(group):
@@ -320,7 +320,7 @@ def check_group_name(group: str) -> None:
 
 
 def check_update(old: ConsumerConfig, new: ConsumerConfig, *, bound: bool) -> None:
-    """What an update may not change. bound: somebody listens on the deliver subject."""
+    """Checks that an update changes nothing that must stay. bound: somebody listens on the deliver subject."""
     for name, text in (
         ("deliver_policy", "deliver policy"),
         ("mem_storage", "storage type"),
@@ -353,8 +353,9 @@ def is_ephemeral(config: ConsumerConfig) -> bool:
 
 
 def with_threshold(config: ConsumerConfig, *, ephemeral: bool) -> ConsumerConfig:
-    """What is stored of an ephemeral that named no threshold; after the comparison with what is there (5.2). An update
-    leaves it what it was made as: with a durable name it keeps a threshold, without one it gets none."""
+    """The stored configuration of an ephemeral without an inactive threshold; after the comparison with the existing
+    consumer (5.2). An update leaves it what it was made as: with a durable name it keeps a threshold, without one it
+    gets none."""
     if ephemeral and config.inactive_threshold == 0:
         return replace(config, inactive_threshold=EPHEMERAL_THRESHOLD)
     return config

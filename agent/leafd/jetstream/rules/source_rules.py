@@ -1,4 +1,4 @@
-"""Which mirrors and sources a stream may have.
+"""Rules for the mirrors and sources of a stream.
 
 Pure, like stream_rules.py, and called by it in the reference's order. What does not live here: taking the messages
 (links/).
@@ -36,7 +36,7 @@ class MirrorCheck:
 
 
 def check_mirror(config: StreamConfig, lookup: Lookup, pedantic: bool) -> MirrorCheck:
-    """What a mirror may not be beside a mirror; and direct gets, which it takes over from a local origin."""
+    """Checks a mirror's configuration, and takes over direct gets from a local origin."""
     mirror = config.mirror
     if mirror is None:
         return MirrorCheck(config)
@@ -101,7 +101,7 @@ def _check_mirror_transforms(mirror: StreamSource) -> None:
 
 
 def index_name(source: StreamSource) -> tuple[str, str, str]:
-    """What tells two sources of a stream apart: origin, filters, destinations."""
+    """The key that tells two sources of a stream apart: origin, filters, destinations."""
     name = source.name
     if source.external is not None:
         name += ":" + hash8(source.external.api)

@@ -1,4 +1,4 @@
-"""Which stream configurations are allowed, and what is filled in before they are stored.
+"""Rules for stream configurations: which are allowed, and the defaults that are filled in before they are stored.
 
     checked(request)  -->  configuration with defaults, or ApiError        (create, update)
     check_update(old, new)  -->  what an update may not change
@@ -39,7 +39,7 @@ Lookup = Callable[[str], StreamConfig | None]
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
-    """What a decision about a stream depends on beside its configuration."""
+    """The facts that a decision about a stream depends on beside its configuration."""
 
     lookup: Lookup
     settings: Settings
@@ -56,7 +56,7 @@ def invalid(text: str) -> ApiError:
 
 
 def pedantic_error(text: str) -> ApiError:
-    """What pedantic requests get where others are helped."""
+    """The error for pedantic requests where others are helped."""
     return errors.PEDANTIC.error(err=text)
 
 
@@ -83,7 +83,7 @@ def checked(config: StreamConfig, context: StreamContext, *, pedantic: bool) -> 
 
 
 def metadata_size(metadata: dict[str, str] | None) -> int:
-    """What counts against the limit on metadata."""
+    """The size that counts against the limit on metadata."""
     return sum(len(key.encode()) + len(value.encode()) for key, value in (metadata or {}).items())
 
 
@@ -336,7 +336,7 @@ def _header_size(source: StreamSource) -> int:
 
 
 def check_made(config: StreamConfig) -> None:
-    """What only an update, or the server itself, may ask for."""
+    """Refuses fields that only an update, or the server itself, may set."""
     if config.sealed:
         raise invalid("stream configuration for create can not be sealed")
     if config.mirror_direct and config.mirror is None:
@@ -344,6 +344,7 @@ def check_made(config: StreamConfig) -> None:
 
 
 def refuse_unsupported(config: StreamConfig) -> None:
-    """What is not done here yet is refused, never ignored, in the reference's words for features that are off."""
+    """Refuses features that do not exist here yet, in the reference's words for features that are off: a field is never
+    ignored."""
     if any(_header_size(source) > SOURCE_HEADER_SIZE_MAX for source in config.sources):
         raise invalid("so many subject transforms not supported by this server yet")

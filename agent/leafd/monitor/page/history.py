@@ -68,7 +68,7 @@ class History:
 
     @property
     def size_bytes(self) -> int:
-        """What the samples take."""
+        """The memory that the samples take."""
         return sum(len(column) * column.itemsize for column in self._columns.values())
 
     async def run(self) -> None:
@@ -105,7 +105,7 @@ class History:
         self.taken += 1
 
     def since(self, taken: int, until: int) -> dict[str, list[float | None]]:
-        """By column the samples after so many up to so many, of those that are kept, the oldest first. Times are Unix
+        """The samples by column, after so many up to so many, of those that are kept, the oldest first. Times are Unix
         milliseconds by the clock of today: setting it (a box boots in 1970, then NTP arrives) tears nothing apart."""
         first = max(taken, self.taken - SAMPLES, 0)
         places = [number % SAMPLES for number in range(first, min(until, self.taken))]

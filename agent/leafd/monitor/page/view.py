@@ -1,4 +1,5 @@
-"""What the page shows at one moment: small sections, and rows of streams and consumers, as JSON for the browser.
+"""The content of the status page at one moment: small sections, and rows of streams and consumers, as JSON for the
+browser.
 
     facts --reports, looks--> leafd.status --> View --> whole(view) for who has just come
                                                     `-> changes(before, view) for the others
@@ -69,7 +70,7 @@ async def glance(facts: Facts) -> tuple[Report, Report, Report]:
 
 
 async def view(facts: Facts, history: History, before: View | None) -> View:
-    """What is to be seen now."""
+    """The view of this moment."""
     varz, leafz, report = await glance(facts)
     report["account_details"], left_out = await _details(facts)
     found = status(varz, leafz, report)
@@ -121,7 +122,7 @@ class _Rates:
         self._elapsed = max(made.at_s - before.at_s, 1e-3) if before is not None else 1.0
 
     def of(self, name: str, count: float) -> float | None:
-        """None: it was not there before."""
+        """The rate of a count; None: the count was not there before."""
         self._made.counts[name] = count
         last = self._before.counts.get(name) if self._before is not None else None
         return None if last is None else round(max(count - last, 0) / self._elapsed, 1)
@@ -161,7 +162,7 @@ async def _details(facts: Facts) -> tuple[list[Report], dict[str, int]]:
 
 
 async def _add_usage(jetstream: JetStreamFacts, details: list[Report]) -> None:
-    """What they may store and what they have, of the few accounts that come near it."""
+    """Adds the use and the limits of the few accounts that come near their limits."""
     by_name = {detail["name"]: detail for detail in details}
     for (name, kind), most in tuple(jetstream.tight.items()):
         member = "storage" if kind == "file" else kind
@@ -170,7 +171,7 @@ async def _add_usage(jetstream: JetStreamFacts, details: list[Report]) -> None:
 
 
 async def _detail(jetstream: JetStreamFacts, account: str, name: str) -> dict[str, Any] | None:
-    """What the page shows of a stream's info; None: it went away meanwhile."""
+    """The part of a stream's info that the page shows; None: the stream went away meanwhile."""
     info = await look(jetstream, account, f"STREAM.INFO.{name}")
     if not info:
         return None
@@ -183,7 +184,8 @@ async def _detail(jetstream: JetStreamFacts, account: str, name: str) -> dict[st
 
 
 def _key(*names: str) -> str:
-    """By what the browser knows a row; no name has this character in it, and if one had, two rows would be one."""
+    """The key by which the browser knows a row; no name has this character in it, and if one had, two rows would be
+    one."""
     return "\n".join(map(_cut, names))
 
 
@@ -283,8 +285,8 @@ def _taker(taker: Taker) -> dict[str, Any]:
 
 
 async def _boxes(facts: Facts) -> tuple[list[dict[str, Any]] | None, int]:
-    """None: this server enrols none. When a box was last here is told of those that are away: of the others it would
-    change with every view."""
+    """The rows of boxes, and how many were left out; None: this server enrols no boxes. When a box was last here is
+    told of those that are away: of the others it would change with every view."""
     if facts.boxes is None:
         return None, 0
     from leafd.monitor.boxes import first  # here: most configurations enrol nobody

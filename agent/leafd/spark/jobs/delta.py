@@ -53,7 +53,8 @@ PAUSE = 0.5  # seconds, longer from one to the next
 
 
 class DeltaLayout(Layout):
-    """Where Delta tables and the job's own notes are: these stand apart, since VACUUM removes what it does not know."""
+    """The places of Delta tables and of the job's own notes: these stand apart, since VACUUM removes files that it does
+    not know."""
 
     def sources(self, name: str, partition: str) -> Path:
         return self.notes / "from" / name / partition

@@ -56,7 +56,7 @@ def fits(version: str, wanted: str) -> bool:
 
 
 def delta_settings(given: Mapping[str, str]) -> dict[str, str]:
-    """What a session needs beside the job's own settings; the job's say where the jar is, or Spark fetches it."""
+    """The settings that a session needs beside the job's own; the job's say where the jar is, or Spark fetches it."""
     found = {key: value for key, value in SETTINGS.items() if key not in given}
     if not set(JARS) & set(given):
         spark = ".".join(metadata.version("pyspark").split(".")[:2])

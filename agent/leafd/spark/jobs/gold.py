@@ -52,7 +52,7 @@ class Change:
 
 @dataclass
 class Computed:
-    """What became of a touched partition."""
+    """The outcome for a touched partition."""
 
     unit: Touched
     changes: dict[str, Change] = field(default_factory=dict)
@@ -72,7 +72,7 @@ def ranges_of_hours(hours: list[int]) -> list[tuple[int, int]]:
 
 
 def _within(table: Any, unit: int, wanted: Any) -> Any:
-    """Which rows begin in one of the wanted hours or days since 1970."""
+    """The rows that begin in one of the wanted hours or days since 1970."""
     return np.isin(microseconds(table["start"]) // unit, wanted)
 
 
@@ -85,7 +85,7 @@ def hours_in(unit: Touched) -> list[int]:
 
 
 def pieces(store: Store, schema: Schema, unit: Touched) -> list[list[int]]:
-    """Those hours by as many as memory should hold the rows of."""
+    """The touched hours, in pieces of as many hours as memory should hold the rows of."""
     hours = hours_in(unit)
     rows = store.rows(schema, unit.partition, ranges_of_hours(hours))
     size = max(1, len(hours) * ROWS_AT_ONCE // max(rows, 1))
@@ -93,7 +93,7 @@ def pieces(store: Store, schema: Schema, unit: Touched) -> list[list[int]]:
 
 
 def observations(store: Store, schema: Schema, partition: str, hours: list[int]) -> Any:
-    """What silver has of some hours, in order, each once."""
+    """The observations of some hours in silver, in order, each once."""
     columns = [*SILVER_KEY, "counter", *schema.metrics]
     rows = store.observations(schema, partition, ranges_of_hours(hours), columns)
     rows = rows.filter(pa.array(np.isin(microseconds(rows["time"]) // US_HOUR, np.array(hours))))

@@ -84,7 +84,7 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a task has to know."""
+    """The facts that a task needs."""
 
     tables: Path
     schemas: tuple[Schema, ...]
@@ -105,7 +105,7 @@ def message_ids(headers: Any) -> list[str | None]:
 
 
 def identities(ids: list[str | None], columns: dict[str, list[Any]]) -> tuple[list[str], list[str | None]]:
-    """What tells a message from the device's others, and where it comes from.
+    """The key that tells a message from the device's others, and the message's origin.
 
     Without an id of the publisher that is its place in the stream of its origin, or else in the stream that was read.
     """
@@ -241,7 +241,7 @@ class Sorter:
         rows.add((seen.device, seen.time, *seen.values, seen.counter, name, stream, sequence, stored, origin))
 
     def _rows(self, place: int, time: int) -> Rows:
-        """Where observations of a day are gathered."""
+        """The rows that gather the observations of a day."""
         schema = self._plan.schemas[place]
         key = (place, partition_of(schema.partition, time))
         rows = self._silver.get(key)

@@ -1,4 +1,4 @@
-"""What a job is: the frozen values that a TOML file becomes. They travel to Spark's tasks by pickle.
+"""A job: the frozen values that a TOML file becomes. They travel to Spark's tasks by pickle.
 
 What does not live here: reading the file and what is wrong with it (jobfile.py).
 """
@@ -73,7 +73,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What is published of a job's tables."""
+    """The results that a job publishes of its tables."""
 
     last_values: str = ""  # a key-value bucket
     windows: str = ""  # prefix of subjects

@@ -68,7 +68,7 @@ def json_schema() -> str:
 
 
 def wanted(field: FieldInfo) -> str:
-    """What to write behind a key."""
+    """The text that describes the value of a key."""
     for one in field.metadata:
         if isinstance(one, Wanted):
             return one.text

@@ -49,13 +49,13 @@ _DURATION = r"\d+(\.\d+)? ?(ms|s|min|h|d)"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to write behind a key."""
+    """The text that describes the value of a key."""
 
     text: str
 
 
 def fault(text: str, below: str = "") -> PydanticCustomError:
-    """What is wrong with several keys of a table together, or with the name of one below it."""
+    """The fault of several keys of a table together, or of the name of one below it."""
     return PydanticCustomError(FAULT, "{text}", {"text": text, "below": below})
 
 

@@ -72,7 +72,7 @@ def span_name(tag: str, low: int, high: int, rows: int) -> str:
 
 
 def span_of(path: Path) -> Span | None:
-    """What a name says; None for a file that is none of ours, or hidden."""
+    """The span in a file's name; None for a file that is not the job's, or hidden."""
     parts = path.name.removesuffix(SUFFIX).split(".")
     if not path.name.endswith(SUFFIX) or path.name[0] in "_." or len(parts) != 4:
         return None
@@ -171,7 +171,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 class Layout:
-    """Where a job's tables and its own notes are."""
+    """The places of a job's tables and of its own notes."""
 
     def __init__(self, tables: Path, work: str = RUN) -> None:
         self.root = tables

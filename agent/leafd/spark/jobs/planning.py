@@ -1,4 +1,4 @@
-"""What a run of a job would do, in words: what it would read, write and publish. Nothing is done.
+"""The plan of a job's run, in words: what the run would read, write and publish. Nothing is done.
 
 The server is asked how the streams stand, and the checkpoint how far they have been read. Secrets are not shown.
 """

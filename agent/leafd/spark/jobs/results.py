@@ -1,4 +1,5 @@
-"""What a job publishes: each device's last values, windows that changed, alarms. Rows in, messages out; pure.
+"""The messages that a job publishes: each device's last values, windows that changed, alarms. Rows in, messages out;
+pure.
 
 Every message has an id that a repetition has, too, so that the stream drops what it has already: of a last value and
 of a window the id is made of what the message says, of an alarm of the device and the window that raised it. Windows

@@ -104,7 +104,7 @@ class Runner:
 
 
 def _days(spark: SparkSession, job: Job) -> Days:
-    """What keeps the job's tables."""
+    """The store of the job's tables."""
     if job.format == DELTA:
         from .delta import DeltaStore
 

@@ -30,7 +30,7 @@ class Store(Protocol):
         """Check that the tables fit the job."""
 
     def admit_places(self, staged: list[Staged]) -> None:
-        """What bronze or the dead letters don't have of staged files enters them."""
+        """Enters the rows of staged files that bronze or the dead letters do not have yet."""
 
     def admit_observations(self, schema: Schema, parts: dict[str, list[str]]) -> None:
         """The same for silver: staged files by partition. Touched windows are noted before rows can be seen."""
@@ -39,7 +39,7 @@ class Store(Protocol):
         """About how many observations lie within ranges of time. Called by several threads."""
 
     def observations(self, schema: Schema, partition: str, ranges: list[tuple[int, int]], columns: list[str]) -> Any:
-        """Those, or more of the partition. Called by several threads."""
+        """The observations of those ranges, or more of the partition. Called by several threads."""
 
     def part(self, schema: str, kind: str, partition: str, shape: Any) -> Any:
         """A partition of gold, which may not be there yet. Called by several threads."""

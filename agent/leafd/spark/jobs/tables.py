@@ -43,7 +43,7 @@ class Tables:
         self._pool.shutdown()
 
     def admit(self, staged: list[Staged]) -> None:
-        """What the tables don't have of a batch's rows enters them."""
+        """Enters the rows of a batch that the tables do not have yet."""
         silver: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         for each in staged:
             if each.kind == SILVER:

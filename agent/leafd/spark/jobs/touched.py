@@ -23,7 +23,7 @@ ALL = "all"
 
 @dataclass
 class Touched:
-    """What has to be computed anew of one partition."""
+    """The hours of one partition that have to be computed anew."""
 
     schema: str
     partition: str
@@ -57,7 +57,7 @@ def touched(layout: Layout) -> list[Touched]:
 
 
 def settled(one: Touched) -> None:
-    """Its windows are in place."""
+    """Notes that the partition's windows are in place."""
     for path in one.notes:
         path.unlink(missing_ok=True)
 

@@ -123,7 +123,7 @@ def _counters(rows: Any) -> Any:
 
 
 def _steps(before: Any, after: Any) -> tuple[Any, Any]:
-    """What a counter lost between two of its values, and whether it began anew; nothing where one isn't there."""
+    """The loss of a counter between two of its values, and whether it began anew; nothing where a value is missing."""
     known = (before != NONE) & (after != NONE)
     step = np.where(known, after - np.where(known, before, 0), 1)
     return np.where(step > 1, step - 1, 0), (known & (step < 0)).astype(np.int64)
