@@ -94,7 +94,9 @@ def remote(name: str, port: object, more: str = "") -> str:
 
 
 @contextlib.contextmanager
-def started(kinds: tuple[str, ...], folder: Path, more: str = "", clusters: str = "") -> Iterator[Supercluster]:
+def started(
+    kinds: tuple[str, ...], folder: Path, more: str = "", clusters: str = "", text: str = CONFIG
+) -> Iterator[Supercluster]:
     """clusters: the names, one letter a server; else each server is a cluster of its own."""
     names = list(clusters or "ABCDE"[: len(kinds)])
     with contextlib.ExitStack() as stack:
@@ -106,8 +108,8 @@ def started(kinds: tuple[str, ...], folder: Path, more: str = "", clusters: str 
             routes = ROUTES if names.count(name) > 1 else ""
             routes = routes.replace("{first_route}", str(first.ports["route_port"]) if first else "{route_port}")
             gateways = remote(names[0], made[0].ports["gateway_port"] if made else "{gateway_port}")
-            text = CONFIG.replace("{routes}", routes).replace("{gateways}", gateways)
-            made.append(servers.make(kind, text, place, name=f"s{number}", cluster=name, more=more))
+            made_of = text.replace("{routes}", routes).replace("{gateways}", gateways)
+            made.append(servers.make(kind, made_of, place, name=f"s{number}", cluster=name, more=more))
         for server in made:
             server.start()
             stack.callback(server.stop)

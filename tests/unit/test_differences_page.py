@@ -406,7 +406,6 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Interest of a route or a gateway that its share": (
         "native/test_plane_named.c: interest that was refused for memory is asked for again",
     ),
-    "cluster and a resolver other than MEMORY": ("unit/test_operator_config.py::test_mistakes",),
     "A change of the cluster block": ("unit/config/test_cluster.py::test_a_change_of_the_block_waits_for_a_restart",),
     "ping_max and write_deadline of the block": (
         "unit/config/test_cluster.py::test_what_has_no_effect_is_told_and_what_would_weaken_is_refused",
@@ -429,7 +428,6 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "test_each_message_comes_to_each_cluster_once_and_in_the_order_of_its_publisher",
         "unit/config/test_gateway.py::test_a_gateway_and_jetstream_exclude_each_other_in_one_clear_line",
         "unit/config/test_gateway.py::test_a_change_of_the_block_waits_for_a_restart",
-        "unit/test_operator_config.py::test_mistakes",
     ),
     "A server knows 256 other clusters": (
         "unit/links/test_gateways.py::"

@@ -87,6 +87,9 @@ class AccountBook:
     @property
     def linked(self) -> bool:
         """Whether there are other servers in the system account."""
+        together = self._server.together
+        if together is not None and together.joined:
+            return True
         return self._server.leafs.linked(self.accounts.graph.system_name) > 0
 
     @property

@@ -81,7 +81,7 @@ class Clustered:
         return Routes(
             server.plane,
             cluster,
-            Peers(block.pool_size, pinned_accounts(config)),
+            Peers(block.pool_size, pinned_accounts(block, server.compiled.graph.system_name)),
             Terms(
                 places=places_of(block.routes, user, password),
                 retries=block.connect_retries,

@@ -132,7 +132,7 @@ class Server:
         self.tenants = Tenants(self.plane, self.jetstream, self.about.domain, self.guard, mark)
         self.tenants.linked = self.config.leafnodes is not None
         self.tenants.on_measured = self._measure
-        self.tenants.pinned.update(pinned_accounts(config))
+        self.tenants.pinned.update(pinned_accounts(config.cluster, self.compiled.graph.system_name))
         self.clients.describe, self.leafs.describe = self._describe, self._describe_link
         self.latencies: Latencies | None = None
         self.facts = self._make_facts()

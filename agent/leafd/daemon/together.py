@@ -51,6 +51,12 @@ class Together:
             return self.clustered.routes.cluster.name
         return self.supercluster.gateways.own.name if self.supercluster is not None else ""
 
+    @property
+    def joined(self) -> bool:
+        """Is there another server, of this cluster or of another?"""
+        routes, gateways = self.routes, self.gateways
+        return (routes is not None and routes.joined) or (gateways is not None and gateways.joined)
+
     def info(self) -> dict[str, Any]:
         """The members that a cluster adds to clients' INFO."""
         return self.clustered.info() if self.clustered is not None else {"cluster": self.cluster}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from leafd.accounts.graph import Numbers, compile_graph
 from leafd.config.bind import load_text
 from leafd.config.differences import changed_settings, differences, settings
 from leafd.config.schema.cluster import Cluster, pinned_accounts
@@ -71,7 +72,8 @@ def test_the_system_account_has_routes_of_its_own_unless_there_are_no_pools() ->
         ("no_system_account: true\n" + BLOCK % "", ()),
         ("cluster { name: C }", ()),
     ):
-        assert pinned_accounts(load_text(text).server) == pinned
+        server = load_text(text).server
+        assert pinned_accounts(server.cluster, compile_graph(server, Numbers()).system_name) == pinned
     with pytest.raises(ConfigError, match="which is not defined"):
         block(", accounts: [X]")
 

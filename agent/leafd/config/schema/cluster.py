@@ -142,21 +142,13 @@ def check_cluster(server: ServerConfig) -> None:
             "cluster and jetstream exclude each other: streams are not copied between the servers of a cluster in this"
             " build; take one of the two blocks out"
         )
-    resolver = server.resolver.type if server.operated and server.resolver is not None else "memory"
-    if resolver != "memory":
-        raise ValueError(
-            f"cluster and a resolver of type {resolver} exclude each other in this build: take resolver: MEMORY with"
-            " resolver_preload"
-        )
     for name in () if server.operated else block.accounts:
         if name not in (*server.accounts, "$G", server.system_account or "$SYS"):
             raise ValueError(f"cluster: accounts names {name!r}, which is not defined: define it")
 
 
-def pinned_accounts(server: ServerConfig) -> tuple[str, ...]:
-    """The accounts that have routes of their own."""
-    block = server.cluster
+def pinned_accounts(block: Cluster | None, system: str) -> tuple[str, ...]:
+    """The accounts that have routes of their own. system: the system account, which an operator's JWT may name."""
     if block is None or block.address() is None or block.pool_size < 0:
         return ()
-    system = "" if server.no_system_account else server.system_account or "$SYS"
     return tuple(dict.fromkeys(name for name in (*block.accounts, system) if name))

@@ -142,9 +142,3 @@ def check_gateway(server: ServerConfig) -> None:
             "gateway and jetstream exclude each other: streams are not shared between clusters in this build; take one"
             " of the two blocks out"
         )
-    resolver = server.resolver.type if server.operated and server.resolver is not None else "memory"
-    if resolver != "memory":
-        raise ValueError(
-            f"gateway and a resolver of type {resolver} exclude each other in this build: take resolver: MEMORY with"
-            " resolver_preload"
-        )
