@@ -76,7 +76,7 @@ uint32_t plane_abi(void);
  * and a text in reason (what, where, what to do) and *status. */
 plane_t *plane_open(const plane_limits_t *limits, const plane_keys_t *keys, const char *directory,
                     const char *memory_directory, char *reason, int32_t *status);
-/* Nobody gets to see this process's memory but the machine's administrator: no core dump has its keys. */
+/* Hides this process's memory from all but the machine's administrator: no core dump has its keys. */
 void plane_hide(void);
 /* Starts the plane thread. */
 int32_t plane_start(plane_t *plane);
@@ -572,8 +572,8 @@ int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, u
 /* For the commands for people: no plane is needed. Each blocks, for one thread that is any; all may fail with a text in
  * `reason` (PLANE_REASON_SIZE). `used`: 1: a daemon uses the store, which goes on; 0: the caller has its lock. */
 typedef struct store_look store_look_t;
-/* What the newest checkpoint holds can be read in data.mdb until the look is closed. keys: NULL = none; with the wrong
- * ones it fails. */
+/* Opens the newest checkpoint in data.mdb for reading, until the look is closed. keys: NULL = none; with the wrong ones
+ * it fails. */
 store_look_t *plane_look_open(const char *directory, const plane_keys_t *keys, uint32_t used, store_facts_t *facts,
                               char *reason, int32_t *status);
 /* The newest checkpoint in place of that. */

@@ -48,7 +48,7 @@ typedef struct gateway_terms {
 #define GATEWAY_HEADERS 2  /* the peer takes headers */
 #define GATEWAY_TRACES 4   /* it knows traces of messages */
 
-/* What a client of MQTT may do. */
+/* The limits of a client of MQTT. */
 typedef struct mqtt_limits {
     uint32_t flags;      /* MQTT_* */
     uint32_t max_packet; /* bytes; 0: max_payload and MQTT_HEAD_BYTES */
@@ -69,7 +69,7 @@ typedef struct mqtt_limits {
 #define MQTT_REJECT_QOS2 4    /* who publishes with QoS 2 is closed */
 #define MQTT_DOWNGRADE_QOS2 8 /* who subscribes with QoS 2 gets QoS 1 */
 
-/* Of plane_limits_t. */
+/* Flags of plane_limits_t. */
 #define CLUSTERED_ROUTES 1   /* there may be routes */
 #define CLUSTERED_GATEWAYS 2 /* there may be gateways */
 
@@ -129,7 +129,7 @@ typedef struct latency {
     uint32_t responder_size; /* 0: nobody answered */
 } latency_t;
 
-/* What an account's streams may have, in bytes; -1 = no limit. */
+/* The limits of an account's streams, in bytes; -1 = no limit. */
 typedef struct allowed {
     int64_t file;
     int64_t memory;
@@ -352,7 +352,7 @@ typedef struct connection_row {
     uint32_t level;      /* .. and what is sent has that level, COMPRESS_* */
     uint64_t slow;       /* slow consumers among them */
     int64_t heard_ns;    /* since anything came */
-    /* Of links, by the kernel; 0: not known. */
+    /* Measurements of a link by the kernel; 0: not known. */
     uint64_t window; /* bytes that it may have under way; 0: no bound but the kernel's */
     uint64_t rate;   /* bytes a second that it has carried while more waited */
     uint64_t held;   /* bytes that its kernel has, and the peer's has not acknowledged */
@@ -365,8 +365,8 @@ typedef struct connection_row {
     uint64_t budgeted;   /* bytes here that wait for a budget */
 } connection_row_t;
 
-/* What a link may still carry. It has its counter of bytes on the wire (connection_row_t.wire), from its beginning: up
- * to which count what is urgent may go, high, and so on (plane/lanes.h); UINT64_MAX: without a bound. */
+/* The bytes that a link may still carry. It has its counter of bytes on the wire (connection_row_t.wire), from its
+ * beginning: up to which count what is urgent may go, high, and so on (plane/lanes.h); UINT64_MAX: without a bound. */
 typedef struct budget {
     uint64_t urgent;
     uint64_t high;
@@ -376,7 +376,7 @@ typedef struct budget {
     uint64_t pace; /* bytes a second that may be sent; 0: any */
 } budget_t;
 
-/* What a connection has carried, at its end. */
+/* The bytes that a connection has carried, at its end. */
 typedef struct carried {
     uint64_t in_msgs;
     uint64_t out_msgs;
@@ -470,7 +470,7 @@ typedef struct plane_stats {
 #define MEMORY_ARCHIVES 14 /* counted by Python */
 #define MEMORY_SHARES 15
 
-/* Of base/histogram.h, of plane_histogram(). */
+/* Of base/histogram.h: the buckets of plane_histogram(). */
 #define HISTOGRAM_SPANS 17
 typedef struct histogram_counts {
     uint64_t counts[HISTOGRAM_SPANS];
@@ -503,7 +503,7 @@ typedef struct stored_stream {
     int64_t last_ts;
 } stored_stream_t;
 
-/* What a look at all of a store has found; grows while it goes on. */
+/* The findings of a look at all of a store; they grow while it goes on. */
 typedef struct store_audit {
     uint64_t done; /* bytes of data.mdb */
     uint64_t entries;
@@ -513,7 +513,7 @@ typedef struct store_audit {
     uint64_t bad_subjects; /* messages under what is no subject; older versions stored them */
 } store_audit_t;
 
-/* Of EVENT_ADVISORY. */
+/* Codes of EVENT_ADVISORY. */
 #define ADVISORY_MAX_DELIVERIES 1
 #define ADVISORY_NAKED 2
 #define ADVISORY_TERMINATED 3
@@ -523,7 +523,7 @@ typedef struct store_audit {
 #define ADVISORY_UNPINNED 7        /* its time is over; text = group */
 #define ADVISORY_BATCH_ABANDONED 8 /* of a stream: arg = ABANDONED_*, text = the batch's id */
 
-/* Of EVENT_REFUSED: what a client was refused. */
+/* Codes of EVENT_REFUSED: the operation that a client was refused. */
 #define REFUSED_PUBLISH 1       /* subject */
 #define REFUSED_REPLY 2         /* subject = the reply subject */
 #define REFUSED_SUBSCRIBE 3     /* subject, queue, sid */

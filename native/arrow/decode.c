@@ -44,7 +44,7 @@ static inline uint64_t eight_from(bytes_t text, uint32_t at) {
     return bytes | digits;
 }
 
-/* Where c stands, at most `max` places and the first of them; *low: there is a byte below ' '. */
+/* The places of c, at most `max` of them, the first ones; *low: there is a byte below ' '. */
 static inline uint32_t places_of(bytes_t text, char c, uint32_t *place, uint32_t max, bool *low) {
     uint64_t below = 0;
     uint32_t count = 0;
@@ -140,7 +140,7 @@ static bytes_t block_lines(bytes_t block) {
     return lines;
 }
 
-/* Where the last line begins. */
+/* The beginning of the last line. */
 static uint32_t last_line(bytes_t lines) {
     uint32_t at = lines.size;
     while (at >= 2) {

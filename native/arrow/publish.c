@@ -156,7 +156,7 @@ static bool number_take(bytes_t *text, bytes_t behind, uint64_t *number) {
     return true;
 }
 
-/* What a stream says of a message that it has just stored, and nothing else. */
+/* True for a stream's plain answer about a message that it has just stored. */
 static bool plain_answer(bytes_t body) {
     return body.size >= 2 && body.at[0] == '{' && body.at[body.size - 1] == '}'
            && memmem(body.at, body.size, "\"duplicate\"", 11) == NULL

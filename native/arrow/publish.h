@@ -32,17 +32,18 @@ typedef struct publish_ids {
     const int64_t *counts;  /* how many equal rows came before; NULL: none did */
 } publish_ids_t;
 
-/* What stays the same from row to row. */
+/* The parts that are the same in every row. */
 typedef struct publish_line {
     bytes_t inbox;
     uint64_t first; /* number of the first row's reply subject */
 } publish_line_t;
 
-/* Of each row's subject, lines and data. */
+/* The digest of each row's subject, lines and data. */
 void publish_digests(const publish_rows_t *rows, uint8_t *digests);
 
-/* Which digests are in the table, or among those before them: their places go to `again`, how many is returned. The
- * others are in the table then. It has a power of two of slots, more than it gets digests; one of zeros is empty. */
+/* Finds the digests that are in the table, or among those before them: their places go to `again`, their number is
+ * returned. The others are in the table then. It has a power of two of slots, more than it gets digests; one of zeros
+ * is empty. */
 uint32_t publish_seen(uint8_t *table, uint64_t slots, const uint8_t *digests, uint32_t count, int64_t *again);
 
 /* Fills bounds[0 .. count] with where each frame begins, and the last one ends. */

@@ -7,7 +7,7 @@ void leftovers_add(leftovers_t *leftovers, leftover_t *one) {
     leftovers->last = one;
 }
 
-/* Its step may lead to further ends, which are added behind it. */
+/* A step may lead to further ends, which are added behind it. */
 void leftovers_step(leftovers_t *leftovers, void *context, uint32_t *budget) {
     while (leftovers->first != NULL && *budget != 0) {
         leftover_t *one = leftovers->first;

@@ -61,7 +61,7 @@ static inline map_link_t *map_first(const map_t *map, uint64_t hash) {
 
 /* From then on no insertion fails. */
 LEAF_MUST_USE status_t map_open(map_t **map);
-/* It is not looked for: two entries may be the same. STATUS_NO_MEMORY: nothing has changed. */
+/* Adds an entry without looking for it: two entries may be the same. STATUS_NO_MEMORY: nothing has changed. */
 LEAF_MUST_USE status_t map_put(map_t **map, map_link_t *entry, uint64_t hash);
 void map_take(map_t *map, map_link_t *entry);
 void map_free(map_t **map); /* the entries are their owner's */

@@ -200,7 +200,7 @@ static uint64_t add_past(const account_t *account, uint32_t kind, connection_row
     return filled + 1;
 }
 
-/* What is measured of a link. */
+/* Adds the measurements of a link. */
 static void add_line(const peer_t *peer, connection_row_t *row) {
     tcp_look_t look;
     if (!peer->protocol->link || !tcp_look(peer->conn.fd, &look)) {
@@ -414,7 +414,7 @@ static void command_refuse(plane_t *plane, const command_row_t *row, const plane
     command_done(plane, command, STATUS_INVALID);
 }
 
-/* These find what the command names, and return false when there is no such thing. */
+/* The finders below look up the object that the command names, and return false when there is no such object. */
 
 static bool run_with_account(plane_t *plane, const command_row_t *row, const plane_command_t *command) {
     account_t *account = account_find(plane, command->account);

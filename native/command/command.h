@@ -56,7 +56,7 @@ void command_admit_gateway(plane_t *plane, const plane_command_t *command, peer_
 void command_gateway(plane_t *plane, const plane_command_t *command);
 void command_mqtt(plane_t *plane, const plane_command_t *command);
 void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer);
-/* What an ADMIT says; its account has to be there, which admit_possible() tells. */
+/* Carries out an ADMIT; its account has to exist, which admit_possible() tells. */
 bool admit_possible(plane_t *plane, const plane_command_t *verdict);
 LEAF_MUST_USE status_t admit_peer(plane_t *plane, peer_t *peer, const plane_command_t *verdict);
 /* A verdict that cannot be carried out: the connection that it names is closed. peer NULL: it has gone. */
@@ -83,7 +83,7 @@ void proxied_begin(plane_t *plane, peer_t *peer); /* of one that is new */
 /* Something of its header may have been read. */
 void proxied_look(plane_t *plane, peer_t *peer);
 void proxied_chores(plane_t *plane, peer_t *peer);
-/* Its TLS has to wait for the end of its header; what goes before it is said now. */
+/* TLS has to wait for the end of a proxy's header; the text that goes before TLS is sent now. */
 bool proxied_waits(plane_t *plane, peer_t *peer, const secure_t *how, const secure_texts_t *texts);
 
 /* listing.c */

@@ -11,7 +11,8 @@
 #include "plane/plane.h"
 #include "plane/subscription.h"
 
-/* Which of run's members a row has: what its function takes. command.c finds it, or answers STATUS_NOT_FOUND. */
+/* The object that a row's function takes: which of run's members the row has. command.c finds it, or answers
+ * STATUS_NOT_FOUND. */
 typedef enum command_taker {
     TAKES_PLANE = 0,
     TAKES_DESCRIPTOR, /* as TAKES_PLANE; arg is an open file that is the plane's to close from here on */

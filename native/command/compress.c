@@ -16,7 +16,7 @@
 #include "plane/plane.h"
 #include "plane/protocol.h"
 
-/* What waits to be sent goes before it; what came and was not acted on belongs to it. */
+/* Output that waits goes before the compressed stream; input that was not acted on belongs to it. */
 static status_t begin_compress(plane_t *plane, peer_t *peer, const compression_t *how) {
     conn_t *conn = &peer->conn;
     if (plane->compress == NULL && (plane->compress = compress_desk_open()) == NULL) {

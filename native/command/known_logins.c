@@ -31,7 +31,7 @@ struct known_logins {
     known_t at[KNOWN_MAX];
 };
 
-/* It holds passwords. */
+/* Wipes a known login, which holds passwords. */
 static void wipe(known_t *known) {
     if (known->own != NULL) {
         explicit_bzero(known->own, known->own_size);

@@ -15,7 +15,7 @@
 
 #define MATERIAL_MAX 4096u
 
-/* What was made and no command has taken: a command may name nothing else. */
+/* Contexts that were made and that no command has taken yet: a command may name no others. */
 #define OFFERED_MAX 64u
 static pthread_mutex_t offered_lock = PTHREAD_MUTEX_INITIALIZER;
 static tls_context_t *offered[OFFERED_MAX];

@@ -82,7 +82,7 @@ bytes_t welcome_text(const peer_t *peer, bytes_t text) {
     return bytes_of(to, (uint32_t)(at - to));
 }
 
-/* Of "127.0.0.1:4222" or "[::1]:4222". */
+/* The host in "127.0.0.1:4222" or "[::1]:4222". */
 static bytes_t host_of(bytes_t address) {
     uint32_t end = address.size;
     while (end != 0 && address.at[end - 1] != ':') {

@@ -31,7 +31,7 @@ static void clear_row(consumer_t *consumer, uint32_t row) {
     pending_remove(&consumer->pending, row);
 }
 
-/* Those that used up their deliveries are in no order: all rows are looked at. */
+/* Messages that used up their deliveries are in no order: all rows are looked at. */
 static bool clear_exhausted(consumer_t *consumer) {
     pending_t *pending = &consumer->pending;
     if (consumer->clear_exhausted && consumer->clear_at == 0) {

@@ -21,7 +21,7 @@
 typedef struct consume consume_t;
 typedef struct consumer consumer_t;
 
-/* Which consumer's: whoever gets messages and statuses of one flow gets them in their order. */
+/* The order of one consumer: the receiver of messages and statuses of one flow gets them in their order. */
 typedef struct flow {
     uint64_t id;    /* no other consumer's; not below FLOW_FIRST */
     bytes_t stream; /* its name; empty: the consumer has gone */
@@ -120,11 +120,11 @@ void consumer_unpin(consumer_t *consumer, moment_t now);
 /* A copy at the other end of a link wants heartbeats only so often, ns, and is told when the consumer is removed. */
 void consumer_spare(consumer_t *consumer, int64_t interval_ns, moment_t now);
 void consumer_begin(consumer_t *consumer, moment_t now); /* one that CONSUMER_HELD made wait may deliver */
-/* What it names itself by, empty when nobody is pinned; valid until the next call that is given a time. */
+/* The id of the pinned client, empty when no client is pinned; valid until the next call that is given a time. */
 bytes_t consumer_pin_id(const consumer_t *consumer);
 LEAF_MUST_USE status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64_t *reset_seq);
 
-/* What is in flight above stream sequence `after`, in ascending order, at most max rows; returns how many. */
+/* The messages in flight above stream sequence `after`, in ascending order, at most max rows; returns their number. */
 uint32_t consumer_export(consumer_t *consumer, uint64_t after, moment_t now, pending_entry_t *rows, uint32_t max);
 /* Gives a consumer that has delivered nothing the position of another one, in steps: the four positions of state; its
  * rows in ascending order, [from, upto) of them at a time; the end. It delivers nothing before the end. Rows of

@@ -54,7 +54,7 @@ static bool takes_everything(filters_t filters) {
     return filters.count == 0;
 }
 
-/* What follows from the setup and is kept beside it. */
+/* Derives the values that follow from the setup and are kept beside it. */
 static void consumer_derive(consumer_t *consumer) {
     if (consumer->setup.config.ack_wait_ns <= 0) consumer->setup.config.ack_wait_ns = DEFAULT_ACK_WAIT_NS;
     consumer->filter_all = takes_everything(consumer->setup.filters);
@@ -80,7 +80,7 @@ static bool same_filters(filters_t a, filters_t b) {
 
 /* ---- add and configure ------------------------------------------------------------------------------------------- */
 
-/* Whoever asked hears the answer before the first message. */
+/* Holds the consumer's messages until the answer has been sent, so that it comes before the first message. */
 void consumer_hold(consumer_t *consumer) {
     consumer->held = true;
     consumer->not_before_ns = time_after(consumer->consume->now.mono_ns, HELD_NS);
@@ -250,7 +250,7 @@ void consumer_await(consumer_t *consumer) {
     consumer->awaited = true;
 }
 
-/* Where reading fails, or memory is short, no step gets any further: it ends all the same. */
+/* A step that cannot read, or has no memory, gets no further: it ends all the same. */
 uint64_t consumer_left(consumer_t *consumer) {
     for (uint32_t steps = 0; steps < LEFT_STEPS_MAX && !count_step(consumer, UINT32_MAX); steps++) {
     }
@@ -317,7 +317,7 @@ static bool acks_by_flow(const consumer_t *consumer) {
     return consumer->setup.config.ack_policy == ACK_FLOW_CONTROL;
 }
 
-/* Of a mirror's or source's: up to where it has said that it stored all. */
+/* The last sequence up to which a mirror or source has said that it stored all. */
 static uint64_t consumer_taken(const consumer_t *consumer) {
     return acks_by_flow(consumer) ? consumer->floor_stream : consumer->push.taken;
 }
@@ -410,7 +410,8 @@ static bool reset_allowed(consumer_t *consumer, uint64_t seq) {
     }
 }
 
-/* What a consumer of an interest stream was moved past goes, unless others want it; a work queue keeps it. */
+/* Releases the messages of an interest stream that the consumer was moved past, unless others want them; a work queue
+ * keeps them. */
 static void release_skipped(consumer_t *consumer, uint64_t seq) {
     stream_state_t state;
     store_stream_state(consumer->stream, &state);

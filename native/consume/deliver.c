@@ -472,8 +472,8 @@ void consumer_expire(consumer_t *consumer) {
     consumer->expiry_due_ns = consumer->expiring ? time_after(now_ns, 1) : consumer->expiry_later_ns;
 }
 
-/* What waits for an acknowledgement went to a subject where nobody may listen any more. As the reference: what has used
- * up its deliveries keeps its time. */
+/* Messages that wait for an acknowledgement went to a subject that may have no listener any more: they are delivered
+ * again. As the reference: what has used up its deliveries keeps its time. */
 void consumer_deliver_again(consumer_t *consumer) {
     consumer->again_all = consumer->expiring = true;
     consumer->expiry_last_ns = consumer->consume->now.mono_ns;

@@ -60,7 +60,8 @@ void consumer_emptied(consumer_t *consumer) {
     if (consumer->left_known) consumer->left = 0;
 }
 
-/* Of what the consumer wants all is purged, or at least what lies before the stream's first message. 0: neither. */
+/* The sequence below which all that the consumer wants is purged, or at least what lies before the stream's first
+ * message. 0: neither. */
 static uint64_t purged_below(consumer_t *consumer, bytes_t filter, uint64_t left) {
     filters_t own = consumer->setup.filters;
     bool inside = filter.size == 0 || own.count > 0, touched = own.count == 0;

@@ -30,7 +30,7 @@ static void take(pending_t *pending, uint64_t bytes) {
     if (pending->memory) pending->memory->used += bytes;
 }
 
-/* By how many rows it grows next. */
+/* The number of rows by which it grows next. */
 static uint32_t next_rows(const pending_t *pending) {
     uint32_t rows = pending->row_capacity;
     return rows == 0 ? FIRST_ROWS : rows < PENDING_SLAB ? rows : PENDING_SLAB;

@@ -25,7 +25,7 @@ typedef struct pin {
     uint8_t id[PIN_ID_SIZE];       /* what its client names it by */
 } pin_t;
 
-/* What a pull request says that concerns this room. */
+/* The fields of a pull request that concern this room. */
 typedef struct asked_priority {
     int64_t min_pending, min_unacked, priority;
     bytes_t group, id;

@@ -234,7 +234,7 @@ static inline bool row_cleared(const consumer_t *consumer, const pending_row_t *
 
 /* ---- retention.c ------------------------------------------------------------------------------------------------- */
 bool retention_by_interest(const group_t *group);
-/* That consumer is done with the message: remove it if nobody else needs it. Writes to the store. */
+/* Tells that the consumer is done with the message: remove it if no other consumer needs it. Writes to the store. */
 void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto);
 void retention_release(consumer_t *consumer, uint64_t seq);
 void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after_ns);

@@ -50,8 +50,8 @@ static void request_status(consumer_t *consumer, const request_t *request, const
 
 /* ---- the requests ------------------------------------------------------------------------------------------------ */
 
-/* What a request adds to `wanted`: no stream holds more messages than the cap, and the sum does not overflow. A client
- * may ask for a negative number. */
+/* The share of a request in `wanted`: no stream holds more messages than the cap, and the sum does not overflow. A
+ * client may ask for a negative number. */
 static int64_t request_share(const request_t *request) {
     int64_t left = request->left > -WANTED_MAX ? request->left : -WANTED_MAX;
     return left < WANTED_MAX ? left : WANTED_MAX;
@@ -425,7 +425,7 @@ static bool request_parse(bytes_t body, asked_t *asked, json_error_t *error) {
     return true;
 }
 
-/* What the consumer's configuration does not let through. */
+/* True if the request exceeds a limit of the consumer's configuration. */
 static bool over_limits(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
     const consumer_config_t *config = &consumer->setup.config;
     char text[128];

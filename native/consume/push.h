@@ -45,7 +45,7 @@ bool push_wanted(const consumer_t *consumer); /* does anybody subscribe to its d
 void push_review(consumer_t *consumer);       /* is there interest? */
 void push_on_time(consumer_t *consumer);
 void push_sent(consumer_t *consumer, uint64_t size);
-/* It is counted as delivered: the heartbeat is due later. */
+/* Counts a message as delivered: the heartbeat is due later. */
 void push_counted(consumer_t *consumer);
 bool push_window_open(const consumer_t *consumer);
 /* 0: send it now; otherwise how many ns to wait. */

@@ -20,7 +20,7 @@ bool retention_by_interest(const group_t *group) {
     return retention_of(group)->only_wanted;
 }
 
-/* By its sequence alone; the caller asks whether the filter matches. */
+/* Judges by the sequence alone; the caller asks whether the filter matches. */
 static bool consumer_needs(const consumer_t *consumer, uint64_t seq) {
     if (consumer->setup.config.ack_policy != ACK_EXPLICIT) return seq > consumer->floor_stream;
     return seq >= consumer->cursor || consumer_selects(consumer, seq)

@@ -88,7 +88,7 @@ static void record_forget(store_t *store, uint32_t kind, bytes_t key) {
 void state_row_gone(consumer_t *consumer, uint32_t row) {
     const pending_row_t *here = pending_row(&consumer->pending, row);
     if (!(here->flags & PENDING_STORED) || !state_kept(consumer)) return;
-    /* Where acks remove messages, the record goes when it is known that the message will (retention.c). */
+    /* Where acks remove messages, the record goes once it is known that the message will go (retention.c). */
     if (retention_traits(store_stream_config(consumer->stream))->acks_remove && state_orphan(consumer, here->seq))
         return;
     uint8_t key[16];
@@ -182,7 +182,7 @@ static uint64_t state_upto(consumer_t *consumer) {
     uint64_t covers = state_covers(consumer);
     if (consumer->setup.config.ack_policy == ACK_NONE || consumer->consume->stopping) return covers;
     uint64_t acked = number_most(consumer->settled, consumer->acked_upto);
-    /* What can wait leaves the room to what cannot; and what is being removed comes before the rest. */
+    /* Work that can wait leaves the room to work that cannot; and rows that are being removed come before the rest. */
     if (consumer->clear_order || !store_room(store_of(consumer))) return acked;
     uint64_t upto = state_crowded(consumer) ? covers : number_least(consumer->settle_upto, covers);
     if (consumer->pending.unsettled_count > SETTLED_A_FLUSH) upto = number_least(upto, state_step(consumer));

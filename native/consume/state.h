@@ -47,7 +47,7 @@ void state_dirty(consumer_t *consumer);          /* acks: into the open batch */
 void state_settle(consumer_t *consumer);         /* what was delivered until now, with the next flushes */
 void state_lazy(consumer_t *consumer);           /* deliveries: within SETTLE_NS */
 void state_row_changed(consumer_t *consumer, uint32_t row); /* a stored row: delivered again, put off */
-/* Its message left the store, which is calling us now: the record goes with the next flush. false: no memory to
+/* The message has left the store, which is calling us now: its record goes with the next flush. false: no memory to
  * remember it. */
 bool state_orphan(consumer_t *consumer, uint64_t seq);
 void state_row_gone(consumer_t *consumer, uint32_t row); /* before pending_remove */

@@ -70,7 +70,7 @@ static bool late_is_last(const late_row_t *row, uint32_t i) {
     return i + 1 == row->count || !bytes_equal(row->at[i].bytes, row->at[i + 1].bytes);
 }
 
-/* Of equal keys the later op comes last: positions grow. */
+/* Sorts by key, and equal keys by position: the later op comes last. */
 static status_t late_apply_row(late_t *late, late_row_t *row, env_t *env) {
     status_t status = STATUS_OK;
     batch_op_t op;

@@ -35,7 +35,7 @@ typedef struct late {
 /* Applies the ops of one batch inside the write transaction; commits in between when a removal is large, or when what
  * waited is much. late: where ops may wait, NULL: they do not. */
 LEAF_MUST_USE status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *late);
-/* What waits is done; commits in between when the transaction has changed as many pages as it may. */
+/* Carries out the ops that wait; commits in between when the transaction has changed as many pages as it may. */
 LEAF_MUST_USE status_t late_apply(late_t *late, env_t *env);
 void late_forget(late_t *late);    /* what waits will come again */
 void late_give_back(late_t *late); /* its memory, if nothing waits */

@@ -21,7 +21,7 @@ static bool map_at(const batches_t *batches, uint64_t place, uint64_t offset, ui
     return true;
 }
 
-/* What a lap of `had` bytes has stays where it is. */
+/* Maps a lap; the bytes that it has already stay where they are. */
 static bool map_lap(const batches_t *batches, uint64_t had, uint64_t lap) {
     return (had == lap || map_at(batches, had, had, lap - had)) && map_at(batches, lap, 0, lap);
 }

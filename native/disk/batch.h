@@ -106,7 +106,7 @@ void batches_narrow(batches_t *batches, uint32_t part);
 /* Memory for `lap` bytes, some times as much as now. Others may read meanwhile, nobody may write. false: the system
  * refuses. */
 bool batches_widen(batches_t *batches, uint64_t lap);
-/* What lies before position is done with. */
+/* Frees the bytes before position, which are done with. */
 void batches_free(batches_t *batches, uint64_t position);
 /* Batches leave so much room behind their ops for being sealed. Before the first one. */
 void batches_reserve(batches_t *batches, uint32_t overhead);
@@ -162,7 +162,7 @@ void batches_last(const batches_t *batches, uint64_t from, uint64_t to, batch_he
 void batch_header_write(uint8_t *to, const batch_header_t *header);
 /* false: not a header. */
 bool batch_header_read(const uint8_t *at, batch_header_t *header);
-/* Of a sealed batch, size includes what sealing has added. */
+/* The checksum of a sealed batch; size includes what sealing has added. */
 uint32_t batch_crc(const uint8_t *batch, uint32_t size);
 static inline uint64_t batch_padded(const batches_t *batches, uint32_t size) {
     return ((uint64_t)size + batches->overhead + batches->alignment - 1) / batches->alignment * batches->alignment;

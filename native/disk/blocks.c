@@ -25,7 +25,7 @@ uint64_t blocks_taken(const blocks_t *blocks) {
     return fstat(blocks->fd, &file) == 0 ? (uint64_t)file.st_blocks * 512 : 0;
 }
 
-/* What an earlier process reserved is still there. */
+/* Finds the blocks that an earlier process reserved and that are still there. */
 static void blocks_find(blocks_t *blocks, uint64_t used) {
     uint64_t had = blocks_taken(blocks);
     uint64_t more = had > used ? (had - used) / STEP * STEP : 0;

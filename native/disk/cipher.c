@@ -20,7 +20,7 @@
 #define NAME_MAX_SIZE 512
 #define CHECK_PLACE 62 /* as a name's place: of no database */
 #define HIDE 64
-/* What is longer is hashed and streamed by OpenSSL for itself: the fastest there is for kilobytes, but making it ready
+/* Longer texts are hashed and streamed by OpenSSL one by one: the fastest there is for kilobytes, but making it ready
  * costs as much as 200 bytes. Shorter texts share calls. */
 #define SHORT_TEXT 1024
 #define POOL_SIZE 8192  /* bytes of key stream that texts share */
@@ -79,7 +79,7 @@ static void load_libcrypto(void) {
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-/* What one thread works with: OpenSSL's contexts are not for two at once. */
+/* The contexts of one thread: OpenSSL's are not for two at once. */
 typedef struct lane {
     EVP_MAC_CTX *hash;
     EVP_CIPHER_CTX *text;      /* a stream, set to its beginning each time */
@@ -160,7 +160,7 @@ static bool derive(cipher_t *cipher, bytes_t key, const uint8_t salt[CIPHER_SALT
 
 /* ---- sealing ----------------------------------------------------------------------------------------------------- */
 
-/* What is hashed before the text. */
+/* Hashes the bytes before the text. */
 static bytes_t hash_begin(uint8_t place, bytes_t name, uint8_t room[3 + NAME_MAX_SIZE]) {
     check(name.size <= NAME_MAX_SIZE);
     room[0] = place;
@@ -328,7 +328,7 @@ static void stream_over(const cipher_t *cipher, const lane_t *lane, const stream
 
 /* ---- the sealer -------------------------------------------------------------------------------------------------- */
 
-/* Of two items in a row; false: they are not such as can be hashed together. */
+/* Hashes two items in a row; false: they are not such as can be hashed together. */
 static bool entry_hash_two(const cipher_t *cipher, const sealer_item_t items[2], uint8_t hashes[2 * BLOCK]) {
 #if POLY1305_IS_THERE
     if (items[0].plain.size <= SHORT_TEXT && items[1].plain.size <= SHORT_TEXT) {

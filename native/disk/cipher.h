@@ -51,8 +51,8 @@ LEAF_MUST_USE status_t cipher_open(uint32_t kind, bytes_t key, const uint8_t sal
 void cipher_close(cipher_t *cipher);
 /* Lives as long as the cipher. */
 const sealer_t *cipher_sealer(const cipher_t *cipher);
-/* Of no text: tells a wrong key from the right one, and nothing else of either. Of a text: proves
- * that who has the key said it. */
+/* The check of an empty text: tells a wrong key from the right one, and nothing else of either. Of a text: proves that
+ * who has the key said it. */
 void cipher_check(const cipher_t *cipher, bytes_t text, uint8_t check[SEALER_HIDDEN_SIZE]);
 
 #endif

@@ -27,7 +27,7 @@ void clockwork_save(clockwork_t *clock, uint8_t record[CLOCK_RECORD_SIZE]) {
     clock->kept = true;
 }
 
-/* What passed between the last record and now, as far as it can be known. */
+/* The time that passed between the last record and now, as far as it can be known. */
 static int64_t clock_slept(const clockwork_t *clock, moment_t now) {
     if (memcmp(clock->boot, clock->kept_boot, BOOT_ID_SIZE) == 0 && now.mono_ns >= clock->mono) {
         return now.mono_ns - clock->mono;

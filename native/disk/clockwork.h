@@ -39,7 +39,7 @@ int64_t clockwork_advance(clockwork_t *clock, moment_t now);
 static inline int64_t clockwork_mono_at(const clockwork_t *clock, int64_t age) {
     return age == INT64_MAX ? INT64_MAX : clock->mono + (age - clock->age);
 }
-/* This boot of the machine; zeros where the system does not say. */
+/* The id of this boot of the machine; zeros where the system does not say. */
 void clockwork_boot(uint8_t out[BOOT_ID_SIZE]);
 
 #endif

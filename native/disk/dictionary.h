@@ -45,8 +45,8 @@ uint32_t dictionary_write(uint8_t *value, bytes_t key, const dictionary_t *dicti
 /* false: it is damaged. The text stays where it is. */
 bool dictionary_read(bytes_t key, bytes_t value, dictionary_t *dictionary);
 
-/* Who finds the one that a message names. *found NULL: there is none, or it is damaged. Any other than STATUS_OK: that
- * is not known. */
+/* The finder of the dictionary that a message names. *found NULL: there is none, or it is damaged. Any other than
+ * STATUS_OK: that is not known. */
 typedef struct finder {
     void *context;
     status_t (*find)(void *context, uint32_t stream, uint32_t id, const dictionary_t **found);

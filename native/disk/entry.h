@@ -22,7 +22,7 @@ static inline bool entry_sealed(const sealer_t *sealer, store_db_t db) {
 bytes_t entry_key(const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t key, store_key_t *room);
 /* key: the store's. */
 uint32_t entry_size(const sealer_t *sealer, store_db_t db, bytes_t key, bytes_t value);
-/* What the sealer is to make of an entry. to: room for entry_size bytes. LMDB: entry_key's. */
+/* The item that the sealer makes of an entry. to: room for entry_size bytes. LMDB: entry_key's. */
 sealer_item_t entry_item(store_db_t db, bytes_t key, bytes_t lmdb, bytes_t value, uint8_t *to);
 /* The store's value, and its key unless NULL, from what LMDB has. What does not open: an empty value, LMDB's key.
  * STATUS_NO_MEMORY: it is not known whether it opens. */

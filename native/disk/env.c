@@ -15,7 +15,7 @@
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* What LMDB made of zeros may not reach the disk. */
+/* Pages that LMDB made of zeros must not reach the disk. */
 static bool all_was_given(const env_t *env) {
     return unread_count(env->watch) == env->unread_before;
 }
@@ -85,15 +85,15 @@ changed_t *env_changed(env_t *env) {
     return &env->changed;
 }
 
-/* Where a put goes. */
+/* The place of a put. */
 typedef struct put_place {
     MDB_cursor *cursor;
     unsigned int append; /* MDB_APPEND: nearly every key lies behind the last one; 0: they come in any order */
 } put_place_t;
 
-/* Where the value is to be written; NULL: *status says why not. LMDB divides a full page between it and a new one; told
- * that the key lies behind all others it leaves the full one alone. So 1,000 messages of 1 KB take 333 pages and not
- * 500, in three fifths of the time. */
+/* The memory for a value that is to be written; NULL: *status says why not. LMDB divides a full page between it and a
+ * new one; told that the key lies behind all others it leaves the full one alone. So 1,000 messages of 1 KB take 333
+ * pages and not 500, in three fifths of the time. */
 static inline uint8_t *put_reserve(env_t *env, put_place_t place, bytes_t key, uint32_t size, status_t *status) {
     MDB_val k = env_val(key);
     MDB_val v = {.mv_size = size};
@@ -260,7 +260,7 @@ status_t env_write_delete(env_t *env, store_db_t db, bytes_t key) {
     return status;
 }
 
-/* What goes with a range of records: their copies, and their names. */
+/* Deletes the entries beside a range of records: their copies, and their names. */
 static status_t delete_beside(env_t *env, bytes_t from, bytes_t to, uint64_t limit, uint64_t *done) {
     store_key_t first, end;
     status_t status = env_write_delete_range(env, DB_RECORD_COPIES, from, to, limit, done);
@@ -386,7 +386,7 @@ static bool is_twin(uint32_t index) {
     return index == DB_RECORD_COPIES || index == DB_META_COPIES;
 }
 
-/* What was put in plain, in the room of the value that is read. */
+/* The value as it was before packing, in the room of the value that is read. */
 static status_t unpacked(env_t *env, store_db_t db, bytes_t lmdb, bytes_t value, bytes_t *plain) {
     *plain = value;
     return packing_done(db, value) ? env_unpack_written(env, lmdb, value, plain) : STATUS_OK;

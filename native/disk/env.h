@@ -48,7 +48,8 @@ LEAF_MUST_USE status_t env_renew(env_t *env);
 /* Pages that were judged in this snapshot are judged once more when they are read: what memory had of them may come
  * from the disk again. Each costs its checksum, so it is for once a second. */
 void env_judge_again(env_t *env);
-/* Nobody needs the values any more that were read so far. With a sealer they take memory until then. */
+/* Forgets the values that were read so far, which no caller needs any more. With a sealer they take memory until then.
+ */
 void env_forget(env_t *env);
 /* Every read has three outcomes: STATUS_OK, STATUS_NOT_FOUND, and any other status when it is not known what is there.
  */
@@ -98,7 +99,7 @@ LEAF_MUST_USE status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, by
  * `limit` entries of a database from *from on (empty: from the first). STATUS_AGAIN: there are more, from *from on;
  * STATUS_NOT_FOUND: there is no such database. Databases are counted: those of keys.h, then those of streams. */
 LEAF_MUST_USE status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_t limit);
-/* Which of up to ENV_SURVEYED_MAX sealers opens how many entries; looks at all of them. */
+/* Counts the entries that each of up to ENV_SURVEYED_MAX sealers opens; looks at all of them. */
 #define ENV_SURVEYED_MAX 4
 typedef struct env_survey {
     uint64_t opened[ENV_SURVEYED_MAX]; /* each entry counts for the first that opens it */

@@ -27,7 +27,8 @@
 #define MESSAGE_DBS_MAX SLOTS_MAX
 #define DBS_MAX (DB_COUNT + MESSAGE_DBS_MAX)
 
-/* What env_write_puts seals at once. Larger entries are sealed in LMDB's page, one by one. */
+/* Entries up to this size are sealed by env_write_puts at once. Larger entries are sealed in LMDB's page, one by one.
+ */
 #define PUT_SHORT 1024
 typedef struct puts {
     store_key_t keys[ENV_PUTS_MAX];
@@ -45,14 +46,14 @@ typedef struct span {
     store_key_t high; /* empty: to the end */
 } span_t;
 
-/* Of a stream's own messages: from this sequence on to the end they were judged. Many streams are written to in turn,
- * each at its end. */
+/* The tail of a stream: its own messages were judged from this sequence on to the end. Many streams are written to in
+ * turn, each at its end. */
 typedef struct tail {
     uint64_t epoch; /* in this write transaction */
     uint64_t from;
 } tail_t;
 
-/* What the keeper knows of the commit before its write transaction: env_judge.c. */
+/* The keeper's knowledge of the commit before its write transaction: env_judge.c. */
 typedef struct judging {
     trees_t trees;
     uint64_t epochs[DBS_MAX]; /* roots are of this write transaction .. */
@@ -119,7 +120,7 @@ struct env {
     uint32_t opened; /* slots in use, those of the open transaction included */
 };
 
-/* Where a database's tree begins; PAGE_NONE: it is not there yet. */
+/* Finds the root of a database's tree; PAGE_NONE: the database is not there yet. */
 status_t env_find_root(const env_t *env, trees_t *trees, uint32_t index, page_db_t *db, bool *large);
 void env_tell_wrong(env_t *env, trees_t *trees);
 /* A failed read of LMDB's as ours. */
@@ -147,7 +148,7 @@ static inline bytes_t env_bytes(MDB_val val) {
     return bytes_of(val.mv_data, (uint32_t)val.mv_size);
 }
 
-/* Which database. */
+/* The index of the database. */
 static inline uint32_t env_index(const env_t *env, const slots_t *slots, store_db_t db, bytes_t key) {
     if (db != DB_MESSAGES || key.size < 4) {
         return db;
@@ -174,7 +175,7 @@ int env_open_messages(env_t *env, MDB_txn *txn, uint32_t stream);
 /* The transaction that opened some has ended without a commit. */
 void env_forget_opened(env_t *env);
 
-/* Where an entry of db is kept a second time, DB_COUNT: nowhere; env_twins.c. */
+/* The database that keeps an entry of db a second time, DB_COUNT: none; env_twins.c. */
 store_db_t env_twin_of(store_db_t db, bytes_t key);
 status_t env_twin_put(env_t *env, store_db_t twin, bytes_t key, bytes_t value);
 
@@ -185,7 +186,7 @@ status_t env_name_put(env_t *env, bytes_t key, bytes_t record);
 /* A message's value that is packed, as packing_unpack says, in the room of what is read. */
 LEAF_MUST_USE status_t env_unpack_read(env_t *env, bytes_t key, bytes_t packed, bytes_t *value);
 LEAF_MUST_USE status_t env_unpack_written(env_t *env, bytes_t key, bytes_t packed, bytes_t *value);
-/* What LMDB gets of a message that is to be packed, until the next one. */
+/* Packs a message that is to be packed; the value is LMDB's until the next one. */
 status_t env_pack(env_t *env, bytes_t key, bytes_t *value);
 status_t env_drop_dictionaries(env_t *env, uint32_t slot, uint32_t stream);
 /* The same where the stream, which has that database, has no message any more: a dictionary is text of messages. */

@@ -6,7 +6,7 @@
 #include "disk/entry.h"
 #include "disk/env_lmdb.h"
 
-/* What a read says: STATUS_OK, STATUS_NOT_FOUND, or that it is not known. A damaged page is no entry whose checksum
+/* The status of a read: STATUS_OK, STATUS_NOT_FOUND, or that it is not known. A damaged page is no entry whose checksum
  * fails (STATUS_CORRUPT, by who looks at it): what lies on it is not known either. */
 static inline status_t read_status(env_t *env, status_t status) {
     if (LEAF_UNLIKELY(status_unknown(status))) {
@@ -65,7 +65,7 @@ static status_t plain_of(env_t *env, store_db_t db, bytes_t lmdb, bytes_t *found
     return status;
 }
 
-/* Where a database's tree begins in the snapshot. One that is not there yet has no root. */
+/* Finds the root of a database's tree in the snapshot. One that is not there yet has no root. */
 static inline status_t root_of(env_t *env, uint32_t index, page_db_t *db) {
     if (LEAF_UNLIKELY(env->read == NULL)) {
         return STATUS_IO;

@@ -84,12 +84,12 @@ LEAF_MUST_USE status_t journal_make(journal_t *journal, const char *directory, u
                                     size_t reason_size);
 /* Whose the journal in directory is, by its first block. */
 bool journal_owner(const char *directory, uint8_t store_id[STORE_ID_SIZE]);
-/* Of a sound one of that store: where the unbroken row of batches begins that ends with the newest one; number and
- * chain are those before. */
+/* Finds, in a sound journal of that store, the beginning of the unbroken row of batches that ends with the newest one;
+ * number and chain are those before. */
 bool journal_row(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE], uint64_t *position, uint64_t *number,
                  uint32_t *chain);
-/* Of one that is open without a sound first block: does a batch in it end at position with that number and crc, or
- * begin there and go on from it? The size is taken from the file's. */
+/* Answers for a journal that is open without a sound first block: does a batch in it end at position with that number
+ * and crc, or begin there and go on from it? */
 bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain,
                        const uint8_t store_id[STORE_ID_SIZE]);
 /* Writes the first block anew. */

@@ -100,7 +100,7 @@ typedef struct keeper {
     bool keeper_running;
 } keeper_t;
 
-/* Where a row of batches ends: position and number of the next one, chain of the one before it. */
+/* The end of a row of batches: position and number of the next one, chain of the one before it. */
 typedef struct keeper_mark {
     uint64_t position;
     uint64_t number;

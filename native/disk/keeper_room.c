@@ -33,7 +33,8 @@ static bool keeper_counts_free(keeper_t *keeper, uint64_t *whole, uint64_t *keep
     return true;
 }
 
-/* Where the disk is short, what LMDB takes next has blocks, which nobody else can take then. */
+/* Where the disk is short, reserves blocks for the pages that LMDB takes next, so that no other program can take them
+ * then. */
 static void keeper_firm_up(keeper_t *keeper, const space_t *space, bool committed) {
     bool scarce = space_scarce(space);
     bool news = committed || !keeper->disk_scarce;

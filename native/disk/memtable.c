@@ -85,7 +85,7 @@ static bool same_key(const batches_t *batches, uint64_t position, uint64_t other
     return bytes_equal(op.key, other_op.key);
 }
 
-/* What was noted anew meanwhile is newer than what is moved. */
+/* An entry that was noted anew meanwhile is newer than the one that is moved. */
 static void move_one(memtable_half_t *table, const batches_t *batches, memtable_slot_t moved) {
     uint64_t mask = table->capacity - 1;
     memtable_touch(table, moved.hash);

@@ -14,7 +14,7 @@
 #define WORTH_SAVED 8 /* a new one makes messages smaller by one part of so many */
 #define ID_MAX (UINT16_MAX - 1)
 
-/* What is known of a stream. */
+/* The packer's knowledge of a stream. */
 typedef struct habit {
     bool known;        /* its dictionaries were looked for */
     uint32_t id;       /* of the one in use, 0: none */
@@ -270,7 +270,7 @@ static void take_samples(trial_t *trial) {
     }
 }
 
-/* Of every other sample, the newest at the end. */
+/* Makes a text of every other sample, the newest at the end. */
 static void make_text(trial_t *trial) {
     uint32_t left = DICTIONARY_TEXT_MAX;
     for (uint32_t i = 0; i < trial->count; i += 2) {
@@ -302,7 +302,7 @@ static bool trial_pays(trial_t *trial, const primed_t *made, const primed_t *now
     return judged >= SAMPLES_MIN && after < before - before / WORTH_SAVED;
 }
 
-/* Those of which all messages are gone. *count: of the others. */
+/* Removes the dictionaries of which all messages are gone. *count: of the others. */
 static status_t prune(trial_t *trial, uint32_t *count) {
     store_key_t key;
     bytes_t found;

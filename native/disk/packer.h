@@ -28,8 +28,8 @@ typedef struct packer packer_t;
 /* first: PACKER_FIRST, or less for tests. NULL: no memory; values then stay as they are. */
 packer_t *packer_new(uint64_t first);
 void packer_free(packer_t *packer); /* NULL: nothing */
-/* What LMDB is to get, until the next call; packer: NULL leaves the value. slot: of the stream (slots.h), 0: it has
- * none, and so no dictionary. Fails as writes do. */
+/* The value that LMDB gets, until the next call; packer: NULL leaves the value. slot: of the stream (slots.h), 0: it
+ * has none, and so no dictionary. Fails as writes do. */
 LEAF_MUST_USE status_t packer_pack(packer_t *packer, env_t *env, uint32_t slot, bytes_t key, bytes_t *value);
 /* The stream has no message any more, and so no dictionary; the next trial is after a megabyte. packer: NULL where it
  * has packed nothing. */

@@ -31,7 +31,7 @@ static bool leb_take(bytes_t *from, uint64_t *number) {
     return false;
 }
 
-/* What is a little below 0 becomes small. */
+/* Numbers a little below 0 become small. */
 static uint64_t zigzag(uint64_t number) {
     return number << 1 ^ (0 - (number >> 63));
 }

@@ -47,8 +47,8 @@ bytes_t packing_pack(s2_encoder_t *encoder, bytes_t value, uint8_t *to);
 /* The same behind a dictionary, with which the primer was made. */
 bytes_t packing_prime(s2_primer_t *primer, const dictionary_t *dictionary, uint32_t id, bytes_t key, bytes_t value,
                       uint8_t *to);
-/* What was packed under that key, in room of `unsealed`: empty, which no value is, where it is damaged, or where its
- * dictionary is. Any other than STATUS_OK: it is not known whether it is. */
+/* The value that was packed under that key, in room of `unsealed`: empty, which no value is, where the value or its
+ * dictionary is damaged. Any other than STATUS_OK: it is not known whether it is. */
 LEAF_MUST_USE status_t packing_unpack(unsealed_t *unsealed, const finder_t *finder, bytes_t key, bytes_t packed,
                                       bytes_t *value);
 

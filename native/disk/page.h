@@ -49,7 +49,7 @@ typedef struct page_meta {
     size_t commit;
 } page_meta_t;
 
-/* What the pages above say of the keys of a page: at or behind low, and before high. Empty: no bound. */
+/* The bounds that the pages above set for the keys of a page: at or behind low, and before high. Empty: no bound. */
 typedef struct page_bounds {
     bytes_t low;
     bytes_t high;
@@ -88,7 +88,7 @@ static inline unsigned page_node_flags(const uint8_t *node) {
     return page_u16(node + 4);
 }
 
-/* Of a leaf: of the value, wherever it lies. */
+/* The size of the value of a leaf's node, wherever the value lies. */
 static inline uint32_t page_node_size(const uint8_t *node) {
     return page_u16(node) | (uint32_t)page_u16(node + 2) << 16;
 }
@@ -97,7 +97,7 @@ static inline const uint8_t *page_node_data(const uint8_t *node) {
     return node + PAGE_NODE_HEAD + page_u16(node + 6);
 }
 
-/* Of a branch. */
+/* The child of a branch's node. */
 size_t page_node_child(const uint8_t *node);
 page_db_t page_db_read(const uint8_t *at);
 
@@ -114,7 +114,7 @@ const char *page_head_judge(const uint8_t *page, uint32_t size, size_t number, b
 const char *page_judge(const uint8_t *page, uint32_t size, size_t number, size_t last, bool leaf, page_bounds_t bounds);
 /* The node, or NULL when it does not lie within its page. The head is sound, and index below page_nodes. */
 const uint8_t *page_node(const uint8_t *page, uint32_t size, uint32_t index, bool leaf);
-/* Its key alone, for who looks for one: no address when it does not lie within the page. */
+/* The key of a node alone, for a search: no address when it does not lie within the page. */
 static inline bytes_t page_key(const uint8_t *page, uint32_t size, uint32_t index) {
     uint32_t at = page_u16(page + PAGE_HEAD + (size_t)2 * index);
     if (at < page_u16(page + PAGE_WORD + 6) || at + PAGE_NODE_HEAD > size || at % 2 != 0) {

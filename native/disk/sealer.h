@@ -37,7 +37,8 @@
 #define SEALER_JOURNAL 255 /* the place of a batch; a value's place is its store_db_t */
 #define SEALER_HIDDEN_SIZE 16
 
-/* Who calls. Each side is one thread at a time; while a store is opened, all of them are the thread that opens it. */
+/* The side that calls. Each side is one thread at a time; while a store is opened, all of them are the thread that
+ * opens it. */
 typedef enum sealer_side { SEALER_PLANE = 0, SEALER_KEEPER, SEALER_JOURNALIST, SEALER_SIDES } sealer_side_t;
 
 /* One thing to seal. to: room for plain.size + overhead bytes. It may be plain.at. */
@@ -56,7 +57,7 @@ typedef struct sealer {
     /* to: room for sealed.size bytes, of which sealed.size - overhead are the plain text in the end. It may be
      * sealed.at. false: it was not sealed so; what is in `to` then says nothing. */
     bool (*open)(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t sealed, uint8_t *to);
-    /* What stands for a text where it cannot be sealed because it is looked for: a keyed hash of it. */
+    /* Makes the keyed hash that stands for a text which cannot be sealed because it is looked for. */
     void (*hide)(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t text,
                  uint8_t hidden[SEALER_HIDDEN_SIZE]);
     /* While a change of key goes on: what does not open may be sealed with this, or not at all. */
@@ -70,7 +71,7 @@ static inline uint32_t sealer_overhead(const sealer_t *sealer) {
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* Where opened values lie until unsealed_forget: pieces of memory, one behind the other. */
+/* The memory of opened values until unsealed_forget: pieces, one behind the other. */
 typedef struct unsealed {
     struct unsealed_piece *newest;
 } unsealed_t;

@@ -216,7 +216,8 @@ static status_t resume_change(sealing_t *sealing, env_t *env, const uint8_t *rec
 
 /* ---- without the record ------------------------------------------------------------------------------------------ */
 
-/* What entries may be sealed with: the key or the one before it, by either cipher; first the one that is wanted. */
+/* The keys and ciphers that entries may be sealed with: the key or the one before it, by either cipher; first the one
+ * that is wanted. */
 typedef struct candidates {
     cipher_t *at[ENV_SURVEYED_MAX];
     uint32_t kinds[ENV_SURVEYED_MAX];

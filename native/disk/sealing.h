@@ -43,8 +43,8 @@ typedef struct sealing {
     store_key_t from;
 } sealing_t;
 
-/* These are given the store's id, in a write transaction of env, whose entries are sealed from then on. On failure
- * `why` goes on behind "the store in DIRECTORY ". */
+/* The functions below get the store's id, in a write transaction of env, whose entries are sealed from then on. On
+ * failure `why` goes on behind "the store in DIRECTORY ". */
 
 /* A new store: it is sealed from its first byte on. */
 LEAF_MUST_USE status_t sealing_begin(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], char *why,
@@ -55,7 +55,7 @@ LEAF_MUST_USE status_t sealing_begin(sealing_t *sealing, env_t *env, const uint8
  * says that nothing is sealed: what is in plain beside one that opens is not the store's. */
 LEAF_MUST_USE status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], bool sealed,
                                       bool accepted, char *why, size_t why_size);
-/* What opens the entries of a store that nobody starts, from META's record as it was read elsewhere. Writes nothing.
+/* Opens the entries of a store that is not being started, from META's record as it was read elsewhere. Writes nothing.
  * Where the record is not sound: STATUS_CORRUPT. */
 LEAF_MUST_USE status_t sealing_look(sealing_t *sealing, bytes_t record, const uint8_t id[CIPHER_SALT_SIZE], char *why,
                                     size_t why_size);

@@ -9,8 +9,8 @@
 #define MAP_MAX_32 (UINT64_C(832) << 20)
 #define MAP_MAX_32_MEMORY (UINT64_C(192) << 20)
 #define MAP_MIN (64 * MIB)
-/* Of a journal that is chosen. The ring in memory is as large, and one of 64 MiB was no faster, but took more processor
- * time (memory that is not in the cache) and more disk. */
+/* The size of a journal that leafd chooses. The ring in memory is as large, and one of 64 MiB was no faster, but took
+ * more processor time (memory that is not in the cache) and more disk. */
 #define JOURNAL_USUAL (16 * MIB)
 #define JOURNAL_MAX (64 * MIB)
 #define JOURNAL_MAX_32 (32 * MIB)

@@ -31,8 +31,8 @@ store_sizes_t sizes_choose(uint64_t max_bytes, uint64_t journal_size, uint64_t m
                            uint32_t pointer_size);
 /* The ring in which a message of that size finds room, see sizes_message_max. */
 uint64_t sizes_ring_for(uint64_t message_max);
-/* What a batch in that ring can hold at all, of one message: half the ring, but for the part that is left to deletions,
- * acks and consumer states when publishers fill it. */
+/* The largest batch of one message that the ring can hold at all: half the ring, but for the part that is left to
+ * deletions, acks and consumer states when publishers fill it. */
 static inline uint64_t sizes_message_max(uint64_t ring) {
     return number_less(ring / 2 - ring / SIZES_RESERVE_PART, SIZES_MESSAGE_MORE);
 }

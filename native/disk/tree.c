@@ -46,7 +46,7 @@ static status_t tree_wrong(trees_t *trees, size_t page, const char *what) {
 
 static const char not_given[] = "the disk does not give it";
 
-/* What a call says that began when `before` were not given: with one more, nothing of it is certain. */
+/* The status of a call that began when `before` pages were not given: with one more, nothing of it is certain. */
 static inline status_t known(trees_t *trees, uint64_t before, status_t status) {
     if (LEAF_LIKELY(unread_count(trees->watch) == before)) {
         return status;
@@ -140,7 +140,7 @@ static status_t enter(trees_t *trees, size_t number, bool leaf, page_bounds_t bo
 
 static const char outside[] = "an entry does not lie within it";
 
-/* It was judged, but the disk may have changed what memory had of it. */
+/* The page was judged, but the disk may have changed it since. */
 static const uint8_t *node_of(trees_t *trees, const uint8_t *page, uint32_t index, bool leaf) {
     uint32_t size = trees->meta.page_size;
     bool lies = PAGE_HEAD + 2 * ((uint64_t)index + 1) <= size;
@@ -204,7 +204,7 @@ static status_t search(trees_t *trees, const uint8_t *page, bytes_t key, bool le
     return STATUS_OK;
 }
 
-/* Where a branch's node leads to, and what it says of the keys there. */
+/* The child of a branch's node, and the bounds of its keys. */
 static status_t child_of(trees_t *trees, const uint8_t *page, uint32_t index, page_bounds_t *bounds, size_t *child) {
     const uint8_t *node = node_of(trees, page, index, false);
     const uint8_t *next = index + 1 < nodes_of(trees, page) ? node_of(trees, page, index + 1, false) : NULL;
@@ -254,7 +254,7 @@ static status_t descend(trees_t *trees, page_db_t db, unsigned from, descent_t d
     return status;
 }
 
-/* What the pages above `level`, through which the cursor has come, say of the keys there. */
+/* The bounds that the pages above `level`, through which the cursor has come, set for the keys there. */
 static status_t bounds_above(trees_t *trees, const tree_cursor_t *cursor, unsigned level, page_bounds_t *bounds) {
     status_t status = STATUS_OK;
     size_t child;

@@ -40,7 +40,7 @@ typedef struct trees {
     const char *wrong;
 } trees_t;
 
-/* Where a search stands. */
+/* The place of a search. */
 typedef struct tree_cursor {
     uint16_t depth; /* 0: nowhere */
     bool numbers;   /* of the free list */
@@ -58,7 +58,7 @@ LEAF_MUST_USE status_t trees_open(trees_t *trees, int fd, uint64_t map_size);
 void trees_close(trees_t *trees);
 /* From here on that commit is read. STATUS_IO: neither of the first two pages tells of it. */
 LEAF_MUST_USE status_t trees_renew(trees_t *trees, uint64_t commit);
-/* What the disk did not give is asked of it again. */
+/* Asks the disk again for the pages that it did not give. */
 void trees_ask_again(trees_t *trees);
 /* The database of that name. STATUS_NOT_FOUND: there is none. */
 LEAF_MUST_USE status_t trees_find(trees_t *trees, const char *name, page_db_t *db, uint64_t *large);

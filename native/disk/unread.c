@@ -146,7 +146,7 @@ static bool covers_any(const unread_watch_t *watch) {
     return any;
 }
 
-/* What cannot be laid again stays covered, and noted. */
+/* Pages that cannot be laid again stay covered, and noted. */
 void unread_again(unread_watch_t *watch) {
     if (watch == NULL || LEAF_LIKELY(atomic_load_explicit(&watch->covered, memory_order_relaxed) == 0)) {
         return;

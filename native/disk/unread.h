@@ -53,7 +53,8 @@ unread_watch_t *unread_watch(const void *at, uint64_t size, int fd, bool ahead);
 void unread_forget(unread_watch_t *watch);
 void unread_again(unread_watch_t *watch);
 bool unread_covers_some(const unread_watch_t *watch, const void *at, uint64_t size);
-/* What is called, in the signal handler, before a SIGBUS that is none of these ends the process; NULL: nothing. */
+/* Sets the function that is called, in the signal handler, before a SIGBUS that is none of these ends the process;
+ * NULL: none. */
 void unread_otherwise(void (*ending)(int number));
 
 static inline uint64_t unread_count(const unread_watch_t *watch) {
@@ -65,7 +66,7 @@ static inline bool unread_covers(const unread_watch_t *watch, const void *at, ui
            && unread_covers_some(watch, at, size);
 }
 
-/* Where the last page of it lies that was not given, from the map's begin. */
+/* The place of the last page that was not given, from the map's begin. */
 static inline uint64_t unread_last(const unread_watch_t *watch) {
     return atomic_load(&watch->last) - atomic_load(&watch->at);
 }

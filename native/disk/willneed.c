@@ -10,7 +10,7 @@
 static void ask(willneed_row_t *row) {
     uintptr_t from = row->until > row->page ? row->until : row->page + 1;
     row->until = row->page + 1 + WINDOW;
-    /* What lies behind the file's end, or is not to be had, is found out by whoever reads it. */
+    /* Pages behind the file's end, or that cannot be had, are found out by the reader. */
     void *at = (void *)(from << 12); /* NOLINT(performance-no-int-to-ptr) */
     (void)madvise(at, (row->until - from) << 12, MADV_WILLNEED);
 }

@@ -69,7 +69,7 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
         buffer_init(&plane->crossing_headers[i], UINT64_C(1) << 32);
     }
     buffer_init(&plane->authored, UINT64_C(1) << 32);
-    /* What waits in control is there a second time in Python's own form. */
+    /* Messages that wait in control are there a second time in Python's own form. */
     status_t status = exchange_open(&plane->exchange, memory_share(limits->memory_limit, MEMORY_EXCHANGE) / 2,
                                     memory_share(limits->memory_limit, MEMORY_CONTROL) / 2);
     if (status != STATUS_OK) {
@@ -181,7 +181,7 @@ void core_commands(plane_t *plane) {
     plane->more = plane->more || !event_crowded(&plane->exchange);
 }
 
-/* Those that wait now; who has to wait again does so until the next turn. */
+/* Runs the peers that wait now; one that has to wait again does so until the next turn. */
 void core_again(plane_t *plane) {
     peer_t *next = plane->again;
     plane->again = NULL;

@@ -21,7 +21,7 @@ LEAF_MUST_USE status_t core_open(plane_t *plane, const plane_limits_t *limits, c
 void core_close(plane_t *plane);
 void core_shutdown(plane_t *plane); /* everything appended becomes durable */
 
-/* Of driver.c: waits, reads, acts, settles, writes; the thread does nothing else. */
+/* One turn of driver.c: waits, reads, acts, settles, writes; the thread does nothing else. */
 void plane_turn(plane_t *plane);
 
 #endif

@@ -6,7 +6,8 @@
 #include "base/status.h"
 #include "text/text.h"
 
-/* Nobody waits for it, but nobody is to believe either that it was done. */
+/* Tells of a command that failed and whose sender does not wait for it: the sender must not believe that it was carried
+ * out. */
 static void tell_failure(exchange_t *exchange, const plane_command_t *command, status_t status) {
     bool ended =
         status == STATUS_NOT_FOUND

@@ -56,7 +56,7 @@ typedef struct owed {
     uint64_t bytes;
 } owed_t;
 
-/* Who owes for a message. */
+/* The connection that owes for a message. */
 typedef struct exchange_debt {
     uint64_t peer; /* 0 = nobody's */
     uint64_t size; /* 0 = this place is free */

@@ -27,7 +27,7 @@
 #include "text/headers.h"
 #include "text/text.h"
 
-/* Where the configuration says nothing (0). */
+/* The default where the configuration is silent (0). */
 #define PER_STREAM_DEFAULT 50u
 #define TOTAL_DEFAULT 1000u
 #define MESSAGES_DEFAULT 1000u
@@ -35,7 +35,7 @@
 
 typedef enum commit_word { COMMIT_NOT = 0, COMMIT_THIS, COMMIT_BEFORE, COMMIT_WRONG } commit_word_t;
 
-/* What a message says of its batch. */
+/* The words of a message about its batch. */
 typedef struct atomic_word {
     bytes_t id;
     uint64_t seq;

@@ -76,7 +76,7 @@ static bytes_t ready_id(const commit_t *commit, uint32_t index) {
     return commit->list[index].append.msg_id;
 }
 
-/* Where the key's index is, or would be. */
+/* The place of the key's index, or the free place for it. */
 static uint32_t *set_slot(const commit_t *commit, uint32_t *set, bytes_t (*key_of)(const commit_t *, uint32_t),
                           bytes_t key) {
     uint64_t at = hash_bytes(key.at, key.size);
@@ -141,7 +141,7 @@ static const refusal_t *look_at_headers(commit_t *commit, const message_t *messa
     return NULL;
 }
 
-/* What only a batch has to keep to. first: nothing of the batch has its subject. */
+/* Checks the rules that only a batch has to keep to. first: nothing of the batch has its subject. */
 static const refusal_t *look_at_batch(const append_t *append, uint32_t index, bool first) {
     if (index > 0 && append->has_expected_last_seq) {
         return &refused_constant;
@@ -269,7 +269,7 @@ static void answer_committed(const commit_t *commit, rolls_t *rolls, bytes_t rep
     }
 }
 
-/* What is left of the rollups. A subject that has no memory here ends up as an error in place of the PubAck. */
+/* The rest of the rollups. A subject that has no memory here ends up as an error in place of the PubAck. */
 static rolls_t *rolls_left(const commit_t *commit, uint32_t count) {
     rolls_t *rolls = rolls_new(count);
     bool good = rolls != NULL;

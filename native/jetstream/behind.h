@@ -34,7 +34,8 @@ typedef struct behind {
     double pace; /* messages a second that it came nearer, of late; negative: the origin is faster */
 } behind_t;
 
-/* What was pending when the consumer was made: nothing of it is on its way yet, so it begins no span of the pace. */
+/* Notes the messages that were pending when the consumer was made: none of them is on its way yet, so they begin no
+ * span of the pace. */
 void behind_begin(behind_t *behind, uint64_t messages, int64_t mono_ns);
 /* messages: pending at the origin. */
 void behind_learn(behind_t *behind, uint64_t messages, int64_t mono_ns);

@@ -86,8 +86,7 @@ bytes_t counter_value(bytes_t payload) {
     return read_value_text(payload, &value) ? value : BYTES_NONE;
 }
 
-/* What is added to a value that is not known would be a wrong sum: then nothing is added, and the publisher is refused.
- * *there: NULL, or last. */
+/* Finds the last value of a counter. *there: NULL, or last. */
 static status_t last_counter(stream_t *stream, bytes_t subject, stored_message_t *last,
                              const stored_message_t **there) {
     status_t status = store_last_by_subject(stream->store, subject, UINT64_MAX, last);
@@ -188,7 +187,7 @@ static bool append_object_with(buffer_t *out, bytes_t object, bytes_t name, byte
     return good && (put || append_member(out, first, name, value, quoted)) && counter_append(out, BYTES_LITERAL("}"));
 }
 
-/* Where a message comes from, of its Nats-Stream-Source: the first field, and the fifth. */
+/* Reads a message's origin in its Nats-Stream-Source: the first field, and the fifth. */
 static bool read_origin(bytes_t rest, bytes_t *origin, text_t *subject) {
     *origin = BYTES_NONE;
     subject->size = 0;

@@ -72,7 +72,7 @@ typedef struct direct {
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-/* What is not on disk yet leaves when it is. */
+/* Says an answer: a message that is not on disk yet leaves when it is. */
 static void direct_say(const direct_t *direct, bytes_t header, bytes_t payload) {
     if (direct->early || direct->search.early) {
         js_hold(direct->js, direct->stream, direct->reply, header, payload);
@@ -356,7 +356,7 @@ static status_t newest_at_all(direct_t *direct, bytes_t subject) {
     return store_newest_of(direct->stream->store, subject, UINT64_MAX, &budget, &direct->multi->chain_at);
 }
 
-/* What was their last at up_to? */
+/* Looks for the last message of the subject at up_to. */
 static bool step_before(direct_t *direct) {
     last_seqs_t *all = direct->multi;
     uint32_t budget = SEARCH_SUBJECTS;

@@ -59,7 +59,7 @@ void stream_export(js_t *js, const plane_command_t *command, stream_t *stream) {
     buffer_trim(out, 0);
 }
 
-/* Where it begins may only be known once its messages are counted. */
+/* Answers with the position of a consumer, whose begin may only be known once its messages are counted. */
 static void answer_position(js_t *js, const plane_command_t *command, consumer_seat_t *seat, uint64_t seq) {
     (void)seq;
     struct {

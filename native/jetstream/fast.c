@@ -42,7 +42,7 @@
 
 typedef enum fast_operation { FAST_START = 0, FAST_APPEND, FAST_COMMIT, FAST_COMMIT_EOB, FAST_PING } fast_operation_t;
 
-/* What a reply subject says. */
+/* The words of a reply subject. */
 typedef struct fast_word {
     bytes_t id;
     uint64_t seq;

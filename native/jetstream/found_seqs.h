@@ -16,7 +16,7 @@ typedef struct found_seqs {
 /* false: there are more than FOUND_SEQS_MAX, in add at times only when twice as many are there. */
 bool found_seqs_add(found_seqs_t *found, uint64_t seq);
 bool found_seqs_settle(found_seqs_t *found);
-/* Of settled ones: how many are below seq. */
+/* The number of settled sequences below seq. */
 uint32_t found_seqs_below(const found_seqs_t *found, uint64_t seq);
 
 #endif

@@ -20,7 +20,7 @@
 #include "store/allowance.h"
 #include "text/hash8.h"
 
-/* What JetStream knows of an account. The host's own account begins with it. */
+/* JetStream's knowledge of an account. The host's own account begins with it. */
 typedef struct js_account {
     uint32_t id;
     uint32_t job_count; /* jobs.c: of its streams, that wait for their next step */
@@ -28,7 +28,7 @@ typedef struct js_account {
     allowance_t stored[2]; /* by store: what its streams may have, and have */
 } js_account_t;
 
-/* What a message that comes to a target is for: which function of js.h the host calls. */
+/* The purpose of a message that comes to a target: which function of js.h the host calls. */
 typedef enum js_role {
     JS_PUBLISH = 0, /* js_publish, object: stream_t */
     JS_DIRECT,      /* js_direct, stream_t */
@@ -40,7 +40,7 @@ typedef enum js_role {
 
 typedef struct sink sink_t; /* the host's: one target */
 
-/* What a schedule does when it fires, in whose name. */
+/* The effect of a schedule when it fires, and the author in whose name it acts. */
 typedef struct js_scheduled {
     bytes_t author;
     bytes_t subject; /* the schedule's own */
@@ -75,7 +75,7 @@ typedef struct js_host {
     int64_t (*heard)(plane_t *plane, uint64_t link);
     /* When anything came by that link last (mono); 0: there is no such link. */
     int64_t (*heard_at)(plane_t *plane, uint64_t link);
-    /* What the way over that link takes, there and back, without queues; 0: not known. */
+    /* The time over that link, there and back, without queues; 0: not known. */
     int64_t (*round_trip)(plane_t *plane, uint64_t link);
     /* An advisory for control: is there room, asked before it is made; the advisory, gone either way. */
     bool (*advisory_room)(plane_t *plane);

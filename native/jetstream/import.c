@@ -44,7 +44,7 @@ static bool refuse_entry(restore_t *restore, const char *front, uint64_t seq, co
     return false;
 }
 
-/* What the numbers say before the bytes have come, in the reference's order and words. */
+/* Judges an entry by its numbers before the bytes have come, in the reference's order and words. */
 static bool entry_acceptable(restore_t *restore, const archive_entry_t *entry) {
     uint64_t size = entry->header_size + entry->payload_size;
     int32_t most = restore->stream->config.max_msg_size;

@@ -64,7 +64,8 @@ void ingest_fail(js_t *js, ingest_t *ingest, uint32_t code, status_t status) {
 /* Held: the origin's window opens again only for what is on disk here. What it acknowledges is what this consumer has
  * delivered: one that was set back delivers again what is stored here, and to be told of more would confuse it. */
 static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject) {
-    /* Whoever delivers chose it, and nobody judged it: it leads to consumers, and to no stream and nobody else. */
+    /* The deliverer chose the subject, which was not judged: it leads to consumers alone, and never to a stream or a
+     * client. */
     if (!bytes_starts(subject, BYTES_LITERAL("$JS.FC.")) || !subject_storable(subject)) {
         return;
     }
@@ -204,7 +205,7 @@ status_t ingest_mirror_header(js_t *js, bytes_t header, bytes_t *out) {
     return status;
 }
 
-/* What a verdict means for the position: true = go on behind this message. */
+/* Applies a verdict to the position: true = go on behind this message. */
 static bool ingest_settle(js_t *js, ingest_t *ingest, appended_t appended, progress_t progress) {
     switch (appended.verdict) {
     case APPEND_STORED:
@@ -214,7 +215,7 @@ static bool ingest_settle(js_t *js, ingest_t *ingest, appended_t appended, progr
     case APPEND_BAD_SUBJECT:
     case APPEND_TOO_LARGE:
     case APPEND_HEADER_TOO_LARGE:
-        /* It will never be stored: the progress moves without it. */
+        /* The message will never be stored: the progress moves without it. */
         return ingest->mirror || progress_write(js, ingest->stream, ingest->key, progress) == STATUS_OK;
     default: return false;
     }

@@ -231,7 +231,7 @@ static void ingest_answer(js_t *js, const plane_command_t *command, const ingest
         js_done(js, command, STATUS_NOT_FOUND);
         return;
     }
-    /* Of an empty stream nothing comes: what it said of itself when the consumer was made is heard of it, too. */
+    /* An empty stream sends nothing: its answer when the consumer was made counts as heard, too. */
     bool answered = ingest->last_frame_ns != 0 || ingest->behind.known;
     bool spared = ingest->spared && ingest->running && answered;
     int64_t by_link_ns = spared ? js->host->heard_at(js->plane, ingest->link) : 0;

@@ -44,7 +44,7 @@ typedef struct intake {
 const refusal_t *intake_read(js_t *js, const stream_t *stream, const message_t *message, intake_t *intake);
 /* The header as it is to be stored, with what the checks have added: the message's own, or one in js->scratch. */
 bytes_t intake_header(js_t *js, const intake_t *intake, bytes_t header);
-/* What Nats-Rollup says, as append_t.rollup has it; 0: neither of the words. */
+/* The value of Nats-Rollup, as append_t.rollup has it; 0: neither of the words. */
 uint8_t rollup_read(bytes_t value);
 
 #endif

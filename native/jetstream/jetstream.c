@@ -141,7 +141,7 @@ static void release_held(js_t *js, uint32_t which) {
     held_t *held = &js->held[which];
     uint64_t durable = commit_watermark_all(js->stores[which]);
     const held_entry_t *entry;
-    /* What a released message stores in its turn (its subject is a stream's) waits for a batch of its own. */
+    /* Messages that a released message stores in its turn (its subject is a stream's) wait for a batch of their own. */
     uint64_t count = held->count;
     for (; count != 0 && (entry = held_first(held, durable)) != NULL; count--) {
         if (entry->event != NULL) {

@@ -15,8 +15,8 @@ typedef struct js js_t;
 typedef struct stream stream_t;
 typedef struct job job_t;
 
-/* What a step counts in the work of its tick. Requests that one look answers count, too: a client may send thousands at
- * once. */
+/* The share of a step in the work of its tick. Requests that one look answers count, too: a client may send thousands
+ * at once. */
 #define JOB_STEP 16u
 #define JOB_LAST (JOB_STEP / 2) /* the last step of a job */
 #define JOB_LOOK (JOB_STEP / 4) /* a first step over many subjects or messages, which was also the last */

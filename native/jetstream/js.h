@@ -117,7 +117,7 @@ void js_done_durable(js_t *js, const plane_command_t *command, uint32_t which_st
 /* ---- the targets ------------------------------------------------------------------------------------------------- */
 
 void js_publish(js_t *js, stream_t *stream, const message_t *message);
-/* What became of a message that is traced. refusal: why it was not stored; empty: it was, or would have been. */
+/* The fate of a message that is traced. refusal: why it was not stored; empty: it was, or would have been. */
 typedef struct js_traced {
     text_t subject; /* that it is stored under */
     text_t refusal;
@@ -141,7 +141,7 @@ typedef struct js_schedule_names {
     bytes_t ended;  /* the schedule of this subject ends */
     bool granted;   /* the stream grants them all */
 } js_schedule_names_t;
-/* Who stored a schedule: only the server writes it. */
+/* The author of a schedule: only the server writes it. */
 #define SCHEDULE_AUTHOR BYTES_LITERAL("Nats-Schedule-Author")
 typedef enum js_schedule_name { SCHEDULE_TARGET, SCHEDULE_SOURCE, SCHEDULE_ENDED } js_schedule_name_t;
 /* false: there are none, or the stream takes no schedules. */

@@ -34,7 +34,7 @@ typedef struct open_batches {
 /* NULL: there is none. batches may be NULL. id: at most OPEN_BATCH_ID_MAX bytes, here and below. */
 open_batch_t *open_batch_find(const open_batches_t *batches, const stream_t *stream, bytes_t id);
 void open_batch_add(open_batches_t *batches, open_batch_t *batch, stream_t *stream, bytes_t id, int64_t deadline_ns);
-/* It said something. All of one list have the same patience. */
+/* Notes that a batch was heard of. All of one list have the same patience. */
 void open_batch_heard(open_batches_t *batches, open_batch_t *batch, int64_t deadline_ns);
 void open_batch_remove(open_batches_t *batches, open_batch_t *batch);
 

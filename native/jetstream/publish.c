@@ -87,7 +87,7 @@ static void answer_counted(js_t *js, const stream_t *stream, bytes_t reply, uint
     js_hold(js, stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
-/* What people read of a header may be cut; the answer around it may not. */
+/* The part of a header that people read may be cut; the answer around it may not. */
 static void add_detail(text_t *text, bytes_t detail) {
     bool cut = detail.size > DETAIL_MAX;
     text_add_escaped(text, cut ? bytes_of(detail.at, DETAIL_MAX) : detail);
@@ -254,8 +254,8 @@ static inline __attribute__((always_inline)) void answer_taken(js_t *js, stream_
     }
 }
 
-/* What says where in a fast batch a message is: its reply, or, where that leads back over an import, the publisher's
- * own. Empty: it is in none. */
+/* The word that tells a message's place in a fast batch: its reply, or, where that leads back over an import, the
+ * publisher's own. Empty: it is in none. */
 static inline __attribute__((always_inline)) bytes_t fast_word_of(const message_t *message) {
     if (LEAF_UNLIKELY(js_in_fast_batch(message->reply))) {
         return message->reply;
@@ -297,7 +297,7 @@ static void note_refusal(text_t *out, const refusal_t *refusal) {
     }
 }
 
-/* What can be said without the store. */
+/* Judges a message as far as that is possible without the store. */
 static void look_only(js_t *js, stream_t *stream, const message_t *message, js_traced_t *out) {
     const refusal_t *refusal = js_refused_outright(stream, message);
     intake_t intake;

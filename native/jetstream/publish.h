@@ -29,7 +29,7 @@ typedef struct refusal {
     bool quoted;    /* the detail is shown in quotes */
 } refusal_t;
 
-/* What has become of a message. */
+/* The fate of a message. */
 typedef enum outcome {
     OUTCOME_TAKEN,   /* appended says as what */
     OUTCOME_REFUSED, /* refusal says why */
@@ -57,7 +57,7 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker
 /* The store's verdict is none of a success: the outcome, and a refusal in the protocol's words. */
 void js_name_verdict(taken_t *taken);
 void ack_text(const stream_t *stream, uint64_t seq, text_t *text); /* a PubAck */
-/* What the store would refuse first, so that it wins over what the headers say. NULL: nothing. */
+/* The refusal that the store would give first, so that it wins over the headers' ones. NULL: nothing. */
 const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message);
 void js_answer_refused(js_t *js, const stream_t *stream, bytes_t reply, const refusal_t *refusal);
 void js_add_refusal(text_t *text, const refusal_t *refusal); /* "error":{...} */
@@ -81,13 +81,13 @@ rolls_t *rolls_new(uint32_t room); /* for so many; NULL: no memory */
 LEAF_MUST_USE bool rolls_add(rolls_t *rolls, bytes_t subject, uint64_t below_seq);
 /* Takes them out, and sends the answer (reply empty: none) when all are done. Frees rolls. */
 void js_rolls_start(js_t *js, stream_t *stream, rolls_t *rolls, bytes_t reply, bytes_t answer);
-/* What a rollup takes out beyond its first step goes in the steps of a job; the PubAck (reply empty: none) comes when
- * it is done. */
+/* A rollup's removals beyond its first step go in the steps of a job; the PubAck (reply empty: none) comes when it is
+ * done. */
 void js_roll(js_t *js, stream_t *stream, const appended_t *appended, bytes_t reply);
 
 /* ---- schedule.c -------------------------------------------------------------------------------------------------- */
 
-/* What the "Nats-Schedule..." headers of a message order. */
+/* The order in the "Nats-Schedule..." headers of a message. */
 typedef struct schedule_order {
     int64_t due_ts;  /* a schedule, and its first time; 0 = none */
     bool add_rollup; /* it is to say that it replaces an earlier one */
@@ -96,7 +96,7 @@ typedef struct schedule_order {
 /* Checks as the reference does. NULL: nothing to refuse. */
 const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const message_t *message, schedule_order_t *order);
 void js_schedule_end(stream_t *stream, bytes_t subject); /* purges the schedule */
-/* Of a message that a backup brings: its schedule's time from now on; 0: it has none. */
+/* The time of a schedule that a backup brings, from now on; 0: the message has no schedule. */
 int64_t js_schedule_restored(bytes_t header, int64_t stored_ts, int64_t now_ts);
 /* If a schedule made it, that one goes on when its header says. STATUS_FULL: no room, later. */
 LEAF_MUST_USE status_t js_schedule_resume(js_t *js, stream_t *stream, bytes_t header);

@@ -333,7 +333,7 @@ static status_t firing_gather(firing_t *firing, stored_message_t *schedule, mess
     return status;
 }
 
-/* That one is over: on to the next, if it repeats. */
+/* Ends this firing: on to the next, if the schedule repeats. */
 static bool firing_next(const firing_t *firing) {
     if (!firing->repeats) {
         return true;
@@ -376,7 +376,7 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
     if (taken.outcome == OUTCOME_TAKEN && taken.appended.rolling != 0) {
         js_roll(firing->js, firing->stream, &taken.appended, BYTES_NONE);
     }
-    /* What the stream refuses for good is left out; a schedule that repeats goes on all the same. */
+    /* A message that the stream refuses for good is left out; a schedule that repeats goes on all the same. */
     return firing_next(firing);
 }
 

@@ -67,7 +67,7 @@ static void seat_unlink(js_t *js, const consumer_seat_t *seat) {
     seat->stream->direct_count -= seat->direct;
 }
 
-/* Its consumer's configuration is new. */
+/* Notes that the consumer's configuration is new. */
 static void seat_note(consumer_seat_t *seat) {
     bool direct = (consumer_setup(seat->consumer)->config.flags & CONSUMER_DIRECT) != 0;
     seat->stream->direct_count += (uint32_t)direct - (uint32_t)seat->direct;

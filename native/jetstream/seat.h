@@ -24,7 +24,7 @@ LEAF_MUST_USE status_t seat_parts(const plane_command_t *command, const stream_t
 /* loading: its state is in the store. */
 LEAF_MUST_USE status_t seat_new(js_t *js, stream_t *stream, const consumer_setup_t *setup, bool loading,
                                 consumer_seat_t **out);
-/* Its definition goes into the open batch. */
+/* Writes the consumer's definition into the open batch. */
 LEAF_MUST_USE status_t seat_define(js_t *js, const stream_t *stream, uint64_t id, uint32_t flags, bytes_t definition);
 
 #endif

@@ -62,7 +62,7 @@ void span_begin(span_t *span, uint32_t size, uint64_t pending, span_time_t now);
 /* The consumer's message of that sequence was taken, and so many wait at the origin behind it. trip_ns: the link's
  * round trip, 0: not known. */
 span_step_t span_took(span_t *span, uint64_t seq, uint64_t pending, int64_t trip_ns, span_time_t now);
-/* What was taken is acknowledged now. */
+/* Notes that the messages up to seq are acknowledged now. */
 void span_acked(span_t *span, uint64_t seq, span_time_t now);
 /* Something waits at the origin, and is let on its way as soon as it hears of what was acknowledged. */
 static inline bool span_waits(const span_t *span) {
@@ -70,8 +70,8 @@ static inline bool span_waits(const span_t *span) {
 }
 /* Nothing came for long after that: an acknowledgement was lost, or none arrives. */
 bool span_stuck(const span_t *span, int64_t heard_ns);
-/* What the next consumer's should be. Where nothing at all came of this one, not all that was let on its way gets
- * through in one piece. */
+/* The span for the next consumer. Where nothing at all came of this one, not all that was let on its way gets through
+ * in one piece. */
 uint32_t span_next(const span_t *span, uint64_t seq, int64_t heard_ns);
 
 #endif

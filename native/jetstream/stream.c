@@ -45,7 +45,7 @@ static void drop_direct(js_t *js, stream_t *stream, uint32_t which) {
     }
 }
 
-/* What a definition subscribes to. New targets are added before old ones are dropped, so that what stays is never
+/* The subscriptions of a definition. New targets are added before old ones are dropped, so that what stays is never
  * unannounced to leaf links; and adding is what may fail, so a refused definition leaves the old ones as they were. */
 typedef struct subscriptions {
     sink_t **subjects;

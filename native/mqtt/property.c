@@ -7,7 +7,7 @@
 
 typedef enum type { BYTE, TWO, FOUR, NUMBER, TEXT, DATA, PAIR } type_t;
 
-/* What a number may be, and what it is when it is not. */
+/* The bounds of a number, and the fault when it is outside. */
 typedef enum bounds { ANY, FLAG, NOT_ZERO, ALIAS } bounds_t;
 
 #define BIT(kind) (1u << (kind))

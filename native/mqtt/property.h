@@ -60,7 +60,7 @@ typedef struct mqtt_properties {
     bytes_t pairs; /* user properties as on the wire, from the first to the last: others may stand between them */
 } mqtt_properties_t;
 
-/* What a block belongs to: a packet's kind (mqtt_kind_t), or a will. */
+/* The owner of a property block: a packet's kind (mqtt_kind_t), or a will. */
 #define MQTT_WILL 16u
 
 typedef struct mqtt_fault {

@@ -80,7 +80,7 @@ static bool take_properties(reading_t *reading, uint32_t of, mqtt_properties_t *
     return mqtt_read_properties(&reading->left, of, properties, reading->fault);
 }
 
-/* What is published to (5: 3.3.2.1); also a will's topic, and one that is to be answered on. */
+/* The rules of a topic name (5: 3.3.2.1); also a will's topic, and one that is to be answered on. */
 static bool topic_name(reading_t *reading, bytes_t topic) {
     for (uint32_t i = 0; i < topic.size; i++) {
         if (topic.at[i] == '+' || topic.at[i] == '#') {
@@ -285,7 +285,7 @@ typedef struct row {
     uint8_t flags;
 } row_t;
 
-/* What a server sends is no packet of a client. */
+/* Packets that only a server sends are not packets of a client. */
 static const row_t rows[16] = {
     [MQTT_CONNECT] = {read_connect, 0},
     [MQTT_PUBLISH] = {read_publish, 0},

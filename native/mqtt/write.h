@@ -16,7 +16,7 @@ typedef struct mqtt_writer {
     uint32_t max_packet; /* that the client takes */
 } mqtt_writer_t;
 
-/* What a PUBLISH says beside its topic and payload. */
+/* The fields of a PUBLISH beside its topic and payload. */
 typedef struct mqtt_publish {
     bytes_t topic; /* empty with an alias that the client knows */
     uint32_t payload_size;

@@ -162,7 +162,7 @@ bytes_t compress_fault(const compress_t *compress) {
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
-/* What of iov the transport below does not take is kept. */
+/* Keeps the part of iov that the transport below does not take. */
 static status_t push_chunks(compress_t *compress, int fd, const struct iovec *iov, int count) {
     size_t gone = 0;
     status_t status = compress->under->send(compress->under_state, fd, iov, count, &gone);

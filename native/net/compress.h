@@ -57,7 +57,7 @@ typedef struct compress_wish {
 /* State for conn_cover with transport_compress. under and its state are the new one's from then on. NULL: no memory. */
 compress_t *compress_new(compress_desk_t *desk, const compress_wish_t *wish, const transport_t *under,
                          void *under_state);
-/* It did not come to that: what is under it stays whose it was. */
+/* Drops a stream that was not begun: the transport under it stays its owner's. */
 void compress_drop(compress_t *compress);
 
 extern const transport_t transport_compress;

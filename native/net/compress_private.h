@@ -42,7 +42,7 @@ struct compress {
     compress_desk_t *desk;
     const transport_t *under;
     void *under_state;
-    /* What comes. */
+    /* Input. */
     buffer_t held;      /* input that was not acted on */
     uint64_t serial;    /* of the block that comes next */
     uint32_t block_max; /* bytes that one may become */
@@ -53,7 +53,7 @@ struct compress {
     bool ready;         /* held has more to hand over */
     bool ended;         /* nothing more is read */
     bytes_t fault;
-    /* What goes. */
+    /* Output. */
     bool introduced; /* the identifier has gone out */
     compression_t how;
     uint64_t plain_left;
@@ -63,7 +63,7 @@ struct compress {
 /* compress_read.c */
 status_t compress_receive(void *state, int fd, uint8_t *to, size_t room, size_t *got);
 
-/* What a chunk says of the bytes that it stands for. */
+/* The checksum in a chunk, of the bytes that it stands for. */
 static inline uint32_t masked(uint32_t crc) {
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }

@@ -86,7 +86,7 @@ static bool unpack_chunk(compress_t *compress, const chunk_t *chunk, uint8_t *to
     return sum_fits(compress, chunk, to);
 }
 
-/* What the chunk becomes, where there is no room for all of it: on the thread's desk. NULL: the stream has ended. */
+/* Unpacks a chunk on the thread's desk where there is no room for all of it. NULL: the stream has ended. */
 static const uint8_t *unpacked_aside(compress_t *compress, const chunk_t *chunk) {
     compress_desk_t *desk = compress->desk;
     desk->used_block = true;
@@ -157,7 +157,7 @@ static bool take_chunk(compress_t *compress, chunk_t *chunk, uint8_t *to, size_t
     return take_bytes(compress, chunk, to, room, got);
 }
 
-/* Who closes the connection before it has agreed says why in plain. */
+/* A peer that closes the connection before it has agreed says why in plain. */
 static size_t take_as_it_is(compress_t *compress, const uint8_t *in, size_t size, uint8_t *to, size_t room,
                             size_t *got) {
     size_t part = size < room - *got ? size : room - *got;

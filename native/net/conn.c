@@ -215,7 +215,7 @@ status_t conn_want(conn_t *conn, loop_t *loop, bool reading) {
 status_t conn_read(conn_t *conn, loop_t *loop, conn_scratch_t *scratch, uint32_t need, bytes_t *input) {
     conn_scratch_turn(scratch);
     status_t status = read_once(conn, scratch, need, input);
-    /* Who cannot be watched any more would never be read again. */
+    /* A connection that cannot be watched any more would never be read again. */
     return status == STATUS_CLOSED || watch(conn, loop) == STATUS_OK ? status : STATUS_CLOSED;
 }
 

@@ -48,7 +48,7 @@ typedef struct conn {
     loop_buffered_t buffered; /* tells the loop of what the transport holds */
 } conn_t;
 
-/* Where a connection's memory is counted; NULL: nowhere. */
+/* The shares in which a connection's memory is counted; NULL: none. */
 typedef struct conn_shares {
     share_t *input;
     share_t *output;
@@ -82,13 +82,14 @@ void conn_close(conn_t *conn, loop_t *loop);
 LEAF_MUST_USE status_t conn_read(conn_t *conn, loop_t *loop, conn_scratch_t *scratch, uint32_t need, bytes_t *input);
 /* Bytes that came and are not read yet; a system call. */
 uint64_t conn_arrived(const conn_t *conn);
-/* What is in rest without reading, e.g. when reading goes on after a verdict. Empty when there is none. */
+/* The bytes in rest without reading, e.g. when reading goes on after a verdict. when reading goes on after a verdict.
+ * Empty when there is none. */
 bytes_t conn_rest(const conn_t *conn);
 /* The first `used` bytes of input were acted on; the others are kept. */
 LEAF_MUST_USE status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used);
 
-/* What to do about what the loop reported: LOOP_READ for conn_read, LOOP_WRITE for conn_flush. Both when the transport
- * waited for it: only it knows for the sake of which. */
+/* The work for an event of the loop: LOOP_READ for conn_read, LOOP_WRITE for conn_flush. Both when the transport waited
+ * for it: only it knows for the sake of which. */
 static inline uint32_t conn_ready(const conn_t *conn, uint32_t events) {
     return (events & conn->transport_wants) != 0 ? events | LOOP_READ | LOOP_WRITE : events;
 }

@@ -151,7 +151,7 @@ static bool gather(gathering_t *gathering, const uint8_t *at, uint64_t size) {
     return gathering->room != 0 && gathering->count < OUTQ_IOVECS;
 }
 
-/* What data and pieces have between these two places, from the piece *next on. */
+/* Gathers the data and pieces between these two places, from the piece *next on. */
 static bool gather_between(gathering_t *gathering, const outq_t *outq, uint64_t from, uint64_t upto, uint32_t *next) {
     uint32_t count = piece_count(outq);
     for (; *next < count && piece_at(outq, *next)->at < upto; (*next)++) {
@@ -189,7 +189,7 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* Of `written` bytes, those that data and pieces had up to this place; returns how many are left. */
+/* Takes from `written` bytes those that data and pieces had up to this place; returns how many are left. */
 static uint64_t take_data(outq_t *outq, uint64_t written, uint64_t upto) {
     while (outq->piece_first < piece_count(outq) && piece_at(outq, outq->piece_first)->at < upto) {
         const outq_piece_t *piece = piece_at(outq, outq->piece_first);

@@ -102,7 +102,7 @@ static inline bool outq_crowded(const outq_t *outq) {
 
 /* One whole control frame, in order behind the data. STATUS_FULL as outq_end. */
 LEAF_MUST_USE status_t outq_ordered(outq_t *outq, bytes_t frame);
-/* Where an urgent frame is to be emitted, then outq_end(). */
+/* The buffer in which an urgent frame is emitted, then outq_end(). */
 static inline buffer_t *outq_urgent_place(outq_t *outq) {
     return outq->backlog || outq->control.size > 0 ? &outq->control : &outq->data;
 }
@@ -114,8 +114,8 @@ LEAF_MUST_USE status_t outq_urgent(outq_t *outq, bytes_t frame);
  */
 LEAF_MUST_USE status_t outq_move(outq_t *to, outq_t *from, uint64_t size);
 
-/* What to write next, in order, at most `room` bytes; returns how many iovecs (0 = nothing waits). Valid until the
- * queue is touched. *size: bytes of all of them. */
+/* Gathers the bytes to write next, in order, at most `room` of them; returns how many iovecs (0 = nothing waits). Valid
+ * until the queue is touched. *size: bytes of all of them. */
 int outq_gather(const outq_t *outq, uint64_t room, struct iovec iov[OUTQ_IOVECS], uint64_t *size);
 /* `written` bytes of what outq_gather showed are gone (0 = the socket takes nothing now). */
 void outq_written(outq_t *outq, uint64_t written, int64_t mono_ns);

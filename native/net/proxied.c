@@ -25,7 +25,7 @@
 #define WORDS_MAX 6u
 
 static void told_from(int fd, int bytes) {
-    /* Where it cannot be set we are told more often. */
+    /* Where it cannot be set the loop reports more often. */
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
 }
 

@@ -8,7 +8,7 @@
 
 #define LINE 64u /* of the processor's cache: buffers begin with one */
 
-/* Nobody but the scratch refers to it. */
+/* True if only the scratch refers to it. */
 static bool scratch_is_free(const shared_t *buffer) {
     return buffer->references == 1;
 }

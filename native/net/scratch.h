@@ -31,8 +31,8 @@ LEAF_MUST_USE status_t conn_scratch_open(conn_scratch_t *scratch);
 void conn_scratch_close(conn_scratch_t *scratch);
 /* Before a read: at is memory that nobody refers to. */
 void conn_scratch_turn(conn_scratch_t *scratch);
-/* These bytes of the last input, as a slice from *from on; the reference is the caller's. NULL: they are not in the
- * buffer, or there is none to spare. */
+/* Lends these bytes of the last input, as a slice from *from on; the reference is the caller's. NULL: they are not in
+ * the buffer, or there is none to spare. */
 shared_t *conn_scratch_lend(conn_scratch_t *scratch, bytes_t bytes, uint32_t *from);
 /* About once a second: gives back what is spare. */
 void conn_scratch_idle(conn_scratch_t *scratch);

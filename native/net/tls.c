@@ -135,7 +135,8 @@ status_t tls_output_push(tls_t *tls, int fd) {
     return status == STATUS_OK ? STATUS_OK : STATUS_CLOSED;
 }
 
-/* It leaves with what is sent next, or when the socket is found to take something: tls_wanted asks for that. */
+/* Holds output: it leaves with what is sent next, or when the socket is found to take something: tls_wanted asks for
+ * that. */
 status_t tls_output_hold(tls_t *tls) {
     buffer_t *out = &tls->desk->out;
     status_t status = buffer_append(&tls->output, out->at, out->size);

@@ -95,9 +95,9 @@ tls_outcome_t tls_outcome(const tls_t *tls);
 bytes_t tls_reason(const tls_t *tls);
 /* The end is to be told to the peer in plain text, as nothing else was spoken yet. */
 bool tls_throttled(const tls_t *tls);
-/* It is still in plain text that was said first, since the peer did not speak first. */
+/* True while the connection is still in plain text that was said first, since the peer did not speak first. */
 bool tls_said_before(const tls_t *tls);
-/* It has taken too long. */
+/* Gives up a handshake that has taken too long. */
 void tls_give_up(tls_t *tls);
 
 typedef struct tls_facts {

@@ -83,7 +83,7 @@ static status_t offer_ciphers(SSL_CTX *one, const tls_material_t *material, char
                : wrong(reason, "cipher_suites");
 }
 
-/* Those that this OpenSSL has, in the order given. */
+/* Offers the curves that this OpenSSL has, in the order given. */
 static status_t offer_curves(SSL_CTX *one, const tls_material_t *material, char reason[TLS_REASON_SIZE]) {
     char list[LIST_SIZE] = "";
     uint32_t count = material->curve_count != 0 ? material->curve_count : (uint32_t)CURVES;

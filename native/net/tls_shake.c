@@ -128,7 +128,7 @@ static status_t look_at(int fd, look_t *look) {
 
 static void expect(tls_t *tls, int fd, uint32_t size) {
     int least = (int)size;
-    /* Where it cannot be set we are told more often. */
+    /* Where it cannot be set the loop reports more often. */
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
     tls->awaited = size;
 }
@@ -243,7 +243,7 @@ static bool is_pinned(const tls_context_t *context, const X509 *certificate) {
     return found;
 }
 
-/* What OpenSSL does not look at. */
+/* Judges what OpenSSL does not look at. */
 static status_t judge(tls_t *tls) {
     const X509 *certificate = SSL_get0_peer_certificate(tls->ssl);
     if (tls->context->pinned_count != 0 && !is_pinned(tls->context, certificate)) {

@@ -198,7 +198,7 @@ static uint8_t *put_pong(websocket_t *websocket, uint8_t *to) {
     return put_control(websocket, to, OPCODE_PONG, websocket->pong, websocket->pong_size);
 }
 
-/* What is sent, from a place in it on. */
+/* The bytes that are sent, from a place in them on. */
 typedef struct source {
     const struct iovec *iov;
     int count;
@@ -255,7 +255,7 @@ static uint8_t *put_compressed(websocket_t *websocket, uint8_t *to, const source
     return to;
 }
 
-/* What of `at` the transport below does not take is kept. */
+/* Keeps the part of `at` that the transport below does not take. */
 static status_t pass_on(websocket_t *websocket, int fd, const uint8_t *at, size_t size) {
     struct iovec one = {.iov_base = (void *)(uintptr_t)at, .iov_len = size};
     size_t gone = 0;

@@ -50,16 +50,17 @@ typedef struct websocket_wish {
  * no memory. */
 websocket_t *websocket_new(websocket_desk_t *desk, const websocket_wish_t *wish, const transport_t *under,
                            void *under_state);
-/* It was not switched to: what is under it stays whose it was. */
+/* Drops a WebSocket that was not switched to: the transport under it stays its owner's. */
 void websocket_drop(websocket_t *websocket);
 
 extern const transport_t transport_websocket;
 
-/* It has logged in: it may have an inflater for as long as the share has room. All strangers together hold a quarter of
- * the share in inflaters, so that messages which they do not end leave room for those of users. */
+/* Notes a login: the connection may have an inflater for as long as the share has room. All strangers together hold a
+ * quarter of the share in inflaters, so that messages which they do not end leave room for those of users. */
 void websocket_admitted(websocket_t *websocket);
 
-/* What the peer is told at the end (a status code of RFC 6455), unless the end began with the peer or its fault. */
+/* Sets the status code of RFC 6455 and the text for the peer at the end, unless the end began with the peer or its
+ * fault. */
 void websocket_why(websocket_t *websocket, uint16_t status, bytes_t text);
 /* Why the peer's frames were not understood; empty: they were. A literal. */
 bytes_t websocket_fault(const websocket_t *websocket);

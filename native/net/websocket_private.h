@@ -64,7 +64,7 @@ struct websocket {
     uint64_t inflated_max;
     uint64_t random;
     uint32_t flags;
-    /* What comes. */
+    /* Input. */
     uint8_t head[FRAME_HEAD_MAX];
     uint8_t head_size;
     bool in_payload;
@@ -84,7 +84,7 @@ struct websocket {
     inflater_t *inflater;
     uint8_t control[CONTROL_MAX];
     buffer_t held; /* input that there was no room for */
-    /* What goes. */
+    /* Output. */
     uint8_t pong[CONTROL_MAX];
     uint8_t pong_size;
     bool pongs;
@@ -111,7 +111,7 @@ typedef enum inflated { INFLATED_MORE, INFLATED_ROOM, INFLATED_BAD } inflated_t;
 
 /* For one message; NULL: no memory, or strangers have all that they may. */
 inflater_t *inflater_take(websocket_desk_t *desk, share_t *share, bool stranger);
-/* Who has it is no stranger any more. NULL: nothing. */
+/* Notes that an inflater's owner is no stranger any more. NULL: nothing. */
 void inflater_known(websocket_desk_t *desk, inflater_t *inflater);
 void inflater_give(websocket_desk_t *desk, inflater_t *inflater);
 /* Inflates in into to; *used and *got say how far. INFLATED_ROOM: it may have more than there was room for. */

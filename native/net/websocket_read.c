@@ -45,7 +45,7 @@ void websocket_fail(websocket_t *websocket, uint16_t status, bytes_t text) {
 
 /* ---- the head ---------------------------------------------------------------------------------------------------- */
 
-/* What is wrong with its first two bytes; empty: nothing. */
+/* The fault of a frame's first two bytes; empty: none. */
 static bytes_t head_fault(const websocket_t *websocket) {
     uint8_t first = websocket->head[0], second = websocket->head[1], opcode = first & FRAME_OPCODE;
     bool masked = (second & FRAME_MASKED) != 0, client = (websocket->flags & WEBSOCKET_CLIENT) != 0;
@@ -224,7 +224,7 @@ static size_t take_compressed(websocket_t *websocket, const uint8_t *in, size_t 
     return run_inflater(websocket, piece, count, to, room, got);
 }
 
-/* What the inflater still has of bytes that it was given, and the end of a compressed message. */
+/* Drains the inflater of bytes that it was given, up to the end of a compressed message. */
 static void drain_inflater(websocket_t *websocket, uint8_t *to, size_t room, size_t *got) {
     const uint8_t *tail = message_tail + sizeof message_tail - websocket->tail_left;
     size_t used = run_inflater(websocket, tail, websocket->tail_left, to + *got, room - *got, got);

@@ -90,7 +90,7 @@ static account_t *account_make(plane_t *plane, uint32_t id, uint32_t flags, byte
     return account;
 }
 
-/* It was expected. What other servers ask for in it stays as it is. */
+/* Turns an expected account into one that exists. What other servers ask for in it stays as it is. */
 static status_t account_appears(plane_t *plane, account_t *account, uint32_t id, uint32_t flags, bytes_t domain) {
     status_t status = account_name(account, account->name, domain);
     if (status == STATUS_OK) {
@@ -198,7 +198,7 @@ static status_t reserve(plane_t *plane, account_t *account, const route_target_t
     return status == STATUS_OK ? routed_reserve(plane, account, target, link, target->subject, target->queue) : status;
 }
 
-/* Of a target that is announced. link: whose it is; NULL: nobody's. */
+/* Tells routes and gateways of a target that is announced. link: whose it is; NULL: nobody's. */
 static void tell(plane_t *plane, account_t *account, const route_target_t *target, peer_t *link, uint32_t before,
                  uint32_t after) {
     if (LEAF_LIKELY(plane->routed == NULL)) {

@@ -22,7 +22,7 @@ typedef struct import import_t;
 typedef struct interest interest_t; /* interest.c */
 typedef struct mapping mapping_t;   /* mapping.c */
 
-/* What the connections of an account that have gone have carried, of one kind. */
+/* The traffic of those connections of an account, of one kind, that have gone. */
 typedef struct account_past {
     uint64_t in_msgs;
     uint64_t out_msgs;

@@ -82,7 +82,7 @@ static void author_ask(plane_t *plane, author_t *author) {
     event_post(&plane->exchange, entry);
 }
 
-/* What is known of it; NULL: nothing, and control is asked. lately: it was a moment ago, and will soon answer. */
+/* The known author; NULL: not known, and control is asked. lately: it was a moment ago, and will soon answer. */
 static const author_t *author_known(plane_t *plane, uint32_t account, bytes_t text, bool *lately) {
     if (plane->authors == NULL && (plane->authors = calloc(1, sizeof(*plane->authors))) == NULL) {
         return NULL;

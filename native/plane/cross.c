@@ -105,7 +105,7 @@ static uint32_t publish_untraced(plane_t *plane, publication_t *crossing, bool m
     return trace->only ? 0 : publish(plane, crossing);
 }
 
-/* Whoever traces it at the other side tells that to a subject that leads back to where it was asked for. */
+/* A trace at the other side goes to a subject that leads back to the account where it was asked for. */
 static uint32_t publish_service(plane_t *plane, import_t *import, const publication_t *publication,
                                 publication_t *crossing) {
     trace_t *trace = crossing->trace;
@@ -415,7 +415,7 @@ static bool note_other_side(other_sides_t *others, const route_target_t *target,
     return true;
 }
 
-/* Who may get a message: the plain targets, or the members of one group. */
+/* The receivers that may get a message: the plain targets, or the members of one group. */
 typedef struct receivers {
     route_target_t *const *at;
     uint32_t count;

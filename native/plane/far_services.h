@@ -24,7 +24,7 @@ static inline bool far_is_marked(bytes_t reply) {
 }
 /* Somebody here has got the request. Without memory it is not measured. */
 void far_begin(plane_t *plane, account_t *account, bytes_t reply);
-/* What is published to its reply. */
+/* Takes the answer to a request of another server: a message published to its reply. */
 void far_answered(plane_t *plane, far_request_t *request, peer_t *responder);
 void far_chores(plane_t *plane); /* those that nobody answered for long */
 void far_free(plane_t *plane);

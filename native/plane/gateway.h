@@ -24,7 +24,7 @@
 #include "plane/publication.h"
 #include "plane/routed.h"
 
-/* What is known of a gateway. Only gateway.c writes it, but for `up`, `last` and what routed.c has told. */
+/* The state of a gateway. Only gateway.c writes it, but for `up`, `last` and what routed.c has told. */
 struct gateway_link {
     plane_t *plane;
     bool outbound;
@@ -46,7 +46,7 @@ struct gateways {
 
 LEAF_MUST_USE status_t gateways_open(plane_t *plane);
 void gateways_close(plane_t *plane); /* all connections are gone */
-/* Who this server is. STATUS_INVALID: no gateways were announced at the start. */
+/* Sets this server's names for other clusters. STATUS_INVALID: no gateways were announced at the start. */
 LEAF_MUST_USE status_t gateways_name(plane_t *plane, bytes_t cluster, bytes_t server);
 
 /* Takes over link, whose `outbound` is set. STATUS_NO_MEMORY: it is not told anything, and is to be closed. */

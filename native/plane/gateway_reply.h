@@ -36,8 +36,8 @@ static inline bool gateway_is_reply(bytes_t subject) {
 static inline bytes_t gateway_bare(bytes_t reply) {
     return bytes_of(reply.at + GATEWAY_PREFIX_SIZE, reply.size - GATEWAY_PREFIX_SIZE);
 }
-/* Of a subscription that is made now. After 52 days an old one may be taken for a young one, which only makes the name
- * of its reply longer. */
+/* The age of a subscription that is made now. After 52 days an old one may be taken for a young one, which only makes
+ * the name of its reply longer. */
 static inline uint32_t gateway_born(const plane_t *plane) {
     return (uint32_t)((uint64_t)plane->now.mono_ns >> GATEWAY_TICK_SHIFT);
 }

@@ -30,7 +30,7 @@ typedef struct wanted {
     bytes_t mark;
 } wanted_t;
 
-/* Its shadows and replies need it as long as there are any. */
+/* The import stays as long as it has shadows and replies, which need it. */
 static bool import_end_step(leftover_t *self, void *context, uint32_t *budget) {
     import_t *import = (import_t *)self;
     if (!shadows_drop_some(context, import, budget) || !replies_drop_some(context, import, budget)) {
@@ -78,7 +78,7 @@ static import_t *import_take(import_t **list, const wanted_t *wanted) {
     return NULL;
 }
 
-/* What may change while it stays as it is. Without memory it is not measured. */
+/* Changes the parts of an import that may change while it stays as it is. Without memory it is not measured. */
 static status_t import_renew(import_t *import, const wanted_t *wanted) {
     import->row = wanted->row;
     bytes_release(&import->results);
@@ -157,7 +157,7 @@ static status_t replace_imports(plane_t *plane, account_t *account, const plane_
     strings_t strings = strings_of(command);
     import_t *before = account->imports, *made = NULL, **end = &made;
     status_t first = STATUS_OK;
-    /* Those that stay are taken out, the others go before new ones come: both may want one subject. */
+    /* Imports that stay are taken out, the others go before new ones come: both may want one subject. */
     uint32_t count = command->body_size / (uint32_t)sizeof(import_row_t);
     strings_t walk = strings;
     for (uint32_t i = 0; i < count; i++) {

@@ -141,10 +141,10 @@ void reply_touch(plane_t *plane, reply_t *reply);
 void reply_drop(plane_t *plane, reply_t *reply);
 void reply_drop_oldest(holder_t *holder, void *plane);                        /* of an import */
 uint32_t reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_MAX]); /* returns its size */
-/* Of an import that has ended, as many as the budget has; true: none is left. */
+/* Drops replies of an import that has ended, as many as the budget has; true: none is left. */
 LEAF_MUST_USE bool replies_drop_some(plane_t *plane, const import_t *import, uint32_t *budget);
-/* Of a requester that leaves, as many as the budget has; true: none is left. From the moment it is doomed, none of them
- * is found any more. */
+/* Forgets replies of a requester that leaves, as many as the budget has; true: none is left. From the moment it is
+ * doomed, none of them is found any more. */
 LEAF_MUST_USE bool replies_forget_some(plane_t *plane, peer_t *peer, uint32_t *budget);
 void replies_chores(plane_t *plane);                        /* it is time to look for those that expired */
 void replies_expire_some(plane_t *plane, uint32_t *budget); /* as many of them as the budget has, in each turn */
@@ -162,7 +162,7 @@ void shadow_interest(const route_target_t *target, bool *announced, peer_t **ori
 
 /* ---- cross.c ----------------------------------------------------------------------------------------------------- */
 
-/* What a message hit in its account that leads to others; the imports are a list through themselves. */
+/* The imports and shadows that a message hit in its account; the imports are a list through themselves. */
 typedef struct crossings {
     import_t *first; /* these three count only when any is set */
     import_t *last;

@@ -101,7 +101,7 @@ void inside_ingest(plane_t *plane, const sink_t *sink, const publication_t *publ
     }
 }
 
-/* What is stored says that its trace is over: consumers deliver it later. */
+/* Ends the trace of a stored message: consumers deliver it later. */
 static void stream_traced(plane_t *plane, stream_t *stream, const publication_t *publication) {
     trace_t *trace = publication->trace;
     message_t message = publication->message;

@@ -126,7 +126,7 @@ static bool is_beyond(const peer_t *origin) {
     return peer_is_hub(origin) || origin->server;
 }
 
-/* Which part of an entry a target of that origin counts in. */
+/* The part of an entry in which a target of that origin counts. */
 static uint64_t *entry_part(interest_entry_t *entry, const peer_t *origin) {
     return origin == NULL ? &entry->local : is_beyond(origin) ? &entry->hubs : &entry->spokes;
 }
@@ -208,8 +208,8 @@ static question_t question_of(plane_t *plane, const interest_entry_t *entry, con
     return (question_t){.entry = entry, .changing = changing, .number = ++plane->interest_looks};
 }
 
-/* What the links of a cluster have asked for together. Counted once for all of them: a thousand boxes may call their
- * clusters alike. */
+/* The weight that the links of a cluster have asked for together. Counted once for all of them: a thousand boxes may
+ * call their clusters alike. */
 static uint64_t own_weight(peer_t *peer, bytes_t subject, bytes_t queue, const question_t *question) {
     if (peer->hearing.next_mate == NULL) {
         return peer == question->changing ? 0 : weight_of(peer, subject, queue);
@@ -279,8 +279,8 @@ void interest_tell_link(plane_t *plane, uint64_t link, bytes_t subject, bytes_t 
     }
 }
 
-/* What one link is told of a change of an entry that, without the weight that changes, is as it stands. Who changes it
- * is told nothing. */
+/* Tells one link of a change of an entry that, without the weight that changes, is as it stands. Who changes it is told
+ * nothing. */
 static void tell_change(plane_t *plane, peer_t *peer, const question_t *question, uint32_t before, uint32_t after) {
     const interest_entry_t *entry = question->entry;
     const peer_t *origin = question->changing;
@@ -535,7 +535,7 @@ void interest_tell(plane_t *plane) {
     }
 }
 
-/* Its subscriptions are gone already. */
+/* Forgets a leaf whose subscriptions are gone already. */
 void interest_leaf_left(plane_t *plane, peer_t *peer) {
     account_t *account = peer->account;
     for (peer_t **at = &plane->newcomers; !peer->hearing.told_all && *at != NULL; at = &(*at)->hearing.next_newcomer) {

@@ -65,7 +65,7 @@ judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
     return (judged_t){may ? subject : BYTES_NONE};
 }
 
-/* What was stored is nobody's answer. */
+/* A stored message answers no request. */
 judged_t judge_shown(plane_t *plane, const peer_t *peer, bytes_t named) {
     bool may = !bytes_starts(named, BYTES_LITERAL("_R_.")) && judge_may_publish(plane, peer, named);
     return (judged_t){may ? named : BYTES_NONE};
@@ -118,8 +118,8 @@ static bool write_author(plane_t *plane, message_t *message, bytes_t author) {
     return status == STATUS_OK;
 }
 
-/* What comes over an import, or from inside (a consumer's delivery, a republished message), has nobody in this account
- * whose rights could be looked at: the stream's configuration has to grant it. */
+/* A message that comes over an import, or from inside (a consumer's delivery, a republished message), has no user in
+ * this account whose rights could be looked at: the stream's configuration has to grant it. */
 bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publication, message_t *message) {
     js_schedule_names_t names;
     if (!js_schedule_names(stream, publication->message.header, &names)) {
@@ -137,7 +137,7 @@ bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publi
                 {names.ended, SCHEDULE_ENDED, false}};
     for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         bytes_t name = rows[i].name;
-        /* What is not a subject is refused by the stream, in the reference's words. */
+        /* The stream refuses a name that is not a subject, in the reference's words. */
         if (name.size == 0 || !subject_storable(name)
             || (known && (rows[i].reads ? judge_may_read(peer, name) : judge_may_publish(plane, peer, name)))) {
             continue;

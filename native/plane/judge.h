@@ -29,17 +29,18 @@ typedef struct judged {
 } judged_t;
 
 judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject);
-/* Of a delivery that comes over a link. */
+/* Judges the name of a delivery that comes over a link. */
 judged_t judge_shown(plane_t *plane, const peer_t *peer, bytes_t named);
 /* May a copy store under that name what the peer delivers (NULL: this server)? The names of `origin`, the connection
  * that answered for the copy's origin, are what its owner asked for; whoever else delivers has its own rights. */
 bool judge_copied(plane_t *plane, const peer_t *peer, uint64_t origin, bytes_t named);
-/* Of a delivery of one of our consumers: the stored subject, which was judged when it was stored. */
+/* The judged name of a delivery of one of our consumers: the stored subject, which was judged when it was stored. */
 judged_t judged_stored(bytes_t stored);
 /* May the sender act, later and in this stream, on the subjects that the message's Nats-Schedule- headers name? false:
  * it has been told. A schedule's author is written into message's header, which lives until the next call. */
 bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publication, message_t *message);
-/* What lists of permissions say of a subject that somebody names: publish there, and be stored; read what is there. */
+/* Asks lists of permissions about a subject that a peer names: may it publish there and have it stored, may it read
+ * what is there? */
 bool judge_permitted(plane_t *plane, permissions_t *permissions, bool link, bytes_t subject);
 bool judge_readable(const permissions_t *permissions, bool link, bytes_t subject);
 

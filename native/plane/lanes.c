@@ -10,7 +10,7 @@
 
 #define SIZES_KEPT 1024u /* of frames that have gone, before those of the others are moved */
 
-/* Of lanes that are no consumer's. Consumers have FLOW_FIRST and above. */
+/* Flows of lanes that are not a consumer's. Consumers have FLOW_FIRST and above. */
 enum { FLOW_ACKS = 1, FLOW_ANSWERS, FLOW_HIGH, FLOW_NORMAL, FLOW_LOW, FLOW_OTHERS };
 
 struct lane {
@@ -111,7 +111,7 @@ static uint32_t frame_count(const lane_t *lane) {
     return (uint32_t)(lane->sizes.size / sizeof(uint32_t)) - lane->first;
 }
 
-/* Of its first frame. */
+/* The size of the first frame. */
 static uint32_t frame_size(const lane_t *lane) {
     return ((const uint32_t *)(const void *)lane->sizes.at)[lane->first];
 }
@@ -140,7 +140,7 @@ static bool of_consumer(const lane_t *lane) {
     return lane->flow >= FLOW_OTHERS;
 }
 
-/* Where it stands now, by what waits. */
+/* Moves a lane to the rank that its waiting bytes give it. */
 static void rank_again(lanes_t *lanes, lane_t *lane) {
     lane_rank_t rank = lane->base;
     if (!lane->fixed && lane->much) {
@@ -206,7 +206,7 @@ static void lane_free(lane_t *lane) {
     free(lane);
 }
 
-/* It has no frame. One lane is kept: the next message needs it. */
+/* Drops a lane without frames. One lane is kept: the next message needs it. */
 static void lane_drop(lanes_t *lanes, lane_t *lane) {
     lane_leaves(&lanes->lines[lane->rank], lane);
     lanes->count -= of_consumer(lane);
@@ -242,7 +242,7 @@ static bool is_urgent(const lane_use_t *use) {
            || bytes_starts(subject, BYTES_LITERAL("$JS.FC.")) || bytes_starts(subject, BYTES_LITERAL("$JS.API."));
 }
 
-/* Where its lane stands if it has one of its own, and which that is. */
+/* The flow of a message, and the rank of its lane. */
 static uint64_t flow_of(const precedence_t *precedence, const lane_use_t *use, lane_rank_t *base, bool *fixed) {
     *base = LANE_NORMAL;
     *fixed = ruled(precedence, use, base);
@@ -338,7 +338,7 @@ void lane_end(lanes_t *lanes, lane_t *lane, status_t emitted) {
 
 /* ---- what goes out ----------------------------------------------------------------------------------------------- */
 
-/* Of that line, the lane that has had least. */
+/* The lane of that line that has been served least. */
 static lane_t *least_served(const line_t *line) {
     lane_t *least = line->first;
     for (lane_t *lane = line->first; lane != NULL; lane = lane->next) {
@@ -351,7 +351,7 @@ static bool never_held(const lane_t *lane) {
     return of_consumer(lane) || lane->flow == FLOW_ACKS;
 }
 
-/* Of a line that is held. */
+/* The lane of a held line that goes all the same. */
 static lane_t *going_all_the_same(const line_t *line) {
     lane_t *least = NULL;
     for (lane_t *lane = line->first; lane != NULL; lane = lane->next) {
@@ -384,7 +384,7 @@ static lane_t *next_lane(lanes_t *lanes, lane_rank_t asked) {
     return NULL;
 }
 
-/* Who waits behind it gets a part. */
+/* Gives the lanes that wait behind this one a part. */
 static void owe(lanes_t *lanes, lane_rank_t rank, uint32_t size) {
     for (int below = rank + 1; below < LANE_RANKS; below++) {
         line_t *line = &lanes->lines[below];
@@ -453,7 +453,7 @@ void lanes_hold(lanes_t *lanes, lane_rank_t lowest) {
     lanes->held_below = lowest;
 }
 
-/* Where what is delivered next would stand. */
+/* True if the next delivery's lane is held. */
 static bool is_held(const lanes_t *lanes, const precedence_t *precedence, const flow_t *flow, const lane_t *lane) {
     lane_use_t use = {.flow = flow};
     lane_rank_t rank;

@@ -61,7 +61,7 @@ void precedence_free(precedence_t *precedence);
 typedef struct lanes lanes_t;
 typedef struct lane lane_t;
 
-/* What is known of a message that is put into one. */
+/* The facts about a message that is put into a lane. */
 typedef struct lane_use {
     bytes_t subject;
     const flow_t *flow; /* NULL: it is no consumer's */
@@ -89,7 +89,7 @@ bool lanes_full(lanes_t *lanes, const precedence_t *precedence, const flow_t *fl
 /* Has one that was told so less than half of its part now? It is forgotten. */
 bool lanes_drained(lanes_t *lanes, uint64_t most);
 
-/* Of no lanes (NULL) nothing waits. */
+/* The bytes that wait; 0 without lanes (NULL). */
 uint64_t lanes_pending(const lanes_t *lanes);
 uint64_t lanes_ranked(const lanes_t *lanes, lane_rank_t lowest); /* of that rank and the higher ones */
 uint64_t lanes_going(const lanes_t *lanes);                      /* that is not held */

@@ -127,7 +127,7 @@ typedef struct ended {
     bytes_t fields;
 } ended_t;
 
-/* Who has its event delayed or dropped is who caused it, as with any other message to control. */
+/* The peer that caused an event has it delayed or dropped, as with any other message to control. */
 static void latency_tell(plane_t *plane, const ended_t *ended, latency_t latency, peer_t *cause) {
     if (!pressure_room(plane, cause)) {
         return;

@@ -26,7 +26,7 @@
 #define LATENCY_NOBODY 503u  /* nobody is there to answer */
 #define LATENCY_SILENCE 504u /* no answer for the export's threshold */
 
-/* Of one request that is under way. */
+/* The measurement of one request that is under way. */
 struct measure {
     measure_t *newer;
     measure_t *older;
@@ -45,11 +45,11 @@ bool latency_wanted(plane_t *plane, const import_t *import, const publication_t 
 void latency_begin(plane_t *plane, reply_t *reply, const publication_t *publication, bytes_t fields);
 /* A request without a reply subject. */
 void latency_refused(plane_t *plane, const import_t *import, const publication_t *publication, bytes_t fields);
-/* Its answer came. Of answers that we gave ourselves nothing is told. */
+/* Notes the answer to a measured request. Of answers that we gave ourselves nothing is told. */
 void latency_answered(plane_t *plane, const reply_t *reply, peer_t *responder);
 /* requester: who is leaving, else NULL. */
 void latency_ended(plane_t *plane, const reply_t *reply, peer_t *requester, uint32_t status);
-/* Its threshold passed: silence, unless the requester had gone before that was noticed. */
+/* Notes that a request's threshold passed: silence, unless the requester had gone before that was noticed. */
 void latency_expired(plane_t *plane, const reply_t *reply);
 void latency_forget(plane_t *plane, reply_t *reply); /* with its way back */
 void latency_chores(plane_t *plane);                 /* requests whose requester no longer listens */

@@ -25,8 +25,7 @@
 
 /* ---- may it go over it ------------------------------------------------------------------------------------------- */
 
-/* What came through a stream import is denied by either of its names, as in the reference. The rights of a route are
- * about interest alone. */
+/* True if the link's rights let the publication leave. The rights of a route are about interest alone. */
 static inline bool link_may_leave(const peer_t *peer, const publication_t *publication) {
     if (peer->permissions == NULL || peer->route != NULL) {
         return true;
@@ -67,7 +66,8 @@ static inline bool link_takes_all(const peer_t *peer, const publication_t *publi
     return link_may_leave(peer, publication);
 }
 
-/* By this subscription, which may be for a cluster of leafs: nothing goes back to the one that it came from. */
+/* True if the subscription, which may be for a cluster of leaves, takes the publication: none goes back to the cluster
+ * that it came from. */
 static inline bool link_takes(const subscription_t *one, const publication_t *publication) {
     return link_takes_all(one->peer, publication)
            && (LEAF_LIKELY(one->sid_size == 0) || !routed_is_from(publication, bytes_of(one->sid, one->sid_size)));
@@ -93,7 +93,7 @@ void link_hit_named(plane_t *plane, const publication_t *publication, uint32_t *
 
 void link_send(plane_t *plane, peer_t *peer, const publication_t *publication);
 void link_send_traced(plane_t *plane, peer_t *peer, const publication_t *publication);
-/* It was not chosen: its trace says so, where its rights are why. */
+/* Tells the trace of a publication that the link's rights are why it was not chosen. */
 void link_denied_traced(plane_t *plane, const peer_t *peer, const publication_t *publication);
 
 #endif

@@ -160,7 +160,7 @@ bytes_t domain_subject(const account_t *account, bytes_t subject, text_t *out) {
     return text_bytes(out);
 }
 
-/* By the account's mappings alone. */
+/* The subject by the account's mappings alone. */
 static bytes_t by_mappings(plane_t *plane, const account_t *account, bytes_t subject, text_t *out) {
     const mapping_t *mapping = account->mappings;
     while (mapping != NULL && !subject_matches(subject, mapping->source)) {

@@ -21,9 +21,10 @@ void mappings_free(mapping_t *mapping);
 static inline bool may_be_mapped(const account_t *account, bytes_t subject) {
     return account->diverts != 0 || (account->domain_prefix.size != 0 && subject.size != 0 && subject.at[0] == '$');
 }
-/* Where a message goes, in out when that is elsewhere; empty: nowhere. Permissions are asked about this subject. */
+/* The subject that a message goes to, in out when that is another one; empty: the message goes nowhere. Permissions are
+ * asked about this subject. */
 bytes_t mapped_subject(plane_t *plane, const account_t *account, bytes_t subject, text_t *out);
-/* By the domain's name alone: "$JS.<domain>.API.X" is "$JS.API.X" here, "$JS.<domain>.API.$KV.X" is "$KV.X"
+/* The subject without the domain's name: "$JS.<domain>.API.X" is "$JS.API.X" here, "$JS.<domain>.API.$KV.X" is "$KV.X"
  * (tests/wire/leaf.md, "JetStream domains"). */
 bytes_t domain_subject(const account_t *account, bytes_t subject, text_t *out);
 

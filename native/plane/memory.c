@@ -111,7 +111,7 @@ static uint64_t memory_part(uint64_t limit, uint32_t which) {
     return share < table[which].most ? share : table[which].most;
 }
 
-/* What nobody else has. */
+/* The memory that no share has. */
 static uint64_t memory_rest(uint64_t limit) {
     uint64_t rest = limit;
     for (uint32_t which = 0; which < MEMORY_SHARES; which++) {
@@ -179,7 +179,7 @@ static void close_likes(plane_t *plane, const share_t *share, const buffer_t *bu
     }
 }
 
-/* What the sockets take is written, until there is room; unused memory is given back. */
+/* Writes what the sockets take, until there is room; unused memory is given back. */
 static void write_for_room(plane_t *plane, const share_t *share, const buffer_t *buffer, uint64_t more) {
     for (peer_t *peer = plane->all_peers; peer != NULL && !share_has(share, more); peer = peer->next) {
         outq_t *out = &peer->conn.out;
@@ -216,7 +216,8 @@ static bool owes_input(const peer_t *peer) {
     return peer_is_read(peer) && !peer->again && !peer->yielded && conn_arrived(&peer->conn) == 0;
 }
 
-/* Who holds the others up has INPUT_PATIENCE_NS for INPUT_SMALL more; only time counts in which it could have sent. */
+/* Watches the peer that holds the others up: it has INPUT_PATIENCE_NS for INPUT_SMALL more; only time counts in which
+ * it could have sent. */
 static void watch_oldest(plane_t *plane, peer_t *oldest) {
     memory_t *memory = &plane->memory;
     bool anew = oldest->id != memory->oldest || oldest->conn.bytes_in - memory->oldest_bytes >= INPUT_SMALL;
@@ -340,7 +341,7 @@ static void forgive_oldest(plane_t *plane) {
     }
 }
 
-/* Who shares what is left: the less there is, the less one may have waiting before its producers pause. */
+/* Divides the memory that is left: the less there is, the less a peer may have waiting before its producers pause. */
 void memory_tick(plane_t *plane) {
     if (LEAF_UNLIKELY(plane->memory.oldest != 0)) {
         forgive_oldest(plane);

@@ -28,7 +28,7 @@ account_t *named_account_again(const plane_t *plane, account_t **last, bytes_t n
 account_t *named_account_wanted(plane_t *plane, account_t **last, bytes_t name);
 /* The one of that name that is expected. NULL: none is. */
 account_t *named_expected(const plane_t *plane, bytes_t name);
-/* It is not expected any more. */
+/* Ends the expectation of an account that exists now. */
 void named_appeared(plane_t *plane, const account_t *account);
 
 #endif

@@ -184,7 +184,7 @@ static void append(output_t *output, peer_t *peer) {
     output->last = peer;
 }
 
-/* Of the next round, with what waits for it now. */
+/* Puts a peer into the next round, with the output that waits for it now. */
 static void join(output_t *output, peer_t *peer) {
     peer->line_round = output->round + 1;
     peer->line_until = peer->conn.bytes_out + outq_pending(&peer->conn.out);
@@ -222,7 +222,7 @@ void output_turn(plane_t *plane) {
     plane->output.began_ns = 0;
 }
 
-/* What a megabyte costs differs much: the kernel may have to look for memory. */
+/* True if a flush takes long: the cost of a megabyte differs much, as the kernel may have to look for memory. */
 static bool takes_long(output_t *output) {
     int64_t now_ns = clock_mono_ns();
     if (output->began_ns == 0) {

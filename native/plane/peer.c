@@ -60,7 +60,7 @@ static uint64_t input_max(const plane_t *plane, uint32_t max_payload) {
     return (uint64_t)plane->limits.max_control_line * LEAF_CONTROL_LINE_FACTOR + max_payload + PEER_INPUT_SLACK;
 }
 
-/* Of a line before the login. Whom we dialled ourselves may send an INFO as long as later. */
+/* The longest line before the login. Whom we dialled ourselves may send an INFO as long as later. */
 static uint32_t greeting_line_max(const plane_t *plane, const peer_t *peer) {
     uint32_t line = plane->limits.max_control_line;
     if (peer->dialled) {
@@ -73,7 +73,7 @@ static uint32_t admitted_line_max(const plane_t *plane, const peer_t *peer) {
     return plane->limits.max_control_line * peer->protocol->control_line_factor;
 }
 
-/* What a stranger costs: one line, and what else came in the same read. */
+/* Expects a stranger's greeting, which costs one line, and the rest of the same read. */
 static void expect_greeting(plane_t *plane, peer_t *peer) {
     uint32_t line = peer->protocol->greeting_max != 0 ? peer->protocol->greeting_max : greeting_line_max(plane, peer);
     wire_parser_init(&peer->parser, peer->protocol->wire, 0, line);
@@ -110,7 +110,7 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     peer->welcomed = (kind & LISTEN_WELCOME) != 0;
     peer->protocol = (kind & LISTEN_WEB) != 0 ? &protocol_http : protocol_of(plane, peer->kind);
     peer->queues = peer->protocol->link ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
-    /* What control is told at the end is there from the beginning. */
+    /* The record that control is told at the end is there from the beginning. */
     const carried_t nothing = {0};
     peer->farewell = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, bytes_of(&nothing, sizeof(nothing)), BYTES_NONE);
     event_entry_t *entry = event_new(EVENT_OPENED, address, BYTES_NONE, BYTES_NONE, BYTES_NONE);
@@ -341,7 +341,7 @@ void peer_error(plane_t *plane, peer_t *peer, bytes_t text) {
 }
 
 void peer_pong(plane_t *plane, peer_t *peer) {
-    /* Who drains a subscription takes the PONG for the end of its messages. */
+    /* A client that drains a subscription takes the PONG for the end of its messages. */
     void (*send)(plane_t *, peer_t *, bytes_t) = peer->drains ? peer_send : peer_send_urgent;
     peer->drains = false;
     send(plane, peer, emit_pong);
@@ -441,8 +441,8 @@ static bool pings(plane_t *plane, peer_t *peer) {
         return link_pings(plane, peer);
     }
     peer->next_ping_ns = now + interval;
-    /* Who sent something lately is alive, and whom we do not read cannot say so; the first ping measures the round trip
-     * all the same. */
+    /* A peer that sent something lately is alive, and one that we do not read cannot say so; the first ping measures
+     * the round trip all the same. */
     if (!first && (!peer_is_read(peer) || now - peer->last_input_ns < interval)) {
         return false;
     }
@@ -501,7 +501,7 @@ void peer_chores(plane_t *plane, peer_t *peer) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* What reports show of it later: the first of its subscriptions. */
+/* Keeps the first of a peer's subscriptions for later reports. */
 static void keep_rows(peer_t *peer) {
     status_t status = peer->protocol->link ? STATUS_FULL : STATUS_OK;
     uint64_t at = 0;

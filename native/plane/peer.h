@@ -178,10 +178,10 @@ struct peer {
 
 /* Takes over fd (-1 in tests). NULL: no memory; fd is still the caller's. */
 peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes_t address);
-/* It is not read for that reason, or no longer for that one. */
+/* Adds or removes a reason for which the peer is not read. */
 void peer_hold(plane_t *plane, peer_t *peer, peer_waits_t reason);
 void peer_release(plane_t *plane, peer_t *peer, peer_waits_t reason);
-/* Of one that has spoken HTTP so far (LISTEN_WEB): it is of that kind now and says who it is. */
+/* Sets the kind of a peer that has spoken HTTP so far (LISTEN_WEB) and now says which protocol it speaks. */
 LEAF_MUST_USE status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind);
 peer_t *peer_find(plane_t *plane, uint64_t id);
 /* Posts what control is told of it and need not act on: of who was welcomed, later, with what else there is. */
@@ -212,7 +212,7 @@ void peer_look(const plane_t *plane, peer_t *peer);
 void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver); /* slows it down, if that is behind */
 void peer_wait(plane_t *plane, peer_t *peer); /* there is no memory for its input: it is not read for a moment */
 void peer_unstall(plane_t *plane);            /* those whose moment is over */
-/* It introduces itself anew: entry, its CONNECT, goes to control when its subscriptions are gone. It waits. */
+/* Begins a peer's new introduction: entry, its CONNECT, goes to control when its subscriptions are gone. It waits. */
 void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry);
 void peer_sweep_begin(plane_t *plane);        /* of a turn: who was leaving goes on with it */
 void peer_sweep(plane_t *plane);              /* closes what is doomed */
@@ -232,15 +232,15 @@ static inline bool peer_waits(const peer_t *peer, peer_waits_t reason) {
 static inline bool peer_is_read(const peer_t *peer) {
     return (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && peer->waits == 0;
 }
-/* Of a link: are we the spoke of it? */
+/* True for a link of which this server is the spoke. */
 static inline bool peer_is_hub(const peer_t *peer) {
     return (peer->flags & VERDICT_SPOKE) != 0;
 }
-/* Of a link: is it told of what others than links want, and of nothing else? */
+/* True for a link that is told of the interest of clients and services alone, and not of what other links want. */
 static inline bool peer_is_isolated(const peer_t *peer) {
     return (peer->flags & VERDICT_ISOLATED) != 0;
 }
-/* What it had sent before its verdict, or before it was held back, is acted on in this tick. */
+/* Acts in this tick on the input that the peer had sent before its verdict, or before it was held back. */
 void peer_again(plane_t *plane, peer_t *peer);
 /* Acts on input (what was kept and what came) and keeps what is left. */
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input);

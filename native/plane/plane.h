@@ -127,7 +127,7 @@ struct plane {
     mqtt_limits_t mqtt;          /* COMMAND_MQTT */
     bytes_t mqtt_domain;         /* own copy */
     struct mqtt_desk *mqtt_desk; /* verbs/mqtt.h; NULL until the first client of MQTT */
-    /* What comes to a TARGET_MQTT. */
+    /* Tells a TARGET_MQTT of a message. */
     void (*mqtt_told)(plane_t *plane, const struct sink *sink, const struct publication *publication);
 
     js_t js;

@@ -11,7 +11,7 @@
 
 typedef struct peer peer_t;
 
-/* What a connection may owe control before it is not read; of a protocol. */
+/* The credit of a protocol: what a connection may owe control before it is not read. */
 typedef struct credit {
     uint32_t messages;
     uint64_t bytes;

@@ -61,14 +61,14 @@ typedef struct protocol {
     void (*farewell)(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
     /* In place of pings: it is time to see whether it lives, and to say when next (peer->next_ping_ns). */
     void (*beat)(plane_t *plane, peer_t *peer);
-    /* Of a subscription with SUBSCRIPTION_ASKS, before emit: does it get the message? */
+    /* Tells, for a subscription with SUBSCRIPTION_ASKS, before emit: does it get the message? */
     bool (*takes)(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown);
     void (*left)(plane_t *plane, peer_t *peer); /* it goes, and its subscriptions have gone */
-    /* What waits for it beside its queue, counted in the share of output: the buffer, whose memory may be taken when it
-     * has been closed for being slow. */
+    /* The bytes that wait for it beside its queue, counted in the share of output: the buffer, whose memory may be
+     * taken when it has been closed for being slow. */
     buffer_t *(*waiting)(const peer_t *peer);
 
-    /* Where input is lines_input. */
+    /* The wire's kind, where input is lines_input. */
     wire_kind_t wire;
     /* Can a line that begins so be one before the login? Decided by its first byte: nobody unknown makes us wait for a
      * payload. false: the peer waits for a verdict or is doomed. */

@@ -38,13 +38,13 @@ typedef struct trace trace_t; /* trace.h */
  * subject): never to JetStream's own subjects */
 #define PUBLICATION_UNJUDGED 64u
 
-/* Who asked first, of a message that came through service imports. It lies where the first of them was crossed. */
+/* The first requester of a message that came through service imports. It lies where the first of them was crossed. */
 typedef struct requester {
     const account_t *account;
     bytes_t reply; /* of a fast batch's message: its own, which says where in the batch it is; else empty */
 } requester_t;
 
-/* Where each stream that keeps a message answers, and how many will. */
+/* The place where each stream that keeps a message answers, and how many will. */
 typedef struct tell {
     bytes_t at;
     uint32_t streams;
@@ -94,7 +94,8 @@ void publish_deferred(plane_t *plane);                                /* what wa
 
 /* ---- cross.c ----------------------------------------------------------------------------------------------------- */
 
-/* Who will get it, so that a full receiver stops a consumer before anything is sent; looks through imports. */
+/* The receivers that a publication would have, so that a full receiver stops a consumer before anything is sent; looks
+ * through imports. */
 delivered_t look_at_receivers(plane_t *plane, account_t *account, bytes_t subject, bytes_t group);
 bool account_interest(plane_t *plane, account_t *account, bytes_t subject, bytes_t group);
 /* Does anybody but JetStream itself have that very subject, without wildcards? A push consumer delivers only then. */

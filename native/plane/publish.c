@@ -416,7 +416,7 @@ TWICE void route_to_all(routing_t *routing, account_t *account, const bool trace
     }
 }
 
-/* None, one, or many. */
+/* The number of receivers: none, one, or many. */
 static uint32_t count_receivers(const route_match_t *match) {
     uint32_t count = match->group_count;
     for (uint32_t i = 0; i < match->plain_count && count < 2; i++) {

@@ -64,7 +64,7 @@ static reply_t *reply_lookup(const replies_t *replies, const account_t *account,
     return reply_of(link);
 }
 
-/* What the subject of a measured request ends with. */
+/* The end of the subject of a measured request. */
 static bytes_t reply_mark(const reply_t *reply) {
     const measure_t *measure = reply->measure;
     return measure == NULL ? BYTES_NONE : bytes_of(measure->mark, measure->mark_size);
@@ -290,7 +290,7 @@ bool replies_drop_some(plane_t *plane, const import_t *import, uint32_t *budget)
     return import->oldest == NULL;
 }
 
-/* Those that are due, the oldest first. false: the budget did not suffice. */
+/* Drops the replies that are due, the oldest first. false: the budget did not suffice. */
 static bool expire_some(plane_t *plane, const import_t *import, uint32_t *budget) {
     reply_t *next;
     for (reply_t *reply = import->oldest; reply != NULL && reply->expires_ns <= plane->now.mono_ns; reply = next) {

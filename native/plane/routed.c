@@ -148,7 +148,7 @@ static wanted_t *wanted_make(routed_t *routed, const wanted_key_t *key) {
     return entry;
 }
 
-/* Those that are told next go on to the entry behind. */
+/* Moves on to the entry behind those that are told next. */
 static void move_on(wanted_t **next, bool *told_all) {
     *next = (*next)->behind;
     *told_all = *next == NULL;

@@ -21,7 +21,7 @@
 
 typedef struct wanted wanted_t; /* routed.c */
 
-/* What is known of a route. Only routed.c writes it, but for `up` and `last`. */
+/* The state of a route. Only routed.c writes it, but for `up` and `last`. */
 struct route_link {
     account_t *only;     /* its lines name no account, but are all of this one; NULL: each names its own */
     account_t *last;     /* that the line before has named */
@@ -41,7 +41,7 @@ struct route_link {
 
 LEAF_MUST_USE status_t routed_open(plane_t *plane);
 void routed_close(plane_t *plane); /* all connections are gone, and all interest */
-/* It is known now: other clusters hear of what ours wants in it. */
+/* Tells other clusters of this cluster's interest in an account that is known now. */
 void routed_appeared(plane_t *plane, account_t *account);
 
 /* ---- interest ---------------------------------------------------------------------------------------------------- */
@@ -51,9 +51,9 @@ LEAF_MUST_USE status_t routed_reserve(plane_t *plane, account_t *account, const 
                                       const peer_t *link, bytes_t subject, bytes_t queue);
 void routed_change(plane_t *plane, account_t *account, const route_target_t *target, const peer_t *link,
                    uint32_t before, uint32_t after);
-/* What other servers ask for on behalf of leafs of that cluster: for which it need not be told. */
+/* The weight that other servers ask for on behalf of leaves of that cluster, for which it need not be told. */
 uint64_t routed_weight(const plane_t *plane, const account_t *account, bytes_t cluster, bytes_t subject, bytes_t queue);
-/* What an entry takes, for the cost of a subscription. */
+/* The memory of an entry, for the cost of a subscription. */
 uint32_t routed_cost(const plane_t *plane, bytes_t subject, bytes_t queue, bytes_t origin);
 /* The servers that a client is connected to alone can tell who he is: another one's answer could come first. */
 static inline bool routed_is_own(bytes_t subject) {
@@ -88,7 +88,7 @@ static inline bool routed_may_pass(const peer_t *origin, const peer_t *peer, con
 static inline bool routed_is_from(const publication_t *publication, bytes_t cluster) {
     return publication->origin != NULL && bytes_equal(publication->origin->cluster, cluster);
 }
-/* Of a queue group's member, in the draw who has a message. */
+/* The share of a queue group's member in the draw. */
 static inline uint32_t routed_share(const route_target_t *target) {
     if (target->kind == TARGET_ROUTE) {
         return ((const subscription_t *)target->owner)->sid_size == 0 ? target->weight : 0;

@@ -50,7 +50,8 @@ void secure_close(plane_t *plane) {
 
 /* ---- a connection's handshake ------------------------------------------------------------------------------------ */
 
-/* What is to go before TLS does, if it can at once: it is a line at most. */
+/* Puts TLS between socket and peer; the text that goes before it is sent at once, if it can be: it is a line at most.
+ */
 static status_t put_transport(plane_t *plane, peer_t *peer, tls_t *tls) {
     peer_flush(plane, peer);
     return peer->state == PEER_DOOMED ? STATUS_CLOSED : conn_switch(&peer->conn, &transport_tls, tls);

@@ -18,7 +18,7 @@ typedef struct secure_texts {
     bytes_t name;   /* as a client: whose certificate is expected */
 } secure_texts_t;
 
-/* Its TLS begins, or it is doomed. */
+/* Begins the peer's TLS, or dooms the peer. */
 void secure_peer(plane_t *plane, peer_t *peer, const secure_t *how, const secure_texts_t *texts);
 
 /* A turn begins. */

@@ -25,7 +25,7 @@
 #include "text/rewrite.h"
 #include "text/text.h"
 
-/* Of shadow_cast: the configuration wants it for what is there already. */
+/* The mark of shadow_cast for an import that the configuration wants for existing subscriptions. */
 #define INVITED UINT64_MAX
 
 static void tell_links(plane_t *plane, const shadow_t *shadow, uint32_t before, uint32_t after) {

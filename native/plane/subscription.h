@@ -87,8 +87,8 @@ static inline subscription_t *subscription_at(map_link_t *link) {
     return link == NULL ? NULL : MAP_ENTRY(link, subscription_t, link);
 }
 
-/* Of memory. At most, about: with a node of its own for each token, though it may share them with others, and as if
- * links were told of it, since a link may come. */
+/* The memory of a subscription. At most, about: with a node of its own for each token, though it may share them with
+ * others, and as if links were told of it, since a link may come. */
 uint32_t subscription_cost(bytes_t subject, bytes_t queue, bytes_t sid);
 uint64_t subscription_hash(bytes_t first, bytes_t second);
 subscription_t *subscription_find_sid(const map_t *table, bytes_t sid);

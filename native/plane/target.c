@@ -36,7 +36,7 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
                     .withheld = PUBLICATION_INSIDE | NOT_FOR_JETSTREAM,
                     .subscription = true,
                     .jetstream = true},
-    /* What we answer to a subject of somebody's choice makes no stream. */
+    /* A message that the server sends to a subject of a peer's choice makes no stream. */
     [TARGET_TEMPLATE] = {.order = ORDER_QUEUE,
                          .told = TOLD_ALWAYS,
                          .withheld = PUBLICATION_INSIDE | PUBLICATION_UNJUDGED,
@@ -70,7 +70,7 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
         {.order = ORDER_INSIDE, .told = TOLD_TO_ITS_LINK, .take = inside_ingest, .feeds = true, .casts_shadows = true},
     [TARGET_MQTT] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .withheld = PUBLICATION_IMPORTED, .take = inside_mqtt},
     [TARGET_FAR] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .take = inside_far},
-    /* What crosses to another account may feed a stream there. */
+    /* A message that crosses to another account may feed a stream there. */
     [TARGET_SERVICE] = {.order = ORDER_CROSS, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED, .feeds = true},
     [TARGET_REPLY] = {.order = ORDER_CROSS, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED, .routed = true},
     [TARGET_SHADOW] = {.order = ORDER_CROSS,

@@ -69,7 +69,7 @@ static bool subject_feeds(const account_t *account, bytes_t subject) {
     return false;
 }
 
-/* Where mappings choose by chance they may choose differently when it is published: such a message waits. */
+/* Where mappings choose by chance they may choose differently when the message is published: such a message waits. */
 static bool operation_feeds(plane_t *plane, const account_t *account, const op_t *op) {
     switch (op->kind) {
     case OP_PUB:
@@ -119,7 +119,7 @@ static void release_all(plane_t *plane) {
     }
 }
 
-/* Who has published into a stream waits from its next input on. */
+/* Has peers that published into a stream wait from their next input on. */
 void throttle_tick(plane_t *plane) {
     if (plane->throttling && !js_lagging(&plane->js, STORE_FILE) && !js_lagging(&plane->js, STORE_MEMORY)) {
         plane->throttling = false;

@@ -22,7 +22,7 @@
 #include "wire/op.h"
 
 void throttle_one(plane_t *plane, peer_t *peer); /* it is not read until no store lags */
-/* It published into a stream of that store: does the store lag now? Asked behind each such message. */
+/* Notes that the peer published into a stream of that store: does the store lag now? */
 static inline void throttle_fed(plane_t *plane, peer_t *peer, uint32_t which_store) {
     peer->producer = true;
     if (LEAF_UNLIKELY(js_lagging(&plane->js, which_store))) {

@@ -198,7 +198,7 @@ trace_verdict_t trace_begin(plane_t *plane, peer_t *peer, account_t *account, co
     return TRACE_ON;
 }
 
-/* Who has its event delayed or dropped is its sender, as with any other message to control. */
+/* The sender of a traced message has its event delayed or dropped, as with any other message to control. */
 void trace_end(plane_t *plane, trace_t *trace) {
     if (pressure_room(plane, trace->peer)) {
         event_entry_t *entry = event_new(EVENT_MESSAGE_TRACE, trace->destination, trace->subject, trace->header,

@@ -24,7 +24,7 @@
 
 /* ---- the head ---------------------------------------------------------------------------------------------------- */
 
-/* Where the empty line behind it ends; 0: it has not come. */
+/* The end of the empty line behind a head; 0: it has not come. */
 static uint32_t head_end(bytes_t input) {
     const uint8_t *end = memmem(input.at, input.size, "\r\n\r\n", 4);
     return end == NULL ? 0 : (uint32_t)(end - input.at) + 4;

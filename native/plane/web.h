@@ -11,7 +11,7 @@
 /* Behind its head: the answer goes out (as a server), then it speaks WebSocket and is of that kind (CONN_*), or it is
  * doomed. flags: WEBSOCKET_* of abi.h. */
 void web_upgrade(plane_t *plane, peer_t *peer, uint32_t flags, uint32_t kind, bytes_t answer);
-/* It is about to be closed: tells its WebSocket why, in the words of RFC 6455. */
+/* Tells the WebSocket of a peer that is about to be closed why, in the words of RFC 6455. */
 void web_farewell(peer_t *peer);
 /* Why its frames were not understood; empty: they were, or it has none. */
 bytes_t web_fault(const peer_t *peer);

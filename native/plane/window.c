@@ -47,8 +47,8 @@ uint64_t window_piece(const window_t *window) {
     return is_coarse(window) ? window->packet / 2 : quarter > window->packet ? quarter : window->packet;
 }
 
-/* What is under way at its rate, a quarter and two packets more: one that is being sent, and one behind it. Where
- * packets are half full, one of these does. */
+/* The bytes under way at the window's rate, a quarter and two packets more: one that is being sent, and one behind it.
+ * Where packets are half full, one of these does. */
 static uint64_t bytes_at(const window_t *window) {
     double bytes = under_way(window) * (window->level < WINDOW_LEVEL ? 2.0 : 1.25)
                    + (is_coarse(window) ? 1.0 : 2.0) * (double)window->packet;
@@ -83,7 +83,7 @@ static bool is_long(int64_t trip_ns, int64_t least_ns) {
     return trip_ns > WINDOW_LONGER * least_ns && trip_ns >= WINDOW_LONGER_NS;
 }
 
-/* Of what a full packet took, without the time that it takes to be sent; half of it at least. */
+/* The time of a full packet, without the time that it takes to be sent; half of it at least. */
 static int64_t travel_ns(const window_t *window, int64_t trip_ns) {
     double rate = window->rate != 0 ? (double)window->rate : 1.0;
     double sending = (double)window->packet * (double)NS_PER_SECOND / rate;
@@ -110,7 +110,7 @@ static void run_empty(window_t *window, int64_t trip_ns, int64_t mono_ns) {
     window->emptied_ns = mono_ns;
     window->emptied_trip_ns = trip_ns;
     window->empty_after_ns = after_ns > WINDOW_DRAIN_NS ? WINDOW_DRAIN_NS : after_ns;
-    /* What was lost has been sent again by then. */
+    /* By then a lost packet has been sent again. */
     window->resume_ns = mono_ns + 3 * (trip_ns < WINDOW_GAP_NS ? trip_ns : WINDOW_GAP_NS);
 }
 
@@ -120,7 +120,7 @@ static void ask_again(window_t *window) {
     window->emptied_trip_ns = 0;
 }
 
-/* What a piece took tells whether the way has become longer, or shorter again. least_ns: the kernel's. */
+/* Learns from a piece's time whether the way has become longer, or shorter again. least_ns: the kernel's. */
 static void learn_way(window_t *window, int64_t trip_ns, int64_t least_ns, int64_t mono_ns) {
     if (window->given_alone) {
         int64_t way_ns = travel_ns(window, trip_ns);
@@ -139,7 +139,7 @@ static void learn_way(window_t *window, int64_t trip_ns, int64_t least_ns, int64
 
 static void time_piece(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
     bool told = window->given_ns != 0 && look->acked > window->given_end;
-    /* Of a piece that waited behind others this only says that it took longer. */
+    /* A piece that waited behind others only tells that it took longer. */
     bool lost = window->given_ns != 0 && window->given_alone && look->resent != window->given_resent;
     int64_t trip_ns = mono_ns - window->given_ns, unseen_ns = mono_ns - window->seen_ns;
     if (told && !lost && window->proven && unseen_ns <= trip_ns / 4) {
@@ -289,7 +289,7 @@ static void expect_the_worst(const peer_t *peer) {
     tcp_expect_outages(peer->conn.fd, again_ns > WINDOW_AGAIN_NS ? again_ns : WINDOW_AGAIN_NS);
 }
 
-/* What waits goes by lanes from here on, or no longer does. Without memory it stays as it is. */
+/* Puts the waiting output into lanes, or takes it out of them. Without memory it stays as it is. */
 static void line_up(plane_t *plane, peer_t *peer) {
     bool lanes = peer->window.narrow || peer->window.pace != 0 || peer->budget != NULL;
     if (lanes && peer->lanes == NULL) {
@@ -316,7 +316,7 @@ void window_admitted(plane_t *plane, peer_t *peer) {
     }
 }
 
-/* What waits, but for a budget. */
+/* The bytes that wait, except those that wait for a budget. */
 static uint64_t waiting_of(const peer_t *peer) {
     return outq_pending(&peer->conn.out) + (peer->lanes == NULL ? 0 : lanes_going(peer->lanes));
 }
@@ -359,7 +359,7 @@ static void learn_packed(peer_t *peer, const tcp_look_t *seen) {
 static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
     window_t *window = &peer->window;
     bool narrow = window->narrow;
-    /* What is near has to prove that it is the link that is slow, and not this processor. */
+    /* A near link has to prove that it is the link that is slow, and not this processor. */
     bool waiting = waiting_of(peer) != 0 && (narrow || seen->held != 0);
     window_learn(window, seen, waiting, plane->now.mono_ns);
     learn_packed(peer, seen);
@@ -442,7 +442,7 @@ uint64_t window_room(plane_t *plane, peer_t *peer) {
         room = left < room ? left : room;
     }
     if (room == 0) {
-        /* What the transport has begun is the loop's to report until it is written. */
+        /* A record that the transport has begun is the loop's to report until it is written. */
         return (peer->conn.transport_wants & LOOP_WRITE) != 0 ? window->packet : 0;
     }
     return choose(peer, (uint64_t)((double)room * window->packed));

@@ -124,12 +124,13 @@ static inline uint64_t window_most(const window_t *window) {
 }
 /* Less room than this is none, so that packets are full; half full where a full one takes the time of a round trip. */
 uint64_t window_piece(const window_t *window);
-/* Of a narrow one: bytes that may be given to the kernel now; some of them urgent. 0: none. */
+/* The bytes that a narrow window may give to the kernel now; some of them urgent. 0: none. */
 uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns);
-/* It is time to spare the link BBR's look for a shorter round trip (net/tcp.h), which the window makes itself. */
+/* True when it is time to spare the link BBR's look for a shorter round trip (net/tcp.h), which the window makes
+ * itself. */
 bool window_spares(window_t *window, bool waiting, int64_t mono_ns);
 
-/* Of a link with a pace: bytes that may be sent now, of so many that wait. A quarter of a second's, or two packets, may
+/* The bytes that a link with a pace may be sent now, of so many that wait. A quarter of a second's, or two packets, may
  * be saved up. */
 uint64_t window_saved(window_t *window, uint64_t waiting, int64_t mono_ns);
 
@@ -137,18 +138,18 @@ uint64_t window_saved(window_t *window, uint64_t waiting, int64_t mono_ns);
 
 void window_admitted(plane_t *plane, peer_t *peer);
 void window_chores(plane_t *plane, peer_t *peer);
-/* Of one with lanes: how many bytes its socket may be given now, which are in conn.out then; 0: none, and it is flushed
- * again when it is time. */
+/* The bytes that the socket of a link with lanes may be given now, which are in conn.out then; 0: none, and it is
+ * flushed again when it is time. */
 uint64_t window_room(plane_t *plane, peer_t *peer);
-/* It was given all that it may have, and more waits. */
+/* Notes that the link was given all that it may have, and more waits. */
 void window_wait(plane_t *plane, peer_t *peer);
-/* It was given what it may have; what waits may go on. */
+/* Notes that the link was given what it may have; waiting bytes may go on. */
 void window_given(plane_t *plane, peer_t *peer);
 void window_dropped(plane_t *plane, peer_t *peer); /* a message for which its lane has no room */
-/* What goes first, which is the link's then. What waits by other rules goes before what comes, also what waited for a
- * budget. */
+/* Sets the link's rules of precedence, which it owns then. What waits by other rules goes before what comes, also what
+ * waited for a budget. */
 void window_rule(plane_t *plane, peer_t *peer, precedence_t *precedence);
-/* What it may still carry, and how many bytes a second. */
+/* Sets the bytes that the link may still carry, and how many a second. */
 LEAF_MUST_USE status_t window_afford(plane_t *plane, peer_t *peer, const budget_t *budget);
 /* Slows down who publishes more than the link carries, where it carries enough for a pause to help. */
 void window_pace(plane_t *plane, const peer_t *peer, peer_t *producer);

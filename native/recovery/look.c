@@ -63,8 +63,8 @@ static bool look_opens(store_look_t *look, const char *database, bytes_t key, by
            && (entry.db != DB_MESSAGES || message_read(entry.value, &message));
 }
 
-/* By the form of the key, and where that is not enough by what the value is. Heads are no use to anybody who asks:
- * they are counted again. */
+/* Names an entry by the form of its key, and where that is not enough by its value. Heads are no use to anybody who
+ * asks: they are counted again. */
 void look_name(void *context, bytes_t key, bytes_t value, char name[64]) {
     store_look_t *look = context;
     bool large = value.size == 0;

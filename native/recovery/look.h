@@ -52,7 +52,7 @@ typedef struct look_entry {
     bool sound;
 } look_entry_t;
 
-/* Which of the store's databases is that? DB_COUNT: none. */
+/* The database of that name; DB_COUNT: none. */
 store_db_t look_database(const char *name);
 /* Whose twins it has: env_twins.c. Itself for most. */
 store_db_t look_original(store_db_t db);
@@ -76,7 +76,7 @@ typedef struct findings {
     uint32_t size;
 } findings_t;
 void findings_say(findings_t *findings, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* What an entry is, for a line about it. */
+/* Describes an entry, for a line about it. */
 void look_describe(const look_entry_t *entry, char *to, size_t size);
 
 #endif

@@ -57,8 +57,8 @@ static status_t find_looked_at(void *context, uint32_t stream, uint32_t id, cons
                                      .wanted = is_of_dictionaries,
                                      .entry = take_dictionary,
                                      .damaged = pass_by_page};
-        /* What is damaged is told message by message. Where the list of databases is, the walk asks what messages are
-         * (look_name), and they for their dictionaries: for those that were found so far. */
+        /* A damaged dictionary is told message by message. Where the list of databases is, the walk asks what messages
+         * are (look_name), and they for their dictionaries: for those that were found so far. */
         all->read = true;
         unsealed_t opened = look->unsealed; /* what is to be unpacked may lie there */
         look->unsealed = (unsealed_t){0};

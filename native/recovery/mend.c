@@ -70,7 +70,7 @@ static status_t mending_fill(mending_t *mending) {
     return status == STATUS_CORRUPT ? STATUS_IO : (status_t)status;
 }
 
-/* It is not a page or two that it refuses. */
+/* True if the disk refuses more than a page or two. */
 static bool disk_fails(const mending_t *mending) {
     struct stat file;
     uint64_t refused = mending->opening->accepted ? 0 : pages_refused(mending->lmdb, MENDED_MAX);

@@ -114,7 +114,7 @@ static bool meta_is_hidden(env_t *env, unsigned row) {
     return env_get(env, DB_META, name_of(row), &value) != STATUS_OK;
 }
 
-/* Which one it was is told by what is left of it. */
+/* Tells which definition was damaged, by what is left of it. */
 static void tell_damaged(store_t *store, const entry_t *entry) {
     const char *name = NULL;
     for (unsigned row = 0; row < META_COUNT; row++) {
@@ -129,8 +129,8 @@ static void tell_damaged(store_t *store, const entry_t *entry) {
     }
 }
 
-/* What does not prove itself goes: a name that was destroyed may stand where no search expects it, and would hide what
- * is put next. Returns how many went. */
+/* Drops entries that do not prove themselves: a name that was destroyed may stand where no search expects it, and would
+ * hide what is put next. Returns how many went. */
 static uint32_t drop_unsound(store_t *store, entries_t *entries) {
     uint32_t count = entries->count;
     entries->count = 0;

@@ -161,15 +161,15 @@ static status_t opening_identify(opening_t *opening) {
     return status == STATUS_OK && !complete ? meta_replace(opening, &meta) : status;
 }
 
-/* It met a damaged page, which the look before did not see: it looked only at what every start needs. */
+/* True if the store met a damaged page, which the look before did not see: it looked only at what every start needs. */
 static bool met_damage(const store_t *store) {
     uint64_t seen = 0, page;
     const char *what;
     return store->env != NULL && env_wrong(store->env, &seen, &page, &what);
 }
 
-/* What is to be written waits for another start: there is no room, or a damaged page stands in its way that could not
- * be mended (mend.c has said so). What is there is served. */
+/* True if a write can wait for another start: there is no room, or a damaged page stands in its way that could not be
+ * mended (mend.c has said so). What is there is served. */
 static bool can_wait(const opening_t *opening, status_t status) {
     return status == STATUS_NO_SPACE || (opening->last && status == STATUS_CORRUPT && met_damage(opening->store));
 }
@@ -313,7 +313,7 @@ static status_t open_lmdb(opening_t *opening) {
     return opening_identify(opening);
 }
 
-/* What META says of the encryption, as the entries have told it. */
+/* Mends META's record of the encryption, by the entries' own. */
 static status_t mend_key(opening_t *opening) {
     env_t *env = opening->store->env;
     status_t status = env_write_begin(env);

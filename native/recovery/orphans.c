@@ -43,7 +43,7 @@ static void bit_set(uint8_t *bits, size_t page) {
     bits[page / 8] |= (uint8_t)(1u << (page % 8));
 }
 
-/* What the whole file reaches or lists. */
+/* Notes the pages that the whole file reaches or lists. */
 static status_t orphans_know_others(pages_t *pages) {
     pages_t all = {.fd = pages->fd, .size = pages->size, .meta = pages->meta, .there = pages->there, .lenient = true};
     size_t bytes = pages->meta.last / 8 + 1;
@@ -118,7 +118,7 @@ static bool orphan_belongs(const orphan_t *orphan, tree_t tree) {
     if (tree.of_names && tree.db.depth == 1) {
         return orphan->name[0] != 0;
     }
-    /* Where a whole tree is lost, what said how deep it is may be wrong. */
+    /* Where a whole tree is lost, its recorded depth may be wrong. */
     return orphan->names == tree.of_names && (tree.level == 0 || orphan->depth == tree.db.depth - 1)
            && (tree.bounds.low.size == 0 || bytes_compare(tree.bounds.low, key) <= 0)
            && (tree.bounds.high.size == 0 || bytes_compare(key, tree.bounds.high) < 0);

@@ -32,7 +32,7 @@ status_t pages_pass(pages_t *pages, status_t status) {
     return STATUS_OK;
 }
 
-/* What the disk refuses is asked for again: it may have been busy with itself. */
+/* Reads, and reads again what the disk refuses: it may have been busy with itself. */
 static ssize_t read_tried(int fd, uint8_t *to, size_t size, uint64_t offset) {
     ssize_t done = -1;
     for (int tries = 0; done < 0 && tries < TRIES; tries++) {
@@ -84,7 +84,7 @@ static bool of_another_word(pages_t *pages) {
            && load_u32(head + OTHER_HEAD) == PAGE_MAGIC;
 }
 
-/* What is wrong with it, if it is not that it was not to be had. */
+/* Reports a fault of a meta page, unless the page could not be read. */
 static status_t meta_wrong(pages_t *pages, size_t number, const char *what) {
     return pages->wrong != NULL ? STATUS_CORRUPT : pages_wrong(pages, number, what);
 }
@@ -164,7 +164,7 @@ static status_t take_large(pages_t *pages, const uint8_t *node, size_t number) {
     return pages_read(pages, pages->large, size, (uint64_t)number * pages->size + PAGE_HEAD);
 }
 
-/* What the free list names is free, and nobody's. */
+/* Checks that the pages in the free list are free, and in no tree. */
 static status_t list_check(pages_t *pages, bytes_t value, size_t where) {
     const char *wrong = page_list_judge(value, pages->meta.last);
     for (size_t i = 1; wrong == NULL && i <= page_word(value.at); i++) {
@@ -257,7 +257,7 @@ static status_t page_lost(pages_t *pages, const uint8_t *page, size_t number, tr
     return status;
 }
 
-/* What the nodes beside it say of a child's keys. */
+/* The bounds that the nodes beside it set for a child's keys. */
 static page_bounds_t bounds_of_child(const pages_t *pages, const uint8_t *page, uint32_t index, page_bounds_t bounds) {
     if (index > 0) {
         bounds.low = page_node_key(page_node(page, pages->size, index, false));

@@ -42,7 +42,7 @@ typedef struct pages_visit {
     status_t (*entry)(void *context, const char *database, bytes_t key, bytes_t value);
     /* A damaged page: what it held is left out but for what proves itself, and the walk goes on. */
     void (*damaged)(void *context, size_t page, const char *what);
-    /* What database has entries like that one? Left empty: none. NULL: where the name is lost, so is what it named. */
+    /* Names the database that has entries like that one. NULL: where the name is lost, so is what it named. */
     void (*name)(void *context, bytes_t key, bytes_t value, char name[64]);
     volatile uint64_t *done; /* bytes that were read, for another thread to look at; NULL: nobody does */
 } pages_visit_t;

@@ -51,7 +51,7 @@ status_t pages_tree(pages_t *pages, tree_t tree);
 status_t pages_visit_database(pages_t *pages, bytes_t name, page_db_t db, unsigned base);
 
 /* ---- orphans.c --------------------------------------------------------------------------------------------------- */
-/* What hung from the lost page at the root of that part of a tree. */
+/* Visits the pages that hung from the lost page at the root of that part of a tree. */
 status_t orphans_visit(pages_t *pages, tree_t tree);
 
 #endif

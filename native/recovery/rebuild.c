@@ -534,8 +534,8 @@ static status_t finish_stream(rebuild_t *rebuild, rebuilt_t *rebuilt) {
     return env_write_put(rebuild->env, DB_RECORDS, key_bytes(&key), bytes_of(value, size));
 }
 
-/* Whoever has an origin asks it for what is missing there (links/holes.py). All of a stream's sequences that are
- * missing had a message if there are as many of them as messages. */
+/* Keeps a stream's holes: a stream with an origin asks it for what is missing there (links/holes.py). All of a stream's
+ * sequences that are missing had a message if there are as many of them as messages. */
 static status_t keep_holes(rebuild_t *rebuild, const rebuilt_t *rebuilt) {
     uint64_t absent = 0;
     status_t status = STATUS_OK;

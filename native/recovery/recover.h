@@ -17,7 +17,7 @@ typedef enum journal_use {
     USE_CLOSED = 3,       /* closed in order: LMDB has everything before `use_position` */
 } journal_use_t;
 
-/* What was found wrong in the journal's tail. */
+/* The damage found in the journal's tail. */
 typedef struct damage {
     bool seen;
     uint64_t position; /* of the first batch that was */

@@ -79,7 +79,7 @@ static bool survey_shaped(const survey_t *survey, uint64_t position, batch_heade
            && header->size <= batch_max(survey) && position + survey_padded(survey, header->size) <= survey->limit;
 }
 
-/* What the checksum of a batch covers: its size as it lies on the disk. */
+/* The bytes that the checksum of a batch covers: its size as it lies on the disk. */
 static uint32_t sealed_size(const survey_t *survey, uint32_t size) {
     return size + survey->batches->overhead;
 }
@@ -461,7 +461,7 @@ static bool is_older_copy(const survey_t *survey) {
 
 static const char older_than_mark[] = "data.mdb and the journal are older than the file \"highwater\"";
 
-/* What is there is looked at, and taken as far as it can be. */
+/* Surveys the store, and takes what can be taken. */
 static status_t salvage_survey(survey_t *survey) {
     store_t *store = survey->store;
     opening_t *opening = survey->opening;

@@ -459,9 +459,9 @@ static bool list_allows_group(const list_t *list, bytes_t subject, bytes_t queue
     return spoken ? matched : subject_set_covers(&list->set, subject);
 }
 
-/* What is denied to all is denied to every group, whatever else is said of groups. A group that listens further than
- * its denial goes is denied, too, where only the number of tokens tells them apart ("> group" and a denied "* group");
- * of other wildcards each message is looked at. */
+/* A denial for all denies every group, whatever else is said of groups. A group that listens further than its denial
+ * goes is denied, too, where only the number of tokens tells them apart ("> group" and a denied "* group"); of other
+ * wildcards each message is looked at. */
 static bool list_denies_group(const list_t *list, bytes_t subject, bytes_t queue) {
     for (uint32_t i = 0; i < list->queued_count; i++) {
         const queue_pattern_t *pattern = &list->queued[i];
@@ -483,7 +483,7 @@ static bool list_collides_group(const list_t *list, bytes_t subject, bytes_t que
     return subject_set_collides(&list->set, subject);
 }
 
-/* What a message is on, for a wildcard that reaches further than the list. */
+/* Finds the entry that a message matches, for a wildcard that reaches further than the list. */
 static bool list_matches_group(const list_t *list, bytes_t literal, bytes_t queue) {
     for (uint32_t i = 0; i < list->queued_count; i++) {
         if (is_of_group(&list->queued[i], queue) && subject_matches(literal, list->queued[i].subject)) {

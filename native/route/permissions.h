@@ -36,7 +36,7 @@ LEAF_MUST_USE status_t permissions_new(const permission_lists_t *lists, uint32_t
 void permissions_free(permissions_t *permissions);
 /* The same in steps: its owner has others now, and it may remember thousands of replies. */
 void permissions_leave(permissions_t *permissions, leftovers_t *leftovers);
-/* Of the replies that its owner may still send, as many as the budget has; true: none is left. */
+/* Forgets replies that the owner may still send, as many as the budget has; true: none is left. */
 LEAF_MUST_USE bool permissions_forget_some(permissions_t *permissions, uint32_t *budget);
 bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mono_ns);
 bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, bytes_t queue, bool *filtered);
@@ -49,7 +49,7 @@ bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject);    
 /* may be where a mapping sends what came in */
 bool permissions_leaf_to(const permissions_t *permissions, bytes_t subject);
 bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject); /* may we send LS+ */
-/* Of a route: may it be told that we want it (import), may the peer be sent it (export)? All of it, of a pattern. */
+/* Judges the interest of a route: may it be told that we want it (import), may the peer be sent it (export)? */
 bool permissions_route_import(const permissions_t *permissions, bytes_t subject);
 bool permissions_route_export(const permissions_t *permissions, bytes_t subject);
 bool permissions_leaf_asked(const permissions_t *permissions, bytes_t subject); /* may the peer ask for it */

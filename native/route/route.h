@@ -52,8 +52,8 @@ bool route_match_failed(const route_match_t *match);
 /* Every target, in no order (bursts to a new leaf link). false from visit ends it. */
 void route_each(route_t *route, bool (*visit)(void *context, route_target_t *target), void *context);
 uint64_t route_count(const route_t *route);
-/* Where what matching has cost since the domain was made can be read: nodes of the trie that were looked at, and
- * groups. What the cache knew cost nothing. */
+/* The place where the cost of matching since the domain was made can be read: nodes of the trie that were looked at,
+ * and groups. What the cache knew cost nothing. */
 const uint64_t *route_steps(const route_t *route);
 /* For tests: checks the structure, aborts when it is wrong. */
 void route_check(const route_t *route);

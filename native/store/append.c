@@ -32,7 +32,7 @@ typedef struct entry {
     head_entry_t *head;
 } entry_t;
 
-/* What is expected of a subject, or of all that a pattern matches, is held against this. */
+/* The newest message of a subject, or of all subjects that a pattern matches, is held against the expectation. */
 static status_t newest_expected(store_stream_t *stream, const append_t *append, append_group_t *group,
                                 uint64_t *actual) {
     bytes_t subject = append->expected_subject.size > 0 ? append->expected_subject : append->subject;
@@ -129,7 +129,7 @@ static bool in_range(uint64_t seq) {
     return seq != 0 && seq < UINT64_MAX;
 }
 
-/* What does not depend on what the stream holds. */
+/* Judges what does not depend on the content of the stream. */
 static inline append_verdict_t admit_form(const entry_t *entry) {
     const append_t *append = entry->append;
     const store_stream_t *stream = entry->stream;
@@ -177,7 +177,7 @@ static inline bool may_not_roll(const store_stream_t *stream, const append_t *ap
     return append->rollup != 0 && ((flags & STREAM_ALLOW_ROLLUP) == 0 || (flags & STREAM_DENY_PURGE) != 0);
 }
 
-/* What so much takes beside the ring: disk that the owner of the store grants, and memory. */
+/* Finds the room for that much beside the ring: disk that the owner of the store grants, and memory. */
 static inline bool space_for(store_stream_t *stream, uint64_t messages, uint64_t bytes, uint64_t times) {
     const store_t *store = stream->store;
     return !store->trouble.space && !store->trouble.io
@@ -227,7 +227,7 @@ static void write_source(entry_t *entry) {
     value_seal(key_bytes(&key), value, VALUE_CRC_SIZE + 16);
 }
 
-/* What is noted of each that takes a sequence. */
+/* Notes an append that takes a sequence. */
 static inline void append_note(entry_t *entry) {
     store_stream_t *stream = entry->stream;
     if (entry->append->msg_id.size > 0 && stream->config.duplicate_window_ns > 0) {
@@ -273,7 +273,7 @@ static void append_tell(const entry_t *entry) {
     }
 }
 
-/* What a rollup takes out in one step. false: there is more. */
+/* Removes what a rollup takes out in one step. false: there is more. */
 static bool append_roll(const entry_t *entry) {
     store_purge_t purge = {.filter = entry->append->rollup == 1 ? entry->append->subject : BYTES_NONE,
                            .below_seq = entry->seq,
@@ -328,7 +328,7 @@ status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t he
     return STATUS_OK;
 }
 
-/* Its subject is full, and the one that has to go for it is far from both ends. */
+/* True if the subject is full, and the message that has to go for the new one is far from both ends. */
 static inline bool is_over_reach(const entry_t *entry) {
     const stream_config_t *config = &entry->stream->config;
     return config->max_msgs_per_subject > 0 && entry->head->head.count >= (uint64_t)config->max_msgs_per_subject
@@ -353,7 +353,8 @@ static inline __attribute__((always_inline)) bool admit(entry_t *entry, append_g
     } else if (may_not_roll(stream, append)) {
         out->verdict = APPEND_NO_ROLLUP;
     } else if (allowance_lacks(stream->allowance, group->bytes + entry->bytes)) {
-        /* What a limit of the stream would take out for it is still there: as in the reference, that makes no room. */
+        /* The messages that a limit of the stream would take out for the new one are still there: as in the reference,
+         * they make no room. */
         allowance_refuse(stream->store, stream->allowance);
         out->verdict = APPEND_NO_ALLOWANCE;
     } else if (group->alone && !space_for_one(entry)) {
@@ -370,7 +371,7 @@ static inline __attribute__((always_inline)) bool admit(entry_t *entry, append_g
     return out->verdict == APPEND_STORED;
 }
 
-/* It was admitted, and there is room. */
+/* Puts an entry that was admitted and has room. */
 static inline void append_put(entry_t *entry, int64_t age_now, int64_t wall_now, appended_t *out) {
     out->seq = entry->seq;
     out->ts = entry->message.ts;
@@ -416,7 +417,7 @@ appended_t store_group_look(store_stream_t *stream, append_group_t *group, const
     int64_t age_now = stream->store->clock.age;
     entry_t entry = {.stream = stream, .append = append};
     entry_begin(&entry, group->count, age_now, now.wall_ns);
-    /* Its head is in the cache from now on: appending has no need to load it. */
+    /* From now on the subject's head is in the cache: appending has no need to load it. */
     appended_t out = {.verdict = APPEND_STORED};
     if (admit(&entry, group, on_subject, age_now, &out)) {
         group->count++;

@@ -98,8 +98,8 @@ appended_t store_group_look(store_stream_t *stream, append_group_t *group, const
 LEAF_MUST_USE status_t store_group_reserve(store_stream_t *stream, const append_group_t *group);
 void store_group_give_up(store_t *store);
 appended_t store_group_append(store_stream_t *stream, const append_t *append, moment_t now);
-/* What follows from an append that has the sequence: its rollup's first step, and its subject's limit. false: the
- * rollup is not at its end (appended_t.rolling). */
+/* Finishes an append that has the sequence: its rollup's first step, and its subject's limit. false: the rollup is not
+ * at its end (appended_t.rolling). */
 bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t seq);
 void store_group_end(store_stream_t *stream); /* the stream's limits */
 

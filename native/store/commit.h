@@ -25,8 +25,8 @@ typedef struct commit_rule {
 void store_set_commit(store_t *store, const commit_rule_t *rule);
 
 uint64_t commit_watermark(const store_stream_t *stream);
-/* Of all streams together, for what is held in the order of its batches. It is the open batch when nothing came into
- * that one and all before it are true: who promises something then has nothing to wait for. */
+/* The watermark of all streams together, for messages that are held in the order of their batches. It is the open batch
+ * when nothing came into that one and all before it are true: who promises something then has nothing to wait for. */
 uint64_t commit_watermark_all(const store_t *store);
 
 #endif

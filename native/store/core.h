@@ -51,7 +51,7 @@ typedef struct adopted {
 
 typedef struct found found_t; /* message.h */
 
-/* What has more messages than a limit allows, or may have, and goes on in later turns. */
+/* The work of limits: what has more messages than a limit allows, or may have, and goes on in later turns. */
 typedef struct limits { /* only limits.c writes to it */
     uint64_t thin_at;   /* from here on subjects may have more than their limit; 0 = none has */
     uint64_t seek_of;   /* the message for which the one before it on its subject is searched, 0 = none .. */
@@ -61,7 +61,7 @@ typedef struct limits { /* only limits.c writes to it */
     bool over;       /* a limit was not fully enforced for lack of room: next tick */
 } limits_t;
 
-/* What goes by time. */
+/* The work of time. */
 typedef struct aging {   /* only expire.c writes to it */
     uint64_t aged;       /* below this every message was looked at for max_age and is exempt or gone */
     expiries_t expiries; /* of the overlay */
@@ -139,7 +139,7 @@ typedef struct cursor { /* only read.c writes to it */
     uint64_t seq;
 } cursor_t;
 
-/* What is of native/disk changes by its own functions alone; named here is who calls those that change it. */
+/* The state of native/disk changes by its own functions alone; the comments name the callers of those functions. */
 struct store {               /* only life.c writes to it */
     store_options_t options; /* only life.c, mend.c, meta.c, open.c */
     store_sizes_t sizes;
@@ -174,7 +174,7 @@ struct store {               /* only life.c writes to it */
     uint64_t replayed; /* only open.c, salvage.c */
 };
 
-/* Its state changed: it goes into the batch when that closes. */
+/* Notes a change of the stream's state: it goes into the batch when that closes. */
 static inline void stream_touch(store_stream_t *stream) {
     if (LEAF_UNLIKELY(!stream->promise.touched)) {
         carried_join(stream);
@@ -198,7 +198,7 @@ static inline uint64_t stream_message_bytes(const store_stream_t *stream, const 
 }
 
 /* ---- allowance.c ------------------------------------------------------------------------------------------------- */
-/* It is above `near`, or below `clear`: a level that is told. */
+/* Tells that the allowance's use is above `near`, or below `clear`. */
 void allowance_turn(store_t *store, allowance_t *allowance, uint32_t level);
 void allowance_refuse(store_t *store, allowance_t *allowance);
 

@@ -19,7 +19,8 @@ uint64_t dedupe_need(bytes_t id) {
 
 static status_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *born, bytes_t *id);
 
-/* Of which no id was put yet by this process. What an earlier one put is in LMDB, or in what was adopted. */
+/* Begins the filter of a stream of which this process has put no id yet. What an earlier one put is in LMDB, or in what
+ * was adopted. */
 static void filter_begin(store_stream_t *stream) {
     uint64_t seq;
     int64_t born;
@@ -53,7 +54,7 @@ static id_filter_t *filter_of(store_stream_t *stream) {
     return stream->ids.filter;
 }
 
-/* Which message has the id, and when it was born; however long ago. */
+/* Finds the message with the id, and when it was born; however long ago. */
 static status_t id_find(store_stream_t *stream, bytes_t id, uint64_t *seq, int64_t *born) {
     store_key_t key;
     bytes_t value = BYTES_NONE;

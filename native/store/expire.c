@@ -36,7 +36,8 @@ void expiry_adopt(store_stream_t *stream, expiry_t entry) {
     expiries_push(&stream->aging.expiries, entry);
 }
 
-/* What is in the heap is passed over when it comes up: this may be called from within such a time. */
+/* Forgets a stream's time in the heap, which is passed over when it comes up: this may be called from within such a
+ * time. */
 void expire_forget(store_stream_t *stream) {
     uint8_t id[4];
     store_key_t end;

@@ -67,7 +67,7 @@ static status_t hole_find(store_stream_t *stream, uint64_t upto, hole_t *hole) {
     return status == STATUS_OK && !hole_read(bytes_of(key, sizeof key), value, hole) ? STATUS_CORRUPT : status;
 }
 
-/* It begins behind seq from now on. */
+/* Moves the hole's begin behind seq. */
 static status_t hole_advance(store_stream_t *stream, const hole_t *hole, uint64_t seq) {
     uint8_t key[HOLE_KEY_SIZE];
     uint8_t value[HOLE_SIZE];
@@ -108,8 +108,9 @@ static bool fits_form(const filling_t *filling) {
            && (config->max_msg_size < 0 || size <= (uint64_t)config->max_msg_size);
 }
 
-/* By what the stream keeps: a message that its limits would have taken by now stays away, and so does one that somebody
- * may have acknowledged. Of a subject's newest some may be missing still: a full one takes it, and its oldest goes. */
+/* Judges by the stream's limits: a message that they would have taken by now stays away, and so does one that a
+ * consumer may have acknowledged. Of a subject's newest some may be missing still: a full one takes it, and its oldest
+ * goes. */
 static bool fits_limits(const filling_t *filling, int64_t wall_now) {
     const store_stream_t *stream = filling->stream;
     const stream_config_t *config = &stream->config;
@@ -360,7 +361,7 @@ status_t store_fill(store_stream_t *stream, uint64_t upto, const append_t *appen
     if (status == STATUS_OK && wanted && filling.above.seq != 0) { /* reading the head may have moved it in memory */
         status = message_find(stream, filling.above.seq, true, &filling.above);
     }
-    /* Its record is written before the message is: that may fail, and nothing behind it does. */
+    /* The hole's record is written before the message: that write may fail, and the writes behind it do not. */
     status = status == STATUS_OK ? hole_advance(stream, &hole, append->force_seq) : status;
     if (status == STATUS_OK && wanted) {
         filling_put(&filling, entry, store->clock.age, now.wall_ns);

@@ -36,7 +36,7 @@ bool hole_read(bytes_t key, bytes_t value, hole_t *hole);
  * called again with the same message. STATUS_FULL: no room now. Any other: it is not known what has to be; later. */
 LEAF_MUST_USE status_t store_fill(store_stream_t *stream, uint64_t upto, const append_t *append, moment_t now,
                                   bool *stored);
-/* What is removed by request does not come back: the stream has no holes from now on. STATUS_FULL: no room now. */
+/* Forgets the holes of a stream: messages that are removed by request do not come back. STATUS_FULL: no room now. */
 LEAF_MUST_USE status_t store_holes_forget(store_stream_t *stream);
 
 #endif

@@ -46,7 +46,7 @@ static inline void gather_sealed(gather_t *gather, uint32_t count, int64_t mono_
     *gather = (gather_t){.sealed_at = mono_ns, .sealed = count, .skip = gather->skip, .misses = gather->misses};
 }
 
-/* It is on disk, and the open one has so many. */
+/* Notes that a batch is on disk, and that the open one has so many. */
 static inline void gather_durable(gather_t *gather, uint32_t count, int64_t mono_ns) {
     int64_t took = mono_ns - gather->sealed_at;
     uint64_t both = (uint64_t)gather->sealed + count;

@@ -39,7 +39,7 @@ uint64_t heads_name(heads_t *heads) {
     return ++heads->names;
 }
 
-/* By an odd number, so that no two names come to the same. */
+/* Multiplies by an odd number, so that no two names come to the same. */
 uint64_t heads_hash(uint64_t name, bytes_t subject) {
     return hash_bytes(subject.at, subject.size) ^ name * UINT64_C(0x9E3779B97F4A7C15);
 }
@@ -58,7 +58,7 @@ static head_entry_t *find_in(const heads_t *heads, const head_slot_t *slots, uin
     return NULL;
 }
 
-/* Where an entry that is still in the smaller table is to be looked for: nothing is left before `moved`. */
+/* The slot at which a search begins for an entry that is still in the smaller table: none is left before `moved`. */
 static uint32_t smaller_from(const heads_t *heads, uint64_t hash) {
     uint32_t wanted = (uint32_t)hash & heads->smaller_mask;
     return wanted < heads->moved ? heads->moved : wanted;
@@ -86,7 +86,7 @@ static void slot_put(head_slot_t *slots, uint32_t mask, head_slot_t slot) {
     slots[i] = slot;
 }
 
-/* Where the entry is, or a free slot. */
+/* The entry's slot, or a free one. */
 static uint32_t heads_slot(const head_slot_t *slots, uint32_t mask, uint32_t from, const head_entry_t *entry) {
     uint32_t i = from;
     while (slots[i].place != 0 && slots[i].place != entry->index + 1) {
@@ -95,7 +95,7 @@ static uint32_t heads_slot(const head_slot_t *slots, uint32_t mask, uint32_t fro
     return i;
 }
 
-/* What stands behind it moves up, where it may, so that no search ends too early. */
+/* Moves entries behind a hole up, where they may, so that no search ends too early. */
 static void hole_close(head_slot_t *slots, uint32_t mask, uint32_t hole) {
     for (uint32_t i = (hole + 1) & mask; slots[i].place != 0; i = (i + 1) & mask) {
         uint32_t wanted = slots[i].hash & mask;

@@ -70,7 +70,7 @@ static inline bytes_t head_subject(const head_entry_t *entry) {
     return bytes_of(entry->text != NULL ? entry->text : entry->room, entry->size);
 }
 uint64_t heads_name(heads_t *heads); /* a new one */
-/* Of one subject it tells every name from every other. */
+/* The hash of a subject under a name: for one subject it tells every name from every other. */
 uint64_t heads_hash(uint64_t name, bytes_t subject);
 head_entry_t *heads_find(heads_t *heads, bytes_t subject, uint64_t hash);
 /* A new entry with a zero head; NULL: no memory, or every entry is dirty. May throw another clean one out. */

@@ -50,7 +50,7 @@ bool idfilter_absent(const id_filter_t *filter, uint64_t hash, int64_t age_now) 
     return true;
 }
 
-/* Those of which no id counts any more. */
+/* Drops the filters of which no id counts any more. */
 static void drop_old(id_filter_t *filter, int64_t age_now, uint64_t *bytes) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < filter->layers; i++) {

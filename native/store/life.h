@@ -9,10 +9,10 @@
 
 /* Sizes are chosen, nothing is open. NULL: no memory. */
 store_t *store_new(const store_options_t *options);
-/* What a store has in memory. end: of the journal's batches. checkpoint: up to where LMDB has them; the batches between
- * lie in the ring. clockless: it does without the clock's record, which cannot be read. */
+/* Loads the memory of a store. end: of the journal's batches. checkpoint: up to where LMDB has them; the batches
+ * between lie in the ring. clockless: it does without the clock's record, which cannot be read. */
 LEAF_MUST_USE status_t store_load(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end, bool clockless);
-/* Its threads. */
+/* Starts the store's threads. */
 LEAF_MUST_USE status_t store_run(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end);
 /* Makes everything durable, checkpoints, ends the threads. true: LMDB has everything before keeper.committed. */
 bool store_end(store_t *store);

@@ -17,7 +17,8 @@
 #define THIN_NEED 64     /* of a record */
 #define SPARE_STEPS 4096 /* in one tick, beyond what each message has of its own */
 
-/* Where a link is to lead: over those that lie behind it, or a row of deletions would be gone over one by one. */
+/* The end of a link: it leads over the links that lie behind it, or a row of deletions would be gone over one by one.
+ */
 static uint64_t link_end(store_stream_t *stream, uint64_t seq) {
     found_t found;
     for (uint32_t hop = 0; hop < LINK_HOPS; hop++) {
@@ -30,7 +31,7 @@ static uint64_t link_end(store_stream_t *stream, uint64_t seq) {
     return seq;
 }
 
-/* What is left of the deleted message: where the one before it on its subject is. */
+/* Writes the link that is left of a deleted message: the place of the message before it on its subject. */
 static void write_link(store_stream_t *stream, const found_t *found, uint64_t previous) {
     store_key_t key;
     key_message(&key, stream->id, found->seq);
@@ -327,7 +328,7 @@ void limits_thin_load(store_stream_t *stream) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     thin_key(stream, &key);
-    /* Where it is not known there may be one: going over the stream in vain does no harm. */
+    /* Where that is not known there may be one: going over the stream in vain does no harm. */
     stream->limits.thin_noted = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_NOT_FOUND;
     if (stream->limits.thin_noted) {
         limits_thin(stream, stream->log.first_seq);

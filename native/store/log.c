@@ -55,12 +55,12 @@ status_t log_read(log_t *log, bytes_t value) {
                    .last_id_size = value.size - fixed};
     memcpy(log->last_id, value.at + fixed, log->last_id_size);
     log->swept = log->first_seq;
-    /* It may have been looked for when the store was closed. */
+    /* The first message may have been looked for when the store was closed. */
     log->first_open = log->messages > 0 && log->messages <= log->last_seq - log->first_seq;
     return STATUS_OK;
 }
 
-/* Of subjects there may be more than messages: a damaged message that goes does not say which one it was on. */
+/* A log may have more subjects than messages: a damaged message that goes does not say which subject it was on. */
 bool log_sound(const log_t *log) {
     return log->first_seq != 0 && log->last_seq < UINT64_MAX && log->first_seq - 1 <= log->last_seq
            && log->messages <= log->last_seq + 1 - log->first_seq

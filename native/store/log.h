@@ -87,7 +87,8 @@ bool log_remove(store_stream_t *stream, uint64_t seq, uint64_t bytes, uint32_t *
 void log_subject_born(store_stream_t *stream);
 /* All of them at once, and their subjects: the heads are the caller's. */
 void log_remove_all(store_stream_t *stream);
-/* What was counted and is nowhere: only who has looked at all of the stream and heard STATUS_NOT_FOUND may say so. */
+/* Sets the count to nothing for messages that were counted and are nowhere: only a caller that has looked at all of the
+ * stream and heard STATUS_NOT_FOUND may do so. */
 void log_believe_empty(store_stream_t *stream);
 /* All is purged. goes_on_at: the sequence that the next message gets, beyond the end; 0 = the one behind the last. */
 void log_purged(store_stream_t *stream, uint64_t goes_on_at);

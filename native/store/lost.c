@@ -33,7 +33,7 @@ static void definition_alarm(store_t *store, bytes_t record) {
     }
 }
 
-/* What it was called; empty: that is damaged, too. */
+/* The lost stream's name; empty: that is damaged, too. */
 static status_t lost_name(store_t *store, bytes_t key, bytes_t *name) {
     bytes_t value = BYTES_NONE;
     status_t status = env_get(store->env, DB_NAMES, key, &value);

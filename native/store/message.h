@@ -13,8 +13,8 @@ struct found {
     bytes_t value;
     bool sound; /* its checksum was looked at and held, or its structure holds where that was enough */
 };
-/* What is stored at seq, GONE links too. verify: look at the checksum. STATUS_NOT_FOUND, STATUS_CORRUPT (not alarmed
- * here). */
+/* Finds the message stored at seq, GONE links too. verify: look at the checksum. STATUS_NOT_FOUND, STATUS_CORRUPT (not
+ * alarmed here). */
 LEAF_MUST_USE status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found);
 /* The first one alive at or after *from, up to upto. A corrupt one is found too (sound false). STATUS_AGAIN with *from
  * moved on when *budget steps (over deleted ones, too) were not enough. */
@@ -60,8 +60,8 @@ LEAF_MUST_USE status_t subject_oldest(store_stream_t *stream, head_t *head, byte
                                       found_t *found);
 
 /* ---- expire.c ---------------------------------------------------------------------------------------------------- */
-/* What is due, as long as there are steps. false: something is due, but not now: there is no room, or it is not known.
- */
+/* Removes expired messages, as long as there are steps. false: something is due, but not now: there is no room, or it
+ * is not known. */
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
 

@@ -42,7 +42,8 @@ void notes_born(store_stream_t *stream, uint64_t position); /* its subject has n
 void notes_seek(store_stream_t *stream, uint64_t seq, uint64_t back, uint64_t forward);
 /* Index of the first fill at or above seq; == count when none. */
 uint32_t notes_fill_from(const notes_t *notes, uint64_t seq);
-/* What LMDB has of that id is another stream's, if a removal is not checkpointed yet. Returns up to where it is. */
+/* Hides the entries that LMDB still has of that id: they are another stream's, if a removal is not checkpointed yet.
+ * Returns up to where it is. */
 uint64_t notes_hide(store_stream_t *stream);
 void notes_rotate(store_stream_t *stream); /* a checkpoint begins, .. */
 void notes_drop(store_stream_t *stream);   /* .. and is there */

@@ -171,7 +171,7 @@ static void take_all(store_stream_t *stream, uint64_t *purged) {
     }
 }
 
-/* Where what matches and stays begins. false: that takes further steps. */
+/* Looks for the first message that matches and stays. false: that takes further steps. */
 static bool look_for_left(store_stream_t *stream, store_purge_t *purge) {
     if (subject_is_everything(purge->filter)) {
         purge->left = stream->log.first_seq;

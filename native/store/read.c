@@ -77,7 +77,7 @@ void read_filled(store_stream_t *stream) {
     stream->gaps = NULL;
 }
 
-/* What is written anew there is newer than what was found. */
+/* An entry written anew there is newer than the one that was found. */
 static bool fill_at(store_stream_t *stream, uint64_t seq, found_t *found) {
     const notes_t *notes = &stream->notes;
     uint32_t i = notes_fill_from(notes, seq);
@@ -424,7 +424,8 @@ status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out)
     return STATUS_OK;
 }
 
-/* Where a filter's messages can lie: narrows [from, upto] by the heads of literal filters. false: nowhere. */
+/* Finds the range in which a filter's messages can lie: narrows [from, upto] by the heads of literal filters. false:
+ * nowhere. false: nowhere. */
 static bool filters_narrow(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t *upto) {
     uint64_t lowest = UINT64_MAX;
     uint64_t highest = 0;

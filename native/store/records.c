@@ -111,8 +111,8 @@ static status_t merge_gather_one(merge_t *merge, bytes_t key) {
     return status;
 }
 
-/* Where LMDB hides texts its order is its own: its keys are put in order with the overlay's. There are few such
- * records. */
+/* Gathers the records of which LMDB hides the texts, in an order of its own: its keys are put in order with the
+ * overlay's. There are few such records. */
 static status_t merge_gather_hidden(merge_t *merge) {
     bytes_t kind = bytes_of(merge->prefix.at, 1);
     bytes_t key = BYTES_NONE;

@@ -24,7 +24,7 @@ void room_open(store_t *store) {
     store->room.narrowed = store->room.resident < store->batches.size ? 1 : NARROWED;
 }
 
-/* What a batch can hold at all, so that a message that never fits is not told to come again. */
+/* The largest message that a batch can hold at all, so that a message that never fits is not told to come again. */
 uint64_t room_message_max(const store_t *store) {
     return number_least(sizes_message_max(store->batches.size), STORE_MESSAGE_MAX);
 }

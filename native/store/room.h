@@ -13,8 +13,9 @@
 
 #define ROOM_ONE_MORE (UINT64_C(32) * 1024) /* what a message needs beside its own bytes, at most */
 #define ROOM_EVICTION 8192                  /* for what the limits will write in the same call */
-/* Of a narrow ring's memory, a checkpoint begins when so much waits for it: the rest takes what comes meanwhile. With
- * half of it a message writes 3 % less, and publishing is 10 % slower for a sixth more of processor time. */
+/* A checkpoint begins when this part of a narrow ring's memory waits for it: the rest takes the messages that come
+ * meanwhile. With half of it a message writes 3 % less, and publishing is 10 % slower for a sixth more of processor
+ * time. */
 #define CHECKPOINT_PART_NARROW 4
 #define WIDEN_PART 4 /* and it becomes wider when so much of it was not enough */
 

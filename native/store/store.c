@@ -204,7 +204,7 @@ static void take_trouble(store_t *store) {
     room_measure(store);
 }
 
-/* What was asked when LMDB could not be read waits or was refused. */
+/* Takes up operations that waited or were refused when LMDB could not be read. */
 static void take_unread(store_t *store) {
     uint64_t unread = env_unread(store->env);
     if (LEAF_LIKELY(unread == store->trouble.unread_seen && !store->trouble.unread)) {
@@ -303,7 +303,7 @@ static void store_background(store_t *store) {
     turn->look_again = again;
     bool goes_on = turn->look_left > 0 || steps == 0 || again;
     int64_t next = goes_on ? turn->now_mono : clockwork_mono_at(&store->clock, turn->look_next);
-    /* What is due and found no room is tried again soon, not at once: the plane would go round at full speed until
+    /* Work that is due and found no room is tried again soon, not at once: the plane would go round at full speed until
      * there is some. */
     room = room && unread == env_unread(store->env);
     int64_t soonest = room ? turn->now_mono : turn->now_mono + BACKGROUND_NS;

@@ -124,8 +124,8 @@ void store_allow(store_t *store, allowance_t *allowance, uint64_t limit);
 allowance_t *store_allowance_next(store_t *store);
 /* Is a message of such parts refused for lack of allowance? */
 bool store_stream_lacks(store_stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload);
-/* What a consumer of the stream has contradicts itself: nothing is stored in the stream or removed from it any more
- * until the store is opened again, and an alarm says so. */
+/* Stops a stream because a consumer's state contradicts itself: nothing is stored in the stream or removed from it any
+ * more until the store is opened again, and an alarm says so. */
 void store_stream_stop(store_stream_t *stream, uint32_t consumer);
 /* For tests, at any time: do all sums and each stream's numbers hold, by going over every stream? */
 bool store_sound(store_t *store);
@@ -204,7 +204,7 @@ LEAF_MUST_USE status_t store_last_by_subject(store_stream_t *stream, bytes_t pat
  * before it. STATUS_NOT_FOUND: there is none. */
 LEAF_MUST_USE status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq);
 
-/* What goes through many subjects or messages comes in slices, which may lie ticks apart, with whatever is written in
+/* Walks through many subjects or messages come in slices, which may lie ticks apart, with whatever is written in
  * between. budget: about so many steps over a message. What was opened has to be closed before its stream goes. NULL:
  * no memory. */
 

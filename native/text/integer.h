@@ -18,7 +18,7 @@ bool integer_parse(bytes_t text, integer_t *out);
 static inline integer_t integer_negated(integer_t a) {
     return (integer_t){.negative = !a.negative && a.digits.size != 0, .digits = a.digits};
 }
-/* What the sum takes as text, at most. */
+/* The size of the sum as text, at most. */
 static inline uint32_t integer_room(integer_t a, integer_t b) {
     return (a.digits.size > b.digits.size ? a.digits.size : b.digits.size) + 2;
 }

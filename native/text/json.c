@@ -18,8 +18,8 @@ static bool fail_at_end(reader_t *reader) {
     return false;
 }
 
-/* Of the character here, when it is a whole one of more than one byte; else 0. The error text goes into a header:
- * whatever could end a line there must not get through. */
+/* The size of the character here, when it is a whole one of more than one byte; else 0. The error text goes into a
+ * header: whatever could end a line there must not get through. */
 static int utf8_size(const reader_t *reader) {
     uint8_t c = *reader->at;
     int size = c < 0xc2 || c >= 0xf5 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;

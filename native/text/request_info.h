@@ -9,8 +9,8 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-/* What is told of a connection beyond its account: parts of a JSON object's members, each with the comma that it needs
- * there; any may be empty. */
+/* The description of a connection beyond its account: parts of a JSON object's members, each with the comma that it
+ * needs there; any may be empty. */
 #define DESCRIPTION_BEFORE 0u  /* the account: start, host, id */
 #define DESCRIPTION_BETWEEN 1u /* the account and the round-trip time: user, name, lang, ver */
 #define DESCRIPTION_PLACE 2u   /* server, cluster */

@@ -9,7 +9,7 @@
 
 static const bytes_t row_no_time = BYTES_LITERAL("\"0001-01-01T00:00:00Z\"");
 
-/* Where what comes next is written, and what of the texts is left. */
+/* The place where the next row is written, and the rest of the texts. */
 typedef struct rows_place {
     uint8_t *at;
     uint64_t room;

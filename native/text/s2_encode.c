@@ -46,7 +46,7 @@ void s2_encoder_free(s2_encoder_t *encoder) {
 
 /* ---- fast -------------------------------------------------------------------------------------------------------- */
 
-/* Of five bytes. */
+/* The hash of five bytes. */
 static inline uint32_t fast_hash(uint64_t word, uint32_t bits) {
     return (uint32_t)((word << 24) * UINT64_C(889523592379) >> (64 - bits));
 }

@@ -35,7 +35,7 @@ static inline void put_element_number(encoding_t *encoding, uint32_t number, uin
     }
 }
 
-/* What nothing was found for, up to `until`. false: no room. */
+/* Puts the bytes up to `until`, for which no copy was found. false: no room. */
 static inline bool put_literals(encoding_t *encoding, uint32_t until) {
     uint32_t size = until - encoding->said;
     if ((size_t)(encoding->end - encoding->to) < (size_t)size + ELEMENT_MAX) {
@@ -69,7 +69,7 @@ static inline uint32_t first_part(uint32_t length, uint32_t most) {
     return length <= most ? length : length - most < 4 ? length - 4 : most;
 }
 
-/* Of 4 or more bytes at `said`, from that far back. */
+/* Puts copies of 4 or more bytes at `said`, from that far back. */
 static inline void put_copies(encoding_t *encoding, uint32_t offset, uint32_t length) {
     encoding->said += length;
     if (offset == encoding->offset) {
@@ -117,7 +117,7 @@ static inline uint32_t same_bytes(const encoding_t *encoding, uint32_t earlier, 
     return (uint32_t)(other - from);
 }
 
-/* By a copy of that length from that far back: bytes, about. */
+/* The bytes that a copy of that length from that far back saves, about. */
 static inline int32_t saved_by(const encoding_t *encoding, uint32_t offset, uint32_t length) {
     int32_t cost = offset == encoding->offset          ? (length <= 8 ? 2 : 3)
                    : offset < 1u << 11 && length <= 11 ? 2

@@ -295,7 +295,7 @@ bool schedule_next(bytes_t pattern, const zone_t *zone, int64_t base_ns, int64_t
         return zone == NULL && time_parse(bytes_after(pattern, 4), next_ns);
     }
     *repeats = true;
-    /* It fires on elapsed time, never early; so a base that lies ahead tells that the wall clock was set back
+    /* A schedule fires on elapsed time, never early; so a base that lies ahead tells that the wall clock was set back
      * meanwhile. */
     base_ns = base_ns > now_ns + STEPPED_NS ? now_ns : base_ns;
     if (bytes_starts(pattern, BYTES_LITERAL("@every "))) {

@@ -20,7 +20,7 @@ bool subject_valid_literal(bytes_t subject);
 /* Legal for a message that a stream is to keep: as above, without NUL. */
 bool subject_storable(bytes_t subject);
 bool subject_has_wildcard(bytes_t pattern);
-/* What comes before its first wildcard, with the dot; all of it when there is none. */
+/* The part of a pattern before its first wildcard, with the dot; all of it when there is none. */
 bytes_t subject_stem(bytes_t pattern);
 /* As a filter, where an empty one stands for everything. */
 static inline bool subject_is_everything(bytes_t filter) {

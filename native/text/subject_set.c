@@ -88,7 +88,7 @@ static uint32_t range_bisect(const subject_set_t *set, uint32_t from, range_t ra
     return from;
 }
 
-/* Those of the range that go on with the token. false: none. */
+/* The part of the range that goes on with the token. false: none. */
 static bool range_narrow(const subject_set_t *set, range_t range, bytes_t token, range_t *out) {
     uint32_t from = range_bisect(set, range.from, range, token, -1);
     if (from == range.to || compare_at(set->at[from], range.depth, token) != 0) {
@@ -219,7 +219,7 @@ bool subject_set_covers(const subject_set_t *set, bytes_t pattern) {
 }
 
 bool subject_set_collides(const subject_set_t *set, bytes_t pattern) {
-    /* Of what is no pattern only the comparison one by one knows what it means. */
+    /* A text that is not a pattern is compared one by one: only that tells its meaning. */
     bool valid = set->sorted != 0 && subject_valid_pattern(pattern);
     for (uint32_t i = valid ? set->sorted : 0; i < set->count; i++) {
         if (subject_collides(pattern, set->at[i])) {

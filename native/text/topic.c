@@ -59,7 +59,7 @@ static bool whole_level(bytes_t filter, uint32_t at) {
     return begins && (last || (filter.at[at] == '+' && filter.at[at + 1] == '/'));
 }
 
-/* What a separator becomes; two bytes at most, to `to`. before: what was written last, 0 = nothing. */
+/* The bytes of a separator; two at most, to `to`. before: what was written last, 0 = nothing. */
 static uint32_t separator(bytes_t topic, uint32_t at, uint8_t before, uint8_t *to) {
     if (at == 0 || before == '.') {
         to[0] = '/';

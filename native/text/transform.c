@@ -98,7 +98,7 @@ static bool argument_number(bytes_t argument, int64_t *out) {
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
 
-/* Where wildcard number `index` stands in the subject. */
+/* The place of wildcard number `index` in the subject. */
 static status_t place_token(const transform_t *transform, piece_t *piece, int64_t index) {
     if (index > (int64_t)transform->wildcards) {
         return STATUS_INVALID;
@@ -124,7 +124,7 @@ static status_t compile_wildcard(const transform_t *transform, piece_t *piece, b
     return more || !argument_number(argument, &index) ? STATUS_INVALID : compile_index(transform, piece, index);
 }
 
-/* What does not fit 32 bits from below wraps around, what does not from above is refused: as in the reference. */
+/* A number below 32 bits wraps around, one above is refused: as in the reference. */
 static bool argument_modulus(bytes_t argument, int32_t *out) {
     int64_t number;
     if (!argument_number(argument, &number) || number > INT32_MAX) {

@@ -196,7 +196,7 @@ static __attribute__((noinline)) void publish_with_trace(plane_t *plane, peer_t 
     unanswered(plane, peer, account, op, subject, taken);
 }
 
-/* Of a message that may not go where it was to, its sender is told so in its trace, too. */
+/* Tells the trace of a message that may not go to its subject. */
 static __attribute__((noinline)) void trace_not_published(plane_t *plane, peer_t *peer, account_t *account,
                                                           const op_t *op, bytes_t subject) {
     trace_t *trace;

@@ -95,7 +95,7 @@ static bool gateway_interest(plane_t *plane, peer_t *peer, const op_t *op) {
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* What looking for its receivers costs is counted as told lines are: lines_input knows no account to ask for it. */
+/* The cost of looking for receivers is counted as told lines are: lines_input knows no account to ask for it. */
 #define STEPS_A_LINE 8u
 
 static bool gateway_message(plane_t *plane, peer_t *peer, const op_t *op) {

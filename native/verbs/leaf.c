@@ -27,7 +27,7 @@
 #include "verbs/verbs.h"
 #include "wire/op.h"
 
-/* Its account is known: it is told of interest from here on. */
+/* Begins to tell the link of interest, as its account is known. */
 static status_t leaf_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
     (void)verdict;
     plane->stats.leafs++;

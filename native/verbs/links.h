@@ -52,7 +52,7 @@ static inline bytes_t link_stored_subject(bytes_t reply, bytes_t *ack) {
 }
 void link_name_delivery(plane_t *plane, const peer_t *peer, bytes_t named, publication_t *publication);
 void link_take_in_traced(plane_t *plane, peer_t *peer, const op_t *op, publication_t *publication);
-/* Its reply leads back to another cluster: the name behind that, as link_stored_subject(). */
+/* The name behind a reply that leads back to another cluster, as link_stored_subject(). */
 bytes_t link_answer_named(plane_t *plane, account_t *account, bytes_t reply, publication_t *publication);
 /* A message of a server whose subject is a whole name of gateway_reply.h: to whom it names. */
 void link_take_in_back(plane_t *plane, peer_t *peer, account_t *account, const op_t *op);

@@ -39,7 +39,8 @@ static account_t *route_account(plane_t *plane, peer_t *peer, const op_t *op) {
     return link->only != NULL ? link->only : named_account_again(plane, &link->last, op->account);
 }
 
-/* It hears what we want before the PONG that tells it that it may begin; our PING asks whether it has let us in. */
+/* The route hears our interest before the PONG that tells it that it may begin; our PING asks whether it has let us in.
+ */
 static status_t route_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
     (void)verdict;
     plane->interest_changed = true;
@@ -84,7 +85,7 @@ static void route_unsubscribe(plane_t *plane, peer_t *peer, const account_t *acc
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* What looking for its receivers costs is counted as told lines are: lines_input knows no account to ask for it. */
+/* The cost of looking for receivers is counted as told lines are: lines_input knows no account to ask for it. */
 #define STEPS_A_LINE 8u
 
 static void route_message(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {

@@ -16,9 +16,9 @@
 #define INPUT_TIME_NS (2 * NS_PER_MS) /* of one connection in one turn, however costly its operations are */
 #define INPUT_TIME_OPS 64u            /* so many of them between two looks at the clock */
 
-/* What the plane did so far, about a third of a microsecond each: four deliveries, a KB of output, a line of interest
- * for a link, or eight steps of looking for who wants a subject, which are millions where somebody has thousands of
- * deep patterns. */
+/* The work of the plane so far, in units of about a third of a microsecond: four deliveries, a KB of output, a line of
+ * interest for a link, or eight steps of looking for receivers, which are millions where a peer has thousands of deep
+ * patterns. */
 static inline uint64_t work_done(const plane_t *plane, const uint64_t *steps) {
     return (plane->stats.out_msgs >> 2) + (plane->stats.out_bytes >> 10) + plane->told + (*steps >> 3);
 }
@@ -46,7 +46,8 @@ static inline bool input_takes_long(const plane_t *plane, int64_t *start_ns) {
     return now_ns - *start_ns > INPUT_TIME_NS;
 }
 
-/* Where work_done is to end. The caller takes one off with each operation: the last bits say when so many are over. */
+/* The value of work_done at which the turn ends. The caller takes one off with each operation: the last bits say when
+ * so many are over. */
 static inline uint64_t turn_end(const plane_t *plane, const uint64_t *steps) {
     return (work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX))
            | (INPUT_TIME_OPS - 1);

@@ -67,7 +67,7 @@ static inline uint8_t *put_sizes(uint8_t *to, const message_t *message, bytes_t 
     return put_crlf(to);
 }
 
-/* What follows the line: header, payload, CRLF. */
+/* Puts the part behind the line: header, payload, CRLF. */
 static inline uint8_t *put_body(uint8_t *to, const message_t *message, bytes_t header) {
     to = emit_bytes(to, header);
     to = emit_bytes(to, message->payload);

@@ -51,7 +51,7 @@ typedef struct op {
     uint32_t weight; /* LS+ with a queue, at most WEIGHT_MAX */
     uint32_t queue_count;
     bytes_t queues[OP_QUEUES_MAX]; /* LMSG/HMSG/RMSG with targets */
-    /* Of OP_ROUTE_* and OP_ACCOUNT alone, and not written for others. */
+    /* The operation's account, of OP_ROUTE_* and OP_ACCOUNT alone; not written for others. */
     bytes_t account; /* empty: that of the connection */
     bytes_t origin;  /* the cluster of leafs that the line speaks for; empty: of none */
 } op_t;
