@@ -31,7 +31,6 @@ MADE: Final[dict[str, tuple[str, ...]]] = {
     "host/log.py:follow": ("host/log.py:reopen",),
     "daemon/reload.py:_adopt": ("daemon/reload.py:merged",),
     "daemon/server.py:__init__": ("daemon/operator.py:compile_operator", "accounts/claims.py:_imports"),
-    "daemon/server.py:_handle": (),  # alarms of the plane: alarms()
     "daemon/server.py:_open_plane": ("host/memory.py:warning",),
     "jetstream/service.py:_answered": (),  # a subject, and the plane's word for why
     "daemon/start.py:start": (

@@ -19,7 +19,6 @@ REASONS: Final[dict[str, str]] = {
     "auth.resolver": "it makes the kind that is configured, whose errors and limits are those of all kinds",
     "daemon.start": "it hands over to run.py when the ports are open, and a reload opens the log as a start does",
     "jetstream.context": "endpoints take the context, which has the templates, which make streams as an endpoint does",
-    "daemon.server": "its parts name its class for its type; each is to get a Protocol of what it uses instead",
 }
 """By one module of the circle."""
 

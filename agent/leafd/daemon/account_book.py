@@ -15,10 +15,10 @@ from __future__ import annotations
 import heapq
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import trio
 
@@ -32,12 +32,13 @@ from leafd.auth.resolver import ClaimsError, Resolver, ResolverError, make_resol
 from leafd.auth.trust import TrustedAccount
 from leafd.daemon.compiled import SECOND
 from leafd.daemon.operator import Operated
-from leafd.daemon.takeover import Plan, take_over
+from leafd.daemon.takeover import Plan
 from leafd.quoting import printable
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
-    from leafd.daemon.server import Server
+    from leafd.daemon.current import Current
+    from leafd.guard import Guard
 
 LOOKUPS_MAX: Final = 64
 """Accounts that other servers are asked for at a time: strangers can name accounts that are none."""
@@ -55,11 +56,35 @@ AGAIN_S: Final = 5.0
 _Result = TypeVar("_Result")
 
 
-class AccountBook:
-    """The accounts of a server in operator mode."""
+class Log(Protocol):
+    """Where lines for the operator go."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def warning(self, text: str, **about: str) -> None: ...
+    def error(self, text: str, **about: str) -> None: ...
+
+
+class AccountBook:
+    """The accounts of a server in operator mode.
+
+    linked: whether there are other servers in the system account. waiting: the accounts that stored streams wait for.
+    make_known: has the rooms know new accounts. take_over: carries out a change of others.
+    """
+
+    def __init__(
+        self,
+        current: Current,
+        log: Log,
+        guard: Guard,
+        *,
+        linked: Callable[[], bool],
+        waiting: Callable[[], Iterable[str]],
+        make_known: Callable[[Sequence[Account]], Awaitable[None]],
+        take_over: Callable[[Plan], Awaitable[None]],
+    ) -> None:
+        """Raises ResolverError."""
+        self._current, self._log, self._guard = current, log, guard
+        self._linked, self._waiting = linked, waiting
+        self._make_known, self._take_over = make_known, take_over
         self._configured = self._operated.resolver
         self.resolver: Resolver = make_resolver(self._configured, self._operated.resolver_tls)
         self._worker = trio.CapacityLimiter(1)
@@ -75,7 +100,7 @@ class AccountBook:
 
     @property
     def _operated(self) -> Operated:
-        operated = self._server.compiled.operated
+        operated = self._current.compiled.operated
         assert operated is not None
         return operated
 
@@ -87,10 +112,7 @@ class AccountBook:
     @property
     def linked(self) -> bool:
         """Whether there are other servers in the system account."""
-        together = self._server.together
-        if together is not None and together.joined:
-            return True
-        return self._server.leafs.linked(self.accounts.graph.system_name) > 0
+        return self._linked()
 
     @property
     def timeout_s(self) -> float:
@@ -130,12 +152,11 @@ class AccountBook:
     def needed(self) -> tuple[str, ...]:
         """Accounts of which nothing is known, and that the server cannot do without: its system account, those of its
         remotes and of its streams, and those that the known ones import of."""
-        server, trusted = self._server, self.accounts.trusted
+        leafnodes, trusted = self._current.config.leafnodes, self.accounts.trusted
         names = dict.fromkeys([self.accounts.graph.system_name])
-        if server.config.leafnodes is not None:
-            names |= dict.fromkeys(one.account for one in server.config.leafnodes.remotes if not one.disabled)
-        if server.jetstream is not None:
-            names |= dict.fromkeys(server.jetstream.waiting_accounts())
+        if leafnodes is not None:
+            names |= dict.fromkeys(one.account for one in leafnodes.remotes if not one.disabled)
+        names |= dict.fromkeys(self._waiting())
         names |= dict.fromkeys(unknown(trusted.values(), trusted))
         return tuple(
             name
@@ -152,7 +173,7 @@ class AccountBook:
         try:
             found = read_account(token, self._operated.operators.keys)
         except JwtError as error:
-            self._server.log.warning(f"Account {name}: its JWT does not count: {error}")
+            self._log.warning(f"Account {name}: its JWT does not count: {error}")
             return None
         return found if found.claims.sub == name else None
 
@@ -164,7 +185,7 @@ class AccountBook:
             self._configured = configured
             await self.aside(self._keep_known)
         except ResolverError as error:
-            self._server.log.error(f"resolver: {error}; the one before stays")
+            self._log.error(f"resolver: {error}; the one before stays")
         await self.aside(partial(self._watch, list(self.accounts.trusted.values())))
         if self.resolver_changed is not None:
             self.resolver_changed()
@@ -180,13 +201,13 @@ class AccountBook:
         known = self.accounts.trusted.get(name)
         if known is not None and known.token and not known.expired(time.time()):
             # It came to be known after whoever asks was judged by what was known before.
-            async with self._server.changing:
+            async with self._current.changing:
                 return True
         if self._is_missing(name):
             return False
         event = self._looking[name] = trio.Event()
         try:
-            with self._server.guard.around("looking up an account"):
+            with self._guard.around("looking up an account"):
                 if await self._look_up(name):
                     return True
             self._missing[name] = trio.current_time() + MISSING_S
@@ -212,7 +233,7 @@ class AccountBook:
         found = await self._of_others(name)
         if found is None or (known is not None and found.token == known.token):
             return False
-        async with self._server.changing:
+        async with self._current.changing:
             await self._take_in([found])
         return True
 
@@ -230,7 +251,7 @@ class AccountBook:
                 names = list(self._batch)[:most]
                 events = [self._batch.pop(one) for one in names]
                 try:
-                    with self._server.guard.around("looking up accounts"):
+                    with self._guard.around("looking up accounts"):
                         await self._resolve_all(names)
                 finally:
                     for event in events:
@@ -241,9 +262,9 @@ class AccountBook:
     async def _resolve_all(self, names: list[str]) -> None:
         found, faults = await self.aside(partial(self._resolved_all, names))
         for fault in faults:
-            self._server.log.warning(printable(fault, 500))
+            self._log.warning(printable(fault, 500))
         if found:
-            async with self._server.changing:
+            async with self._current.changing:
                 await self._take_in(found)
 
     def _resolved_all(self, names: list[str]) -> tuple[list[TrustedAccount], list[str]]:
@@ -307,10 +328,9 @@ class AccountBook:
             changed |= {account.name: account for account in self.accounts.put([one])}
         for one in found:
             for note in self.accounts.notes.get(one.claims.sub, ()):
-                self._server.log.warning(printable(f"account {one.claims.sub}: {note}", 500))
-        await self._server.tenants.make_known(tuple(changed.values()))
-        for callback in self._server.on_reload:
-            await callback()
+                self._log.warning(printable(f"account {one.claims.sub}: {note}", 500))
+        await self._make_known(tuple(changed.values()))
+        await self._current.followed()
 
     # ---- changes
 
@@ -338,7 +358,7 @@ class AccountBook:
         except ResolverError as error:
             raise ClaimsError(f"jwt update resulted in error - {error}", key) from None
         self._missing.pop(key, None)
-        async with self._server.changing:
+        async with self._current.changing:
             known = self.accounts.trusted.get(key)
             if known is not None and known.token != found.token:
                 await self._replace([found])
@@ -358,7 +378,7 @@ class AccountBook:
         except (JwtError, ResolverError) as error:
             signer = getattr(error, "issuer", signer)
             raise ClaimsError(f"delete accounts request by {signer} failed - {error}") from None
-        async with self._server.changing:
+        async with self._current.changing:
             gone = [name for name in names if name in self.accounts.trusted]
             if gone:
                 await self._replace([], gone)
@@ -366,8 +386,8 @@ class AccountBook:
 
     async def _replace(self, found: list[TrustedAccount], gone: Iterable[str] = ()) -> None:
         """Accounts that are others now, by the path of a reload; for those who hold `changing`."""
-        server, operated = self._server, self._operated
-        old = server.compiled
+        current, operated = self._current, self._operated
+        old = current.compiled
         gone = tuple(gone)
         affected = frozenset((*(one.claims.sub for one in found), *gone))
 
@@ -377,11 +397,11 @@ class AccountBook:
             new = replace(old, graph=accounts.graph, policy=now.policy, leaf_policy=now.policy, operated=now)
             both = common(old.graph, new.graph)
             less, more = compare(old.graph, both), compare(both, new.graph)
-            return Plan(new, server.limits, less, more, affected)
+            return Plan(new, current.limits, less, more, affected)
 
         plan = await self.aside(planned)
         await self.aside(partial(self._watch, found))
-        await take_over(server, plan)
+        await self._take_over(plan)
 
     # ---- time
 
@@ -407,11 +427,11 @@ class AccountBook:
                 while self._ends and self._ends[0][0] <= time.time():
                     over.add(heapq.heappop(self._ends)[1])
                 if over:
-                    with self._server.guard.around("the end of an account's time"):
+                    with self._guard.around("the end of an account's time"):
                         await self._expire(over)
 
     async def _expire(self, names: Iterable[str]) -> None:
-        async with self._server.changing:
+        async with self._current.changing:
             found = [self.accounts.trusted[name] for name in names if name in self.accounts.trusted]
             if found:
                 await self._replace(found)

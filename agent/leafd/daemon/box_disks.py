@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 import trio
@@ -51,7 +51,7 @@ class _Known:
 class BoxDisks:
     """The disk use of all boxes of one server."""
 
-    def __init__(self, plane: Callable[[], Asker]) -> None:
+    def __init__(self, plane: Asker) -> None:
         self._plane = plane
         self._known: dict[str, _Known] = {}
         self._asking = trio.Lock()
@@ -68,7 +68,7 @@ class BoxDisks:
             return {name: known.disk for name in links if (known := self._known.get(name)) is not None}
 
     async def _ask(self, account: int, links: Mapping[str, int]) -> None:
-        plane, inbox, pause = self._plane(), f"_INBOX.{secrets.token_hex(11)}", Pause()
+        plane, inbox, pause = self._plane, f"_INBOX.{secrets.token_hex(11)}", Pause()
         waiting: dict[str, str] = {}
         done = trio.Event()
 

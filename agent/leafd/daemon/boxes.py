@@ -2,19 +2,19 @@
 
     CONNECT --enrol()--> judged by the roll, written --> as any login --single()--> nobody else has that key: let in
                                                                                     the other one answers: refused
-    socket --do()--> tokens, retirement        who came or went --> streams that collect from boxes follow, soon after
 
 Two machines with one key are a copied disk or a backup that was put back: the one that is there and answers stays, the
 other one is refused, and the log, an event and leafd boxes name both. One that does not answer is a link that broke
 without a word, as after a power cut.
 
-What does not live here: who may be enrolled (enrol/), what a link is (links/), its other rights (leaf_logins.py).
+What does not live here: who may be enrolled (enrol/), what a link is (links/), its other rights (leaf_logins.py),
+commands about boxes and what is told of them (box_desk.py).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,31 +24,29 @@ import trio
 from leafd import native_types as t
 from leafd.auth.nkeys import PREFIX_USER, is_public_key, verify
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict
-from leafd.daemon.box_disks import BoxDisks, Disk
-from leafd.enrol import port, seen
+from leafd.enrol import seen
 from leafd.enrol.journal import Journal, NotWritten
-from leafd.enrol.names import VISITOR, is_name
+from leafd.enrol.names import VISITOR
 from leafd.enrol.people import user_token
 from leafd.enrol.roll import NO_TOKEN, Box, Refused as NotEnrolled, Roll
-from leafd.enrol.token import Secret, new_secret, read_secret
+from leafd.enrol.token import Secret, read_secret
 from leafd.links.leaf import Acceptor, Login, Refused
-from leafd.monitor.boxes import BoxRow
 from leafd.monitor.facts import stamp
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
-    from leafd.daemon.server import Server
+    from leafd.daemon.current import Current
+    from leafd.guard import Guard
+    from leafd.host.log import Log
     from leafd.links.link import Link
+    from leafd.logins.guesses import Guesses
+    from leafd.native_plane import Plane
 
 PROBE_S: Final = 3.0
 """So long does a link have to answer, or four of its round trips, when another one comes with its key."""
 PROBE_MAX_S: Final = 12.0
-COLLECT_S: Final = 0.25
-"""Boxes that come within so long are one change of the streams that collect from them, .."""
-COLLECT_PART: Final = 2
-""".. or within so many times what the last such change took, which grows with the sources that there are."""
 LATE_S: Final = 1.0
 """How late a refusal is that is told to the holder of a token, .."""
 RIVAL_LATE_S: Final = 20
@@ -78,44 +76,65 @@ class Rival:
         return {"address": self.address, "name": self.name, "first": first, "last": last, "count": self.count}
 
 
-class Boxes:
-    """One server's."""
+def open_journal(directory: Path, log: Log) -> Journal:
+    """Opens the journal of enrolled boxes. Blocks. Raises StartError."""
+    journal = Journal(directory, time.time())
+    if journal.cut_off:
+        log.warning(
+            f"{journal.path}: the last line was not whole, and its {journal.cut_off} bytes were cut "
+            "off: look through leafd boxes if a box was enrolled or retired just before leafd was stopped",
+            event="boxes_cut_off",
+        )
+    return journal
 
-    def __init__(self, server: Server, directory: Path) -> None:
-        """Blocks. Raises StartError."""
-        self._server = server
-        self._journal = Journal(directory, time.time())
-        self._directory = directory
-        if self._journal.cut_off:
-            server.log.warning(
-                f"{self._journal.path}: the last line was not whole, and its {self._journal.cut_off} bytes were cut "
-                "off: look through leafd boxes if a box was enrolled or retired just before leafd was stopped",
-                event="boxes_cut_off",
-            )
+
+class Boxes:
+    """One server's. guesses, proofs: where tokens and signatures wait for their check, as those of clients do."""
+
+    def __init__(
+        self,
+        plane: Plane,
+        journal: Journal,
+        current: Current,
+        guesses: Guesses,
+        proofs: Guesses,
+        log: Log,
+        guard: Guard,
+    ) -> None:
+        """Blocks."""
+        self._plane = plane
+        self.journal = journal
+        self._directory = journal.path.parent
+        self._current = current
+        self._guesses, self._proofs = guesses, proofs
+        self._log = log
+        self._guard = guard
         self._links: dict[str, tuple[Link, ...]] = {}
         """By key: those that were let in."""
         self._probing: dict[str, trio.Event] = {}
         self._ran = False
-        self._changed = trio.Event()
+        self.on_change: list[Callable[[], None]] = []
+        """Called where another one is enrolled."""
+        self.on_doubled: list[Callable[[str, str, str], None]] = []
+        """Two machines have the key of a box: its name, and the addresses of the one that is there and of the other."""
         self.seen_ns: dict[str, int] = self._read_seen()
         """When the link of each box ended that had one."""
         self.rivals: dict[str, Rival] = {}
-        self._disks = BoxDisks(lambda: server.plane)
 
     @property
     def roll(self) -> Roll:
         """The roll of enrolled boxes."""
-        return self._journal.roll
+        return self.journal.roll
 
     def close(self) -> None:
         """At the end. Blocks."""
         if self._ran:
-            with self._server.guard.around("when boxes were seen"):
+            with self._guard.around("when boxes were seen"):
                 try:
                     seen.write(self._directory, dict(self._times()))
                 except OSError as error:
                     self._not_written(error)
-        self._journal.close()
+        self.journal.close()
 
     # ---- when they were here, over restarts
 
@@ -124,7 +143,7 @@ class Boxes:
             return {name: at * 1_000_000_000 for name, at in seen.read(self._directory).items()}
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            self._server.log.warning(
+            self._log.warning(
                 f"{self._directory / seen.FILE}: {why}: when boxes were last here is not known", event="boxes_seen"
             )
             return {}
@@ -133,21 +152,23 @@ class Boxes:
         """Seconds, by name. Of those that are here it is this moment: a kill leaves no later one."""
         now_ns = time.time_ns()
         for name, box in tuple(self.roll.boxes.items()):
-            at_ns = now_ns if self._here(box.nkey) else self.seen_ns.get(name)
+            at_ns = now_ns if self.here(box.nkey) else self.seen_ns.get(name)
             if at_ns is not None:
                 yield name, at_ns // 1_000_000_000
 
     def _not_written(self, error: OSError) -> None:
-        self._server.log.warning(
+        self._log.warning(
             f"{self._directory / seen.FILE}: {error.strerror}: a restart forgets when boxes were here",
             event="boxes_seen",
         )
 
-    async def _keep_seen(self) -> None:
+    async def keep_seen(self) -> None:
+        """Writes down from time to time when boxes were here, and at the end. Cancel to end it."""
+        self._ran = True
         written: dict[str, int] = {}
         while True:
             await trio.sleep(SEEN_S)
-            with self._server.guard.around("when boxes were seen"):
+            with self._guard.around("when boxes were seen"):
                 found, pause = {}, Pause()
                 for name, at_s in self._times():
                     await pause()
@@ -159,29 +180,6 @@ class Boxes:
                     written = found
                 except OSError as error:
                     self._not_written(error)
-
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Takes commands, and has streams follow who is enrolled. Cancel to end it."""
-        self._server.leafs.on_down.append(self._went)
-        self._ran = True
-        async with trio.open_nursery() as nursery:
-            await nursery.start(port.serve, self._directory, self.do, self._server.guard)
-            nursery.start_soon(self._keep_seen)
-            task_status.started()
-            took_s = 0.0
-            while True:
-                await self._changed.wait()
-                await trio.sleep(max(COLLECT_S, COLLECT_PART * took_s))
-                self._changed, begun = trio.Event(), trio.current_time()
-                with self._server.guard.around("streams that collect from boxes"):
-                    await self._collect()
-                took_s = trio.current_time() - begun
-
-    async def _collect(self) -> None:
-        from leafd.daemon import declarations
-
-        async with self._server.changing:
-            await declarations.collect(self._server)
 
     # ---- a login
 
@@ -196,7 +194,7 @@ class Boxes:
     def _secret(self, connect: Mapping[str, Any]) -> Secret | None:
         """The token of one that is not known by its key."""
         nkey = str(connect.get("nkey") or "")
-        if not nkey or nkey in self.roll.by_key or nkey in self._server.compiled.leaf_policy.nkeys:
+        if not nkey or nkey in self.roll.by_key or nkey in self._current.compiled.leaf_policy.nkeys:
             return None
         for name in ("auth_token", "pass", "user"):
             value = connect.get(name)
@@ -214,13 +212,16 @@ class Boxes:
         host, name = link.peer.rpartition(":")[0].strip("[]"), str(connect.get("name") or "")
         nkey, signature = str(connect["nkey"]), str(connect.get("sig") or "")
         token = self.roll.tokens.get(secret.id)
-        logins, wanted = self._server.clients, lambda: not link.gone.is_set()
+
+        def wanted() -> bool:
+            return not link.gone.is_set()
+
         if token is None or not secret.is_of(token.digest):
             # It waits among the guesses of its address, and is late after several.
-            await logins.guesses.check(_GUESSES, host, "token", lambda: Refusal(AUTHORIZATION_VIOLATION), wanted)
+            await self._guesses.check(_GUESSES, host, "token", lambda: Refusal(AUTHORIZATION_VIOLATION), wanted)
             return self._refuse(link, name, NO_TOKEN)
         judge = partial(_proven, nkey, nonce, signature)
-        if isinstance(await logins.proofs.check(_GUESSES, host, nkey, judge, wanted), Refusal):
+        if isinstance(await self._proofs.check(_GUESSES, host, nkey, judge, wanted), Refusal):
             return self._refuse(link, name, NotEnrolled("the nonce is not signed by the box's key", known=False))
         found = self.roll.judge(secret, nkey, name, str(connect.get("domain") or ""), time.time())
         if isinstance(found, NotEnrolled):
@@ -228,22 +229,21 @@ class Boxes:
             await trio.sleep(LATE_S)  # it asks again and again
             return refused
         try:
-            await self._journal.keep(found)
+            await self.journal.keep(found)
         except NotWritten as error:
             return self._refuse(link, name, NotEnrolled(f"the hub is not able to write it down, try again ({error})"))
-        self._server.log.info(
-            f"{link.log_name} - Box {name} is enrolled, by the token {secret.id}", event="box_enrolled"
-        )
-        self._changed.set()
+        self._log.info(f"{link.log_name} - Box {name} is enrolled, by the token {secret.id}", event="box_enrolled")
+        for follow in self.on_change:
+            follow()
         return None
 
     def _refuse(self, link: Link, name: str, why: NotEnrolled) -> Refused:
-        self._server.log.error(f"{link.log_name} - box {quoted(name)} is not enrolled: {why.text}", event="box_refused")
+        self._log.error(f"{link.log_name} - box {quoted(name)} is not enrolled: {why.text}", event="box_refused")
         return Refused(f"Enrolment Refused: {why.text}" if why.known else "")
 
     def lend(self, connect: dict[str, Any]) -> None:
         """With an operator: a box brings no JWT, since the hub has what it is made of."""
-        compiled, box = self._server.compiled, self.box_of(_claimed(connect))
+        compiled, box = self._current.compiled, self.box_of(_claimed(connect))
         trust, block = compiled.policy.trust, compiled.config.enrol
         if trust is None or box is None or connect.get("jwt") or block is None or not compiled.signing_seed:
             return
@@ -254,7 +254,8 @@ class Boxes:
 
     # ---- one machine for each key
 
-    def _here(self, nkey: str) -> tuple[Link, ...]:
+    def here(self, nkey: str) -> tuple[Link, ...]:
+        """The links of the box with that key."""
         links = tuple(one for one in self._links.get(nkey, _NOBODY) if not one.gone.is_set())
         if links:
             self._links[nkey] = links
@@ -266,7 +267,7 @@ class Boxes:
         """Links of another machine, or of this one before it was started again."""
         if nkey not in self._links or _visits(connect):
             return _NOBODY
-        return tuple(one for one in self._here(nkey) if _machine(one) != connect.get("server_id"))
+        return tuple(one for one in self.here(nkey) if _machine(one) != connect.get("server_id"))
 
     async def single(self, link: Link, connect: Mapping[str, Any], login: Login, box: Box) -> Login | Refused | None:
         """The login, if the box is who it says to be, and nobody else is it."""
@@ -281,8 +282,8 @@ class Boxes:
                 return refused
             for one in others:
                 text = "Duplicate Remote LeafNode Connection"
-                self._server.plane.close_connection(one.connection, text, t.CloseReason.DUPLICATE)
-            self._links[box.nkey] = tuple(one for one in self._here(box.nkey) if one not in others)
+                self._plane.close_connection(one.connection, text, t.CloseReason.DUPLICATE)
+            self._links[box.nkey] = tuple(one for one in self.here(box.nkey) if one not in others)
         return self.claim(link, connect, login, box)
 
     def claim(self, link: Link, connect: Mapping[str, Any], login: Login, box: Box) -> Login | Refused | None:
@@ -294,7 +295,7 @@ class Boxes:
             return login
         name, domain = str(connect.get("name") or ""), str(connect.get("domain") or "")
         if name != box.name or domain not in ("", name):
-            self._server.log.error(
+            self._log.error(
                 f"{link.log_name} - server {quoted(name)} with the domain {quoted(domain)} has the key of the box "
                 f"{box.name}: refused",
                 event="box_refused",
@@ -303,14 +304,14 @@ class Boxes:
                 f"this key is that of the box {box.name}: server_name and the JetStream domain have to be that"
             )
         if not link.gone.is_set():
-            self._links[box.nkey] = (*self._here(box.nkey), link)
+            self._links[box.nkey] = (*self.here(box.nkey), link)
         return login
 
     async def _answers(self, nkey: str, links: tuple[Link, ...]) -> bool:
         """Whether one of them is alive: something comes from it after it is asked."""
         done = self._probing[nkey] = trio.Event()
         try:
-            plane, numbers = self._server.plane, {one.connection for one in links}
+            plane, numbers = self._plane, {one.connection for one in links}
             before = {row.connection: row for row in await plane.connections() if row.connection in numbers}
             for one in links:
                 plane.send(one.connection, b"PING\r\n")
@@ -338,135 +339,21 @@ class Boxes:
                 del self.rivals[next(iter(self.rivals))]
         rival.last_ns, rival.count = now_ns, rival.count + 1
         if rival.count % TOLD_EACH == 1:
-            self._server.log.error(
+            self._log.error(
                 f"{link.log_name} - box {box.name} is linked already, from {there.peer} (lid:{there.connection}): two "
                 "machines have its key, and the second one is refused",
                 event="box_doubled",
             )
-            self._server.events.box_doubled(box.name, there.peer, link.peer)
+            for tell in self.on_doubled:
+                tell(box.name, there.peer, link.peer)
         return Refused(f"the box {box.name} is linked already, from {there.peer}: two machines have its key")
 
-    def _went(self, link: Link) -> None:
+    def went(self, link: Link) -> None:
+        """A link has ended."""
         box = self.box_of(link.box)
         if box is not None and not _visits(_connect_of(link)):
             self.seen_ns[box.name] = time.time_ns()
-            self._here(box.nkey)
-
-    # ---- what is told of them
-
-    def rows(self, pattern: str) -> Iterator[BoxRow]:
-        """The boxes of a pattern, by name."""
-        for name in self.roll.names(pattern):
-            box = self.roll.boxes.get(name)
-            if box is None:  # it was retired while this was read
-                continue
-            link = next((one for one in self._here(box.nkey) if one.bind is not None), None)
-            rival = self.rivals.get(name)
-            yield BoxRow(
-                name,
-                box.nkey,
-                box.token,
-                box.enrolled_s,
-                link.status() if link is not None else None,
-                link.opened_ns if link is not None else 0,
-                self.seen_ns.get(name),
-                rival.shown if rival is not None else None,
-            )
-
-    async def behind(self) -> Mapping[str, int | None]:
-        """How far the copies here of each box's streams are behind."""
-        block = self._server.config.enrol
-        account = self._server.compiled.graph.account(block.account) if block is not None else None
-        return await self._server.replicas.behind_each(account.id) if account is not None else {}
-
-    async def disks(self, rows: Iterable[BoxRow]) -> Mapping[str, Disk | None]:
-        """How much these boxes store, as far as they are linked and answer."""
-        block = self._server.config.enrol
-        account = self._server.compiled.graph.account(block.account) if block is not None else None
-        links = {row.name: row.link.connection for row in rows if row.link is not None}
-        return await self._disks.of(account.id, links) if account is not None and links else {}
-
-    # ---- commands
-
-    async def do(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Carries out a command that came over the socket. Raises Wrong."""
-        verbs: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-            "token": self._make_token, "tokens": self._tokens, "revoke": self._revoke, "retire": self._retire,
-            "add": self._add,
-        }  # fmt: skip
-        verb = verbs.get(str(asked.get("do")))
-        if verb is None:
-            raise port.Wrong("that is no command of this version")
-        try:
-            return dict(await verb(asked))
-        except NotWritten as error:
-            raise port.Wrong(str(error)) from error
-
-    async def _make_token(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        pattern, uses, lasts_s = str(asked.get("pattern")), asked.get("uses"), asked.get("lasts_s")
-        if not isinstance(uses, int) or not isinstance(lasts_s, int) or not 0 < lasts_s <= 10 * 366 * 86_400:
-            raise port.Wrong("a token lasts up to ten years, and is good for a whole number of boxes")
-        refused = self.roll.token_refused(pattern, uses, time.time())
-        if refused:
-            raise port.Wrong(refused)
-        secret = new_secret()
-        expires_s = int(time.time()) + lasts_s
-        await self._journal.keep(
-            {"token": secret.id, "digest": secret.digest, "pattern": pattern, "uses": uses, "expires": expires_s}
-        )
-        block = self._server.config.enrol
-        return {"token": secret.text, "id": secret.id, "expires": expires_s, "url": block.url if block else ""}
-
-    async def _tokens(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        now_s = time.time()
-        return {
-            "tokens": [
-                {
-                    "id": one.id, "pattern": one.pattern, "uses": one.uses, "used": self.roll.used.get(one.id, 0),
-                    "expires": one.expires_s,
-                }
-                for one in self.roll.tokens.values()
-                if not self.roll.is_spent(one, now_s)
-            ]
-        }  # fmt: skip
-
-    async def _revoke(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = str(asked.get("id"))
-        if wanted not in self.roll.tokens:
-            raise port.Wrong(f"there is no token {wanted[:100]!r}: `leafd enrol tokens` lists them")
-        await self._journal.keep({"revoked": wanted})
-        return {"revoked": wanted}
-
-    async def _add(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        nkey, name = str(asked.get("nkey")), str(asked.get("name"))
-        if not is_public_key(nkey, PREFIX_USER):
-            raise port.Wrong(f"{nkey[:100]!r} is no public key of a user (U...): is it whole?")
-        if nkey in self._server.compiled.leaf_policy.nkeys and nkey not in self.roll.by_key:
-            raise port.Wrong("the configuration has a user with that key")
-        found = self.roll.enter(nkey, name, time.time())
-        if isinstance(found, NotEnrolled):
-            raise port.Wrong(found.text)
-        await self._journal.keep(found)
-        self._server.log.info(f"Box {name} is enrolled: its key was entered", event="box_enrolled")
-        self._changed.set()
-        return {"added": name}
-
-    async def _retire(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        name = str(asked.get("name"))
-        box = self.roll.boxes.get(name) if is_name(name) else None
-        if box is None:
-            raise port.Wrong(f"there is no box {name[:100]!r}: leafd boxes lists them")
-        await self._journal.keep({"retired": name, "at": int(time.time())})
-        links = self._here(box.nkey)
-        theirs = {link.connection for link in links}
-        theirs |= {link.connection for link in self._server.leafs.links() if link.box == box.nkey}  # of its doctor, too
-        for connection in theirs:
-            self._server.plane.close_connection(connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
-        self.seen_ns.pop(name, None)
-        self.rivals.pop(name, None)
-        self._server.log.info(f"Box {name} is retired: its key is nobody's from now on", event="box_retired")
-        self._changed.set()
-        return {"retired": name, "linked": bool(links)}
+            self.here(box.nkey)
 
 
 def _proven(nkey: str, nonce: str, signature: str) -> Verdict | Refusal:

@@ -2,7 +2,7 @@
 which servers are connected.
 
     a server joins or goes --on_told--> INFO of clients (connect_urls), INFO of leaves (leafnode_urls)
-    the cluster's name is another one --on_renamed--> INFO of clients, leaf links, reports
+    the cluster's name is another one --on_renamed--> INFO of clients, leaf links, reports (server.py has both tables)
 
 Only a configuration with a cluster imports this. What does not live here: the routes (links/), which accounts have some
 of their own (config/schema/server.py).
@@ -18,7 +18,7 @@ from leafd.config.schema.cluster import Cluster as Block, pinned_accounts
 from leafd.config.schema.gateway import cluster_name
 from leafd.config.schema.tls import LINK_TIMEOUT, login_timeout
 from leafd.daemon.about import VERSION
-from leafd.host.listeners import address_of, advertised, leaf_place, reachable
+from leafd.host.listeners import ROUTE_LISTENER, Sockets, address_of, advertised, leaf_place, reachable
 from leafd.links.addresses import host_port
 from leafd.links.compression import Compression
 from leafd.links.peers import Peers
@@ -26,38 +26,40 @@ from leafd.links.route import Cluster
 from leafd.links.route_info import DEFAULT_PORT, place_of, places_of
 from leafd.links.routes import Routes, Terms
 from leafd.logins.handshakes import ROUTES, ROUTES_DIALLED
-from leafd.logins.info_lines import template
 
 if TYPE_CHECKING:
     from leafd.config.schema.permissions import Permissions, Subjects
-    from leafd.daemon.server import Server
+    from leafd.daemon.about import About
+    from leafd.daemon.current import Current
+    from leafd.guard import Guard
+    from leafd.host.log import Log
+    from leafd.native_plane import Plane
 
 SECOND: Final = 1_000_000_000
-ROUTE_LISTENER: Final = 4
 
 
 class Clustered:
     """Owner of what a cluster adds to a server."""
 
-    def __init__(self, server: Server, block: Block) -> None:
-        self._server = server
+    def __init__(
+        self, plane: Plane, current: Current, about: About, sockets: Sockets, block: Block, log: Log, guard: Guard
+    ) -> None:
+        self._plane, self._current, self._about, self._sockets = plane, current, about, sockets
+        self._log, self._guard = log, guard
         self._block = block
         self._told = False
         self._leaving = False
         self.routes = self._make_routes(block)
-        self.routes.on_told.append(self.tell)
-        self.routes.on_renamed.append(self._renamed)
-        self.routes.on_joined.append(self._joined)
 
     # ---- making
 
     def _make_routes(self, block: Block) -> Routes:
-        server, config = self._server, self._server.config
+        about, config = self._about, self._current.config
         own = block.authorization
         user, password = (own.user, own.password) if own is not None else ("", "")
         cluster = Cluster(
-            server_id=server.about.server_id,
-            server_name=server.about.name,
+            server_id=about.server_id,
+            server_name=about.name,
             version=VERSION,
             name=cluster_name(config) or secrets.token_hex(11),
             dynamic=not cluster_name(config),
@@ -79,9 +81,9 @@ class Clustered:
             cluster.host, cluster.port, cluster.advertised = place.host, place.port, True
         secure = t.Secure(ROUTES, int(t.SecureFlag.FIRST)) if block.tls is not None else None
         return Routes(
-            server.plane,
+            self._plane,
             cluster,
-            Peers(block.pool_size, pinned_accounts(block, server.compiled.graph.system_name)),
+            Peers(block.pool_size, pinned_accounts(block, self._current.compiled.graph.system_name)),
             Terms(
                 places=places_of(block.routes, user, password),
                 retries=block.connect_retries,
@@ -94,33 +96,33 @@ class Clustered:
                 dials=t.Secure(ROUTES_DIALLED, int(t.SecureFlag.FIRST)) if secure is not None else None,
                 reports=(config.connect_error_reports, config.reconnect_error_reports),
             ),
-            server.log,
+            self._log,
             account_id=self._account_id,
             own_places=self._own_places,
-            guard=server.guard,
+            guard=self._guard,
         )
 
     def _account_id(self, name: str) -> int:
-        found = self._server.compiled.graph.account(name)
+        found = self._current.account(name)
         return found.id if found is not None else 0
 
     def _own_urls(self) -> tuple[str, ...]:
         """The URLs at which clients reach this server."""
-        about, config = self._server.about, self._server.config
+        about, config = self._about, self._current.config
         if config.client_advertise:
             _, colon, port = config.client_advertise.rpartition(":")
             return (config.client_advertise if colon and port.isdigit() else f"{config.client_advertise}:{about.port}",)
         return tuple(host_port(one, about.port) for one in reachable(about.host))
 
     def _leaf_url(self) -> str:
-        leafnodes, leaf = self._server.config.leafnodes, self._server.about.leaf
+        leafnodes, leaf = self._current.config.leafnodes, self._about.leaf
         if leaf is None or leafnodes is None or leafnodes.no_advertise:
             return ""
         return host_port(*leaf_place(leafnodes, *leaf))
 
     def _web_urls(self) -> tuple[str, ...]:
         """The URLs at which clients and leaves reach this server over WebSocket."""
-        sock, web = self._server.sockets.web, self._server.config.websocket
+        sock, web = self._sockets.web, self._current.config.websocket
         if sock is None or web is None:
             return ()
         host, port = address_of(sock)
@@ -136,15 +138,15 @@ class Clustered:
 
     def listen(self) -> None:
         """Other servers may come."""
-        sock = self._server.sockets.route
+        sock = self._sockets.route
         assert sock is not None
         host, port = address_of(sock)
         cluster = self.routes.cluster
         if not cluster.advertised:
             cluster.host, cluster.port = host, port
         secure = self._block.tls is not None
-        self._server.plane.listen(ROUTE_LISTENER, sock.detach(), t.ConnKind.ROUTE, secure=secure)
-        log = self._server.log
+        self._plane.listen(ROUTE_LISTENER, sock.detach(), t.ConnKind.ROUTE, secure=secure)
+        log = self._log
         log.info(f"Cluster name is {cluster.name}")
         if cluster.dynamic:
             log.warning("Cluster name was dynamically generated, consider setting one")
@@ -164,29 +166,14 @@ class Clustered:
             found["connect_urls"] = list(dict.fromkeys((*self._own_urls(), *urls)))
         return found
 
-    def tell(self) -> None:
-        """Clients and leaves hear of the servers that there are now."""
-        server = self._server
+    def told(self) -> None:
+        """Clients hear of the other servers from now on."""
         self._told = True
-        server.plane.forget_logins()
-        server.clients.known.forget()
-        server.clients.say_welcome()
-        server.plane.broadcast(template(server.info()), plain=True)
-        server.leafs.tell_urls(self.routes.urls("leafnode_urls"), self.routes.urls("ws_connect_urls"))
-
-    def _renamed(self) -> None:
-        server = self._server
-        server.facts.cluster = self.routes.cluster.name
-        server.leafs.belong_to(self.routes.cluster.name)
-        self.tell()
-
-    def _joined(self) -> None:
-        self._server.events.cluster_grew()
 
     def unlisten(self) -> None:
         """No other server may come any more, and none is dialled."""
         self.routes.end()
-        self._server.plane.unlisten(ROUTE_LISTENER)
+        self._plane.unlisten(ROUTE_LISTENER)
 
     def leave(self) -> None:
         """Lame duck mode."""

@@ -18,10 +18,12 @@ from leafd.daemon.store import enrol_directory
 from leafd.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leafd.daemon.boxes import Boxes
-    from leafd.daemon.server import Server
     from leafd.declared.assets import Declared
     from leafd.declared.steps import PresentStream, Step
+    from leafd.enrol.roll import Roll
+    from leafd.guard import Guard
+    from leafd.host.log import Log
+    from leafd.jetstream.service import JetStream
 
 _UNKNOWN: Final = 1 << 62
 """What the machine has room for, where the configuration leaves that open."""
@@ -36,54 +38,58 @@ def declared_by(loaded: Loaded, graph: Graph) -> Declared | None:
     return read(loaded, graph)
 
 
-async def judge(server: Server, declared: Declared | None) -> None:
-    """Raises ConfigError where it asks for something new that would lose data or cannot be. What was declared before is
-    no reason to refuse a reload: clients could see to it that there is one."""
-    if declared is None or server.jetstream is None:
-        return
-    from leafd.declared.bring import Bringer
+class Declarations:
+    """What a server's configuration declares today. roll: the boxes that are enrolled, where they may be."""
 
-    new = declared.since(server.declared)
-    refused = [
-        f"{one.asset.place}: {one.asset.shown}: {one.refused}"
-        for one in await Bringer(server.jetstream, server.log).planned(_expanded(declared, server.boxes))
-        if one.refused and one.asset.key in new
-    ]
-    if refused:
-        raise ConfigError("\n".join(refused))
+    def __init__(self, jetstream: JetStream, roll: Roll | None, log: Log, guard: Guard) -> None:
+        self._jetstream, self._roll, self._log, self._guard = jetstream, roll, log, guard
+        self._declared: Declared | None = None
 
+    async def judge(self, declared: Declared | None) -> None:
+        """Raises ConfigError where it asks for something new that would lose data or cannot be. What was declared
+        before is no reason to refuse a reload: clients could see to it that there is one."""
+        if declared is None:
+            return
+        from leafd.declared.bring import Bringer
 
-async def bring_about(server: Server, declared: Declared | None, *, starting: bool = False) -> None:
-    """From here on the server has what is declared."""
-    before, server.declared = server.declared, declared
-    if declared is None or server.jetstream is None:
-        return
-    from leafd.declared.bring import Bringer
+        new = declared.since(self._declared)
+        refused = [
+            f"{one.asset.place}: {one.asset.shown}: {one.refused}"
+            for one in await Bringer(self._jetstream, self._log).planned(self._expanded(declared))
+            if one.refused and one.asset.key in new
+        ]
+        if refused:
+            raise ConfigError("\n".join(refused))
 
-    new = declared.since(None if starting else before)
-    with server.guard.around("bringing about what is declared"):
-        await Bringer(server.jetstream, server.log).bring_about(_expanded(declared, server.boxes), new)
+    async def bring_about(self, declared: Declared | None, *, starting: bool = False) -> None:
+        """From here on the server has what is declared."""
+        before, self._declared = self._declared, declared
+        if declared is None:
+            return
+        from leafd.declared.bring import Bringer
 
+        new = declared.since(None if starting else before)
+        with self._guard.around("bringing about what is declared"):
+            await Bringer(self._jetstream, self._log).bring_about(self._expanded(declared), new)
 
-async def collect(server: Server) -> None:
-    """Other boxes are enrolled than before: the streams that collect from them follow. For who holds `changing`."""
-    declared, boxes = server.declared, server.boxes
-    if declared is None or boxes is None or server.jetstream is None:
-        return
-    from leafd.declared.boxes import expanded
-    from leafd.declared.bring import Bringer
+    async def collect(self) -> None:
+        """Other boxes are enrolled than before: the streams that collect from them follow. For who holds `changing`."""
+        if self._declared is None or self._roll is None:
+            return
+        from leafd.declared.boxes import expanded
+        from leafd.declared.bring import Bringer
 
-    wanted = expanded(declared, boxes.roll.names, only_these=True)
-    if wanted.streams:
-        await Bringer(server.jetstream, server.log).bring_about(wanted, frozenset(one.key for one in wanted.streams))
+        wanted = expanded(self._declared, self._roll.names, only_these=True)
+        if wanted.streams:
+            new = frozenset(one.key for one in wanted.streams)
+            await Bringer(self._jetstream, self._log).bring_about(wanted, new)
 
+    def _expanded(self, declared: Declared) -> Declared:
+        if self._roll is None:
+            return declared
+        from leafd.declared.boxes import expanded
 
-def _expanded(declared: Declared, boxes: Boxes | None) -> Declared:
-    if boxes is None:
-        return declared
-    from leafd.declared.boxes import expanded
-
-    return expanded(declared, boxes.roll.names)
+        return expanded(declared, self._roll.names)
 
 
 def rehearsed(loaded: Loaded, streams: Callable[[], Mapping[str, dict[str, PresentStream]]]) -> tuple[Step, ...]:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from leafd import native_types as t
 from leafd.config.schema.base import SECOND
 from leafd.config.schema.mqtt import VERSIONS, Mqtt
-from leafd.daemon.server import MQTT_LISTENER
-from leafd.host.listeners import address_of
+from leafd.host.listeners import MQTT_LISTENER, address_of
 
 if TYPE_CHECKING:
-    from leafd.daemon.server import Server
+    from leafd.config.schema.server import ServerConfig
+    from leafd.host.log import Log
+    from leafd.native_plane import Plane
 
 _VERSIONS = {"3.1.1": t.MqttFlag.VERSION_3, "5": t.MqttFlag.VERSION_5}
 
@@ -40,16 +41,16 @@ def limits_of(block: Mqtt) -> t.MqttLimits:
     )
 
 
-def listen_mqtt(server: Server, sock: socket.socket | None = None) -> None:
+def listen_mqtt(plane: Plane, config: ServerConfig, log: Log, sock: socket.socket | None = None) -> None:
     """Clients may come from here on, by what the block says. None: after a reload."""
-    block = server.config.mqtt
+    block = config.mqtt
     if block is None:
         return
     secure = block.tls is not None
-    server.plane.mqtt(limits_of(block))
+    plane.mqtt(limits_of(block))
     descriptor = 0
     if sock is not None:
         host, port = address_of(sock)
-        server.log.info(f"Listening for MQTT clients on {'tls' if secure else 'mqtt'}://{host}:{port}")
+        log.info(f"Listening for MQTT clients on {'tls' if secure else 'mqtt'}://{host}:{port}")
         descriptor = sock.detach()
-    server.plane.listen(MQTT_LISTENER, descriptor, t.ConnKind.MQTT, secure=secure, proxied=server.config.proxy_protocol)
+    plane.listen(MQTT_LISTENER, descriptor, t.ConnKind.MQTT, secure=secure, proxied=config.proxy_protocol)

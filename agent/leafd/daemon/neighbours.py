@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from leafd import native_types as t
-from leafd.daemon.authors import Authors
+from leafd.daemon.authors import AuthorRights
 from leafd.gotime import format_time
 from leafd.jetstream.catalogue import Stream
 from leafd.jetstream.models.stream import StreamSource
@@ -29,7 +29,7 @@ class JetStreamNeighbours:
         self,
         clients: Clients,
         leafs: Leafs,
-        authors: Authors,
+        authors: AuthorRights,
         replicas: Replicas,
         account_name: Callable[[int], str],
         server_name: str,

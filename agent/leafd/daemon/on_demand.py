@@ -1,7 +1,8 @@
-"""Two services that a server has only where its configuration asks for them: callouts, and the WebSocket listener.
+"""Two services that a server has only where its configuration asks for them: callouts, and those who come over
+WebSocket.
 
 Each function imports its service when it is called, so a server without it starts sooner. What does not live here: what
-they do (callouts.py, web.py), when they begin (server.py).
+they do (callouts.py, web.py), when they begin (server.py), the listener (listening.py).
 """
 
 from __future__ import annotations
@@ -11,19 +12,24 @@ from typing import TYPE_CHECKING
 from leafd import native_types as t
 from leafd.config.schema.mqtt import mqtt_address
 from leafd.daemon.about import VERSION
-from leafd.daemon.server import WEB_LISTENER
-from leafd.host.listeners import address_of
 
 if TYPE_CHECKING:
-    import socket
-
     from leafd.config.schema.websocket import WebSocket
-    from leafd.daemon.server import Server
-    from leafd.logins.callouts import Callouts
+    from leafd.daemon.about import About
+    from leafd.daemon.current import Current
+    from leafd.guard import Guard
+    from leafd.host.log import Log
+    from leafd.links.leafs import Leafs
+    from leafd.logins.callouts import Callouts, LookUp
+    from leafd.logins.clients import Clients
+    from leafd.logins.leaf_logins import LeafLogins
     from leafd.logins.web import Webs
+    from leafd.native_plane import Plane
 
 
-def make_callouts(server: Server, seed: str) -> Callouts:
+def make_callouts(
+    plane: Plane, about: About, current: Current, seed: str, look_up: LookUp | None, guard: Guard, log: Log
+) -> Callouts:
     """The callouts of a server. seed: of its id; where that is no key because the first configuration had no such
     service, requests are signed by a key of their own."""
     from leafd.auth.callout import ServerKeys
@@ -31,7 +37,6 @@ def make_callouts(server: Server, seed: str) -> Callouts:
     from leafd.auth.xkeys import PREFIX_CURVE
     from leafd.logins.callouts import Callouts
 
-    about, config = server.about, server.config
     keys = ServerKeys(
         about.server_id,
         about.name,
@@ -39,41 +44,32 @@ def make_callouts(server: Server, seed: str) -> Callouts:
         VERSION,
         seed or new_seed(PREFIX_SERVER),
         new_seed(PREFIX_CURVE),
-        tags=config.server_tags,
+        tags=current.config.server_tags,
     )
-    return Callouts(server.plane, keys, lambda name: server.compiled.graph.account(name), server.guard, server.log)
+    return Callouts(plane, keys, current.account, guard, log, look_up)
 
 
-def make_webs(server: Server) -> Webs:
-    """The server's, which has the block."""
+def make_webs(
+    plane: Plane, current: Current, clients: Clients, leafs: Leafs, leaf_logins: LeafLogins, guard: Guard, log: Log
+) -> Webs:
+    """The server's, whose configuration has the block."""
     from leafd.logins.web import Webs
 
     def block() -> WebSocket:
-        assert server.config.websocket is not None
-        return server.config.websocket
+        assert current.config.websocket is not None
+        return current.config.websocket
 
     def leaf(connection: int, peer: str, tls: t.Secured | None) -> None:
-        server.leafs.accept_web(connection, peer, tls)
-        server.leaf_logins.opened(connection)
+        leafs.accept_web(connection, peer, tls)
+        leaf_logins.opened(connection)
 
     return Webs(
-        server.plane,
-        server.log,
-        server.guard,
+        plane,
+        log,
+        guard,
         block,
-        leafs=lambda: server.config.leaf_address() is not None,
-        mqtt=lambda: mqtt_address(server.config) is not None,
-        client=server.clients.welcome,
+        leafs=lambda: current.config.leaf_address() is not None,
+        mqtt=lambda: mqtt_address(current.config) is not None,
+        client=clients.welcome,
         leaf=leaf,
     )
-
-
-def listen_web(server: Server, sock: socket.socket) -> None:
-    """Visitors may come from here on."""
-    host, port = server.clients.web_address = address_of(sock)
-    block = server.config.websocket
-    secure = block is not None and block.tls is not None
-    server.plane.listen(WEB_LISTENER, sock.detach(), t.ConnKind.CLIENT, secure=secure, web=True)
-    server.log.info(f"Listening for websocket clients on {'wss' if secure else 'ws'}://{host}:{port}")
-    if not secure:
-        server.log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")

@@ -1,7 +1,7 @@
 """A reload: reads the configuration anew, judges it as a whole, and has the server take over what may change.
 
     SIGHUP --ask()--> read and check (a thread of its own) --refused--> one line for each fault, nothing has changed
-                                                           --a plan--> take_over(), in slices --> done
+                                                           --a plan--> Takeover, in slices --> done
 
 Another SIGHUP meanwhile is taken afterwards, and several of them are one. A configuration is taken over or refused as
 a whole: one that changes what only a restart can change is refused, as by the reference, because the rest of it need
@@ -25,16 +25,20 @@ from leafd.config.flags import Flags
 from leafd.config.load import load
 from leafd.config.schema.section import Takes
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon import declarations
-from leafd.daemon.server import Server
+from leafd.daemon.declarations import Declarations, declared_by
 from leafd.daemon.start import log_target
-from leafd.daemon.takeover import Plan, plan, take_over
+from leafd.daemon.takeover import Plan
 from leafd.errors import ConfigError, LeafdError
 from leafd.quoting import printable
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
+    from leafd.daemon.account_book import AccountBook
+    from leafd.daemon.current import Current
+    from leafd.daemon.takeover import Takeover
     from leafd.declared.assets import Declared
+    from leafd.guard import Guard
+    from leafd.host.log import Log
 
 LINES_MAX: Final = 20
 LINE_MAX: Final = 500
@@ -53,8 +57,23 @@ class Notifier(Protocol):
 class Reloads:
     """Takes one reload after the other. run() until cancelled."""
 
-    def __init__(self, server: Server, flags: Flags, notifier: Notifier) -> None:
-        self._server = server
+    def __init__(
+        self,
+        current: Current,
+        takeover: Takeover,
+        declarations: Declarations | None,
+        book: AccountBook | None,
+        flags: Flags,
+        notifier: Notifier,
+        log: Log,
+        guard: Guard,
+    ) -> None:
+        self._current = current
+        self._takeover = takeover
+        self._declarations = declarations
+        self._book = book
+        self._log = log
+        self._guard = guard
         self._flags = flags
         self._notifier = notifier
         self._asked = trio.Event()
@@ -69,17 +88,18 @@ class Reloads:
             await self._asked.wait()
             self._asked = trio.Event()
             self._notifier.reloading()
-            with self._server.guard.around("a reload"):
+            with self._guard.around("a reload"):
                 await self._reload()
             self._notifier.ready()
 
     async def _reload(self) -> None:
-        log = self._server.log
-        async with self._server.changing:
+        log = self._log
+        async with self._current.changing:
             try:
-                read = partial(read_aside, self._server, self._flags)
+                read = partial(read_aside, self._takeover, self._flags)
                 found = await trio.to_thread.run_sync(read, limiter=_reader, abandon_on_cancel=True)
-                await declarations.judge(self._server, found.declared)
+                if self._declarations is not None:
+                    await self._declarations.judge(found.declared)
             except LeafdError as error:
                 for line in str(error).splitlines():
                     log.error(f"Failed to reload server configuration: {line}", event="reload_refused")
@@ -88,17 +108,18 @@ class Reloads:
         log.info("Reloaded server configuration", event="reloaded")
 
     async def _adopt(self, found: Found) -> None:
-        log = self._server.log
+        log = self._log
         for warning in found.warnings:
             log.warning(warning)
         config = found.plan.compiled.config
         log.follow(log_target(config), debug=config.debug, trace=config.traces)
         log.times, log.utc = config.logtime, config.logtime_utc
-        await take_over(self._server, found.plan)
-        self._server.facts.digest = found.digest
-        if self._server.book is not None:
-            await self._server.book.reconfigured()
-        await declarations.bring_about(self._server, found.declared)
+        await self._takeover.apply(found.plan)
+        self._takeover.facts.digest = found.digest
+        if self._book is not None:
+            await self._book.reconfigured()
+        if self._declarations is not None:
+            await self._declarations.bring_about(found.declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +132,10 @@ class Found:
     digest: str = ""
 
 
-def read_aside(server: Server, flags: Flags) -> Found:
+def read_aside(takeover: Takeover, flags: Flags) -> Found:
     """Reads and checks, on a thread of its own; changes nothing. Raises ConfigError with a text fit for the log."""
     try:
-        return _read(server, flags)
+        return _read(takeover, flags)
     except LeafdError as error:
         raise ConfigError(_shortened(str(error))) from None
 
@@ -127,14 +148,14 @@ def _shortened(text: str) -> str:
     return "\n".join(shown)
 
 
-def _read(server: Server, flags: Flags) -> Found:
+def _read(takeover: Takeover, flags: Flags) -> Found:
     with _no_collections():
         loaded = load(flags)
-        config, later = merged(server.config, loaded)
-        coming = plan(server, config, lambda number: loaded.place("leafnodes", "remotes", number))
+        config, later = merged(takeover.current.config, loaded)
+        coming = takeover.plan(config, lambda number: loaded.place("leafnodes", "remotes", number))
         operated = coming.compiled.operated
         warnings = (*loaded.warnings, *later, *(operated.warnings if operated is not None else ()))
-        return Found(coming, warnings, declarations.declared_by(loaded, coming.compiled.graph), loaded.digest)
+        return Found(coming, warnings, declared_by(loaded, coming.compiled.graph), loaded.digest)
 
 
 @contextmanager

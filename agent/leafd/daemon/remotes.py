@@ -3,18 +3,18 @@ with. Files are read here, so that one that is missing is an error of the config
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from leafd.accounts.graph import Graph
+from leafd.auth.authors import written
 from leafd.auth.creds import signer_from_credentials, signer_from_seed
 from leafd.config.schema.base import SECOND
 from leafd.config.schema.leafnodes import LeafRemote
 from leafd.config.schema.precedence import LeafLimits, LeafPriority
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon.authors import remote_author
 from leafd.errors import ConfigError
 from leafd.links.compression import Compression
 from leafd.links.dialling import proxy_of
@@ -26,6 +26,17 @@ if TYPE_CHECKING:
     from leafd.links.limits import Limits
 
 _CONTEXTS = count(REMOTES)
+REMOTE_AUTHOR: Final = "remote"
+
+
+def remote_author(account: str, urls: Iterable[str]) -> str:
+    """The author of messages that a dialled hub stores here, by the hub's address."""
+    return written([REMOTE_AUTHOR, account, [url_place(url) for url in urls]])
+
+
+def url_place(url: str) -> str:
+    """The place in a URL, without the name and password that it may have."""
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 @dataclass(frozen=True, slots=True)

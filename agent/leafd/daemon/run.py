@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -21,7 +22,6 @@ from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
 from leafd.daemon.declarations import declared_by
 from leafd.daemon.expiry import Expiry
-from leafd.daemon.farewell import lame_duck, send_away
 from leafd.daemon.reload import Reloads
 from leafd.daemon.server import Server
 from leafd.errors import StartError
@@ -34,6 +34,9 @@ from leafd.host.log import Log
 from leafd.host.systemd import Life, Notifier
 from leafd.turns import SWITCH_S
 
+if TYPE_CHECKING:
+    from leafd.declared.assets import Declared
+
 WARNINGS_KEPT = 20
 """For the status page."""
 
@@ -45,21 +48,21 @@ def serve(loaded: Loaded, flags: Flags, log: Log, sockets: Sockets) -> None:
     server = Server(loaded.server, log, sockets)
     server.facts.digest = loaded.digest
     try:
-        server.declared = declared_by(loaded, server.compiled.graph)
+        declared = declared_by(loaded, server.current.compiled.graph)
         start_signals.judge()
         server.read_records()
         start_signals.judge()
         gauge = Gauge(log)
         server.facts.turns = gauge.report
         sys.setswitchinterval(SWITCH_S)
-        trio.run(_main, server, flags, gauge, instruments=[gauge])
+        trio.run(_main, server, flags, gauge, declared, instruments=[gauge])
     finally:
         server.close()
-    if server.begins_again:
+    if server.alarms.begins_again:
         raise Again
 
 
-async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
+async def _main(server: Server, flags: Flags, gauge: Gauge, declared: Declared | None) -> None:
     notifier = Notifier()
     log = server.log
     with trio.open_signal_receiver(*start_signals.SIGNALS) as signals:
@@ -67,23 +70,32 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
         try:
             async with trio.open_nursery() as nursery:
                 load_late_modules(server)
-                await server.start(nursery)
+                await server.start(nursery, declared)
                 await _start_services(server, nursery)
                 with _files(server), short_collections():
                     if notifier.watchdog_s:
                         nursery.start_soon(_watchdog, server, notifier)
-                    server.about.log_start(log, server.store)
+                    server.about.log_start(log, server.current.store)
                     notifier.ready(await _first_status(server, notifier, nursery))
                     end_start()
                     gauge.begin()
-                    reloads = Reloads(server, flags, notifier)
+                    reloads = Reloads(
+                        server.current,
+                        server.takeover,
+                        server.declarations,
+                        server.book,
+                        flags,
+                        notifier,
+                        log,
+                        server.guard,
+                    )
                     nursery.start_soon(reloads.run)
                     async for number in signals:
                         if number in start_signals.ENDING:
                             break
                         with server.guard.around(f"handling {signal.Signals(number).name}"):
                             _handle(number, server, reloads, notifier, nursery)
-                    if not server.begins_again:
+                    if not server.alarms.begins_again:
                         log.info("Initiating Shutdown...", event="stopping")
                         notifier.stopping()
                     server.unlisten()
@@ -110,14 +122,14 @@ def load_late_modules(server: Server) -> None:
     """Imports, before anybody can connect, what this configuration will need only later: an import opens files, and
     whoever fills the process's descriptors must not decide whether it succeeds."""
     wanted = ["leafd.monitor.services"]
-    dials = server.config.leafnodes is not None and bool(server.config.leafnodes.remotes)
-    if dials or server.together is not None or server.config.syslog_url():
+    dials = server.current.config.leafnodes is not None and bool(server.current.config.leafnodes.remotes)
+    if dials or server.together is not None or server.current.config.syslog_url():
         wanted.append("encodings.idna")  # to look names up
     if server.sockets.monitor is not None:
         wanted += ["leafd.monitor.http", "leafd.logins.page_logins"]
-        if server.config.monitors_securely:
+        if server.current.config.monitors_securely:
             wanted.append("leafd.monitor.secure")
-    policies = (server.compiled.policy, server.compiled.leaf_policy)
+    policies = (server.current.compiled.policy, server.current.compiled.leaf_policy)
     if any(is_hash(policy.token) or any(is_hash(one.password) for one in policy.users.values()) for policy in policies):
         wanted.append("bcrypt")
     if any(policy.asks_for_nkeys for policy in policies) or server.boxes is not None:
@@ -137,7 +149,7 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
     """Monitoring and the system account's services, each loaded only when it is wanted."""
     from leafd.monitor.services import Services
 
-    expiry = Expiry(lambda: server.config, server.log, server.guard)
+    expiry = Expiry(lambda: server.current.config, server.log, server.guard)
     nursery.start_soon(expiry.run)
     if server.book is not None:
         from leafd.monitor.claims import ClaimsServices
@@ -147,11 +159,11 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
         await nursery.start(claims.run)
         nursery.start_soon(server.book.run)
     services = Services(
-        server.facts, server.plane, lambda: os.kill(os.getpid(), signal.SIGHUP), send_away=partial(send_away, server)
+        server.facts, server.plane, lambda: os.kill(os.getpid(), signal.SIGHUP), send_away=server.farewell.send_away
     )
     await nursery.start(services.run)
     await nursery.start(server.events.run)
-    server.on_reload += [services.subscribe, partial(_load_late_modules, server), expiry.look]
+    server.current.followers += [services.subscribe, partial(_load_late_modules, server), expiry.look]
     if server.sockets.monitor is not None:
         from leafd.logins.page_logins import PageLogins
         from leafd.monitor.http import serve
@@ -159,17 +171,17 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
         logins = PageLogins(
             server.clients.guesses,
             server.log,
-            lambda: server.compiled.policy,
-            lambda: server.compiled.graph,
+            lambda: server.current.compiled.policy,
+            lambda: server.current.compiled.graph,
             lambda: server.clients.call_out,
         )
         server.facts.login, server.facts.warnings = logins.admits, lambda: server.log.recent or ()
-        nursery.start_soon(serve, server.sockets.monitor, server.facts, server.config.http_base_path)
+        nursery.start_soon(serve, server.sockets.monitor, server.facts, server.current.config.http_base_path)
 
 
 async def _leave(server: Server) -> None:
     with server.guard.around("lame duck mode"):
-        await lame_duck(server)
+        await server.farewell.lame_duck()
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -177,10 +189,12 @@ async def _first_status(server: Server, notifier: Notifier, nursery: trio.Nurser
     """The first status line for systemd, if that listens; from then on it is kept up to date."""
     if not notifier.heard:
         return ""
-    from leafd.daemon.status_line import status_line, tell
+    from leafd.daemon.status_line import StatusLine
 
-    line = await status_line(server)
-    nursery.start_soon(tell, server, notifier, line)
+    takes_leafs = server.sockets.leaf is not None
+    kept = StatusLine(server.plane, server.leafs, server.replicas, takes_leafs=takes_leafs, guard=server.guard)
+    line = await kept.now()
+    nursery.start_soon(kept.tell, notifier, line)
     return line
 
 
@@ -200,11 +214,13 @@ async def _watchdog(server: Server, notifier: Notifier) -> None:
 def _files(server: Server) -> Iterator[None]:
     """The pid file and the ports file, as long as the server runs."""
     wanted: list[tuple[Path, str]] = []
-    if server.config.pid_file:
-        wanted.append((Path(server.config.pid_file), f"{os.getpid()}"))
-    if server.config.ports_file_dir:
+    if server.current.config.pid_file:
+        wanted.append((Path(server.current.config.pid_file), f"{os.getpid()}"))
+    if server.current.config.ports_file_dir:
         # Launchers of the official clients look for this name, whatever the program is called.
-        wanted.append((Path(server.config.ports_file_dir) / f"nats-server_{os.getpid()}.ports", server.about.ports()))
+        wanted.append(
+            (Path(server.current.config.ports_file_dir) / f"nats-server_{os.getpid()}.ports", server.about.ports())
+        )
     for path, text in wanted:
         try:
             # Renamed into place: whoever waits for the file never reads half of it.

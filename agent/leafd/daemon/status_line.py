@@ -22,7 +22,10 @@ from leafd.quoting import listed
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
-    from leafd.daemon.server import Server
+    from leafd.guard import Guard
+    from leafd.links.leafs import Leafs
+    from leafd.links.replicas import Replicas
+    from leafd.native_plane import Plane
 
 EVERY_S: Final = 5.0
 SHARE: Final = 100
@@ -80,27 +83,27 @@ def _size(count: float) -> str:
     return f"{count:.0f} {unit}"
 
 
-async def status_line(server: Server) -> str:
-    """The status line of a server, now."""
-    return compose(
-        Seen(
-            tuple(server.leafs.remotes),
-            tuple(server.leafs.links()),
-            server.sockets.leaf is not None,
-            await server.replicas.behind(),
-            server.plane.stats(),
-        )
-    )
+class StatusLine:
+    """The status line of a server. takes_leafs: whether leaf nodes may connect to it."""
 
+    def __init__(self, plane: Plane, leafs: Leafs, replicas: Replicas, *, takes_leafs: bool, guard: Guard) -> None:
+        self._plane, self._leafs, self._replicas = plane, leafs, replicas
+        self._takes_leafs, self._guard = takes_leafs, guard
 
-async def tell(server: Server, notifier: Notifier, told: str) -> None:
-    """Tells systemd of each change, for ever. told: the line that it knows."""
-    wait_s = EVERY_S
-    while True:
-        await trio.sleep(wait_s)
-        began = trio.current_time()
-        with server.guard.around("the status line"):
-            line = await status_line(server)
-            if line != told and notifier.status(line):
-                told = line
-        wait_s = max(EVERY_S, (trio.current_time() - began) * SHARE)
+    async def now(self) -> str:
+        """The line of this moment."""
+        remotes, links = tuple(self._leafs.remotes), tuple(self._leafs.links())
+        behind = await self._replicas.behind()
+        return compose(Seen(remotes, links, self._takes_leafs, behind, self._plane.stats()))
+
+    async def tell(self, notifier: Notifier, told: str) -> None:
+        """Tells systemd of each change, for ever. told: the line that it knows."""
+        wait_s = EVERY_S
+        while True:
+            await trio.sleep(wait_s)
+            began = trio.current_time()
+            with self._guard.around("the status line"):
+                line = await self.now()
+                if line != told and notifier.status(line):
+                    told = line
+            wait_s = max(EVERY_S, (trio.current_time() - began) * SHARE)

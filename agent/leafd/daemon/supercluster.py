@@ -17,7 +17,7 @@ from leafd import native_types as t
 from leafd.config.schema.gateway import Gateway
 from leafd.config.schema.tls import LINK_TIMEOUT, login_timeout
 from leafd.daemon.about import VERSION
-from leafd.host.listeners import address_of, reachable
+from leafd.host.listeners import GATEWAY_LISTENER, Sockets, address_of, reachable
 from leafd.links.addresses import host_port
 from leafd.links.gateway import Supercluster as Own
 from leafd.links.gateway_info import gateway_place, places_in
@@ -25,24 +25,37 @@ from leafd.links.gateways import PING_NS, Gateways, Remote, Terms
 from leafd.logins.handshakes import GATEWAYS, GATEWAYS_DIALLED, GATEWAYS_REMOTE
 
 if TYPE_CHECKING:
+    from leafd.daemon.about import About
     from leafd.daemon.clustered import Clustered
-    from leafd.daemon.server import Server
+    from leafd.daemon.current import Current
+    from leafd.guard import Guard
+    from leafd.host.log import Log
     from leafd.links.peers import Peer
+    from leafd.native_plane import Plane
 
 SECOND: Final = 1_000_000_000
-GATEWAY_LISTENER: Final = 5
 
 
 class Supercluster:
     """Owner of what gateways add to a server."""
 
-    def __init__(self, server: Server, block: Gateway, clustered: Clustered | None) -> None:
-        self._server = server
+    def __init__(
+        self,
+        plane: Plane,
+        current: Current,
+        about: About,
+        sockets: Sockets,
+        block: Gateway,
+        clustered: Clustered | None,
+        log: Log,
+        guard: Guard,
+    ) -> None:
+        self._plane, self._current, self._about, self._sockets = plane, current, about, sockets
+        self._log, self._guard = log, guard
         self._block = block
         self._clustered = clustered
-        server.plane.gateway(block.name, server.about.server_id)
+        plane.gateway(block.name, about.server_id)
         self.gateways = self._make_gateways(block)
-        self.gateways.on_joined.append(lambda: server.events.cluster_grew())
         if clustered is not None:
             routes = clustered.routes
             self.gateways.own.has_server = routes.peers.named
@@ -52,11 +65,11 @@ class Supercluster:
             routes.on_cluster.append(lambda name, urls: self.gateways.learn(name, places_in(urls)))
 
     def _make_gateways(self, block: Gateway) -> Gateways:
-        server, config = self._server, self._server.config
+        about, config = self._about, self._current.config
         login = block.authorization
         own = Own(
-            server_id=server.about.server_id,
-            server_name=server.about.name,
+            server_id=about.server_id,
+            server_name=about.name,
             version=VERSION,
             name=block.name,
             user=login.user if login is not None else "",
@@ -73,7 +86,7 @@ class Supercluster:
             secure = _secure(context) if block.tls_of(one) is not None else None
             remotes.append(Remote(one.name, places, explicit=True, secure=secure))
         return Gateways(
-            server.plane,
+            self._plane,
             own,
             Terms(
                 remotes=tuple(remotes),
@@ -85,14 +98,14 @@ class Supercluster:
                 dials=_secure(GATEWAYS_DIALLED) if block.tls is not None else None,
                 reports=(config.connect_error_reports, config.reconnect_error_reports),
             ),
-            server.log,
-            guard=server.guard,
+            self._log,
+            guard=self._guard,
         )
 
     def listen(self) -> None:
         """Servers of other clusters may come."""
-        server, own, block = self._server, self.gateways.own, self._block
-        sock = server.sockets.gateway
+        own, block = self.gateways.own, self._block
+        sock = self._sockets.gateway
         assert sock is not None
         host, port = address_of(sock)
         own.host, own.port = reachable(host)[0], port
@@ -103,8 +116,8 @@ class Supercluster:
         own.urls = (own.url,)
         if self._clustered is not None:
             self._clustered.routes.cluster.gateway_url = own.url
-        server.plane.listen(GATEWAY_LISTENER, sock.detach(), t.ConnKind.GATEWAY, secure=block.tls is not None)
-        log = server.log
+        self._plane.listen(GATEWAY_LISTENER, sock.detach(), t.ConnKind.GATEWAY, secure=block.tls is not None)
+        log = self._log
         log.info(f"Gateway name is {own.name}")
         log.info(f"Listening for gateways connections on {host}:{port}")
         log.info(f"{'Advertise address' if block.advertise else 'Address'} for gateway {own.name!r} is {own.url}")
@@ -116,7 +129,7 @@ class Supercluster:
         self._tell_urls()
         if peer.first is not None:
             for said in self.gateways.reached():
-                self._server.plane.send(peer.first.connection, said)
+                self._plane.send(peer.first.connection, said)
 
     def _tell_urls(self) -> None:
         clustered = self._clustered
@@ -126,7 +139,7 @@ class Supercluster:
     def unlisten(self) -> None:
         """No other server may come any more, and none is dialled."""
         self.gateways.end()
-        self._server.plane.unlisten(GATEWAY_LISTENER)
+        self._plane.unlisten(GATEWAY_LISTENER)
 
 
 def _secure(context: int) -> t.Secure:

@@ -12,7 +12,7 @@ away in between. Orders reach the plane in the order of the calls. What does not
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account
@@ -21,47 +21,44 @@ from leafd.guard import Guard
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from leafd.jetstream.catalogue import JetStreamLimits
     from leafd.jetstream.service import JetStream
+    from leafd.native_plane import Plane
 
 API_ALL: Final = "$JS.API.>"
 ORDERS_AT_ONCE: Final = 256
 """Accounts that are made known or withdrawn before the plane is waited for."""
 
 
-class TenantPlane(Protocol):
-    """The part of native.Plane that this room needs."""
-
-    def account(self, account: int, name: str, domain: str, flags: int) -> None: ...
-    def traces(self, account: int, destination: str, sampling: int) -> None: ...
-    def allow(self, account: int, file: int, memory: int) -> None: ...
-    def set_mappings(self, account: int, mappings: Iterable[tuple[str, Iterable[tuple[str, int]]]]) -> None: ...
-    def imports(self, account: int, rows: Iterable[t.ImportRow]) -> None: ...
-    def subscribe(self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0) -> int: ...
-    def unsubscribe(self, account: int, subscription: int) -> None: ...
-    async def settled(self) -> None: ...
-
-
 class Tenants:
     """The accounts of one server, as those who carry messages for them know them."""
 
     def __init__(
-        self, plane: TenantPlane, jetstream: JetStream | None, domain: str, guard: Guard, mark: str = ""
+        self,
+        plane: Plane,
+        jetstream: JetStream | None,
+        domain: str,
+        guard: Guard,
+        mark: str = "",
+        *,
+        linked: bool = False,
+        pinned: Collection[str] = (),
+        on_measured: Callable[[], None] = lambda: None,
     ) -> None:
+        """linked: whether leaf links may come: the plane then counts an account's subscriptions for them as they come,
+        and need not go through all of them when the first link is there. pinned: accounts with routes of their own.
+        on_measured: called for each account that imports a measured service."""
         self._plane = plane
         self._jetstream = jetstream
         self._domain = domain
         self._guard = guard
         self._mark = mark
         """What the replies of measured requests end with, so that a server behind a link measures, too."""
-        self.linked = False
-        """Whether leaf links may come: the plane then counts an account's subscriptions for them as they come, and need
-        not go through all of them when the first link is there."""
-        self.pinned: set[str] = set()
-        """Accounts with routes of their own."""
-        self.on_measured: Callable[[], None] | None = None
+        self._linked = linked
+        self._pinned = frozenset(pinned)
+        self._on_measured = on_measured
         self._subscriptions: dict[int, dict[str, int]] = {}
 
     async def make_known(self, accounts: Sequence[Account]) -> None:
@@ -92,9 +89,9 @@ class Tenants:
         flags = t.AccountFlag(0) if account.jetstream is None else t.AccountFlag.JETSTREAM
         if account.serves:
             flags |= t.AccountFlag.SERVES
-        if self.linked:
+        if self._linked:
             flags |= t.AccountFlag.LINKED
-        if account.name in self.pinned:
+        if account.name in self._pinned:
             flags |= t.AccountFlag.PINNED
         self._plane.account(account.id, account.name, self._domain, int(flags))
         self._plane.traces(account.id, account.trace.dest, account.trace.sampling)
@@ -151,8 +148,8 @@ class Tenants:
             )
             for one in account.imports
         )
-        if self.on_measured is not None and any(one.results for one in account.imports):
-            self.on_measured()
+        if any(one.results for one in account.imports):
+            self._on_measured()
         self._plane.imports(account.id, rows)
 
     def _withdraw(self, account: Account) -> None:

@@ -1,6 +1,7 @@
 """The parts that a cluster and a supercluster add to a server.
 
     server --handle, info, listen, run, leave--> Together --> Clustered (routes), Supercluster (gateways)
+    a server joins or goes --> Introductions --> INFO of clients and of leaves, reports
 
 Only a configuration with one of the two imports this. What does not live here: what either does (clustered.py,
 supercluster.py); links to hubs and of leaves, which are other servers too (links/leafs.py).
@@ -12,27 +13,38 @@ from typing import TYPE_CHECKING, Any
 
 from leafd.daemon.clustered import Clustered
 from leafd.daemon.supercluster import Supercluster
+from leafd.logins.info_lines import template
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import trio
 
     from leafd import native_types as t
-    from leafd.daemon.server import Server
+    from leafd.daemon.about import About
+    from leafd.daemon.current import Current
+    from leafd.guard import Guard
+    from leafd.host.listeners import Sockets
+    from leafd.host.log import Log
     from leafd.links.gateways import Gateways
+    from leafd.links.leafs import Leafs
     from leafd.links.routes import Routes
+    from leafd.logins.clients import Clients
+    from leafd.monitor.facts import Facts
+    from leafd.native_plane import Plane
 
 
 class Together:
     """Owner of both."""
 
-    def __init__(self, server: Server) -> None:
-        config, sockets = server.config, server.sockets
+    def __init__(self, plane: Plane, current: Current, about: About, sockets: Sockets, log: Log, guard: Guard) -> None:
+        config = current.config
         self.clustered: Clustered | None = None
         self.supercluster: Supercluster | None = None
         if config.cluster is not None and sockets.route is not None:
-            self.clustered = Clustered(server, config.cluster)
+            self.clustered = Clustered(plane, current, about, sockets, config.cluster, log, guard)
         if config.gateway is not None and sockets.gateway is not None:
-            self.supercluster = Supercluster(server, config.gateway, self.clustered)
+            self.supercluster = Supercluster(plane, current, about, sockets, config.gateway, self.clustered, log, guard)
 
     @property
     def routes(self) -> Routes | None:
@@ -94,3 +106,33 @@ class Together:
         """Lame duck mode."""
         if self.clustered is not None:
             self.clustered.leave()
+
+
+class Introductions:
+    """What clients, leaves and reports hear of the servers that there are. info: what INFO says to every client."""
+
+    def __init__(
+        self,
+        plane: Plane,
+        routes: Routes,
+        clients: Clients,
+        leafs: Leafs,
+        facts: Facts,
+        info: Callable[[], dict[str, Any]],
+    ) -> None:
+        self._plane, self._routes = plane, routes
+        self._clients, self._leafs, self._facts, self._info = clients, leafs, facts, info
+
+    def tell(self) -> None:
+        """Clients and leaves hear of the servers that there are now."""
+        self._plane.forget_logins()
+        self._clients.known.forget()
+        self._clients.say_welcome()
+        self._plane.broadcast(template(self._info()), plain=True)
+        self._leafs.tell_urls(self._routes.urls("leafnode_urls"), self._routes.urls("ws_connect_urls"))
+
+    def renamed(self) -> None:
+        """The cluster's name is another one."""
+        self._facts.cluster = self._routes.cluster.name
+        self._leafs.belong_to(self._routes.cluster.name)
+        self.tell()

@@ -26,6 +26,15 @@ _ANYWHERE_6: Final = "::"
 _SIOCGIFADDR: Final = 0x8915
 
 
+CLIENT_LISTENER: Final = 1
+LEAF_LISTENER: Final = 2
+WEB_LISTENER: Final = 3
+ROUTE_LISTENER: Final = 4
+GATEWAY_LISTENER: Final = 5
+MQTT_LISTENER: Final = 6
+"""Their numbers in the plane."""
+
+
 @dataclass(slots=True)
 class Sockets:
     """The sockets that this server listens on. The plane owns the first two once they are handed over."""

@@ -68,7 +68,12 @@ class Leafs:
         reconnect_s: float = 1.0,
         guard: Guard | None = None,
         need_default_tls: Callable[[], Awaitable[None]] | None = None,
+        describe: Callable[[Link, leaf.Bind], None] = lambda link, bind: None,
+        serves: Callable[[int], bool] = lambda account: True,
+        sending: Callable[[dict[int, Link]], Sending] | None = None,
     ) -> None:
+        """describe: tells the plane all that is known of a link, where its account shares or measures that. serves:
+        whether an account is still there: a reload may take it away from a remote."""
         self._plane = plane
         self._need_default_tls = need_default_tls
         self.secure: t.Secure | None = None
@@ -79,12 +84,10 @@ class Leafs:
         self._links: dict[int, Link] = {}
         self._linked: Counter[str] = Counter()
         """How many of them are up, by account: each login asks, in a fleet thousands of times a second."""
-        self.sending = Sending(plane, log, guard or Guard(), self._links)
-        self._identity = identity
-        self._log = log
+        self.sending = sending(self._links) if sending else Sending(plane, log, guard or Guard(), self._links)
+        self._identity, self._log = identity, log
         self._authenticate = authenticate
-        self._loop_subject = loop_subject
-        self._nonce = nonce
+        self._loop_subject, self._nonce = loop_subject, nonce
         self._reconnect_s = reconnect_s
         self._guard = guard or Guard()
         self._dialled: dict[int, Link] = {}
@@ -105,10 +108,7 @@ class Leafs:
         self.remotes: list[RemoteStatus] = []
         self.on_up: list[Callable[[Link], None]] = []
         self.on_down: list[Callable[[Link], None]] = []
-        self.describe: Callable[[Link, leaf.Bind], None] = lambda link, bind: None
-        """Tells the plane all that is known of a link, where its account shares or measures that."""
-        self.serves: Callable[[int], bool] = lambda account: True
-        """Whether an account is still there: a reload may take it away from a remote."""
+        self._describe, self._serves = describe, serves
 
     # ---- what is there
 
@@ -409,7 +409,7 @@ class Leafs:
         self._evict_duplicate(link, bind)
         link.bound(bind)
         self._linked[bind.account_name] += 1
-        self.describe(link, bind)
+        self._describe(link, bind)
         self._plane.admit_leaf(
             link.connection,
             bind.account,
@@ -467,7 +467,7 @@ class Leafs:
         self._identity = replace(self._identity, cluster=cluster)
         for link in self._links.values():
             if link.bind is not None:
-                self.describe(link, link.bind)
+                self._describe(link, link.bind)
 
     def dial(self, remotes: Iterable[leaf.Remote]) -> None:
         """Keeps a link to each of these, too."""
@@ -497,7 +497,7 @@ class Leafs:
     async def _keep(self, status: RemoteStatus) -> None:
         redial = Redial(self._reconnect_s)
         while True:
-            if not self.serves(status.remote.account):
+            if not self._serves(status.remote.account):
                 await trio.sleep(self._reconnect_s)
                 continue
             status.attempts += 1

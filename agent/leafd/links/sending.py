@@ -51,7 +51,17 @@ class SendingLog(Protocol):
 class Sending:
     """The rules of all links."""
 
-    def __init__(self, plane: SendingPlane, log: SendingLog, guard: Guard, links: Mapping[int, Link]) -> None:
+    def __init__(
+        self,
+        plane: SendingPlane,
+        log: SendingLog,
+        guard: Guard,
+        links: Mapping[int, Link],
+        *,
+        put: Callable[[bytes, bytes], Awaitable[None]] | None = None,
+        memory_limit: int = 0,
+    ) -> None:
+        """put: stores a record; None: there is no store. memory_limit: 0: there is none."""
         self._plane, self._log, self._guard, self._links = plane, log, guard, links
         self._rules: dict[int, tuple[str, ...]] = {}
         """By remote; 0: of leaves that dial us."""
@@ -60,10 +70,8 @@ class Sending:
         self._budgets: Budgets | None = None
         self._records: dict[bytes, bytes] = {}
         self._needed = trio.Event()
-        self.put: Callable[[bytes, bytes], Awaitable[None]] | None = None
-        """Stores a record; None: there is no store."""
-        self.memory_limit = 0
-        """0: it has none."""
+        self._put = put
+        self._memory_limit = memory_limit
         self._to: dict[tuple[int, str], dict[int, Link]] = {}
         """Links that are up, by their account and the domain at their other end."""
 
@@ -76,8 +84,8 @@ class Sending:
         if self._budgets is None:
             from leafd.links.budgets import RESTING_BYTES, RESTING_MAX, Budgets
 
-            most = min(self.memory_limit // RESTING_BYTES or RESTING_MAX, RESTING_MAX)
-            self._budgets = Budgets(self._plane, self._log, self._guard, put=self.put, resting_max=most)
+            most = min(self._memory_limit // RESTING_BYTES or RESTING_MAX, RESTING_MAX)
+            self._budgets = Budgets(self._plane, self._log, self._guard, put=self._put, resting_max=most)
             self._budgets.on_change = self._tell
             for key, value in self._records.items():
                 self._budgets.load_record(key, value)

@@ -81,14 +81,20 @@ class Callouts:
     """All questions of this server. run() until cancelled."""
 
     def __init__(
-        self, plane: CalloutPlane, keys: ServerKeys, account: Callable[[str], Account | None], guard: Guard, log: Log
+        self,
+        plane: CalloutPlane,
+        keys: ServerKeys,
+        account: Callable[[str], Account | None],
+        guard: Guard,
+        log: Log,
+        look_up: LookUp | None = None,
     ) -> None:
         self._plane = plane
         self._keys = keys
         self._account = account
         self._guard = guard
         self._log = log
-        self.look_up: Callable[[], LookUp | None] = lambda: None
+        self._look_up = look_up
         self._inbox = f"$SYS._INBOX.{secrets.token_hex(4)}."
         self._listening: set[int] = set()
         self._waiting: dict[str, _Waiting] = {}
@@ -177,8 +183,7 @@ class Callouts:
             try:
                 return rules.trusted_verdict(callout, policy.trust, claims, login)
             except Unknown as unknown:
-                look_up = self.look_up()
-                if look_up is None or not await look_up(unknown.account):
+                if self._look_up is None or not await self._look_up(unknown.account):
                     raise CalloutError(str(unknown)) from None
                 return rules.trusted_verdict(callout, policy.trust, claims, login)
         name = rules.configured_account(callout, claims)

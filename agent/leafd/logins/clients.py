@@ -63,7 +63,14 @@ class Clients:
         info: Callable[[], dict[str, Any]],
         terms: Terms,
         guard: Guard | None = None,
+        *,
+        look_up: Callable[[str], Awaitable[bool]] | None = None,
+        callout: Callable[[], CallOut | None] = lambda: None,
+        describe: Callable[[Client], None] | None = None,
     ) -> None:
+        """look_up: in operator mode, whether an account that was not known is known now. callout: what asks the service
+        that judges logins, where there is one by now. describe: tells the plane all that is known of a client, where
+        its account shares or measures that."""
         self._plane = plane
         self._log = log
         self._info = info
@@ -74,14 +81,11 @@ class Clients:
         self._guard = guard or Guard()
         self.guesses = Guesses(self._guard)
         self.proofs = Guesses(self._guard, patient=True)
-        self.look_up: Callable[[str], Awaitable[bool]] | None = None
-        """In operator mode: whether an account that was not known is known now."""
+        self._look_up = look_up
+        self._callout = callout
+        self._describe = describe
         self.web_address: tuple[str, int] | None = None
         """Where WebSocket clients come to, which INFO tells them."""
-        self.call_out: CallOut | None = None
-        """Where a service judges logins: asks it, in its turn."""
-        self.describe: Callable[[Client], None] | None = None
-        """Tells the plane all that is known of one, where its account shares or measures that."""
         self._asked: set[int] = set()
         self.known = KnownLogins()
         self._listener: int | None = None
@@ -94,6 +98,11 @@ class Clients:
         self.on_closed: list[Callable[[Client, t.Closed], None]] = []
 
     # ---- what is there
+
+    @property
+    def call_out(self) -> CallOut | None:
+        """Where a service judges logins: asks it, in its turn."""
+        return self._callout()
 
     def get(self, connection: int) -> Client | None:
         """The client of a connection."""
@@ -429,8 +438,8 @@ class Clients:
             checks = self.guesses if policy.trust is None else self.proofs
             slow = takes_time(client.connect, policy, client.certificate)
             verdict = await checks.check(CLIENT_GUESSES, client.host, name, judge, wanted) if slow else judge()
-            if isinstance(verdict, Refusal) and verdict.unknown and self.look_up is not None:
-                policy = None if await self.look_up(verdict.unknown) else policy
+            if isinstance(verdict, Refusal) and verdict.unknown and self._look_up is not None:
+                policy = None if await self._look_up(verdict.unknown) else policy
             if policy is not None and self.call_out is not None and wanted():
                 verdict = await self._call_out(self.call_out, client, policy, verdict)
         if wanted():
@@ -499,9 +508,9 @@ class Clients:
         self, client: Client, verdict: Verdict, account: Account, terms: Terms
     ) -> tuple[t.ConnVerdict, t.Permissions]:
         client.logged_in(verdict, account, terms)
-        if account.described and not client.described and self.describe is not None:
+        if account.described and not client.described and self._describe is not None:
             client.described = True
-            self.describe(client)
+            self._describe(client)
         client.granted = granted(client, verdict, account, terms)
         return client.granted
 

@@ -100,24 +100,33 @@ class LeafTerms:
 
 
 class LeafLogins:
-    """Judges the logins of leaf nodes. `links` is set before run(), which comes before the first login."""
-
-    links: LeafLinks
+    """Judges the logins of leaf nodes."""
 
     def __init__(
-        self, plane: LoginPlane, terms: LeafTerms, guesses: Guesses, guard: Guard, proofs: Guesses | None = None
+        self,
+        plane: LoginPlane,
+        terms: LeafTerms,
+        guesses: Guesses,
+        guard: Guard,
+        proofs: Guesses | None = None,
+        *,
+        links: LeafLinks,
+        waits: Callable[[int], bool] = lambda connection: False,
+        boxes: Boxes | None = None,
+        look_up: Callable[[str], Awaitable[bool]] | None = None,
+        callout: Callable[[], CallOut | None] = lambda: None,
     ) -> None:
+        """waits: whether what a leaf has said was not looked at yet (arrivals.py), which is not its fault. boxes: where
+        boxes enrol themselves. look_up, callout: as for clients."""
+        self._links = links
+        self._waits = waits
+        self._boxes = boxes
+        self._look_up = look_up
+        self._callout = callout
         self._plane = plane
         self._terms = terms
         self._guesses = guesses
         self._proofs = proofs or guesses
-        self.look_up: Callable[[str], Awaitable[bool]] | None = None
-        self.call_out: CallOut | None = None
-        """Where a service judges logins: asks it, in its turn."""
-        self.waits: Callable[[int], bool] = lambda connection: False
-        """Whether what it has said was not looked at yet (arrivals.py): that is not its fault."""
-        self.boxes: Boxes | None = None
-        """Where boxes enrol themselves."""
         self._asked: set[int] = set()
         self._guard = guard
         self._early = Deadlines(self._late, guard)
@@ -146,40 +155,40 @@ class LeafLogins:
     def _late(self, connection: int) -> None:
         """Ends a login that takes too long: the peer may be far away, or a stranger who holds a place, so slow logins
         are bounded by number, then by time."""
-        if not self.links.logging_in(connection):
+        if not self._links.logging_in(connection):
             return
-        if self.waits(connection):
+        if self._waits(connection):
             self._early.add(connection, AT_ONCE_S)
             return
         if len(self._patient) >= PATIENT_MAX:
-            self._patient = {one: None for one in self._patient if self.links.logging_in(one)}
+            self._patient = {one: None for one in self._patient if self._links.logging_in(one)}
         if len(self._patient) >= PATIENT_MAX:
             self._too_late(next(iter(self._patient)))
         self._patient[connection] = None
         self._deadlines.add(connection, self._terms.timeout_s - AT_ONCE_S)
 
     def _too_late(self, connection: int) -> None:
-        if self.waits(connection):
+        if self._waits(connection):
             self._deadlines.add(connection, AT_ONCE_S)
             return
         self._patient.pop(connection, None)
         if connection in self._asked:  # which has a time of its own
             return
-        if self.links.bind_of(connection) is None:
+        if self._links.bind_of(connection) is None:
             # The plane ignores the order for a connection that has closed in the meantime.
             self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
 
     # ---- a login
 
     def authenticate(self, link: Link, connect: dict[str, Any], nonce: str) -> Login | Refused | Later | None:
-        """The verdict on a CONNECT. Later: `links.judged` will be told."""
+        """The verdict on a CONNECT. Later: `judged` of the links will be told."""
         if self._nursery is None:
             return None
         shown = shown_by(link.tls) if link.tls is not None else None
         if shown is not None:
             connect[CERTIFICATE] = shown
         connect[WAY] = LEAF_WEB_TYPE if link.web else LEAF_TYPE
-        policy, boxes = self._terms.of(connect), self.boxes
+        policy, boxes = self._terms.of(connect), self._boxes
         waits = policy.callout is not None or (boxes is not None and boxes.takes_time(connect))
         if not waits and (_is_short_token(connect, policy) or not takes_time(connect, policy, shown)):
             verdict = identify(connect, nonce, policy, connect[WAY], shown, host=_host(link.peer))
@@ -192,13 +201,13 @@ class LeafLogins:
 
     def _unknown(self, verdict: Verdict | Refusal) -> str:
         """The account that has to be looked up before a verdict is final."""
-        return verdict.unknown if isinstance(verdict, Refusal) and self.look_up is not None else ""
+        return verdict.unknown if isinstance(verdict, Refusal) and self._look_up is not None else ""
 
     async def _authenticate_slowly(self, link: Link, connect: dict[str, Any], nonce: str) -> None:
         address, name = _host(link.peer), str(connect.get("user") or "")
         login: Login | Refused | None = None
         policy, gone, key = None, link.gone.is_set, ""
-        refused = await self._enrol(link, connect, nonce) if self.boxes is not None else None
+        refused = await self._enrol(link, connect, nonce) if self._boxes is not None else None
         if refused is not None:
             self._judged(link, refused)
             return
@@ -209,38 +218,39 @@ class LeafLogins:
             if takes_time(connect, policy, connect.get(CERTIFICATE)):
                 checks = self._guesses if policy.trust is None else self._proofs
                 verdict = await checks.check(LEAF_GUESSES, address, name, judge, lambda: not gone())
-                if self.look_up is not None and (account := self._unknown(verdict)):
-                    policy = None if await self.look_up(account) else policy
+                if self._look_up is not None and (account := self._unknown(verdict)):
+                    policy = None if await self._look_up(account) else policy
                     if policy is None:
                         continue
             else:
                 verdict = judge()
             key = _proven_key(verdict)  # a service may let in whom it likes, and that makes nobody a box
-            if self.call_out is not None and not gone():
-                verdict = await self._call_out(self.call_out, link, connect, nonce, verdict)
+            call_out = self._callout()
+            if call_out is not None and not gone():
+                verdict = await self._call_out(call_out, link, connect, nonce, verdict)
             login = self._login(verdict, policy, connect)
             if not self._stays(connect, login, link.peer):
                 await self._over.wait()
-        box = self.boxes.box_of(key) if self.boxes is not None else None
-        if self.boxes is not None and box is not None and isinstance(login, Login):
-            login = await self._single(self.boxes, link, connect, login, box)
+        box = self._boxes.box_of(key) if self._boxes is not None else None
+        if self._boxes is not None and box is not None and isinstance(login, Login):
+            login = await self._single(self._boxes, link, connect, login, box)
         self._judged(link, login)
 
     def _judged(self, link: Link, login: Login | Refused | None) -> None:
         with self._guard.around("a leaf's login"):
-            self.links.judged(link, None if isinstance(login, Refused) and not login.text else login)
+            self._links.judged(link, None if isinstance(login, Refused) and not login.text else login)
 
     async def _enrol(self, link: Link, connect: dict[str, Any], nonce: str) -> Refused | None:
         """Why it is not enrolled, where it wants to be."""
-        assert self.boxes is not None
+        assert self._boxes is not None
         refused: Refused | None = Refused("")
         self._asked.add(link.connection)
         try:
             with self._guard.around("enrolling a box"):
-                refused = await self.boxes.enrol(link, connect, nonce)
+                refused = await self._boxes.enrol(link, connect, nonce)
         finally:
             self._asked.discard(link.connection)
-        self.boxes.lend(connect)
+        self._boxes.lend(connect)
         return refused
 
     async def _single(
@@ -271,7 +281,7 @@ class LeafLogins:
         if isinstance(verdict, Refusal) or account is None:
             return None
         most = account.limits.max_leafnodes
-        if 0 <= most <= self.links.linked(account.name):
+        if 0 <= most <= self._links.linked(account.name):
             return None if self._terms.own_logins else Refused(ACCOUNT_FULL)
         return _login_to(account, verdict, policy, connect)
 
@@ -308,7 +318,7 @@ class LeafLogins:
                 return None if coming.own_logins else Refused(ACCOUNT_FULL)
             return _login_to(account, verdict, coming.of(connect), connect)
 
-        await self.links.judge_again(judge)
+        await self._links.judge_again(judge)
 
     def set_terms(self, terms: LeafTerms) -> None:
         """The reload has taken effect."""

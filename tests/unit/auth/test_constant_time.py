@@ -25,7 +25,7 @@ NO_SECRETS = {
     "daemon/account_book.py: known.token, one.token": "the same",
     "daemon/account_book.py: known.token, found.token": "the same",
     "enrol/roll.py: token, self.tokens": "ids of tokens, which find them; the secret is compared by its digest",
-    "daemon/boxes.py: self.roll.tokens": "the same",
+    "daemon/box_desk.py: self._roll.tokens": "the same",
     "config/schema/sharing.py: token": "a token of a subject",
     "jetstream/service.py: tokens": "the same",
     "jetstream/subjects.py: token": "the same",

@@ -70,7 +70,7 @@ def test_a_box_is_asked_once_a_minute_however_often_somebody_looks() -> None:
     fleet = Fleet()
 
     async def looks() -> None:
-        disks = BoxDisks(lambda: fleet)
+        disks = BoxDisks(fleet)
         for _ in range(50):
             assert {"box-1": Disk(7, None), "box-2": Disk(7, None)} == await disks.of(3, {"box-1": 1, "box-2": 2})
         assert fleet.asked == ["$JS.box-1.API.INFO", "$JS.box-2.API.INFO"]
@@ -96,7 +96,7 @@ def test_a_box_cannot_answer_for_another_one() -> None:
     fleet.answers = answers
 
     async def looks() -> None:
-        assert {"box-1": Disk(1, None), "box-2": None} == await BoxDisks(lambda: fleet).of(3, {"box-1": 1, "box-2": 2})
+        assert {"box-1": Disk(1, None), "box-2": None} == await BoxDisks(fleet).of(3, {"box-1": 1, "box-2": 2})
 
     run(looks)
     assert len(set(told)) == 2

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from leafd import native_types as t
-from leafd.daemon.server import Server
+from leafd.daemon.alarms import Alarms
 from leafd.host import journal
 from leafd.host.log import Log
 
@@ -167,9 +167,9 @@ def test_an_alarm_names_a_stream_only_where_it_is_about_one(
     log: Log, journald: socket.socket, code: int, event: str, stream: str | None
 ) -> None:
     """A connection and a command have numbers, too, and streams that happen to have the same are left alone."""
-    jetstream = SimpleNamespace(named=lambda number: {"stream": "S", "account": "A"}, alarm=lambda event: None)
-    server: Any = SimpleNamespace(log=log, jetstream=jetstream)
-    Server._tell_alarm(server, t.Alarm(code, 1, 0, "text"))
+    jetstream: Any = SimpleNamespace(named=lambda number: {"stream": "S", "account": "A"}, alarm=lambda event: None)
+    current: Any = None
+    Alarms(log, jetstream, current, str).tell(t.Alarm(code, 1, 0, "text"))
     found = entry(journald)
     assert (event, stream) == (found["LEAFD_EVENT"], found.get("LEAFD_STREAM"))
 

@@ -14,15 +14,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 import trio
 import trio.testing
 from leafd import native_types as t
-from leafd.daemon import status_line
-from leafd.daemon.status_line import Seen, compose
+from leafd.daemon.status_line import EVERY_S, Seen, StatusLine, compose
 from leafd.guard import Guard
 from leafd.host.systemd import Notifier
 from leafd.links.leaf import Remote
@@ -232,7 +230,7 @@ def test_a_reload_leaves_the_line_as_it_is(tmp_path: Path) -> None:
         assert "READY=1" == systemd.hear("READY=1")
 
 
-def test_a_line_that_systemd_did_not_take_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_systemd_did_not_take_is_told_again() -> None:
     """Its queue was full for a moment: it hears of the change with the next look, and then no more."""
     said: list[str] = []
 
@@ -241,15 +239,16 @@ def test_a_line_that_systemd_did_not_take_is_told_again(monkeypatch: pytest.Monk
             said.append(text)
             return len(said) > 1
 
-    async def looked(server: object) -> str:
-        return "2 clients"
+    class Kept(StatusLine):
+        async def now(self) -> str:
+            return "2 clients"
 
     async def main() -> None:
-        server: Any = SimpleNamespace(guard=Guard())
-        with trio.move_on_after(10 * status_line.EVERY_S):
-            await status_line.tell(server, Full({}), "1 client")
+        nothing: Any = None
+        kept = Kept(nothing, nothing, nothing, takes_leafs=False, guard=Guard())
+        with trio.move_on_after(10 * EVERY_S):
+            await kept.tell(Full({}), "1 client")
 
-    monkeypatch.setattr(status_line, "status_line", looked)
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     assert ["2 clients", "2 clients"] == said
 

@@ -36,8 +36,7 @@ def play(count: int, timeout_s: float) -> list[tuple[float, int]]:
 
     async def run() -> None:
         terms = cast("LeafTerms", SimpleNamespace(timeout_s=timeout_s))
-        logins = LeafLogins(links, terms, cast("Any", None), Guard())
-        logins.links = cast("Any", links)
+        logins = LeafLogins(links, terms, cast("Any", None), Guard(), links=cast("Any", links))
         async with trio.open_nursery() as nursery:
             await nursery.start(logins.run)
             for connection in range(count):
@@ -77,9 +76,11 @@ def test_what_a_leaf_has_said_and_nobody_has_looked_at_is_not_late() -> None:
 
     async def run() -> None:
         terms = cast("LeafTerms", SimpleNamespace(timeout_s=3.0))
-        logins = LeafLogins(links, terms, cast("Any", None), Guard())
-        logins.links = cast("Any", links)
-        logins.waits = lambda connection: trio.current_time() < 10.0
+
+        def waits(connection: int) -> bool:
+            return trio.current_time() < 10.0
+
+        logins = LeafLogins(links, terms, cast("Any", None), Guard(), links=cast("Any", links), waits=waits)
         async with trio.open_nursery() as nursery:
             await nursery.start(logins.run)
             links.waiting.add(7)

@@ -40,14 +40,14 @@ def judged(account: Account, user: User, *, signs: str = NONCE, known: bool = Tr
         terms = LeafTerms(Policy({}, {}, open=False, trust=trust), cast("Any", Graph()), 60.0)
         links = SimpleNamespace(judged=lambda link, login: found.append(login))
         proofs = Guesses(Guard(), patient=True)
-        logins = LeafLogins(cast("Any", None), terms, cast("Any", None), Guard(), proofs)
-        logins.links = cast("Any", links)
 
         async def look_up(name: str) -> bool:
             found.append(name)
             return False
 
-        logins.look_up = look_up
+        logins = LeafLogins(
+            cast("Any", None), terms, cast("Any", None), Guard(), proofs, links=cast("Any", links), look_up=look_up
+        )
         async with trio.open_nursery() as nursery:
             await nursery.start(proofs.run)
             await nursery.start(logins.run)

@@ -1,0 +1,57 @@
+"""What the plane reports of its own accord, handed to the log and to JetStream: alarms, and traces of the protocol.
+
+What does not live here: what is measured and traced of messages for others (measurements.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from leafd import native_types as t
+from leafd.daemon.store import traced_bytes
+from leafd.host.anew import begin_again
+from leafd.host.log import Log, traced, traced_message
+
+if TYPE_CHECKING:
+    from leafd.daemon.current import Current
+    from leafd.jetstream.service import JetStream
+
+_NO_STORE: Final[dict[int, str]] = {
+    t.AlarmCode.SLOW: "slow_consumer",
+    t.AlarmCode.COMMAND: "command_failed",
+    t.AlarmCode.INTEREST: "subscriptions_refused",
+    t.AlarmCode.DROPPED: "messages_dropped",
+}
+
+
+class Alarms:
+    """Of one server. log_name: what lines about a connection begin with."""
+
+    def __init__(self, log: Log, jetstream: JetStream | None, current: Current, log_name: Callable[[int], str]) -> None:
+        self._log, self._jetstream, self._current, self._log_name = log, jetstream, current, log_name
+        self.begins_again = False
+        """The process is to be started anew, since only a start can mend the store."""
+
+    def tell(self, event: t.Alarm) -> None:
+        """One line, and what JetStream does about it."""
+        say = self._log.info if event.code == t.AlarmCode.KEY else self._log.warning
+        if event.code == t.AlarmCode.MEND and begin_again(self._log):
+            self.begins_again = True
+        if event.code in _NO_STORE:  # whose number is no stream's
+            say(event.text, event=_NO_STORE[event.code])
+            return
+        named = self._jetstream.named(event.stream) if self._jetstream is not None else {}
+        say(event.text, event=f"store_{t.AlarmCode(event.code).name.lower()}", **named)
+        if self._jetstream is not None:
+            self._jetstream.alarm(event)
+
+    def trace(self, event: t.Trace) -> None:
+        """What a connection said, for the log."""
+        who = self._log_name(event.connection)
+        if event.text:
+            self._log.trace(f"{who} - {traced(event)}")
+            return
+        config = self._current.config
+        if said := traced_message(event, traced_bytes(config), headers_only=config.trace_headers):
+            self._log.trace(f"{who} - {said}")
