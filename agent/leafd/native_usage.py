@@ -41,11 +41,13 @@ class Usage(Submits):
 
     async def stream_fill(
         self, stream: int, last: int, *, sequence: int, ts: int = 0, subject: str = "", header: bytes = b"",
-        payload: bytes = b"",
+        payload: bytes = b"", origin: tuple[int, int] | None = None,
     ) -> bool:  # fmt: skip
         """Puts a message into the hole that ends at `last`; without a subject nothing is put there. From then on the
-        hole begins behind that sequence. False: the stream did not want the message."""
-        strings: Strings = {"subject": subject, "header": header, "upto": last.to_bytes(8, "big")}
+        hole begins behind that sequence. origin: a source's slot, and the message's sequence there. False: the stream
+        did not want the message."""
+        came = b"" if origin is None else struct.pack(">IQ", *origin)
+        strings: Strings = {"subject": subject, "header": header, "upto": last.to_bytes(8, "big"), "origin": came}
         done = await self._request(
             "STREAM_FILL",
             "putting back a message",

@@ -93,7 +93,7 @@ static const command_row_t command_rows[] = {
     STREAM(STREAM_PURGE,    stream_purge,           BODY_NONE,                    "filter"),
     STREAM(MESSAGE_GET,     message_get,            BODY_OF(message_query_t),     "subject"),
     STREAM(MESSAGE_DELETE,  message_delete,         BODY_NONE,                    ""),
-    STREAM(STREAM_FILL,     stream_fill,            BODY_BYTES,                   "subject header upto"),
+    STREAM(STREAM_FILL,     stream_fill,            BODY_BYTES,                   "subject header upto origin"),
     STREAM(CONSUMER_PUT,    seat_put,               BODY_OF(consumer_config_t),   CONSUMER_STRINGS),
     SEAT(CONSUMER_REMOVE,   seat_remove,            BODY_NONE,                    ""),
     SEAT(CONSUMER_STATE,    seat_state,             BODY_NONE,                    ""),

@@ -231,6 +231,14 @@ static bytes_t ingest_renamed(js_t *js, const ingest_t *ingest, bytes_t subject,
     return subject;
 }
 
+status_t ingest_source(js_t *js, const ingest_t *ingest, uint64_t seq, append_t *append, text_t *renamed) {
+    bytes_t subject = append->subject;
+    status_t status = source_header(js, ingest, seq, subject, append->header);
+    append->header = bytes_of(js->scratch.at, (uint32_t)js->scratch.size);
+    append->subject = ingest_renamed(js, ingest, subject, renamed);
+    return status;
+}
+
 /* ---- what headers order ------------------------------------------------------------------------------------------ */
 
 /* At a mirror a message has the age that it has at its origin. */
@@ -279,17 +287,17 @@ static void ingest_after(js_t *js, const ingest_t *ingest, bytes_t header, const
 static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, bytes_t subject,
                          const message_t *message) {
     text_t renamed;
-    append_t append = {.subject = ingest_renamed(js, ingest, subject, &renamed), .payload = message->payload};
+    append_t append = {.subject = subject, .header = message->header, .payload = message->payload};
     progress_t progress = {ack->stream_seq, ack->ts > ingest->newest_ts ? ack->ts : ingest->newest_ts};
     js->scratch.size = 0;
     status_t status;
     if (ingest->mirror) {
         append.force_seq = ack->stream_seq;
         append.force_ts = ack->ts;
+        append.subject = ingest_renamed(js, ingest, subject, &renamed);
         status = ingest_mirror_header(js, message->header, &append.header);
     } else {
-        status = source_header(js, ingest, ack->stream_seq, subject, message->header);
-        append.header = bytes_of(js->scratch.at, (uint32_t)js->scratch.size);
+        status = ingest_source(js, ingest, ack->stream_seq, &append, &renamed);
         append.source_key = ingest->key;
         append.source_seq = progress.seq;
         append.source_ts = progress.newest_ts;

@@ -37,6 +37,10 @@ static ingest_t **ingest_place(js_t *js, const stream_t *stream, uint64_t slot) 
     return place;
 }
 
+const ingest_t *ingest_find(js_t *js, const stream_t *stream, uint64_t slot) {
+    return *ingest_place(js, stream, slot);
+}
+
 static void ingest_free(js_t *js, ingest_t **place) {
     ingest_t *ingest = *place;
     *place = ingest->next;

@@ -12,6 +12,8 @@
 #include "jetstream/host.h"
 #include "jetstream/js.h"
 #include "jetstream/span.h"
+#include "store/append.h"
+#include "text/text.h"
 #include "text/transform.h"
 
 struct ingest {
@@ -56,6 +58,11 @@ void ingest_fail(js_t *js, ingest_t *ingest, uint32_t code, status_t status);
 /* false: no memory, control was not told. */
 /* A header as a mirror keeps it; perhaps in js->scratch, which the caller has emptied. */
 status_t ingest_mirror_header(js_t *js, bytes_t header, bytes_t *out);
+/* A source's message, as it came, becomes what is stored: renamed, perhaps in `renamed`, and with its origin's sequence
+ * in its header, in js->scratch, which the caller has emptied. STATUS_FULL: the header has no room for that. */
+status_t ingest_source(js_t *js, const ingest_t *ingest, uint64_t seq, append_t *append, text_t *renamed);
+/* NULL: that slot does not take in now, or its origin's consumer is being asked for. */
+const ingest_t *ingest_find(js_t *js, const stream_t *stream, uint64_t slot);
 bool ingest_tell(js_t *js, const ingest_t *ingest, uint32_t code, status_t status);
 
 #endif

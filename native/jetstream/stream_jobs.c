@@ -222,7 +222,7 @@ void stream_purge(js_t *js, const plane_command_t *command, stream_t *stream) {
     bytes_t copy = bytes_copy(filter);
     status_t status = job == NULL || copy.size != filter.size /* without its filter it would take out all */
                           ? STATUS_NO_MEMORY
-                          : (stream->config.flags & STREAM_MIRROR) != 0 ? store_holes_forget(stream->store) : STATUS_OK;
+                          : store_holes_forget(stream->store);
     if (status != STATUS_OK) {
         bytes_release(&copy);
         free(job);

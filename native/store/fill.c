@@ -80,21 +80,20 @@ static status_t hole_advance(store_stream_t *stream, const hole_t *hole, uint64_
     return store_record_put(stream->store, RECORD_HOLE, bytes_of(key, sizeof key), bytes_of(value, sizeof value));
 }
 
-static bool found_one(void *context, bytes_t key, bytes_t value) {
-    bool *any = context;
-    (void)key;
-    (void)value;
-    *any = true;
-    return false;
-}
-
+/* Only a start makes holes, in LMDB itself: the overlay moves and ends those that are there. */
 status_t store_holes_forget(store_stream_t *stream) {
     uint8_t id[4];
-    bool any = false;
+    store_key_t first;
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
     store_be32(id, stream->id);
     bytes_t prefix = bytes_of(id, sizeof id);
-    status_t status = store_record_each(stream->store, RECORD_HOLE, prefix, BYTES_NONE, found_one, &any);
-    return status == STATUS_OK && any ? store_record_delete_prefix(stream->store, RECORD_HOLE, prefix) : status;
+    key_record(&first, RECORD_HOLE, prefix);
+    status_t status = env_seek(stream->store->env, DB_RECORDS, key_bytes(&first), &key, &value);
+    if (status == STATUS_OK && bytes_starts(key, key_bytes(&first))) {
+        return store_record_delete_prefix(stream->store, RECORD_HOLE, prefix);
+    }
+    return status_unknown(status) ? status : STATUS_OK;
 }
 
 /* ---- is it wanted? ----------------------------------------------------------------------------------------------- */
@@ -152,7 +151,8 @@ static status_t look_at_place(const filling_t *filling, const hole_t *hole, bool
 }
 
 /* A mirror has its origin's stamps, which never run backwards: one that does not fit between its neighbours' is of
- * another stream, under the same name. Where they are too far away nothing is known against it. */
+ * another stream, under the same name. A source's message comes with one that fits. Where they are too far away nothing
+ * is known against it. */
 static bool fits_stamps(const filling_t *filling) {
     store_stream_t *stream = filling->stream;
     uint64_t seq = filling->append->force_seq;

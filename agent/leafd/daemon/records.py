@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from leafd.guard import Guard
     from leafd.host.log import Log
     from leafd.jetstream.service import JetStream
-    from leafd.links.replica import Slot
+    from leafd.links.holes import Copy
     from leafd.links.replicas import Replicas
     from leafd.links.sending import Sending
     from leafd.native_plane import Plane
@@ -22,18 +22,21 @@ if TYPE_CHECKING:
 def read(
     plane: Plane, jetstream: JetStream, replicas: Replicas, sending: Sending, *, domain: str, log: Log, guard: Guard
 ) -> Callable[[], Awaitable[None]] | None:
-    """Reads all of them; only before the plane's start. What is returned fetches again what damage took of mirrors,
+    """Reads all of them; only before the plane's start. What is returned fetches again what damage took of copies,
     where it took any."""
     jetstream.read_records()
+    rows = list(plane.records(t.Record.HOLE))
+    taken: dict[int, dict[str, tuple[int, int]]] = {int.from_bytes(key[:4], "big"): {} for key, _ in rows}
     for key, value in plane.records(t.Record.SOURCE):
-        stream = int.from_bytes(key[:4], "big")
+        stream, name = int.from_bytes(key[:4], "big"), key[4:].decode("utf-8", "replace")
         sequence, newest_ts = int.from_bytes(value[:8], "big"), int.from_bytes(value[8:16], "big")
-        replicas.load_progress(stream, key[4:].decode("utf-8", "replace"), sequence, newest_ts)
+        replicas.load_progress(stream, name, sequence, newest_ts)
+        if stream in taken:
+            taken[stream][name] = sequence, newest_ts
     for key, value in plane.records(t.Record.CONTROL):
         with guard.around("reading a stored record"):
             replicas.load_record(key, value)
             sending.load_record(key, value)
-    rows = list(plane.records(t.Record.HOLE))
     if not rows:
         return None
     # Here and not above: few stores were ever damaged.
@@ -43,17 +46,27 @@ def read(
 
     async def fill() -> None:
         with guard.around("fetching again what damage took"):
-            mirror_of = partial(_mirror_of, jetstream, domain)
-            await Holes(plane, log, mirror_of, replicas.info, replicas.may_answer).run(holes)
+            copy_of = partial(_copy_of, jetstream, domain, taken)
+            await Holes(plane, log, copy_of, replicas.info, replicas.may_answer).run(holes)
 
     return fill
 
 
-def _mirror_of(jetstream: JetStream, domain: str, stream_id: int) -> tuple[Slot, bool] | None:
+def _copy_of(
+    jetstream: JetStream, domain: str, taken: dict[int, dict[str, tuple[int, int]]], stream_id: int
+) -> Copy | None:
     from leafd.daemon.neighbours import slots_of
+    from leafd.links.holes import Copy
 
     stream = jetstream.catalogue.stream(stream_id)
-    if stream is None or stream.config.mirror is None:
+    slots = tuple(slots_of(stream, domain)) if stream is not None else ()
+    if stream is None or not slots:
         return None
-    slot = next(slots_of(stream, domain), None)
-    return None if slot is None else (slot, stream.config.max_msgs_per_subject > 0)
+    config = stream.config
+    return Copy(
+        slots,
+        limited=config.max_msgs_per_subject > 0,
+        counts=config.allow_msg_counter,
+        removes=config.retention != "limits",
+        taken=taken[stream_id],
+    )

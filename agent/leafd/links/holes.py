@@ -1,17 +1,21 @@
-"""Holes that damage left in the middle of a mirror: what its origin still has of them is fetched again, and put back.
+"""Holes that damage left in the middle of a mirror or source: what its origins still have of them is fetched again, and
+put back.
 
-    RECORD_HOLE (read at the start) --> for each, while its mirror is level with its origin:
-        STREAM.MSG.GET of the next message --> stream_fill, on disk --> the next one
-        beyond the hole, or none            --> the hole is done
+    RECORD_HOLE (read at the start) --> for each, while its copy is level with its origin:
+        a mirror   STREAM.MSG.GET of the next message --> stream_fill, on disk --> the next one
+                   beyond the hole, or none           --> the hole is done
+        a source   what of each origin was in it (source_holes.py), asked for from there on --> all of it is known
+                   --> stream_fill of one after the other, to the hole's last sequence
 
-One message of one hole is asked for at a time, and after each there is a pause of four times as long as it took: the
-link is for what is new. Nothing is asked while the mirror is behind, or not heard of. A process that ends goes on where
-it was at the next start: the record moves with each message.
+One message is asked for at a time, of all holes, and after each there is a pause of four times as long as it took: the
+link is for what is new. Nothing is asked of an origin while what is new there is not here, or not heard of; then the
+holes of other streams go on. A process that ends goes on where it was at the next start: the record moves with each
+message.
 
-Only a hole of which the counts say that each of its sequences had a message is filled, or that of a stream with a limit
+Only a hole of which the counts say that each of its sequences had a message is filled, or that of a mirror with a limit
 for each subject, which takes out again what it would have taken out: otherwise a message that somebody removed would
-come back. Left out are mirrors whose subjects are transformed, and sources, which have other sequences than their
-origins.
+come back. Left out are mirrors whose subjects are transformed, streams of counters that have sources, and those whose
+acknowledged messages are removed.
 
 What does not live here: how a message is put below the last one (native/store/fill.c), what lies behind the last one
 (replicas.py).
@@ -21,8 +25,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Final, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import trio
 
@@ -30,8 +35,9 @@ from leafd import native_types as t
 from leafd.gojson import INT, TEXT, UINT64, JsonError, Nested, Struct, decode, wire
 from leafd.gotime import parse_time
 from leafd.links.leafs import Log
-from leafd.links.origin import random8
+from leafd.links.origin import header_field, random8
 from leafd.links.replica import Slot
+from leafd.links.source_holes import ID_HEADER, Candidate, Side, Span, fitting, merged, span_of, taken
 from leafd.links.told import SlotInfo
 from leafd.records import dataclass
 
@@ -43,6 +49,14 @@ AGAIN_S: Final = 15.0
 PAUSE_SHARE: Final = 4
 PAUSE_MAX_S: Final = 30.0
 NOT_FOUND_CODE: Final = 10037
+LOOK_MAX: Final = 20_000
+"""Messages that are looked at on each side of a source's hole."""
+CANDIDATES_MAX: Final = 20_000
+KEPT_MAX: Final = 1 << 20
+"""Bytes of messages that are kept from when they are looked at to when they are put back."""
+NAMED_MAX: Final = 5
+WHOLE: Final = ": all of it"
+Answer = TypeVar("Answer")
 _PASSING: Final = (t.Status.AGAIN, t.Status.FULL, t.Status.NO_SPACE, t.Status.IO, t.Status.NO_MEMORY)
 
 
@@ -100,6 +114,23 @@ class GetReply(Struct):
     message: Given | None = wire(Nested(Given), "message")
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What is known of a stream that has holes."""
+
+    slots: tuple[Slot, ...]
+    """A mirror's only one, or those of its sources."""
+    limited: bool
+    """It has a limit for each subject."""
+    counts: bool
+    """It is one of counters."""
+    removes: bool
+    """Acknowledged messages go."""
+    taken: Mapping[str, tuple[int, int]]
+    """Of each source that anything was taken of, by the origin's key, as the start found it: the origin's sequence that
+    was taken last, and the newest stamp."""
+
+
 class HolesPlane(Protocol):
     """The part of native.Plane that this room needs."""
 
@@ -108,6 +139,8 @@ class HolesPlane(Protocol):
     async def publish_counted(
         self, account: int, subject: str, payload: bytes, *, reply: str = "", flags: int = 0
     ) -> int: ...
+    async def message_get(self, stream: int, mode: int, *, sequence: int = 0) -> t.StoredMessage | None: ...
+    async def stream_state(self, stream: int) -> t.StreamState: ...
     async def stream_fill(
         self,
         stream: int,
@@ -118,11 +151,23 @@ class HolesPlane(Protocol):
         subject: str = ...,
         header: bytes = ...,
         payload: bytes = ...,
+        origin: tuple[int, int] | None = ...,
     ) -> bool: ...
 
 
 class _Ended(Exception):
     """A hole that is not asked for any more; the text says why, empty: it is not there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A message, as its origin gave it."""
+
+    seq: int
+    ts: int
+    subject: str
+    header: bytes
+    payload: bytes
 
 
 class Holes:
@@ -132,31 +177,38 @@ class Holes:
         self,
         plane: HolesPlane,
         log: Log,
-        mirror_of: Callable[[int], tuple[Slot, bool] | None],
+        copy_of: Callable[[int], Copy | None],
         info: Callable[[int, int], Any],
         may_answer: Callable[[Slot, int], bool],
     ) -> None:
-        """mirror_of: of a stream, the slot that it takes everything by, and whether it has a limit for each subject;
-        None: it is no mirror. info, may_answer: those of Replicas."""
+        """copy_of: what a stream copies; None: it is no copy. info, may_answer: those of Replicas."""
         self._plane = plane
         self._log = log
-        self._mirror_of = mirror_of
+        self._copy_of = copy_of
         self._info = info
         self._may_answer = may_answer
+        self._turn = trio.Lock()
         self.stored = 0
         """Messages that were put back since the start."""
 
     async def run(self, holes: Iterable[Hole]) -> None:
-        """Fills one after the other."""
+        """Fills one after the other; those of another stream do not wait for this one's origins."""
+        of_streams: dict[int, list[Hole]] = {}
         for hole in holes:
-            found = self._mirror_of(hole.stream)
-            if found is None:
+            of_streams.setdefault(hole.stream, []).append(hole)
+        async with trio.open_nursery() as nursery:
+            for some in of_streams.values():
+                nursery.start_soon(self._run_stream, some)
+
+    async def _run_stream(self, holes: list[Hole]) -> None:
+        for hole in holes:
+            copied = self._copy_of(hole.stream)
+            if copied is None or not copied.slots:
                 continue
-            slot, limited = found
-            before = self.stored
+            slot = copied.slots[0]
             try:
-                self._judge(hole, slot, limited)
-                await self._fill(hole, slot)
+                self._judge(hole, copied)
+                stored, rest = await (self._fill_mirror(hole, slot) if slot.mirror else self._fill_source(hole, copied))
             except _Ended as end:
                 if end.args[0]:
                     self._log.warning(
@@ -169,37 +221,138 @@ class Holes:
                 continue
             self._log.info(
                 f"stream {slot.stream_name}: of what damage took from message {hole.first} to {hole.last},"
-                f" {self.stored - before} were fetched again; more its origin does not have",
+                f" {stored} were fetched again{rest}",
                 event="hole_filled",
                 account=slot.account_name,
                 stream=slot.stream_name,
             )
 
-    def _judge(self, hole: Hole, slot: Slot, limited: bool) -> None:
-        if slot.origin.transforms:
+    def _judge(self, hole: Hole, copied: Copy) -> None:
+        mirror = copied.slots[0].mirror
+        if mirror and copied.slots[0].origin.transforms:
             raise _Ended("the mirror transforms subjects")
-        if not hole.certain and not limited:
+        if not mirror and copied.counts:
+            raise _Ended("its messages are counters, whose sums have gone on")
+        if copied.removes:
+            raise _Ended("acknowledged messages are removed from it, and which ones were is not known")
+        if not hole.certain and not (mirror and copied.limited):
             raise _Ended("some of them had been removed before, and which ones is not known")
 
-    async def _fill(self, hole: Hole, slot: Slot) -> None:
-        at = hole.first
+    async def _fill_mirror(self, hole: Hole, slot: Slot) -> tuple[int, str]:
+        at, before = hole.first, self.stored
         while at <= hole.last:
-            await self._until_level(slot)
-            began = trio.current_time()
-            given = await self._ask(slot, at)
+            given = await self._given(slot, at)
             if given is not None and given.seq < at:
                 raise _Ended("its origin answers something else than it was asked")
             if given is None or given.seq > hole.last:
-                await self._put(hole, hole.last)
-                return
-            self.stored += await self._put(hole, given.seq, given)
+                await self._put(hole, slot, hole.last)
+                break
+            await self._put(hole, slot, given.seq, given)
             at = given.seq + 1
-            await trio.sleep(min((trio.current_time() - began) * PAUSE_SHARE, PAUSE_MAX_S))
+        stored = self.stored - before
+        return stored, WHOLE if stored == hole.last - hole.first + 1 else "; more its origin does not have"
+
+    # ---- a source's
+
+    async def _fill_source(self, hole: Hole, copied: Copy) -> tuple[int, str]:
+        spans, loose, known, stamps = await self._look_around(hole, copied)
+        room = hole.last - hole.first + 1
+        wanted = [span for span in spans if not span.empty]
+        if wanted and room > CANDIDATES_MAX:
+            raise _Ended(f"it is of more than {CANDIDATES_MAX} messages")
+        fetched = _Kept()
+        lists = [await self._candidates(span, fetched, room) for span in wanted]
+        found = fitting(merged(lists), known, room)
+        if found is None:
+            raise _Ended("its origins have more messages than were lost, and which ones were taken is not known")
+        before, low = self.stored, stamps[0]
+        # From the hole's begin on: after a restart the way to what stands before it has no gap then.
+        for sequence, one in enumerate(found, start=hole.first):
+            message = fetched.pop(one) or await self._given(one.slot, one.sequence)
+            if message is not None and message.seq != one.sequence:
+                message = None  # it is gone by now
+            low = max(low, min(one.ts, stamps[1]))
+            await self._put(hole, one.slot, sequence, message, ts=low)
+        if len(found) < room:
+            await self._put(hole, copied.slots[0], hole.last)
+        stored = self.stored - before
+        return stored, _missing(room - stored, [slot.origin.stream for slot in loose])
+
+    async def _look_around(self, hole: Hole, copied: Copy) -> tuple[list[Span], list[Slot], set[str], tuple[int, int]]:
+        """What the hole can have taken of each origin, the origins of which that is not known, the ids of what is near,
+        and between which stamps it has its place."""
+        state = await self._asked(partial(self._plane.stream_state, hole.stream))
+        before = await self._side(hole, copied, range(hole.first - 1, 0, -1))
+        behind = await self._side(hole, copied, range(hole.last + 1, state.last_seq + 1))
+        spans, loose = [], []
+        for slot in copied.slots:
+            span = span_of(slot, before, behind, *copied.taken.get(slot.origin.key, (0, 0)))
+            if span is None:
+                loose.append(slot)
+            else:
+                spans.append(span)
+        return spans, loose, before.ids | behind.ids, (before.ts, behind.ts or state.last_ts)
+
+    async def _side(self, hole: Hole, copied: Copy, sequences: range) -> Side:
+        side = Side(copied.slots)
+        for sequence in sequences[:LOOK_MAX]:
+            if (message := await self._here(hole, sequence)) is None:
+                return side
+            side.see(message)
+            if not side.unseen:
+                return side
+        side.whole = len(sequences) <= LOOK_MAX
+        return side
+
+    async def _here(self, hole: Hole, sequence: int) -> t.StoredMessage | None:
+        """None: there is none, or it is damaged, too."""
+        try:
+            return await self._asked(partial(self._plane.message_get, hole.stream, t.Query.SEQUENCE, sequence=sequence))
+        except t.PlaneError:
+            return None
+
+    async def _asked(self, question: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Of the plane, once more where that may help. Raises PlaneError for a message that is damaged."""
+        while True:
+            try:
+                return await question()
+            except t.PlaneError as error:
+                if error.status == t.Status.CORRUPT:
+                    raise
+                if error.status not in _PASSING:
+                    raise _Ended("") from error  # the stream is gone
+            await trio.sleep(LOOK_S)
+
+    async def _candidates(self, span: Span, fetched: _Kept, room: int) -> list[Candidate]:
+        """What the origin has between the two, and the proof that it is the same stream."""
+        slot, found = span.slot, []
+        proven = False
+        for pattern in slot.origin.filters or (">",):
+            at = max(span.above, 1)
+            while at < span.below or (at == span.below and not proven and span.behind is not None):
+                given = await self._given(slot, at, pattern)
+                if given is None or given.seq > span.below:
+                    break
+                if given.seq < at or not span.same(taken(given.seq, given.subject, given.payload)):
+                    raise _Ended(f"stream {slot.origin.stream} is another one than it was taken from")
+                at, beside = given.seq + 1, given.seq in (span.above, span.below)
+                proven = proven or beside
+                if not beside and _since(slot) <= given.ts:
+                    found.append(Candidate(slot, given.seq, given.ts, header_field(given.header, ID_HEADER)))
+                    fetched.keep(found[-1], given)
+                if len(found) > 2 * room:
+                    break  # too many, whatever their ids are
+        found.sort(key=lambda one: one.sequence)
+        if not proven and any(one.ts > span.newest_ts for one in found):
+            raise _Ended(f"stream {slot.origin.stream} is another one than it was taken from")
+        return found
+
+    # ---- what origins are asked
 
     async def _until_level(self, slot: Slot) -> None:
         """Until everything that is new at the origin is here, or under way."""
         while True:
-            if (found := self._mirror_of(slot.stream)) is None or found[0] != slot:
+            if (found := self._copy_of(slot.stream)) is None or slot not in found.slots:
                 raise _Ended("")
             try:
                 told: SlotInfo = await self._info(slot.stream, slot.number)
@@ -209,24 +362,33 @@ class Holes:
                 return
             await trio.sleep(LOOK_S)
 
-    async def _ask(self, slot: Slot, sequence: int) -> Given | None:
+    async def _given(self, slot: Slot, sequence: int, pattern: str = "") -> Fetched | None:
         """The origin's first message at or behind the sequence; None: there is none."""
-        body = json.dumps({"seq": sequence, "next_by_subj": slot.origin.filter or ">"}, separators=(",", ":"))
+        wanted = {"seq": sequence, "next_by_subj": pattern or slot.origin.filter or ">"}
+        body = json.dumps(wanted, separators=(",", ":")).encode()
         subject = f"{slot.origin.api_prefix}.STREAM.MSG.GET.{slot.origin.stream}"
-        while (answer := await self._request(slot, subject, body.encode())) is None:
-            await trio.sleep(AGAIN_S)
+        answer = None
+        while answer is None:
             await self._until_level(slot)
+            async with self._turn:
+                began = trio.current_time()
+                answer = await self._request(slot, subject, body)
+                await trio.sleep(min((trio.current_time() - began) * PAUSE_SHARE, PAUSE_MAX_S))
+            if answer is None:
+                await trio.sleep(AGAIN_S)
         try:
             reply = decode(GetReply, answer, strict=False)
-        except JsonError as error:
+            given = reply.message
+            if given is not None:
+                header, payload = b64decode(given.hdrs), b64decode(given.data)
+                return Fetched(given.seq, parse_time(given.time), given.subject, header, payload)
+        except (JsonError, ValueError) as error:
             raise _Ended(f"the answer of its origin cannot be read: {error}") from error
-        if reply.error is not None:
-            if reply.error.err_code == NOT_FOUND_CODE:
-                return None
-            raise _Ended(f"its origin answers {reply.error.description} ({reply.error.err_code})")
-        if reply.message is None:
+        if reply.error is None:
             raise _Ended("the answer of its origin has no message")
-        return reply.message
+        if reply.error.err_code == NOT_FOUND_CODE:
+            return None
+        raise _Ended(f"its origin answers {reply.error.description} ({reply.error.err_code})")
 
     async def _request(self, slot: Slot, subject: str, body: bytes) -> bytes | None:
         """The answer to a request; None: no answer in time."""
@@ -251,24 +413,56 @@ class Holes:
             self._plane.unsubscribe(slot.account, subscription)
         return answers[0] if answers else None
 
-    async def _put(self, hole: Hole, sequence: int, given: Given | None = None) -> bool:
+    async def _put(self, hole: Hole, slot: Slot, sequence: int, given: Fetched | None = None, *, ts: int = 0) -> None:
+        """ts: the stamp that a source's message gets here."""
         parts: dict[str, Any] = {}
         if given is not None:
-            try:
-                parts = {
-                    "ts": parse_time(given.time),
-                    "subject": given.subject,
-                    "header": b64decode(given.hdrs),
-                    "payload": b64decode(given.data),
-                }
-            except ValueError as error:
-                raise _Ended(f"the answer of its origin cannot be read: {error}") from error
+            parts = {"ts": ts or given.ts, "subject": given.subject, "header": given.header, "payload": given.payload}
+        if given is not None and not slot.mirror:
+            parts["origin"] = slot.number, given.seq
         while True:
             try:
-                return await self._plane.stream_fill(hole.stream, hole.last, sequence=sequence, **parts)
+                self.stored += await self._plane.stream_fill(hole.stream, hole.last, sequence=sequence, **parts)
+                return
             except t.PlaneError as error:
                 if error.status in (t.Status.NOT_FOUND, t.Status.INVALID):
                     raise _Ended("") from error  # purged meanwhile, or the stream is another one
                 if error.status not in _PASSING:
                     raise _Ended(str(error)) from error
                 await trio.sleep(0.0 if error.status == t.Status.AGAIN else LOOK_S)
+                if error.status != t.Status.AGAIN:
+                    await self._until_level(slot)
+
+
+class _Kept:
+    """Messages that were fetched to be looked at; what is too much is fetched once more when it is put back."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, int], Fetched] = {}
+        self._size = 0
+
+    def keep(self, one: Candidate, given: Fetched) -> None:
+        size = len(given.subject) + len(given.header) + len(given.payload)
+        if self._size + size <= KEPT_MAX:
+            self._size += size
+            self._kept[one.slot.number, one.sequence] = given
+
+    def pop(self, one: Candidate) -> Fetched | None:
+        return self._kept.pop((one.slot.number, one.sequence), None)
+
+
+def _since(slot: Slot) -> int:
+    """Older ones were never asked for."""
+    return parse_time(slot.origin.start_time) if slot.origin.start_time else 0
+
+
+def _missing(count: int, loose: list[str]) -> str:
+    if count == 0:
+        return WHOLE
+    if not loose:
+        return f"; the other {count} its origins do not have, or they were published here"
+    return (
+        f"; of the other {count} the origin is not known: {', '.join(loose[:NAMED_MAX])}"
+        + (f" and {len(loose) - NAMED_MAX} more" if len(loose) > NAMED_MAX else "")
+        + " are possible"
+    )

@@ -13,13 +13,14 @@ from typing import Any
 
 import trio.testing
 from leafd import native_types as t
-from leafd.links.holes import Hole, Holes
+from leafd.links.holes import Copy, Hole, Holes
 from leafd.links.told import SlotInfo
 
 from tests.unit.links.replica_stage import SLOT, QuietLog
 
 ORIGIN, STRANGER = 1, 2
 MIRROR = replace(SLOT, number=0, mirror=True)
+COPY = Copy((MIRROR,), limited=False, counts=False, removes=False, taken={})
 
 
 def answer(sequence: int, subject: str) -> bytes:
@@ -50,6 +51,12 @@ class Plane:
             handler(t.Message(1, account, connection, 2, reply, "", b"", answer(sequence, name)))
         return 2
 
+    async def message_get(self, stream: int, mode: int, *, sequence: int = 0) -> t.StoredMessage | None:
+        raise AssertionError("a mirror's hole needs no look at what is around it")
+
+    async def stream_state(self, stream: int) -> t.StreamState:
+        raise AssertionError("a mirror's hole needs no look at what is around it")
+
     async def stream_fill(self, stream: int, last: int, *, sequence: int, subject: str = "", **parts: Any) -> bool:
         self.filled.append((sequence, subject))
         return True
@@ -61,9 +68,7 @@ async def level(stream: int, number: int) -> SlotInfo:
 
 def test_an_answer_of_anybody_but_the_origin_is_not_stored() -> None:
     plane = Plane()
-    holes = Holes(
-        plane, QuietLog(), lambda stream: (MIRROR, False), level, lambda slot, connection: connection == ORIGIN
-    )
+    holes = Holes(plane, QuietLog(), lambda stream: COPY, level, lambda slot, connection: connection == ORIGIN)
 
     async def fill() -> None:
         await holes.run([Hole(MIRROR.stream, 5, 7, certain=True)])
