@@ -182,7 +182,7 @@ typedef struct stream_state {
     uint64_t corrupt;          /* records that failed their checksum */
 } stream_state_t;
 
-#define USAGE_STATES_MAX 256
+#define USAGE_STATES_MAX 512
 #define STATE_UNKNOWN                                                                                                  \
     0xFFFFFFFF /* in place of a count of consumers: there is no such stream, or its first message is
                                   * still looked for */
@@ -200,6 +200,7 @@ typedef struct row_column {
 #define ROW_TIME 3     /* Unix ns */
 #define ROW_STAMP 4    /* likewise, but 0 is no time */
 #define ROW_TEXT 5     /* the size of the next of the texts, which are JSON already */
+#define ROW_SIGNED 6   /* a number that may be below 0 */
 
 typedef struct row_format {
     const row_column_t *columns;

@@ -1,4 +1,4 @@
-"""Rows of a report as JSON, written by C from records of numbers: native/text/rows.h.
+"""Rows of a report as JSON, or of metrics, written by C from records of numbers: native/text/rows.h.
 
 What does not live here: what the rows are about, and how they are set (monitor/encoding.py).
 """
@@ -22,6 +22,7 @@ class RowKind(IntEnum):
     TIME = lib.ROW_TIME
     STAMP = lib.ROW_STAMP
     TEXT = lib.ROW_TEXT
+    SIGNED = lib.ROW_SIGNED
 
 
 class RowColumn(NamedTuple):
@@ -59,4 +60,4 @@ class RowWriter:
         size = int(lib.plane_rows_write(self._format, at, count, named, len(texts), to, room))
         if size < 0 or rest:
             raise ValueError("records and texts of rows that do not go together")
-        return str(ffi.buffer(to, size)[:], "ascii")
+        return str(ffi.buffer(to, size)[:], "utf-8")

@@ -32,11 +32,20 @@ static bytes_t row_time(uint8_t to[VALUE_TEXT_MAX], uint64_t ns) {
     return bytes_of(to, size + 2);
 }
 
+static bytes_t row_signed(uint8_t to[VALUE_TEXT_MAX], uint64_t value) {
+    if (value >> 63 == 0) {
+        return decimal_text(to, value);
+    }
+    to[0] = '-';
+    return bytes_of(to, (uint32_t)(decimal_write(to + 1, 0 - value) - to));
+}
+
 static bool row_put_value(rows_place_t *place, uint32_t kind, uint64_t value) {
     uint8_t text[VALUE_TEXT_MAX];
     switch (kind) {
     case ROW_NUMBER:
     case ROW_OPTIONAL: return row_put(place, decimal_text(text, value));
+    case ROW_SIGNED: return row_put(place, row_signed(text, value));
     case ROW_TIME: return row_put(place, row_time(text, value));
     case ROW_STAMP: return row_put(place, value != 0 ? row_time(text, value) : row_no_time);
     case ROW_TEXT:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
+from leafd.monitor.plain_rows import SHAPES_MAX
 
 from tests import servers
 from tests.bench.process import Api
@@ -23,6 +24,7 @@ STREAMS: Final[dict[str, dict[str, Any]]] = {
     "EMPTY": {},
     'F"ULL': {"max_msgs": 10, "max_bytes": 4096},
     "MANY": {"storage": "memory"},
+    "SHAPED": {"description": "ü", "metadata": {"about": 'a "box"\n'}, "subjects": ["SHAPED.>", "more.*"]},
     "PURGED": {},
 }
 
@@ -65,18 +67,54 @@ def of_streams(server: servers.Server) -> dict[tuple[str, str], tuple[dict[str, 
     }
 
 
-def test_the_short_way_says_what_the_long_way_says(server: servers.Server) -> None:
-    """With its configuration each stream is asked for by itself; but for that a row is the same, to the byte of its
-    times."""
-    long, short = rows(server, "&config=1"), rows(server, "")
-    assert set(short) == set(STREAMS)
-    for name, row in long.items():
+def told(server: servers.Server, name: str) -> dict[str, Any]:
+    """What the API's info says of the stream, as far as a row does, without the metadata that tells of the server."""
+    api = Api(server.port)
+    info = api.must(f"$JS.API.STREAM.INFO.{name}")
+    api.close()
+    metadata = {key: text for key, text in info["config"]["metadata"].items() if key in ("about", "_nats.req.level")}
+    row = {"name": name, "created": info["created"], "cluster": {"leader": "box"}, "state": info["state"]}
+    return row | {"config": info["config"] | {"metadata": metadata}}
+
+
+def test_the_short_way_says_what_the_api_says(server: servers.Server) -> None:
+    """Streams of one shape, of others, and one without subjects: name, configuration and state are the info's, to the
+    byte of their times and in its order."""
+    shown, short = rows(server, "&config=1"), rows(server, "")
+    assert set(short) == set(shown) == set(STREAMS)
+    for name, row in shown.items():
+        whole = told(server, name)
+        assert row == whole
+        assert list(row["config"]) == list(whole["config"])
+        assert list(row["state"]) == list(whole["state"])
+        assert list(row) == ["name", "created", "cluster", "config", "state"]
         del row["config"]
         assert list(short[name]) == list(row)
         assert short[name] == row
+    assert told(server, "SHAPED")["config"]["metadata"] == {"_nats.req.level": "0", "about": 'a "box"\n'}
     assert short['F"ULL']["state"]["messages"] == 9
     assert short['F"ULL']["state"]["num_deleted"] == 1
     assert rows(server, "&consumers=1") == {name: row | {"consumer_detail": []} for name, row in short.items()}
+
+
+def test_a_configuration_that_changes_is_shown_as_it_is(server: servers.Server) -> None:
+    """What a report has made of it is not kept beyond that; one of more shapes than are kept is made each time."""
+    rows(server, "&config=1")
+    api = Api(server.port)
+    for number in range(300):
+        config = {"name": "EMPTY", "subjects": ["EMPTY.>"], "storage": "file", "max_msgs": number + 1}
+        api.must("$JS.API.STREAM.UPDATE.EMPTY", config)
+        if number % 50 == 0:
+            assert rows(server, "&config=1")["EMPTY"] == told(server, "EMPTY")
+    for number in range(SHAPES_MAX + 10):
+        config = {"name": f"N{number}", "subjects": [f"n.{number}"], "storage": "memory", "max_msgs": number + 1}
+        api.must(f"$JS.API.STREAM.CREATE.N{number}", config)
+    api.close()
+    for _ in range(2):
+        found = rows(server, "&config=1")
+        assert {found[f"N{number}"]["config"]["max_msgs"] for number in range(SHAPES_MAX + 10)} == set(
+            range(1, SHAPES_MAX + 11)
+        )
 
 
 def test_metrics_of_a_stream_are_the_same_once_somebody_consumes_it(server: servers.Server) -> None:

@@ -77,7 +77,7 @@ static void columns_outside(void) {
     some[4].literal = UINT32_MAX;
     CHECK_EQ_I64(-1, write_with(&format, sizeof texts - 1, to, sizeof to));
     memcpy(some, columns, sizeof columns);
-    some[2].kind = ROW_TEXT + 1;
+    some[2].kind = ROW_SIGNED + 1;
     CHECK_EQ_I64(-1, write_with(&format, sizeof texts - 1, to, sizeof to));
     memcpy(some, columns, sizeof columns);
     format.record_size = 7;

@@ -63,8 +63,8 @@ def test_what_rows_add_to_the_report_comes_last() -> None:
     assert b'{"rows":[{}],"after":1,"cut":7}' == b"".join(collected(report, None))
 
 
-RECORD: Final = struct.Struct("=2Qq2Q")
-"""Two sizes of texts, a time, two numbers."""
+RECORD: Final = struct.Struct("=2Qq2Qq")
+"""Two sizes of texts, a time, three numbers, the last of which may be below 0."""
 FORM: Final = Form(
     {
         "name": Hole(RowKind.TEXT, 0),
@@ -72,6 +72,7 @@ FORM: Final = Form(
         "deep": {"n": Hole(RowKind.NUMBER, 24), "none": [], "t": {"u": Hole(RowKind.TIME, 16), "empty": {}}},
         "some": Hole(RowKind.OPTIONAL, 32),
         "at": Hole(RowKind.STAMP, 16),
+        "list": [Hole(RowKind.SIGNED, 40), {"n": Hole(RowKind.SIGNED, 16)}],
         "last": Hole(RowKind.TEXT, 8),
     },
     RECORD.size,
@@ -84,19 +85,20 @@ def alike(number: int) -> tuple[dict[str, Any], bytes, list[bytes]]:
     """A row as an object, its record and its texts."""
     draw = random.Random(number)
     texts = [f'a%s\n"ü\0😀{number}', "x" * draw.randrange(300)]
-    at, n, some = draw.choice(TIMES), draw.choice(NUMBERS), draw.choice(NUMBERS)
+    at, n, some, below = draw.choice(TIMES), draw.choice(NUMBERS), draw.choice(NUMBERS), draw.choice(TIMES)
     row: dict[str, Any] = {
         "name": texts[0],
         "%s": "100%",
         "deep": {"n": n, "none": [], "t": {"u": format_time(at), "empty": {}}},
         "some": some,
         "at": format_time(at or ZERO_TIME),
+        "list": [below, {"n": at}],
         "last": texts[1],
     }
     if not some:
         del row["some"]
     written = [json.dumps(text).encode() for text in texts]
-    return row, RECORD.pack(*map(len, written), at, n, some), written
+    return row, RECORD.pack(*map(len, written), at, n, some, below), written
 
 
 @pytest.mark.parametrize("indent", [None, 2])

@@ -140,6 +140,8 @@ class Stream:
     """Those of a workqueue: what each of the counted consumers takes."""
     told_put_back: bool = False
     """Whether the log has it that a copy elsewhere is further."""
+    shape: object = None
+    """What reports have made of the configuration (plain.py), until it changes."""
 
     @property
     def weight(self) -> int:
@@ -324,7 +326,7 @@ class Catalogue:
 
     def change_stream(self, stream: Stream, config: StreamConfig) -> None:
         """The stream is like this from here on."""
-        stream.config = config
+        stream.config, stream.shape = config, None
         stream.account.taken.put(config)
 
     def remove_stream(self, stream: Stream) -> None:

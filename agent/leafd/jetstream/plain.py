@@ -7,28 +7,25 @@ hundred times what a row of these does. What does not live here: the reports (mo
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
+from leafd.gojson import written
 from leafd.jetstream.catalogue import Catalogue, Stream
+from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.ports import JetStreamPlane
+from leafd.jetstream.rules.versioning import LEVEL_KEY, VERSION_KEY
 from leafd.jetstream.takers import Takers
 from leafd.turns import Pause
 
-TOGETHER: Final = 256
+TOGETHER: Final = 512
 """So many are asked for at once."""
 
 
 class PlainStream(NamedTuple):
     """One of them."""
 
-    name: str
-    created: int
-    max_msgs: int
-    max_bytes: int
-    visible: int
-    """How many consumers clients may see."""
-    consumed: bool
-    """Whether it has any."""
+    stream: Stream
     state: bytes
     """stream_state_t"""
 
@@ -45,24 +42,32 @@ class PlainStreams:
         """An account's, in the order of their names. One that changes meanwhile, or whose state is not known yet, is
         left out: who asks looks at it by itself."""
         known, pause = self._catalogue.by_name.get(account), Pause()
-        streams = [one for one in known.sorted_streams() if self._is_plain(one)] if known is not None else []
+        streams = self._plain(known.sorted_streams()) if known is not None else []
         found: list[PlainStream] = []
         for begin in range(0, len(streams), TOGETHER):
             some = streams[begin : begin + TOGETHER]
             states = await self._plane.streams_states([one.id for one in some])
-            for stream, state in zip(some, states, strict=True):
-                if state is not None and self._is_plain(stream):
-                    found.append(_plain(stream, state))
+            plain = {one.id for one in self._plain(some)}
+            told = zip(some, states, strict=True)
+            found += [PlainStream(one, state) for one, state in told if state is not None and one.id in plain]
             await pause()
         return found
 
-    def _is_plain(self, stream: Stream) -> bool:
-        config = stream.config
-        return config.mirror is None and not config.sources and not self._takers.any_of(stream.id)
+    def _plain(self, streams: list[Stream]) -> list[Stream]:
+        taken = self._takers.streams
+        return [one for one in streams if one.config.mirror is None and not one.config.sources and one.id not in taken]
+
+    def remembered(self, stream: Stream, make: Callable[[dict[str, Any]], tuple[object, bool]]) -> object:
+        """What make() makes of a stream's configuration. Where it says so, that is kept until there is another one."""
+        found = stream.shape
+        if found is None:
+            found, kept = make(_stored(stream.config))
+            stream.shape = found if kept else None
+        return found
 
 
-def _plain(stream: Stream, state: bytes) -> PlainStream:
-    config = stream.config
-    return PlainStream(
-        config.name, stream.created, config.max_msgs, config.max_bytes, stream.visible, bool(stream.consumers), state
-    )
+def _stored(config: StreamConfig) -> dict[str, Any]:
+    """Without what an answer of the API adds about the server that gives it."""
+    metadata = sorted((config.metadata or {}).items())
+    shown = {key: value for key, value in metadata if key not in (VERSION_KEY, LEVEL_KEY)}
+    return written(config) | {"metadata": shown}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final
 
 from leafd import native_types as t
@@ -122,9 +122,10 @@ class Takers:
         if not self._known[stream]:
             del self._known[stream]
 
-    def any_of(self, stream: int) -> bool:
-        """Whether somebody took from it, whose consumer may have gone."""
-        return stream in self._known
+    @property
+    def streams(self) -> Container[int]:
+        """Those that somebody took from, whose consumer may have gone."""
+        return self._known
 
     async def of(self, account: str, name: str) -> list[dict[str, Any]]:
         """Each copy of a stream that is known, for monitoring: how many messages it has not stored; null: nobody can

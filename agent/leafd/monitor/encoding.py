@@ -16,12 +16,12 @@ from leafd.native_rows import RowColumn, RowKind, RowWriter
 from leafd.records import dataclass
 from leafd.turns import Pause
 
-PIECE: Final = 32 << 10
+PIECE: Final = 64 << 10
 SMALL: Final = 128
 """Elements of what is written at once: some tens of microseconds."""
 TOGETHER: Final = 1024
 """Bytes of small members that are written at once."""
-ROWS_TOGETHER: Final = 32
+ROWS_TOGETHER: Final = 128
 """Rows that are alike and are written at once."""
 _MARK: Final = "\0"
 """Stands for a hole: in JSON it is escaped."""
@@ -215,8 +215,8 @@ def _holes(part: object) -> Iterator[Hole]:
     """The holes of a form, in the order in which they are written."""
     if isinstance(part, Hole):
         yield part
-    elif isinstance(part, Mapping):
-        for value in part.values():
+    elif isinstance(part, Mapping | list):
+        for value in part.values() if isinstance(part, Mapping) else part:
             yield from _holes(value)
 
 

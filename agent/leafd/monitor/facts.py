@@ -18,6 +18,7 @@ from leafd.config.schema.server import ServerConfig
 from leafd.guard import Guard
 from leafd.holding import Holding
 from leafd.monitor.closed import ClosedConnections
+from leafd.monitor.plain_rows import Shapes
 from leafd.monitor.rooms import (
     BoxesFacts,
     ClientsFacts,
@@ -82,6 +83,8 @@ class Facts:
     turns: Callable[[], dict[str, Any]] = dict
     warnings: Callable[[], Iterable[tuple[float, str, str]]] = tuple
     """The latest of the log: when (Unix time), level, text."""
+    shapes: Shapes = field(default_factory=Shapes)
+    """What configurations of streams have in common."""
     closed: ClosedConnections = field(default_factory=lambda: ClosedConnections(0))
     """The latest connections that have gone."""
     reports: Holding = field(default_factory=Holding)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping, Sequence
-from json.encoder import encode_basestring_ascii
 from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.monitor.encoding import Alike, Form, Hole
+from leafd.monitor.encoding import Alike
 from leafd.monitor.facts import Facts
 from leafd.monitor.options import Options, flag, number, text
+from leafd.monitor.plain_rows import PlainRows
 from leafd.monitor.rooms import ConsumerFacts, JetStreamAccountFacts, JetStreamFacts, PlainFacts
-from leafd.native import layout
-from leafd.native_rows import RowKind
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
 
 API_LEVEL: Final = 5
 ACCOUNTS_MAX: Final = 1024
+ROWS_TOGETHER: Final = 256
+"""Rows of streams that are put together at once."""
 _DYNAMIC: Final = ("_nats.ver", "_nats.level")
 SYNC_DEFAULT: Final = 120_000_000_000
 """nats-server's, which it tells also where it syncs always, as leafd does by default."""
@@ -115,7 +114,7 @@ async def plain_streams(facts: Facts) -> Plain:
     if jetstream is None:
         return {}
     names = [one.name for one in list(jetstream.catalogue.by_name.values()) if one.enabled]
-    return {name: [one for one in await jetstream.plain.of(name) if not one.consumed] for name in names}
+    return {name: [one for one in await jetstream.plain.of(name) if not one.stream.consumers] for name in names}
 
 
 async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> dict[str, Any]:
@@ -225,59 +224,45 @@ def _offline(account: JetStreamAccountFacts) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> list[dict[str, Any] | Alike]:
-    found, pause = list[dict[str, Any] | Alike](), Pause()
-    told = {one.name for one in wanted.but.get(account.name, ())}
-    plain = {} if wanted.config else {one.name: one for one in await wanted.jetstream.plain.of(account.name)}
-    form, records, texts = _form(wanted), list[bytes](), list[bytes]()
+_Rows = list[dict[str, Any] | Alike]
+
+
+async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
+    streams = await wanted.jetstream.plain.of(account.name)
+    told = {one.stream.name for one in wanted.but.get(account.name, ())}
+    rows = PlainRows(
+        wanted.jetstream.plain,
+        wanted.facts.shapes,
+        wanted.facts.name,
+        consumers=wanted.consumers,
+        config=wanted.config,
+    )
+    consumed = wanted.consumers and any(one.stream.consumers for one in streams)
+    if not (told or consumed or len(streams) != len(account.streams)):
+        return await _rows(rows, streams)
+    found, run, pause = _Rows(), list[PlainFacts](), Pause()
+    plain = {one.stream.name: one for one in streams}
     for stream in list(account.sorted_streams()):
-        await pause()
         if stream.name in told:
             continue
         one = plain.get(stream.name)
-        if one is not None and not (one.consumed and wanted.consumers):
-            text = encode_basestring_ascii(one.name).encode()
-            records.append(_RECORD.pack(len(text), one.created, one.visible) + one.state)
-            texts.append(text)
+        if one is not None and not (wanted.consumers and stream.consumers):
+            run.append(one)
             continue
-        if records:
-            found.append(Alike(form, records, texts))
-            records, texts = [], []
+        found += await _rows(rows, run)
+        run = []
+        await pause()
         if (detail := await _stream(wanted, account, stream.name)) is not None:
             found.append(detail)
-    return [*found, Alike(form, records, texts)] if records else found
+    return found + await _rows(rows, run)
 
 
-def _form(wanted: _Detail) -> Form:
-    """As _stream() tells of a stream of which there is nothing to tell but its counters."""
-
-    def counted(member: str, kind: RowKind = RowKind.NUMBER) -> Hole:
-        return Hole(kind, _RECORD.size + 8 * _STATE.names.index(member))
-
-    state = {
-        "messages": counted("messages"),
-        "bytes": counted("bytes"),
-        "first_seq": counted("first_seq"),
-        "first_ts": counted("first_ts", RowKind.STAMP),
-        "last_seq": counted("last_seq"),
-        "last_ts": counted("last_ts", RowKind.STAMP),
-        "num_subjects": counted("subjects", RowKind.OPTIONAL),
-        "num_deleted": counted("deleted_count", RowKind.OPTIONAL),
-        "consumer_count": Hole(RowKind.NUMBER, 16),
-    }
-    form: dict[str, Any] = {
-        "name": Hole(RowKind.TEXT, 0),
-        "created": Hole(RowKind.TIME, 8),
-        "cluster": {"leader": wanted.facts.name},
-        "state": state,
-    }
-    return Form(form | ({"consumer_detail": []} if wanted.consumers else {}), _RECORD.size + _STATE.size)
-
-
-_RECORD: Final = struct.Struct("=QqQ")
-"""Of a plain stream: the size of its name as JSON, when it was made, its consumers. Its counters follow, .."""
-_STATE: Final = layout("stream_state_t")
-""".. whose members have 8 bytes each."""
+async def _rows(rows: PlainRows, streams: Sequence[PlainFacts]) -> _Rows:
+    found, pause = _Rows(), Pause()
+    for begin in range(0, len(streams), ROWS_TOGETHER):
+        found += rows.of(streams[begin : begin + ROWS_TOGETHER])
+        await pause()
+    return found
 
 
 async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) -> dict[str, Any] | None:

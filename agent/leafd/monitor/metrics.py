@@ -15,21 +15,18 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.gotime import parse_time
+from leafd.monitor.plain_rows import MetricLines
 from leafd.monitor.rooms import PlainFacts
-from leafd.native_packing import state_row
-from leafd.native_stats import StateRow
 from leafd.records import dataclass
 
 OPENMETRICS: Final = "application/openmetrics-text"
 OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
 PROMETHEUS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-LINES_TOGETHER: Final = 256
 Report = Mapping[str, Any]
 Labels = Mapping[str, object]
 
@@ -263,35 +260,15 @@ def _jetstream(found: _Families, server: Labels, reports: Reports) -> None:
             _plain_streams(found, labels, plain)
 
 
-_COUNTER: Final[dict[str, Callable[[StateRow], int]]] = {
-    "messages": attrgetter("messages"),
-    "bytes": attrgetter("bytes"),
-    "first_seq": attrgetter("first_seq"),
-    "last_seq": attrgetter("last_seq"),
-    "consumer_count": lambda stream: 0,
-    "num_subjects": attrgetter("subjects"),
-}
-_Row = TypeVar("_Row")
-
-
 def _plain_streams(found: _Families, account: Labels, streams: Sequence[PlainFacts]) -> None:
     """The same samples as _stream() makes of a stream without copies and consumers, without an object for each: with
     thousands of streams these are all there is."""
     before, after = _inner(account) + ',stream_name="', '",is_stream_leader="true"'
-    labels = [f"{before}{stream.name.translate(_ESCAPES)}{after}" for stream in streams]
-    states = [state_row(stream.state) for stream in streams]
+    lines = MetricLines(streams, lambda name: f"{before}{name.translate(_ESCAPES)}{after}")
     for name, (member, text) in _STREAM.items():
-        found.gauges(f"jetstream_stream_{name}", text, partial(_lines, labels, states, _COUNTER[member]))
+        found.gauges(f"jetstream_stream_{name}", text, partial(lines.of, member))
     for name, member in _LIMITS.items():
-        text = _LIMIT.format(member)
-        found.gauges(f"jetstream_stream_{name}", text, partial(_lines, labels, streams, attrgetter(member)))
-
-
-def _lines(labels: Sequence[str], rows: Sequence[_Row], value: Callable[[_Row], int], name: str) -> Iterator[str]:
-    for begin in range(0, len(rows), LINES_TOGETHER):
-        end = begin + LINES_TOGETHER
-        values = map(value, rows[begin:end])
-        yield "".join([f"{name}{{{inner}}} {one}\n" for inner, one in zip(labels[begin:end], values, strict=True)])
+        found.gauges(f"jetstream_stream_{name}", _LIMIT.format(member), partial(lines.of, member))
 
 
 def _tiers(found: _Families, labels: Labels, name: str, tiers: Mapping[str, Report]) -> None:

@@ -13,6 +13,8 @@ from leafd.jetstream.registry import Call, endpoint
 from leafd.jetstream.rules.versioning import API_LEVEL
 from leafd.turns import Pause
 
+TOGETHER: Final = 256
+"""Streams that are counted without a pause."""
 NOTHING: Final = JetStreamLimits(0, 0, 0, 0, 0, 0, 0)
 """What stands for the limits where there are tiers."""
 
@@ -22,9 +24,10 @@ async def info(call: Call, _request: None) -> dict[str, Any]:
     """The account's use and limits. The call itself is not in its own count."""
     account, limits = call.account, call.account.limits
     held: dict[str, list[int]] = {FILE: [], MEMORY: []}
-    pause = Pause()
-    for stream in list(account.streams.values()):
-        held[stream.config.storage].append(stream.id)
+    pause, streams = Pause(), list(account.streams.values())
+    for begin in range(0, len(streams), TOGETHER):
+        for stream in streams[begin : begin + TOGETHER]:
+            held[stream.config.storage].append(stream.id)
         await pause()
     used = {storage: await call.context.plane.streams_bytes(ids) for storage, ids in held.items()}
     members: dict[str, Any] = {
