@@ -406,7 +406,16 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Interest of a route or a gateway that its share": (
         "native/test_plane_named.c: interest that was refused for memory is asked for again",
     ),
-    "A change of the cluster block": ("unit/config/test_cluster.py::test_a_change_of_the_block_waits_for_a_restart",),
+    "A change of name, listen or tls in the cluster block": (
+        "unit/config/test_cluster.py::test_a_reload_changes_all_but_what_the_server_is_and_listens_on",
+        "interop/test_cluster_reload.py::test_an_address_that_is_listened_on_stays",
+    ),
+    "A reload that changes accounts": (
+        "interop/test_cluster_reload.py::test_an_account_gets_routes_of_its_own_and_loses_them",
+        "interop/test_cluster_reload.py::test_a_pool_becomes_greater_and_smaller",
+        "interop/test_cluster_reload.py::test_permissions_hold_from_a_reload_on",
+        "interop/test_cluster_reload.py::test_a_login_changes_on_one_server_after_the_other",
+    ),
     "ping_max and write_deadline of the block": (
         "unit/config/test_cluster.py::test_what_has_no_effect_is_told_and_what_would_weaken_is_refused",
     ),

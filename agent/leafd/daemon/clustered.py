@@ -49,58 +49,72 @@ class Clustered:
         self._block = block
         self._told = False
         self._leaving = False
+        self._listens: tuple[str, int] = "", 0
         self.routes = self._make_routes(block)
 
     # ---- making
 
     def _make_routes(self, block: Block) -> Routes:
         about, config = self._about, self._current.config
-        own = block.authorization
-        user, password = (own.user, own.password) if own is not None else ("", "")
         cluster = Cluster(
             server_id=about.server_id,
             server_name=about.name,
             version=VERSION,
             name=cluster_name(config) or secrets.token_hex(11),
             dynamic=not cluster_name(config),
-            user=user,
-            password=password,
             tls=block.tls is not None,
             headers=not config.no_header_support,
             max_payload=config.max_payload,
-            compression=Compression(*block.compression),
-            connect_urls=() if block.no_advertise else self._own_urls(),
-            ws_connect_urls=() if block.no_advertise else self._web_urls(),
             leafnode_url=self._leaf_url(),
         )
-        rules = block.rules
-        if rules is not None:
-            cluster.imported, cluster.exported = _told(rules.publish), _told(rules.subscribe)
-        if block.advertise:
-            place = place_of(block.advertise if ":" in block.advertise else f"{block.advertise}:{DEFAULT_PORT}")
-            cluster.host, cluster.port, cluster.advertised = place.host, place.port, True
-        secure = t.Secure(ROUTES, int(t.SecureFlag.FIRST)) if block.tls is not None else None
+        self._describe(cluster, block)
         return Routes(
             self._plane,
             cluster,
-            Peers(block.pool_size, pinned_accounts(block, self._current.compiled.graph.system_name)),
-            Terms(
-                places=places_of(block.routes, user, password),
-                retries=block.connect_retries,
-                backoff=block.connect_backoff,
-                advertises=not block.no_advertise,
-                login_s=login_timeout(own, block.tls, LINK_TIMEOUT) / SECOND,
-                ping_interval_ns=block.ping_ns,
-                permissions=_permissions(rules),
-                accepts=secure,
-                dials=t.Secure(ROUTES_DIALLED, int(t.SecureFlag.FIRST)) if secure is not None else None,
-                reports=(config.connect_error_reports, config.reconnect_error_reports),
-            ),
+            Peers(block.pool_size, self.pinned(block)),
+            self._terms(block),
             self._log,
             account_id=self._account_id,
             own_places=self._own_places,
             guard=self._guard,
         )
+
+    def _describe(self, cluster: Cluster, block: Block) -> None:
+        """What the block has a server say of itself."""
+        own = block.authorization
+        cluster.user, cluster.password = (own.user, own.password) if own is not None else ("", "")
+        cluster.compression = Compression(*block.compression)
+        cluster.connect_urls = () if block.no_advertise else self._own_urls()
+        cluster.ws_connect_urls = () if block.no_advertise else self._web_urls()
+        rules = block.rules
+        cluster.imported = _told(rules.publish) if rules is not None else None
+        cluster.exported = _told(rules.subscribe) if rules is not None else None
+        cluster.advertised = bool(block.advertise)
+        cluster.host, cluster.port = self._listens
+        if block.advertise:
+            place = place_of(block.advertise if ":" in block.advertise else f"{block.advertise}:{DEFAULT_PORT}")
+            cluster.host, cluster.port = place.host, place.port
+
+    def _terms(self, block: Block) -> Terms:
+        config, own = self._current.config, block.authorization
+        user, password = (own.user, own.password) if own is not None else ("", "")
+        secure = t.Secure(ROUTES, int(t.SecureFlag.FIRST)) if block.tls is not None else None
+        return Terms(
+            places=places_of(block.routes, user, password),
+            retries=block.connect_retries,
+            backoff=block.connect_backoff,
+            advertises=not block.no_advertise,
+            login_s=login_timeout(own, block.tls, LINK_TIMEOUT) / SECOND,
+            ping_interval_ns=block.ping_ns,
+            permissions=_permissions(block.rules),
+            accepts=secure,
+            dials=t.Secure(ROUTES_DIALLED, int(t.SecureFlag.FIRST)) if secure is not None else None,
+            reports=(config.connect_error_reports, config.reconnect_error_reports),
+        )
+
+    def pinned(self, block: Block) -> tuple[str, ...]:
+        """The accounts with routes of their own."""
+        return pinned_accounts(block, self._current.compiled.graph.system_name)
 
     def _account_id(self, name: str) -> int:
         found = self._current.account(name)
@@ -141,6 +155,7 @@ class Clustered:
         sock = self._sockets.route
         assert sock is not None
         host, port = address_of(sock)
+        self._listens = host, port
         cluster = self.routes.cluster
         if not cluster.advertised:
             cluster.host, cluster.port = host, port
@@ -153,6 +168,19 @@ class Clustered:
         log.info(f"Listening for route connections on {host}:{port}")
         if self._block.tls is not None and self._block.tls.insecure:
             log.warning("TLS of routes: whoever answers is taken for a server of the cluster; use this for tests only")
+
+    # ---- changes
+
+    @property
+    def block(self) -> Block:
+        """The configuration that the routes follow."""
+        return self._block
+
+    def change(self, block: Block, accounts: set[str], *, anew: bool) -> None:
+        """Another one. accounts: those with routes of their own; anew: what two servers agree upon is not the same."""
+        self._block = block
+        self._describe(self.routes.cluster, block)
+        self.routes.change(self._terms(block), block.pool_size, accounts, anew=anew)
 
     # ---- what is told
 

@@ -434,6 +434,7 @@ class Server:
         if self.together is None:
             return
         if (clustered := self.together.clustered) is not None:
+            from leafd.daemon.cluster_changes import ClusterChanges
             from leafd.daemon.together import Introductions
 
             routes = clustered.routes
@@ -441,6 +442,9 @@ class Server:
             routes.on_told += [clustered.told, told.tell]
             routes.on_renamed += [clustered.told, told.renamed]
             routes.on_joined += [events.cluster_grew]
+            changes = ClusterChanges(clustered, self.current, self.tenants, self.log, told.tell)
+            routes.pin = changes.pin
+            self.current.followers += [changes.follow]
         if self.together.gateways is not None:
             self.together.gateways.on_joined += [events.cluster_grew]
 

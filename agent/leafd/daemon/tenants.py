@@ -57,7 +57,7 @@ class Tenants:
         self._mark = mark
         """What the replies of measured requests end with, so that a server behind a link measures, too."""
         self._linked = linked
-        self._pinned = frozenset(pinned)
+        self.pinned = frozenset(pinned)
         self._on_measured = on_measured
         self._subscriptions: dict[int, dict[str, int]] = {}
 
@@ -91,7 +91,7 @@ class Tenants:
             flags |= t.AccountFlag.SERVES
         if self._linked:
             flags |= t.AccountFlag.LINKED
-        if account.name in self._pinned:
+        if account.name in self.pinned:
             flags |= t.AccountFlag.PINNED
         self._plane.account(account.id, account.name, self._domain, int(flags))
         self._plane.traces(account.id, account.trace.dest, account.trace.sampling)

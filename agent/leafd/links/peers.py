@@ -248,9 +248,22 @@ class Peers:
             found.append((to, mode))
         return found
 
+    def carriers(self, account: str) -> list[Route]:
+        """The connections of pools that an account without some of its own goes by, one a server."""
+        found = [peer.pool[_place_of(account) % len(peer.pool)] for peer in self.all.values() if peer.pool]
+        return [route for route in found if route is not None and route.pooled]
+
     def urls(self, name: str) -> tuple[str, ...]:
         """connect_urls, ws_connect_urls, leafnode_urls or gateway_urls of all peers, in the order of their coming."""
         return tuple(dict.fromkeys(url for peer in self.all.values() for url in getattr(peer, name)))
+
+
+def _place_of(account: str) -> int:
+    """FNV-1a of its name, as the plane counts it."""
+    found = 0x811C9DC5
+    for byte in account.encode():
+        found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return found
 
 
 def _register(route: Route, peer: Peer, index: int) -> None:

@@ -146,6 +146,18 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """The peer is ready for connections of an account's own, which it was asked for under that number."""
+
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class Relearned:
+    """The peer lets other interest through than before: it has to be told of what it did not take."""
+
+
+@dataclass(frozen=True, slots=True)
 class OtherCluster:
     """There is another cluster, at these addresses: the peer reaches it."""
 
@@ -154,7 +166,7 @@ class OtherCluster:
 
 
 Action = Send | Compress | Resume | Rename | Join | Close
-Update = Send | Learned | Leaves | Pinned | OtherCluster
+Update = Send | Learned | Leaves | Pinned | Prepared | Relearned | OtherCluster
 
 
 class Machine:
@@ -356,13 +368,15 @@ class Machine:
         if info.get("route_acc_add_reqid"):
             account = str(info.get("route_account") or "")
             answer = {key: value for key, value in info.items() if key not in ("route_account", "nonce")}
-            return [Pinned(account, frame("INFO", answer))] if account else []
+            return [Pinned(account, frame("INFO", answer)) if account else Prepared(str(info["route_acc_add_reqid"]))]
         if info.get("gateway"):
             name, gossip = str(info["gateway"]), info.get("gateway_cmd") == GATEWAY_GOSSIP
             return [OtherCluster(name, kept_urls(info.get("gateway_urls")))] if gossip and is_name(name) else []
         server_id = str(info.get("server_id") or "")
         if server_id == self._route.server_id:
-            return [Leaves()] if info.get("ldm") else []
+            before, self.info = self.rules, self.info | {key: info.get(key) for key in ("import", "export")}
+            changed: list[Update] = [Relearned()] if self.rules != before else []
+            return [*changed, Leaves()] if info.get("ldm") else changed
         if server_id == self._cluster.server_id or not is_name(server_id):
             return []
         return self._learned(info, server_id)

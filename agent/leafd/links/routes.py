@@ -12,12 +12,13 @@ the handshake's lines (route.py), which connection stays (peers.py), interest an
 
 from __future__ import annotations
 
+import contextlib
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import trio
 
@@ -44,6 +45,15 @@ from leafd.links.servers import (
 )
 from leafd.quoting import quoted
 from leafd.records import dataclass
+
+PREPARED_S: Final = 2.0
+"""How long others may take to be ready for an account's own connections, as in nats-server."""
+RENEWED_S: Final = 5.0
+"""How long connections may take to end that are made again."""
+
+
+async def _refuse(account: str) -> bool:
+    return False
 
 
 class RoutePlane(ServerPlane, Protocol):
@@ -88,6 +98,9 @@ class Link:
     """The peer has answered behind the handshake."""
     why: str = ""
     """It ends."""
+    anew: bool = False
+    """It ends because what holds for it has changed; who ends it makes it again."""
+    gone: trio.Event = field(default_factory=trio.Event)
     done: trio.Event = field(default_factory=trio.Event)
     """It has joined, or is gone."""
 
@@ -158,8 +171,11 @@ class Routes(Servers[Link, RoutePlane, Terms]):
         """The last one is gone."""
         self.on_cluster: list[Callable[[str, tuple[str, ...]], None]] = []
         """A server tells of another cluster: its name, and where it is reached."""
-        self.pin: Callable[[str], bool] = lambda account: False
-        """A peer asks for connections of its own for an account; whether there is that account."""
+        self.pin: Callable[[str], Awaitable[bool]] = _refuse
+        """A peer asks for connections of its own for an account; whether it goes by those from here on."""
+        self._removed: set[str] = set()
+        """Places that an earlier configuration had."""
+        self._prepared: dict[str, trio.MemorySendChannel[None]] = {}
 
     # ---- what is there
 
@@ -305,10 +321,16 @@ class Routes(Servers[Link, RoutePlane, Terms]):
                 if peer is not None and (peer.connect_urls or peer.ws_connect_urls):
                     peer.connect_urls, peer.ws_connect_urls = (), ()
                     self._tell()
-            case routing.Pinned(account, answer):
-                if self.pin(account):
-                    self.peers.accounts.add(account)
-                    self._plane.send(link.connection, answer)
+            case routing.Pinned():
+                if self._nursery is not None:
+                    self._nursery.start_soon(self._pin, link, update)
+            case routing.Relearned():
+                if self._nursery is not None:
+                    self._nursery.start_soon(self._renew, [link])
+            case routing.Prepared(request):
+                if request in self._prepared:
+                    with contextlib.suppress(trio.WouldBlock, trio.BrokenResourceError):
+                        self._prepared[request].send_nowait(None)
             case routing.Learned():
                 self._learn(link, update)
             case routing.OtherCluster(name, urls):
@@ -355,7 +377,9 @@ class Routes(Servers[Link, RoutePlane, Terms]):
         gone = self.peers.remove(route) if link.machine.joined else None
         if gone is not None and gone.last:
             self._left(gone)
-        self._dial_again(route)
+        link.gone.set()
+        if not link.anew:
+            self._dial_again(route)
 
     def _left(self, gone: Gone) -> None:
         told = gone.peer.connect_urls, gone.peer.ws_connect_urls, gone.peer.leafnode_urls
@@ -366,9 +390,11 @@ class Routes(Servers[Link, RoutePlane, Terms]):
             with self._guard.around("what follows a server's leaving the cluster"):
                 callback()
 
-    def _dial_again(self, route: Route) -> None:
-        """As this server dialled it, or its end gave up a connection for it."""
-        if self._leaving or route.stays_away or not (route.dialled or route.retry) or route.place is None:
+    def _dial_again(self, route: Route, *, anew: bool = False) -> None:
+        """As this server dialled it, or its end gave up a connection for it, or it was ended to be made again."""
+        if self._leaving or route.stays_away or not (route.dialled or route.retry or anew) or route.place is None:
+            return
+        if route.account and route.account not in self.peers.accounts:
             return
         peer = self.peers.all.get(route.server_id)
         if self.peers.pool_size <= 0 and not route.account and peer is not None and peer.routes():
@@ -376,8 +402,8 @@ class Routes(Servers[Link, RoutePlane, Terms]):
                 one.dialled, one.place = True, route.place
                 one.explicit = one.explicit or route.explicit
             return
-        wait_s = random.uniform(0, APART_S) + (AGAIN_S if route.explicit else 0)
-        self._dial(route.place, explicit=route.explicit, account=route.account, wait_s=wait_s, again=True)
+        wait_s = random.uniform(0, APART_S) + (AGAIN_S if route.explicit and not anew else 0)
+        self._dial(self._today(route.place), explicit=route.explicit, account=route.account, wait_s=wait_s, again=True)
 
     # ---- dialling
 
@@ -389,6 +415,86 @@ class Routes(Servers[Link, RoutePlane, Terms]):
                 for account in ("", *sorted(self.peers.accounts)):
                     self._dial(place, explicit=True, account=account)
             await trio.sleep_forever()
+
+    # ---- changes
+
+    def change(self, terms: Terms, pool_size: int, accounts: Iterable[str], *, anew: bool) -> None:
+        """Another configuration. anew: what is there was agreed upon by the one before, and is made again."""
+        before, self._terms = self._terms, terms
+        there, now = ({place.shown for place in one.places} for one in (before, terms))
+        self._removed = (self._removed | there) - now
+        added = frozenset(accounts) - self.peers.accounts
+        self.peers.pool_size, self.peers.accounts = pool_size, set(accounts)
+        for link in list(self._links.values()):
+            place = link.route.place
+            if link.route.explicit and place is not None and place.shown in self._removed:
+                link.route.stays_away = True
+                self._log.info(f"Removed route {place.shown}")
+                self._plane.close_connection(link.connection)
+        for place in terms.places:
+            for account in ("", *sorted(self.peers.accounts)) if place.shown not in there else sorted(added):
+                self._dial(place, explicit=True, account=account)
+        if anew and self._nursery is not None:
+            self._nursery.start_soon(self._change, sorted(added))
+
+    async def _change(self, added: list[str]) -> None:
+        with self._guard.around("making routes anew"):
+            await self._prepare(added)
+            await self._renew(self._links.values())
+
+    async def _prepare(self, accounts: list[str]) -> None:
+        """Others are to be ready for connections of these accounts' own, which they refuse until they are told."""
+        request, asked = secrets.token_hex(11), 0
+        for account in accounts:
+            for route in self.peers.carriers(account):
+                said = {"route_pool_size": self.peers.pool_size, "route_account": account}
+                self._plane.send(route.connection, frame("INFO", said | {"route_acc_add_reqid": request}))
+                asked += 1
+        self._prepared[request], ready = trio.open_memory_channel[None](asked)
+        try:
+            with trio.move_on_after(PREPARED_S) as scope:
+                for _ in range(asked):
+                    await ready.receive()
+            if scope.cancelled_caught:
+                self._log.warning("Not every server of the cluster is ready for the accounts with routes of their own")
+        finally:
+            del self._prepared[request]
+
+    async def _pin(self, link: Link, asked: routing.Pinned) -> None:
+        """A peer gives an account connections of its own: it no longer goes by those of the pool."""
+        with self._guard.around("giving an account routes of its own"):
+            known = asked.account in self.peers.accounts
+            if not known and not await self.pin(asked.account):
+                return
+            self.peers.accounts.add(asked.account)
+            if link.connection in self._links:
+                self._plane.send(link.connection, asked.answer)
+            carriers = [] if known else [route.connection for route in self.peers.carriers(asked.account)]
+            await self._renew(self._links[connection] for connection in carriers if connection in self._links)
+            if link.route.dialled and link.route.place is not None and not known:
+                self._dial(self._today(link.route.place), explicit=link.route.explicit, account=asked.account)
+
+    async def _renew(self, links: Iterable[Link]) -> None:
+        """Each ends, and is dialled at once, whichever side it was dialled by. All end first: what is new has other
+        places in a pool."""
+        going = [link for link in links if not link.anew]
+        for link in going:
+            link.anew = True
+            self._plane.close_connection(link.connection)
+        with trio.move_on_after(RENEWED_S):
+            for link in going:
+                await link.gone.wait()
+        for link in going:
+            self._dial_again(link.route, anew=True)
+
+    def _today(self, place: Place) -> Place:
+        """The same server with the login of today."""
+        found = next((one for one in self._terms.places if one.shown == place.shown), None)
+        if found is None and place.user:
+            return place.with_login(self.cluster.user, self.cluster.password)
+        return found or place
+
+    # ---- the end
 
     def leave(self) -> None:
         """Lame duck mode: nobody is to come here any more."""
@@ -428,7 +534,10 @@ class Routes(Servers[Link, RoutePlane, Terms]):
     async def _attempts(self, route: Route, place: Place, again: bool) -> None:
         attempts, pauses = 0, Pauses(doubling=self._terms.backoff)
         while not self._leaving:
+            if self._is_unwanted(route):
+                return
             attempts += 1
+            place = self._today(place)
             try:
                 if route.explicit:
                     stream = await self._connected(place)
@@ -443,6 +552,11 @@ class Routes(Servers[Link, RoutePlane, Terms]):
             if not route.explicit and (self._terms.retries <= 0 or attempts > self._terms.retries):
                 return
             await pauses.rest()
+
+    def _is_unwanted(self, route: Route) -> bool:
+        """The configuration no longer has its place, or its account."""
+        gone = route.place is not None and route.place.shown in self._removed
+        return (route.explicit and gone) or (route.account != "" and route.account not in self.peers.accounts)
 
     def _tell_failed(self, route: Route, place: Place, attempts: int, why: str, again: bool) -> None:
         loud = not route.account and (attempts == 1 or attempts % self._terms.reports[again] == 0)

@@ -29,15 +29,19 @@ def test_a_cluster_and_jetstream_exclude_each_other_in_one_clear_line() -> None:
     load_text("jetstream: disabled\n" + BLOCK % "")
 
 
-def test_a_change_of_the_block_waits_for_a_restart() -> None:
-    """Each key of it: a reload is refused as a whole, and names the key."""
+def test_a_reload_changes_all_but_what_the_server_is_and_listens_on() -> None:
+    """Routes, accounts, the pool, the login and what goes over routes are taken up; another name, address or port
+    refuses the reload."""
     old = load_text(BLOCK % "").server
     for more in ("routes: [nats://h:1]", "pool_size: 5", "no_advertise: true", "ping_interval: 3s", "compression: on"):
         new = load_text(BLOCK % f", {more}").server
         _, found = differences(old, new)
-        assert {one.takes for one in found} == {Takes.RESTART}, more
+        assert {one.takes for one in found} == {Takes.LIVE}, more
         assert found[0].path[:1] == ("cluster",)
         assert changed_settings(settings(old), new)
+    for before, after in (("name: C", "name: D"), ("6222", "6223"), ("127.0.0.1", "127.0.0.2")):
+        _, found = differences(old, load_text((BLOCK % "").replace(before, after)).server)
+        assert {one.takes for one in found} == {Takes.RESTART}, after
 
 
 def test_what_has_no_effect_is_told_and_what_would_weaken_is_refused(tmp_path: object) -> None:

@@ -16,7 +16,7 @@ from leafd.links.compression import Compression
 from leafd.links.handshake import Close
 from leafd.links.leaf import Compress, Resume, Send
 from leafd.links.peers import Duplicate, Peers, Placed, Route, Wrong
-from leafd.links.route import Cluster, Join, Learned, Leaves, Machine, OtherCluster, Pinned, Rename
+from leafd.links.route import Cluster, Join, Learned, Leaves, Machine, OtherCluster, Pinned, Prepared, Relearned, Rename
 from leafd.links.route_info import Place, kept_urls, place_of
 from leafd.native_types import CloseReason, LineKind
 
@@ -265,6 +265,17 @@ def test_an_info_of_another_server_is_news_of_it_and_one_of_its_own_may_say_that
     assert here.update(info(**other | {"ip": "http://[::1"})) == []
 
 
+def test_a_peer_that_lets_other_interest_through_is_told_all_again() -> None:
+    """What it did not take before it has forgotten. The same rules once more ask for nothing."""
+    here = machine(dialled=True)
+    here.line(LineKind.INFO, info())
+    denies = {"export": {"deny": ["x"]}}
+    assert here.update(info(**denies)) == [Relearned()]
+    assert here.rules == {"export": {"allow": [], "deny": ["x"]}}
+    assert here.update(info(**denies)) == []
+    assert here.update(info()) == [Relearned()]
+
+
 def test_an_account_that_gets_a_connection_of_its_own_later_is_answered_without_its_name() -> None:
     """The peer waits for that before it moves the account."""
     here = machine(dialled=True)
@@ -275,6 +286,7 @@ def test_an_account_that_gets_a_connection_of_its_own_later_is_answered_without_
     told = said(Send(pinned.answer), "INFO")
     assert told["route_acc_add_reqid"] == "r1"
     assert "route_account" not in told
+    assert here.update(pinned.answer.split(b" ", 1)[1].strip()) == [Prepared("r1")]
 
 
 # ---- the registry
@@ -402,4 +414,4 @@ def test_of_the_addresses_that_a_peer_names_only_places_are_kept_and_not_too_man
 def test_every_action_is_carried_out_by_the_routes() -> None:
     """A new one here needs a line there."""
     assert set(routing.Action.__args__) == {Send, Compress, Resume, Rename, Join, Close}
-    assert set(routing.Update.__args__) == {Send, Learned, Leaves, Pinned, OtherCluster}
+    assert set(routing.Update.__args__) == {Send, Learned, Leaves, Pinned, Prepared, Relearned, OtherCluster}

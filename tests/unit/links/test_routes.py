@@ -335,3 +335,58 @@ def test_a_place_without_a_login_gets_the_clusters() -> None:
     """Each place once, however often it stands in the configuration."""
     places = places_of(("nats://h:1", "nats://x:y@h:2", "nats://h:1"), "u", "p")
     assert places == (Place("h", 1, "u", "p"), Place("h", 2, "x", "y"))
+
+
+def test_a_peer_that_changes_its_rules_again_and_again_is_dialled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is made anew, however often it says so before it ends."""
+    stage = Stage()
+
+    async def scene() -> None:
+        stage.join(1, ip="nats-route://10.0.0.9:6222")
+        for number in range(1000):
+            stage.tell(1, server_id="N1", export={"deny": [f"x{number}"]})
+        await trio.sleep(0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert list(stage.plane.closed) == [1]
+        stage.end(1)
+        await trio.sleep(1)
+        assert [place.host for _, place in stage.dialled] == ["10.0.0.9"]
+
+    play(stage, scene, monkeypatch)
+
+
+def test_a_place_that_a_reload_takes_out_is_dialled_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one that is being dialled nor one that is connected; another one that it brings is dialled at once."""
+    gone = Place("gone", 1)
+    stage = Stage(places=(gone, THERE))
+
+    async def scene() -> None:
+        await trio.sleep(1)
+        stage.routes.change(Terms(places=(Place("10.0.0.3", 1),)), 3, ["$SYS"], anew=False)
+        for number in list(stage.routes._links):
+            if number in stage.plane.closed:
+                stage.end(number)
+        await trio.sleep(3)
+        stage.dialled.clear()
+        await trio.sleep(600)
+
+    play(stage, scene, monkeypatch)
+    assert {place.host for _, place in stage.dialled} <= {"10.0.0.3"}
+    assert "Removed route 10.0.0.2:6222" in [text for _, text in stage.log.lines]
+
+
+def test_an_account_that_is_not_known_gets_no_routes_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that asks for that is not answered, and its connection stays."""
+    stage = Stage()
+
+    async def scene() -> None:
+        stage.join(1)
+        stage.plane.said.clear()
+        for number in range(1000):
+            stage.tell(1, route_account=f"A{number}", route_acc_add_reqid="r")
+        await trio.sleep(1)
+
+    play(stage, scene, monkeypatch)
+    assert stage.routes.peers.accounts == {"$SYS"}
+    assert not stage.plane.said
+    assert not stage.plane.closed

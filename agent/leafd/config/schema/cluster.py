@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
 from leafd.config.schema.compression import RouteCompression
 from leafd.config.schema.permissions import Permissions
-from leafd.config.schema.section import Reader, Section, later, option
+from leafd.config.schema.section import Reader, Section, Takes, later, option
 from leafd.config.schema.servers import SharedLogin, address_reader, one_or_more
 from leafd.config.schema.tls import Tls
 
@@ -48,51 +48,69 @@ class Cluster(Section):
     listen: Listen | None = option(None, "Where other servers of the cluster connect to.", example='"0.0.0.0:6222"')
     host: Text = option("", "The address alone. Empty: every address of the machine.", aliases=("net",))
     port: Number = option(0, "The port alone. 0: there is no cluster. -1: any free port.", ge=-1, le=65535)
-    authorization: ClusterAuthorization | None = option(None, "The login that all servers of the cluster share.")
+    authorization: ClusterAuthorization | None = option(
+        None, "The login that all servers of the cluster share.", takes=Takes.LIVE
+    )
     routes: Annotated[tuple[Annotated[str, Reader(_place)], ...], Reader(one_or_more)] = option(
         (),
         "Servers that are dialled; each tells of the others, so some are enough, and the own address does no harm:"
         " nats-route://user:password@host:6222.",
+        takes=Takes.LIVE,
         example='[ "nats-route://nats-1:6222", "nats-route://nats-2:6222" ]',
     )
     advertise: Text = option(
         "",
         "The address that other servers are told to dial, where they cannot reach the one that is listened on.",
         aliases=("cluster_advertise",),
+        takes=Takes.LIVE,
     )
     no_advertise: Flag = option(
-        False, "Do not tell clients of the addresses of other servers, nor other servers of those for clients here."
+        False,
+        "Do not tell clients of the addresses of other servers, nor other servers of those for clients here.",
+        takes=Takes.LIVE,
     )
     connect_retries: Number = option(
-        0, "How often is a server dialled again that others told of? Those in routes are dialled for ever.", ge=0
+        0,
+        "How often is a server dialled again that others told of? Those in routes are dialled for ever.",
+        takes=Takes.LIVE,
+        ge=0,
     )
     connect_backoff: Flag = option(
-        False, "Wait twice as long before each further attempt to dial, up to 30s. Else it is 1s each time."
+        False,
+        "Wait twice as long before each further attempt to dial, up to 30s. Else it is 1s each time.",
+        takes=Takes.LIVE,
     )
     permissions: Permissions | None = option(
         None,
         "import: the subjects whose interest here other servers are told. export: those whose interest elsewhere is"
         " taken. Both as of users.",
+        takes=Takes.LIVE,
     )
     pool_size: Annotated[Number, zero_means_default(POOL_DEFAULT)] = option(
         POOL_DEFAULT,
         "How many connections are there with each other server, over which accounts are spread? -1: one for all.",
+        takes=Takes.LIVE,
         ge=-1,
         le=POOL_MAX,
     )
     accounts: Strings = option(
-        (), "Accounts that have a connection of their own with each server. The system account always has, with pools."
+        (),
+        "Accounts that have a connection of their own with each server. The system account always has, with pools.",
+        takes=Takes.LIVE,
     )
     compression: RouteCompression = option(
         ("accept", ()),
         "Compression of routes: accept (as the other server), off, s2_fast, s2_better, s2_best, s2_auto; as in"
         " leafnodes.",
+        takes=Takes.LIVE,
         example="s2_fast",
     )
     tls: Tls | None = option(
         None, "TLS with other servers, in both directions; all of the cluster have it, or none. A ca_file checks them."
     )
-    ping_interval: Duration = option(0, "How often is a server asked for a PONG? At most, and with 0, every 30s.", ge=0)
+    ping_interval: Duration = option(
+        0, "How often is a server asked for a PONG? At most, and with 0, every 30s.", takes=Takes.LIVE, ge=0
+    )
     ping_max: Any = later("that of the server counts", refuse=False)
     write_deadline: Any = later("that of the server counts", refuse=False)
     write_timeout: Any = later(

@@ -1,0 +1,178 @@
+"""What a reload changes of a cluster while it runs, beside nats-server: its servers, accounts with routes of their own,
+the pool, the login, what goes over routes.
+
+Clients stay where they are through all of it. What does not live here: accounts that come by a reload
+(test_later_accounts.py), what is agreed upon when servers connect (test_cluster.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import nats.errors
+import pytest
+from nats.aio.client import Client
+
+from tests import servers
+from tests.interop import test_cluster as of_cluster
+from tests.rig.official import until_heard
+from tests.rig.reports import report
+from tests.rig.waiting import logged, until
+
+L, R = servers.LEAFD, servers.REFERENCE
+PAIRS = [(R, R), (L, R), (R, L), (L, L)]
+
+
+def reloaded(server: servers.Server, before: str, after: str, says: str = "Reloaded server configuration") -> str:
+    """The log's line about a changed configuration."""
+    file, seen = server.directory / "server.conf", len(server.log)
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+    assert server.process is not None
+    os.kill(server.process.pid, signal.SIGHUP)
+    return logged(server, says, seen)
+
+
+def accounts_of(server: servers.Server) -> list[str]:
+    """Of each connection with other servers: the account that it is for."""
+    return sorted(row.get("account", "") for row in report(server, "routez")["routes"])
+
+
+async def until_routes(cluster: of_cluster.Cluster, accounts: list[str]) -> None:
+    def found() -> list[list[str]]:
+        return [accounts_of(server) for server in cluster.servers]
+
+    await until(lambda: found() == [sorted(accounts)] * len(cluster.servers), found)
+
+
+async def hears(sender: Client, listener: Client, subject: str) -> bool:
+    """Whether a message comes through that was sent behind one that does."""
+    got = await listener.subscribe(subject)
+    await until_heard([sender, listener], "beside")
+    await sender.publish(subject, b"x")
+    await until_heard([sender, listener], "beside")
+    with contextlib.suppress(nats.errors.TimeoutError):
+        await got.next_msg(0.05)
+        return True
+    return False
+
+
+@pytest.fixture(params=PAIRS, ids="-".join)
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[of_cluster.Cluster]:
+    with of_cluster.started(request.param, tmp_path) as found:
+        yield found
+
+
+def test_a_server_comes_and_goes_with_its_address_in_routes(pair: of_cluster.Cluster) -> None:
+    """The second server dials the first one no more, and does again."""
+    first, second = pair.servers
+    there = f'"nats-route://r:secret@127.0.0.1:{first.ports["route_port"]}"'
+    reloaded(second, f"routes: [ {there} ]", "routes: []", "Removed route")
+    asyncio.run(until_routes(pair, []))
+    reloaded(second, "routes: []", f"routes: [ {there} ]")
+    asyncio.run(until_routes(pair, ["", "", "", "SYS"]))
+
+
+def test_an_account_gets_routes_of_its_own_and_loses_them(pair: of_cluster.Cluster) -> None:
+    """One server is told before the other; at the end of both, and before both, messages go both ways."""
+
+    async def play() -> None:
+        first, second = pair.servers
+        async with pair.clients() as clients:
+            await until_heard(clients, "early")
+            for before, after, accounts in (
+                ("name: C\n", "name: C\n  accounts: [A]\n", ["", "", "", "A", "SYS"]),
+                ("  accounts: [A]\n", "", ["", "", "", "SYS"]),
+            ):
+                for server in (second, first):
+                    reloaded(server, before, after)
+                await until_routes(pair, accounts)
+                await until_heard(clients, f"later.{len(accounts)}")
+
+    asyncio.run(play())
+
+
+def test_a_pool_becomes_greater_and_smaller(pair: of_cluster.Cluster) -> None:
+    """On one server after the other; the greater one of two counts."""
+
+    async def play() -> None:
+        async with pair.clients() as clients:
+            await until_heard(clients, "early")
+            for size, before in ((5, "name: C\n"), (2, "pool_size: 5\n")):
+                for server in pair.servers:
+                    kept = "name: C\n  " if size == 5 else ""
+                    reloaded(server, before, f"{kept}pool_size: {size}\n")
+                await until_routes(pair, [*[""] * size, "SYS"])
+                await until_heard(clients, f"size.{size}")
+
+    asyncio.run(play())
+
+
+def test_permissions_hold_from_a_reload_on(pair: of_cluster.Cluster) -> None:
+    """What is no longer imported does not come, what is not exported neither, and all of it does when they are gone."""
+
+    async def play() -> None:
+        second = pair.servers[1]
+        async with pair.clients() as (a, b):
+            assert await hears(a, b, "told.x")
+            denied = 'permissions { import: { deny: "kept.>" }, export: { deny: "told.>" } }\n'
+            reloaded(second, "name: C\n", f"name: C\n  {denied}")
+            await until_routes(pair, ["", "", "", "SYS"])
+            await until_heard([a, b], "again")
+            assert not await hears(a, b, "kept.x")
+            assert not await hears(b, a, "told.x")
+            assert await hears(b, a, "kept.y")
+            reloaded(second, denied, "")
+            await until_heard([a, b], "anew")
+            assert await hears(a, b, "kept.x")
+            assert await hears(b, a, "told.x")
+
+    asyncio.run(play())
+
+
+def test_a_changed_compression_holds_for_the_routes_that_are_there(pair: of_cluster.Cluster) -> None:
+    """They are agreed upon anew."""
+    for server in pair.servers:
+        reloaded(server, "name: C\n", "name: C\n  compression: s2_fast\n")
+
+    async def play() -> None:
+        for server in pair.servers:
+
+            def compressed(server: servers.Server = server) -> bool:
+                rows = report(server, "routez")["routes"]
+                return len(rows) == 4 and {row.get("compression") for row in rows} == {"s2_fast"}
+
+            await until(compressed, lambda: report(pair.servers[0], "routez"))
+        async with pair.clients() as clients:
+            await until_heard(clients, "m")
+
+    asyncio.run(play())
+
+
+def test_a_login_changes_on_one_server_after_the_other(pair: of_cluster.Cluster) -> None:
+    """With the new one on both they are a cluster again."""
+
+    async def play() -> None:
+        for server in pair.servers:
+            reloaded(server, "secret", "another")
+        await until_routes(pair, ["", "", "", "SYS"])
+        async with pair.clients() as clients:
+            await until_heard(clients, "m")
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("kind", [L, R])
+def test_an_address_that_is_listened_on_stays(kind: str, tmp_path: Path) -> None:
+    """A reload that changes it is refused as a whole; the refusal names it."""
+    with of_cluster.started((kind,), tmp_path) as cluster:
+        (server,) = cluster.servers
+        before = f'listen: "127.0.0.1:{server.ports["route_port"]}"\n  auth'
+        line = reloaded(server, before, 'listen: "127.0.0.1:1"\n  auth', "reload server configuration")
+        assert "cluster" in line
