@@ -63,20 +63,26 @@ async def hears(sender: Client, listener: Client, subject: str) -> bool:
     return False
 
 
+@pytest.fixture(params=PAIRS[1:3], ids="-".join)
+def mixed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[of_cluster.Cluster]:
+    with of_cluster.started(request.param, tmp_path) as found:
+        yield found
+
+
 @pytest.fixture(params=PAIRS, ids="-".join)
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[of_cluster.Cluster]:
     with of_cluster.started(request.param, tmp_path) as found:
         yield found
 
 
-def test_a_server_comes_and_goes_with_its_address_in_routes(pair: of_cluster.Cluster) -> None:
+def test_a_server_comes_and_goes_with_its_address_in_routes(mixed: of_cluster.Cluster) -> None:
     """The second server dials the first one no more, and does again."""
-    first, second = pair.servers
+    first, second = mixed.servers
     there = f'"nats-route://r:secret@127.0.0.1:{first.ports["route_port"]}"'
     reloaded(second, f"routes: [ {there} ]", "routes: []", "Removed route")
-    asyncio.run(until_routes(pair, []))
+    asyncio.run(until_routes(mixed, []))
     reloaded(second, "routes: []", f"routes: [ {there} ]")
-    asyncio.run(until_routes(pair, ["", "", "", "SYS"]))
+    asyncio.run(until_routes(mixed, ["", "", "", "SYS"]))
 
 
 def test_an_account_gets_routes_of_its_own_and_loses_them(pair: of_cluster.Cluster) -> None:
@@ -98,17 +104,17 @@ def test_an_account_gets_routes_of_its_own_and_loses_them(pair: of_cluster.Clust
     asyncio.run(play())
 
 
-def test_a_pool_becomes_greater_and_smaller(pair: of_cluster.Cluster) -> None:
+def test_a_pool_becomes_greater_and_smaller(mixed: of_cluster.Cluster) -> None:
     """On one server after the other; the greater one of two counts."""
 
     async def play() -> None:
-        async with pair.clients() as clients:
+        async with mixed.clients() as clients:
             await until_heard(clients, "early")
             for size, before in ((5, "name: C\n"), (2, "pool_size: 5\n")):
-                for server in pair.servers:
+                for server in mixed.servers:
                     kept = "name: C\n  " if size == 5 else ""
                     reloaded(server, before, f"{kept}pool_size: {size}\n")
-                await until_routes(pair, [*[""] * size, "SYS"])
+                await until_routes(mixed, [*[""] * size, "SYS"])
                 await until_heard(clients, f"size.{size}")
 
     asyncio.run(play())
@@ -136,33 +142,33 @@ def test_permissions_hold_from_a_reload_on(pair: of_cluster.Cluster) -> None:
     asyncio.run(play())
 
 
-def test_a_changed_compression_holds_for_the_routes_that_are_there(pair: of_cluster.Cluster) -> None:
+def test_a_changed_compression_holds_for_the_routes_that_are_there(mixed: of_cluster.Cluster) -> None:
     """They are agreed upon anew."""
-    for server in pair.servers:
+    for server in mixed.servers:
         reloaded(server, "name: C\n", "name: C\n  compression: s2_fast\n")
 
     async def play() -> None:
-        for server in pair.servers:
+        for server in mixed.servers:
 
             def compressed(server: servers.Server = server) -> bool:
                 rows = report(server, "routez")["routes"]
                 return len(rows) == 4 and {row.get("compression") for row in rows} == {"s2_fast"}
 
-            await until(compressed, lambda: report(pair.servers[0], "routez"))
-        async with pair.clients() as clients:
+            await until(compressed, lambda: report(mixed.servers[0], "routez"))
+        async with mixed.clients() as clients:
             await until_heard(clients, "m")
 
     asyncio.run(play())
 
 
-def test_a_login_changes_on_one_server_after_the_other(pair: of_cluster.Cluster) -> None:
+def test_a_login_changes_on_one_server_after_the_other(mixed: of_cluster.Cluster) -> None:
     """With the new one on both they are a cluster again."""
 
     async def play() -> None:
-        for server in pair.servers:
+        for server in mixed.servers:
             reloaded(server, "secret", "another")
-        await until_routes(pair, ["", "", "", "SYS"])
-        async with pair.clients() as clients:
+        await until_routes(mixed, ["", "", "", "SYS"])
+        async with mixed.clients() as clients:
             await until_heard(clients, "m")
 
     asyncio.run(play())

@@ -345,7 +345,7 @@ def test_a_peer_that_changes_its_rules_again_and_again_is_dialled_once(monkeypat
         stage.join(1, ip="nats-route://10.0.0.9:6222")
         for number in range(1000):
             stage.tell(1, server_id="N1", export={"deny": [f"x{number}"]})
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
         await trio.testing.wait_all_tasks_blocked()
         assert list(stage.plane.closed) == [1]
         stage.end(1)
