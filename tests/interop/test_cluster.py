@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from nats.aio.msg import Msg
 
 from tests import servers
 from tests.certificates import Authority
-from tests.rig.official import connect, one_each, until_heard, until_whole
+from tests.rig.official import ask_all, connect, one_each, until_heard, until_known, until_whole
 from tests.rig.reports import report
 from tests.rig.waiting import until
 
@@ -267,32 +266,19 @@ def test_clients_learn_of_the_other_servers_and_go_there_when_theirs_ends(cluste
 def test_servers_answer_for_themselves_wherever_the_system_account_asks(cluster: Cluster) -> None:
     """What `nats server list`, `ping` and `report` ask: from each server, of all."""
 
-    async def ask(client: Client, subject: str, body: bytes = b"", answers: int = 3) -> list[dict[str, Any]]:
-        inbox, found = client.new_inbox(), list[dict[str, Any]]()
-        subscription = await client.subscribe(inbox)
-        await client.publish(subject, body, reply=inbox)
-        with contextlib.suppress(nats.errors.TimeoutError):
-            while len(found) < answers:
-                found.append(json.loads((await subscription.next_msg(timeout=30)).data))
-        await subscription.unsubscribe()
-        return found
-
     async def play() -> None:
         async with cluster.clients("sys") as clients:
             await until_heard(clients, "ready")
 
-            async def all_are_known() -> bool:
-                return {one["statsz"]["active_servers"] for one in await ask(clients[0], "$SYS.REQ.SERVER.PING")} == {3}
-
-            await until(all_are_known, "a server has not heard of another one")
+            await until_known(clients[0])
             for client in clients:
-                found = await ask(client, "$SYS.REQ.SERVER.PING")
+                found = await ask_all(client, "$SYS.REQ.SERVER.PING")
                 assert {one["server"]["name"] for one in found} == {"s0", "s1", "s2"}
                 assert {one["server"]["cluster"] for one in found} == {"C"}
                 assert {len(one["statsz"]["routes"]) for one in found} == {8}
-                found = await ask(client, "$SYS.REQ.SERVER.PING.ROUTEZ")
+                found = await ask_all(client, "$SYS.REQ.SERVER.PING.ROUTEZ")
                 assert {one["data"]["num_routes"] for one in found} == {8}
-                found = await ask(client, "$SYS.REQ.SERVER.PING.VARZ", b'{"server_name":"s1"}', answers=1)
+                found = await ask_all(client, "$SYS.REQ.SERVER.PING.VARZ", b'{"server_name":"s1"}', answers=1)
                 assert found[0]["data"]["server_name"] == "s1"
 
     asyncio.run(play())

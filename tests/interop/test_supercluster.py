@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from tests import servers
 from tests.certificates import Authority
 from tests.interop.test_cluster import TLS
 from tests.narrow import wire_to
-from tests.rig.official import connect, one_each, until_heard, until_whole
+from tests.rig.official import ask_all, connect, one_each, until_heard, until_known, until_whole
 from tests.rig.reports import report
 from tests.rig.waiting import PATIENCE_S, until
 
@@ -291,21 +290,12 @@ def test_a_cluster_that_is_killed_and_comes_back_is_one_of_the_supercluster_agai
 def test_the_system_account_sees_the_servers_of_all_clusters(supercluster: Supercluster) -> None:
     """What `nats server list` and `report gateways` ask: from each server, of all."""
 
-    async def ask(client: Client, subject: str, answers: int = 3) -> list[dict[str, Any]]:
-        inbox, found = client.new_inbox(), list[dict[str, Any]]()
-        subscription = await client.subscribe(inbox)
-        await client.publish(subject, b"", reply=inbox)
-        with contextlib.suppress(nats.errors.TimeoutError):
-            while len(found) < answers:
-                found.append(json.loads((await subscription.next_msg(timeout=30)).data))
-        await subscription.unsubscribe()
-        return found
-
     async def play() -> None:
         async with supercluster.clients("sys") as clients:
             await until_heard(clients, "ready")
+            await until_known(clients[0])
             for client in clients:
-                found = await ask(client, "$SYS.REQ.SERVER.PING")
+                found = await ask_all(client, "$SYS.REQ.SERVER.PING")
                 assert {one["server"]["name"]: one["server"]["cluster"] for one in found} == {
                     "s0": "A", "s1": "B", "s2": "C",
                 }  # fmt: skip
@@ -314,7 +304,7 @@ def test_the_system_account_sees_the_servers_of_all_clusters(supercluster: Super
                     assert {each["name"] for each in gateways} == {"A", "B", "C"} - {one["server"]["cluster"]}
                     assert {each["inbound_connections"] for each in gateways} == {1}
                     assert {"gwid", "name", "sent", "received", "inbound_connections"} == set(gateways[0])
-                found = await ask(client, "$SYS.REQ.SERVER.PING.GATEWAYZ")
+                found = await ask_all(client, "$SYS.REQ.SERVER.PING.GATEWAYZ")
                 assert {one["data"]["name"] for one in found} == {"A", "B", "C"}
 
     asyncio.run(play())

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
 import nats
+import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests import servers
-from tests.rig.waiting import AGAIN_S, PATIENCE_S
+from tests.rig.waiting import AGAIN_S, PATIENCE_S, until
 
 
 async def connect(server: servers.Server, user: str = "a", **options: Any) -> Client:
@@ -30,6 +32,28 @@ async def one_each(at: Iterable[servers.Server], user: str = "a", **options: Any
     finally:
         for client in made:
             await client.close()
+
+
+async def ask_all(client: Client, subject: str, body: bytes = b"", answers: int = 3) -> list[dict[str, Any]]:
+    """What so many servers answer, or fewer that answer within a time."""
+    inbox, found = client.new_inbox(), list[dict[str, Any]]()
+    subscription = await client.subscribe(inbox)
+    await client.publish(subject, body, reply=inbox)
+    with contextlib.suppress(nats.errors.TimeoutError):
+        while len(found) < answers:
+            found.append(json.loads((await subscription.next_msg(timeout=30)).data))
+    await subscription.unsubscribe()
+    return found
+
+
+async def until_known(client: Client, servers: int = 3) -> None:
+    """Each of so many servers says that there are so many."""
+
+    async def known() -> bool:
+        told = await ask_all(client, "$SYS.REQ.SERVER.PING", answers=servers)
+        return [one["statsz"]["active_servers"] for one in told] == [servers] * servers
+
+    await until(known, "a server has not heard of another one")
 
 
 async def until_heard(clients: list[Client], subject: str) -> None:

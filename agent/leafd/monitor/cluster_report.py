@@ -125,6 +125,12 @@ def counts(facts: Facts) -> tuple[int, int]:
     return len(routes), len({route.remote_id for route in routes})
 
 
+def active_servers(facts: Facts) -> set[str]:
+    """The servers of this cluster and of others, this one among them."""
+    routes = facts.routes.rows() if facts.routes is not None else ()
+    return {facts.server_id, *(route.remote_id for route in routes), *facts.elsewhere.servers()}
+
+
 async def route_stats(facts: Facts) -> list[dict[str, Any]]:
     """The part of the server's statistics about each route."""
     if facts.routes is None:

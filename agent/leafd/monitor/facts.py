@@ -18,6 +18,7 @@ from leafd.config.schema.server import ServerConfig
 from leafd.guard import Guard
 from leafd.holding import Holding
 from leafd.monitor.closed import ClosedConnections
+from leafd.monitor.elsewhere import Elsewhere
 from leafd.monitor.plain_rows import Shapes
 from leafd.monitor.rooms import (
     BoxesFacts,
@@ -95,6 +96,8 @@ class Facts:
     """Those to other servers, where this one is in a cluster."""
     gateways: GatewaysFacts | None = None
     """Those to other clusters, where this one is in a supercluster."""
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
+    """Servers of those."""
     login: Login | None = None
     """Whether a user of the system account has this password: for the status page."""
     sequence: int = 0

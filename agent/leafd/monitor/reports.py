@@ -23,7 +23,7 @@ from leafd.config.schema.tls import DEFAULT_TIMEOUT, LINK_TIMEOUT, Tls, login_ti
 from leafd.config.schema.websocket import WebSocket
 from leafd.monitor import subscriptions
 from leafd.monitor.account_report import shared
-from leafd.monitor.cluster_report import cluster_block, counts, other_servers, route_stats
+from leafd.monitor.cluster_report import active_servers, cluster_block, counts, other_servers, route_stats
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
 from leafd.monitor.gateway_report import gateway_block, gateway_count, gateway_stats
 from leafd.monitor.jetstream_report import configuration, totals
@@ -474,7 +474,7 @@ def account_stat(facts: Facts, account: Account, rows: list[t.ConnectionRow]) ->
 async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
     """The answer to $SYS.REQ.SERVER.PING."""
     stats = facts.plane.stats()
-    routes, remotes = counts(facts)
+    routes, _ = counts(facts)
     report: dict[str, Any] = {
         "start": stamp(facts.start_ns),
         "mem": memory_bytes(),
@@ -496,7 +496,7 @@ async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
             "bytes": stats.in_bytes - stats.link_in_bytes,
         },
         "slow_consumers": stats.slow_consumers,
-        "active_servers": 1 + remotes,
+        "active_servers": len(active_servers(facts)),
     }
     if routes:
         report["routes"] = await route_stats(facts)

@@ -25,6 +25,7 @@ from leafd.gojson import JsonError, loose
 from leafd.monitor import reports, subscriptions
 from leafd.monitor.cluster_report import routez
 from leafd.monitor.connections import connz
+from leafd.monitor.elsewhere import TOLD
 from leafd.monitor.encoding import TooLarge, encode
 from leafd.monitor.facts import Facts, stamp
 from leafd.monitor.gateway_report import gatewayz
@@ -113,6 +114,8 @@ class Services:
                 subjects += [f"{ACCOUNT}PING.CONNZ", f"{ACCOUNT}PING.STATZ", f"{SERVER}PING.CONNZ"]
             for subject in subjects:
                 self._plane.subscribe(account.id, subject, self._message)
+            for subject in TOLD if account.system and self._facts.gateways is not None else ():
+                self._plane.subscribe(account.id, subject, self._facts.elsewhere.hear)
 
     def _message(self, message: t.Message) -> bool:
         """Takes a request; while it waits here it counts against its connection's credit."""
