@@ -394,9 +394,16 @@ HELPER int fake_compare(const fake_record_t *record, uint32_t kind, bytes_t key)
     return (record->key_size > key.size) - (record->key_size < key.size);
 }
 
+/* The first record that is not before the key. */
 HELPER uint32_t fake_place(const store_t *store, uint32_t kind, bytes_t key) {
-    uint32_t place = 0;
-    while (place < store->record_count && fake_compare(&store->records[place], kind, key) < 0) place++;
+    uint32_t place = 0, end = store->record_count;
+    while (place < end) {
+        uint32_t middle = place + (end - place) / 2;
+        if (fake_compare(&store->records[middle], kind, key) < 0)
+            place = middle + 1;
+        else
+            end = middle;
+    }
     return place;
 }
 
