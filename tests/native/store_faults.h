@@ -203,7 +203,7 @@ static inline void play(const scene_t *next) {
         if (elsewhere && !scene->cold) {
             continue; /* the keeper waits before it tries again, and does the same for both */
         }
-        unsigned step = elsewhere ? test_stride() : 1;
+        unsigned step = test_stride();
         unsigned once = run_each(1, step), thrice = elsewhere ? once : run_each(3, step);
         printf("%s: %u and %u of %s\n", scene->name, once, thrice, fault_names[fault]);
     }

@@ -276,7 +276,7 @@ static void again_into_another_stream(void) {
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "SUB x.> 1\r\nPUB s.a 1\r\nx\r\n");
     const char *heard = "";
-    for (int i = 0; i < 100000 && heard[0] == 0; i++) {
+    for (int64_t until = 0; heard[0] == 0 && patient(&until);) {
         core_settle(plane);
         heard = rig_heard(a);
     }
