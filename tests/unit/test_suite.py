@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+from tests import conftest
 from tests.wire import player
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,6 +69,22 @@ def test_another_order_has_every_test_once_and_is_the_seed_s() -> None:
     assert sorted(everything) == sorted(first) == sorted(other)
     assert (first == again, first == other) == (True, False)
     assert first[::2] == collected("--shuffle=1", "--share=0/2")
+
+
+def test_files_that_are_dealt_out_are_every_test_once(tmp_path: Path) -> None:
+    """Each process of tests/run takes the next file that no other has taken, and all tests of that file."""
+    for name in "abcdef":
+        text = "import pytest\n@pytest.mark.parametrize('n', range(3))\ndef test_it(n, loopback_only): pass\n"
+        (tmp_path / f"test_{name}.py").write_text(text)
+    (tmp_path / "taken").mkdir()
+    assert conftest.taken(tmp_path / "taken", tmp_path / "test_c.py")
+    command = [sys.executable, "-m", "pytest", "-rA", "-q", "-p", "tests.conftest", f"--deal={tmp_path / 'taken'}"]
+    command += ["-c", os.devnull, "-o", f"cache_dir={tmp_path / 'cache'}", str(tmp_path)]
+    running = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate()[0] for process in running]
+
+    found = re.findall(r"^PASSED \S*(test_\w\.py::\S+)", "".join(said), re.MULTILINE)
+    assert sorted(found) == [f"test_{name}.py::test_it[{number}]" for name in "abdef" for number in range(3)]
 
 
 @pytest.fixture(scope="module")
