@@ -94,6 +94,7 @@ static void host_release(plane_t *plane, const held_entry_t *entry) {
     message->reply = bytes_of(message->subject.at + entry->subject_size, entry->reply_size);
     message->header = bytes_of(message->reply.at + entry->reply_size, entry->header_size);
     message->payload = bytes_of(message->header.at + entry->header_size, entry->payload_size);
+    publication.flags |= publication_own(message->subject);
     (void)publish(plane, &publication);
 }
 

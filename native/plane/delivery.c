@@ -20,7 +20,7 @@
 void publish_later(plane_t *plane, const publication_t *publication) {
     const message_t *message = &publication->message;
     bytes_t slices[5] = {message->subject, message->reply, message->header, message->payload, publication->copied};
-    uint32_t flags = (publication->flags & ~PUBLICATION_DEFER) | PUBLICATION_INSIDE;
+    uint32_t flags = (publication->flags & ~PUBLICATION_DEFER) | PUBLICATION_INSIDE | publication_own(message->subject);
     /* Without memory it is as if nobody had been there. */
     status_t status = held_deferred(&plane->deferred, publication->account->js.id, flags, slices);
     (void)status;

@@ -78,7 +78,9 @@ void inside_far(plane_t *plane, const sink_t *sink, const publication_t *publica
 }
 
 void inside_mqtt(plane_t *plane, const sink_t *sink, const publication_t *publication) {
-    plane->mqtt_told(plane, sink, publication);
+    if ((publication->flags & PUBLICATION_OWN) != 0) {
+        plane->mqtt_told(plane, sink, publication);
+    }
 }
 
 void inside_next(plane_t *plane, const sink_t *sink, const publication_t *publication) {

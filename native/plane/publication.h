@@ -23,6 +23,7 @@ typedef struct trace trace_t; /* trace.h */
 
 #define INTERNAL_TARGETS_MAX 64u
 
+#define PUBLICATION_OWN 1u       /* with INSIDE: an answer to what we asked for a client of MQTT, for nobody else */
 #define PUBLICATION_FROM_LINK 2u /* queue members only of the groups that it names */
 #define PUBLICATION_DEFER 4u     /* out of JetStream: into JetStream only at the next tick */
 #define PUBLICATION_INSIDE 8u    /* that next tick: everybody else has had it */
@@ -50,6 +51,9 @@ typedef struct tell {
     uint32_t streams;
 } tell_t;
 
+/* Where we have JetStream answer to us. What anybody else publishes there reaches nobody who would believe it. */
+#define PUBLICATION_OWN_SUBJECTS BYTES_LITERAL("$MQTT.A.")
+
 typedef struct publication {
     account_t *account;
     message_t message; /* subject = what is routed */
@@ -70,6 +74,10 @@ typedef struct publication {
 /* Room for so many leaf links of an account, or as many as were asked for, all routes and gateways: asked before one
  * joins. */
 LEAF_MUST_USE status_t publish_reserve_leafs(plane_t *plane, uint32_t count);
+/* The flags of what we publish to that subject, beside others. */
+static inline uint32_t publication_own(bytes_t subject) {
+    return bytes_starts(subject, PUBLICATION_OWN_SUBJECTS) ? PUBLICATION_INSIDE | PUBLICATION_OWN : 0u;
+}
 /* Routes one message; returns how many targets took it (a leaf link counts as one). */
 uint32_t publish(plane_t *plane, publication_t *publication);
 /* The same, of a publication with a trace: what becomes of it is recorded, and nobody here gets one that is only

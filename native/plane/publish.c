@@ -493,6 +493,6 @@ uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, byt
                         bytes_t payload) {
     publication_t publication = {.account = account,
                                  .message = {.subject = subject, .reply = reply, .header = header, .payload = payload},
-                                 .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED};
+                                 .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED | publication_own(subject)};
     return publish(plane, &publication);
 }

@@ -44,6 +44,7 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
                          .casts_shadows = true},
     [TARGET_STREAM] = {.order = ORDER_INSIDE,
                        .told = TOLD_ALWAYS,
+                       .withheld = PUBLICATION_OWN,
                        .take = inside_stream,
                        .feeds = true,
                        .casts_shadows = true,

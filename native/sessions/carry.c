@@ -207,12 +207,20 @@ static void take_number(const carrying_t *carrying, mqtt_property_t which, bytes
     }
 }
 
+static void take_qos(carrying_t *carrying, uint32_t qos) {
+    *carrying->qos = qos <= 2 ? (uint8_t)qos : 0;
+    carrying->from_mqtt = true;
+}
+
 /* One of our own fields. */
 static status_t take_own(carrying_t *carrying, bytes_t name, bytes_t value) {
     if (bytes_equal(name, BYTES_LITERAL("Pub"))) {
-        bool known = value.size == 1 && value.at[0] >= '0' && value.at[0] <= '2';
-        *carrying->qos = known ? (uint8_t)(value.at[0] - '0') : 0;
-        carrying->from_mqtt = true;
+        take_qos(carrying, value.size != 0 ? (uint32_t)(value.at[0] - '0') : 0); /* nats-server may add flags */
+    } else if (bytes_equal(name, BYTES_LITERAL("RFlags"))) { /* one that nats-server retains: those of its PUBLISH */
+        int flags = value.size == 1 ? hex_digit(value.at[0]) : -1;
+        if (flags >= 0 && !carrying->from_mqtt) {
+            take_qos(carrying, (uint32_t)flags >> 1 & 3u);
+        }
     } else if (bytes_equal(name, BYTES_LITERAL("Format"))) {
         take_number(carrying, MQTT_PAYLOAD_FORMAT, value, 1);
     } else if (bytes_equal(name, BYTES_LITERAL("Expiry"))) {

@@ -2,6 +2,7 @@
  *
  *     NATS/1.0
  *     Nmqtt-Pub:1                       its QoS; a message with this field comes from MQTT (as nats-server writes it)
+ *     Nmqtt-RFlags:3                    the flags of its PUBLISH, in nats-server's retained messages, which have no QoS
  *     Nmqtt-Format:1                    payload format indicator
  *     Nmqtt-Expiry:60                   message expiry interval, in seconds
  *     Content-Type:text/plain           content type
@@ -27,7 +28,7 @@
 LEAF_MUST_USE status_t carry_to_headers(buffer_t *out, uint8_t qos, const mqtt_properties_t *properties);
 
 /* What the fields of a block say. scratch: emptied; what *properties points to is there and in the block. from_mqtt: it
- * has Nmqtt-Pub, and *qos is what that says, else 0. */
+ * has one of the first two, and *qos is what that says, else 0. */
 LEAF_MUST_USE status_t carry_from_headers(bytes_t block, buffer_t *scratch, mqtt_properties_t *properties, uint8_t *qos,
                                           bool *from_mqtt);
 

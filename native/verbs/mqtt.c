@@ -42,6 +42,7 @@ mqtt_desk_t *mqtt_desk_of(plane_t *plane) {
         return NULL;
     }
     desk->key = random_next(&plane->random);
+    desk->open = random_next(&plane->random);
     buffer_init(&desk->header, MQTT_ASKED_BYTES);
     buffer_init(&desk->properties, MQTT_ASKED_BYTES);
     buffer_init(&desk->packet, UINT64_C(1) << 32);

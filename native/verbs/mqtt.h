@@ -78,6 +78,7 @@ typedef struct mqtt_desk {
     map_t *here;      /* sessions with a connection, by account and client */
     table_t accounts; /* number > mqtt_account_t */
     uint64_t key;     /* of the subjects where streams answer, which nobody guesses */
+    uint64_t open;    /* likewise where control does: who listens to all requests sees it */
     mqtt_current_t current;
     mqtt_made_t made;
     uint8_t qos;         /* of the delivery that comes next */
@@ -124,8 +125,10 @@ void mqtt_left(plane_t *plane, peer_t *peer);
 mqtt_account_t *mqtt_account_of(plane_t *plane, mqtt_desk_t *desk, account_t *account);
 /* Where an answer to that peer comes to mqtt_told; what: its last word. */
 void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text);
-/* A request to JetStream, of that peer. false: nobody is there. */
-bool mqtt_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what);
+/* A request of that peer to JetStream: to control, which others hear too, or inside, which nobody hears. false: nobody
+ * is there. */
+bool mqtt_ask_control(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what);
+bool mqtt_ask_inside(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what);
 
 /* ---- mqtt_retain.c ----------------------------------------------------------------------------------------------- */
 
@@ -137,7 +140,8 @@ void mqtt_retain_wait(plane_t *plane, peer_t *peer); /* until that is known */
 void mqtt_retain_made(plane_t *plane, mqtt_account_t *keeper, bytes_t payload);
 /* The message becomes the one that is retained for its subject, or, without payload, none is any more. header: as it is
  * published; answers at tell. */
-mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, uint32_t expiry);
+mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication,
+                          const mqtt_message_t *message);
 /* A new subscription gets what is retained. pattern: of its filter, or of the level above. false: no memory. */
 bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern);
 /* What comes of that. */

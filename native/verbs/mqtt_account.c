@@ -2,10 +2,11 @@
  *
  *     $MQTT.A.<key>.<peer>.<identifier>    a stream has kept that message of the peer's, or not
  *     $MQTT.A.<key>.<peer>.r               what is retained, for a new subscription
- *     $MQTT.A.<key>.<peer>.s               the stream of retained messages has been made, or not
+ *     $MQTT.A.<open>.<peer>.s              the stream of retained messages has been made, or not
  *
- * Nobody but us listens there, and the key is one that nobody guesses. What does not live here: what is done with the
- * answers.
+ * Nobody but us listens there, and only what this server answers gets there (PUBLICATION_OWN). Whoever has JetStream
+ * answer to such a subject has to know its key, which is in nothing that others hear; control hears requests as they
+ * do, and so has a key of its own. What does not live here: what is done with the answers.
  */
 #include <stdlib.h>
 
@@ -49,9 +50,7 @@ mqtt_account_t *mqtt_account_of(plane_t *plane, mqtt_desk_t *desk, account_t *ac
         return found;
     }
     text_t text = {0};
-    text_add_literal(&text, ANSWER_SUBJECTS);
-    add_hex_number(&text, desk->key);
-    text_add_literal(&text, ".>");
+    text_add_literal(&text, ANSWER_SUBJECTS ">");
     found = calloc(1, sizeof(*found));
     if (found == NULL || sink_add(plane, account, &found->sink, TARGET_MQTT, text_bytes(&text), 0, NULL) != STATUS_OK) {
         free(found);
@@ -65,10 +64,10 @@ mqtt_account_t *mqtt_account_of(plane_t *plane, mqtt_desk_t *desk, account_t *ac
     return found;
 }
 
-void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text) {
+static void compose_answer_subject(uint64_t key, const peer_t *peer, const char *what, uint64_t number, text_t *text) {
     text->size = 0;
     text_add_literal(text, ANSWER_SUBJECTS);
-    add_hex_number(text, desk->key);
+    add_hex_number(text, key);
     text_add_literal(text, ".");
     add_hex_number(text, peer->id);
     text_add_literal(text, ".");
@@ -78,13 +77,28 @@ void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char
     }
 }
 
-bool mqtt_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what) {
-    text_t reply;
-    mqtt_answer_subject(peer->session->shared, peer, what, 0, &reply);
+void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text) {
+    compose_answer_subject(desk->key, peer, what, number, text);
+}
+
+static bool ask_api(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const text_t *reply, uint32_t flags) {
     publication_t publication = {
         .account = peer->account,
-        .message = {.subject = bytes_of(api, (uint32_t)strlen(api)), .reply = text_bytes(&reply), .payload = body}};
+        .message = {.subject = bytes_of(api, (uint32_t)strlen(api)), .reply = text_bytes(reply), .payload = body},
+        .flags = flags};
     return publish(plane, &publication) != 0;
+}
+
+bool mqtt_ask_control(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what) {
+    text_t reply;
+    compose_answer_subject(((const mqtt_desk_t *)peer->session->shared)->open, peer, what, 0, &reply);
+    return ask_api(plane, peer, api, body, &reply, 0);
+}
+
+bool mqtt_ask_inside(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what) {
+    text_t reply;
+    mqtt_answer_subject(peer->session->shared, peer, what, 0, &reply);
+    return ask_api(plane, peer, api, body, &reply, PUBLICATION_INSIDE);
 }
 
 static void stored(plane_t *plane, peer_t *peer, uint16_t id, bytes_t payload) {
@@ -101,12 +115,15 @@ void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publicat
         || !bytes_take(&text, '.')) {
         return;
     }
-    if (bytes_equal(text, BYTES_LITERAL("s"))) {
-        mqtt_retain_made(plane, (mqtt_account_t *)sink, publication->message.payload);
+    const mqtt_desk_t *desk = plane->mqtt_desk;
+    if (key == desk->open) {
+        if (bytes_equal(text, BYTES_LITERAL("s"))) {
+            mqtt_retain_made(plane, (mqtt_account_t *)sink, publication->message.payload);
+        }
         return;
     }
     peer_t *peer = peer_find(plane, connection);
-    if (peer == NULL || peer->session == NULL || peer->account != publication->account) {
+    if (key != desk->key || peer == NULL || peer->session == NULL || peer->account != publication->account) {
         return;
     }
     if (bytes_equal(text, BYTES_LITERAL("r"))) {

@@ -153,7 +153,7 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
     (void)publish(plane, &publication);
     desk->current = (mqtt_current_t){.account = NULL};
     if (message->retain && keeper->keeps == KEEPS_YES) {
-        return mqtt_retain(plane, desk, &publication, mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0));
+        return mqtt_retain(plane, desk, &publication, message);
     }
     return MQTT_REASON_SUCCESS;
 }

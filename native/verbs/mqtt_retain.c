@@ -5,6 +5,7 @@
  *     without payload --> the same with a TTL of a second, which nobody is sent: the subject has none then
  *     SUBSCRIBE       --> direct gets of a part at a time, while the client keeps up --> PUBLISH, retain
  *
+ * A message has nats-server's fields Nmqtt-RTopic and Nmqtt-RFlags: either server's stream may be a copy of the other.
  * The stream is asked for by JetStream's own API when the first client of an account with JetStream comes, and again
  * when another one comes before that was answered. What does not live here: the stream.
  */
@@ -52,7 +53,7 @@ void mqtt_retain_begin(plane_t *plane, peer_t *peer) {
         text_add_number(&text, plane->mqtt.max_retained_bytes);
     }
     text_add_literal(&text, "}");
-    bool asked = mqtt_ask(plane, peer, CREATE, text_bytes(&text), "s");
+    bool asked = mqtt_ask_control(plane, peer, CREATE, text_bytes(&text), "s");
     keeper->keeps = asked ? KEEPS_ASKED : KEEPS_NO;
 }
 
@@ -101,8 +102,22 @@ void mqtt_retain_forget(peer_t *peer) {
 
 /* ---- keeping one ------------------------------------------------------------------------------------------------- */
 
-mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, uint32_t expiry) {
+/* Behind the message's own fields: what nats-server reads in one that it copies from here. */
+static status_t put_marks(mqtt_desk_t *desk, const publication_t *publication, const mqtt_message_t *message) {
+    text_t flags = {0};
+    bytes_t subject = publication->message.subject;
+    text_add_literal(&flags, message->payload.size == 0 ? "-" : "");
+    text_add_number(&flags, 1u | (uint32_t)message->qos << 1);
+    bytes_t topic = bytes_of(desk->topic, topic_of_subject(subject, desk->topic));
+    status_t status = headers_append(&desk->packet, 0, BYTES_LITERAL("Nmqtt-RTopic"), topic);
+    return status == STATUS_OK ? headers_append(&desk->packet, 0, BYTES_LITERAL("Nmqtt-RFlags"), text_bytes(&flags))
+                               : status;
+}
+
+mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication,
+                          const mqtt_message_t *message) {
     bytes_t payload = publication->message.payload, header = publication->message.header;
+    uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
     uint32_t seconds = payload.size == 0 ? ENDED_SECONDS : expiry;
     text_t subject = {0}, ttl = {0};
     text_add_literal(&subject, SUBJECTS);
@@ -110,18 +125,21 @@ mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t
     if (text_bytes(&subject).size == 0) {
         return MQTT_REASON_TOPIC;
     }
-    if (seconds != 0) {
-        desk->packet.size = 0;
+    desk->packet.size = 0;
+    status_t status = buffer_append(&desk->packet, header.at, header.size);
+    status = status == STATUS_OK ? put_marks(desk, publication, message) : status;
+    if (status == STATUS_OK && seconds != 0) {
         text_add_number(&ttl, seconds);
         text_add_literal(&ttl, "s");
-        if (buffer_append(&desk->packet, header.at, header.size) != STATUS_OK
-            || headers_append(&desk->packet, 0, BYTES_LITERAL("Nats-TTL"), text_bytes(&ttl)) != STATUS_OK) {
-            return MQTT_REASON_QUOTA;
-        }
-        header = bytes_of(desk->packet.at, (uint32_t)desk->packet.size);
+        status = headers_append(&desk->packet, 0, BYTES_LITERAL("Nats-TTL"), text_bytes(&ttl));
+    }
+    if (status != STATUS_OK) {
+        return MQTT_REASON_QUOTA;
     }
     publication_t kept = *publication;
-    kept.message = (message_t){.subject = text_bytes(&subject), .header = header, .payload = payload};
+    kept.message = (message_t){.subject = text_bytes(&subject),
+                               .header = bytes_of(desk->packet.at, (uint32_t)desk->packet.size),
+                               .payload = payload};
     kept.flags |= PUBLICATION_INSIDE; /* everybody else has had it */
     (void)publish(plane, &kept);
     return MQTT_REASON_SUCCESS;
@@ -155,7 +173,7 @@ static void ask_part(plane_t *plane, peer_t *peer) {
         text_add_literal(&text, ",\"next_by_subj\":\"" SUBJECTS);
         text_add_escaped(&text, bytes_of(read->bytes + read->sid_size, read->pattern_size));
         text_add_literal(&text, "\"}");
-        if (text_bytes(&text).size != 0 && mqtt_ask(plane, peer, GET, text_bytes(&text), "r")) {
+        if (text_bytes(&text).size != 0 && mqtt_ask_inside(plane, peer, GET, text_bytes(&text), "r")) {
             return;
         }
         read_is_over(plane, session);

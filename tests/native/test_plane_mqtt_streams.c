@@ -1,7 +1,10 @@
 /* test_plane_mqtt_streams.c: clients of MQTT and streams: what an acknowledgement means, and retained messages. The
  * journal is real, and JetStream's API is played. */
+#include <inttypes.h>
+
 #include "mqtt_rig.h"
 #include "stream_rig.h"
+#include "verbs/mqtt.h"
 
 #define API_SUBSCRIPTION 50u
 
@@ -153,6 +156,42 @@ static void who_comes_early_waits(void) {
     MQTT_HEARD("90 03 0001 00 d000", three);
 }
 
+static void answers_are_for_nobody_else(void) {
+    peer_t *nats = rig_client(plane), *five = first_client(MQTT_CONNECT_5("e"));
+    stream_config_t all = rig_stream;
+    static const char *const parts[] = {"ALL", "{}", "", "", "", "", "", "$MQTT.A.>"};
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = 3, .token = 901}, &all, sizeof(all),
+                 parts, 8);
+    settle();
+    rig_feed(plane, nats, "SUB > 1\r\n");
+    mqtt_say(plane, five, "33 07 0001'a' 0001 00 '1'");
+    settle();
+    MQTT_HEARD("40 02 0001", five);
+    RIG_HEARD("HMSG a 1 25 26\r\nNATS/1.0\r\nNmqtt-Pub:1\r\n\r\n1\r\n", nats);
+    mqtt_say(plane, five, "82 07 0002 00 0001'a' 01");
+    settle();
+    MQTT_HEARD("90 04 0002 00 01 33 07 0001'a' 0001 00 '1'", five);
+    RIG_HEARD("", nats);
+    stream_state_t state;
+    store_stream_state(stream_find(&plane->js, 3)->store, &state);
+    CHECK_EQ_U64(0, state.messages);
+}
+
+/* Not even who knows the key, which nobody hears. */
+static void nobody_else_answers(void) {
+    rig_put_stream(plane, rig_stream);
+    settle();
+    peer_t *nats = rig_client(plane), *five = first_client(MQTT_CONNECT_5("e"));
+    const mqtt_desk_t *desk = plane->mqtt_desk;
+    mqtt_say(plane, five, "32 09 0003's/a' 0001 00 'x'");
+    char text[128];
+    snprintf(text, sizeof text, "PUB $MQTT.A.%016" PRIx64 ".%016" PRIx64 ".1 2\r\n{}\r\n", desk->key, five->id);
+    rig_say(plane, nats, text);
+    MQTT_HEARD("", five);
+    settle();
+    MQTT_HEARD("40 02 0001", five);
+}
+
 static void without_a_stream_nothing_is_retained(void) {
     peer_t *three = mqtt_client_3(plane);
     answer_as_api("{\"error\":{\"code\":500,\"err_code\":10047,\"description\":\"insufficient storage\"}}");
@@ -178,6 +217,8 @@ int main(void) {
     ALONE("a new subscription gets the newest retained message of each topic", the_newest_is_retained);
     ALONE("many retained messages come in parts, each once", many_come_in_parts);
     ALONE("who subscribes before it is known whether messages are retained waits", who_comes_early_waits);
+    ALONE("what streams answer for a client of MQTT is heard and stored by nobody else", answers_are_for_nobody_else);
+    ALONE("nobody but a stream says that a message has been kept", nobody_else_answers);
     ALONE("where there is no stream for them, a retained message ends the connection",
           without_a_stream_nothing_is_retained);
     return TEST_RESULT();

@@ -188,6 +188,9 @@ static void headers_and_properties(void) {
                   "Nmqtt-Property:3a\r\nNmqtt-Property:3:a\r\nNmqtt-Property:3a:3a:\r\nNmqtt-Property:00:3a\r\n"
                   "Nmqtt-Property:ff:\r\nk:\xff\r\nNmqtt-Subject:a\r\n\r\n",
                   "NATS/1.0\r\nNmqtt-Pub:0\r\n\r\n", 0);
+    check_headers("NATS/1.0\r\nNmqtt-RTopic:a/b\r\nNmqtt-RFlags:5\r\n\r\n", "NATS/1.0\r\nNmqtt-Pub:2\r\n\r\n", 2);
+    check_headers("NATS/1.0\r\nNmqtt-RFlags:7\r\n\r\n", "NATS/1.0\r\nNmqtt-Pub:0\r\n\r\n", 0);
+    check_headers("NATS/1.0\r\nNmqtt-Pub:15\r\nNmqtt-RFlags: 5\r\n\r\n", "NATS/1.0\r\nNmqtt-Pub:1\r\n\r\n", 1);
     check_headers("no block", "NATS/1.0\r\nNmqtt-Pub:0\r\n\r\n", 0);
 }
 
