@@ -373,6 +373,12 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_mqtt.py::test_a_filter_of_a_tree_is_granted_without_its_root_where_that_is_denied",
     ),
     "MQTT 3.1 (protocol": ("interop/test_mqtt.py::test_mqtt_three_is_told_that_its_version_is_not_spoken",),
+    "What comes over a leaf link has": (
+        "interop/test_mqtt_links.py::test_the_quality_of_service_of_a_filter_costs_no_message",
+    ),
+    "What streams answer for MQTT clients": (
+        "interop/test_mqtt_links.py::test_what_a_server_says_to_itself_for_its_devices_stays_there",
+    ),
     "PROXY headers are read at this": ("interop/test_mqtt_logins.py::test_a_proxy_may_say_whom_it_speaks_for",),
     "mqtt needs jetstream": ("unit/config/test_mqtt.py::test_what_does_not_fit_is_no_configuration",),
     "A password may be a hash": ("unit/cli/test_mosquitto.py::test_a_password_of_mosquitto_is_the_same_here",),

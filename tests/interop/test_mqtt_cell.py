@@ -1,0 +1,135 @@
+"""Devices of a box whose hub is behind a cell modem: 50 kbit/s, a second of round trip, packets that get lost.
+
+Where this machine lets nobody make namespaces, each test says so and is skipped. What does not live here: the line
+(tests/cell.py), links of one machine (test_mqtt_links.py).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests import cell, servers
+from tests.bench.process import Api, Process
+from tests.cell import HUB, HUB_ADDRESS, LEAF, Cell, Link
+from tests.mqtt import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Peer, acknowledge
+
+MISSING = cell.missing()
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+FAR: Final = Link(rate=50_000, delay=0.5, loss=0.02)
+SILENT: Final = Link(rate=50_000, delay=0.5, loss=1.0)
+PATIENCE_S: Final = 180.0
+COUNT: Final = 40
+HUB_TEXT: Final = """
+server_name: hub
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{monitor_port}"
+jetstream { store_dir: "{store}", domain: hub, max_mem: 64MB, max_file: 256MB }
+mqtt { listen: "127.0.0.1:{mqtt_port}" }
+leafnodes { listen: "0.0.0.0:{leaf_port}" }
+"""
+BOX_TEXT: Final = f"""
+server_name: box
+listen: "127.0.0.1:{{port}}"
+http: "127.0.0.1:{{monitor_port}}"
+jetstream {{ store_dir: "{{store}}", domain: box, max_mem: 64MB, max_file: 256MB }}
+mqtt {{ listen: "127.0.0.1:{{mqtt_port}}" }}
+leafnodes {{ remotes: [ {{ url: "nats-leaf://{HUB_ADDRESS}:{{hub_leaf_port}}" }} ] }}
+"""
+
+
+@dataclass
+class Place:
+    """A server in one of the two places."""
+
+    joined: Cell
+    number: int
+    process: Process
+
+    def device(self, name: str) -> Peer:
+        with self.joined.at(self.number):
+            sock = socket.create_connection(("127.0.0.1", self.process.server.ports["mqtt_port"]))
+        return Peer(sock, level=5, client=name, keep_alive=0)
+
+    @contextlib.contextmanager
+    def api(self) -> Iterator[Api]:
+        with self.joined.at(self.number):
+            made = Api(self.process.port)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture
+def places() -> Iterator[tuple[Place, Place]]:
+    with (
+        cell.joined(FAR) as joined,
+        tempfile.TemporaryDirectory(prefix="leafd-cell-") as folder,
+        contextlib.ExitStack() as ends,
+    ):
+        found: list[Place] = []
+        for number, text in ((HUB, HUB_TEXT), (LEAF, BOX_TEXT)):
+            directory = Path(folder) / str(number)
+            directory.mkdir()
+            ports = {"hub_leaf_port": found[0].process.server.ports["leaf_port"]} if found else {}
+            process = Process(servers.make(servers.LEAFD, text, directory, **ports))
+            with joined.at(number):
+                process.start()
+            ends.callback(process.server.stop)
+            found.append(Place(joined, number, process))
+        yield found[HUB], found[LEAF]
+
+
+def until_held(api: Api, stream: str, count: int) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while (held := api.messages_in(stream)) < count and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert held == count
+
+
+def test_what_is_acknowledged_to_a_device_comes_to_the_hub_once_and_in_order(places: tuple[Place, Place]) -> None:
+    """With QoS 1 and 2, while nothing passes; and a command of the hub, which its
+    stream acknowledged, reaches the device by the box's mirror."""
+    hub, box = places
+    source = {"name": "TELE", "external": {"api": "$JS.box.API"}}
+    mirror = {"name": "CMD", "external": {"api": "$JS.hub.API"}}
+    with box.api() as at_box, hub.api() as at_hub, box.device("meter") as meter:
+        meter.socket.settimeout(PATIENCE_S)
+        meter.subscribe(("do/#", 1))
+        at_hub.must("$JS.API.STREAM.CREATE.CMD", {"name": "CMD", "subjects": ["cmd.>"]})
+        at_box.must("$JS.API.STREAM.CREATE.TELE", {"name": "TELE", "subjects": ["tele.>"]})
+        at_box.must(
+            "$JS.API.STREAM.CREATE.COPY",
+            {"name": "COPY", "mirror": mirror, "republish": {"src": "cmd.>", "dest": "do.>"}},
+        )
+        at_hub.must("$JS.API.STREAM.CREATE.ALL", {"name": "ALL", "sources": [source]})
+        meter.publish("tele/meter", b"first", qos=1)
+        assert meter.expect(PUBACK).id == 2
+        until_held(at_hub, "ALL", 1)
+        hub.joined.change(SILENT)
+        for number in range(COUNT):
+            id = meter.publish("tele/meter", b"%03d" % number + b"x" * 200, qos=1 + number % 2)
+            if number % 2:
+                assert meter.expect(PUBREC).id == id
+                meter.send(acknowledge(PUBREL, id))
+            assert meter.expect(PUBCOMP if number % 2 else PUBACK).id == id
+        at_hub.must("cmd.open", {"valve": 1})
+        hub.joined.change(FAR)
+        until_held(at_hub, "ALL", 1 + COUNT)
+        command = meter.expect(PUBLISH)
+        assert ("do/open", b'{"valve": 1}') == (command.topic, command.payload)
+        assert [] == [one for one in meter.round_trip() if one.kind == PUBLISH]
+        got = [at_hub.must("$JS.API.STREAM.MSG.GET.ALL", {"seq": one + 2})["message"] for one in range(COUNT)]
+        assert ["tele.meter"] * COUNT == [one["subject"] for one in got]
+        assert list(range(COUNT)) == [int(base64.b64decode(one["data"])[:3]) for one in got]
