@@ -192,6 +192,14 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
+class Devices:
+    """Clients of one version of MQTT."""
+
+    version: str
+    clients: int
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The whole of a daemon at a glance."""
 
@@ -206,6 +214,10 @@ class Status:
     memory_limit: int
     cpu_percent: float
     clients: int
+    devices: tuple[Devices, ...]
+    """Those of the clients that speak MQTT; none, where there is no listener for them."""
+    devices_refused: int
+    """Logins of MQTT, since the start."""
     streams: int
     consumers: int
     messages: int
@@ -235,6 +247,8 @@ def status(varz: Page, leafz: Page, jsz: Page) -> Status:
         memory_limit=own.get("memory", {}).get("limit", 0),
         cpu_percent=varz.get("cpu", 0.0),
         clients=varz.get("connections", 0),
+        devices=tuple(devices(varz)),
+        devices_refused=own.get("mqtt", {}).get("refused_logins", 0),
         streams=jsz.get("streams", 0),
         consumers=jsz.get("consumers", 0),
         messages=jsz.get("messages", 0),
@@ -248,6 +262,12 @@ def status(varz: Page, leafz: Page, jsz: Page) -> Status:
         servers=tuple(servers(varz)),
         problems=(*_problems(varz, found_links, found_copies), *tight_accounts(jsz)),
     )
+
+
+def devices(varz: Page) -> Iterator[Devices]:
+    """By their versions."""
+    for version, clients in varz.get("leafd", {}).get("mqtt", {}).get("clients", {}).items():
+        yield Devices(version, clients)
 
 
 def servers(varz: Page) -> Iterator[Server]:

@@ -47,6 +47,7 @@ listen: "127.0.0.1:{{port}}"
 http: "127.0.0.1:{{http_port}}"
 server_name: box
 jetstream {{ store_dir: "{{store}}", domain: box }}
+mqtt {{ listen: "127.0.0.1:{{mqtt_port}}" }}
 leafnodes {{ remotes: [ {{ url: "nats-leaf://127.0.0.1:{hub}", limits {{ bytes_per_day: 16M }} }} ] }}
 """
 OPERATED = """

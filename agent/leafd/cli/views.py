@@ -154,7 +154,7 @@ def _show_status(found: Status) -> None:
             ("server", f"{found.name}, {_program(found)}, up {found.uptime}"),
             ("domain", found.domain or "-"),
             ("memory, CPU", f"{size(found.memory_bytes)}{limit}, {found.cpu_percent} %"),
-            ("clients", found.clients),
+            ("clients", _clients(found)),
             ("streams", f"{found.streams:,} with {found.messages:,} messages and {found.consumers:,} consumers"),
             (
                 "store",
@@ -193,6 +193,12 @@ def _show_status(found: Status) -> None:
         say(f"! {line}")
     if not found.problems:
         say("nothing needs attention")
+
+
+def _clients(found: Status) -> str:
+    speak = ", ".join(f"{one.clients} MQTT {one.version}" for one in found.devices)
+    refused = f", {found.devices_refused} logins refused" if found.devices_refused else ""
+    return f"{found.clients} ({speak}{refused})" if speak else f"{found.clients}"
 
 
 def _program(found: Status) -> str:

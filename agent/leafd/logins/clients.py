@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -45,6 +45,9 @@ from leafd.logins.known_logins import KnownLogins
 from leafd.logins.refusals import refusal_line
 from leafd.quoting import quoted
 from leafd.turns import Pause
+
+if TYPE_CHECKING:
+    from leafd.logins.devices import Devices
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
@@ -94,6 +97,7 @@ class Clients:
         self._per_account: dict[int, int] = {}
         self._deadlines = Deadlines(self._too_late, self._guard)
         self._nursery: trio.Nursery | None = None
+        self.devices: Devices | None = None
         self.on_admitted: list[Callable[[Client], None]] = []
         self.on_closed: list[Callable[[Client, t.Closed], None]] = []
 
@@ -408,11 +412,8 @@ class Clients:
         ) and self._nursery is not None:
             self._nursery.start_soon(self._judge_slowly, client, implicit)
         else:
-            self._decide(
-                client,
-                judge_client(client.connect, client.nonce, policy, client.certificate, kind=client.kind),
-                implicit=implicit,
-            )
+            verdict = judge_client(client.connect, client.nonce, policy, client.certificate, kind=client.kind)
+            self._decide(client, verdict, implicit=implicit)
 
     async def _judge_slowly(self, client: Client, implicit: bool) -> None:
         """bcrypt takes a tenth of a second on purpose, and a service that judges logins takes what it takes: other

@@ -398,6 +398,8 @@ def _store(found: _Families, varz: Report, disk: Mapping[str, t.Histogram]) -> N
 
 def _own(found: _Families, varz: Report) -> None:
     own = varz["leafd"]
+    if "mqtt" in own:
+        _devices(found, own["mqtt"])
     for name, text in _PLANE.items():
         found.counter(f"leafd_{name}", text, {}, own[name])
     for name, text in _TURNS.items():
@@ -409,6 +411,13 @@ def _own(found: _Families, varz: Report) -> None:
         if name != "limit":
             found.gauge("leafd_memory_used_bytes", "Taken of a share of memory_limit", {"part": name}, one["used"])
             found.gauge("leafd_memory_share_bytes", "A share of memory_limit", {"part": name}, one["share"])
+
+
+def _devices(found: _Families, mqtt: Report) -> None:
+    for version, count in mqtt["clients"].items():
+        found.gauge("leafd_mqtt_clients", "Clients of MQTT that are logged in", {"version": version}, count)
+    text = "Logins of MQTT clients that were refused, or did not come in time"
+    found.counter("leafd_mqtt_refused_logins", text, {}, mqtt["refused_logins"])
 
 
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})

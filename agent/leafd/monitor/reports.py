@@ -234,6 +234,8 @@ def _own(facts: Facts) -> dict[str, Any]:
     ]
     if facts.routes is not None or facts.gateways is not None:
         found["servers"] = other_servers(facts)
+    if facts.clients.devices is not None:
+        found["mqtt"] = {"clients": dict(facts.clients.devices.here), "refused_logins": facts.clients.devices.refused}
     found["version"] = own_version()
     found["settings"] = settings(facts.config)
     found["open_listeners"] = [one.text for one in open_listeners(facts.config)]

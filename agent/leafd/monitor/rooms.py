@@ -60,9 +60,20 @@ class ClientFacts(Protocol):
     def kind(self) -> str: ...
 
 
+class DevicesFacts(Protocol):
+    """daemon.mqtt.Devices."""
+
+    @property
+    def here(self) -> Mapping[str, int]: ...
+    @property
+    def refused(self) -> int: ...
+
+
 class ClientsFacts(Protocol):
     """daemon.clients.Clients."""
 
+    @property
+    def devices(self) -> DevicesFacts | None: ...
     def get(self, connection: int) -> ClientFacts | None: ...
     def count(self, account: int) -> int: ...
 

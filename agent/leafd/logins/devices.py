@@ -1,0 +1,47 @@
+"""The count of MQTT clients that are logged in, by version, and of those that were not let in. Imported only where
+there is a listener for them. What does not live here: who may log in (clients.py), what reports make of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from leafd import native_types as t
+from leafd.config.schema.mqtt import VERSIONS
+
+if TYPE_CHECKING:
+    from leafd.logins.client import Client
+    from leafd.logins.clients import Clients
+
+_OF_LEVELS: Final = dict(zip((4, 5), VERSIONS, strict=True))
+"""Versions by the number that CONNECT has."""
+
+
+class Devices:
+    """How many clients of MQTT are here, and how many were not let in."""
+
+    def __init__(self, clients: Clients) -> None:
+        clients.on_admitted.append(self._came)
+        clients.on_closed.append(self._went)
+        self._here = dict.fromkeys(VERSIONS, 0)
+        self.refused = 0
+        """Since the start; also those who did not log in in time."""
+
+    @property
+    def here(self) -> Mapping[str, int]:
+        """Logged in, by the version that they speak."""
+        return self._here
+
+    def _came(self, client: Client) -> None:
+        self._count(client, 1)
+
+    def _went(self, client: Client, event: t.Closed) -> None:
+        if client.account is not None:
+            self._count(client, -1)
+        elif client.mqtt is not None and event.reason == t.CloseReason.AUTHENTICATION:
+            self.refused += 1
+
+    def _count(self, client: Client, change: int) -> None:
+        if client.mqtt is not None and client.mqtt.connect is not None:
+            self._here[_OF_LEVELS[client.mqtt.connect.level]] += change
