@@ -1,0 +1,278 @@
+"""What MQTT costs leafd, beside nats-server and mosquitto: messages a second, processor time, memory.
+
+    python -m tests.bench.devices [ROW ...] [--rounds 3] [--scale 1.0]
+
+mosquitto is taken from the path; where there is none its column is missing. The load is made here of packets that are
+composed beforehand, and received bytes are counted without being taken apart, so that this program is not what is
+measured. leafd has what it acknowledges with QoS 1 on its disk (a stream stores it); the others are as they come, and
+mosquitto has its persistence. MQTT 3.1.1 everywhere. What does not live here: rows of NATS (rows.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests import mqtt, servers
+from tests.interop.mqtt_walks import Nats
+
+MOSQUITTO: Final = "mosquitto"
+PAYLOAD: Final = bytes(128)
+TOGETHER: Final = 500
+"""Packets that are sent at once."""
+IDLE_S: Final = 5.0
+PATIENCE_S: Final = 300.0
+NATS: Final = """
+listen: "127.0.0.1:{port}"
+server_name: bench
+jetstream { store_dir: "{store}", max_mem: 256MB, max_file: 16GB }
+mqtt { listen: "127.0.0.1:{mqtt_port}" }
+"""
+Figures = dict[str, float]
+
+
+@dataclass
+class Broker:
+    """One that runs."""
+
+    kind: str
+    pid: int
+    port: int
+
+    def client(self, name: str, clean: bool = True) -> socket.socket:
+        """Logged in."""
+        sock = socket.create_connection(("127.0.0.1", self.port))
+        sock.settimeout(PATIENCE_S)
+        sock.sendall(mqtt.connect(4, name, clean=clean, keep_alive=0))
+        take(sock, 4)
+        return sock
+
+    def cpu_s(self) -> float:
+        """Processor time of its process so far."""
+        words = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> float:
+        """Private memory, in bytes."""
+        found = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
+        return sum(int(found.split(f"Private_{one}:")[1].split()[0]) for one in ("Clean", "Dirty")) * 1024.0
+
+
+@contextlib.contextmanager
+def running(kind: str) -> Iterator[Broker]:
+    """A broker whose files are new. A stream stores kept.> where there are streams."""
+    if kind != MOSQUITTO:
+        with servers.running(kind, NATS) as server:
+            with Nats(server) as nats:
+                answer = nats.request("$JS.API.STREAM.CREATE.KEPT", name="KEPT", subjects=["kept.>"], storage="file")
+                assert "error" not in answer, answer
+            assert server.process is not None
+            yield Broker(kind, server.process.pid, server.ports["mqtt_port"])
+        return
+    with tempfile.TemporaryDirectory(prefix="leafd-bench-") as folder:
+        port = servers.free_port()
+        lines = (
+            f"listener {port} 127.0.0.1", "allow_anonymous true", "persistence true", f"persistence_location {folder}/",
+            "max_queued_messages 0", "autosave_interval 10", "user root",
+        )  # fmt: skip
+        (Path(folder) / "mosquitto.conf").write_text("\n".join(lines))
+        process = subprocess.Popen([MOSQUITTO, "-c", f"{folder}/mosquitto.conf"], stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + 20
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    assert time.monotonic() < deadline, "mosquitto does not listen"
+                    time.sleep(0.05)
+            yield Broker(kind, process.pid, port)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def take(sock: socket.socket, size: int) -> None:
+    """Reads so many bytes and forgets them."""
+    room = bytearray(1 << 16)
+    while size > 0:
+        count = sock.recv_into(room, min(size, len(room)))
+        assert count, "the broker closed"
+        size -= count
+
+
+def subscribe(sock: socket.socket, filter: str, qos: int = 0) -> None:
+    sock.sendall(mqtt.subscribe(1, (filter, qos)))
+    take(sock, 5)
+
+
+def together(work: list[Callable[[], None]]) -> None:
+    """Each on a thread of its own, to their ends."""
+    failed: list[BaseException] = []
+
+    def guarded(one: Callable[[], None]) -> None:
+        try:
+            one()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(one,), daemon=True) for one in work]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    if failed:
+        raise failed[0]
+
+
+def timed(broker: Broker, count: int, work: Callable[[], None]) -> Figures:
+    """Messages a second, and processor time of the broker for each."""
+    cpu_s, begin = broker.cpu_s(), time.monotonic()
+    work()
+    return {
+        "rate": count / (time.monotonic() - begin),
+        "cpu_us": (broker.cpu_s() - cpu_s) / count * 1e6,
+        "memory_mb": broker.memory() / 1e6,
+    }
+
+
+def flow(broker: Broker, publishers: int, subscribers: int, count: int) -> Figures:
+    """QoS 0: each of the publishers sends so many, each subscriber gets all."""
+    packet = mqtt.publish("plain/topic", PAYLOAD)
+    takers = [broker.client(f"t{n}") for n in range(subscribers)]
+    givers = [broker.client(f"g{n}") for n in range(publishers)]
+    for one in takers:
+        subscribe(one, "plain/#")
+
+    def give(sock: socket.socket) -> None:
+        for _ in range(count // TOGETHER):
+            sock.sendall(packet * TOGETHER)
+
+    whole = count // TOGETHER * TOGETHER * publishers
+    work: list[Callable[[], None]] = [lambda one=one: take(one, whole * len(packet)) for one in takers]  # type: ignore[misc]
+    work += [lambda one=one: give(one) for one in givers]  # type: ignore[misc]
+    try:
+        return timed(broker, whole * subscribers, lambda: together(work))
+    finally:
+        for one in takers + givers:
+            one.close()
+
+
+def acknowledged(broker: Broker, clients: int, count: int) -> Figures:
+    """QoS 1: each of the clients publishes when the one before was acknowledged. One thread serves all of them."""
+    packets = [mqtt.publish("kept/topic", PAYLOAD, qos=1, id=1 + n) for n in range(2)]
+    with broker.client("keeps", clean=False) if broker.kind == MOSQUITTO else contextlib.nullcontext() as keeper:
+        if keeper is not None:  # a persistent session for which mosquitto stores them
+            subscribe(keeper, "kept/#", 1)
+            keeper.sendall(mqtt.disconnect())
+        socks = [broker.client(f"p{n}") for n in range(clients)]
+
+        def work() -> None:
+            for number in range(count):
+                for one in socks:
+                    one.sendall(packets[number % 2])
+                for one in socks:
+                    take(one, 4)
+
+        try:
+            return timed(broker, clients * count, work)
+        finally:
+            for one in socks:
+                one.close()
+
+
+def idle(broker: Broker, count: int) -> Figures:
+    """Memory of each connection with one subscription, and processor time while nobody says anything."""
+    before, cpu_s, begin = broker.memory(), broker.cpu_s(), time.monotonic()
+    socks = []
+    try:
+        for number in range(count):
+            socks.append(broker.client(f"idle{number}"))
+            subscribe(socks[-1], f"idle/{number}")
+        logins, cpu = time.monotonic() - begin, broker.cpu_s()
+        time.sleep(IDLE_S)
+        return {
+            "rate": count / logins,
+            "cpu_us": (cpu - cpu_s) / count * 1e6,
+            "bytes_each": (broker.memory() - before) / count,
+            "idle_cpu_s": broker.cpu_s() - cpu,
+        }
+    finally:
+        for one in socks:
+            one.close()
+
+
+def retained(broker: Broker, count: int) -> Figures:
+    """So many topics are retained with QoS 1; then a new subscription gets all of them."""
+    with broker.client("keeps") as sock:
+        work = 0.0
+
+        def keep() -> None:
+            for begin in range(0, count, TOGETHER):
+                sock.sendall(
+                    b"".join(
+                        mqtt.publish(f"state/{n:07}", PAYLOAD, qos=1, id=1 + n % TOGETHER, retain=True)
+                        for n in range(begin, begin + TOGETHER)
+                    )
+                )
+                take(sock, 4 * TOGETHER)
+
+        found = timed(broker, count, keep)
+    size = len(mqtt.publish("state/0000000", PAYLOAD, retain=True))
+    with broker.client("reads") as sock:
+        subscribe_at, cpu_s = time.monotonic(), broker.cpu_s()
+        sock.sendall(mqtt.subscribe(1, ("state/#", 0)))
+        take(sock, 5 + count * size)
+        work = time.monotonic() - subscribe_at
+        read_cpu = (broker.cpu_s() - cpu_s) / count * 1e6
+    return found | {"read_rate": count / work, "read_cpu_us": read_cpu}
+
+
+ROWS: Final[dict[str, Callable[[Broker, float], Figures]]] = {
+    "fan-in": lambda broker, scale: flow(broker, 4, 1, int(200_000 * scale)),
+    "1:8": lambda broker, scale: flow(broker, 1, 8, int(200_000 * scale)),
+    "qos1-1": lambda broker, scale: acknowledged(broker, 1, int(2_000 * scale)),
+    "qos1-100": lambda broker, scale: acknowledged(broker, 100, int(500 * scale)),
+    "idle": lambda broker, scale: idle(broker, int(10_000 * scale)),
+    "retained": lambda broker, scale: retained(broker, int(100_000 * scale) // TOGETHER * TOGETHER),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("rows", nargs="*", default=list(ROWS), metavar="ROW")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of messages, connections, topics")
+    chosen = parser.parse_args()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    kinds = [*servers.KINDS, *([MOSQUITTO] if shutil.which(MOSQUITTO) else [])]
+    for row in chosen.rows:
+        found: dict[str, list[Figures]] = {kind: [] for kind in kinds}
+        for _ in range(chosen.rounds):  # alternately: what else the machine does meets all of them
+            for kind in kinds:
+                with running(kind) as broker:
+                    found[kind].append(ROWS[row](broker, chosen.scale))
+        for kind, rounds in found.items():
+            medians = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+            print(
+                f"{row:10} {kind:12} " + "  ".join(f"{name} {value:,.2f}" for name, value in medians.items()),
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
