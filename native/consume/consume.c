@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "base/heap.h"
 #include "text/subject.h"
 #include "consume/deliver.h"
 #include "consume/leave.h"
@@ -112,7 +113,7 @@ static status_t consumer_enter(consumer_t *consumer) {
     group->consumers[group->count++] = consumer;
     concern_forget(&group->concern);
     consumer->due_ns = NEVER;
-    consumer->heap_index = consume->heap_count;
+    consumer->heap_index = (uint32_t)consume->heap_count;
     consume->heap[consume->heap_count++] = consumer;
     return STATUS_OK;
 }
@@ -124,103 +125,77 @@ status_t consumer_join(consume_t *consume, store_stream_t *stream, consumer_t *c
     return consumer->group ? consumer_enter(consumer) : STATUS_NO_MEMORY;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------- */
+/* ---- lists of consumers to serve --------------------------------------------------------------------------------- */
 
-static void line_take(line_t *line, consumer_t *consumer) {
+static void list_unlink(consumer_list_t *list, consumer_t *consumer) {
     if (consumer->before) {
         consumer->before->after = consumer->after;
     } else {
-        line->head = consumer->after;
+        list->head = consumer->after;
     }
     if (consumer->after) {
         consumer->after->before = consumer->before;
     } else {
-        line->tail = consumer->before;
+        list->tail = consumer->before;
     }
     consumer->before = consumer->after = NULL;
-    line->count--;
+    list->count--;
 }
 
-static void line_add(line_t *line, consumer_t *consumer) {
-    consumer->before = line->tail;
+static void list_append(consumer_list_t *list, consumer_t *consumer) {
+    consumer->before = list->tail;
     consumer->after = NULL;
-    if (line->tail) {
-        line->tail->after = consumer;
+    if (list->tail) {
+        list->tail->after = consumer;
     } else {
-        line->head = consumer;
+        list->head = consumer;
     }
-    line->tail = consumer;
-    line->count++;
+    list->tail = consumer;
+    list->count++;
 }
 
-static void consumer_place(consumer_t *consumer, place_t place) {
-    if (consumer->place == place) return;
+static void consumer_set_serving(consumer_t *consumer, serving_t serving) {
+    if (consumer->serving == serving) return;
     consume_t *consume = consumer->consume;
-    if (consumer->place == PLACE_READY) line_take(&consume->ready, consumer);
-    if (consumer->place == PLACE_BLOCKED) line_take(&consume->blocked, consumer);
-    if (place == PLACE_READY) line_add(&consume->ready, consumer);
-    if (place == PLACE_BLOCKED) line_add(&consume->blocked, consumer);
-    consumer->place = place;
+    if (consumer->serving == SERVING_READY) list_unlink(&consume->ready, consumer);
+    if (consumer->serving == SERVING_BLOCKED) list_unlink(&consume->blocked, consumer);
+    if (serving == SERVING_READY) list_append(&consume->ready, consumer);
+    if (serving == SERVING_BLOCKED) list_append(&consume->blocked, consumer);
+    consumer->serving = serving;
 }
 
 void consumer_ready(consumer_t *consumer) {
-    if (consumer->place == PLACE_IDLE && consumer_has_demand(consumer)) consumer_place(consumer, PLACE_READY);
+    if (consumer->serving == SERVING_IDLE && consumer_has_demand(consumer))
+        consumer_set_serving(consumer, SERVING_READY);
 }
 
 void consumer_unblock(consumer_t *consumer) {
-    if (consumer->place == PLACE_BLOCKED) consumer_place(consumer, PLACE_IDLE);
+    if (consumer->serving == SERVING_BLOCKED) consumer_set_serving(consumer, SERVING_IDLE);
 }
 
-/* ---- timers: a binary heap over consumer.due_ns ------------------------------------------------------------------ */
+/* ---- timers: a heap over consumer.due_ns ------------------------------------------------------------------------- */
 
-static void heap_set(consume_t *consume, uint32_t index, consumer_t *consumer) {
-    consume->heap[index] = consumer;
-    consumer->heap_index = index;
+static bool timer_sooner(const void *one, const void *other) {
+    return (*(consumer_t *const *)one)->due_ns < (*(consumer_t *const *)other)->due_ns;
 }
 
-static void heap_up(consume_t *consume, uint32_t index) {
-    consumer_t *moving = consume->heap[index];
-    while (index > 0 && consume->heap[(index - 1) / 2]->due_ns > moving->due_ns) {
-        heap_set(consume, index, consume->heap[(index - 1) / 2]);
-        index = (index - 1) / 2;
-    }
-    heap_set(consume, index, moving);
+static void timer_placed(void *item, uint64_t number) {
+    (*(consumer_t **)item)->heap_index = (uint32_t)number;
 }
 
-static void heap_down(consume_t *consume, uint32_t index) {
-    consumer_t *moving = consume->heap[index];
-    for (;;) {
-        uint32_t child = index * 2 + 1;
-        if (child >= consume->heap_count) break;
-        if (child + 1 < consume->heap_count && consume->heap[child + 1]->due_ns < consume->heap[child]->due_ns) child++;
-        if (consume->heap[child]->due_ns >= moving->due_ns) break;
-        heap_set(consume, index, consume->heap[child]);
-        index = child;
-    }
-    heap_set(consume, index, moving);
-}
+static const heap_kind_t timers = {.size = sizeof(consumer_t *), .sooner = timer_sooner, .placed = timer_placed};
 
 void consumer_arm(consumer_t *consumer, int64_t due_ns) {
     if (due_ns >= consumer->due_ns) return;
     consumer->due_ns = due_ns;
-    heap_up(consumer->consume, consumer->heap_index);
-}
-
-static void heap_remove(consumer_t *consumer) {
-    consume_t *consume = consumer->consume;
-    uint32_t index = consumer->heap_index;
-    consumer_t *last = consume->heap[--consume->heap_count];
-    if (last == consumer) return;
-    heap_set(consume, index, last);
-    heap_up(consume, index);
-    heap_down(consume, last->heap_index);
+    heap_rise(&timers, consumer->consume->heap, consumer->heap_index);
 }
 
 void consumer_leave(consumer_t *consumer) {
     consume_t *consume = consumer->consume;
     group_t *group = consumer->group;
-    consumer_place(consumer, PLACE_IDLE);
-    heap_remove(consumer);
+    consumer_set_serving(consumer, SERVING_IDLE);
+    heap_take(&timers, consume->heap, &consume->heap_count, consumer->heap_index);
     for (consumer_t **link = &consume->dirty; consumer->dirty && *link; link = &(*link)->next_dirty) {
         visits_add(1);
         if (*link != consumer) continue;
@@ -341,7 +316,7 @@ void consume_interest_changed(consume_t *consume) {
 void consume_unblocked(consume_t *consume) {
     while (consume->blocked.head) {
         consumer_t *consumer = consume->blocked.head;
-        consumer_place(consumer, PLACE_IDLE);
+        consumer_set_serving(consumer, SERVING_IDLE);
         consumer_ready(consumer);
     }
 }
@@ -364,7 +339,7 @@ static void fire_timers(consume_t *consume, bool *again) {
         }
         consumer_t *consumer = consume->heap[0];
         consumer->due_ns = NEVER;
-        heap_down(consume, 0);
+        heap_sink(&timers, consume->heap, consume->heap_count, 0);
         (void)consumer_on_time(consumer); /* arms the next one, or the consumer is gone */
     }
 }
@@ -381,10 +356,10 @@ void consume_tick(consume_t *consume, moment_t now, bool *again) {
     for (uint32_t turns = consume->ready.count; turns > 0 && budget > 0 && consume->ready.head; turns--) {
         consumer_t *consumer = consume->ready.head;
         turn_t turn = consumer_run(consumer, &budget);
-        consumer_place(consumer, PLACE_IDLE);
-        if (turn == TURN_MORE) consumer_place(consumer, PLACE_READY);
+        consumer_set_serving(consumer, SERVING_IDLE);
+        if (turn == TURN_MORE) consumer_set_serving(consumer, SERVING_READY);
         if (turn == TURN_BLOCKED) {
-            consumer_place(consumer, PLACE_BLOCKED);
+            consumer_set_serving(consumer, SERVING_BLOCKED);
             consumer_arm(consumer, time_after(now.mono_ns, BLOCKED_NS));
         }
     }

@@ -77,7 +77,7 @@ typedef struct selection {
 
 typedef struct survey survey_t; /* start.c */
 
-typedef enum place { PLACE_IDLE = 0, PLACE_READY, PLACE_BLOCKED } place_t;
+typedef enum serving { SERVING_IDLE = 0, SERVING_READY, SERVING_BLOCKED } serving_t;
 
 struct consumer {
     consume_t *consume;
@@ -134,16 +134,16 @@ struct consumer {
 
     int64_t due_ns; /* key in the timer heap */
     uint32_t heap_index;
-    place_t place;
+    serving_t serving;
     consumer_t *before, *after;
     uint32_t prefix_size; /* of ack_prefix */
     uint8_t ack_prefix[ACK_PREFIX_MAX];
 };
 
-typedef struct line {
+typedef struct consumer_list {
     consumer_t *head, *tail;
     uint32_t count;
-} line_t;
+} consumer_list_t;
 
 struct consume {
     consume_out_t out;
@@ -151,9 +151,9 @@ struct consume {
     table_t groups, consumers; /* by stream id; by stream and consumer id */
     group_t *last_group;       /* the stream of the last hook call */
     consumer_t **heap;
-    uint32_t heap_count;
+    uint64_t heap_count;
     uint64_t heap_capacity;
-    line_t ready, blocked;
+    consumer_list_t ready, blocked;
     consumer_t *dirty;
     int64_t flush_after_ns; /* what is dirty waits for a flush, which may come from then on */
     group_t *sweeping;

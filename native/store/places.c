@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/check.h"
+#include "base/heap.h"
 
 #define CAPACITY_MIN 64
 #define RUNS_MIN 16
@@ -101,9 +102,12 @@ void places_free(places_t *places) {
 
 /* ---- expiries ---------------------------------------------------------------------------------------------------- */
 
-static bool expiry_is_sooner(expiry_t a, expiry_t b) {
-    return a.expires != b.expires ? a.expires < b.expires : a.seq < b.seq;
+static bool expiry_sooner(const void *one, const void *other) {
+    const expiry_t *a = one, *b = other;
+    return a->expires != b->expires ? a->expires < b->expires : a->seq < b->seq;
 }
+
+static const heap_kind_t by_time = {.size = sizeof(expiry_t), .sooner = expiry_sooner};
 
 status_t expiries_reserve(expiries_t *expiries, uint64_t more) {
     return array_reserve(&expiries->half[NEWER].at, &expiries->half[NEWER].capacity, expiries->half[NEWER].count + more,
@@ -112,13 +116,9 @@ status_t expiries_reserve(expiries_t *expiries, uint64_t more) {
 
 void expiries_push(expiries_t *expiries, expiry_t entry) {
     check(expiries->half[NEWER].count < expiries->half[NEWER].capacity);
-    expiry_t *at = expiries->half[NEWER].at;
-    uint64_t i = expiries->half[NEWER].count++;
-    while (i > 0 && expiry_is_sooner(entry, at[(i - 1) / 2])) {
-        at[i] = at[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    at[i] = entry;
+    uint64_t number = expiries->half[NEWER].count++;
+    expiries->half[NEWER].at[number] = entry;
+    heap_rise(&by_time, expiries->half[NEWER].at, number);
 }
 
 /* The half that has the soonest. */
@@ -126,7 +126,7 @@ static int soonest_half(const expiries_t *expiries) {
     bool older = expiries->half[OLDER].count > 0;
     bool newer = expiries->half[NEWER].count > 0;
     if (older && newer) {
-        return expiry_is_sooner(expiries->half[NEWER].at[0], expiries->half[OLDER].at[0]) ? NEWER : OLDER;
+        return expiry_sooner(&expiries->half[NEWER].at[0], &expiries->half[OLDER].at[0]) ? NEWER : OLDER;
     }
     return newer ? NEWER : OLDER;
 }
@@ -136,34 +136,9 @@ const expiry_t *expiries_first(const expiries_t *expiries) {
     return expiries->half[half].count > 0 ? &expiries->half[half].at[0] : NULL;
 }
 
-static void expiry_sink(expiry_t *at, uint64_t count) {
-    expiry_t entry = at[0];
-    uint64_t i = 0;
-    for (;;) {
-        uint64_t child = 2 * i + 1;
-        if (child >= count) {
-            break;
-        }
-        if (child + 1 < count && expiry_is_sooner(at[child + 1], at[child])) {
-            child++;
-        }
-        if (!expiry_is_sooner(at[child], entry)) {
-            break;
-        }
-        at[i] = at[child];
-        i = child;
-    }
-    at[i] = entry;
-}
-
 void expiries_pop(expiries_t *expiries) {
     int half = soonest_half(expiries);
-    expiry_t *at = expiries->half[half].at;
-    uint64_t count = --expiries->half[half].count;
-    at[0] = at[count];
-    if (count > 0) {
-        expiry_sink(at, count);
-    }
+    heap_take(&by_time, expiries->half[half].at, &expiries->half[half].count, 0);
 }
 
 void expiries_rotate(expiries_t *expiries) {

@@ -18,6 +18,7 @@
 
 #include "base/array.h"
 #include "base/check.h"
+#include "base/heap.h"
 #include "text/subject.h"
 #include "store/message.h"
 #include "store/overlay.h"
@@ -48,8 +49,8 @@ struct store_walk {
     bool moved; /* `after` counts */
     uint32_t after_size;
     uint8_t after[KEY_TEXT_MAX];
-    branch_t *branches; /* a binary heap by rank */
-    uint32_t branch_count;
+    branch_t *branches; /* a heap by rank */
+    uint64_t branch_count;
     uint64_t branch_capacity;
     status_t lmdb; /* STATUS_OK: the cursor stands on `lmdb_key`; STATUS_NOT_FOUND: it is at its end */
     bytes_t lmdb_key;
@@ -176,25 +177,11 @@ static bool sort_runs(store_stream_t *stream) {
     return true;
 }
 
-static void branch_sink(store_walk_t *walk, uint32_t i) {
-    branch_t moving = walk->branches[i];
-    for (;;) {
-        uint32_t child = 2 * i + 1;
-        if (child >= walk->branch_count) {
-            break;
-        }
-        if (child + 1 < walk->branch_count
-            && rank_compare(&walk->branches[child + 1].rank, &walk->branches[child].rank) < 0) {
-            child++;
-        }
-        if (rank_compare(&walk->branches[child].rank, &moving.rank) >= 0) {
-            break;
-        }
-        walk->branches[i] = walk->branches[child];
-        i = child;
-    }
-    walk->branches[i] = moving;
+static bool branch_sooner(const void *one, const void *other) {
+    return rank_compare(&((const branch_t *)one)->rank, &((const branch_t *)other)->rank) < 0;
 }
+
+static const heap_kind_t by_rank = {.size = sizeof(branch_t), .sooner = branch_sooner};
 
 /* Puts the branch on its next subject, or takes it out. */
 static void branch_next(store_walk_t *walk) {
@@ -203,14 +190,11 @@ static void branch_next(store_walk_t *walk) {
     if (top->at < top->end) {
         top->rank = born_rank(walk->stream, top->half, top->at);
         if (bytes_starts(top->rank.subject, walk->prefix)) {
-            branch_sink(walk, 0);
+            heap_sink(&by_rank, walk->branches, walk->branch_count, 0);
             return;
         }
     }
-    *top = walk->branches[--walk->branch_count];
-    if (walk->branch_count > 0) {
-        branch_sink(walk, 0);
-    }
+    heap_take(&by_rank, walk->branches, &walk->branch_count, 0);
 }
 
 static void branch_add(store_walk_t *walk, int half, const run_t *run) {
@@ -247,9 +231,7 @@ static status_t open_branches(store_walk_t *walk) {
             branch_add(walk, half, &births->runs[half].at[i]);
         }
     }
-    for (uint32_t i = walk->branch_count / 2; i-- > 0;) {
-        branch_sink(walk, i);
-    }
+    heap_make(&by_rank, walk->branches, walk->branch_count);
     return STATUS_OK;
 }
 
