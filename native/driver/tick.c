@@ -160,8 +160,8 @@ void core_close(plane_t *plane) {
     for (uint32_t i = 0; i < CROSSING_DEPTH_MAX; i++) {
         buffer_free(&plane->crossing_headers[i]);
     }
-    free(plane->leafs_hit);
-    plane->leafs_hit = NULL;
+    free(plane->links_room);
+    plane->links_room = NULL;
 }
 
 /* ---- the tick ---------------------------------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ void far_begin(plane_t *plane, account_t *account, bytes_t reply) {
     far_requests_t *all = plane->far;
     far_request_t *request = calloc(1, sizeof(*request));
     if (all == NULL || request == NULL
-        || sink_add(plane, account, &request->sink, TARGET_FAR, reply, 0, request) != STATUS_OK) {
+        || sink_add(plane, account, &request->sink, TARGET_MEASURED, reply, 0, request) != STATUS_OK) {
         free(request);
         return;
     }

@@ -104,7 +104,7 @@ status_t gateway_joined(plane_t *plane, peer_t *peer, gateway_link_t *link, byte
     }
     plane->outbound_count++;
     link->told_all = true;
-    return publish_reserve_leafs(plane, 0);
+    return publish_reserve_links(plane, 0);
 }
 
 void gateway_left(plane_t *plane, peer_t *peer) {

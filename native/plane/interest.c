@@ -489,7 +489,7 @@ static bool tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
 
 status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     account_t *account = peer->account;
-    status_t status = publish_reserve_leafs(plane, account->leaf_count + 1);
+    status_t status = publish_reserve_links(plane, account->leaf_count + 1);
     if (status == STATUS_OK) {
         status = interest_expect_links(plane, account);
     }

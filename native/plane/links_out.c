@@ -74,22 +74,22 @@ void link_denied_traced(plane_t *plane, const peer_t *peer, const publication_t 
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
-status_t publish_reserve_leafs(plane_t *plane, uint32_t count) {
+status_t publish_reserve_links(plane_t *plane, uint32_t count) {
     plane->leafs_most = count > plane->leafs_most ? count : plane->leafs_most;
     count = plane->leafs_most + plane->route_count + plane->outbound_count;
-    if (plane->leafs_hit_max < count) {
+    if (plane->links_room_max < count) {
         uint32_t max = count * 2;
-        peer_t **grown = realloc(plane->leafs_hit, (size_t)max * sizeof(peer_t *));
+        peer_t **grown = realloc(plane->links_room, (size_t)max * sizeof(peer_t *));
         if (grown == NULL) {
             return STATUS_NO_MEMORY;
         }
-        plane->leafs_hit = grown;
-        plane->leafs_hit_max = max;
+        plane->links_room = grown;
+        plane->links_room_max = max;
     }
     return STATUS_OK;
 }
 
-void link_hit_named(plane_t *plane, const publication_t *publication, uint32_t *hit_count) {
+void link_choose_named(plane_t *plane, const publication_t *publication, chosen_t *chosen) {
     const peer_t *origin = publication->origin;
     bytes_t subject = publication->message.subject;
     if (plane->outbound_count == 0 || (origin != NULL && origin->server) || !gateway_is_reply(subject)
@@ -98,7 +98,7 @@ void link_hit_named(plane_t *plane, const publication_t *publication, uint32_t *
     }
     peer_t *peer = gateway_towards(plane, subject);
     if (peer != NULL && peer->state == PEER_ADMITTED) {
-        link_hit(plane, peer, NULL, hit_count);
+        link_choose(chosen, peer, NULL);
     }
 }
 
@@ -119,19 +119,19 @@ uint32_t publish_untold(plane_t *plane, peer_t *peer, const publication_t *publi
 }
 
 uint32_t publish_answer(plane_t *plane, const publication_t *publication) {
-    uint32_t hits = 0;
     plane->publication++;
+    chosen_t chosen = links_choose(plane);
     const route_match_t *match = route_match(publication->account->route, publication->message.subject);
     for (uint32_t i = 0; i < match->plain_count; i++) {
         const subscription_t *one = match->plain[i]->owner;
         if (match->plain[i]->kind == TARGET_LEAF && (one->flags & SUBSCRIPTION_DEAD) == 0 && peer_is_hub(one->peer)
             && link_takes(one, publication)) {
-            link_hit(plane, one->peer, NULL, &hits);
+            link_choose(&chosen, one->peer, NULL);
         }
     }
-    link_hit_named(plane, publication, &hits);
-    for (uint32_t i = 0; i < hits; i++) {
-        link_send(plane, plane->leafs_hit[i], publication);
+    link_choose_named(plane, publication, &chosen);
+    for (uint32_t i = 0; i < chosen.count; i++) {
+        link_send(plane, chosen.at[i], publication);
     }
-    return hits;
+    return chosen.count;
 }

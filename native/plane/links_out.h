@@ -75,19 +75,31 @@ static inline bool link_takes(const subscription_t *one, const publication_t *pu
 
 /* ---- it was chosen ----------------------------------------------------------------------------------------------- */
 
-static inline void link_hit(plane_t *plane, peer_t *peer, const bytes_t *queue, uint32_t *hit_count) {
-    if (peer->publication != plane->publication) {
-        peer->publication = plane->publication;
+/* The links that one message goes to, in the room that publish_reserve_links made. */
+typedef struct chosen {
+    peer_t **at;
+    uint32_t count;
+    uint32_t room;
+    uint64_t number; /* of the message: links that have it are among them */
+} chosen_t;
+
+static inline chosen_t links_choose(const plane_t *plane) {
+    return (chosen_t){.at = plane->links_room, .room = plane->links_room_max, .number = plane->publication};
+}
+
+static inline void link_choose(chosen_t *chosen, peer_t *peer, const bytes_t *queue) {
+    if (peer->publication != chosen->number) {
+        peer->publication = chosen->number;
         peer->queue_count = 0;
-        check(*hit_count < plane->leafs_hit_max);
-        plane->leafs_hit[(*hit_count)++] = peer;
+        check(chosen->count < chosen->room);
+        chosen->at[chosen->count++] = peer;
     }
     if (queue != NULL && peer->queue_count < OP_QUEUES_MAX) {
         peer->queues[peer->queue_count++] = *queue;
     }
 }
 /* An answer under its whole name chooses the gateway that it names. */
-void link_hit_named(plane_t *plane, const publication_t *publication, uint32_t *hit_count);
+void link_choose_named(plane_t *plane, const publication_t *publication, chosen_t *chosen);
 
 /* ---- it is sent -------------------------------------------------------------------------------------------------- */
 

@@ -106,8 +106,8 @@ struct plane {
     uint64_t next_peer;
     uint64_t publication; /* counts routed messages */
     trace_t *trace;       /* trace.c: kept for the next one */
-    peer_t **leafs_hit;   /* scratch: leafs chosen by the message being routed */
-    uint32_t leafs_hit_max;
+    peer_t **links_room;  /* for the links that a message is routed to, see chosen_t */
+    uint32_t links_room_max;
     uint32_t leafs_most; /* leaf links that an account has had */
     uint32_t route_count;
     uint32_t outbound_count;

@@ -73,7 +73,7 @@ typedef struct publication {
 
 /* Room for so many leaf links of an account, or as many as were asked for, all routes and gateways: asked before one
  * joins. */
-LEAF_MUST_USE status_t publish_reserve_leafs(plane_t *plane, uint32_t count);
+LEAF_MUST_USE status_t publish_reserve_links(plane_t *plane, uint32_t count);
 /* The flags of what we publish to that subject, beside others. */
 static inline uint32_t publication_own(bytes_t subject) {
     return bytes_starts(subject, PUBLICATION_OWN_SUBJECTS) ? PUBLICATION_INSIDE | PUBLICATION_OWN : 0u;

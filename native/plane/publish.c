@@ -27,7 +27,7 @@
 #include "net/outq.h"
 #include "plane/account.h"
 #include "plane/import.h"
-#include "plane/inside.h"
+#include "plane/internal_targets.h"
 #include "plane/links_out.h"
 #include "plane/output.h"
 #include "plane/peer.h"
@@ -179,7 +179,7 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
 /* ---- routing ----------------------------------------------------------------------------------------------------- */
 
 /* Routing exists twice: with records of a trace and without, so that a message without one pays nothing for them. */
-#define TWICE static inline __attribute__((always_inline))
+#define SPECIALIZED static inline __attribute__((always_inline))
 
 typedef struct routing {
     plane_t *plane;
@@ -188,7 +188,7 @@ typedef struct routing {
     internals_t internals;
     crossings_t crossings;
     uint32_t taken;
-    uint32_t leafs;
+    chosen_t chosen;
 } routing_t;
 
 /* In a group the target is chosen by this; plain ones count when somebody at the other side took it. */
@@ -196,7 +196,7 @@ static bool offer_crossing(routing_t *routing, const route_target_t *target, con
     return cross_note(routing->plane, routing->publication, target, queue, &routing->crossings) && queue != NULL;
 }
 
-TWICE bool offer_local(routing_t *routing, route_target_t *target, const bool traced) {
+SPECIALIZED bool offer_local(routing_t *routing, route_target_t *target, const bool traced) {
     uint32_t flags = routing->publication->flags;
     if (LEAF_LIKELY(target->kind == TARGET_CLIENT)) {
         return (flags & PUBLICATION_INSIDE) == 0
@@ -262,7 +262,7 @@ static bool offer_group_to_leafs(routing_t *routing, const route_group_t *group)
             continue;
         }
         if (pick < target->weight) {
-            link_hit(plane, one->peer, &group->queue, &routing->leafs);
+            link_choose(&routing->chosen, one->peer, &group->queue);
             return true;
         }
         pick -= target->weight;
@@ -271,8 +271,8 @@ static bool offer_group_to_leafs(routing_t *routing, const route_group_t *group)
 }
 
 /* Members in importing accounts are as near as those here, unless they are behind a link there. */
-TWICE bool offer_member(routing_t *routing, const route_group_t *group, route_target_t *target, bool behind_links,
-                        const bool traced) {
+SPECIALIZED bool offer_member(routing_t *routing, const route_group_t *group, route_target_t *target, bool behind_links,
+                              const bool traced) {
     if (LEAF_LIKELY(target->kind != TARGET_SHADOW)) {
         return !behind_links && offer_local(routing, target, traced);
     }
@@ -303,7 +303,7 @@ static bool offer_group_to_route(routing_t *routing, const route_group_t *group,
     if (one->sid_size != 0 || !link_takes_all(one->peer, routing->publication)) {
         return false;
     }
-    link_hit(routing->plane, one->peer, &group->queue, &routing->leafs);
+    link_choose(&routing->chosen, one->peer, &group->queue);
     return true;
 }
 
@@ -318,12 +318,12 @@ static void offer_group_to_gateways(routing_t *routing, const route_group_t *gro
         }
     }
     if (nearest != NULL) {
-        link_hit(routing->plane, nearest, &group->queue, &routing->leafs);
+        link_choose(&routing->chosen, nearest, &group->queue);
     }
 }
 
 /* routed: there may be routes and gateways, and the message is none that came by a route. */
-TWICE void offer_group(routing_t *routing, const route_group_t *group, const bool traced, const bool routed) {
+SPECIALIZED void offer_group(routing_t *routing, const route_group_t *group, const bool traced, const bool routed) {
     uint32_t start = group->count < 2 ? 0
                      : routed         ? group_start(routing->plane, group)
                                       : random_below(&routing->plane->random, group->count);
@@ -367,10 +367,10 @@ static __attribute__((noinline)) void offer_groups_routed(routing_t *routing, co
             offer_group(routing, group, false, true);
         }
     }
-    link_hit_named(routing->plane, routing->publication, &routing->leafs);
+    link_choose_named(routing->plane, routing->publication, &routing->chosen);
 }
 
-TWICE void route_to_all(routing_t *routing, account_t *account, const bool traced) {
+SPECIALIZED void route_to_all(routing_t *routing, account_t *account, const bool traced) {
     plane_t *plane = routing->plane;
     const publication_t *publication = routing->publication;
     const route_match_t *match = route_match(account->route, publication->message.subject);
@@ -381,6 +381,7 @@ TWICE void route_to_all(routing_t *routing, account_t *account, const bool trace
         return;
     }
     plane->publication++;
+    routing->chosen = links_choose(plane);
     for (uint32_t i = 0; i < match->plain_count; i++) {
         route_target_t *target = match->plain[i];
         if (LEAF_LIKELY(target->kind < TARGET_LEAF || target->kind > TARGET_GATEWAY)) {
@@ -389,7 +390,7 @@ TWICE void route_to_all(routing_t *routing, account_t *account, const bool trace
         }
         const subscription_t *one = target->owner;
         if ((one->flags & SUBSCRIPTION_DEAD) == 0 && link_takes(one, publication)) {
-            link_hit(plane, one->peer, NULL, &routing->leafs);
+            link_choose(&routing->chosen, one->peer, NULL);
         } else if (traced) {
             link_denied_traced(plane, one->peer, publication);
         }
@@ -403,14 +404,14 @@ TWICE void route_to_all(routing_t *routing, account_t *account, const bool trace
             }
         }
     }
-    for (uint32_t i = 0; i < routing->leafs; i++) {
+    for (uint32_t i = 0; i < routing->chosen.count; i++) {
         if (traced) {
-            link_send_traced(plane, plane->leafs_hit[i], publication);
+            link_send_traced(plane, routing->chosen.at[i], publication);
         } else {
-            link_send(plane, plane->leafs_hit[i], publication);
+            link_send(plane, routing->chosen.at[i], publication);
         }
     }
-    routing->taken += routing->leafs;
+    routing->taken += routing->chosen.count;
     if (LEAF_UNLIKELY(routing->crossings.any)) {
         routing->taken += cross(plane, publication, &routing->crossings);
     }
@@ -445,7 +446,6 @@ static inline void routing_begin(routing_t *routing, plane_t *plane, publication
     routing->internals.count = 0;
     routing->crossings.any = false;
     routing->taken = 0;
-    routing->leafs = 0;
     if (publication->shown.name.size != 0) {
         routing->shown.subject = publication->shown.name;
     }

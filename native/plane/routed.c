@@ -398,7 +398,7 @@ status_t routed_joined(plane_t *plane, peer_t *peer, route_link_t *link) {
     plane->routes = peer;
     link->next = plane->routed->first;
     link->told_all = link->next == NULL;
-    status_t status = publish_reserve_leafs(plane, 0);
+    status_t status = publish_reserve_links(plane, 0);
     uint32_t budget = status == STATUS_OK ? TELL_FIRST : 0;
     route_tell_more(plane, peer, &budget);
     return status;

@@ -36,11 +36,11 @@ typedef enum target_kind {
     TARGET_NEXT,
     TARGET_DIRECT,
     TARGET_INGEST,
-    TARGET_SERVICE, /* an import's, in the importing account */
-    TARGET_REPLY,   /* _R_.<six>.>, in an account whose services are asked */
-    TARGET_FAR,     /* the reply of a request that a server at the other end of a link measures */
-    TARGET_MQTT,    /* where clients of MQTT get what JetStream answers */
-    TARGET_SHADOW,  /* of another account's subscription, in the exporting one */
+    TARGET_SERVICE,  /* an import's, in the importing account */
+    TARGET_REPLY,    /* _R_.<six>.>, in an account whose services are asked */
+    TARGET_MEASURED, /* the reply of a request that a server at the other end of a link measures */
+    TARGET_MQTT,     /* where clients of MQTT get what JetStream answers */
+    TARGET_SHADOW,   /* of another account's subscription, in the exporting one */
     TARGET_KIND_COUNT,
 } target_kind_t;
 

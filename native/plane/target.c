@@ -1,7 +1,7 @@
 /* target.c: the rows of target.h. */
 #include "plane/target.h"
 
-#include "plane/inside.h"
+#include "plane/internal_targets.h"
 #include "plane/publication.h"
 
 #define NOT_FOR_JETSTREAM (PUBLICATION_IMPORTED | PUBLICATION_UNJUDGED)
@@ -70,7 +70,7 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
     [TARGET_INGEST] =
         {.order = ORDER_INSIDE, .told = TOLD_TO_ITS_LINK, .take = inside_ingest, .feeds = true, .casts_shadows = true},
     [TARGET_MQTT] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .withheld = PUBLICATION_IMPORTED, .take = inside_mqtt},
-    [TARGET_FAR] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .take = inside_far},
+    [TARGET_MEASURED] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .take = inside_measured},
     /* A message that crosses to another account may feed a stream there. */
     [TARGET_SERVICE] = {.order = ORDER_CROSS, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED, .feeds = true},
     [TARGET_REPLY] = {.order = ORDER_CROSS, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED, .routed = true},

@@ -8,9 +8,9 @@
  *              what was imported as a stream is for subscriptions and streams; and neither that nor what we publish
  *              to a subject of somebody's choice is for JetStream itself: a reply that names $JS.API.STREAM.DELETE
  *              would do what its author may not
- *   take       inside: what it does with the message (inside.c). One call through this column costs a publish into a
- *              stream less than 1 % more instructions than the switch that it replaced. Queues and links have none:
- *              publish.c calls their two ways directly, on the path of every message
+ *   take       inside: what it does with the message (internal_targets.c). One call through this column costs a
+ *              publish into a stream less than 1 % more instructions than the switch that it replaced. Queues and
+ *              links have none: publish.c calls their two ways directly, on the path of every message
  *   routed     whether routes hear of it, if links do at all: each server of a cluster has the same imports, mappings
  *              and API itself
  *   feeds      a message that it gets may be stored: it waits while a store lags (throttle.c)

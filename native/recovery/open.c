@@ -19,7 +19,7 @@
 #include "recovery/pages.h"
 #include "recovery/salvage.h"
 #include "recovery/suspect.h"
-#include "store/life.h"
+#include "store/lifecycle.h"
 #include "store/overlay.h"
 
 #define MEMORY_ALIGNMENT 64

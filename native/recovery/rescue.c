@@ -17,7 +17,7 @@
 #include "recovery/look.h"
 #include "recovery/open.h"
 #include "recovery/salvage.h"
-#include "store/life.h"
+#include "store/lifecycle.h"
 
 #define COMMIT_BYTES (UINT64_C(8) << 20) /* put in one transaction, which LMDB keeps in memory until it ends */
 #define COMMIT_ENTRIES 20000

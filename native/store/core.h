@@ -1,7 +1,7 @@
 /* core.h: what the store's own files share: the two structs behind store.h's handles, whose parts have one file each
  * that writes to them, and inner functions, grouped by the file that has them; more of those in the headers of parts,
- * overlay.h, message.h and life.h. Nobody outside native/store and native/recovery includes this: a start fills in what
- * the directory holds.
+ * overlay.h, message.h and lifecycle.h. Nobody outside native/store and native/recovery includes this: a start fills in
+ * what the directory holds.
  *
  *   append, delete, purge, expire --> overlay (ops into the open batch, notes in the memtable)
  *   read, count, subjects         --> overlay over LMDB's snapshot
@@ -52,13 +52,13 @@ typedef struct adopted {
 typedef struct found found_t; /* message.h */
 
 /* The work of limits: what has more messages than a limit allows, or may have, and goes on in later turns. */
-typedef struct limits { /* only limits.c writes to it */
-    uint64_t thin_at;   /* from here on subjects may have more than their limit; 0 = none has */
-    uint64_t seek_of;   /* the message for which the one before it on its subject is searched, 0 = none .. */
-    uint64_t seek_at;   /* .. from there down */
+typedef struct limits {    /* only limits.c writes to it */
+    uint64_t surplus_from; /* from here on subjects may have more than their limit; 0 = none has */
+    uint64_t seek_of;      /* the message for which the one before it on its subject is searched, 0 = none .. */
+    uint64_t seek_at;      /* .. from there down */
     uint32_t seek_patience;
-    bool thin_noted; /* a record says so */
-    bool over;       /* a limit was not fully enforced for lack of room: next tick */
+    bool surplus_noted; /* a record says so */
+    bool over;          /* a limit was not fully enforced for lack of room: next tick */
 } limits_t;
 
 /* The work of time. */
@@ -97,7 +97,7 @@ struct store_stream { /* only stream.c writes to it */
 };
 
 /* From the open batch to the journal, and from there to a checkpoint. Numbers are of batches, ends are positions. */
-typedef struct pipeline {   /* only store.c and life.c write to it */
+typedef struct pipeline {   /* only store.c and lifecycle.c write to it */
     uint64_t first_batch;   /* number before the first one of this run */
     uint64_t durable;       /* number */
     uint64_t flight_number; /* batch in the journal thread's hands; == durable: none */
@@ -140,27 +140,27 @@ typedef struct cursor { /* only read.c writes to it */
 } cursor_t;
 
 /* The state of native/disk changes by its own functions alone; the comments name the callers of those functions. */
-struct store {               /* only life.c writes to it */
-    store_options_t options; /* only life.c, mend.c, meta.c, open.c */
+struct store {               /* only lifecycle.c writes to it */
+    store_options_t options; /* only lifecycle.c, mend.c, meta.c, open.c */
     store_sizes_t sizes;
     char *directory;
-    int lock_fd;                      /* only life.c, open.c */
-    env_t *env;                       /* only life.c, open.c, rescue.c: which one, not what is in it */
-    sealing_t sealing;                /* only life.c, meta.c, open.c; its sealer is options.sealer */
-    journal_t journal;                /* only life.c, meta.c, open.c, recover.c, salvage.c */
-    highwater_t highwater;            /* only life.c, recover.c */
-    batches_t batches;                /* only life.c, open.c, overlay.c, room.c, store.c */
-    keeper_t keeper;                  /* only life.c, store.c */
-    memtable_t memtable;              /* only adopt.c, life.c, overlay.c, room.c, store.c */
+    int lock_fd;                      /* only lifecycle.c, open.c */
+    env_t *env;                       /* only lifecycle.c, open.c, rescue.c: which one, not what is in it */
+    sealing_t sealing;                /* only lifecycle.c, meta.c, open.c; its sealer is options.sealer */
+    journal_t journal;                /* only lifecycle.c, meta.c, open.c, recover.c, salvage.c */
+    highwater_t highwater;            /* only lifecycle.c, recover.c */
+    batches_t batches;                /* only lifecycle.c, open.c, overlay.c, room.c, store.c */
+    keeper_t keeper;                  /* only lifecycle.c, store.c */
+    memtable_t memtable;              /* only adopt.c, lifecycle.c, overlay.c, room.c, store.c */
     adopted_t adopted;                /* only adopt.c */
-    heads_t heads;                    /* only life.c, subjects.c */
-    clockwork_t clock;                /* only life.c, store.c */
+    heads_t heads;                    /* only lifecycle.c, subjects.c */
+    clockwork_t clock;                /* only lifecycle.c, store.c */
     store_hooks_t hooks;              /* only store.c */
     const struct commit_rule *commit; /* only commit.c; NULL: what the disk has */
     stream_list_t streams;            /* only stream.c */
     carried_streams_t carried;
     sums_t sums;
-    allowance_t unowned;    /* only life.c, stream.c: of the streams that nobody is charged for */
+    allowance_t unowned;    /* only lifecycle.c, stream.c: of the streams that nobody is charged for */
     allowance_t *news;      /* only allowance.c: whose level changed, store_allowance_next */
     uint64_t ids_bytes;     /* only dedupe.c: of memory, in the streams' filters of ids */
     newcomers_t record_ops; /* only adopt.c, records.c, store.c: ops of the overlay on records, by position, for walking

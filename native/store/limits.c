@@ -252,7 +252,7 @@ void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
     }
     steps_end(stream->store, own, steps);
     if (status_unknown(status)) {
-        limits_thin(stream, from);
+        limits_note_surplus(stream, from);
     }
 }
 
@@ -296,7 +296,7 @@ static void thin_key(const store_stream_t *stream, store_key_t *key) {
 /* Written down or deleted, when there is room for that. */
 static bool thin_note(store_stream_t *stream, bool goes_on) {
     store_key_t key;
-    if (stream->limits.thin_noted == goes_on || stream->store->options.memory) {
+    if (stream->limits.surplus_noted == goes_on || stream->store->options.memory) {
         return true;
     }
     if (!overlay_fits(stream->store, THIN_NEED)) {
@@ -309,49 +309,50 @@ static bool thin_note(store_stream_t *stream, bool goes_on) {
     } else {
         overlay_delete(stream->store, DB_RECORDS, key_bytes(&key), true);
     }
-    stream->limits.thin_noted = goes_on;
+    stream->limits.surplus_noted = goes_on;
     return true;
 }
 
-void limits_thin(store_stream_t *stream, uint64_t from) {
+void limits_note_surplus(store_stream_t *stream, uint64_t from) {
     if (stream->log.messages == 0) {
         return;
     }
     from = number_most(number_most(from, stream->log.first_seq), 1);
-    stream->limits.thin_at = stream->limits.thin_at == 0 ? from : number_least(stream->limits.thin_at, from);
+    stream->limits.surplus_from =
+        stream->limits.surplus_from == 0 ? from : number_least(stream->limits.surplus_from, from);
     stream->limits.over = true;
     store_look_soon(stream->store);
     (void)thin_note(stream, true); /* or with the next step */
 }
 
-void limits_thin_load(store_stream_t *stream) {
+void limits_load_surplus(store_stream_t *stream) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     thin_key(stream, &key);
     /* Where that is not known there may be one: going over the stream in vain does no harm. */
-    stream->limits.thin_noted = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_NOT_FOUND;
-    if (stream->limits.thin_noted) {
-        limits_thin(stream, stream->log.first_seq);
+    stream->limits.surplus_noted = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_NOT_FOUND;
+    if (stream->limits.surplus_noted) {
+        limits_note_surplus(stream, stream->log.first_seq);
     }
 }
 
 /* Every message is looked at once, from the first on that may be one too many: so of a subject that has too many the
  * one at hand is the oldest. false: there was no room or no step for all of it. */
-static bool thin(store_stream_t *stream, uint32_t *steps) {
+static bool remove_surplus(store_stream_t *stream, uint32_t *steps) {
     uint64_t most = (uint64_t)stream->config.max_msgs_per_subject;
-    while (stream->limits.thin_at != 0 && stream->config.max_msgs_per_subject > 0) {
+    while (stream->limits.surplus_from != 0 && stream->config.max_msgs_per_subject > 0) {
         found_t found;
         head_t head;
         if (*steps == 0 || !overlay_fits(stream->store, REMOVAL_NEED) || !thin_note(stream, true)) {
             return false;
         }
-        uint64_t from = number_most(stream->limits.thin_at, stream->log.first_seq);
+        uint64_t from = number_most(stream->limits.surplus_from, stream->log.first_seq);
         status_t status = message_next_some(stream, &from, stream->log.last_seq, false, steps, &found);
         if (status == STATUS_NOT_FOUND) {
             break;
         }
         if (status != STATUS_OK) { /* all up to there is gone */
-            stream->limits.thin_at = from;
+            stream->limits.surplus_from = from;
             return false;
         }
         uint64_t loads = stream->store->heads.added;
@@ -363,12 +364,12 @@ static bool thin(store_stream_t *stream, uint32_t *steps) {
         if (status_unknown(status)) {
             return false;
         }
-        stream->limits.thin_at = found.seq + 1;
+        stream->limits.surplus_from = found.seq + 1;
     }
     if (!thin_note(stream, false)) {
         return false;
     }
-    stream->limits.thin_at = 0;
+    stream->limits.surplus_from = 0;
     return true;
 }
 
@@ -378,7 +379,7 @@ static inline void enforce(store_stream_t *stream, bool is_over, uint32_t *steps
     for (; is_over && !limits->over; is_over = stream_is_over(stream)) {
         limits->over = *steps == 0 || !remove_first(stream, steps);
     }
-    if (LEAF_UNLIKELY(limits->thin_at != 0 || limits->thin_noted) && !thin(stream, steps)) {
+    if (LEAF_UNLIKELY(limits->surplus_from != 0 || limits->surplus_noted) && !remove_surplus(stream, steps)) {
         limits->over = true;
     }
 }
@@ -389,7 +390,7 @@ void limits_enforce(store_stream_t *stream, uint32_t *steps) {
 
 void limits_appended(store_stream_t *stream, uint32_t own) {
     bool is_over = stream_is_over(stream);
-    if (LEAF_LIKELY(!is_over && stream->limits.thin_at == 0 && !stream->limits.thin_noted)) {
+    if (LEAF_LIKELY(!is_over && stream->limits.surplus_from == 0 && !stream->limits.surplus_noted)) {
         stream->limits.over = false;
         return;
     }

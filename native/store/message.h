@@ -45,11 +45,11 @@ void read_forget(store_t *store);         /* LMDB's cursor stands nowhere: its s
  * STATUS_OK: what has to be known for it could not be read, and nothing was done. */
 LEAF_MUST_USE status_t message_remove(store_stream_t *stream, const found_t *found, bool oldest, uint32_t *steps);
 /* Enforces what is over; stops for lack of room or of steps (over_limit stays set). Subjects are held to their limit by
- * each message; those that have more than the next one may take out go to limits_thin. */
+ * each message; those that have more than the next one may take out go to limits_note_surplus. */
 void limits_enforce(store_stream_t *stream, uint32_t *steps);
 /* Subjects with messages from there on may have too many: the ticks see to it, after a kill as well. */
-void limits_thin(store_stream_t *stream, uint64_t from);
-void limits_thin_load(store_stream_t *stream); /* at a start: goes on with that */
+void limits_note_surplus(store_stream_t *stream, uint64_t from);
+void limits_load_surplus(store_stream_t *stream); /* at a start: goes on with that */
 /* own: steps that this call may make whatever others made in this tick. */
 void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own);
 void limits_appended(store_stream_t *stream, uint32_t own); /* limits_enforce, likewise */

@@ -64,7 +64,7 @@ void room_want(store_t *store, uint64_t need) {
 }
 
 void room_cramped(store_t *store, uint64_t need) {
-    store->room.cramped = number_most(store->room.cramped, need);
+    store->room.largest_refused = number_most(store->room.largest_refused, need);
 }
 
 uint64_t store_group_most(const store_t *store) {
@@ -90,7 +90,7 @@ void room_rest(store_t *store) {
         part *= 2;
     }
     batches_narrow(batches, part);
-    store->room.cramped = 0;
+    store->room.largest_refused = 0;
     store->room.trimmed = batches->begin;
 }
 
@@ -120,9 +120,9 @@ void room_widen(store_t *store) {
     batches_t *batches = &store->batches;
     uint64_t wanted = number_most(store->room.largest, store->room.wanted);
     bool spread = room_is_spread(store);
-    bool more = batches->lap < RING_USUAL_MAX || store->room.cramped > batches->lap / WIDEN_PART || spread;
-    bool full =
-        !store_room(store) || store->room.cramped > 0 || (spread && batches_used(batches) >= batches->lap / WIDEN_PART);
+    bool more = batches->lap < RING_USUAL_MAX || store->room.largest_refused > batches->lap / WIDEN_PART || spread;
+    bool full = !store_room(store) || store->room.largest_refused > 0
+                || (spread && batches_used(batches) >= batches->lap / WIDEN_PART);
     uint64_t lap = batches->lap;
     if (more && full) {
         lap *= 2;
@@ -131,7 +131,7 @@ void room_widen(store_t *store) {
         lap *= 2;
     }
     if (lap > batches->lap && batches->room == batches->lap && batches_widen(batches, lap)) {
-        store->room.cramped = 0;
+        store->room.largest_refused = 0;
         room_measure(store);
     }
 }

@@ -26,9 +26,9 @@ typedef struct room {  /* only room.c writes to it */
     uint64_t end;      /* store_room: while the open batch, with what is promised, ends before it */
     uint64_t largest;  /* message that room is kept for */
     uint64_t wanted;   /* what an append_group_t waits for, 0 = none */
-    uint64_t cramped;  /* the most that did not fit since it was last looked at */
-    uint64_t trimmed;  /* position at which memory was given back */
-    uint32_t narrowed; /* at rest there is memory for this part of the ring; 1 = it is never narrow */
+    uint64_t largest_refused; /* the most that did not fit since it was last looked at */
+    uint64_t trimmed;         /* position at which memory was given back */
+    uint32_t narrowed;        /* at rest there is memory for this part of the ring; 1 = it is never narrow */
 } room_t;
 
 void room_open(store_t *store);

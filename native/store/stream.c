@@ -128,7 +128,7 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     log_join(stream);
     if (stored && !stream->log.stopped) {
         uint32_t steps = STORE_STEP;
-        limits_thin_load(stream);
+        limits_load_surplus(stream);
         limits_enforce(stream, &steps);
     }
     store_look_over(store);
@@ -144,7 +144,7 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
     int64_t before = stream->config.max_msgs_per_subject;
     stream->config = *config;
     if (config->max_msgs_per_subject > 0 && (before <= 0 || config->max_msgs_per_subject < before)) {
-        limits_thin(stream, stream->log.first_seq);
+        limits_note_surplus(stream, stream->log.first_seq);
     }
     expire_look_again(stream);
     dedupe_look_again(stream);

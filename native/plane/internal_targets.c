@@ -1,8 +1,6 @@
-/* inside.c: targets inside hand a message to JetStream, and a publisher that feeds a store waits while that lags.
- *
- * What does not live here: when they get it (publish.c), what JetStream does with it (jetstream/).
- */
-#include "plane/inside.h"
+/* internal_targets.c: targets inside hand a message to JetStream, and a publisher that feeds a store waits while that
+ * lags. What does not live here: when they get it (publish.c), what JetStream does with it (jetstream/). */
+#include "plane/internal_targets.h"
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
@@ -73,7 +71,7 @@ void inside_flow(plane_t *plane, const sink_t *sink, const publication_t *public
     js_flow(&plane->js, sink->object, &publication->message);
 }
 
-void inside_far(plane_t *plane, const sink_t *sink, const publication_t *publication) {
+void inside_measured(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     far_answered(plane, sink->object, publication->origin);
 }
 

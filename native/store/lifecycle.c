@@ -1,5 +1,5 @@
-/* life.c: see life.h. What the files hold is brought in order before that, by native/recovery. */
-#include "store/life.h"
+/* lifecycle.c: see lifecycle.h. What the files hold is brought in order before that, by native/recovery. */
+#include "store/lifecycle.h"
 
 #include <stdlib.h>
 #include <unistd.h>

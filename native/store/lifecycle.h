@@ -1,9 +1,9 @@
-/* life.h: a store between its start and its end, for native/recovery: made without files, filled by a start with what
- * the directory holds (environment, journal, ring), loaded, run; ended, freed.
+/* lifecycle.h: a store between its start and its end, for native/recovery: made without files, filled by a start with
+ * what the directory holds (environment, journal, ring), loaded, run; ended, freed.
  * Nobody outside native/store and native/recovery includes this.
  */
-#ifndef LEAFD_STORE_LIFE_H
-#define LEAFD_STORE_LIFE_H
+#ifndef LEAFD_STORE_LIFECYCLE_H
+#define LEAFD_STORE_LIFECYCLE_H
 
 #include "store/core.h"
 
