@@ -84,15 +84,16 @@ def test_a_request_costs_the_same_among_ten_times_as_many(
     make_bench: Callable[..., Bench], made: Callable[[Bench, int], None], requests: list[tuple[str, Any]]
 ) -> None:
     """Streams or consumers: what is asked of one of them looks at no other."""
-    few, many = make_bench(), make_bench()
-    made(few, FEW)
-    made(many, 10 * FEW)
+    # From Python 3.12 on a function's first call under a trace is not counted whole: the first bench has all of these.
+    first, few, many = make_bench(), make_bench(), make_bench()
+    for bench, count in ((first, FEW), (few, FEW), (many, 10 * FEW)):
+        made(bench, count)
     for subject, body in requests:
         counts = []
-        for bench in (few, many):
+        for bench in (first, few, many):
             bench.asked("STREAM.NAMES", {"subject": "none"})  # takes up what was noted before
             counts.append(steps(partial(bench.asked, subject, body)))
-        assert counts[1] < 1.2 * counts[0] + 100, (subject, counts)
+        assert counts[2] < 1.2 * counts[1] + 100, (subject, counts)
 
 
 async def asked(index: SubjectIndex, subjects: Iterable[str], beside: str) -> tuple[bool, set[str]]:
