@@ -24,6 +24,7 @@ from leafd.jetstream.models.stream import StreamConfig
 from tests.hostile.wires import Asker, varz
 from tests.interop.test_backup import MAGIC, s2
 from tests.interop.test_declared import reloaded
+from tests.rig.waiting import PATIENCE_S
 from tests.servers import LEAFD, Server, ServerDied, running
 from tests.unit.declared.test_declared import brought, declared
 from tests.unit.jetstream.conftest import Bench
@@ -43,7 +44,6 @@ accounts {
   B { jetstream: enabled, users: [ { user: b, password: b } ], streams { OTHER { subjects: [other] } } }
 }
 """
-PATIENCE_S: Final = 30.0
 MB: Final = 1 << 20
 NUMBERS: Final = itertools.count(1)
 S: Final = {"name": "S", "subjects": ["s.>"], "max_bytes": MB}

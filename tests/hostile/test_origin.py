@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.hostile.wires import Asker, Wire
+from tests.rig.waiting import PATIENCE_S
 from tests.servers import KINDS, LEAFD, Server, running
 
 CONFIGURATION: Final = """
@@ -24,7 +25,6 @@ jetstream { store_dir: "{store}", domain: edge, max_file_store: 64MB, max_memory
 leafnodes { listen: "127.0.0.1:{leaf_port}" }
 """
 CONNECT: Final = {"name": "far", "server_id": "FAR", "domain": "hub", "headers": True, "proto": 1, "version": "2.10.0"}
-PATIENCE_S: Final = 10.0
 
 
 @dataclass(frozen=True)

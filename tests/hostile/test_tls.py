@@ -21,6 +21,7 @@ from tests.certificates import Authority, Issued
 from tests.hostile.forged_records import ANSWERS, ATTACKS, CLIENT, HTTP, WEBSOCKET, outcomes
 from tests.hostile.test_tls_first import hello
 from tests.interop.test_tls import Files
+from tests.rig.waiting import PATIENCE_S
 
 PORTS: Final = """
 listen: "127.0.0.1:{port}"
@@ -37,7 +38,6 @@ GO_ON: Final = {"nothing", "5 records without content", "an update of the keys",
 UPDATES: Final = {"20,000 updates", "20,000 updates that ask"}
 # RFC 8446, 5: behind the handshake it ends the connection. nats-server takes it as nothing.
 CIPHERS: Final = "a change of ciphers"
-PATIENCE_S: Final = 20.0
 
 
 @pytest.fixture(scope="module")

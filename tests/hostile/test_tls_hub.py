@@ -21,6 +21,7 @@ from tests import servers
 from tests.certificates import Authority, Issued
 from tests.hostile.wires import Asker
 from tests.interop.test_tls import wait_for
+from tests.rig.waiting import PATIENCE_S
 
 SECRET: Final = b"n0body-hears-this"
 BOX: Final = """
@@ -43,7 +44,6 @@ REASONS: Final = {
     servers.LEAFD: ("has expired", "not yet valid", "it is not of localhost", "unsuitable certificate purpose"),
     servers.REFERENCE: ("is after 2021", "is before 2040", "not localhost", "incompatible key usage"),
 }
-PATIENCE_S: Final = 30.0
 STAYS_S: Final = 3.0
 
 Scene = Callable[[socket.socket], bytes]

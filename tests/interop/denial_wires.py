@@ -15,7 +15,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-PATIENCE_S = 20.0
+from tests.rig.waiting import PATIENCE_S
+
 LATER = re.compile(r"^(_R_|_GR_|\$JS\.ACK\.\w+\.\w+|\$JS\.SNAPSHOT|\$JS\.FC)\..*")
 
 

@@ -26,6 +26,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
+from tests.rig.waiting import PATIENCE_S
 from tests.servers import KINDS, LEAFD, Server, ServerDied, running
 
 LIMIT: Final = 1 << 20
@@ -47,7 +48,6 @@ accounts {
 }
 """
 FULL: Final = {"code": 400, "err_code": 10002, "description": "resource limits exceeded for account"}
-PATIENCE_S: Final = 20.0
 
 
 class Account:

@@ -18,9 +18,9 @@ import nats
 import pytest
 
 from tests.hostile.wires import Asker
+from tests.rig.waiting import PATIENCE_S
 from tests.servers import KINDS, LEAFD, REFERENCE, running
 
-PATIENCE_S: Final = 30.0
 IDENTITY: Final = re.compile(r"(Nats-Stream-Source: .*) \S+(?=\r\n)")
 """Of a source: that of the stream, which is another one each time."""
 VOLATILE: Final = {"created", "ts", "time", "first_ts", "last_ts", "active", "leafd"}

@@ -25,14 +25,13 @@ from nats.js.errors import APIError, KeyNotFoundError, ObjectNotFoundError
 from nats.js.kv import KeyValue
 
 from tests import servers
-from tests.rig.waiting import until
+from tests.rig.waiting import PATIENCE_S, until
 
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
 server_name: box
 jetstream { store_dir: "{store}", max_mem: 64M, max_file: 8G }
 """
-PATIENCE_S = 60
 CHUNK = 128 << 10
 GIGABYTE = 1 << 30
 

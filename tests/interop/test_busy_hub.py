@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests import servers
-from tests.rig.waiting import eventually
+from tests.rig.waiting import PATIENCE_S, eventually
 
-PATIENCE_S = 60.0
 AGAIN_S = 4
 HUB = """
 listen: 127.0.0.1:{port}

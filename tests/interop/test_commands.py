@@ -27,7 +27,6 @@ http: "127.0.0.1:{http_port}"
 jetstream { store_dir: "{store}", domain: hub }
 leafnodes { listen: "127.0.0.1:{leaf_port}" }
 """
-PATIENCE_S = 30.0
 
 
 def leafd(*words: object, answers: str = "") -> subprocess.CompletedProcess[str]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from tests.hostile.wires import Asker, Wire
+from tests.rig.waiting import PATIENCE_S
 from tests.servers import KINDS, LEAFD, Server, running
 
 CONFIGURATION: Final = """
@@ -28,7 +29,6 @@ accounts { A { jetstream: enabled, users: [
     { user: leaf, password: p, permissions: { publish: { allow: ">", deny: ["secret.>", "o.>"] } } } ] } }
 """
 COPIES: Final[dict[str, dict[str, Any]]] = {"mirror": {"mirror": {"name": "O"}}, "source": {"sources": [{"name": "O"}]}}
-PATIENCE_S: Final = 10.0
 
 
 class Leaf(Wire):

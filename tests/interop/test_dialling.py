@@ -20,9 +20,8 @@ from leafd.errors import ConfigError
 
 from tests import servers
 from tests.rig.reports import links
-from tests.rig.waiting import eventually
+from tests.rig.waiting import PATIENCE_S, eventually
 
-PATIENCE_S = 30.0
 HUB = """
 listen: 127.0.0.1:{port}
 server_name: hub

@@ -20,6 +20,7 @@ from leafd.doctor.findings import Check, Finding, Level
 
 from tests import jwts, servers
 from tests.certificates import Authority, Issued
+from tests.rig.waiting import PATIENCE_S
 
 HUB = """
 listen: "127.0.0.1:{port}"
@@ -34,7 +35,6 @@ http: "127.0.0.1:{http_port}"
 jetstream { store_dir: "{store}", domain: edge }
 leafnodes { remotes: [ { url: "nats-leaf://127.0.0.1:{hub_port}" } ], reconnect: 1 }
 """
-PATIENCE_S = 60.0
 SHIM = """
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -21,6 +21,7 @@ from leafd.doctor.findings import Check, Finding, Level
 from nats.aio.client import Client
 
 from tests import servers
+from tests.rig.waiting import PATIENCE_S
 
 HUB = """
 listen: "127.0.0.1:{port}"
@@ -68,7 +69,6 @@ leafnodes { reconnect: 1, remotes: [ REMOTES ] }
 accounts { ACCOUNTS }
 no_auth_user: box
 """
-PATIENCE_S = 60.0
 SLOW = (Check.DISK_SPEED, Check.WATCHDOG)
 """What is found on a machine that many tests share."""
 

@@ -20,6 +20,7 @@ from nats.aio.msg import Msg
 from tests import servers
 from tests.interop.test_metrics import page
 from tests.jwts import Key
+from tests.rig.waiting import PATIENCE_S
 
 KEY = Key("user")
 HUB = """
@@ -39,7 +40,6 @@ listen: "127.0.0.1:{port}"
 server_name: box
 leafnodes { remotes: [ { url: "nats-leaf://a:a@127.0.0.1:{hub}" } ] }
 """
-PATIENCE_S = 60
 CONNECT, DISCONNECT = "$SYS.ACCOUNT.A.CONNECT", "$SYS.ACCOUNT.A.DISCONNECT"
 STRANGER = "$SYS.ACCOUNT.$G.DISCONNECT"
 STEPS = (

@@ -12,12 +12,12 @@ import pytest
 
 from tests import servers
 from tests.bench.process import Api
+from tests.rig.waiting import PATIENCE_S
 
 CONFIGURATION = 'listen: "127.0.0.1:{port}"\njetstream { store_dir: "{store}" }\n'
 SIZE = 64 << 10
 COUNT = 2_400  # 150 MB; what is kept with blocks comes to some 40
 LEFT = 100
-PATIENCE_S = 60.0
 
 
 def taken(store: Path) -> int:

@@ -15,11 +15,10 @@ from datetime import UTC, datetime
 import pytest
 
 from tests import servers
-from tests.rig.waiting import logged
+from tests.rig.waiting import PATIENCE_S, logged
 
 PLAIN = 'listen: "127.0.0.1:{port}"\nserver_name: box\n'
 SECRET = "accounts { SYS { users: [{user: s, password: s}] } }\nsystem_account: SYS\n"
-PATIENCE_S = 60
 DAY_S = 86_400
 
 

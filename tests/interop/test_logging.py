@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import servers
-from tests.rig.waiting import eventually
+from tests.rig.waiting import PATIENCE_S, eventually
 
 FILE = """
 listen: "127.0.0.1:{port}"
@@ -21,7 +21,6 @@ log_file: "{directory}/log.txt"
 debug: true
 """
 STAMP = re.compile(r"log\.txt\.\d{4}(\.\d\d){5}\.\d{9}")
-PATIENCE_S = 60
 PRIORITY = re.compile(rb"<(\d+)>")
 
 

@@ -8,9 +8,8 @@ import socket
 import pytest
 
 from tests.interop.jwt_peer import Peer, close_all
+from tests.rig.waiting import PATIENCE_S
 from tests.servers import KINDS, running
-
-PATIENCE_S = 30.0
 
 
 @pytest.mark.parametrize("kind", KINDS)

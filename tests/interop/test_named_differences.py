@@ -27,9 +27,7 @@ from tests import servers
 from tests.certificates import Authority, Issued, openssl
 from tests.interop.test_websocket_told import Browser
 from tests.rig.reports import links
-from tests.rig.waiting import eventually
-
-PATIENCE_S = 30.0
+from tests.rig.waiting import PATIENCE_S, eventually
 
 
 class Line:

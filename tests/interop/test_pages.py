@@ -27,10 +27,10 @@ import nats
 import pytest
 
 from tests import servers
+from tests.rig.waiting import PATIENCE_S
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 START: Final = "\n## A hub and a box in five minutes\n"
-PATIENCE_S: Final = 60.0
 NATS: Final = shutil.which("nats")
 OF_A_MACHINE: Final = {"systemctl", "apt-get", "tar", "chgrp", "smartctl"}
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests import servers
 from tests.held import ask, held_of
+from tests.rig.waiting import PATIENCE_S
 
 HUB: Final = (
     "listen: 127.0.0.1:{port}\nserver_name: hub\n"
@@ -26,7 +27,6 @@ BOX: Final = (
     "listen: 127.0.0.1:{port}\nserver_name: box\n"
     'jetstream { store_dir: "{store}", domain: box }\nleafnodes { remotes: [ { url: "nats-leaf://127.0.0.1:HUB" } ] }\n'
 )
-PATIENCE_S: Final = 60.0
 SOURCE: Final = {"name": "T", "external": {"api": "$JS.box.API"}}
 
 

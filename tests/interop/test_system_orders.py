@@ -13,6 +13,7 @@ import pytest
 from nats.aio.client import Client
 
 from tests import servers
+from tests.rig.waiting import PATIENCE_S
 
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
@@ -25,7 +26,6 @@ accounts {
 }
 system_account: SYS
 """
-PATIENCE_S = 60
 
 
 @pytest.fixture(params=servers.KINDS)

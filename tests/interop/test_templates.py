@@ -16,9 +16,9 @@ import nats
 from nats.aio.client import Client
 from nats.errors import NoRespondersError, TimeoutError as NatsTimeout
 
+from tests.rig.waiting import PATIENCE_S
 from tests.servers import LEAFD, running
 
-PATIENCE_S: Final = 30.0
 QUIET_S: Final = 1.0
 YEAR_NS: Final = 365 * 24 * 3600 * 10**9
 BOX: Final = 'listen: 127.0.0.1:{port}\njetstream { store_dir: "{store}" }\n'

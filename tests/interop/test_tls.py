@@ -27,6 +27,7 @@ import pytest
 
 from tests import servers
 from tests.certificates import Authority, Issued
+from tests.rig.waiting import PATIENCE_S
 
 SERVER = """
 listen: "127.0.0.1:{port}"
@@ -35,7 +36,6 @@ tls { cert_file: "{cert}", key_file: "{key}", ca_file: "{ca}"
   {more} }
 {rest}
 """
-PATIENCE_S = 20.0
 
 
 @dataclass

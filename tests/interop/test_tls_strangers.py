@@ -17,6 +17,7 @@ from typing import Any
 
 from tests import servers
 from tests.certificates import Authority
+from tests.rig.waiting import PATIENCE_S
 
 SERVER = """
 listen: "127.0.0.1:{port}"
@@ -32,7 +33,6 @@ TURN_MS = 40.0
 TRIES = 3
 """On a machine that is shared, the plane's thread may have to wait for a processor for longer than that, unless it may
 be put first."""
-PATIENCE_S = 30.0
 
 
 def hello_of(context: ssl.SSLContext) -> bytes:

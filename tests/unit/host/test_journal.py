@@ -18,9 +18,9 @@ from leafd.daemon.alarms import Alarms
 from leafd.host import journal
 from leafd.host.log import Log
 
+from tests.rig.waiting import PATIENCE_S
 from tests.servers import free_port
 
-PATIENCE_S = 60
 PROGRAM = """
 import os, sys
 from leafd.host import journal

@@ -17,9 +17,9 @@ import pytest
 from leafd.errors import ConfigError
 from leafd.host.socket_activation import FIRST, Handed, assign, take
 
+from tests.rig.waiting import PATIENCE_S
 from tests.servers import free_port
 
-PATIENCE_S = 60
 # What systemd does: the descriptors begin at 3, and the variables name the process that they are meant for.
 HAND_OVER = """
 import os, sys

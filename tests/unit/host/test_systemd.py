@@ -27,9 +27,9 @@ from leafd.links.leaf import Remote
 from leafd.links.link import LinkStatus, RemoteStatus
 from leafd.links.told import Behind
 
+from tests.rig.waiting import PATIENCE_S
 from tests.servers import LEAFD, free_port, make
 
-PATIENCE_S = 60
 # A disk may take minutes before it counts as dead; here less, and the status line is looked at more often.
 PROGRAM = """
 import sys

@@ -16,6 +16,7 @@ from leafd.jetstream.subjects import subset
 from leafd.logins.clients import Clients
 from leafd.native_plane import Plane
 
+from tests.rig.waiting import PATIENCE_S
 from tests.unit.logins import test_clients as fakes
 from tests.unit.real_plane import real_plane
 
@@ -28,7 +29,6 @@ accounts {
 OPEN = "max_payload: 1000"
 PROBES = ("x", "y", "z.z")
 LISTENER = 1
-PATIENCE_S = 5.0
 OTHER_OP = 4
 
 

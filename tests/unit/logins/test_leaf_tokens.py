@@ -16,10 +16,10 @@ from leafd.logins.guesses import Guesses
 from leafd.logins.leaf_logins import AT_ONCE_MAX, LeafLogins, LeafTerms
 
 from tests.jwts import Account, Operator, User
+from tests.rig.waiting import PATIENCE_S
 
 NONCE = "SHvuptVUTR3Oa8s"
 PEER = "127.0.0.1:4000"
-PATIENCE_S = 60.0
 
 
 class Graph:
