@@ -11,6 +11,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import nats
 import pytest
@@ -124,44 +125,46 @@ def test_servers_and_loops_without_end_are_borne() -> None:
         assert {row["remote_name"] for row in report(server, "routez")["routes"]} == {"liar0"}
 
 
+def drained(end: End[Any], messages: int) -> None:
+    for _ in range(messages):
+        end.until(b"RMSG A x 100000")
+        assert len(end.line()) == 100_000
+
+
+async def outlasted(server: servers.Server, reader: End[Any]) -> None:
+    """Messages are sent until one that does not read is closed; a client here and the reader get each of them."""
+    one = await nats.connect(server.url, user="a", password="a", allow_reconnect=False)
+    got = 0
+
+    async def take(_: object) -> None:
+        nonlocal got
+        got += 1
+
+    await one.subscribe("x", cb=take)
+    two = await nats.connect(server.url, user="a", password="a", allow_reconnect=False)
+    seen = 0
+    body = b"b" * 100_000
+    while server.process is not None and "Slow Consumer" not in server.log:
+        for _ in range(20):
+            await two.publish("x", body)
+        await two.flush(60)
+        await asyncio.to_thread(drained, reader, 20)
+        seen += 20
+        assert seen < 20_000, server.log
+    while got < seen:
+        await asyncio.sleep(0.02)
+    await one.close()
+    await two.close()
+
+
 def test_a_server_that_does_not_read_holds_up_nobody() -> None:
     """What waits for it is bounded, and it is closed; another server and a client get everything meanwhile."""
-
-    async def play(server: servers.Server, reader: End[Machine]) -> None:
-        one = await nats.connect(server.url, user="a", password="a", allow_reconnect=False)
-        got = 0
-
-        async def take(_: object) -> None:
-            nonlocal got
-            got += 1
-
-        await one.subscribe("x", cb=take)
-        two = await nats.connect(server.url, user="a", password="a", allow_reconnect=False)
-        seen = 0
-        body = b"b" * 100_000
-        while server.process is not None and "Slow Consumer" not in server.log:
-            for _ in range(20):
-                await two.publish("x", body)
-            await two.flush(60)
-            await asyncio.to_thread(drained, reader, 20)
-            seen += 20
-            assert seen < 20_000, server.log
-        while got < seen:
-            await asyncio.sleep(0.02)
-        await one.close()
-        await two.close()
-
-    def drained(end: End[Machine], messages: int) -> None:
-        for _ in range(messages):
-            end.until(b"RMSG A x 100000")
-            assert len(end.line()) == 100_000
-
     with servers.running(servers.LEAFD, CONFIG) as server:
         deaf, reader = joined(server, 1), joined(server, 2)
         for end in (deaf, reader):
             end.send(b"RS+ A x\r\n")
             end.ping()
-        asyncio.run(play(server, reader))
+        asyncio.run(outlasted(server, reader))
         names = eventually(lambda: [row["remote_name"] for row in report(server, "routez")["routes"]])
         assert names == ["liar2"]
         is_well(server)
