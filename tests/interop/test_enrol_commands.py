@@ -21,6 +21,7 @@ from typing import Any, Final
 import nats
 import pytest
 
+from tests.bench.process import Api
 from tests.certificates import Authority
 from tests.interop.enrolment import BOX, HUB, Login, close_all, leafd, report, token, within
 from tests.jwts import Key, Operator
@@ -345,11 +346,11 @@ class Fleet:
         accounts = ", ".join(f"{one.public}: {one.token()}" for one in self.operator.accounts)
         return OPERATED % (self.operator.token(), self.operator.system.public, accounts, self.boxes.public)
 
-    def start(self, stack: ExitStack, directory: Path) -> Server:
+    def start(self, stack: ExitStack, directory: Path, declared: str = "") -> Server:
         """Runs the hub."""
         from tests.servers import make
 
-        server = make(LEAFD, self.text(), directory)
+        server = make(LEAFD, self.text() + declared, directory)
         (directory / "signing.nk").write_text(self.signer.seed)
         server.start()
         stack.callback(server.stop)
@@ -385,6 +386,66 @@ def test_with_a_plain_signing_key_a_box_has_what_its_account_has(tmp_path: Path)
         login = Login(server, Key("user"), "box-1", auth_token=token(server, "box-1"))
         assert isinstance(login.answer, dict), (login.answer, server.log[-3000:])
         assert "export" not in login.answer
+
+
+COLLECTS: Final = 'streams { TELEMETRY { sources: [ { boxes: "box-*", name: TELEMETRY } ] } }\n'
+
+
+def _collecting(server: Server, account: str) -> tuple[list[str], int]:
+    """The domains that the hub's stream collects from, and how many messages it has."""
+    for one in report(server, f"/jsz?acc={account}&streams=1&config=1")["account_details"]:
+        for stream in one["stream_detail"]:
+            sources = stream["config"].get("sources") or ()
+            domains = [source["external"]["api"].split(".")[1] for source in sources]
+            return domains, stream["state"]["messages"]
+    return [], 0
+
+
+def _rehearsed(directory: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "leafd", "-t", "-c", str(directory / "server.conf")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_with_an_operator_a_declared_stream_collects_from_the_boxes_of_its_pattern(tmp_path: Path) -> None:
+    """It has a source for each of them from its enrolment until it is retired, also after a restart of the hub, and
+    what a box stores arrives."""
+    fleet, key = Fleet(), Key("user")
+    account = fleet.boxes.public
+    with ExitStack() as stack:
+        server = fleet.start(stack, tmp_path, COLLECTS)
+        names = {"name": "box-1", "hub": str(server.ports["leaf_port"]), "seed": key.seed}
+        box = stack.enter_context(running(LEAFD, BOX, login=f"{token(server, 'box-1')}@", **names))
+        api = Api(box.port)
+        api.must("telemetry.box-1.a", {})
+        within(60, lambda: _collecting(server, account) == (["box-1"], 1))
+        assert Login(server, Key("user"), "box-2", auth_token=token(server, "box-2")).is_in
+        within(60, lambda: _collecting(server, account)[0] == ["box-1", "box-2"])
+        assert leafd(server, "enrol", "retire", "box-2").returncode == 0
+        within(60, lambda: _collecting(server, account)[0] == ["box-1"])
+        assert _rehearsed(tmp_path).returncode == 0
+        server.stop()
+        server.start(existing="server.conf")
+        api.must("telemetry.box-1.b", {})
+        within(60, lambda: _collecting(server, account) == (["box-1"], 2))
+        api.close()
+        assert "not as declared" not in server.log
+
+
+@pytest.mark.parametrize(
+    "declared",
+    ["streams { OTHER { subjects: [ x ] } }", "consumers { TELEMETRY { c {} } }", "kv { STATE {} }"],
+)
+def test_with_an_operator_nothing_else_is_declared(tmp_path: Path, declared: str) -> None:
+    """Whose account it would be nobody says."""
+    fleet = Fleet()
+    (tmp_path / "signing.nk").write_text(fleet.signer.seed)
+    text = fleet.text().replace("{directory}", str(tmp_path)).replace("{store}", str(tmp_path / "store"))
+    for number, name in enumerate(("port", "http_port", "leaf_port")):
+        text = text.replace("{" + name + "}", str(10_000 + number))
+    (tmp_path / "server.conf").write_text(text + declared)
+    done = _rehearsed(tmp_path)
+    assert done.returncode != 0
+    assert "only streams that collect from boxes of enrol { account } are declared here" in done.stderr
 
 
 def test_an_operator_s_revocation_and_retirement_both_end_a_box(tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ def rehearsed(loaded: Loaded, streams: Callable[[], Mapping[str, dict[str, Prese
     from leafd.daemon.tenants import share_limits
     from leafd.declared.plan import plan
     from leafd.declared.steps import Present, reserved_by
+    from leafd.jetstream.catalogue import JetStreamLimits
     from leafd.jetstream.models.stream import FILE, MEMORY
     from leafd.native_types import Limits
 
@@ -119,10 +120,12 @@ def rehearsed(loaded: Loaded, streams: Callable[[], Mapping[str, dict[str, Prese
     settings, found = jetstream_settings(loaded.server, limits, "", ""), streams()
 
     def present(name: str) -> Present:
-        share = graph.by_name[name].jetstream
-        assert share is not None
+        account = graph.by_name.get(name)
+        share = account.jetstream if account is not None else None
         others = [one.config for account, streams in found.items() if account != name for one in streams.values()]
         elsewhere = {kind: reserved_by(others, kind) for kind in (FILE, MEMORY)}
-        return Present(found.get(name, {}), settings, share_limits(share), elsewhere)
+        # with an operator the limits are in the account's JWT, and hold when the streams are made
+        limits = share_limits(share) if share is not None else JetStreamLimits()
+        return Present(found.get(name, {}), settings, limits, elsewhere)
 
     return plan(declared, present)

@@ -51,6 +51,10 @@ BOXES: Final = "boxes"
 _CONFIG: Final = "config"  # of an info, as `nats stream info --json` shows it
 _NULL: Final = "null"  # of JSON, as the configuration language reads it
 _CODE_POINT: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
+_OPERATED: Final = (
+    "with an operator accounts come from JWTs, and only streams that collect from boxes of enrol { account } are "
+    "declared here: make others by the API"
+)
 _Record = TypeVar("_Record", bound=Struct)
 
 
@@ -83,8 +87,13 @@ class _Reading:
         if not given:
             return
         share = self._graph.by_name.get(name)
-        if share is None or share.jetstream is None or self._loaded.server.operated:
+        if server.operated and server.enrol is not None and server.jetstream is not None and server.jetstream.enabled:
+            name = server.enrol.account  # the only account that the file names
+        elif share is None or share.jetstream is None or server.operated:
             self._wrong((*path, next(iter(given))), self._no_jetstream(name))
+        for other in given if server.operated else ():
+            if other != "streams":
+                self._wrong((*path, other), _OPERATED)
         for stream, config in self._named(given, "streams", path):
             self._stream(name, stream, config, (*path, "streams", stream))
         for bucket, config in self._named(given, "kv", path):
@@ -99,10 +108,10 @@ class _Reading:
 
     def _no_jetstream(self, name: str) -> str:
         server = self._loaded.server
-        if server.operated:
-            return "with an operator accounts come from JWTs: make their streams by the API"
         if server.jetstream is None or not server.jetstream.enabled:
             return "there is no JetStream: add jetstream: enabled at the top"
+        if server.operated:
+            return _OPERATED
         if name == GLOBAL:
             return f"the account {GLOBAL} has no JetStream where there are accounts: declare this in one of them"
         return f"the account {name} has no JetStream: add jetstream: enabled to it"
@@ -128,6 +137,8 @@ class _Reading:
         if rest.get("name", name) != name:
             self._wrong((*within, "name"), f"name: the stream is called {shown(name)} by its block: remove one of them")
         rest, boxes = self._boxes(account, rest, within)
+        if self._loaded.server.operated and not boxes and not remove:
+            self._wrong(path, _OPERATED)
         config = None if remove else self._record(StreamConfig, rest | {"name": name}, within)
         found = DeclaredStream(account, name, config, may_lose, f'stream "{name}"', self._place(path), boxes)
         self._put(found, path)
