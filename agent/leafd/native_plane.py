@@ -264,12 +264,6 @@ class Plane(Commands):
         while True:
             self._submit_unsent()
             count = int(lib.plane_poll(self._plane, events, _EVENTS_AT_ONCE))
-            if count == 0:
-                if self._unsent:
-                    await trio.sleep(0.001)
-                else:
-                    await trio.lowlevel.wait_readable(wake_fd)
-                continue
             decoded = [self._decoded(events[i]) for i in range(count)]
             lib.plane_release(self._plane, count)
             began = time.perf_counter()
@@ -282,7 +276,10 @@ class Plane(Commands):
                     # A batch of logins takes longer than anybody may: the others of this thread go on meanwhile.
                     await trio.lowlevel.checkpoint()
                     began = time.perf_counter()
-            await trio.lowlevel.checkpoint()
+            if self._unsent:
+                await trio.sleep(0 if count else 0.001)
+            else:
+                await trio.lowlevel.wait_readable(wake_fd)  # at once where there is more
 
     def _handle(self, event: t.Event, handler: Callable[[t.Event], None]) -> None:
         kept: bool | None = False

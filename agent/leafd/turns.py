@@ -2,6 +2,7 @@
 
     await aside(weight, function, ...)   pure work: at once when it is small, on the worker thread when it is large
     pause = Pause(); await pause()       in a loop: lets the others in after every couple of milliseconds of work
+    async with Held(lock)                a lock that is free is taken without a turn of the others
 
 The worker thread is one, so that large requests queue behind each other and not before small ones; the interpreter
 switches between it and the control thread every SWITCH_S. Whoever pauses goes to the end of one line, of which one goes
@@ -35,6 +36,25 @@ async def aside(weight: int, function: Callable[..., _Result], *arguments: objec
     if weight <= WEIGHT_MAX:
         return function(*arguments)
     return await trio.to_thread.run_sync(function, *arguments, limiter=_worker)
+
+
+class Held:
+    """While a lock is held. One that is free is taken at once, where trio lets the others have a turn first: a
+    request for JetStream takes two."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: trio.Lock) -> None:
+        self._lock = lock
+
+    async def __aenter__(self) -> None:
+        if self._lock.locked():
+            await self._lock.acquire()
+        else:
+            self._lock.acquire_nowait()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class Pause:

@@ -341,8 +341,8 @@ uint32_t exchange_poll(exchange_t *exchange, plane_event_t *events, uint32_t cou
     bool stopped = count == events_max;
     messages = messages < count_max - count ? messages : count_max - count;
     count = poll_ring(exchange, exchange->messages, events, count, count + messages);
-    if (stopped || messages != 0) {
-        /* The wake-up that was cleared has to be there for the rest; after some were taken, there may be one. */
+    if (stopped || ring_ready(exchange->messages) != 0) {
+        /* The wake-up that was cleared has to be there for the rest. */
         ring_wake(exchange->events);
     }
     return count;

@@ -23,7 +23,7 @@ from leafd.jetstream.errors import ApiError
 from leafd.jetstream.ports import SERVER, Asker
 from leafd.jetstream.rules.versioning import check_level
 from leafd.records import dataclass
-from leafd.turns import WEIGHT_MAX, aside
+from leafd.turns import WEIGHT_MAX, Held, aside
 
 if TYPE_CHECKING:
     from leafd.jetstream.context import Context
@@ -261,7 +261,7 @@ def _passes(check: Check, line: Endpoint, call: Call) -> bool:
 
 async def _take(line: Endpoint, call: Call, held: AsyncExitStack) -> None:
     if line.lock is Lock.ACCOUNT:
-        await held.enter_async_context(call.account.lock)
+        await held.enter_async_context(Held(call.account.lock))
     elif "*" in line.pattern:
         await _take_stream(line, call, held)
 
@@ -280,7 +280,7 @@ async def _take_stream(line: Endpoint, call: Call, held: AsyncExitStack) -> None
     if stream is None:
         return
     if line.lock is Lock.STREAM:
-        await held.enter_async_context(stream.lock)
+        await held.enter_async_context(Held(stream.lock))
     elif line.pattern[at + 1 :] == ("*",) and call.tokens[at + 1] not in stream.consumers and stream.lock.locked():
         async with stream.lock:
             pass

@@ -325,7 +325,8 @@ class JetStream:
             task_status.started()
             while True:
                 account, message = await self._requests.take()
-                await nursery.start(self._serve, account, message)
+                # take() is a checkpoint, so of two in a row the first has run to where it waits
+                nursery.start_soon(self._serve, account, message)
 
     def _make_templates(self) -> Templates:
         if self._templates is None:
@@ -359,13 +360,7 @@ class JetStream:
         self._requests.put(*_asker(message), (account, message))
         return True
 
-    async def _serve(
-        self,
-        account: JetStreamAccount,
-        message: t.Message,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        task_status.started()
+    async def _serve(self, account: JetStreamAccount, message: t.Message) -> None:
         asker = self._context.neighbours.asker(message)
         after: Callable[[], Awaitable[None]] | None = None
         try:

@@ -36,7 +36,7 @@ from leafd.jetstream.rules.source_rules import check_filters
 from leafd.jetstream.rules.stream_rules import check_made, check_update, checked, refuse_unsupported
 from leafd.jetstream.rules.versioning import comparable, static_stream
 from leafd.jetstream.subjects import SubjectSet
-from leafd.turns import ITEM_WEIGHT, WEIGHT_MAX, Pause, aside
+from leafd.turns import ITEM_WEIGHT, WEIGHT_MAX, Held, Pause, aside
 
 NAMES_LIMIT: Final = 1024
 LIST_LIMIT: Final = 256
@@ -240,7 +240,7 @@ async def delete(call: Call, _request: None) -> dict[str, Any]:
 
 async def remove(context: Context, stream: Stream) -> None:
     """A stream and all it has is gone when this returns. The caller holds the account's lock."""
-    async with stream.lock:
+    async with Held(stream.lock):
         try:
             await context.plane.stream_remove(stream.id)
         except t.PlaneError as error:
