@@ -5,16 +5,18 @@ from __future__ import annotations
 import gc
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import trio
 from leafd import native_types as t
 from leafd.host.gauge import Gauge
-from leafd.jetstream.catalogue import Catalogue, Consumer, JetStreamAccount, Stream
+from leafd.jetstream.catalogue import Catalogue, Consumer, JetStreamAccount, JetStreamLimits, Settings, Stream
+from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.rules.account_limits import check_new_stream
 from trio.testing import MockClock
 
 from tests.unit.jetstream.conftest import Bench
@@ -160,6 +162,37 @@ def test_listings_of_subjects_are_made_one_after_the_other(bench: Bench, monkeyp
     assert (21, 2) == (listed, most)
     assert after["plain"] <= 4
     assert after["other"] <= 8
+
+
+class Counted(dict[str, Stream]):
+    """Says how often somebody goes over it, or has others do so."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.looks += 1
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        self.looks += 1
+        return super().keys()
+
+
+def test_a_new_stream_is_judged_without_a_look_at_the_others() -> None:
+    """Of an account's streams only the number counts, and those that a backup is becoming are added to it."""
+    catalogue, account = Catalogue(), JetStreamAccount(1, "A", JetStreamLimits(max_streams=4))
+    catalogue.add_account(account)
+    for number in range(2):
+        catalogue.add_stream(Stream(number, account, StreamConfig(name=f"S{number}"), 0))
+    account.taken.restore(StreamConfig(name="R"))
+    account.streams = streams = Counted(account.streams)
+    check_new_stream(account, catalogue, Settings("bench"), StreamConfig(name="N", max_bytes=-1))
+    account.limits = JetStreamLimits(max_streams=3)
+    for name in ("S0", "R"):
+        check_new_stream(account, catalogue, Settings("bench"), StreamConfig(name=name, max_bytes=-1))
+    with pytest.raises(ApiError, match="maximum number of streams"):
+        check_new_stream(account, catalogue, Settings("bench"), StreamConfig(name="N", max_bytes=-1))
+    assert streams.looks == 0
 
 
 def test_an_advisory_costs_the_same_among_many_consumers() -> None:
