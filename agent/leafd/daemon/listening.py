@@ -48,9 +48,7 @@ class Listeners:
         self._open_web()
         if self._sockets.mqtt is not None:
             from leafd.daemon.mqtt import listen_mqtt
-            from leafd.logins.devices import Devices
 
-            self._clients.devices = Devices(self._clients)
             listen_mqtt(self._plane, self._current.config, self._log, self._sockets.mqtt)
 
     def again(self) -> None:

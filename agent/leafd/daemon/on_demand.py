@@ -1,5 +1,5 @@
-"""Two services that a server has only where its configuration asks for them: callouts, and those who come over
-WebSocket.
+"""The services that a server has only where its configuration asks for them: callouts, those who come over WebSocket,
+the count of MQTT clients.
 
 Each function imports its service when it is called, so a server without it starts sooner. What does not live here: what
 they do (callouts.py, web.py), when they begin (server.py), the listener (listening.py).
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from leafd.daemon.about import About
     from leafd.daemon.current import Current
     from leafd.guard import Guard
+    from leafd.host.listeners import Sockets
     from leafd.host.log import Log
     from leafd.links.leafs import Leafs
     from leafd.logins.callouts import Callouts, LookUp
     from leafd.logins.clients import Clients
+    from leafd.logins.devices import Devices
     from leafd.logins.leaf_logins import LeafLogins
     from leafd.logins.web import Webs
     from leafd.native_plane import Plane
@@ -47,6 +49,15 @@ def make_callouts(
         tags=current.config.server_tags,
     )
     return Callouts(plane, keys, current.account, guard, log, look_up)
+
+
+def make_devices(sockets: Sockets) -> Devices | None:
+    """The count of MQTT clients, where there is a listener for them."""
+    if sockets.mqtt is None:
+        return None
+    from leafd.logins.devices import Devices
+
+    return Devices()
 
 
 def make_webs(

@@ -25,7 +25,7 @@ from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
 from leafd.config.schema.cluster import pinned_accounts
 from leafd.config.schema.gateway import cluster_name
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon import records
+from leafd.daemon import on_demand, records
 from leafd.daemon.about import VERSION, about
 from leafd.daemon.alarms import Alarms
 from leafd.daemon.authors import AuthorRights, Authors
@@ -198,6 +198,7 @@ class Server:
             look_up=self._look_up if self.current.compiled.operated is not None else None,
             callout=self._callout,
             describe=self._descriptions.client,
+            devices=on_demand.make_devices(self.sockets),
         )
 
     def _make_leafs(self) -> Leafs:
@@ -256,9 +257,9 @@ class Server:
     def _make_webs(self) -> Webs | None:
         if self.sockets.web is None:
             return None
-        from leafd.daemon.on_demand import make_webs
-
-        return make_webs(self.plane, self.current, self.clients, self.leafs, self.leaf_logins, self.guard, self.log)
+        return on_demand.make_webs(
+            self.plane, self.current, self.clients, self.leafs, self.leaf_logins, self.guard, self.log
+        )
 
     def _make_jetstream(self) -> JetStream:
         # Here and not above: a server without JetStream starts sooner and stays smaller without its hundred models.
@@ -553,10 +554,10 @@ class Server:
         compiled = self.current.compiled
         if self.callouts is not None or not compiled.judges_elsewhere:
             return
-        from leafd.daemon.on_demand import make_callouts
-
         look_up = self._look_up if compiled.operated is not None else None
-        self.callouts = make_callouts(self.plane, self.about, self.current, self._key, look_up, self.guard, self.log)
+        self.callouts = on_demand.make_callouts(
+            self.plane, self.about, self.current, self._key, look_up, self.guard, self.log
+        )
         await nursery.start(self.callouts.run)
         self.clients.say_welcome()  # with its public key
 

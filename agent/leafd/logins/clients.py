@@ -70,10 +70,11 @@ class Clients:
         look_up: Callable[[str], Awaitable[bool]] | None = None,
         callout: Callable[[], CallOut | None] = lambda: None,
         describe: Callable[[Client], None] | None = None,
+        devices: Devices | None = None,
     ) -> None:
         """look_up: in operator mode, whether an account that was not known is known now. callout: what asks the service
         that judges logins, where there is one by now. describe: tells the plane all that is known of a client, where
-        its account shares or measures that."""
+        its account shares or measures that. devices: counts clients of MQTT, where there are any."""
         self._plane = plane
         self._log = log
         self._info = info
@@ -84,9 +85,7 @@ class Clients:
         self._guard = guard or Guard()
         self.guesses = Guesses(self._guard)
         self.proofs = Guesses(self._guard, patient=True)
-        self._look_up = look_up
-        self._callout = callout
-        self._describe = describe
+        self._look_up, self._callout, self._describe = look_up, callout, describe
         self.web_address: tuple[str, int] | None = None
         """Where WebSocket clients come to, which INFO tells them."""
         self._asked: set[int] = set()
@@ -97,9 +96,9 @@ class Clients:
         self._per_account: dict[int, int] = {}
         self._deadlines = Deadlines(self._too_late, self._guard)
         self._nursery: trio.Nursery | None = None
-        self.devices: Devices | None = None
-        self.on_admitted: list[Callable[[Client], None]] = []
-        self.on_closed: list[Callable[[Client, t.Closed], None]] = []
+        self.devices = devices
+        self.on_admitted: list[Callable[[Client], None]] = [devices.came] if devices is not None else []
+        self.on_closed: list[Callable[[Client, t.Closed], None]] = [devices.went] if devices is not None else []
 
     # ---- what is there
 

@@ -12,7 +12,6 @@ from leafd.config.schema.mqtt import VERSIONS
 
 if TYPE_CHECKING:
     from leafd.logins.client import Client
-    from leafd.logins.clients import Clients
 
 _OF_LEVELS: Final = dict(zip((4, 5), VERSIONS, strict=True))
 """Versions by the number that CONNECT has."""
@@ -21,9 +20,7 @@ _OF_LEVELS: Final = dict(zip((4, 5), VERSIONS, strict=True))
 class Devices:
     """How many clients of MQTT are here, and how many were not let in."""
 
-    def __init__(self, clients: Clients) -> None:
-        clients.on_admitted.append(self._came)
-        clients.on_closed.append(self._went)
+    def __init__(self) -> None:
         self._here = dict.fromkeys(VERSIONS, 0)
         self.refused = 0
         """Since the start; also those who did not log in in time."""
@@ -33,10 +30,12 @@ class Devices:
         """Logged in, by the version that they speak."""
         return self._here
 
-    def _came(self, client: Client) -> None:
+    def came(self, client: Client) -> None:
+        """Counts a client that was admitted."""
         self._count(client, 1)
 
-    def _went(self, client: Client, event: t.Closed) -> None:
+    def went(self, client: Client, event: t.Closed) -> None:
+        """Counts the end of a client, or of its login."""
         if client.account is not None:
             self._count(client, -1)
         elif client.mqtt is not None and event.reason == t.CloseReason.AUTHENTICATION:
