@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,10 +21,11 @@ import pytest
 from nats.aio.client import Client
 
 from tests import servers
+from tests.certificates import Authority, Issued
 from tests.interop import test_cluster as of_cluster
 from tests.rig.official import until_heard
 from tests.rig.reports import report
-from tests.rig.waiting import logged, until
+from tests.rig.waiting import PATIENCE_S, logged, until
 
 L, R = servers.LEAFD, servers.REFERENCE
 PAIRS = [(R, R), (L, R), (R, L), (L, L)]
@@ -182,3 +185,45 @@ def test_an_address_that_is_listened_on_stays(kind: str, tmp_path: Path) -> None
         before = f'listen: "127.0.0.1:{server.ports["route_port"]}"\n  auth'
         line = reloaded(server, before, 'listen: "127.0.0.1:1"\n  auth', "reload server configuration")
         assert "cluster" in line
+
+
+def shown_by(port: int, own: Issued, authority: Path) -> bytes | None:
+    """The certificate of a listener for servers, to one that has a certificate, too."""
+    context = ssl.create_default_context(cafile=str(authority))
+    context.check_hostname = False
+    context.load_cert_chain(str(own.certificate), str(own.key))
+    with (
+        socket.create_connection(("127.0.0.1", port), PATIENCE_S) as sock,
+        context.wrap_socket(sock, server_hostname="localhost") as secured,
+    ):
+        return secured.getpeercert(binary_form=True)
+
+
+@pytest.mark.parametrize("kind", [L, R])
+def test_a_renewed_certificate_is_shown_after_a_reload(kind: str, tmp_path: Path) -> None:
+    """To servers of the cluster and to those of others; the configuration stays as it is."""
+    authority = Authority(tmp_path)
+    first, second = authority.issue("first"), authority.issue("second")
+    certificate, key = tmp_path / "used.pem", tmp_path / "used.key"
+
+    def use(issued: Issued) -> None:
+        certificate.write_bytes(issued.certificate.read_bytes())
+        key.write_bytes(issued.key.read_bytes())
+
+    use(first)
+    tls = of_cluster.TLS.format(certificate=certificate, key=key, authority=authority.certificate)
+    text = (
+        'listen: "127.0.0.1:{port}"\ncluster { name: C, listen: "127.0.0.1:{route_port}", {tls} }\n'
+        'gateway { name: C, listen: "127.0.0.1:{gateway_port}", {tls} }\n'
+    ).replace("{tls}", tls)
+    with servers.running(kind, text) as server:
+        ports = [server.ports[name] for name in ("route_port", "gateway_port")]
+
+        def shown() -> list[bytes | None]:
+            return [shown_by(port, first, authority.certificate) for port in ports]
+
+        before = shown()
+        use(second)
+        reloaded(server, "name: C", "name: C")
+        after = shown()
+        assert all(one != other for one, other in zip(before, after, strict=True))

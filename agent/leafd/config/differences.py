@@ -98,10 +98,31 @@ def _compared(old: _Block, new: _Block, path: Path, found: list[Difference]) -> 
             found.append(Difference(here, Takes.LIVE, *told))
             changes[name] = after
         elif isinstance(before, Section) and type(before) is type(after):
-            changes[name] = _compared(before, after, here, found)
+            changes[name] = _inside(before, after, here, found)
+        elif _are_alike(before, after):
+            blocks = zip(before, after, strict=True)
+            changes[name] = tuple(_inside(*pair, (*here, number), found) for number, pair in enumerate(blocks))
         else:
             found.append(Difference(here, one.takes, *told))
     return old.replaced(**changes)
+
+
+def _inside(before: Section, after: Section, here: Path, found: list[Difference]) -> Section:
+    """The same of a block within. Where all of it takes effect at once it is the new one, with what it has read from
+    files."""
+    known = len(found)
+    both = _compared(before, after, here, found)
+    return after if all(one.takes == Takes.LIVE for one in found[known:]) else both
+
+
+def _are_alike(before: object, after: object) -> bool:
+    """Whether they are lists of as many blocks of the same kind."""
+    return (
+        isinstance(before, tuple)
+        and isinstance(after, tuple)
+        and len(before) == len(after)
+        and all(isinstance(one, Section) and type(one) is type(other) for one, other in zip(before, after, strict=True))
+    )
 
 
 def _told(value: object, annotation: object) -> str:

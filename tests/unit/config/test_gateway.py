@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from leafd.config.bind import load_text
 from leafd.config.differences import differences, settings
@@ -9,6 +11,8 @@ from leafd.config.exposure import open_listeners
 from leafd.config.schema.gateway import Gateway, cluster_name, gateway_address
 from leafd.config.schema.section import Takes
 from leafd.errors import ConfigError
+
+from tests.certificates import Authority
 
 BLOCK = "gateway { name: A, listen: 127.0.0.1:7222 %s }"
 
@@ -119,3 +123,26 @@ def test_what_has_no_effect_is_told_and_what_would_weaken_is_refused() -> None:
     for wrong in ("write_timeout: retry", "tls { verify_cert_and_check_known_urls: true }", "tls { verify: true }"):
         with pytest.raises(ConfigError):
             block(f", {wrong}")
+
+
+def test_certificates_are_renewed_by_a_reload(tmp_path: Path) -> None:
+    """That of the block, and that of a cluster that is dialled with another one: their files are read again."""
+    authority = Authority(tmp_path)
+    first, second = authority.issue("first"), authority.issue("second")
+    certificate, key = tmp_path / "used.pem", tmp_path / "used.key"
+    tls = f'tls {{ cert_file: "{certificate}", key_file: "{key}", ca_file: "{authority.certificate}" }}'
+    text = f"gateway {{ name: A, port: 7222, {tls}, gateways: [ {{ name: B, url: 'nats://h:1', {tls} }} ] }}"
+    read = []
+    for issued in (first, second):
+        certificate.write_bytes(issued.certificate.read_bytes())
+        key.write_bytes(issued.key.read_bytes())
+        read.append(load_text(text).server)
+    old, new = read
+    taken, found = differences(old, new)
+    assert not found
+    assert old.gateway is not None
+    assert old.gateway != new.gateway == taken.gateway
+    assert taken.gateway is not None
+    assert taken.gateway.remotes[0].tls != old.gateway.remotes[0].tls
+    _, found = differences(old, load_text(text.replace("h:1", "h:2")).server)
+    assert {one.takes for one in found} == {Takes.RESTART}
