@@ -179,21 +179,27 @@ METRICS: Final = {
 
 
 class MetricLines:
-    """Samples of streams without consumers. labels: of a stream, by its name."""
+    """Samples of streams without consumers. labels: of a stream, by its name. They are put together when the first
+    metric is written, some at a time, and kept for the others."""
 
     def __init__(self, streams: Sequence[PlainFacts], labels: Callable[[str], str]) -> None:
-        self._some = list[tuple[bytes, bytes]]()
-        for begin in range(0, len(streams), LINES_TOGETHER):
-            records, texts = list[bytes](), list[bytes]()
-            for one in streams[begin : begin + LINES_TOGETHER]:
-                text, config = labels(one.stream.name).encode(), one.stream.config
-                texts.append(text)
-                records.append(_METRIC.pack(len(text), config.max_msgs, config.max_bytes) + one.state)
-            self._some.append((b"".join(records), b"".join(texts)))
+        self._streams = streams
+        self._labels = labels
+        self._known = dict[int, tuple[bytes, bytes]]()
 
     def of(self, member: str, name: str) -> Iterator[str]:
         """One sample of each stream: what it says of that member, under the metric's name."""
         columns = [RowColumn(f"{name}{{".encode(), RowKind.TEXT, 0), METRICS[member]]
         writer = RowWriter([*columns, RowColumn(b"\n", RowKind.NOTHING, 0)], _METRIC.size + _STATE.size)
-        for records, texts in self._some:
-            yield writer.text(records, texts)
+        for begin in range(0, len(self._streams), LINES_TOGETHER):
+            if begin not in self._known:
+                self._known[begin] = self._some(self._streams[begin : begin + LINES_TOGETHER])
+            yield writer.text(*self._known[begin])
+
+    def _some(self, streams: Sequence[PlainFacts]) -> tuple[bytes, bytes]:
+        records, texts = list[bytes](), list[bytes]()
+        for one in streams:
+            text, config = self._labels(one.stream.name).encode(), one.stream.config
+            texts.append(text)
+            records.append(_METRIC.pack(len(text), config.max_msgs, config.max_bytes) + one.state)
+        return b"".join(records), b"".join(texts)
