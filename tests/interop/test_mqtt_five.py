@@ -481,7 +481,7 @@ def test_a_retained_message_expires(server: servers.Server) -> None:
 
 def test_an_account_keeps_no_more_retained_messages_than_the_block_says() -> None:
     """max_retained and max_retained_bytes: the next topic is refused with 0x97, those that are there can change."""
-    for limit in ("max_retained: 3", "max_retained_bytes: 3000"):
+    for limit in ("max_retained: 3", "max_retained_bytes: 3500"):
         text = CONFIGURATION.replace('mqtt_port}"', f'mqtt_port}}", {limit}')
         with servers.running(servers.LEAFD, text) as one, five(one) as peer:
             reasons = []
