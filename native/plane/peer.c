@@ -410,10 +410,20 @@ static int64_t link_quiet_ns(const peer_t *peer) {
     return peer->dialled ? LINK_PING_NS : LINK_PINGED_NS + (trip_ns < LINK_TRIP_MAX_NS ? trip_ns : LINK_TRIP_MAX_NS);
 }
 
+/* Twice as much over a far or slow link by which what we send still arrives: the other kernel may wait before it sends
+ * anew, after an outage as long again as that was (Linux before 6.15, nats-server). */
+static int64_t ping_patience_ns(const plane_t *plane, const peer_t *peer) {
+    const window_t *window = &peer->window;
+    int64_t patience_ns = window_patience_ns(window);
+    bool alive = window->measured && window->narrow && plane->now.mono_ns - window->alive_ns < patience_ns;
+    return alive ? 2 * patience_ns : patience_ns;
+}
+
 /* A link is dead when nothing came for its patience after a ping: counting pings would end one whose answers wait
  * behind much else. */
 static bool link_pings(plane_t *plane, peer_t *peer) {
     int64_t now = plane->now.mono_ns, quiet_ns = now - peer->last_input_ns, after_ns = link_quiet_ns(peer);
+    int64_t patience_ns = ping_patience_ns(plane, peer);
     if (!peer_is_read(peer)) {
         peer->next_ping_ns = now + after_ns;
         return false;
@@ -422,12 +432,12 @@ static bool link_pings(plane_t *plane, peer_t *peer) {
         peer->next_ping_ns = peer->last_input_ns + after_ns;
         return false;
     }
-    if (peer->pings_out != 0 && quiet_ns >= after_ns + window_patience_ns(&peer->window)) {
+    if (peer->pings_out != 0 && quiet_ns >= after_ns + patience_ns) {
         plane->stats.stale_connections++;
         peer_doom(plane, peer, CLOSE_STALE, BYTES_LITERAL("Stale Connection"));
         return false;
     }
-    int64_t dead_ns = peer->last_input_ns + after_ns + window_patience_ns(&peer->window);
+    int64_t dead_ns = peer->last_input_ns + after_ns + patience_ns;
     peer->next_ping_ns = dead_ns > now && dead_ns < now + after_ns ? dead_ns : now + after_ns;
     return true;
 }

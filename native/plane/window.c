@@ -24,6 +24,7 @@ void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
                          .arrived = look->acked + look->beyond,
                          .looked_ns = mono_ns,
                          .progress_ns = mono_ns,
+                         .alive_ns = mono_ns,
                          .drained_ns = mono_ns,
                          .packed = 1,
                          .round_trip_ns = look->round_trip_ns,
@@ -182,11 +183,14 @@ void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_
     if (took_ns < look_after(window)) {
         return;
     }
-    if (look->acked != window->acked || look->held == 0) {
+    uint64_t arrived = look->acked + look->beyond;
+    if (look->acked != window->acked || arrived > window->arrived) {
+        window->alive_ns = mono_ns;
+    }
+    if (window->alive_ns == mono_ns || look->held == 0) {
         window->progress_ns = mono_ns;
     }
     window->acked = look->acked;
-    uint64_t arrived = look->acked + look->beyond;
     uint64_t moved = arrived > window->arrived ? arrived - window->arrived : 0;
     if (window->busy && waiting && moved == 0 && look->held != 0) {
         return; /* the next time that something has arrived says how fast it was */
@@ -251,7 +255,8 @@ bool window_doubtful(const window_t *window, int64_t mono_ns) {
 
 bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono_ns) {
     int64_t patience_ns = window_patience_ns(window);
-    return mono_ns - window->progress_ns >= (write_deadline_ns > patience_ns ? write_deadline_ns : patience_ns);
+    return mono_ns - window->progress_ns >= (write_deadline_ns > patience_ns ? write_deadline_ns : patience_ns)
+           && mono_ns - window->alive_ns >= patience_ns + WINDOW_ALIVE_NS;
 }
 
 /* Not where the way has become longer than BBR allows for: it begins with the kernel's least round trip, which is that

@@ -60,9 +60,11 @@ typedef struct budget budget_t;
 #define WINDOW_AGAIN_NS (3 * NS_PER_SECOND)     /* what is lost is sent again at least so often, .. */
 #define WINDOW_AGAIN_TRIPS 3                    /* .. or after so many round trips, if that is longer */
 #define WINDOW_GAP_NS (3 * NS_PER_SECOND)       /* time in which nothing comes is heard time up to that */
-#define WINDOW_PATIENCE_TRIPS 12                /* .. and for so many round trips is dead; .. */
-#define WINDOW_DOUBT_NS (12 * NS_PER_SECOND)    /* .. so long, it is in doubt, .. */
-#define WINDOW_DOUBT_TRIPS 6                    /* .. if that are so many */
+#define WINDOW_PATIENCE_TRIPS 12                /* .. and for so many round trips is dead, .. */
+#define WINDOW_ALIVE_NS                                                                                                \
+    (13 * NS_PER_SECOND) /* .. if so much longer nothing has arrived at all: an idle link is asked so late; .. */
+#define WINDOW_DOUBT_NS (12 * NS_PER_SECOND) /* .. so long, it is in doubt, .. */
+#define WINDOW_DOUBT_TRIPS 9                 /* .. if that are so many */
 
 typedef struct window {
     bool measured; /* it is TCP */
@@ -78,7 +80,8 @@ typedef struct window {
     uint64_t acked;
     uint64_t arrived; /* acked, and what came behind a gap */
     int64_t looked_ns;
-    int64_t progress_ns; /* when something was acknowledged, or nothing had to be */
+    int64_t progress_ns; /* when something arrived, or nothing had to */
+    int64_t alive_ns;    /* when something arrived */
     int64_t drained_ns;  /* when no queue stood last, or was let run empty */
     int64_t resume_ns;   /* until when it is */
     int64_t spared_ns;   /* when BBR began anew last */
@@ -112,9 +115,12 @@ void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns);
 /* waiting: something waits here or in the kernel. */
 void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_t mono_ns);
 int64_t window_patience_ns(const window_t *window);
-/* Nothing was acknowledged for so long that another connection may come about sooner than this one goes on. */
+/* Nothing has arrived for so long that another connection may come about sooner than this one goes on. What the peer's
+ * kernel has behind a gap has arrived: it is acknowledged only when the gap is closed, which takes a link as long as its
+ * queue is, and again if that packet is lost, too. */
 bool window_doubtful(const window_t *window, int64_t mono_ns);
-/* Nothing was acknowledged for so long that the link is dead. */
+/* Nothing has arrived for so long that the link is dead. A link that was busy is given as long, from the last sign of
+ * life on, as one that was idle and had to be asked first: after an outage of 30 s TCP needs its time. */
 bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono_ns);
 
 /* So much may wait here before consumers stop: enough for the time until the next look at the socket, and for a piece

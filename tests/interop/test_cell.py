@@ -217,7 +217,7 @@ def test_what_waits_in_an_outage_is_there_seconds_after_it() -> None:
 
 def test_another_connection_takes_the_place_of_one_that_brings_nothing_any_more() -> None:
     """A router forgets the connection in an outage, as those do that translate addresses. Nothing says so to the leaf,
-    whose patience is 45 s: it dials beside the link, and what it dials is the link then."""
+    whose patience is a minute: it dials beside the link, and what it dials is the link then."""
     with cell.joined(Link(rate=1e6, delay=0.1)) as joined, pair(joined) as both:
         assert both.linked_within(60)
         at_leaf, at_hub = both.api(LEAF), both.api(HUB)

@@ -490,6 +490,22 @@ static void quiet_links_are_pinged(void) {
     CHECK_EQ_U64(CLOSE_STALE, event.code);
 }
 
+/* Nothing comes, while what is sent arrives: after an outage the other kernel waits for as long again. */
+static void a_slow_link_that_acknowledges_is_given_longer(void) {
+    plane->limits.ping_interval_ns = 120 * NS_PER_SECOND;
+    peer_t *leaf = joined(0, "l", NULL);
+    leaf->window = (window_t){.measured = true, .narrow = true};
+    plane_event_t event;
+    for (int second = 0; second < 95; second++) {
+        leaf->window.progress_ns = leaf->window.alive_ns = plane->now.mono_ns;
+        silent_for(1);
+        CHECK(!rig_event(plane, EVENT_CLOSED, &event));
+    }
+    silent_for(10);
+    CHECK(rig_event(plane, EVENT_CLOSED, &event));
+    CHECK_EQ_U64(CLOSE_STALE, event.code);
+}
+
 /* The end that dialled has the shorter patience, and its ping is the other end's sign of life before that would ping,
  * however long it takes. */
 static void the_end_that_dialled_pings(void) {
@@ -552,6 +568,8 @@ static void asked_before_it_has_told(void) {
 
 static void promises(void) {
     RUN_LINKED("a link that says nothing is pinged, by one end, and closed within a minute", quiet_links_are_pinged);
+    RUN_LINKED("a slow link that acknowledges what it is sent is given longer",
+               a_slow_link_that_acknowledges_is_given_longer);
     RUN_LINKED("the end that dialled a link pings it, the other one if that does not", the_end_that_dialled_pings);
     RUN_LINKED("a link by which anything comes is not closed for an answer that is late", late_answers_end_no_link);
     RUN_LINKED("control may ask a link that has not told its interest yet, within its rights",

@@ -183,6 +183,50 @@ static void slow_is_not_dead(void) {
     CHECK(!window_dead(&line.window, 100 * NS_PER_SECOND, line.now));
 }
 
+/* The first packet is lost, and lost again when it is sent again: what is acknowledged stays, what has arrived grows. */
+static void what_arrives_behind_a_gap_is_a_sign_of_life(void) {
+    line_t line = line_of(2500, 500 * NS_PER_MS);
+    loaded(&line, 10 * NS_PER_SECOND);
+    line.look.held = 1 << 20;
+    for (int second = 0; second < 120; second++) {
+        line.now += NS_PER_SECOND;
+        line.look.beyond += second % 10 == 0 ? 1448 : 0;
+        window_learn(&line.window, &line.look, true, line.now);
+        CHECK(!window_doubtful(&line.window, line.now));
+        CHECK(!window_dead(&line.window, 10 * NS_PER_SECOND, line.now));
+    }
+    line.look.beyond -= 1448; /* packets are smaller now: nothing has arrived */
+    int64_t stopped = line.now;
+    for (int second = 1; second <= 60; second++) {
+        line.now = stopped + second * NS_PER_SECOND;
+        window_learn(&line.window, &line.look, true, line.now);
+    }
+    CHECK(window_dead(&line.window, 10 * NS_PER_SECOND, line.now));
+}
+
+/* Seconds from the last sign of life until it is dead; idle: so many of them nothing had to arrive. */
+static int lives(int idle) {
+    line_t line = line_of(6250, 500 * NS_PER_MS);
+    loaded(&line, 10 * NS_PER_SECOND);
+    line.look.held = 0;
+    int64_t stopped = line.now;
+    for (int second = 1; second < 120; second++) {
+        line.now = stopped + second * NS_PER_SECOND;
+        line.look.held = second <= idle ? 0 : 100;
+        window_learn(&line.window, &line.look, second > idle, line.now);
+        if (window_dead(&line.window, 10 * NS_PER_SECOND, line.now)) {
+            return second;
+        }
+    }
+    return 0;
+}
+
+static void busy_and_idle_links_live_as_long(void) {
+    CHECK_EQ_I64(56, lives(0));
+    CHECK_EQ_I64(56, lives(13));
+    CHECK_EQ_I64(30 + 43, lives(30));
+}
+
 static void a_link_is_in_doubt_while_nothing_arrives(void) {
     line_t line = line_of(6250, NS_PER_SECOND);
     loaded(&line, 30 * NS_PER_SECOND);
@@ -199,8 +243,8 @@ static void a_link_is_in_doubt_while_nothing_arrives(void) {
     CHECK(!window_doubtful(&line.window, line.now));
     line_t far = line_of(6250, 3 * NS_PER_SECOND); /* an answer may take so long */
     far.look.held = 1;
-    CHECK(!window_doubtful(&far.window, far.now + 17 * NS_PER_SECOND));
-    CHECK(window_doubtful(&far.window, far.now + 18 * NS_PER_SECOND));
+    CHECK(!window_doubtful(&far.window, far.now + 26 * NS_PER_SECOND));
+    CHECK(window_doubtful(&far.window, far.now + 27 * NS_PER_SECOND));
 }
 
 static void a_long_trip_is_spared_what_a_short_one_is_not(void) {
@@ -357,6 +401,8 @@ int main(void) {
     RUN("time without load changes nothing", idle_time_proves_nothing);
     RUN("what comes in a heap after a stall does not make a link fast", a_stall_is_no_proof_of_speed);
     RUN("a link is in doubt while nothing arrives of what was sent", a_link_is_in_doubt_while_nothing_arrives);
+    RUN("what arrives behind a gap keeps a link from doubt", what_arrives_behind_a_gap_is_a_sign_of_life);
+    RUN("a link that was busy is given as long as an idle one", busy_and_idle_links_live_as_long);
     RUN("of a link that is far BBR is made to begin anew before it looks",
         a_long_trip_is_spared_what_a_short_one_is_not);
     RUN("a link is dead when nothing is acknowledged, however slow it is", slow_is_not_dead);
