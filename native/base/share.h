@@ -22,4 +22,10 @@ static inline bool share_has(const share_t *share, uint64_t more) {
     return share->used <= share->limit && more <= share->limit - share->used;
 }
 
+/* Likewise, where only so many eighths of it may be used. */
+static inline bool share_has_of(const share_t *share, uint32_t eighths, uint64_t more) {
+    uint64_t limit = share->limit / 8 * eighths;
+    return share->used <= limit && more <= limit - share->used;
+}
+
 #endif

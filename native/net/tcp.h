@@ -24,10 +24,10 @@ typedef struct tcp_look {
 
 /* false: it is not a TCP connection. */
 bool tcp_look(int fd, tcp_look_t *out);
-/* A connection over which nothing is heard is asked for a sign of life after half of that time, which costs two packets,
- * and is ended by the kernel after several times that, if nobody has ended it before. Not sooner: the kernel counts from
- * the first packet that was sent again in a row of losses, whatever has arrived meanwhile. A lossy and busy line has
- * such a row for a minute, and then a single packet that is lost twice would end a connection that lives. */
+/* A connection over which nothing is heard is asked for a sign of life after half of that time, which costs two
+ * packets, and is ended by the kernel after several times that, if nobody has ended it before. Not sooner: the kernel
+ * counts from the first packet of a row of losses that was sent again, whatever has arrived meanwhile. A lossy and busy
+ * line has such a row for minutes, and then one packet that is lost twice would end a connection that lives. */
 void tcp_expect_life(int fd, int64_t patience_ns);
 /* A lost packet is sent again at least so often, where the kernel can be told so (Linux 6.15): when a link returns, the
  * kernel would otherwise wait as long again as it was away. */

@@ -281,14 +281,16 @@ static void weigh(lane_t *lane, const lane_use_t *use) {
 }
 
 /* Messages and answers that nobody stores are bounded; of a consumer's, lanes_full has said that there is room. And
- * nobody is closed to make room for a slow link's messages. */
+ * nobody is closed to make room for a slow link's messages: a thousand links have a part of the share together, or
+ * clients would find none of it. */
 static bool lane_has_room(const lanes_t *lanes, uint64_t flow, const lane_t *lane, uint64_t size) {
     uint64_t waiting = lane != NULL ? outq_pending(&lane->out) : 0;
     if (waiting == 0) {
         return true;
     }
+    uint32_t parts = flow >= FLOW_OTHERS || waiting + size <= LANE_MUCH ? LANE_SHARE_LITTLE : LANE_SHARE;
     return (flow >= FLOW_OTHERS || waiting + size <= LANE_MAX)
-           && (lanes->share == NULL || share_has(lanes->share, lane->out.data.capacity + size));
+           && (lanes->share == NULL || share_has_of(lanes->share, parts, lane->out.data.capacity + size));
 }
 
 lane_t *lanes_lane(lanes_t *lanes, const precedence_t *precedence, const lane_use_t *use) {

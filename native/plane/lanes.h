@@ -18,8 +18,8 @@
  * protocol has no other way.
  *
  * Bounds. A consumer stops when its part of `most` waits here. Messages of clients and answers are at most once: where
- * LANE_MAX of them wait, or the memory of output is used up, further ones are dropped and counted, and the link lives
- * on. At most LANES_MAX consumers have a lane of their own; those beyond share one.
+ * LANE_MAX of them wait, or three quarters of the memory of output are used, further ones are dropped and counted, and
+ * the link lives on. A lane of which little waits may have an eighth more, and the last one is others'. At most LANES_MAX consumers have a lane of their own; those beyond share one.
  *
  * Where a budget is used up (budget.h), ranks are held: lanes of these keep what they have, and their consumers are
  * told that they are full. Acknowledgements are not held, nor what consumers have delivered.
@@ -42,6 +42,8 @@
 #define LANES_MAX 64u
 #define LANE_MAX (1024u * 1024u)
 #define LANE_MUCH (16u * 1024u)     /* of a consumer, with this left: it catches up; of answers */
+#define LANE_SHARE 6u               /* eighths of the memory of output up to which messages wait here, .. */
+#define LANE_SHARE_LITTLE 7u        /* .. those of consumers and of a lane with little among them */
 #define LANE_PART 8u                /* one of so many bytes belongs to those that wait behind a higher rank, .. */
 #define LANE_OWED_MAX (64u * 1024u) /* .. not more than that at once, or one frame */
 

@@ -299,6 +299,32 @@ static void without_memory(void) {
     end();
 }
 
+/* A thousand links that are slow together: each may have little all the same, and clients find room for theirs. */
+static void among_many(void) {
+    begin();
+    share.limit = 1000000;
+    share.make_room = never;
+    for (unsigned i = 1; message("core", 'c', i, 500); i++) {
+        CHECK(share.used <= 750000);
+    }
+    uint64_t others = 750000 - share.used; /* the lanes of other links */
+    share.used += others;
+    unsigned own = 1;
+    while (delivery(1, "S", 100, 's', own, 100)) own++;
+    CHECK(own > 100 && share.used <= 875000);
+    lanes_t *other = lanes_new(&share), *first = lanes;
+    uint64_t before = share.used;
+    lanes = other;
+    unsigned i = 1;
+    while (i < 100 && message("command", 'd', i, 100)) i++;
+    CHECK(i > 20 && share.used > before && share.used <= 875000);
+    CHECK(share_has(&share, 125000));
+    lanes_free(other);
+    lanes = first;
+    share.used -= others;
+    end();
+}
+
 int main(void) {
     RUN("acknowledgements go first, then messages, then what catches up", ranks);
     RUN("a stream with little left goes before one with much", small_before_bulk);
@@ -313,5 +339,6 @@ int main(void) {
     RUN("a large body is in memory once", large_bodies);
     RUN("a frame that could not be made leaves nothing behind", a_frame_that_failed);
     RUN("without memory messages are dropped, and nobody is closed", without_memory);
+    RUN("many slow links leave others an eighth of the memory, and each other room for a little", among_many);
     return TEST_RESULT();
 }

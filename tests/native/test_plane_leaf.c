@@ -458,90 +458,6 @@ static void mates(void) {
     RIG_HEARD("LS+ q g 6\r\n", other);
 }
 
-/* Seconds go by, one by one, in which the link says nothing. */
-static void silent_for(int64_t seconds) {
-    for (int64_t i = 0; i < seconds; i++) {
-        plane->now.mono_ns += NS_PER_SECOND;
-        core_settle(plane);
-    }
-}
-
-static void quiet_links_are_pinged(void) {
-    plane->limits.ping_interval_ns = 120 * NS_PER_SECOND;
-    peer_t *leaf = joined(0, "l", NULL);
-    silent_for(2);
-    RIG_HEARD("PING\r\n", leaf);
-    rig_feed(plane, leaf, "PONG\r\n");
-    silent_for(13);
-    RIG_HEARD("", leaf);
-    silent_for(2);
-    RIG_HEARD("PING\r\n", leaf);
-    rig_feed(plane, leaf, "PONG\r\n");
-    silent_for(10);
-    rig_feed(plane, leaf, "PING\r\n"); /* one of the other end serves both */
-    RIG_HEARD("PONG\r\n", leaf);
-    silent_for(13);
-    RIG_HEARD("", leaf);
-    silent_for(42);
-    plane_event_t event;
-    CHECK(!rig_event(plane, EVENT_CLOSED, &event));
-    silent_for(3);
-    CHECK(rig_event(plane, EVENT_CLOSED, &event));
-    CHECK_EQ_U64(CLOSE_STALE, event.code);
-}
-
-/* Nothing comes, while what is sent arrives: after an outage the other kernel waits for as long again. */
-static void a_slow_link_that_acknowledges_is_given_longer(void) {
-    plane->limits.ping_interval_ns = 120 * NS_PER_SECOND;
-    peer_t *leaf = joined(0, "l", NULL);
-    leaf->window = (window_t){.measured = true, .narrow = true};
-    plane_event_t event;
-    for (int second = 0; second < 95; second++) {
-        leaf->window.progress_ns = leaf->window.alive_ns = plane->now.mono_ns;
-        silent_for(1);
-        CHECK(!rig_event(plane, EVENT_CLOSED, &event));
-    }
-    silent_for(10);
-    CHECK(rig_event(plane, EVENT_CLOSED, &event));
-    CHECK_EQ_U64(CLOSE_STALE, event.code);
-}
-
-/* The end that dialled has the shorter patience, and its ping is the other end's sign of life before that would ping,
- * however long it takes. */
-static void the_end_that_dialled_pings(void) {
-    plane->limits.ping_interval_ns = 120 * NS_PER_SECOND;
-    peer_t *hub = joined(0, "h", NULL), *leaf = joined(0, "l", NULL);
-    hub->dialled = true;
-    leaf->window.round_trip_ns = 3 * NS_PER_SECOND;
-    silent_for(2);
-    rig_feed(plane, hub, "PONG\r\n");
-    rig_feed(plane, leaf, "PONG\r\n");
-    rig_heard(hub);
-    rig_heard(leaf);
-    silent_for(14);
-    RIG_HEARD("PING\r\n", hub);
-    silent_for(2);
-    RIG_HEARD("", leaf);
-    rig_feed(plane, leaf, "PING\r\n"); /* after 13 seconds and a round trip */
-    RIG_HEARD("PONG\r\n", leaf);
-    silent_for(16);
-    RIG_HEARD("", leaf);
-    silent_for(2);
-    RIG_HEARD("PING\r\n", leaf);
-}
-
-/* It is read all the time, and its PONG waits behind other things. */
-static void late_answers_end_no_link(void) {
-    plane->limits.ping_interval_ns = 120 * NS_PER_SECOND;
-    peer_t *leaf = joined(0, "l", NULL);
-    for (int i = 0; i < 20; i++) {
-        silent_for(16);
-        rig_feed(plane, leaf, "LMSG nobody 1\r\nx\r\n");
-    }
-    plane_event_t event;
-    CHECK(!rig_event(plane, EVENT_CLOSED, &event));
-}
-
 static void asked_before_it_has_told(void) {
     static const char *const lists[4] = {NULL, "secret.>", NULL, NULL};
     peer_t *leaf = joined(0, "l", NULL), *other = joined(0, "o", lists);
@@ -567,11 +483,6 @@ static void asked_before_it_has_told(void) {
 }
 
 static void promises(void) {
-    RUN_LINKED("a link that says nothing is pinged, by one end, and closed within a minute", quiet_links_are_pinged);
-    RUN_LINKED("a slow link that acknowledges what it is sent is given longer",
-               a_slow_link_that_acknowledges_is_given_longer);
-    RUN_LINKED("the end that dialled a link pings it, the other one if that does not", the_end_that_dialled_pings);
-    RUN_LINKED("a link by which anything comes is not closed for an answer that is late", late_answers_end_no_link);
     RUN_LINKED("control may ask a link that has not told its interest yet, within its rights",
                asked_before_it_has_told);
     RUN_LINKED("a subject is told once whatever the number of subscriptions, a queue group with its weight", told_once);
