@@ -16,6 +16,7 @@ import contextlib
 import ctypes
 import fcntl
 import heapq
+import itertools
 import os
 import random
 import select
@@ -24,7 +25,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,8 @@ MTU: Final = 1500
 _CLONE_NEWNET: Final = 0x40000000
 _TUNSETIFF: Final = 0x400454CA
 _IFF_TUN_NO_PI: Final = 0x1001
+Flow = frozenset[bytes]
+"""Both ends of a connection."""
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -55,16 +58,21 @@ class Link:
     """Bytes that wait for their turn; what comes then is lost."""
     schedule: tuple[float, float] = (0.0, 0.0)
     """So many seconds it is there, and then for so many it is silent; from the moment it is set."""
+    apart: bool = False
+    """Each connection has such a link to itself: boxes far from each other, and one hub."""
 
 
 @dataclass
-class _Way:
-    """One direction."""
+class Way:
+    """One direction, of all connections or of one."""
 
     free_at: float = 0.0
     """When the last packet will have been sent."""
     last_at: float = 0.0
-    underway: list[tuple[float, int, bytes]] = field(default_factory=list)
+    carried: int = 0
+    """Bytes that arrived, as of Cell.carried."""
+    queued: int = 0
+    """The most bytes that waited for their turn at once."""
 
 
 class Cell:
@@ -86,8 +94,13 @@ class Cell:
         """When the first packet was carried since this was set to 0."""
         self.deaf = [0.0, 0.0]
         """The share of packets to HUB and to LEAF that is lost besides."""
-        self._flows: set[frozenset[bytes]] = set()
-        self._forgotten: set[frozenset[bytes]] = set()
+        self.apart: tuple[dict[Flow, Way], dict[Flow, Way]] = ({}, {})
+        """To HUB and to LEAF, each connection since links are apart."""
+        self._ways = (Way(), Way())
+        self._underway: list[tuple[float, int, int, Way, bytes]] = []
+        self._taken = itertools.count()
+        self._flows: set[Flow] = set()
+        self._forgotten: set[Flow] = set()
         self._ended = threading.Event()
         for place in (HUB, LEAF):
             try:
@@ -143,13 +156,14 @@ class Cell:
         there, away = self._link.schedule
         return away <= 0 or (now - self._since) % (there + away) < there
 
-    def _take(self, way: _Way, to: int, packet: bytes, now: float) -> None:
+    def _take(self, to: int, packet: bytes, now: float) -> None:
         link = self._link
         self.tried[to] += len(packet)
-        waits = max(way.free_at - now, 0.0) * link.rate / 8
         loss = max(link.loss, self.deaf[to])
         flow = _flow(packet)
         self._flows.add(flow)
+        way = self.apart[to].setdefault(flow, Way()) if link.apart else self._ways[to]
+        waits = max(way.free_at - now, 0.0) * link.rate / 8
         if (
             flow in self._forgotten
             or not self.up(now)
@@ -161,31 +175,30 @@ class Cell:
         self.first = self.first or now
         way.free_at = max(way.free_at, now) + (len(packet) * 8 / link.rate if link.rate else 0.0)
         way.last_at = max(way.last_at, way.free_at + link.delay + self._random.random() * link.jitter)
-        heapq.heappush(way.underway, (way.last_at, self._random.getrandbits(30), packet))
+        way.queued = max(way.queued, int(waits) + len(packet))
+        heapq.heappush(self._underway, (way.last_at, next(self._taken), to, way, packet))
 
     def _carry(self) -> None:
-        ways = [_Way(), _Way()]
+        underway = self._underway
         while not self._ended.is_set():
             now = time.monotonic()
-            due = now + 0.2
-            for to, way in enumerate(ways):
-                while way.underway and way.underway[0][0] <= now:
-                    packet = heapq.heappop(way.underway)[2]
-                    if self.up(now):
-                        self.carried[to] += len(packet)
-                        with contextlib.suppress(OSError):
-                            os.write(self._ends[to], packet)
-                if way.underway:
-                    due = min(due, way.underway[0][0])
+            while underway and underway[0][0] <= now:
+                _, _, to, way, packet = heapq.heappop(underway)
+                if self.up(now):
+                    self.carried[to] += len(packet)
+                    way.carried += len(packet)
+                    with contextlib.suppress(OSError):
+                        os.write(self._ends[to], packet)
+            due = min(now + 0.2, underway[0][0]) if underway else now + 0.2
             readable = select.select(self._ends, [], [], max(due - time.monotonic(), 0.0))[0]
             for end in readable:
                 to = 1 - self._ends.index(end)
                 with contextlib.suppress(BlockingIOError):
                     for _ in range(64):
-                        self._take(ways[to], to, os.read(end, 65536), time.monotonic())
+                        self._take(to, os.read(end, 65536), time.monotonic())
 
 
-def _flow(packet: bytes) -> frozenset[bytes]:
+def _flow(packet: bytes) -> Flow:
     """Both ends of a connection: the address and port of each, where it is TCP over IPv4 without options."""
     return frozenset((packet[12:16] + packet[20:22], packet[16:20] + packet[22:24]))
 

@@ -32,11 +32,12 @@ BURST_SECONDS = 5.0
 FILLING_SIZE = 500
 PROFILES = {
     "modem": Link(rate=50_000, delay=1.0, loss=0.05),
+    "lossy": Link(rate=50_000, delay=2.5, loss=0.2),
     "cell": Link(rate=1e6, delay=0.1, loss=0.01, jitter=0.02),
     "satellite": Link(rate=2e6, delay=0.3, loss=0.005),
     "lan": Link(rate=20e6, delay=0.0005),
 }
-"""The names are those of `leafd init --link`, but for the first, which is the line of the figures."""
+"""The names are those of `leafd init --link`, but for the first two, the line of the figures and the worst of all."""
 
 
 def copies(at_hub: Api, at_leaf: Api, count: int) -> None:

@@ -119,7 +119,7 @@ void box_end(box_t *box) {
 
 void box_dial(box_t *box) {
     struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)options.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)options.port), .sin_addr.s_addr = options.address};
     int on = 1;
     box->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     if (box->fd < 0) {

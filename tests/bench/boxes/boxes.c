@@ -6,6 +6,7 @@
  *   stdout   a line of JSON every REPORT_S, and one at once for each command; ends with stdin */
 #include "boxes.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -142,6 +143,7 @@ static _Noreturn void run(void) {
 
 static void read_arguments(int count, char **arguments) {
     static const struct option names[] = {{"port", required_argument, NULL, 'p'},
+                                          {"address", required_argument, NULL, 'a'},
                                           {"count", required_argument, NULL, 'n'},
                                           {"subscriptions", required_argument, NULL, 's'},
                                           {"size", required_argument, NULL, 'b'},
@@ -155,10 +157,12 @@ static void read_arguments(int count, char **arguments) {
                                           {"first", required_argument, NULL, 'f'},
                                           {NULL, 0, NULL, 0}};
     int option;
+    options.address = htonl(INADDR_LOOPBACK);
     dialling = UINT32_MAX;
     while ((option = getopt_long(count, arguments, "", names, NULL)) != -1) {
         switch (option) {
         case 'p': options.port = atoi(optarg); break;
+        case 'a': options.address = inet_addr(optarg); break;
         case 'n': options.count = (uint32_t)atoi(optarg); break;
         case 's': options.subscriptions = (uint32_t)atoi(optarg); break;
         case 'b': options.size = (uint32_t)atoi(optarg); break;

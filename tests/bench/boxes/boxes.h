@@ -63,6 +63,7 @@ typedef struct box {
 } box_t;
 
 typedef struct options {
+    uint32_t address; /* of the hub, as the network has it */
     int port;
     uint32_t count;
     uint32_t subscriptions; /* of each box's own, beside those of its JetStream */
