@@ -12,9 +12,9 @@
 #include "base/clock.h"
 
 #define PROBES 3
-#define LIVES 8         /* so many times its patience the kernel keeps a connection that the plane should have ended */
-#define RTO_MAX_MS 44   /* TCP_RTO_MAX_MS, which older headers lack */
-#define HEADERS_SIZE 52 /* of TCP with a timestamp, and of IP */
+#define LIFE_MS 86400000 /* a day: that the plane ends a connection long before is its own business */
+#define RTO_MAX_MS 44    /* TCP_RTO_MAX_MS, which older headers lack */
+#define HEADERS_SIZE 52  /* of TCP with a timestamp, and of IP */
 
 static uint64_t held_by(int fd) {
     int size = 0;
@@ -54,12 +54,17 @@ bool tcp_look(int fd, tcp_look_t *out) {
 void tcp_expect_life(int fd, int64_t patience_ns) {
     int on = 1, idle = (int)(patience_ns / NS_PER_SECOND / 2), each = idle / PROBES > 0 ? idle / PROBES : 1;
     int probes = PROBES;
-    unsigned int life_ms = (unsigned int)(patience_ns / NS_PER_MS) * LIVES;
+    const unsigned int life_ms = LIFE_MS;
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &each, sizeof each);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &life_ms, sizeof life_ms);
+}
+
+void tcp_expect_end(int fd, int64_t patience_ns) {
+    unsigned int patience_ms = (unsigned int)(patience_ns / NS_PER_MS);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
 }
 
 void tcp_expect_outages(int fd, int64_t at_least_each_ns) {

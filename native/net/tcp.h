@@ -25,10 +25,12 @@ typedef struct tcp_look {
 /* false: it is not a TCP connection. */
 bool tcp_look(int fd, tcp_look_t *out);
 /* A connection over which nothing is heard is asked for a sign of life after half of that time, which costs two
- * packets, and is ended by the kernel after several times that, if nobody has ended it before. Not sooner: the kernel
- * counts from the first packet of a row of losses that was sent again, whatever has arrived meanwhile. A lossy and busy
- * line has such a row for minutes, and then one packet that is lost twice would end a connection that lives. */
+ * packets. Who asks for it has to end the connection: the kernel does so after a day. It counts from the first packet
+ * of a row of losses that was sent again, whatever has arrived since. A busy line that loses 5 % has such a row for a
+ * minute, at 20 % for an hour, and then one packet that is lost twice would end a connection that lives. */
 void tcp_expect_life(int fd, int64_t patience_ns);
+/* Before a connection is closed: what is not acknowledged after that time is not sent again any more. */
+void tcp_expect_end(int fd, int64_t patience_ns);
 /* A lost packet is sent again at least so often, where the kernel can be told so (Linux 6.15): when a link returns, the
  * kernel would otherwise wait as long again as it was away. */
 void tcp_expect_outages(int fd, int64_t at_least_each_ns);

@@ -124,6 +124,9 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     free(peer->farewell);
     free(peer->introduction);
     web_farewell(peer);
+    if (peer->window.measured) {
+        tcp_expect_end(peer->conn.fd, window_patience_ns(&peer->window));
+    }
     conn_close(&peer->conn, &plane->loop);
     map_free(&peer->table);
     permissions_free(peer->permissions);
