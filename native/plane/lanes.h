@@ -19,7 +19,8 @@
  *
  * Bounds. A consumer stops when its part of `most` waits here. Messages of clients and answers are at most once: where
  * LANE_MAX of them wait, or three quarters of the memory of output are used, further ones are dropped and counted, and
- * the link lives on. A lane of which little waits may have an eighth more, and the last one is others'. At most LANES_MAX consumers have a lane of their own; those beyond share one.
+ * the link lives on. A lane of which little waits may have an eighth more, and the last one is others'. At most
+ * LANES_MAX consumers have a lane of their own; those beyond share one.
  *
  * Where a budget is used up (budget.h), ranks are held: lanes of these keep what they have, and their consumers are
  * told that they are full. Acknowledgements are not held, nor what consumers have delivered.

@@ -116,8 +116,8 @@ void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns);
 void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_t mono_ns);
 int64_t window_patience_ns(const window_t *window);
 /* Nothing has arrived for so long that another connection may come about sooner than this one goes on. What the peer's
- * kernel has behind a gap has arrived: it is acknowledged only when the gap is closed, which takes a link as long as its
- * queue is, and again if that packet is lost, too. */
+ * kernel has behind a gap has arrived: it is acknowledged only when the gap is closed, which takes a link as long as
+ * its queue is, and again if that packet is lost, too. */
 bool window_doubtful(const window_t *window, int64_t mono_ns);
 /* Nothing has arrived for so long that the link is dead. A link that was busy is given as long, from the last sign of
  * life on, as one that was idle and had to be asked first: after an outage of 30 s TCP needs its time. */

@@ -183,7 +183,7 @@ static void slow_is_not_dead(void) {
     CHECK(!window_dead(&line.window, 100 * NS_PER_SECOND, line.now));
 }
 
-/* The first packet is lost, and lost again when it is sent again: what is acknowledged stays, what has arrived grows. */
+/* The first packet is lost, and lost again when it is sent again: what is acknowledged stays, what has come grows. */
 static void what_arrives_behind_a_gap_is_a_sign_of_life(void) {
     line_t line = line_of(2500, 500 * NS_PER_MS);
     loaded(&line, 10 * NS_PER_SECOND);

@@ -252,6 +252,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Of messages of clients, and of answers": (
         "native/test_lanes.c: "
         "a peer that asks for answers without end holds up nobody, and no more memory than its part",
+        "native/test_lanes.c: many slow links leave others an eighth of the memory, and each other room for a little",
     ),
     "While a lone hub with one address": (
         "unit/links/test_dialling.py::test_a_lone_hub_is_waited_for_ever_longer_and_one_of_several_never_long",
@@ -270,8 +271,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_dialling.py::test_a_hub_whose_name_nobody_resolves_is_dialled_where_it_was",
     ),
     "A link is pinged after 13 seconds": (
-        "native/test_plane_leaf.c: the end that dialled a link pings it, the other one if that does not",
-        "native/test_plane_leaf.c: a link that says nothing is pinged, by one end, and closed within a minute",
+        "native/test_plane_pings.c: the end that dialled a link pings it, the other one if that does not",
+        "native/test_plane_pings.c: a link that says nothing is pinged, by one end, and closed within a minute",
+        "native/test_plane_pings.c: a slow link that acknowledges what it is sent is given longer",
     ),
     "Between two leafd an idle copy": (
         "native/test_consume_push.c: a copy over a link has few heartbeats while nothing is owed, "
