@@ -1,6 +1,7 @@
 """A backlog over a cell modem: two servers in places of their own, joined by nothing but a bad line (tests/cell.py).
 
     python -m tests.bench.cell HUB LEAF [--rate 50000] [--trip 2] [--loss 0.05] [--up 60 --down 30] [--messages 5000]
+                                        [--telemetry] [--compression off]
 
 HUB and LEAF: leafd or nats-server. Prints what is stored at the hub while it drains, the bytes on the wire for each
 byte of payload, how long a command down and an event up take meanwhile, and whether each message is stored once. It
@@ -75,7 +76,13 @@ class Listener:
 
 @contextlib.contextmanager
 def pair(
-    cell: Cell, hub_kind: str, leaf_kind: str, *, patient: bool = True, wait_s: float = LINK_SECONDS_MAX
+    cell: Cell,
+    hub_kind: str,
+    leaf_kind: str,
+    *,
+    patient: bool = True,
+    wait_s: float = LINK_SECONDS_MAX,
+    compression: str = "",
 ) -> Iterator[tuple[Process, Process]]:
     """Both, linked. patient: who needs it is told to be. Raises RuntimeError when there is no link within that time."""
     with tempfile.TemporaryDirectory(prefix="leafd-cell-") as directory, contextlib.ExitStack() as ends:
@@ -83,12 +90,13 @@ def pair(
         (base / "hub").mkdir()
         (base / "leaf").mkdir()
         at_hub = HUB_PATIENCE[hub_kind] if patient else ""
-        hub = Process(servers.make(hub_kind, HUB_TEXT.replace("MORE", at_hub), base / "hub"))
+        packed = f"\n compression: {compression}" if compression else ""
+        hub = Process(servers.make(hub_kind, HUB_TEXT.replace("MORE", at_hub + packed), base / "hub"))
         with cell.at(HUB):
             hub.start()
         ends.callback(hub.server.stop)
         more, less = LEAF_PATIENCE[leaf_kind] if patient else ("", "")
-        text = LEAF_TEXT.replace("MORE", more).replace("LESS", less)
+        text = LEAF_TEXT.replace("MORE", more).replace("LESS", less + (packed and f", {packed.strip()}"))
         leaf = Process(servers.make(leaf_kind, text, base / "leaf", hub_leaf_port=hub.server.ports["leaf_port"]))
         with cell.at(LEAF):
             leaf.start()
@@ -107,10 +115,22 @@ def links(cell: Cell, place: int, process: Process) -> int:
         return process.leaf_links()
 
 
-def fill(api: Api, messages: int) -> None:
-    """JSON that compresses as telemetry does: half of it is the same each time."""
+def telemetry(number: int) -> str:
+    """What a box measures: the same names in each, and numbers of which the first digits stay."""
+    drawn = random.Random(number)
+    body = {"box": "box-0001", "n": number, "t": 1_732_370_000 + number, "state": "running", "site": "plant-7"}
+    for name, usual in (("temperature", 21.5), ("humidity", 48.0), ("pressure", 1013.2), ("voltage", 3.71)):
+        body[name] = round(usual + drawn.gauss(0, 0.05 * usual), 2)
+    return json.dumps(body | {"ok": True, "note": ""})
+
+
+def fill(api: Api, messages: int, *, real: bool = False) -> None:
+    """JSON of which half is drawn by chance, and hardly compresses; real: what a box would send."""
     api.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
     for number in range(messages):
+        if real:
+            api.publish("t.a", telemetry(number).encode().ljust(SIZE)[:SIZE])
+            continue
         pad = base64.b64encode(random.randbytes(SIZE)).decode()
         body = json.dumps({"box": "box-0001", "n": number, "t": 1_732_370_000 + number, "v": random.random(), "p": pad})
         api.publish("t.a", body[:SIZE].encode())
@@ -128,15 +148,15 @@ def drain(options: argparse.Namespace) -> None:
     """One run."""
     calm = Link(rate=2e6, delay=min(options.trip / 2, 0.1))  # a nats-server's leaf gives its hub two seconds to answer
     line = Link(options.rate, options.trip / 2, options.loss, schedule=(options.up, options.down))
-    with joined(calm) as cell, pair(cell, options.hub, options.leaf) as (hub, leaf):
+    with joined(calm) as cell, pair(cell, options.hub, options.leaf, compression=options.compression) as (hub, leaf):
         with cell.at(LEAF):
             at_leaf, below = Api(leaf.port), Listener(leaf.port, "command.>")
         with cell.at(HUB):
             at_hub, above = Api(hub.port), Listener(hub.port, "event.>")
-        fill(at_leaf, options.messages)
+        fill(at_leaf, options.messages, real=options.telemetry)
         time.sleep(1 + 3 * options.trip)
         cell.change(line)
-        cell.carried[:] = [0, 0]
+        cell.carried[:], cell.tried[:] = [0, 0], [0, 0]
         began = time.monotonic()
         at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
         sent: dict[int, float] = {}
@@ -150,6 +170,7 @@ def drain(options: argparse.Namespace) -> None:
             wire = cell.carried[HUB] / max(stored * SIZE, 1)
             print(f"{time.monotonic() - began:6.1f} s  stored {stored}  wire/payload {wire:.2f}", flush=True)
         print(f"up {cell.carried[HUB]} bytes, down {cell.carried[LEAF]}; packets lost {cell.lost}")
+        print(f"sent up, with what was lost: {cell.tried[HUB]} bytes")
         delays("command down", sent, below.came)
         delays("event up", sent, above.came)
         found = at_hub.must("$JS.API.STREAM.INFO.COPY")["state"]
@@ -163,6 +184,8 @@ def main() -> None:
     for name, default in (("rate", 50_000), ("trip", 2.0), ("loss", 0.05), ("up", 60.0), ("down", 30.0)):
         parser.add_argument(f"--{name}", type=float, default=default)
     parser.add_argument("--messages", type=int, default=5_000)
+    parser.add_argument("--telemetry", action="store_true", help="JSON as boxes send it")
+    parser.add_argument("--compression", default="", help="of the link, at both ends")
     parser.add_argument("--seconds", type=float, default=900.0)
     drain(parser.parse_args())
 

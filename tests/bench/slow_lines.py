@@ -33,7 +33,7 @@ server_name: hub
 listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{monitor_port}"
 jetstream { store_dir: "{store}", domain: hub, max_mem: 64MB, max_file: 1GB }
-leafnodes { listen: "0.0.0.0:{leaf_port}" LIMITS }
+leafnodes { listen: "0.0.0.0:{leaf_port}", isolate_leafnode_interest: true LIMITS }
 """
 GOOD = Link(rate=1e6, delay=0.02, apart=True)
 BODY = 500
