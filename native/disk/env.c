@@ -20,7 +20,7 @@ static bool all_was_given(const env_t *env) {
     return unread_count(env->watch) == env->unread_before;
 }
 
-status_t env_write_begin(env_t *env) {
+static status_t write_begin(env_t *env, bool looks) {
     check(env->write == NULL);
     if (env_broken(env)) {
         return STATUS_IO;
@@ -29,11 +29,11 @@ status_t env_write_begin(env_t *env) {
     (void)mdb_reader_check(env->env, &dead);
     env->unread_before = unread_count(env->watch);
     unread_again(env->watch);
-    status_t status = env_judge_begin(env);
+    status_t status = env_judge_begin(env, looks);
     if (status != STATUS_OK) {
         return status;
     }
-    int code = mdb_txn_begin(env->env, NULL, 0, &env->write);
+    int code = mdb_txn_begin(env->env, NULL, looks ? MDB_RDONLY : 0, &env->write);
     env->written_version++;
     env->broken = code == MDB_PANIC;
     if (code == 0 && !all_was_given(env)) { /* the first two pages, which say where a write goes */
@@ -41,6 +41,14 @@ status_t env_write_begin(env_t *env) {
         return STATUS_IO;
     }
     return env_translate(code);
+}
+
+status_t env_write_begin(env_t *env) {
+    return write_begin(env, false);
+}
+
+status_t env_write_look(env_t *env) {
+    return write_begin(env, true);
 }
 
 static status_t writer(env_t *env, uint32_t index, MDB_cursor **cursor) {

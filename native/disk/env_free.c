@@ -93,7 +93,7 @@ status_t env_free_runs(env_t *env, env_free_place_t *place, env_run_t *runs, uin
     MDB_txn *txn;
     *count = 0;
     check(env->write == NULL);
-    status_t status = env_broken(env) || env->judging.trees.map == NULL ? STATUS_IO : env_judge_begin(env);
+    status_t status = env_broken(env) || env->judging.trees.map == NULL ? STATUS_IO : env_judge_begin(env, false);
     if (status != STATUS_OK) {
         return status;
     }

@@ -83,7 +83,7 @@ static uint64_t newest_commit(const env_t *env) {
 
 /* ---- trees ------------------------------------------------------------------------------------------------------- */
 
-status_t env_judge_begin(env_t *env) {
+status_t env_judge_begin(env_t *env, bool looks) {
     judging_t *judging = &env->judging;
     judging->spans[0].any = judging->spans[1].any = false;
     if (judging->trees.map == NULL) { /* while it is being opened */
@@ -94,7 +94,7 @@ status_t env_judge_begin(env_t *env) {
     status_t status = metas_judge(env);
     status = status == STATUS_OK ? trees_renew(&judging->trees, newest_commit(env)) : status;
     uint64_t pages;
-    status = status == STATUS_OK ? trees_judge_free(&judging->trees, &pages) : status;
+    status = status == STATUS_OK && !looks ? trees_judge_free(&judging->trees, &pages) : status;
     status = status == STATUS_OK ? tree_judge_all(&judging->trees, judging->trees.meta.main, true) : status;
     return judged(env, status);
 }

@@ -132,7 +132,7 @@ static inline status_t env_read_code(int code) {
 }
 status_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* env_judge.c: before LMDB begins a write transaction, and before each of its calls on a database. */
-status_t env_judge_begin(env_t *env);
+status_t env_judge_begin(env_t *env, bool looks); /* looks: without the list of free pages */
 status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb);
 status_t env_judge_whole(env_t *env, uint32_t index);  /* as mdb_drop looks at it */
 status_t env_judge_leaves(env_t *env, uint32_t index); /* as a cursor that goes through it */

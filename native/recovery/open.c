@@ -151,9 +151,9 @@ static status_t opening_identify(opening_t *opening) {
     if (meta.empty && (store->options.memory || !journal_exists(store->directory))) {
         return new_format(opening);
     }
-    status = env_write_begin(store->env);
+    status = env_write_look(store->env);
     if (status != STATUS_OK) {
-        return opening_fail(opening, status, "cannot write to the store in", 0);
+        return opening_fail(opening, status, "cannot read the store in", 0);
     }
     status = read_meta(opening, &meta);
     env_write_abort(store->env);

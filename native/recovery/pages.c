@@ -183,6 +183,9 @@ status_t pages_visit_database(pages_t *pages, bytes_t name, page_db_t db, unsign
         && !pages->visit->wanted(pages->visit->context, pages->name)) {
         return STATUS_OK;
     }
+    if (pages->roots) {
+        return STATUS_OK;
+    }
     if (pages->few && strncmp(pages->name, "meta", 4) != 0 && strncmp(pages->name, "record", 6) != 0
         && strcmp(pages->name, "names") != 0) {
         return STATUS_OK;
@@ -380,7 +383,10 @@ status_t pages_trees(pages_t *pages) {
     if (pages->reached == NULL || pages->listed == NULL || pages->levels == NULL) {
         return STATUS_NO_MEMORY;
     }
-    status_t status = pages_tree(pages, (tree_t){.db = pages->meta.free_list, .bounds = {.numbers = true}});
+    status_t status = STATUS_OK;
+    if (!pages->roots) {
+        status = pages_tree(pages, (tree_t){.db = pages->meta.free_list, .bounds = {.numbers = true}});
+    }
     status = status == STATUS_OK ? pages_tree(pages, (tree_t){.db = pages->meta.main, .of_names = true}) : status;
     return status == STATUS_OK ? disjoint_check(pages) : status;
 }
@@ -393,16 +399,28 @@ static void say_why(const pages_t *pages, status_t status, char *reason, size_t 
     }
 }
 
-status_t pages_check(const char *path, bool all, char *reason, size_t reason_size) {
+static status_t check_some(const char *path, bool few, bool roots, char *reason, size_t reason_size) {
     pages_t pages;
-    status_t status = pages_open(&pages, path) ? metas_read(&pages) : STATUS_IO;
-    pages.few = !all;
+    bool there = pages_open(&pages, path);
+    pages.lenient = roots; /* what LMDB makes of its first pages is its own to say */
+    status_t status = there ? metas_read(&pages) : STATUS_IO;
+    pages.lenient = false;
+    pages.few = few;
+    pages.roots = roots;
     if (status == STATUS_OK) {
         status = pages_trees(&pages);
     }
     say_why(&pages, status, reason, reason_size);
     pages_close(&pages);
     return status;
+}
+
+status_t pages_check(const char *path, bool all, char *reason, size_t reason_size) {
+    return check_some(path, !all, false, reason, reason_size);
+}
+
+status_t pages_roots(const char *path, char *reason, size_t reason_size) {
+    return check_some(path, false, true, reason, reason_size);
 }
 
 status_t pages_each(const char *path, const pages_visit_t *visit, char *reason, size_t reason_size) {

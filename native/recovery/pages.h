@@ -20,6 +20,8 @@ uint32_t pages_of_others(const char *path);
  * which are few. STATUS_CORRUPT: reason says what is wrong, and where (a page that the disk does not give is wrong,
  * too: LMDB would end the process over it); STATUS_IO: the file cannot be opened. */
 LEAF_MUST_USE status_t pages_check(const char *path, bool all, char *reason, size_t reason_size);
+/* Reads which databases there are. As pages_check. */
+LEAF_MUST_USE status_t pages_roots(const char *path, char *reason, size_t reason_size);
 
 /* The commit that the file shows first: what a copy of it begins with. */
 #define PAGES_SIZE_MAX 65536

@@ -24,6 +24,7 @@ typedef struct pages {
     const pages_visit_t *visit; /* NULL: the first damage ends the walk .. */
     bool lenient;               /* .. unless this is set */
     bool few;                   /* only the databases that a start reads */
+    bool roots;                 /* only which databases there are */
     bool behind;                /* a page is reached that the file has not */
     bool list_lost;             /* some of the list of free pages */
     bool visiting;              /* in a database that is wanted */

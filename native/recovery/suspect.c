@@ -104,6 +104,15 @@ static status_t refuse_damage(opening_t *opening, const char *what) {
     return STATUS_CORRUPT;
 }
 
+/* Of any other page what can be read is served. */
+static status_t refuse_roots(opening_t *opening, const char *what) {
+    snprintf(opening->reason, opening->reason_size,
+             "data.mdb in %s is damaged (%s) where it says what it holds, and no sound file can be put in its place: "
+             "make room on the disk, or copy the directory to a disk that takes it, and start again",
+             opening->store->directory, what);
+    return STATUS_CORRUPT;
+}
+
 status_t suspect_look(opening_t *opening) {
     store_t *store = opening->store;
     char lmdb[STORE_PATH_MAX];
@@ -121,6 +130,9 @@ status_t suspect_look(opening_t *opening) {
         status = cut && !opening->accepted ? STATUS_CORRUPT : mend_store(opening, what);
         if (status == STATUS_CORRUPT) {
             return refuse_damage(opening, what);
+        }
+        if (status != STATUS_OK && pages_roots(lmdb, what, sizeof what) == STATUS_CORRUPT) {
+            return refuse_roots(opening, what);
         }
     }
     if (status == STATUS_OK) {

@@ -41,6 +41,15 @@ static status_t lost_name(store_t *store, bytes_t key, bytes_t *name) {
     return status_unknown(status) ? status : STATUS_OK;
 }
 
+/* What is lost is served in no case; what is not known then is only what it was called. */
+static void names_unread(store_t *store) {
+    store_damaged(store, 1);
+    store_alarm(
+        store, ALARM_CORRUPT, 0, 0,
+        "the names of streams and consumers that data.mdb keeps in a third place cannot be read: if definitions "
+        "are lost, their names are free");
+}
+
 status_t store_lost_each(store_t *store, bytes_t after, bool (*visit)(void *context, bytes_t key, bytes_t name),
                          void *context) {
     store_key_t key;
@@ -56,8 +65,12 @@ status_t store_lost_each(store_t *store, bytes_t after, bool (*visit)(void *cont
             key.at[key.size++] = 0; /* the least key behind it */
         }
         status_t status = env_seek(store->env, DB_NAMES, key_bytes(&key), &found, &value);
+        if (status_unknown(status)) {
+            names_unread(store);
+            return STATUS_OK;
+        }
         if (status != STATUS_OK || found.size < 2 || found.size >= KEY_MAX || found.at[0] != RECORD_NAME) {
-            return status_unknown(status) ? status : STATUS_OK;
+            return STATUS_OK;
         }
         key.size = found.size;
         memcpy(key.at, found.at, found.size);

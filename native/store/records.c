@@ -91,6 +91,7 @@ typedef struct merge {
     uint64_t recent_count;
     uint64_t recent_room;
     uint64_t recent_at;
+    store_db_t db;        /* whose keys are walked: the records, or, from a page on that cannot be read, their copies */
     bool hidden;          /* LMDB's keys are among the overlay's */
     status_t lmdb_status; /* STATUS_OK: `lmdb` is the next one; STATUS_NOT_FOUND: there is none */
     bytes_t lmdb;
@@ -150,10 +151,31 @@ static void merge_lmdb_take(merge_t *merge, status_t status, bytes_t key) {
     merge->lmdb = key;
 }
 
+/* A page of the records cannot be read: from `from` on their copies are walked, which have the same keys. A store of an
+ * older leafd may have none, and then nothing is known. */
+static status_t merge_turn_to_copies(merge_t *merge, bytes_t from, status_t unknown, bytes_t *key) {
+    static const uint8_t lowest[] = {0};
+    env_t *env = merge->store->env;
+    bytes_t value = BYTES_NONE;
+    status_t status = env_seek(env, DB_RECORD_COPIES, bytes_of(lowest, sizeof lowest), key, &value);
+    if (status != STATUS_OK) {
+        return unknown;
+    }
+    merge->db = DB_RECORD_COPIES;
+    return env_seek(env, merge->db, from, key, &value);
+}
+
 static void merge_lmdb_step(merge_t *merge) {
+    env_t *env = merge->store->env;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    status_t status = env_next(merge->store->env, DB_RECORDS, BYTES_NONE, &key, &value);
+    status_t status = env_next(env, merge->db, BYTES_NONE, &key, &value);
+    if (status_unknown(status) && merge->db == DB_RECORDS) {
+        status = merge_turn_to_copies(merge, merge->lmdb, status, &key);
+        if (status == STATUS_OK && bytes_equal(key, merge->lmdb)) {
+            status = env_next(env, merge->db, BYTES_NONE, &key, &value);
+        }
+    }
     merge_lmdb_take(merge, status, key);
 }
 
@@ -165,7 +187,8 @@ static void lmdb_begin(merge_t *merge) {
         return;
     }
     bytes_t from = bytes_compare(merge->after, merge->prefix) > 0 ? merge->after : merge->prefix;
-    status_t status = env_seek(merge->store->env, DB_RECORDS, from, &key, &value);
+    status_t status = env_seek(merge->store->env, merge->db, from, &key, &value);
+    status = status_unknown(status) ? merge_turn_to_copies(merge, from, status, &key) : status;
     merge_lmdb_take(merge, status, key);
     if (merge->lmdb_status == STATUS_OK && bytes_compare(key, merge->after) <= 0) {
         merge_lmdb_step(merge);
@@ -202,7 +225,8 @@ status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_
     /* Without `after` even the record with an empty key is behind it. */
     bytes_t behind = after.size > 0 ? key_bytes(&full_after) : BYTES_NONE;
     bool hidden = env_hides(store->env) && (kind == RECORD_CONTROL || kind == RECORD_SOURCE);
-    merge_t merge = {.store = store, .prefix = key_bytes(&full_prefix), .after = behind, .hidden = hidden};
+    merge_t merge = {
+        .store = store, .db = DB_RECORDS, .prefix = key_bytes(&full_prefix), .after = behind, .hidden = hidden};
     status_t status = merge_gather(&merge);
     if (status != STATUS_OK) {
         free(merge.recent);

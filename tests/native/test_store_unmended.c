@@ -74,6 +74,8 @@ static void spoil_page(uint8_t page[4096], damage_t damage) {
     }
 }
 
+static const char *const free_list = "(free)", *const main_tree = "(main)"; /* these two have no name */
+
 /* The last leaf of a database. */
 static void spoil(const char *database, damage_t damage) {
     char path[RIG_PATH];
@@ -89,7 +91,11 @@ static void spoil(const char *database, damage_t damage) {
     int fd = open(path, O_RDONLY);
     CHECK_EQ_I64(STATUS_OK, trees_open(&trees, fd, 64 << 20));
     CHECK_EQ_I64(STATUS_OK, trees_renew(&trees, newest(first)));
-    CHECK_EQ_I64(STATUS_OK, trees_find(&trees, database, &db, &large));
+    if (database == free_list || database == main_tree) {
+        db = database == free_list ? trees.meta.free_list : trees.meta.main;
+    } else {
+        CHECK_EQ_I64(STATUS_OK, trees_find(&trees, database, &db, &large));
+    }
     CHECK_EQ_I64(STATUS_OK, tree_last(&trees, db, &cursor, &entry));
     off_t at = (off_t)page_word(cursor.page[cursor.depth - 1]) * 4096;
     trees_close(&trees);
@@ -97,6 +103,34 @@ static void spoil(const char *database, damage_t damage) {
     (void)rig_read_at(&rig, "data.mdb", page, sizeof page, at);
     spoil_page(page, damage);
     rig_write_at(&rig, "data.mdb", page, sizeof page, at);
+}
+
+static bool count_record(void *context, bytes_t key, bytes_t value) {
+    unsigned *count = context;
+    CHECK(key.size == 4 && value.size > 0);
+    ++*count;
+    return true;
+}
+
+static bool found_lost(void *context, bytes_t key, bytes_t name) {
+    unsigned *count = context;
+    (void)key;
+    (void)name;
+    ++*count;
+    return true;
+}
+
+/* As a daemon asks for them at its start: one by one, each behind the last. */
+static void definitions_are_there(void) {
+    unsigned defined = 0, lost = 0;
+    CHECK_EQ_I64(STATUS_OK,
+                 store_record_each(rig.store, RECORD_STREAM, BYTES_NONE, BYTES_NONE, count_record, &defined));
+    CHECK_EQ_U64(2, defined);
+    CHECK_EQ_I64(STATUS_OK, store_record_each(rig.store, RECORD_STREAM, BYTES_NONE, bytes_of("\0\0\0\1", 4),
+                                              count_record, &defined));
+    CHECK_EQ_U64(3, defined);
+    CHECK_EQ_I64(STATUS_OK, store_lost_each(rig.store, BYTES_NONE, found_lost, &lost));
+    CHECK_EQ_U64(0, lost);
 }
 
 /* Twice, as a daemon would that is started again. */
@@ -107,6 +141,7 @@ static void starts_and_serves(const char *database, damage_t damage) {
         stored_message_t message;
         rig_start(&rig);
         CHECK(rig_alarmed(&rig, "cannot be made anew"));
+        definitions_are_there();
         CHECK_EQ_I64(STATUS_OK, store_read(rig_stream(&rig, 1, rig_config()), 1, &message));
         CHECK_EQ_I64(STATUS_OK, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
         rig_kill(&rig);
@@ -147,11 +182,33 @@ static void of_the_store_itself(void) {
     every_damage("meta_copies");
 }
 
+static void free_pages(void) {
+    every_damage(free_list);
+}
+
+/* Nothing can be found without it. */
+static void main_page(void) {
+    for (damage_t damage = GARBAGE; damage <= LONG_KEYS; damage++) {
+        begin();
+        spoil(main_tree, damage);
+        rig_refused(&rig, "no sound file can be put in its place");
+        rig_unlink(&rig, "mending");
+        stored_message_t message;
+        rig_start(&rig);
+        CHECK(rig_alarmed(&rig, "it was made anew"));
+        CHECK_EQ_I64(STATUS_OK, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
+        rig_close(&rig);
+    }
+}
+
 int main(void) {
     RUN("where a page of messages is damaged that the journal's end belongs to", where_the_journal_goes);
     RUN("where a page of names is damaged", names);
     RUN("where a page of copies is damaged", copies);
     RUN("where a page of records is damaged", records);
+    RUN("where a page of the list of free pages is damaged", free_pages);
+    RUN("where the page is damaged that says which databases there are, a start is refused, and changes nothing",
+        main_page);
     RUN("where a page of what the store keeps of itself is damaged", of_the_store_itself);
     return TEST_RESULT();
 }
