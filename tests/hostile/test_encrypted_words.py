@@ -17,6 +17,7 @@ from tests.hostile.test_encrypted import CONFIGURATION, KEY, KEYS, SEED, WHOLE, 
 from tests.hostile.test_restore_api import begun, message, whole
 from tests.hostile.wires import Asker
 from tests.interop.test_backup import s2
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, REFERENCE, Server, ServerDied, make
 
 # ---- words -----------------------------------------------------------------------------------------------------------
@@ -158,10 +159,7 @@ def test_an_empty_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 
 
 def until_changed(server: Server, before: int) -> None:
-    deadline = time.monotonic() + 30
-    while "encrypted with the new key alone" not in server.log[before:]:
-        assert time.monotonic() < deadline, server.log
-        time.sleep(0.05)
+    eventually(lambda: "encrypted with the new key alone" in server.log[before:], lambda: server.log)
 
 
 def test_keys_change_twice_in_a_row_and_back(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tests.hostile.wires import Asker, varz
 from tests.interop.test_backup import END, MAGIC, STAMP, entry, number, s2, state
 from tests.interop.test_declared import reloaded
 from tests.interop.test_old_backup import RECORDED
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, Server, running
 from tests.unit.jetstream.test_archive_tar import recorded
 
@@ -344,10 +345,7 @@ def test_a_name_is_free_again_when_its_restore_ends(server: Server, gone: str) -
                 one.send(b"PUB %s 3\r\nabc\r\n" % to.encode())
             if gone == "silent":
                 time.sleep(0.5)
-        deadline = time.monotonic() + PATIENCE_S
-        while other.err_code("$JS.API.STREAM.CREATE.T", {"name": "T", "subjects": ["t"]}):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        eventually(lambda: not other.err_code("$JS.API.STREAM.CREATE.T", {"name": "T", "subjects": ["t"]}))
         assert 0 == other.err_code("$JS.API.STREAM.DELETE.T")
 
 

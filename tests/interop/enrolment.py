@@ -11,12 +11,12 @@ import json
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from tests.jwts import Key, b64
+from tests.rig.waiting import eventually
 from tests.servers import Server
 
 HUB: Final = """
@@ -117,7 +117,4 @@ def report(server: Server, path: str = "/boxz") -> dict[str, Any]:
 
 def within(seconds: float, what: Callable[[], object]) -> None:
     """Waits until it is so."""
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        time.sleep(0.05)
+    eventually(what, "it did not come to that in time", seconds=seconds)

@@ -18,7 +18,7 @@ import nats
 import pytest
 
 from tests.hostile.wires import Asker
-from tests.rig.waiting import PATIENCE_S
+from tests.rig.waiting import PATIENCE_S, eventually
 from tests.servers import KINDS, LEAFD, REFERENCE, running
 
 IDENTITY: Final = re.compile(r"(Nats-Stream-Source: .*) \S+(?=\r\n)")
@@ -102,10 +102,7 @@ def until_held(asker: Asker, stream: str, count: int) -> list[tuple[str, str, st
 
 def until_reached(asker: Asker, subject: str) -> None:
     """The link is up, and knows who wants the subject. Nothing is stored."""
-    end = time.monotonic() + PATIENCE_S
-    while not asker.ask(subject, b"", b"Nats-Expected-Stream: none"):
-        assert time.monotonic() < end, "the link does not carry it"
-        time.sleep(0.05)
+    eventually(lambda: asker.ask(subject, b"", b"Nats-Expected-Stream: none"), "the link does not carry it")
 
 
 def over_an_import(a: Asker, b: Asker) -> list[Any]:

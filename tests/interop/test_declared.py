@@ -11,13 +11,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from typing import Any, Final
 
 import nats
 import pytest
 from nats.aio.client import Client
 
+from tests.rig.waiting import eventually
 from tests.servers import LEAFD, REFERENCE, Server, ServerDied, running
 
 HEAD: Final = 'listen: "127.0.0.1:{port}"\njetstream { store_dir: "{store}" }\n'
@@ -88,10 +88,7 @@ def reloaded(server: Server, configuration: str, *, taken: bool = True) -> str:
     assert server.process is not None
     server.process.send_signal(signal.SIGHUP)
     end = "Reloaded server configuration" if taken else "Failed to reload server configuration"
-    deadline = time.monotonic() + 30
-    while end not in server.log[before:]:
-        assert time.monotonic() < deadline, server.log
-        time.sleep(0.05)
+    eventually(lambda: end in server.log[before:], lambda: server.log)
     return server.log[before:]
 
 
@@ -204,10 +201,10 @@ def test_mirrors_and_sources_are_declared_while_the_hub_is_away(kind: str) -> No
         with running(LEAFD, BOX, leaf_port=hub.ports["leaf_port"]) as box:
             assert (asyncio.run(counted(box, "COMMANDS")), asyncio.run(counted(box, "ALL"))) == (0, 0)
             hub.start()
-            deadline = time.monotonic() + 60
-            while (asyncio.run(counted(box, "COMMANDS")), asyncio.run(counted(box, "ALL"))) != (3, 3):
-                assert time.monotonic() < deadline, box.log
-                time.sleep(0.2)
+            eventually(
+                lambda: (asyncio.run(counted(box, "COMMANDS")), asyncio.run(counted(box, "ALL"))) == (3, 3),
+                lambda: box.log,
+            )
 
 
 @pytest.mark.parametrize("place", ["account", "top"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import time
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, StreamConfig
 
 from tests import servers
+from tests.rig.waiting import eventually
 
 CONFIGURATION = """
 listen: 127.0.0.1:{port}
@@ -181,10 +181,7 @@ def test_a_store_without_a_key_that_is_given_one_serves_all_and_is_encrypted_fro
 
 
 def until_said(server: servers.Server, words: str, begin: int = 0) -> None:
-    deadline = time.monotonic() + 30
-    while words not in server.log[begin:]:
-        assert time.monotonic() < deadline, server.log
-        time.sleep(0.05)
+    eventually(lambda: words in server.log[begin:], lambda: server.log)
 
 
 @pytest.mark.parametrize("keys", ["key: Another", "enabled: true"], ids=["another", "none"])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.hostile.wires import Asker
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, running
 
 CONFIGURATION = 'listen: 127.0.0.1:{port}\njetstream { store_dir: "{store}" }\n'
@@ -32,8 +31,9 @@ def test_it_is_there_for_who_has_just_made_it(kind: str, order: str) -> None:
             assert 0 == asker.err_code(f"$JS.API.CONSUMER.CREATE.S.{name}", body(name))
             asked = {"group": "g"} if order == "UNPIN" else b""
             assert ORDERS[order] == asker.err_code(f"$JS.API.CONSUMER.{order}.S.{name}", asked)
-        deadline = time.monotonic() + GONE_S
-        while asker.asked("$JS.API.CONSUMER.NAMES.S")["consumers"]:
-            assert time.monotonic() < deadline, "consumers that nobody uses stay"
-            time.sleep(0.1)
+        eventually(
+            lambda: not asker.asked("$JS.API.CONSUMER.NAMES.S")["consumers"],
+            "consumers that nobody uses stay",
+            seconds=GONE_S,
+        )
         assert NOT_FOUND == asker.err_code("$JS.API.CONSUMER.DELETE.S.c0")

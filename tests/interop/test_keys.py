@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests import servers
-from tests.rig.waiting import PATIENCE_S, logged
+from tests.rig.waiting import PATIENCE_S, eventually, logged
 
 PLAIN = 'listen: "127.0.0.1:{port}"\nserver_name: box\n'
 SECRET = "accounts { SYS { users: [{user: s, password: s}] } }\nsystem_account: SYS\n"
@@ -66,10 +66,7 @@ def test_lines_of_the_system_account_are_traced(kind: str) -> None:
             heard = b""
             while b"PONG" not in heard:
                 heard += client.recv(4096)
-        deadline = time.monotonic() + PATIENCE_S
-        while "of.the.system" not in server.log:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually(lambda: "of.the.system" in server.log)
 
 
 TRACED = {

@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as older
 
 from tests import servers
+from tests.rig.waiting import eventually
 
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
@@ -140,10 +141,7 @@ async def published(server: servers.Server) -> None:
 
 def test_commits_of_the_store_are_timed(server: servers.Server) -> None:
     """A checkpoint follows within some seconds, and is counted with the time that it took."""
-    deadline = time.monotonic() + 30
-    while samples(server)["leafd_store_commit_seconds_count"][0][1] == 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    eventually(lambda: samples(server)["leafd_store_commit_seconds_count"][0][1] > 0)
     assert samples(server)["leafd_store_commit_seconds_sum"][0][1] > 0
 
 

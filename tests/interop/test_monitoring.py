@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from tests import servers
 from tests.interop import enrolment
 from tests.interop.test_metrics import page
 from tests.jwts import Key, Operator
+from tests.rig.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "packaging" / "monitoring"
@@ -107,10 +107,7 @@ async def filled(box: servers.Server) -> None:
 
 def until_linked(box: servers.Server) -> None:
     """The link is up, and its round-trip time was measured once."""
-    deadline = time.monotonic() + 60
-    while not any(one.get("rtt") for one in json.loads(page(box, "/leafz"))["leafs"]):
-        assert time.monotonic() < deadline, box.log
-        time.sleep(0.1)
+    eventually(lambda: any(one.get("rtt") for one in json.loads(page(box, "/leafz"))["leafs"]), lambda: box.log)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, Server, running
 from tests.wire.player import Connection
 
@@ -92,10 +93,7 @@ def reload(server: Server, old: str, new: str) -> None:
     seen = server.log.count("Reloaded server configuration")
     assert server.process is not None
     server.process.send_signal(signal.SIGHUP)
-    deadline = time.monotonic() + 5
-    while server.log.count("Reloaded server configuration") == seen:
-        assert time.monotonic() < deadline, server.log[-1000:]
-        time.sleep(0.02)
+    eventually(lambda: server.log.count("Reloaded server configuration") != seen, lambda: server.log[-1000:])
     time.sleep(1.0)
 
 

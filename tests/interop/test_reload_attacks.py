@@ -96,10 +96,7 @@ def reload(server: Server, text: str, said: str = "Reloaded server configuration
         file.unlink()
     assert server.process is not None
     server.process.send_signal(signal.SIGHUP)
-    deadline = time.monotonic() + seconds
-    while said not in server.log[seen:]:
-        assert time.monotonic() < deadline, server.log[seen:][-2000:]
-        time.sleep(0.02)
+    eventually(lambda: said in server.log[seen:], lambda: server.log[seen:][-2000:], seconds=seconds)
     return server.log[seen:]
 
 
@@ -234,10 +231,10 @@ def test_remotes_come_and_go_while_linked() -> None:
             return leaf.configuration + f"leafnodes {{ remotes: [{urls}] }}\n"
 
         def linked(first: int, second: int) -> None:
-            deadline = time.monotonic() + 20
-            while (report(one, "varz")["leafnodes"], report(two, "varz")["leafnodes"]) != (first, second):
-                assert time.monotonic() < deadline, leaf.log[-2000:]
-                time.sleep(0.05)
+            eventually(
+                lambda: (report(one, "varz")["leafnodes"], report(two, "varz")["leafnodes"]) == (first, second),
+                lambda: leaf.log[-2000:],
+            )
 
         reload(leaf, remotes(one))
         linked(1, 0)
@@ -260,10 +257,7 @@ def test_a_second_reload_is_taken_after_the_first() -> None:
             fresh.write_text(server.configuration + f"max_payload: {size}\n")
             fresh.rename(file)
             server.process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + 20
-        while report(server, "varz")["max_payload"] != 1019:
-            assert time.monotonic() < deadline, server.log[-1000:]
-            time.sleep(0.05)
+        eventually(lambda: report(server, "varz")["max_payload"] == 1019, lambda: server.log[-1000:])
 
 
 def test_an_account_that_is_taken_out_and_comes_back_has_its_streams() -> None:

@@ -19,6 +19,7 @@ from nats.js.api import ConsumerConfig, StreamConfig, StreamSource
 
 from tests import servers
 from tests.interop.test_metrics import page
+from tests.rig.waiting import eventually
 
 HUB = """
 listen: "127.0.0.1:{port}"
@@ -80,10 +81,7 @@ def reports() -> Iterator[dict[str, dict[str, Any]]]:
 
 def until_gone(hub: servers.Server) -> None:
     """A server notices a moment later that its clients have gone."""
-    deadline = time.monotonic() + 30
-    while report(hub, "/varz")["connections"] > 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: report(hub, "/varz")["connections"] == 0)
 
 
 def report(hub: servers.Server, path: str) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from leafd.auth.nkeys import sign
 
+from tests.rig.waiting import eventually
 from tests.servers import LEAFD, Server, free_port, running
 
 SEED = "SUAIWGCODIHYRJ4YY35OF6EPHWXAJV3MDW5XX24RXB6D6YDVDBCCFJPAFM"
@@ -88,10 +89,7 @@ def get(server: Server, path: str) -> Any:
 
 def until(condition: Callable[[], object], what: str) -> None:
     """Waits for something that another process does."""
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for {what}"
-        time.sleep(0.01)
+    eventually(condition, f"waited for {what}")
 
 
 def process(server: Server) -> subprocess.Popen[bytes]:
