@@ -8,6 +8,7 @@ as pure rules (unit/enrol).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import signal
 import stat
@@ -43,14 +44,13 @@ async def stored(server: Server, count: int, user: str = "app") -> list[str]:
     client = await nats.connect(server.url, user=user, password=user)
     try:
         stream = client.jetstream()
-        for _ in range(200):
-            try:
+        for _ in range(1200):
+            # a message counts before it is on the disk, and can be got from then on
+            with contextlib.suppress(nats.js.errors.NotFoundError):
                 state = (await stream.stream_info("TELEMETRY")).state
-            except nats.js.errors.NotFoundError:
-                state = None
-            if state is not None and state.messages >= count:
-                found = [await stream.get_msg("TELEMETRY", one) for one in range(state.first_seq, state.last_seq + 1)]
-                return [str(one.subject) for one in found]
+                if state.messages >= count:
+                    numbers = range(state.first_seq, state.last_seq + 1)
+                    return [str((await stream.get_msg("TELEMETRY", one)).subject) for one in numbers]
             await asyncio.sleep(0.05)
         raise AssertionError("what boxes published did not come")
     finally:
