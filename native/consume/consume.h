@@ -84,6 +84,8 @@ typedef struct consumer_setup {
     consumer_config_t config;
 } consumer_setup_t;
 #define CONSUME_BACKOFF_MAX 64
+/* Beside abi.h's CONSUMER_*: a session's, whose receiver says when it is there. */
+#define CONSUMER_ATTENDED (UINT32_C(1) << 31)
 #define PIN_ID_SIZE 22u
 
 /* New (start position by policy), or loaded (loading: state from the store's records). Copies what setup points to. No
@@ -119,6 +121,9 @@ void consumer_pause(consumer_t *consumer, int64_t until_wall_ns, moment_t now);
 void consumer_unpin(consumer_t *consumer, moment_t now);
 /* A copy at the other end of a link wants heartbeats only so often, ns, and is told when the consumer is removed. */
 void consumer_spare(consumer_t *consumer, int64_t interval_ns, moment_t now);
+/* Of CONSUMER_ATTENDED: its receiver has come, and gets again whatever it has not acknowledged; or it has gone. */
+void consumer_attend(consumer_t *consumer, int32_t max_ack_pending, int64_t ack_wait_ns, moment_t now);
+void consumer_leave_alone(consumer_t *consumer, moment_t now);
 void consumer_begin(consumer_t *consumer, moment_t now); /* one that CONSUMER_HELD made wait may deliver */
 /* The id of the pinned client, empty when no client is pinned; valid until the next call that is given a time. */
 bytes_t consumer_pin_id(const consumer_t *consumer);

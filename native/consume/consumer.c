@@ -78,6 +78,15 @@ static bool same_filters(filters_t a, filters_t b) {
     return true;
 }
 
+/* Does it want whatever it wanted before? */
+static bool covers(filters_t wider, filters_t before) {
+    subject_set_t set = {.at = wider.patterns, .count = wider.count, .sorted = wider.sorted};
+    for (uint32_t i = 0; i < before.count && wider.count != 0; i++) {
+        if (!subject_set_covers(&set, before.patterns[i])) return false;
+    }
+    return wider.count == 0 || before.count != 0;
+}
+
 /* ---- add and configure ------------------------------------------------------------------------------------------- */
 
 /* Holds the consumer's messages until the answer has been sent, so that it comes before the first message. */
@@ -171,7 +180,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
         store_ahead_end(&consumer->ahead);
         consumer_recount(consumer);
         if (consumer->survey) survey_again(consumer); /* that was counted with the old filters */
-        retention_sweep(consumer->group, 0, 0, now.mono_ns);
+        if (!covers(consumer->setup.filters, old.filters)) retention_sweep(consumer->group, 0, 0, now.mono_ns);
     }
     shift_due(consumer, &old);
     if (!bytes_equal(old.deliver_subject, consumer->setup.deliver_subject)) consumer_deliver_again(consumer);

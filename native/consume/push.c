@@ -66,6 +66,7 @@ void push_start(consumer_t *consumer) {
 /* As in the reference, a subscription with wildcards does not count, so one of a stream or of an import starts no
  * consumer's deliveries. */
 bool push_wanted(const consumer_t *consumer) {
+    if (consumer->setup.config.flags & CONSUMER_ATTENDED) return consumer->push.attended;
     const consume_out_t *out = &consumer->consume->out;
     return out->exact_interest(out->context, consumer->setup.config.account, consumer->setup.deliver_subject,
                                consumer->setup.deliver_group);
@@ -90,6 +91,22 @@ void push_review(consumer_t *consumer) {
         consumer->push.set_back = false;
         consumer_arm(consumer, time_after(consumer->active_ns, consumer->setup.config.inactive_threshold_ns));
     }
+}
+
+void consumer_attend(consumer_t *consumer, int32_t max_ack_pending, int64_t ack_wait_ns, moment_t now) {
+    consumer->consume->now = now;
+    consumer->push.attended = true;
+    consumer->setup.config.max_ack_pending = max_ack_pending;
+    consumer->setup.config.ack_wait_ns = ack_wait_ns;
+    push_review(consumer);
+    consumer_deliver_again(consumer);
+    consumer_ready(consumer);
+}
+
+void consumer_leave_alone(consumer_t *consumer, moment_t now) {
+    consumer->consume->now = now;
+    consumer->push.attended = false;
+    push_review(consumer);
 }
 
 /* ---- heartbeats -------------------------------------------------------------------------------------------------- */

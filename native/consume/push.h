@@ -23,6 +23,7 @@
 
 typedef struct push {
     bool active;   /* there is interest in the deliver subject */
+    bool attended; /* of CONSUMER_ATTENDED: its receiver is there, which stands for that interest */
     bool copied;   /* a mirror or source uses it, which sets it back whenever it begins .. */
     bool set_back; /* .. and has done so since there is interest, or for the interest to come */
     int64_t heartbeat_due_ns;

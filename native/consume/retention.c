@@ -27,9 +27,33 @@ static bool consumer_needs(const consumer_t *consumer, uint64_t seq) {
            || pending_find(&consumer->pending, seq) != PENDING_NONE;
 }
 
+#define FEW 16u /* consumers are asked one by one */
+
+typedef struct others {
+    const consumer_t *consumer;
+    uint64_t seq;
+} others_t;
+
+static bool needs_none(void *context, consumer_t *other) {
+    const others_t *others = context;
+    return other == others->consumer || !consumer_counts(other) || !consumer_needs(other, others->seq);
+}
+
+/* Those whose filters match are found by its subject. */
+static status_t wanted_by_many(consumer_t *consumer, uint64_t seq) {
+    group_t *group = consumer->group;
+    stored_message_t message;
+    status_t status = store_read(group->stream, seq, &message);
+    if (status != STATUS_OK) return status_unknown(status) ? status : STATUS_NOT_FOUND;
+    others_t others = {.consumer = consumer, .seq = seq};
+    bool none = concern_each(&group->concern, group->consumers, group->count, message.subject, needs_none, &others);
+    return none ? STATUS_NOT_FOUND : STATUS_OK;
+}
+
 /* subject: empty = not read yet; read only when a filter has to be asked. STATUS_NOT_FOUND: nobody wants it. */
 static status_t wanted_by_others(consumer_t *consumer, uint64_t seq) {
     group_t *group = consumer->group;
+    if (group->count > FEW) return wanted_by_many(consumer, seq);
     stored_message_t message = {0};
     for (uint32_t i = 0; i < group->count; i++) {
         consumer_t *other = group->consumers[i];
@@ -91,6 +115,10 @@ void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after
 
 static bool message_is_wanted(group_t *group, uint64_t seq, bytes_t subject) {
     bool anybody = false;
+    if (group->count > FEW && retention_by_interest(group)) {
+        others_t others = {.seq = seq};
+        return !concern_each(&group->concern, group->consumers, group->count, subject, needs_none, &others);
+    }
     for (uint32_t i = 0; i < group->count; i++) {
         consumer_t *consumer = group->consumers[i];
         if (!consumer_counts(consumer) || !consumer_matches(consumer, subject)) continue;

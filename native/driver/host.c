@@ -21,6 +21,7 @@
 #include "plane/publication.h"
 #include "plane/subscription.h"
 #include "plane/window.h"
+#include "verbs/verbs.h"
 #include "wire/emit.h"
 
 /* An account_t begins with its js_account_t. */
@@ -138,6 +139,9 @@ const js_host_t plane_host = {
     .publish = host_publish,
     .status = host_status,
     .deliver = host_deliver,
+    .receive = mqtt_receive,
+    .opened = mqtt_stream_opened,
+    .removed = mqtt_stream_removed,
     .interest = host_interest,
     .exact_interest = host_exact_interest,
     .release = host_release,

@@ -220,6 +220,7 @@ static void tick_chores(plane_t *plane) {
     replies_chores(plane);
     latency_chores(plane);
     far_chores(plane);
+    mqtt_chores(plane);
     if (plane->compress != NULL) {
         compress_desk_idle(plane->compress);
     }

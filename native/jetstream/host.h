@@ -39,6 +39,7 @@ typedef enum js_role {
 } js_role_t;
 
 typedef struct sink sink_t; /* the host's: one target */
+typedef struct stream stream_t;
 
 /* The effect of a schedule when it fires, and the author in whose name it acts. */
 typedef struct js_scheduled {
@@ -66,6 +67,11 @@ typedef struct js_host {
     void (*status)(plane_t *plane, js_account_t *account, const flow_t *flow, bytes_t subject, bytes_t reply,
                    bytes_t header);
     delivered_t (*deliver)(plane_t *plane, js_account_t *account, const delivery_t *delivery);
+    /* The same to a seat's receiver. */
+    delivered_t (*receive)(plane_t *plane, void *receiver, const delivery_t *delivery);
+    /* A stream was opened, or is about to go: what the host has in it does so, too. May be NULL. */
+    void (*opened)(plane_t *plane, stream_t *stream);
+    void (*removed)(plane_t *plane, stream_t *stream);
     bool (*interest)(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group);
     /* Does anybody but JetStream have that very subject, without wildcards? */
     bool (*exact_interest)(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group);

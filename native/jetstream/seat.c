@@ -12,6 +12,7 @@
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "consume/consume.h"
 #include "exchange/exchange.h"
@@ -166,6 +167,9 @@ void js_flow(js_t *js, consumer_seat_t *seat, const message_t *message) {
 static delivered_t out_deliver(void *context, const delivery_t *delivery) {
     const js_t *js = context;
     const consumer_seat_t *seat = consumer_owner(delivery->consumer);
+    if (LEAF_UNLIKELY(seat->receiver != NULL)) {
+        return js->host->receive(js->plane, seat->receiver, delivery);
+    }
     return js->host->deliver(js->plane, seat->stream->account, delivery);
 }
 
@@ -386,7 +390,9 @@ status_t seat_new(js_t *js, stream_t *stream, const consumer_setup_t *setup, boo
     }
     seat_note(seat);
     consumer_set_owner(seat->consumer, seat);
-    status = seat_listen(js, seat, setup->name, &setup->config);
+    if ((setup->config.flags & CONSUMER_ATTENDED) == 0) { /* the host of one acknowledges for its receiver */
+        status = seat_listen(js, seat, setup->name, &setup->config);
+    }
     if (status != STATUS_OK) {
         consumer_remove(seat->consumer, *js->now);
         seat_free(js, seat);

@@ -317,6 +317,7 @@ void stream_put(js_t *js, const plane_command_t *command) {
     definition.rewrite = NULL;
     memset(definition.texts, 0, sizeof(definition.texts));
     status_t status = definition_read(command, &definition);
+    bool fresh = stream_find(js, command->target) == NULL;
     if (status == STATUS_OK) {
         status = stream_make(js, command, &definition, &stream);
     }
@@ -328,6 +329,9 @@ void stream_put(js_t *js, const plane_command_t *command) {
         js_done(js, command, status);
         return;
     }
+    if (fresh && js->host->opened != NULL) {
+        js->host->opened(js->plane, stream);
+    }
     stream_state_t state;
     stream_state_of(stream, &state);
     js_done_durable(js, command, stream->which_store, 0, bytes_of(&state, sizeof(state)));
@@ -335,6 +339,9 @@ void stream_put(js_t *js, const plane_command_t *command) {
 
 void stream_remove(js_t *js, const plane_command_t *command, stream_t *stream) {
     uint32_t which = stream->which_store;
+    if (js->host->removed != NULL) {
+        js->host->removed(js->plane, stream);
+    }
     ingest_stream_removed(js, stream);
     consume_stream_removed(js->consume, stream->id, *js->now);
     store_stream_t *stored = stream->store;

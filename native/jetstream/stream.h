@@ -33,6 +33,7 @@ typedef struct consumer_seat {
     sink_t *flow[2];
     event_entry_t *farewell; /* EVENT_CONSUMER_GONE, made with the seat, so that it cannot fail */
     bool direct;             /* made by a mirror or source: no client is told of it */
+    void *receiver;          /* the host's, who gets what it delivers; NULL: whoever subscribes to its subject */
     struct consumer_seat *next_seat;
     struct consumer_seat **place; /* what points to it in its stream's list */
 } consumer_seat_t;

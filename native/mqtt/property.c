@@ -184,6 +184,7 @@ bool mqtt_read_properties(bytes_t *input, uint32_t of, mqtt_properties_t *proper
     uint32_t size;
     properties->present = 0;
     properties->pairs = BYTES_NONE;
+    properties->more_count = 0;
     if (mqtt_take_number(input, &size) != 1 || size > input->size) {
         return faulty(fault, MQTT_REASON_MALFORMED, "properties that are longer than their packet");
     }
@@ -263,6 +264,9 @@ uint32_t mqtt_properties_size(const mqtt_properties_t *properties) {
     for (uint32_t left = properties->present; left != 0; left &= left - 1) {
         size += value_size(properties, (mqtt_property_t)__builtin_ctz(left));
     }
+    for (uint32_t i = 0; i < properties->more_count; i++) {
+        size += 1 + mqtt_number_size(properties->more[i]);
+    }
     bytes_t pairs = properties->pairs, name, value;
     while (mqtt_has(properties, MQTT_USER_PROPERTY) && mqtt_next_pair(&pairs, &name, &value)) {
         size += 5 + name.size + value.size;
@@ -303,6 +307,10 @@ status_t mqtt_write_properties(buffer_t *out, const mqtt_properties_t *propertie
     uint8_t *to = mqtt_put_number(start, size);
     for (uint32_t left = properties->present; left != 0; left &= left - 1) {
         to = put_property(to, properties, (mqtt_property_t)__builtin_ctz(left));
+    }
+    for (uint32_t i = 0; i < properties->more_count; i++) {
+        *to++ = rows[MQTT_SUBSCRIPTION_ID].id;
+        to = mqtt_put_number(to, properties->more[i]);
     }
     bytes_t pairs = properties->pairs, name, value;
     while (mqtt_has(properties, MQTT_USER_PROPERTY) && mqtt_next_pair(&pairs, &name, &value)) {

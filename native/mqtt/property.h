@@ -58,6 +58,8 @@ typedef struct mqtt_properties {
     uint32_t numbers[MQTT_NUMBERS];
     bytes_t texts[MQTT_TEXTS];
     bytes_t pairs; /* user properties as on the wire, from the first to the last: others may stand between them */
+    const uint32_t *more; /* written only: subscription identifiers beside the one that is a number above */
+    uint32_t more_count;
 } mqtt_properties_t;
 
 /* The owner of a property block: a packet's kind (mqtt_kind_t), or a will. */

@@ -70,6 +70,7 @@ static bool take_id(reading_t *reading) {
 static void no_properties(mqtt_properties_t *properties) {
     properties->present = 0;
     properties->pairs = BYTES_NONE;
+    properties->more_count = 0;
 }
 
 static bool take_properties(reading_t *reading, uint32_t of, mqtt_properties_t *properties) {

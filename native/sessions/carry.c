@@ -107,10 +107,13 @@ static status_t put_properties(buffer_t *out, const mqtt_properties_t *propertie
     return status;
 }
 
-status_t carry_to_headers(buffer_t *out, uint8_t qos, const mqtt_properties_t *properties) {
+status_t carry_to_headers(buffer_t *out, const carry_t *carried, const mqtt_properties_t *properties) {
     static const char begin[] = "NATS/1.0\r\n";
     status_t status = buffer_append(out, begin, sizeof begin - 1);
-    status = status == STATUS_OK ? put_number_field(out, "Nmqtt-Pub:", qos) : status;
+    status = status == STATUS_OK ? put_number_field(out, "Nmqtt-Pub:", carried->qos) : status;
+    if (status == STATUS_OK && carried->from != 0) {
+        status = put_number_field(out, "Nmqtt-From:", carried->from);
+    }
     if (status == STATUS_OK && properties != NULL) {
         status = put_properties(out, properties);
     }
@@ -123,8 +126,7 @@ status_t carry_to_headers(buffer_t *out, uint8_t qos, const mqtt_properties_t *p
 typedef struct carrying {
     buffer_t *scratch;
     mqtt_properties_t *properties;
-    uint8_t *qos;
-    bool from_mqtt;
+    carry_t *carried;
     uint32_t correlation_size;
 } carrying_t;
 
@@ -200,6 +202,11 @@ static status_t add_coded_pair(buffer_t *out, bytes_t text) {
     return done < 0 ? STATUS_NO_MEMORY : STATUS_OK;
 }
 
+static uint32_t carried_number(bytes_t value) {
+    uint64_t number;
+    return decimal_parse(value, &number) && number <= UINT32_MAX ? (uint32_t)number : 0;
+}
+
 static void take_number(const carrying_t *carrying, mqtt_property_t which, bytes_t value, uint32_t most) {
     uint64_t number;
     if (decimal_parse(value, &number) && number <= most) {
@@ -207,26 +214,29 @@ static void take_number(const carrying_t *carrying, mqtt_property_t which, bytes
     }
 }
 
-static void take_qos(carrying_t *carrying, uint32_t qos) {
-    *carrying->qos = qos <= 2 ? (uint8_t)qos : 0;
-    carrying->from_mqtt = true;
+static void take_qos(const carrying_t *carrying, uint32_t qos) {
+    carrying->carried->qos = qos <= 2 ? (uint8_t)qos : 0;
+    carrying->carried->from_mqtt = true;
 }
 
 /* One of our own fields. */
-static status_t take_own(carrying_t *carrying, bytes_t name, bytes_t value) {
+static status_t take_own(const carrying_t *carrying, bytes_t name, bytes_t value) {
     if (bytes_equal(name, BYTES_LITERAL("Pub"))) {
         take_qos(carrying, value.size != 0 ? (uint32_t)(value.at[0] - '0') : 0); /* nats-server may add flags */
     } else if (bytes_equal(name, BYTES_LITERAL("RFlags"))) { /* one that nats-server retains: those of its PUBLISH */
         int flags = value.size == 1 ? hex_digit(value.at[0]) : -1;
-        if (flags >= 0 && !carrying->from_mqtt) {
+        carrying->carried->retain = flags >= 0 && (flags & 1) != 0;
+        if (flags >= 0 && !carrying->carried->from_mqtt) {
             take_qos(carrying, (uint32_t)flags >> 1 & 3u);
         }
+    } else if (bytes_equal(name, BYTES_LITERAL("From"))) {
+        carrying->carried->from = carried_number(value);
     } else if (bytes_equal(name, BYTES_LITERAL("Format"))) {
         take_number(carrying, MQTT_PAYLOAD_FORMAT, value, 1);
     } else if (bytes_equal(name, BYTES_LITERAL("Expiry"))) {
         take_number(carrying, MQTT_MESSAGE_EXPIRY, value, UINT32_MAX);
     }
-    return STATUS_OK; /* the others are for sessions */
+    return STATUS_OK;
 }
 
 static status_t take_field(carrying_t *carrying, bytes_t name, bytes_t value) {
@@ -256,11 +266,10 @@ static status_t take_correlation(carrying_t *carrying, bytes_t block) {
     return done < 0 ? STATUS_NO_MEMORY : STATUS_OK;
 }
 
-status_t carry_from_headers(bytes_t block, buffer_t *scratch, mqtt_properties_t *properties, uint8_t *qos,
-                            bool *from_mqtt) {
-    carrying_t carrying = {.scratch = scratch, .properties = properties, .qos = qos};
+status_t carry_from_headers(bytes_t block, buffer_t *scratch, mqtt_properties_t *properties, carry_t *carried) {
+    carrying_t carrying = {.scratch = scratch, .properties = properties, .carried = carried};
     *properties = (mqtt_properties_t){.present = 0};
-    *qos = 0;
+    *carried = (carry_t){.qos = 0};
     scratch->size = 0;
     status_t status = take_correlation(&carrying, block);
     uint64_t pairs_at = scratch->size;
@@ -280,6 +289,5 @@ status_t carry_from_headers(bytes_t block, buffer_t *scratch, mqtt_properties_t 
         properties->present |= 1u << MQTT_USER_PROPERTY;
         properties->pairs = bytes_of(scratch->at + pairs_at, (uint32_t)(scratch->size - pairs_at));
     }
-    *from_mqtt = carrying.from_mqtt;
     return status;
 }

@@ -5,6 +5,7 @@
  *     Nmqtt-RFlags:3                    the flags of its PUBLISH, in nats-server's retained messages, which have no QoS
  *     Nmqtt-Format:1                    payload format indicator
  *     Nmqtt-Expiry:60                   message expiry interval, in seconds
+ *     Nmqtt-From:7                      the number of the session that published it, if that wants none of its own
  *     Content-Type:text/plain           content type
  *     Nmqtt-Correlation:0fa0            correlation data, in hexadecimal digits
  *     unit:C                            a user property
@@ -24,12 +25,19 @@
 #include "base/status.h"
 #include "mqtt/packet.h"
 
-/* Behind what is in out. properties NULL: MQTT 3.1.1. */
-LEAF_MUST_USE status_t carry_to_headers(buffer_t *out, uint8_t qos, const mqtt_properties_t *properties);
+/* What is said beside the properties. */
+typedef struct carry {
+    uint8_t qos;
+    bool retain;    /* out of headers only: its flags say so */
+    bool from_mqtt; /* out of headers: it has one of the first two; where it has not, its QoS is 0 */
+    uint32_t from;  /* 0: nothing is said */
+} carry_t;
 
-/* What the fields of a block say. scratch: emptied; what *properties points to is there and in the block. from_mqtt: it
- * has one of the first two, and *qos is what that says, else 0. */
-LEAF_MUST_USE status_t carry_from_headers(bytes_t block, buffer_t *scratch, mqtt_properties_t *properties, uint8_t *qos,
-                                          bool *from_mqtt);
+/* Behind what is in out. properties NULL: MQTT 3.1.1. */
+LEAF_MUST_USE status_t carry_to_headers(buffer_t *out, const carry_t *carried, const mqtt_properties_t *properties);
+
+/* What the fields of a block say. scratch: emptied; what *properties points to is there and in the block. */
+LEAF_MUST_USE status_t carry_from_headers(bytes_t block, buffer_t *scratch, mqtt_properties_t *properties,
+                                          carry_t *carried);
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 
-#define HEAD 8u                         /* of what waits: two numbers of four bytes */
+#define HEAD 16u                        /* of what waits: two numbers of four bytes, one of eight */
 #define MOVED_MIN (UINT64_C(64) * 1024) /* so much has gone before what waits behind it is moved to the front */
 #define KEPT (UINT64_C(16) * 1024)
 
@@ -17,6 +17,7 @@ void flight_init(flight_t *flight, uint32_t window, uint64_t most, share_t *shar
 void flight_free(flight_t *flight) {
     ids_free(&flight->sent);
     ids_free(&flight->released);
+    sequences_free(&flight->sequences);
     buffer_free(&flight->waiting);
 }
 
@@ -24,28 +25,47 @@ static bool flight_has_room(const flight_t *flight) {
     return flight->sent.count + flight->released.count < flight->window;
 }
 
-/* A free one; there is one, since the window is smaller than what there are. 0: no memory. */
-static uint16_t flight_give(flight_t *flight) {
+uint16_t flight_id(uint64_t seq) {
+    return (uint16_t)(seq % UINT16_MAX + 1);
+}
+
+static bool id_taken(const flight_t *flight, uint16_t id) {
+    return ids_has(&flight->sent, id) || ids_has(&flight->released, id);
+}
+
+/* A free one; there is one, since the window is smaller than what there are. */
+static uint16_t free_id(flight_t *flight) {
     uint16_t id = flight->last;
     do {
         id = id == UINT16_MAX ? 1 : (uint16_t)(id + 1);
-    } while (ids_has(&flight->sent, id) || ids_has(&flight->released, id));
-    if (ids_add(&flight->sent, id) != STATUS_OK) {
-        return 0;
-    }
+    } while (id_taken(flight, id));
     flight->last = id;
     return id;
 }
 
-uint16_t flight_begin(flight_t *flight) {
-    return flight_waiting(flight) == 0 && flight_has_room(flight) ? flight_give(flight) : 0;
+/* 0: no memory, or another message has the one that it must have. */
+static uint16_t flight_give(flight_t *flight, uint64_t seq) {
+    uint16_t id = seq == 0 ? free_id(flight) : flight_id(seq);
+    if (id_taken(flight, id) || (seq != 0 && sequences_put(&flight->sequences, id, seq) != STATUS_OK)) {
+        return 0;
+    }
+    if (ids_add(&flight->sent, id) != STATUS_OK) {
+        (void)sequences_take(&flight->sequences, id);
+        return 0;
+    }
+    return id;
+}
+
+uint16_t flight_begin(flight_t *flight, uint64_t seq) {
+    return flight_waiting(flight) == 0 && flight_has_room(flight) ? flight_give(flight, seq) : 0;
 }
 
 void flight_undo(flight_t *flight, uint16_t id) {
     (void)ids_take(&flight->sent, id);
+    (void)sequences_take(&flight->sequences, id);
 }
 
-status_t flight_wait(flight_t *flight, bytes_t packet, uint32_t id_at) {
+status_t flight_wait(flight_t *flight, bytes_t packet, uint32_t id_at, uint64_t seq) {
     uint8_t *to;
     check(id_at + 2 <= packet.size);
     status_t status = buffer_reserve(&flight->waiting, (uint64_t)HEAD + packet.size, &to);
@@ -54,8 +74,10 @@ status_t flight_wait(flight_t *flight, bytes_t packet, uint32_t id_at) {
     }
     store_be32(to, id_at);
     store_be32(to + 4, packet.size);
+    store_be64(to + 8, seq);
     (void)bytes_write(to + HEAD, packet);
     flight->waiting.size += (uint64_t)HEAD + packet.size;
+    flight->waiting_upto = seq > flight->waiting_upto ? seq : flight->waiting_upto;
     return STATUS_OK;
 }
 
@@ -63,11 +85,11 @@ bool flight_next(flight_t *flight, bytes_t *packet) {
     if (flight_waiting(flight) == 0 || !flight_has_room(flight)) {
         return false;
     }
-    uint16_t id = flight_give(flight);
+    uint8_t *at = flight->waiting.at + flight->waiting_from;
+    uint16_t id = flight_give(flight, load_be64(at + 8));
     if (id == 0) {
         return false;
     }
-    uint8_t *at = flight->waiting.at + flight->waiting_from;
     *packet = bytes_of(at + HEAD, load_be32(at + 4));
     store_be16(at + HEAD + load_be32(at), id);
     return true;
@@ -77,6 +99,9 @@ void flight_gone(flight_t *flight) {
     const uint8_t *at = flight->waiting.at + flight->waiting_from;
     flight->waiting_from += HEAD + (uint64_t)load_be32(at + 4);
     uint64_t left = flight_waiting(flight);
+    if (left == 0) {
+        flight->waiting_upto = 0;
+    }
     if (left == 0 || (flight->waiting_from >= MOVED_MIN && flight->waiting_from >= left)) {
         buffer_consume(&flight->waiting, flight->waiting_from);
         flight->waiting_from = 0;
@@ -84,11 +109,22 @@ void flight_gone(flight_t *flight) {
     }
 }
 
-bool flight_acknowledged(flight_t *flight, uint16_t id) {
+/* They come in the order of their sequences. What is delivered again is below what waits, and has gone. */
+bool flight_waits(const flight_t *flight, uint64_t seq) {
+    return flight_waiting(flight) != 0 && seq <= flight->waiting_upto && !flight_has(flight, seq);
+}
+
+bool flight_has(const flight_t *flight, uint64_t seq) {
+    return sequences_find(&flight->sequences, flight_id(seq)) == seq;
+}
+
+bool flight_acknowledged(flight_t *flight, uint16_t id, uint64_t *seq) {
+    *seq = sequences_take(&flight->sequences, id);
     return ids_take(&flight->sent, id);
 }
 
-bool flight_received(flight_t *flight, uint16_t id) {
+bool flight_received(flight_t *flight, uint16_t id, uint64_t *seq) {
+    *seq = sequences_take(&flight->sequences, id);
     if (!ids_take(&flight->sent, id)) {
         return ids_has(&flight->released, id); /* said again */
     }
@@ -97,4 +133,9 @@ bool flight_received(flight_t *flight, uint16_t id) {
 
 bool flight_completed(flight_t *flight, uint16_t id) {
     return ids_take(&flight->released, id);
+}
+
+status_t flight_release_again(flight_t *flight, uint16_t id) {
+    status_t status = ids_add(&flight->released, id);
+    return status == STATUS_EXISTS ? STATUS_OK : status;
 }

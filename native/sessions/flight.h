@@ -4,10 +4,12 @@
  *     QoS 1    PUBLISH --> sent --PUBACK--> free
  *     QoS 2    PUBLISH --> sent --PUBREC--> released (PUBREL) --PUBCOMP--> free
  *
- *     waiting  | id's place, size, packet | ...       whole packets but for their identifier, which they get when there
- *                                                     is room for them
+ *     waiting  | id's place, size, sequence, packet | ...      whole packets but for their identifier, which they get
+ *                                                              when there is room for them
  *
- * It ends with the connection: what a session keeps beyond that is not here.
+ * A message out of a stream has the identifier that follows from its sequence (modulo 65,535, plus 1), so that it has
+ * the same one when it comes again, also after a crash. Where another one has it still, it waits. Others have sequence
+ * 0 and get one that is free. It ends with the connection: what a session keeps beyond that is kept.h.
  */
 #ifndef LEAFD_SESSIONS_FLIGHT_H
 #define LEAFD_SESSIONS_FLIGHT_H
@@ -19,32 +21,41 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "sessions/ids.h"
+#include "sessions/sequences.h"
 
 typedef struct flight {
     ids_t sent;
     ids_t released;
-    uint32_t window; /* so many may be in both */
-    uint16_t last;   /* the identifier that was given last */
+    sequences_t sequences; /* sequences of those in sent that have one */
+    uint32_t window;       /* so many may be in both */
+    uint16_t last;         /* the identifier that was given last */
     buffer_t waiting;
     uint64_t waiting_from; /* before it they have gone */
+    uint64_t waiting_upto; /* the highest sequence that waits */
 } flight_t;
 
 /* share: where what waits is counted. most: bytes of it. */
 void flight_init(flight_t *flight, uint32_t window, uint64_t most, share_t *share);
 void flight_free(flight_t *flight);
 /* An identifier for a message that goes now. 0: it has to wait, for room or behind others. */
-uint16_t flight_begin(flight_t *flight);
+uint16_t flight_begin(flight_t *flight, uint64_t seq);
 /* One that has gone out with an identifier that begin gave did not get into the queue. */
 void flight_undo(flight_t *flight, uint16_t id);
 /* packet: all of it; id_at: where its identifier stands. STATUS_FULL: too much waits. */
-LEAF_MUST_USE status_t flight_wait(flight_t *flight, bytes_t packet, uint32_t id_at);
+LEAF_MUST_USE status_t flight_wait(flight_t *flight, bytes_t packet, uint32_t id_at, uint64_t seq);
 /* The next one that may go, with its identifier. false: none. Valid until flight_gone. */
 bool flight_next(flight_t *flight, bytes_t *packet);
 void flight_gone(flight_t *flight);
-/* What the client answers. false: there is no such message. */
-bool flight_acknowledged(flight_t *flight, uint16_t id);
-bool flight_received(flight_t *flight, uint16_t id);
+/* Of a stream's message: does it wait, or has it gone with its identifier? */
+bool flight_waits(const flight_t *flight, uint64_t seq);
+bool flight_has(const flight_t *flight, uint64_t seq);
+uint16_t flight_id(uint64_t seq); /* that it has */
+/* What the client answers. false: there is no such message. *seq: its sequence, 0: it has none. */
+bool flight_acknowledged(flight_t *flight, uint16_t id, uint64_t *seq);
+bool flight_received(flight_t *flight, uint16_t id, uint64_t *seq);
 bool flight_completed(flight_t *flight, uint16_t id);
+/* One that an earlier connection had released. */
+LEAF_MUST_USE status_t flight_release_again(flight_t *flight, uint16_t id);
 
 static inline uint64_t flight_waiting(const flight_t *flight) {
     return flight->waiting.size - flight->waiting_from;

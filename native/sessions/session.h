@@ -5,6 +5,7 @@
  *       will      the message that it leaves behind     until DISCONNECT
  *       answers   what it is still to be told           answers.h
  *       received  its messages of QoS 2 that are here   ids.h
+ *       kept      what outlives its connection          kept.h
  *       flight    what it is still to tell us           flight.h
  *       aliases   short names of topics, both ways      aliases.h
  */
@@ -24,6 +25,7 @@
 #include "sessions/answers.h"
 #include "sessions/flight.h"
 #include "sessions/ids.h"
+#include "sessions/kept.h"
 
 #define SESSION_EVER UINT32_MAX /* an expiry: it has none */
 
@@ -59,18 +61,22 @@ typedef struct session {
     bytes_t client; /* own copy */
     bool assigned;  /* that is a name of ours */
     bool listed;    /* in the table */
+    bool enters;    /* it is let in, and waits for its session before it is told */
     bool admitted;
     bool told;         /* why it ends, or it said so itself */
     bool waits;        /* it is not read until an answer has gone */
     bool waits_keeper; /* or until it is known whether messages are retained */
     bool reads_pause;  /* what is retained is sent on when it has room */
     bool clean;
+    bool present;        /* its session was there before it came */
     bool explains;       /* it wants to know why (request problem information) */
     uint16_t keep_alive; /* seconds, 0 = none */
     uint32_t expiry;     /* seconds after its connection; SESSION_EVER */
+    uint32_t asked;      /* the same, as it asked for it */
     will_t *will;
+    kept_t *kept; /* NULL: it ends with its connection */
     answers_t answers;
-    ids_t received;
+    ids_t received; /* where it is not kept: session_received() */
     flight_t flight;
     aliases_t named;        /* by the client */
     aliases_t given;        /* by us */
@@ -85,6 +91,10 @@ session_t *session_new(const mqtt_login_t *login, const mqtt_properties_t *prope
 void session_free(session_t *session);
 /* false: no memory. */
 LEAF_MUST_USE bool session_name(session_t *session, bytes_t client);
+/* The identifiers of QoS 2 of the client that are in use. */
+static inline ids_t *session_received(session_t *session) {
+    return session->kept != NULL ? &session->kept->received : &session->received;
+}
 void session_forget_will(session_t *session);
 /* false: no memory. */
 LEAF_MUST_USE bool session_read(session_t *session, bytes_t sid, bytes_t pattern);

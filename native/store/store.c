@@ -426,6 +426,10 @@ uint64_t store_durable(const store_t *store) {
     return store->pipeline.durable;
 }
 
+int64_t store_age(const store_t *store) {
+    return store->clock.age;
+}
+
 void store_set_hooks(store_t *store, store_hooks_t hooks) {
     store->hooks = hooks;
 }

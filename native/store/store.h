@@ -129,6 +129,7 @@ bool store_stream_lacks(store_stream_t *stream, bytes_t subject, bytes_t header,
 void store_stream_stop(store_stream_t *stream, uint32_t consumer);
 /* For tests, at any time: do all sums and each stream's numbers hold, by going over every stream? */
 bool store_sound(store_t *store);
+int64_t store_age(const store_t *store); /* now on its own clock, which goes on over restarts (disk/clockwork.h) */
 uint32_t store_stream_id(const store_stream_t *stream);
 store_t *store_stream_store(const store_stream_t *stream);
 const stream_config_t *store_stream_config(const store_stream_t *stream);
@@ -167,8 +168,7 @@ typedef struct store_purge {
 } store_purge_t;
 /* One bounded step; *more: call again with the same purge (next tick). */
 LEAF_MUST_USE status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged, bool *more);
-/* Whenever no further step is to come, before the stream goes. */
-void store_purge_end(store_purge_t *purge);
+void store_purge_end(store_purge_t *purge); /* whenever no further step is to come, before the stream goes */
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 

@@ -37,7 +37,8 @@ mqtt_desk_t *mqtt_desk_of(plane_t *plane) {
     if (desk == NULL) {
         return NULL;
     }
-    if (map_open(&desk->here) != STATUS_OK) {
+    if (map_open(&desk->here) != STATUS_OK || map_open(&desk->kept) != STATUS_OK) {
+        map_free(&desk->here);
         free(desk);
         return NULL;
     }
@@ -58,11 +59,18 @@ void mqtt_close(plane_t *plane) {
     }
     map_walk_t walk = {0};
     for (mqtt_account_t *one; (one = table_next(&desk->accounts, &walk)) != NULL;) {
+        map_walk_t kept_walk = {0};
+        for (kept_t *kept; (kept = table_next(&one->numbers, &kept_walk)) != NULL;) {
+            mqtt_kept_forget(plane, kept);
+        }
+        table_free(&one->numbers);
         sink_remove(plane, &one->sink);
         free(one);
     }
     table_free(&desk->accounts);
     map_free(&desk->here);
+    map_free(&desk->kept);
+    due_free(&desk->due);
     buffer_free(&desk->header);
     buffer_free(&desk->properties);
     buffer_free(&desk->packet);

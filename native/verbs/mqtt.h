@@ -6,6 +6,9 @@
  *     mqtt_subscribe.c  SUBSCRIBE, UNSUBSCRIBE
  *     mqtt_account.c    where an account's streams answer, and which
  *     mqtt_retain.c     retained messages
+ *     mqtt_stream.c     the stream of messages that sessions are to have, and its sessions when it is opened
+ *     mqtt_kept.c       a session that outlives its connection: made, found, left, expired, ended
+ *     mqtt_receive.c    what such a session gets out of the stream
  *     mqtt_deliver.c    a message to a client, and what that answers
  *
  * Topics are subjects and back in text/topic.h, properties are headers and back in sessions/carry.h.
@@ -25,6 +28,7 @@
 #include "plane/plane.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
+#include "sessions/carry.h"
 #include "sessions/session.h"
 #include "text/text.h"
 #include "text/topic.h"
@@ -45,6 +49,13 @@
 
 _Static_assert(1u << MQTT_SUB_QOS_SHIFT == SUBSCRIPTION_OWN, "the quality of service is in the first bits of its own");
 
+/* What a PUBLISH says beside the message. */
+typedef struct mqtt_outgoing {
+    mqtt_publish_t publish;
+    mqtt_properties_t properties;
+    uint64_t seq; /* of the stream; 0: it is in none */
+} mqtt_outgoing_t;
+
 /* The message that a client is publishing, for those clients who get it as it came. */
 typedef struct mqtt_current {
     const account_t *account; /* NULL: none is */
@@ -58,8 +69,7 @@ typedef struct mqtt_made {
     uint64_t publication; /* of which; 0 = none */
     const uint8_t *header;
     mqtt_properties_t properties;
-    uint8_t qos;
-    bool from_mqtt;
+    carry_t carried;
     bool failed;
 } mqtt_made_t;
 
@@ -70,13 +80,20 @@ typedef enum mqtt_keeps { KEEPS_UNKNOWN = 0, KEEPS_ASKED, KEEPS_YES, KEEPS_NO } 
 typedef struct mqtt_account {
     sink_t sink; /* where its streams answer */
     mqtt_keeps_t keeps;
-    session_t *waiting; /* what they sent needs to know that */
+    mqtt_keeps_t sessions; /* the same of sessions: KEEPS_ASKED also while they are read */
+    bool unreadable;       /* some are there that could not be read */
+    stream_t *messages;    /* that they wait for; NULL: there is no such stream */
+    uint32_t last_number;  /* of a session */
+    table_t numbers;       /* of sessions > kept_t */
+    session_t *waiting;    /* what they sent needs to know that */
 } mqtt_account_t;
 
 /* What all clients of MQTT share. */
 typedef struct mqtt_desk {
     map_t *here;      /* sessions with a connection, by account and client */
     table_t accounts; /* number > mqtt_account_t */
+    map_t *kept;      /* sessions that outlive their connection, likewise */
+    due_list_t due;   /* of these, whose client is away: when they expire */
     uint64_t key;     /* of the subjects where streams answer, which nobody guesses */
     uint64_t open;    /* likewise where control does: who listens to all requests sees it */
     mqtt_current_t current;
@@ -114,6 +131,8 @@ void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, byt
 /* It did not send a CONNECT, or none that can be. */
 void mqtt_refuse_stranger(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, const mqtt_fault_t *fault);
 status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict);
+void mqtt_enter(plane_t *plane, peer_t *peer);   /* it is known now whether there is a session of its */
+void mqtt_entered(plane_t *plane, peer_t *peer); /* it has been told, and gets what is its */
 void mqtt_disconnect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
 void mqtt_farewell(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
 void mqtt_beat(plane_t *plane, peer_t *peer);
@@ -125,6 +144,12 @@ void mqtt_left(plane_t *plane, peer_t *peer);
 mqtt_account_t *mqtt_account_of(plane_t *plane, mqtt_desk_t *desk, account_t *account);
 /* Where an answer to that peer comes to mqtt_told; what: its last word. */
 void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text);
+/* A packet that may go when what is in the store's open batch is on disk. what: "k", it is CONNACK; "p", any other. */
+void mqtt_say_durable(plane_t *plane, peer_t *peer, const char *what, bytes_t packet);
+/* An acknowledgement as bytes, in desk->packet. false: no memory. */
+bool mqtt_draft(const session_t *session, mqtt_kind_t kind, uint16_t id, bytes_t *packet);
+/* Those that wait to know what is kept look again. */
+void mqtt_wake(plane_t *plane, mqtt_account_t *keeper);
 /* A request of that peer to JetStream: to control, which others hear too, or inside, which nobody hears. false: nobody
  * is there. */
 bool mqtt_ask_control(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what);
@@ -149,6 +174,43 @@ void mqtt_retain_found(plane_t *plane, peer_t *peer, const message_t *message);
 void mqtt_retain_forget(peer_t *peer); /* it goes, and waits no more */
 void mqtt_retain_go_on(plane_t *plane, peer_t *peer);
 
+/* The message under that prefix, for a stream of ours; seconds: its time to live, 0 = none; retained: it is one that
+ * is, and is marked so. It answers at tell. */
+mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, const char *prefix,
+                        uint32_t seconds, const mqtt_message_t *retained);
+
+/* ---- mqtt_stream.c ----------------------------------------------------------------------------------------------- */
+
+#define MQTT_MESSAGES "$MQTT.msgs." /* their subjects */
+
+/* Of a peer whose account has JetStream: the stream is asked for, if it is not known. */
+void mqtt_stream_begin(plane_t *plane, peer_t *peer);
+void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper); /* or was not */
+/* Does a session of the account wait for that subject? */
+bool mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, bytes_t subject);
+
+/* ---- mqtt_kept.c ------------------------------------------------------------------------------------------------- */
+
+uint64_t mqtt_client_hash(uint32_t account, bytes_t client);
+kept_t *mqtt_kept_find(const mqtt_desk_t *desk, uint32_t account, bytes_t client);
+/* One that was read from its record, or is new: with a place in the tables, and whoever delivers to it. */
+LEAF_MUST_USE status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, bool loading);
+void mqtt_kept_forget(plane_t *plane, kept_t *kept); /* its memory alone */
+/* Its records, too. STATUS_FULL: no room in the batch, and it is as it was. */
+LEAF_MUST_USE status_t mqtt_kept_end(plane_t *plane, kept_t *kept);
+LEAF_MUST_USE status_t mqtt_kept_store(plane_t *plane, kept_t *kept);
+/* Its filters are others now. */
+LEAF_MUST_USE status_t mqtt_kept_filters(plane_t *plane, kept_t *kept, bool loading);
+void mqtt_kept_attend(plane_t *plane, kept_t *kept, session_t *session);
+/* Another connection of its client takes it. */
+void mqtt_kept_hand_over(plane_t *plane, kept_t *kept);
+/* Its client has gone. */
+void mqtt_kept_leave(plane_t *plane, kept_t *kept);
+/* It acknowledges a message of the stream. */
+void mqtt_kept_acknowledge(plane_t *plane, kept_t *kept, uint64_t seq);
+/* record: RECORD_SESSION_IN or RECORD_SESSION_OUT; there: it is to be. false: no room. */
+bool mqtt_kept_note(plane_t *plane, kept_t *kept, uint32_t record, uint16_t id, bool there);
+
 /* ---- mqtt_publish.c ---------------------------------------------------------------------------------------------- */
 
 /* false: it has to wait, and was not acted on. */
@@ -160,6 +222,8 @@ void mqtt_publish_will(plane_t *plane, peer_t *peer);
 
 bool mqtt_subscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet); /* false: it has to wait */
 void mqtt_unsubscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
+/* Those of a session whose client is back. */
+void mqtt_resubscribe(plane_t *plane, peer_t *peer);
 
 /* ---- mqtt_deliver.c ---------------------------------------------------------------------------------------------- */
 
@@ -167,6 +231,12 @@ bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *public
 /* One that was retained, to a subscription of the peer. */
 void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t *message, int64_t age_ns);
 status_t mqtt_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message);
+/* What its headers say, in desk->made, with what is left of its time after that age. */
+void mqtt_make(plane_t *plane, mqtt_desk_t *desk, const message_t *message, int64_t age_ns);
+/* Of one that does not come directly from its publisher. false: MQTT has no word for it. */
+bool mqtt_compose(mqtt_desk_t *desk, const session_t *session, const message_t *message, mqtt_outgoing_t *out);
+/* Into its queue, or to what waits for an identifier. STATUS_INVALID: it takes no packet of that size. */
+LEAF_MUST_USE status_t mqtt_put(session_t *session, outq_t *to, mqtt_outgoing_t *out, bytes_t payload);
 void mqtt_say_answers(plane_t *plane, peer_t *peer); /* those that wait for nothing any more */
 /* PUBACK, PUBREC, PUBCOMP */
 void mqtt_answered(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);

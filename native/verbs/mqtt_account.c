@@ -2,7 +2,9 @@
  *
  *     $MQTT.A.<key>.<peer>.<identifier>    a stream has kept that message of the peer's, or not
  *     $MQTT.A.<key>.<peer>.r               what is retained, for a new subscription
- *     $MQTT.A.<open>.<peer>.s              the stream of retained messages has been made, or not
+ *     $MQTT.A.<key>.<peer>.k, .p           what the peer may be told is on disk: a packet, its CONNACK or another one
+ *     $MQTT.A.<key>.<peer>.a<sequence>     nobody wants that message of its session any more
+ *     $MQTT.A.<open>.<peer>.s, .m          the stream of retained messages, that for sessions, has been made, or not
  *
  * Nobody but us listens there, and only what this server answers gets there (PUBLICATION_OWN). Whoever has JetStream
  * answer to such a subject has to know its key, which is in nothing that others hear; control hears requests as they
@@ -11,7 +13,9 @@
 #include <stdlib.h>
 
 #include "base/hex.h"
+#include "mqtt/write.h"
 #include "plane/account.h"
+#include "plane/keeping.h"
 #include "text/decimal.h"
 #include "verbs/mqtt.h"
 #include "verbs/verbs.h"
@@ -101,6 +105,48 @@ bool mqtt_ask_inside(plane_t *plane, peer_t *peer, const char *api, bytes_t body
     return ask_api(plane, peer, api, body, &reply, PUBLICATION_INSIDE);
 }
 
+void mqtt_say_durable(plane_t *plane, peer_t *peer, const char *what, bytes_t packet) {
+    const mqtt_account_t *keeper =
+        peer->session->kept == NULL
+            ? table_find(&((mqtt_desk_t *)peer->session->shared)->accounts, peer->account->js.id)
+            : peer->session->kept->keeper;
+    text_t at;
+    mqtt_answer_subject(peer->session->shared, peer, what, 0, &at);
+    keeping_hold(plane, keeper->messages, text_bytes(&at), packet);
+}
+
+bool mqtt_draft(const session_t *session, mqtt_kind_t kind, uint16_t id, bytes_t *packet) {
+    mqtt_desk_t *desk = session->shared;
+    desk->packet.size = 0;
+    status_t status = mqtt_write_acknowledgement(&session->writer, &desk->packet, kind, id, MQTT_REASON_SUCCESS, NULL);
+    *packet = bytes_of(desk->packet.at, (uint32_t)desk->packet.size);
+    return status == STATUS_OK;
+}
+
+void mqtt_wake(plane_t *plane, mqtt_account_t *keeper) {
+    session_t *waiting = keeper->waiting;
+    keeper->waiting = NULL;
+    while (waiting != NULL) { /* who has to wait for more gets into the list anew */
+        session_t *session = waiting;
+        waiting = session->next_waiting;
+        session->waits_keeper = false;
+        mqtt_go_on(plane, session->owner);
+        if (session->enters) {
+            mqtt_enter(plane, session->owner);
+        }
+    }
+}
+
+static void said(plane_t *plane, peer_t *peer, bytes_t what, bytes_t packet) {
+    if (peer->state != PEER_ADMITTED) {
+        return;
+    }
+    mqtt_emitted(plane, peer, buffer_append(&peer->conn.out.data, packet.at, packet.size));
+    if (bytes_equal(what, BYTES_LITERAL("k"))) {
+        mqtt_entered(plane, peer);
+    }
+}
+
 static void stored(plane_t *plane, peer_t *peer, uint16_t id, bytes_t payload) {
     bool kept = !bytes_starts(payload, BYTES_LITERAL("{\"error\":"));
     if (answers_told(&peer->session->answers, id, kept ? MQTT_REASON_SUCCESS : MQTT_REASON_QUOTA)) {
@@ -119,6 +165,8 @@ void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publicat
     if (key == desk->open) {
         if (bytes_equal(text, BYTES_LITERAL("s"))) {
             mqtt_retain_made(plane, (mqtt_account_t *)sink, publication->message.payload);
+        } else if (bytes_equal(text, BYTES_LITERAL("m"))) {
+            mqtt_stream_made(plane, (mqtt_account_t *)sink);
         }
         return;
     }
@@ -128,6 +176,12 @@ void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publicat
     }
     if (bytes_equal(text, BYTES_LITERAL("r"))) {
         mqtt_retain_found(plane, peer, &publication->message);
+    } else if (bytes_equal(text, BYTES_LITERAL("p")) || bytes_equal(text, BYTES_LITERAL("k"))) {
+        said(plane, peer, text, publication->message.payload);
+    } else if (bytes_take(&text, 'a')) {
+        if (peer->session->kept != NULL && decimal_parse(text, &id)) {
+            mqtt_kept_acknowledge(plane, peer->session->kept, id);
+        }
     } else if (decimal_parse(text, &id) && id != 0 && id <= UINT16_MAX) {
         stored(plane, peer, (uint16_t)id, publication->message.payload);
     }

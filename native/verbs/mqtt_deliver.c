@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "mqtt/write.h"
 #include "plane/account.h"
+#include "plane/keeping.h"
 #include "plane/output.h"
 #include "route/permissions.h"
 #include "sessions/carry.h"
@@ -36,8 +37,7 @@ static void make_properties(plane_t *plane, mqtt_desk_t *desk, const message_t *
     }
     made->publication = plane->publication;
     made->header = shown->header.at;
-    made->failed = carry_from_headers(shown->header, &desk->properties, &made->properties, &made->qos, &made->from_mqtt)
-                   != STATUS_OK;
+    made->failed = carry_from_headers(shown->header, &desk->properties, &made->properties, &made->carried) != STATUS_OK;
 }
 
 bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown) {
@@ -51,6 +51,9 @@ bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *public
     desk->as_it_came = is_current(desk, publication, shown);
     uint8_t qos = desk->as_it_came ? desk->current.message->qos : 0, most = qos_of(one);
     desk->qos = qos < most ? qos : most;
+    if (desk->qos != 0 && one->peer->session->kept != NULL && one->target.queue.size == 0) {
+        return false; /* it comes out of the stream */
+    }
     if (!desk->as_it_came && one->peer->session->writer.level == MQTT_5) {
         make_properties(plane, desk, shown);
     }
@@ -73,47 +76,51 @@ static bytes_t topic_for(bytes_t subject, uint8_t *to) {
     return topic_text(topic) ? topic : BYTES_NONE;
 }
 
-/* What a PUBLISH to one subscription says beside the message. */
-typedef struct outgoing {
-    mqtt_publish_t publish;
-    mqtt_properties_t properties;
-} outgoing_t;
-
-static bool compose_message(mqtt_desk_t *desk, const session_t *session, const subscription_t *one,
-                            const message_t *message, outgoing_t *out) {
-    const mqtt_current_t *current = &desk->current;
-    bool same = desk->as_it_came && bytes_equal(message->subject, current->subject);
-    out->publish = (mqtt_publish_t){.topic = same ? current->topic : topic_for(message->subject, desk->topic),
-                                    .payload_size = message->payload.size,
-                                    .qos = desk->qos};
-    out->publish.retain = desk->retained;
-    if (desk->as_it_came) {
-        out->publish.retain = current->message->retain && (one->flags & MQTT_SUB_AS_PUBLISHED) != 0;
-    }
-    if (out->publish.topic.size == 0) {
-        return false;
-    }
+bool mqtt_compose(mqtt_desk_t *desk, const session_t *session, const message_t *message, mqtt_outgoing_t *out) {
+    *out = (mqtt_outgoing_t){.publish = {.topic = topic_for(message->subject, desk->topic)}};
+    out->publish.payload_size = message->payload.size;
     if (session->writer.level != MQTT_5) {
-        return true;
+        return out->publish.topic.size != 0;
     }
     out->publish.properties = &out->properties;
-    if (desk->as_it_came) {
+    out->properties = desk->made.properties;
+    bytes_t response = message->reply.size == 0 ? BYTES_NONE : topic_for(message->reply, desk->response);
+    if (response.size != 0) {
+        mqtt_set_text(&out->properties, MQTT_RESPONSE_TOPIC, response);
+    }
+    return out->publish.topic.size != 0 && !desk->made.failed;
+}
+
+/* The current message. */
+static bool compose_as_it_came(mqtt_desk_t *desk, const session_t *session, const subscription_t *one,
+                               const message_t *message, mqtt_outgoing_t *out) {
+    const mqtt_current_t *current = &desk->current;
+    bool same = bytes_equal(message->subject, current->subject);
+    *out =
+        (mqtt_outgoing_t){.publish = {.topic = same ? current->topic : topic_for(message->subject, desk->topic),
+                                      .retain = current->message->retain && (one->flags & MQTT_SUB_AS_PUBLISHED) != 0}};
+    out->publish.payload_size = message->payload.size;
+    if (session->writer.level == MQTT_5) {
+        out->publish.properties = &out->properties;
         out->properties = current->message->properties;
         out->properties.present &= ~(1u << MQTT_TOPIC_ALIAS | 1u << MQTT_WILL_DELAY);
-    } else {
-        out->properties = desk->made.properties;
-        bytes_t response = message->reply.size == 0 ? BYTES_NONE : topic_for(message->reply, desk->response);
-        if (response.size != 0) {
-            mqtt_set_text(&out->properties, MQTT_RESPONSE_TOPIC, response);
-        }
     }
+    return out->publish.topic.size != 0;
+}
+
+static bool compose_message(mqtt_desk_t *desk, const session_t *session, const subscription_t *one,
+                            const message_t *message, mqtt_outgoing_t *out) {
+    bool sayable = desk->as_it_came ? compose_as_it_came(desk, session, one, message, out)
+                                    : mqtt_compose(desk, session, message, out);
+    out->publish.qos = desk->qos;
+    out->publish.retain = out->publish.retain || desk->retained;
     if (one->id != 0) {
         mqtt_set_number(&out->properties, MQTT_SUBSCRIPTION_ID, (uint32_t)one->id);
     }
-    return !desk->made.failed || desk->as_it_came;
+    return sayable;
 }
 
-static status_t put_publish(const mqtt_writer_t *writer, buffer_t *to, const outgoing_t *out, bytes_t payload) {
+static status_t put_publish(const mqtt_writer_t *writer, buffer_t *to, const mqtt_outgoing_t *out, bytes_t payload) {
     uint64_t before = to->size;
     status_t status = mqtt_write_publish(writer, to, &out->publish);
     if (status == STATUS_OK && payload.size != 0) {
@@ -126,7 +133,7 @@ static status_t put_publish(const mqtt_writer_t *writer, buffer_t *to, const out
 }
 
 /* With a short name for its topic, if the client takes one. */
-static status_t put_named_message(session_t *session, buffer_t *to, outgoing_t *out, bytes_t payload) {
+static status_t put_named_message(session_t *session, buffer_t *to, mqtt_outgoing_t *out, bytes_t payload) {
     bytes_t topic = out->publish.topic;
     if (session->given.max != 0 && session->writer.level == MQTT_5) {
         bool known;
@@ -148,7 +155,7 @@ static uint32_t id_place(bytes_t packet, bytes_t topic) {
     return packet.size - rest.size + 2 + topic.size;
 }
 
-static status_t put_waiting_message(mqtt_desk_t *desk, session_t *session, outgoing_t *out, bytes_t payload) {
+static status_t put_waiting_message(mqtt_desk_t *desk, session_t *session, mqtt_outgoing_t *out, bytes_t payload) {
     desk->packet.size = 0;
     out->publish.id = 1;
     status_t status = put_publish(&session->writer, &desk->packet, out, payload);
@@ -156,27 +163,33 @@ static status_t put_waiting_message(mqtt_desk_t *desk, session_t *session, outgo
         return status;
     }
     bytes_t packet = bytes_of(desk->packet.at, (uint32_t)desk->packet.size);
-    return flight_wait(&session->flight, packet, id_place(packet, out->publish.topic));
+    return flight_wait(&session->flight, packet, id_place(packet, out->publish.topic), out->seq);
+}
+
+status_t mqtt_put(session_t *session, outq_t *to, mqtt_outgoing_t *out, bytes_t payload) {
+    flight_t *flight = &session->flight;
+    bool again = out->seq != 0 && flight_has(flight, out->seq);
+    if (out->publish.qos == 0) {
+        return put_named_message(session, &to->data, out, payload);
+    }
+    out->publish.id = again ? flight_id(out->seq) : flight_begin(flight, out->seq);
+    if (out->publish.id == 0) {
+        return put_waiting_message(session->shared, session, out, payload);
+    }
+    status_t status = put_named_message(session, &to->data, out, payload);
+    if (status != STATUS_OK && !again) {
+        flight_undo(flight, out->publish.id);
+    }
+    return status;
 }
 
 status_t mqtt_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message) {
     session_t *session = peer->session;
-    mqtt_desk_t *desk = session->shared;
-    outgoing_t outgoing;
-    if (!compose_message(desk, session, one, message, &outgoing)) {
+    mqtt_outgoing_t outgoing;
+    if (!compose_message(session->shared, session, one, message, &outgoing)) {
         return STATUS_OK; /* MQTT has no word for it */
     }
-    status_t status;
-    if (outgoing.publish.qos == 0) {
-        status = put_named_message(session, &out->data, &outgoing, message->payload);
-    } else if ((outgoing.publish.id = flight_begin(&session->flight)) == 0) {
-        status = put_waiting_message(desk, session, &outgoing, message->payload);
-    } else {
-        status = put_named_message(session, &out->data, &outgoing, message->payload);
-        if (status != STATUS_OK) {
-            flight_undo(&session->flight, outgoing.publish.id);
-        }
-    }
+    status_t status = mqtt_put(session, out, &outgoing, message->payload);
     return status == STATUS_INVALID ? STATUS_OK : status;
 }
 
@@ -189,6 +202,13 @@ static void age_properties(mqtt_properties_t *properties, int64_t age_ns) {
     }
 }
 
+void mqtt_make(plane_t *plane, mqtt_desk_t *desk, const message_t *message, int64_t age_ns) {
+    desk->made.publication = 0; /* each has headers of its own */
+    make_properties(plane, desk, message);
+    age_properties(&desk->made.properties, age_ns);
+    desk->made.publication = 0;
+}
+
 void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t *message, int64_t age_ns) {
     peer_t *peer = one->peer;
     mqtt_desk_t *desk = peer->session->shared;
@@ -199,10 +219,9 @@ void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t 
         return;
     }
     uint8_t most = qos_of(one);
-    make_properties(plane, desk, message);
-    age_properties(&desk->made.properties, age_ns);
+    mqtt_make(plane, desk, message, age_ns);
     desk->as_it_came = false;
-    desk->qos = desk->made.qos < most ? desk->made.qos : most;
+    desk->qos = desk->made.carried.qos < most ? desk->made.carried.qos : most;
     desk->retained = true;
     mqtt_emitted(plane, peer, mqtt_emit(peer, &peer->conn.out, one, message));
     desk->retained = false;
@@ -214,7 +233,7 @@ void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t 
 
 /* ---- what it answers --------------------------------------------------------------------------------------------- */
 
-static void send_waiting(plane_t *plane, peer_t *peer) {
+void mqtt_send_waiting(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
     bytes_t packet;
     while (peer->state == PEER_ADMITTED && flight_next(&session->flight, &packet)) {
@@ -226,21 +245,47 @@ static void send_waiting(plane_t *plane, peer_t *peer) {
     }
 }
 
+/* PUBREC: the client has the message. That is on disk before it is told to forget that it had it. */
+static void answer_received(plane_t *plane, peer_t *peer, uint16_t id) {
+    session_t *session = peer->session;
+    kept_t *kept = session->kept;
+    uint64_t seq;
+    bool known = flight_received(&session->flight, id, &seq);
+    bytes_t packet;
+    mqtt_reason_t reason = known ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND;
+    if (kept == NULL || !known) {
+        mqtt_emitted(plane, peer,
+                     mqtt_write_acknowledgement(&session->writer, &peer->conn.out.data, MQTT_PUBREL, id, reason, NULL));
+        return;
+    }
+    bool noted =
+        ids_has(&kept->released, id)
+        || (mqtt_kept_note(plane, kept, RECORD_SESSION_OUT, id, true) && ids_add(&kept->released, id) == STATUS_OK);
+    if (!noted || !mqtt_draft(session, MQTT_PUBREL, id, &packet)) {
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no room for a message's state"));
+        return;
+    }
+    mqtt_kept_acknowledge(plane, kept, seq);
+    mqtt_say_durable(plane, peer, "p", packet);
+}
+
 void mqtt_answered(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     session_t *session = peer->session;
     flight_t *flight = &session->flight;
-    bool refused = packet->reason >= MQTT_REASON_UNSPECIFIED;
-    if (packet->kind == MQTT_PUBREC && !refused) {
-        bool known = flight_received(flight, packet->id);
-        mqtt_emitted(plane, peer,
-                     mqtt_write_acknowledgement(&session->writer, &peer->conn.out.data, MQTT_PUBREL, packet->id,
-                                                known ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND, NULL));
+    kept_t *kept = session->kept;
+    uint64_t seq;
+    if (packet->kind == MQTT_PUBREC && packet->reason < MQTT_REASON_UNSPECIFIED) {
+        answer_received(plane, peer, packet->id);
         return;
     }
     if (packet->kind == MQTT_PUBCOMP) {
         (void)flight_completed(flight, packet->id);
-    } else {
-        (void)flight_acknowledged(flight, packet->id);
+        if (kept != NULL && ids_has(&kept->released, packet->id)
+            && mqtt_kept_note(plane, kept, RECORD_SESSION_OUT, packet->id, false)) {
+            (void)ids_take(&kept->released, packet->id);
+        }
+    } else if (flight_acknowledged(flight, packet->id, &seq) && kept != NULL) {
+        mqtt_kept_acknowledge(plane, kept, seq);
     }
-    send_waiting(plane, peer);
+    mqtt_send_waiting(plane, peer);
 }

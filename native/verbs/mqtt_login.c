@@ -34,13 +34,17 @@ static mqtt_reason_t reason_of(uint32_t close, bool admitted) {
 }
 
 /* What it has to know does not get lost: who takes no packet of that size does not come in. */
-static void say_connack(plane_t *plane, peer_t *peer, const mqtt_writer_t *writer, mqtt_reason_t reason,
-                        const mqtt_properties_t *properties) {
-    status_t status = mqtt_write_connack(writer, &peer->conn.out.data, false, reason, properties);
+static void connack_failed(plane_t *plane, peer_t *peer, status_t status) {
     if (status == STATUS_INVALID) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT,
                            BYTES_LITERAL("a maximum packet size that no CONNACK has room in"));
     }
+}
+
+static void say_connack(plane_t *plane, peer_t *peer, const mqtt_writer_t *writer, mqtt_reason_t reason,
+                        const mqtt_properties_t *properties) {
+    status_t status = mqtt_write_connack(writer, &peer->conn.out.data, false, reason, properties);
+    connack_failed(plane, peer, status);
     mqtt_emitted(plane, peer, status);
 }
 
@@ -88,10 +92,6 @@ static bool acceptable(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet
                        "a session that is kept needs a client identifier");
         return false;
     }
-    if (login->level == MQTT_3_1_1 && !login->clean) { /* one of 5 is told that its session expires at once */
-        refuse_connect(plane, peer, login->level, MQTT_REASON_UNAVAILABLE, "sessions are not kept");
-        return false;
-    }
     if (login->has_will && login->will.qos == 2 && (plane->mqtt.flags & MQTT_REJECT_QOS2) != 0) {
         refuse_connect(plane, peer, login->level, MQTT_REASON_QOS, "QoS 2 is rejected");
         return false;
@@ -131,12 +131,8 @@ void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, byt
 
 /* ---- who has that name ------------------------------------------------------------------------------------------- */
 
-static uint64_t client_hash(uint32_t account, bytes_t client) {
-    return hash_bytes(client.at, client.size) ^ ((uint64_t)account * UINT64_C(0x9E3779B97F4A7C15));
-}
-
 static session_t *find_client(const mqtt_desk_t *desk, uint32_t account, bytes_t client) {
-    uint64_t hash = client_hash(account, client);
+    uint64_t hash = mqtt_client_hash(account, client);
     for (map_link_t *link = map_first(desk->here, hash); link != NULL; link = link->next) {
         session_t *session = MAP_ENTRY(link, session_t, link);
         if (link->hash == hash && session->account == account && bytes_equal(session->client, client)) {
@@ -152,9 +148,12 @@ static status_t take_over(plane_t *plane, mqtt_desk_t *desk, session_t *session)
     if (older != NULL) {
         map_take(desk->here, &older->link);
         older->listed = false;
+        if (older->kept != NULL) {
+            mqtt_kept_hand_over(plane, older->kept);
+        }
         peer_doom(plane, older->owner, CLOSE_DUPLICATE, BYTES_LITERAL("another client has come with its identifier"));
     }
-    status_t status = map_put(&desk->here, &session->link, client_hash(session->account, session->client));
+    status_t status = map_put(&desk->here, &session->link, mqtt_client_hash(session->account, session->client));
     session->listed = status == STATUS_OK;
     return status;
 }
@@ -173,9 +172,8 @@ static void limit_keep_alive(const plane_t *plane, session_t *session, mqtt_prop
 /* What a client of 5 is told beside yes (5: 3.2.2.3). */
 static void add_grants(const plane_t *plane, const peer_t *peer, session_t *session, mqtt_properties_t *properties) {
     const mqtt_limits_t *limits = &plane->mqtt;
-    if (session->expiry != 0) { /* no session outlives its connection */
-        session->expiry = 0;
-        mqtt_set_number(properties, MQTT_SESSION_EXPIRY, 0);
+    if (session->expiry != session->asked) {
+        mqtt_set_number(properties, MQTT_SESSION_EXPIRY, session->expiry);
     }
     if (limits->receive_maximum < UINT16_MAX) {
         mqtt_set_number(properties, MQTT_RECEIVE_MAXIMUM, limits->receive_maximum);
@@ -195,6 +193,14 @@ static void add_grants(const plane_t *plane, const peer_t *peer, session_t *sess
     }
 }
 
+static void limit_expiry(const plane_t *plane, session_t *session) {
+    int64_t most = plane->mqtt.session_expiry_max_ns / NS_PER_SECOND;
+    session->asked = session->expiry;
+    if (most > 0 && session->expiry > most) {
+        session->expiry = (uint32_t)most;
+    }
+}
+
 static void first_beat(const plane_t *plane, peer_t *peer) {
     int64_t patience_ns = (int64_t)peer->session->keep_alive * NS_PER_SECOND / 2 * 3;
     peer->next_ping_ns = patience_ns == 0 ? INT64_MAX : plane->now.mono_ns + patience_ns;
@@ -203,7 +209,6 @@ static void first_beat(const plane_t *plane, peer_t *peer) {
 status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
     (void)verdict;
     session_t *session = peer->session;
-    mqtt_properties_t properties = {.present = 0};
     if (session == NULL) {
         return STATUS_INVALID;
     }
@@ -220,17 +225,159 @@ status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdi
             return STATUS_NO_MEMORY;
         }
     }
-    status_t status = take_over(plane, session->shared, session);
-    if (status != STATUS_OK) {
-        return status;
+    session->enters = true;
+    limit_expiry(plane, session);
+    if (session->expiry != 0) {
+        mqtt_stream_begin(plane, peer);
     }
+    mqtt_retain_begin(plane, peer);
+    mqtt_enter(plane, peer);
+    return STATUS_OK;
+}
+
+/* ---- its session ------------------------------------------------------------------------------------------------- */
+
+/* No session is kept for it: whoever says so in CONNACK is told, and who cannot be told is not let in. */
+static bool do_without(plane_t *plane, peer_t *peer) {
+    session_t *session = peer->session;
+    if (session->expiry != 0 && session->writer.level != MQTT_5) {
+        session->told = true;
+        refuse_connect(plane, peer, session->writer.level, MQTT_REASON_UNAVAILABLE, "sessions are not kept");
+        return false;
+    }
+    session->expiry = 0;
+    return true;
+}
+
+/* Its session, as it was or new. *written: something of it was. */
+static status_t find_session(plane_t *plane, mqtt_account_t *keeper, session_t *session, kept_t **out, bool *written) {
+    kept_t *kept = mqtt_kept_find(session->shared, session->account, session->client);
+    if (kept != NULL && session->clean) {
+        status_t status = mqtt_kept_end(plane, kept);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        kept = NULL;
+        *written = true;
+    }
+    session->present = kept != NULL;
+    if (kept == NULL && session->expiry != 0) {
+        kept = kept_new(session->client);
+        if (kept == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        status_t status = mqtt_kept_add(plane, keeper, kept, false);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        *written = true;
+    }
+    *out = kept;
+    return STATUS_OK;
+}
+
+/* false: it was refused. */
+static bool take_session(plane_t *plane, peer_t *peer, mqtt_account_t *keeper, bool *written) {
+    session_t *session = peer->session;
+    kept_t *kept = NULL;
+    status_t status = find_session(plane, keeper, session, &kept, written);
+    if (status != STATUS_OK) {
+        session->told = true;
+        refuse_connect(plane, peer, session->writer.level, MQTT_REASON_QUOTA, "there are too many sessions");
+        return false;
+    }
+    if (kept == NULL) {
+        return true;
+    }
+    mqtt_kept_attend(plane, kept, session);
+    /* Where it may expire, a crash is not to count the time that its client was here. */
+    if (*written || kept->expiry != session->expiry || session->expiry != SESSION_EVER) {
+        kept->expiry = session->expiry;
+        kept->left_age_ns = 0;
+        if (mqtt_kept_store(plane, kept) != STATUS_OK) {
+            peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no room for a session"));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What it waits for is on disk, or there was nothing to write. */
+static void welcome(plane_t *plane, peer_t *peer, bool written) {
+    session_t *session = peer->session;
+    mqtt_desk_t *desk = session->shared;
+    mqtt_properties_t properties = {.present = 0};
     limit_keep_alive(plane, session, &properties);
     add_grants(plane, peer, session, &properties);
-    say_connack(plane, peer, &session->writer, MQTT_REASON_SUCCESS, &properties);
     session->admitted = true;
     first_beat(plane, peer);
-    mqtt_retain_begin(plane, peer);
-    return STATUS_OK;
+    buffer_t *to = written ? &desk->packet : &peer->conn.out.data;
+    desk->packet.size = 0;
+    status_t status = mqtt_write_connack(&session->writer, to, session->present, MQTT_REASON_SUCCESS, &properties);
+    connack_failed(plane, peer, status);
+    if (status != STATUS_OK || !written) {
+        mqtt_emitted(plane, peer, status);
+        mqtt_entered(plane, peer);
+        return;
+    }
+    mqtt_hold(plane, peer);
+    mqtt_say_durable(plane, peer, "k", bytes_of(desk->packet.at, (uint32_t)desk->packet.size));
+}
+
+void mqtt_enter(plane_t *plane, peer_t *peer) {
+    session_t *session = peer->session;
+    mqtt_account_t *keeper = mqtt_account_of(plane, session->shared, peer->account);
+    bool written = false;
+    if (peer->state != PEER_ADMITTED) {
+        return;
+    }
+    if (keeper == NULL) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
+        return;
+    }
+    if (keeper->sessions == KEEPS_ASKED) {
+        mqtt_retain_wait(plane, peer);
+        return;
+    }
+    if (keeper->sessions != KEEPS_YES && !do_without(plane, peer)) {
+        return;
+    }
+    if (take_over(plane, session->shared, session) != STATUS_OK) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
+        return;
+    }
+    if (keeper->sessions != KEEPS_YES || take_session(plane, peer, keeper, &written)) {
+        welcome(plane, peer, written);
+    }
+}
+
+static void release_again(plane_t *plane, peer_t *peer) {
+    session_t *session = peer->session;
+    const ids_t *released = &session->kept->released;
+    uint32_t left = released->count;
+    for (uint32_t id = 1; left != 0 && id <= UINT16_MAX; id++) {
+        if (ids_has(released, (uint16_t)id)) {
+            left--;
+            if (flight_release_again(&session->flight, (uint16_t)id) == STATUS_OK) {
+                mqtt_emitted(plane, peer,
+                             mqtt_write_acknowledgement(&session->writer, &peer->conn.out.data, MQTT_PUBREL,
+                                                        (uint16_t)id, MQTT_REASON_SUCCESS, NULL));
+            }
+        }
+    }
+}
+
+void mqtt_entered(plane_t *plane, peer_t *peer) {
+    session_t *session = peer->session;
+    session->enters = false;
+    if (session->waits) {
+        mqtt_go_on(plane, peer);
+    }
+    if (session->kept != NULL) {
+        release_again(plane, peer);
+        mqtt_resubscribe(plane, peer);
+        mqtt_kept_attend(plane, session->kept, session);
+    }
 }
 
 /* ---- keep alive -------------------------------------------------------------------------------------------------- */
@@ -261,6 +408,18 @@ void mqtt_disconnect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) 
     session_t *session = peer->session;
     if (packet->reason != MQTT_REASON_WITH_WILL) {
         session_forget_will(session);
+    }
+    if (mqtt_has(&packet->properties, MQTT_SESSION_EXPIRY)) {
+        uint32_t expiry = mqtt_number(&packet->properties, MQTT_SESSION_EXPIRY, 0);
+        if (session->asked == 0 && expiry != 0) { /* 5: 3.14.2.2.2 */
+            mqtt_break(plane, peer, MQTT_REASON_PROTOCOL, "a session expiry where CONNECT had none");
+            return;
+        }
+        session->expiry = expiry;
+        limit_expiry(plane, session);
+        if (session->kept != NULL) {
+            session->kept->expiry = session->expiry;
+        }
     }
     session->told = true; /* nothing comes behind its own DISCONNECT */
     peer_doom(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
@@ -297,6 +456,9 @@ void mqtt_left(plane_t *plane, peer_t *peer) {
     }
     if (session->admitted && session->will != NULL) {
         mqtt_publish_will(plane, peer);
+    }
+    if (session->kept != NULL) {
+        mqtt_kept_leave(plane, session->kept);
     }
     plane->memory.interest.used -= session->cost;
     session_free(session);

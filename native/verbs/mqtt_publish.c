@@ -15,6 +15,7 @@
 #include "base/hex.h"
 #include "mqtt/write.h"
 #include "plane/account.h"
+#include "plane/keeping.h"
 #include "plane/mapping.h"
 #include "plane/output.h"
 #include "plane/refused.h"
@@ -35,7 +36,10 @@ static void say_answer(plane_t *plane, peer_t *peer, const answer_t *answer) {
     session_t *session = peer->session;
     if (answer->reason >= MQTT_REASON_UNSPECIFIED) {
         if (answer->kind == MQTT_PUBREC) {
-            (void)ids_take(&session->received, answer->id);
+            (void)ids_take(session_received(session), answer->id);
+            if (session->kept != NULL) {
+                (void)mqtt_kept_note(plane, session->kept, RECORD_SESSION_IN, answer->id, false);
+            }
         }
         if (session->writer.level != MQTT_5) { /* it cannot be told, and has to send it again */
             peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("a message was not stored"));
@@ -129,8 +133,10 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
     const mqtt_message_t *message = sending->message;
     text_t answer;
     const mqtt_account_t *keeper = mqtt_account_of(plane, desk, sending->account);
+    const kept_t *own = sending->peer == NULL ? NULL : sending->peer->session->kept;
+    const carry_t carried = {.qos = message->qos, .from = own != NULL && own->no_local ? own->number : 0};
     desk->header.size = 0;
-    if (carry_to_headers(&desk->header, message->qos, &message->properties) != STATUS_OK) {
+    if (carry_to_headers(&desk->header, &carried, &message->properties) != STATUS_OK) {
         return MQTT_REASON_QUOTA;
     }
     publication_t publication = {.account = sending->account,
@@ -140,7 +146,7 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
                                              .payload = message->payload},
                                  .origin = sending->peer,
                                  .tell = &sending->tell};
-    if (keeper == NULL) {
+    if (keeper == NULL || (message->qos != 0 && keeper->unreadable)) { /* a session may have to have it */
         return MQTT_REASON_QUOTA;
     }
     if (message->qos != 0 && id != 0) {
@@ -152,6 +158,14 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
         .account = sending->account, .message = message, .topic = sending->topic, .subject = sending->subject};
     (void)publish(plane, &publication);
     desk->current = (mqtt_current_t){.account = NULL};
+    uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
+    if (message->qos != 0 && mqtt_stream_wanted(plane, keeper, sending->subject)) {
+        mqtt_reason_t reason =
+            mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, message->retain ? message : NULL);
+        if (reason != MQTT_REASON_SUCCESS) {
+            return reason;
+        }
+    }
     if (message->retain && keeper->keeps == KEEPS_YES) {
         return mqtt_retain(plane, desk, &publication, message);
     }
@@ -206,7 +220,7 @@ static bool find_topic(plane_t *plane, peer_t *peer, const mqtt_message_t *messa
 
 /* May it publish that now? false: it is closed. */
 static bool in_order(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
-    const session_t *session = peer->session;
+    session_t *session = peer->session;
     const mqtt_message_t *message = &packet->message;
     if (message->payload.size > peer->parser.max_payload) {
         mqtt_break(plane, peer, MQTT_REASON_TOO_LARGE, "Maximum Payload Violation");
@@ -220,9 +234,9 @@ static bool in_order(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) 
         mqtt_break(plane, peer, MQTT_REASON_QOS, "QoS 2 is rejected");
         return false;
     }
-    uint32_t open = session->answers.acks + session->received.count;
+    uint32_t open = session->answers.acks + session_received(session)->count;
     if (message->qos != 0 && session->writer.level == MQTT_5 && open >= plane->mqtt.receive_maximum
-        && !ids_has(&session->received, packet->id)) {
+        && !ids_has(session_received(session), packet->id)) {
         mqtt_break(plane, peer, MQTT_REASON_RECEIVE_MAXIMUM, "more messages than the receive maximum");
         return false;
     }
@@ -233,7 +247,9 @@ static bool in_order(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) 
  * comes again with an identifier of QoS 2 is within that of 5. */
 static bool has_to_wait(plane_t *plane, peer_t *peer, mqtt_desk_t *desk, const mqtt_packet_t *packet, bytes_t topic) {
     session_t *session = peer->session;
-    if (packet->message.retain && mqtt_retain_keeps(peer) == KEEPS_ASKED) {
+    bool retains = packet->message.retain && mqtt_retain_keeps(peer) == KEEPS_ASKED;
+    const mqtt_account_t *keeper = table_find(&desk->accounts, peer->account->js.id);
+    if (retains || (packet->message.qos != 0 && keeper != NULL && keeper->sessions == KEEPS_ASKED)) {
         mqtt_retain_wait(plane, peer);
         return true;
     }
@@ -269,6 +285,26 @@ static void answer_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *pa
     mqtt_say_answers(plane, peer);
 }
 
+/* In the batch that has the message, so that after a crash both are there or neither. */
+static bool note_received(plane_t *plane, peer_t *peer, sending_t *sending, uint16_t id) {
+    session_t *session = peer->session;
+    kept_t *kept = session->kept;
+    if (ids_add(session_received(session), id) != STATUS_OK) {
+        return false;
+    }
+    if (kept == NULL) {
+        return true;
+    }
+    if (!mqtt_kept_note(plane, kept, RECORD_SESSION_IN, id, true)) {
+        return false;
+    }
+    text_t at;
+    mqtt_answer_subject(session->shared, peer, "", id, &at);
+    keeping_hold(plane, ((const mqtt_account_t *)kept->keeper)->messages, text_bytes(&at), BYTES_NONE);
+    sending->tell.streams++;
+    return true;
+}
+
 bool mqtt_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     session_t *session = peer->session;
     mqtt_desk_t *desk = session->shared;
@@ -286,11 +322,10 @@ bool mqtt_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     plane->stats.in_msgs++;
     plane->stats.in_bytes += size;
     mqtt_reason_t reason = MQTT_REASON_SUCCESS;
-    bool again = message->qos == 2 && ids_has(&session->received, packet->id);
+    bool again = message->qos == 2 && ids_has(session_received(session), packet->id);
     if (!again) {
         reason = judge_and_send(plane, desk, &sending, packet->id);
-        if (reason == MQTT_REASON_SUCCESS && message->qos == 2
-            && ids_add(&session->received, packet->id) != STATUS_OK) {
+        if (reason == MQTT_REASON_SUCCESS && message->qos == 2 && !note_received(plane, peer, &sending, packet->id)) {
             peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a packet identifier"));
             return true;
         }
@@ -307,12 +342,25 @@ bool mqtt_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     return true;
 }
 
+/* That it may use the identifier anew is on disk before it does. */
 void mqtt_release(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
-    bool known = ids_take(&peer->session->received, packet->id);
+    session_t *session = peer->session;
+    kept_t *kept = session->kept;
+    bool known = ids_take(session_received(session), packet->id);
+    bytes_t answer;
+    if (kept != NULL && known) {
+        if (!mqtt_kept_note(plane, kept, RECORD_SESSION_IN, packet->id, false)
+            || !mqtt_draft(session, MQTT_PUBCOMP, packet->id, &answer)) {
+            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no room for a message's state"));
+            return;
+        }
+        mqtt_say_durable(plane, peer, "p", answer);
+        return;
+    }
     mqtt_reason_t reason = known ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND;
-    mqtt_emitted(plane, peer,
-                 mqtt_write_acknowledgement(&peer->session->writer, &peer->conn.out.data, MQTT_PUBCOMP, packet->id,
-                                            reason, NULL));
+    mqtt_emitted(
+        plane, peer,
+        mqtt_write_acknowledgement(&session->writer, &peer->conn.out.data, MQTT_PUBCOMP, packet->id, reason, NULL));
 }
 
 /* ---- the will ---------------------------------------------------------------------------------------------------- */

@@ -81,12 +81,7 @@ void mqtt_retain_made(plane_t *plane, mqtt_account_t *keeper, bytes_t payload) {
     bool failed = payload.size == 0 || memmem(payload.at, payload.size, error, sizeof error - 1) != NULL;
     bool there = payload.size != 0 && memmem(payload.at, payload.size, exists, sizeof exists - 1) != NULL;
     keeper->keeps = failed && !there ? KEEPS_NO : KEEPS_YES;
-    while (keeper->waiting != NULL) {
-        session_t *session = keeper->waiting;
-        keeper->waiting = session->next_waiting;
-        session->waits_keeper = false;
-        mqtt_go_on(plane, session->owner);
-    }
+    mqtt_wake(plane, keeper);
 }
 
 void mqtt_retain_forget(peer_t *peer) {
@@ -114,20 +109,18 @@ static status_t put_marks(mqtt_desk_t *desk, const publication_t *publication, c
                                : status;
 }
 
-mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication,
-                          const mqtt_message_t *message) {
-    bytes_t payload = publication->message.payload, header = publication->message.header;
-    uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
-    uint32_t seconds = payload.size == 0 ? ENDED_SECONDS : expiry;
+mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, const char *prefix,
+                        uint32_t seconds, const mqtt_message_t *retained) {
+    bytes_t header = publication->message.header;
     text_t subject = {0}, ttl = {0};
-    text_add_literal(&subject, SUBJECTS);
+    text_add_literal(&subject, prefix);
     text_add(&subject, publication->message.subject);
     if (text_bytes(&subject).size == 0) {
         return MQTT_REASON_TOPIC;
     }
     desk->packet.size = 0;
     status_t status = buffer_append(&desk->packet, header.at, header.size);
-    status = status == STATUS_OK ? put_marks(desk, publication, message) : status;
+    status = status == STATUS_OK && retained != NULL ? put_marks(desk, publication, retained) : status;
     if (status == STATUS_OK && seconds != 0) {
         text_add_number(&ttl, seconds);
         text_add_literal(&ttl, "s");
@@ -139,10 +132,16 @@ mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t
     publication_t kept = *publication;
     kept.message = (message_t){.subject = text_bytes(&subject),
                                .header = bytes_of(desk->packet.at, (uint32_t)desk->packet.size),
-                               .payload = payload};
+                               .payload = publication->message.payload};
     kept.flags |= PUBLICATION_INSIDE; /* everybody else has had it */
     (void)publish(plane, &kept);
     return MQTT_REASON_SUCCESS;
+}
+
+mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication,
+                          const mqtt_message_t *message) {
+    uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
+    return mqtt_keep(plane, desk, publication, SUBJECTS, message->payload.size == 0 ? ENDED_SECONDS : expiry, message);
 }
 
 /* ---- for a new subscription -------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "mqtt/read.h"
 #include "mqtt/write.h"
 #include "plane/account.h"
+#include "plane/keeping.h"
 #include "plane/refused.h"
 #include "route/permissions.h"
 #include "text/subject.h"
@@ -104,8 +105,62 @@ static void drop_filter(plane_t *plane, peer_t *peer, bytes_t sid) {
     }
 }
 
-static uint8_t subscribe_one(plane_t *plane, peer_t *peer, const mqtt_filter_t *filter, uint32_t identifier) {
+static void drop_filters(plane_t *plane, peer_t *peer, mqtt_desk_t *desk, bytes_t text) {
+    drop_filter(plane, peer, text);
+    bytes_t sid = parent_sid(desk, text);
+    if (sid.size != 0) {
+        drop_filter(plane, peer, sid);
+    }
+}
+
+/* In its session, where it is kept; what is in the stream already is not for a new one. false: too many, no memory. */
+static bool remember_filter(plane_t *plane, session_t *session, const mqtt_filter_t *filter, const wanted_t *wanted) {
+    kept_t *kept = session->kept;
+    const mqtt_account_t *keeper = kept->keeper;
+    bool known = kept_find(kept, filter->text) != NULL;
+    kept_filter_t *one;
+    if (!share_has(&plane->memory.interest, 2 * (uint64_t)filter->text.size)
+        || kept_put(kept, filter->text, &one) != STATUS_OK) {
+        return false;
+    }
+    one->first = known ? one->first : keeping_last(keeper->messages) + 1;
+    one->flags = wanted->flags;
+    one->identifier = wanted->identifier;
+    return true;
+}
+
+static bool wants_none_of_its_own(const kept_t *kept) {
+    for (uint32_t i = 0; i < kept->filter_count; i++) {
+        if ((kept->filters[i].flags & MQTT_SUB_NO_LOCAL) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Its subscriptions are others now: they are on disk before that is said. */
+static void answer_filters(plane_t *plane, peer_t *peer, mqtt_kind_t kind, uint16_t id, bytes_t reasons) {
     session_t *session = peer->session;
+    kept_t *kept = session->kept;
+    mqtt_desk_t *desk = session->shared;
+    if (kept == NULL) {
+        mqtt_emitted(plane, peer,
+                     mqtt_write_filters_answer(&session->writer, &peer->conn.out.data, kind, id, reasons, NULL));
+        return;
+    }
+    kept->no_local = wants_none_of_its_own(kept);
+    bool stored = mqtt_kept_filters(plane, kept, false) == STATUS_OK && mqtt_kept_store(plane, kept) == STATUS_OK;
+    desk->packet.size = 0;
+    if (!stored || mqtt_write_filters_answer(&session->writer, &desk->packet, kind, id, reasons, NULL) != STATUS_OK) {
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no room for a session's subscriptions"));
+        return;
+    }
+    mqtt_say_durable(plane, peer, "p", bytes_of(desk->packet.at, (uint32_t)desk->packet.size));
+}
+
+/* What the filter is granted: its QoS, or why it is not. out: as what, unless NULL. */
+static uint8_t grant(plane_t *plane, peer_t *peer, session_t *session, const mqtt_filter_t *filter, uint32_t identifier,
+                     wanted_t *out) {
     mqtt_desk_t *desk = session->shared;
     wanted_t wanted;
     mqtt_reason_t reason = read_filter(session, desk, filter, &wanted);
@@ -127,7 +182,22 @@ static uint8_t subscribe_one(plane_t *plane, peer_t *peer, const mqtt_filter_t *
             drop_filter(plane, peer, wanted.sid);
         }
     }
+    if (out != NULL) {
+        *out = wanted;
+    }
     return reason == MQTT_REASON_SUCCESS ? qos : (uint8_t)reason;
+}
+
+static uint8_t subscribe_one(plane_t *plane, peer_t *peer, const mqtt_filter_t *filter, uint32_t identifier) {
+    session_t *session = peer->session;
+    wanted_t wanted;
+    uint8_t granted = grant(plane, peer, session, filter, identifier, &wanted);
+    if (granted < MQTT_REASON_UNSPECIFIED && session->kept != NULL
+        && !remember_filter(plane, session, filter, &wanted)) {
+        drop_filters(plane, peer, session->shared, filter->text);
+        return MQTT_REASON_QUOTA;
+    }
+    return granted;
 }
 
 /* Those that were granted get what is retained: always, when they are new, or never. */
@@ -152,7 +222,6 @@ static bool read_retained(plane_t *plane, peer_t *peer, bytes_t filters, const u
 }
 
 bool mqtt_subscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
-    session_t *session = peer->session;
     uint8_t reasons[MQTT_FILTERS_MAX], passed[MQTT_FILTERS_MAX];
     uint32_t count = 0, identifier = mqtt_number(&packet->properties, MQTT_SUBSCRIPTION_ID, 0);
     bytes_t filters = packet->filters;
@@ -175,9 +244,7 @@ bool mqtt_subscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
             return true;
         }
     }
-    mqtt_emitted(plane, peer,
-                 mqtt_write_filters_answer(&session->writer, &peer->conn.out.data, MQTT_SUBACK, packet->id,
-                                           bytes_of(reasons, count), NULL));
+    answer_filters(plane, peer, MQTT_SUBACK, packet->id, bytes_of(reasons, count));
     if (keeps == KEEPS_YES && !read_retained(plane, peer, packet->filters, reasons, passed)) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for retained messages"));
     }
@@ -197,14 +264,37 @@ void mqtt_unsubscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet)
             return;
         }
         bool there = subscription_find_sid(peer->table, filter.text) != NULL;
-        drop_filter(plane, peer, filter.text);
-        bytes_t sid = parent_sid(desk, filter.text);
-        if (sid.size != 0) {
-            drop_filter(plane, peer, sid);
+        drop_filters(plane, peer, desk, filter.text);
+        if (session->kept != NULL) {
+            (void)kept_drop(session->kept, filter.text);
         }
         reasons[count++] = there ? MQTT_REASON_SUCCESS : MQTT_REASON_NO_SUBSCRIPTION;
     }
-    mqtt_emitted(plane, peer,
-                 mqtt_write_filters_answer(&session->writer, &peer->conn.out.data, MQTT_UNSUBACK, packet->id,
-                                           bytes_of(reasons, count), NULL));
+    answer_filters(plane, peer, MQTT_UNSUBACK, packet->id, bytes_of(reasons, count));
+}
+
+/* ---- a session whose client is back ------------------------------------------------------------------------------ */
+
+/* As a SUBSCRIBE had it, but for what it says of retained messages. What it may not any more is dropped. */
+static bool restore(plane_t *plane, peer_t *peer, const kept_filter_t *filter) {
+    session_t *session = peer->session;
+    const mqtt_filter_t said = {.text = filter->text,
+                                .qos = (uint8_t)((filter->flags & MQTT_SUB_QOS) >> MQTT_SUB_QOS_SHIFT),
+                                .no_local = (filter->flags & MQTT_SUB_NO_LOCAL) != 0,
+                                .retain_as_published = (filter->flags & MQTT_SUB_AS_PUBLISHED) != 0};
+    return grant(plane, peer, session, &said, filter->identifier, NULL) < MQTT_REASON_UNSPECIFIED;
+}
+
+void mqtt_resubscribe(plane_t *plane, peer_t *peer) {
+    kept_t *kept = peer->session->kept;
+    bool changed = false;
+    for (uint32_t i = kept->filter_count; i-- != 0;) {
+        if (!restore(plane, peer, &kept->filters[i])) {
+            changed = kept_drop(kept, kept->filters[i].text) || changed;
+        }
+    }
+    kept->no_local = wants_none_of_its_own(kept);
+    if (changed && (mqtt_kept_filters(plane, kept, false) != STATUS_OK || mqtt_kept_store(plane, kept) != STATUS_OK)) {
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no room for a session's subscriptions"));
+    }
 }

@@ -53,59 +53,62 @@ static void answers_go_in_order(void) {
 
 static void a_window_is_kept(void) {
     flight_t flight;
+    uint64_t seq;
     share_t share = {.limit = UINT64_MAX};
     bytes_t packet;
     flight_init(&flight, 2, 1 << 20, &share);
-    CHECK_EQ_U64(1, flight_begin(&flight));
-    CHECK_EQ_U64(2, flight_begin(&flight));
-    CHECK_EQ_U64(0, flight_begin(&flight));
-    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, text("one--"), 3));
-    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, text("two--"), 3));
+    CHECK_EQ_U64(1, flight_begin(&flight, 0));
+    CHECK_EQ_U64(2, flight_begin(&flight, 0));
+    CHECK_EQ_U64(0, flight_begin(&flight, 0));
+    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, text("one--"), 3, 0));
+    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, text("two--"), 3, 0));
     CHECK(!flight_next(&flight, &packet));
-    CHECK(flight_acknowledged(&flight, 1));
-    CHECK(!flight_acknowledged(&flight, 1));
-    CHECK_EQ_U64(0, flight_begin(&flight)); /* behind what waits */
+    CHECK(flight_acknowledged(&flight, 1, &seq));
+    CHECK(!flight_acknowledged(&flight, 1, &seq));
+    CHECK_EQ_U64(0, flight_begin(&flight, 0)); /* behind what waits */
     CHECK(flight_next(&flight, &packet));
     CHECK_BYTES("one\0\3", 5, packet.at, packet.size);
     flight_gone(&flight);
-    CHECK(flight_received(&flight, 2));
-    CHECK(flight_received(&flight, 2)); /* said again */
+    CHECK(flight_received(&flight, 2, &seq));
+    CHECK(flight_received(&flight, 2, &seq)); /* said again */
     CHECK(!flight_next(&flight, &packet));
     CHECK(flight_completed(&flight, 2));
     CHECK(flight_next(&flight, &packet));
     CHECK_BYTES("two\0\4", 5, packet.at, packet.size);
     flight_gone(&flight);
-    CHECK(!flight_received(&flight, 9) && !flight_completed(&flight, 9));
+    CHECK(!flight_received(&flight, 9, &seq) && !flight_completed(&flight, 9));
     flight_free(&flight);
     CHECK_EQ_U64(0, share.used);
 }
 
 static void identifiers_in_use_are_passed_over(void) {
     flight_t flight;
+    uint64_t seq;
     share_t share = {.limit = UINT64_MAX};
     flight_init(&flight, UINT16_MAX, 1 << 20, &share);
-    for (uint32_t i = 1; i <= UINT16_MAX; i++) CHECK_EQ_U64(i, flight_begin(&flight));
-    CHECK_EQ_U64(0, flight_begin(&flight));
-    CHECK(flight_acknowledged(&flight, 5) && flight_acknowledged(&flight, 7));
-    CHECK_EQ_U64(5, flight_begin(&flight));
-    CHECK_EQ_U64(7, flight_begin(&flight));
+    for (uint32_t i = 1; i <= UINT16_MAX; i++) CHECK_EQ_U64(i, flight_begin(&flight, 0));
+    CHECK_EQ_U64(0, flight_begin(&flight, 0));
+    CHECK(flight_acknowledged(&flight, 5, &seq) && flight_acknowledged(&flight, 7, &seq));
+    CHECK_EQ_U64(5, flight_begin(&flight, 0));
+    CHECK_EQ_U64(7, flight_begin(&flight, 0));
     flight_free(&flight);
 }
 
 static void much_that_waits_goes_in_order(void) {
     flight_t flight;
+    uint64_t seq;
     share_t share = {.limit = UINT64_MAX};
     bytes_t packet;
     uint8_t bytes[1000] = {0};
     flight_init(&flight, 1, 1 << 20, &share);
-    CHECK_EQ_U64(1, flight_begin(&flight));
+    CHECK_EQ_U64(1, flight_begin(&flight, 0));
     uint32_t count = 0;
-    while (flight_wait(&flight, bytes_of(bytes, sizeof bytes), 4) == STATUS_OK) {
+    while (flight_wait(&flight, bytes_of(bytes, sizeof bytes), 4, 0) == STATUS_OK) {
         store_be32(bytes, ++count);
     }
     CHECK(count > 500); /* and it is bounded */
     for (uint32_t i = 0; i < count; i++) {
-        CHECK(flight_acknowledged(&flight, flight.last));
+        CHECK(flight_acknowledged(&flight, flight.last, &seq));
         CHECK(flight_next(&flight, &packet));
         CHECK_EQ_U64(i, load_be32(packet.at));
         flight_gone(&flight);
@@ -161,13 +164,12 @@ static void a_will_is_its_own(void) {
 static void check_headers(const char *block, const char *expected, uint8_t expected_qos) {
     buffer_t scratch, out;
     mqtt_properties_t properties;
-    uint8_t qos;
-    bool from_mqtt;
+    carry_t carried;
     buffer_init(&scratch, 1 << 16);
     buffer_init(&out, 1 << 16);
-    CHECK_EQ_I64(STATUS_OK, carry_from_headers(text(block), &scratch, &properties, &qos, &from_mqtt));
-    CHECK_EQ_U64(expected_qos, qos);
-    CHECK_EQ_I64(STATUS_OK, carry_to_headers(&out, qos, &properties));
+    CHECK_EQ_I64(STATUS_OK, carry_from_headers(text(block), &scratch, &properties, &carried));
+    CHECK_EQ_U64(expected_qos, carried.qos);
+    CHECK_EQ_I64(STATUS_OK, carry_to_headers(&out, &carried, &properties));
     CHECK_TEXT(expected, out.at, out.size);
     buffer_free(&scratch);
     buffer_free(&out);

@@ -381,6 +381,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "What streams answer for MQTT clients": (
         "interop/test_mqtt_links.py::test_what_a_server_says_to_itself_for_its_devices_stays_there",
     ),
+    "A session that outlives": ("interop/test_mqtt_five.py::test_where_no_session_can_be_kept_that_is_said",),
+    "A message keeps its packet identifier": (
+        "crash/test_mqtt.py::test_what_is_acknowledged_outlives_kills_and_qos_2_comes_once",
+    ),
     "PROXY headers are read at this": ("interop/test_mqtt_logins.py::test_a_proxy_may_say_whom_it_speaks_for",),
     "mqtt needs jetstream": ("unit/config/test_mqtt.py::test_what_does_not_fit_is_no_configuration",),
     "A password may be a hash": ("unit/cli/test_mosquitto.py::test_a_password_of_mosquitto_is_the_same_here",),
@@ -499,7 +503,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
     # ---- not yet
-    "Of MQTT: sessions": ("interop/test_mqtt_five.py::test_what_is_not_kept_is_refused",),
+    "Of MQTT: a will's delay": ("interop/test_mqtt_five.py::test_a_will_is_said_unless_its_client_takes_leave",),
     "Replicas": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
 }  # fmt: skip
 

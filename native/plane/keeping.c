@@ -1,0 +1,136 @@
+/* keeping.c: see keeping.h. */
+#include "plane/keeping.h"
+
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "jetstream/publish.h"
+#include "jetstream/seat.h"
+
+#define CONSUMERS_FROM UINT32_C(0x80000000) /* control counts up from 1 */
+#define NEVER_AGAIN_NS (INT64_C(10) * 365 * 24 * 3600 * NS_PER_SECOND)
+#define PREFIX 4u
+
+static store_t *keeping_store(const plane_t *plane, const stream_t *stream) {
+    return plane->js.stores[stream->which_store];
+}
+
+/* ---- records ----------------------------------------------------------------------------------------------------- */
+
+static bytes_t whole_key(const stream_t *stream, bytes_t key, uint8_t to[PREFIX + KEEPING_KEY_MAX]) {
+    check(key.size <= KEEPING_KEY_MAX);
+    store_be32(to, stream->id);
+    (void)bytes_write(to + PREFIX, key);
+    return bytes_of(to, PREFIX + key.size);
+}
+
+status_t keeping_put(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t key, bytes_t value) {
+    uint8_t whole[PREFIX + KEEPING_KEY_MAX];
+    plane->js.more = true;
+    return store_record_put(keeping_store(plane, stream), kind, whole_key(stream, key, whole), value);
+}
+
+status_t keeping_drop(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t key, bool all) {
+    uint8_t at[PREFIX + KEEPING_KEY_MAX];
+    bytes_t whole = whole_key(stream, key, at);
+    store_t *store = keeping_store(plane, stream);
+    plane->js.more = true;
+    return all ? store_record_delete_prefix(store, kind, whole) : store_record_delete(store, kind, whole);
+}
+
+typedef struct visit {
+    bool (*visit)(void *context, bytes_t key, bytes_t value);
+    void *context;
+} visit_t;
+
+static bool visit_record(void *context, bytes_t key, bytes_t value) {
+    const visit_t *visit = context;
+    return visit->visit(visit->context, bytes_after(key, PREFIX), value);
+}
+
+status_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t after,
+                      bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
+    uint8_t prefix[PREFIX], whole[PREFIX + KEEPING_KEY_MAX];
+    visit_t own = {.visit = visit, .context = context};
+    store_be32(prefix, stream->id);
+    return store_record_each(keeping_store(plane, stream), kind, bytes_of(prefix, PREFIX),
+                             after.size == 0 ? BYTES_NONE : whole_key(stream, after, whole), visit_record, &own);
+}
+
+void keeping_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload) {
+    js_hold(&plane->js, stream, subject, BYTES_NONE, payload);
+    plane->js.more = true;
+}
+
+int64_t keeping_age_ns(plane_t *plane, const stream_t *stream) {
+    return store_age(keeping_store(plane, stream));
+}
+
+uint64_t keeping_last(const stream_t *stream) {
+    stream_state_t state;
+    store_stream_state(stream->store, &state);
+    return state.last_seq;
+}
+
+/* ---- consumers --------------------------------------------------------------------------------------------------- */
+
+bool keeping_wanted(plane_t *plane, const stream_t *stream, bytes_t subject) {
+    return stream->seat_count != 0 && consume_wanted(plane->js.consume, stream->id, subject);
+}
+
+status_t keeping_consume(plane_t *plane, stream_t *stream, const keeping_consumer_t *wanted, bool loading,
+                         consumer_seat_t **seat) {
+    char name[32];
+    int size = snprintf(name, sizeof name, "session-%u", (unsigned)wanted->number);
+    subject_set_t set = subject_set_make(wanted->subjects, wanted->subject_count);
+    consumer_setup_t setup = {.stream_id = stream->id,
+                              .id = CONSUMERS_FROM + wanted->number,
+                              .stream_name = stream->name,
+                              .name = bytes_of(name, (uint32_t)size),
+                              .deliver_subject = BYTES_LITERAL("$MQTT"), /* nobody is asked who listens there */
+                              .filters = {.patterns = set.at, .count = set.count, .sorted = set.sorted},
+                              .config = {.account = stream->account->id,
+                                         .flags = CONSUMER_PUSH | CONSUMER_ATTENDED,
+                                         .deliver_policy = DELIVER_NEW,
+                                         .ack_policy = ACK_EXPLICIT,
+                                         .max_deliver = -1,
+                                         .ack_wait_ns = NEVER_AGAIN_NS,
+                                         .max_ack_pending = (int32_t)wanted->max_ack_pending}};
+    plane->js.more = true;
+    if (*seat != NULL) {
+        const consumer_config_t *config = &consumer_setup((*seat)->consumer)->config;
+        setup.config.max_ack_pending = config->max_ack_pending;
+        setup.config.ack_wait_ns = config->ack_wait_ns;
+        return consumer_configure((*seat)->consumer, &setup, plane->now);
+    }
+    status_t status = seat_new(&plane->js, stream, &setup, loading, seat);
+    if (status == STATUS_OK) {
+        (*seat)->receiver = wanted->receiver;
+    }
+    return status;
+}
+
+void keeping_end(plane_t *plane, consumer_seat_t **seat) {
+    if (*seat != NULL) {
+        consumer_remove((*seat)->consumer, plane->now);
+        seat_free(&plane->js, *seat);
+        *seat = NULL;
+    }
+}
+
+void keeping_attend(plane_t *plane, const consumer_seat_t *seat, uint32_t max_ack_pending, int64_t ack_wait_ns) {
+    consumer_attend(seat->consumer, (int32_t)max_ack_pending, ack_wait_ns > 0 ? ack_wait_ns : NEVER_AGAIN_NS,
+                    plane->now);
+    plane->js.more = true;
+}
+
+void keeping_leave(plane_t *plane, const consumer_seat_t *seat) {
+    consumer_leave_alone(seat->consumer, plane->now);
+}
+
+void keeping_acknowledge(plane_t *plane, const consumer_seat_t *seat, uint64_t seq) {
+    bool answer;
+    consumer_ack(seat->consumer, seq, 0, 0, BYTES_NONE, BYTES_NONE, plane->now, &answer);
+    plane->js.more = true;
+}

@@ -1,0 +1,56 @@
+/* keeping.h: what a protocol keeps on disk for its clients, in a stream of its own: records of that stream, and for
+ * each client that is to have its messages a consumer, which control never hears of.
+ *
+ *     records    kind, key behind the stream's number      in the same batches as the stream's messages
+ *     consumer   number, subjects, receiver                its deliveries come to the receiver (js_host_t, receive)
+ *     hold       a message that leaves when all of that is on disk
+ *
+ * What does not live here: what the records say, who the clients are (verbs/).
+ */
+#ifndef LEAFD_PLANE_KEEPING_H
+#define LEAFD_PLANE_KEEPING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "jetstream/stream.h"
+#include "plane/plane.h"
+#include "store/record.h"
+
+#define KEEPING_KEY_MAX 32u /* of a record, without the stream's number */
+
+LEAF_MUST_USE status_t keeping_put(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t key, bytes_t value);
+/* all: those whose keys begin so. */
+LEAF_MUST_USE status_t keeping_drop(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t key, bool all);
+/* In key order, behind `after` (empty: all); false from visit ends it. The keys that it gets are without the stream's
+ * number. */
+LEAF_MUST_USE status_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t after,
+                                    bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);
+/* To that subject of the stream's account, when what is in the open batch is on disk. */
+void keeping_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload);
+int64_t keeping_age_ns(plane_t *plane, const stream_t *stream); /* now on the store's own clock */
+uint64_t keeping_last(const stream_t *stream);                  /* the sequence of its last message */
+/* Does a consumer want that subject? */
+bool keeping_wanted(plane_t *plane, const stream_t *stream, bytes_t subject);
+
+typedef struct keeping_consumer {
+    uint32_t number;
+    bytes_t *subjects; /* put into another order */
+    uint32_t subject_count;
+    uint32_t max_ack_pending;
+    void *receiver;
+} keeping_consumer_t;
+
+/* *seat: NULL at first; a new one begins behind the last message, or, loading, where it was. Of one that is there the
+ * subjects are changed. */
+LEAF_MUST_USE status_t keeping_consume(plane_t *plane, stream_t *stream, const keeping_consumer_t *wanted, bool loading,
+                                       consumer_seat_t **seat);
+void keeping_end(plane_t *plane, consumer_seat_t **seat); /* with what it knows; fine if there is none */
+/* The receiver is there, and gets again what it has not acknowledged; ack_wait_ns 0: then, and not before. */
+void keeping_attend(plane_t *plane, const consumer_seat_t *seat, uint32_t max_ack_pending, int64_t ack_wait_ns);
+void keeping_leave(plane_t *plane, const consumer_seat_t *seat);
+void keeping_acknowledge(plane_t *plane, const consumer_seat_t *seat, uint64_t seq);
+
+#endif

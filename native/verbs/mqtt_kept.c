@@ -1,0 +1,296 @@
+/* mqtt_kept.c: a session that outlives its connection: its records, its consumer, its end.
+ *
+ *     RECORD_SESSION      who it is, its subscriptions, when its client left       kept.h
+ *     RECORD_SESSION_IN   a message of QoS 2 of the client, until its PUBREL
+ *     RECORD_SESSION_OUT  a message of QoS 2 that the client has, until its PUBCOMP
+ *     a consumer          which messages of the stream it wants, has been sent, has acknowledged
+ *
+ *     new --> its client is here <--> away, expires --> ended: its records and its consumer go in one batch
+ *
+ * The consumer is made here and not by control, with a number that control gives to none. Whatever is told to a client
+ * because it is on disk waits for the batch that it is in (mqtt_say_durable). What does not live here: when the records
+ * are read (mqtt_stream.c), CONNECT (mqtt_login.c), what comes out of the consumer (mqtt_receive.c).
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "plane/account.h"
+#include "plane/keeping.h"
+#include "plane/memory.h"
+#include "verbs/mqtt.h"
+#include "verbs/verbs.h"
+
+#define NUMBER_MAX UINT32_C(0x7FFFFFFE)
+#define ID_KEY_SIZE 6u /* number of the session, packet identifier */
+#define EXPIRED_A_TURN 64u
+#define RETRY_NS (1 * NS_PER_SECOND)
+
+/* ---- who it is --------------------------------------------------------------------------------------------------- */
+
+uint64_t mqtt_client_hash(uint32_t account, bytes_t client) {
+    return hash_bytes(client.at, client.size) ^ ((uint64_t)account * UINT64_C(0x9E3779B97F4A7C15));
+}
+
+kept_t *mqtt_kept_find(const mqtt_desk_t *desk, uint32_t account, bytes_t client) {
+    uint64_t hash = mqtt_client_hash(account, client);
+    for (map_link_t *link = map_first(desk->kept, hash); link != NULL; link = link->next) {
+        kept_t *kept = MAP_ENTRY(link, kept_t, link);
+        if (link->hash == hash && kept->account == account && bytes_equal(kept->client, client)) {
+            return kept;
+        }
+    }
+    return NULL;
+}
+
+static const mqtt_account_t *kept_keeper(const kept_t *kept) {
+    return kept->keeper;
+}
+
+static stream_t *kept_stream(const kept_t *kept) {
+    return kept_keeper(kept)->messages;
+}
+
+static bytes_t key_of(const kept_t *kept, uint8_t key[ID_KEY_SIZE]) {
+    store_be32(key, kept->number);
+    return bytes_of(key, 4);
+}
+
+/* ---- its consumer ------------------------------------------------------------------------------------------------ */
+
+static bool wants_stored(const kept_filter_t *filter) {
+    return !filter->shared && (filter->flags & MQTT_SUB_QOS) != 0;
+}
+
+/* The subjects of the stream that it wants, in one piece of memory: slices, then texts. NULL: no memory. */
+static bytes_t *wanted_subjects(const kept_t *kept, uint32_t *count) {
+    uint64_t size = 1;
+    *count = 0;
+    for (uint32_t i = 0; i < kept->filter_count; i++) {
+        size += 2 * (sizeof(bytes_t) + sizeof(MQTT_MESSAGES) + kept->filters[i].pattern.size);
+    }
+    bytes_t *slices = malloc(size);
+    uint8_t *to = slices == NULL ? NULL : (uint8_t *)(slices + 2 * (size_t)kept->filter_count);
+    for (uint32_t i = 0; slices != NULL && i < kept->filter_count; i++) {
+        const kept_filter_t *filter = &kept->filters[i];
+        const bytes_t patterns[2] = {filter->pattern, bytes_of(filter->pattern.at, filter->parent)};
+        for (uint32_t j = 0; j < 2 && patterns[j].size != 0 && wants_stored(filter); j++) {
+            uint8_t *end = bytes_write(bytes_write(to, BYTES_LITERAL(MQTT_MESSAGES)), patterns[j]);
+            slices[(*count)++] = bytes_of(to, (uint32_t)(end - to));
+            to = end;
+        }
+    }
+    return slices;
+}
+
+static void attend(plane_t *plane, const kept_t *kept) {
+    const session_t *session = kept->session;
+    if (kept->seat != NULL && session != NULL && !session->enters) {
+        bool again = session->writer.level != MQTT_5; /* 5: 4.4: when it connects again, and not before */
+        keeping_attend(plane, kept->seat, session->flight.window, again ? plane->mqtt.ack_wait_ns : 0);
+    }
+}
+
+status_t mqtt_kept_filters(plane_t *plane, kept_t *kept, bool loading) {
+    keeping_consumer_t wanted = {
+        .number = kept->number, .max_ack_pending = plane->mqtt.max_ack_pending, .receiver = kept};
+    consumer_seat_t *seat = kept->seat;
+    wanted.subjects = wanted_subjects(kept, &wanted.subject_count);
+    if (wanted.subjects == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    bool fresh = seat == NULL;
+    status_t status = STATUS_OK;
+    if (wanted.subject_count == 0) {
+        keeping_end(plane, &seat);
+    } else {
+        status = keeping_consume(plane, kept_stream(kept), &wanted, loading, &seat);
+    }
+    kept->seat = seat;
+    free(wanted.subjects);
+    if (status == STATUS_OK && fresh) {
+        attend(plane, kept);
+    }
+    return status;
+}
+
+void mqtt_kept_acknowledge(plane_t *plane, kept_t *kept, uint64_t seq) {
+    if (kept->seat != NULL && seq != 0) {
+        keeping_acknowledge(plane, kept->seat, seq);
+    }
+}
+
+/* ---- its records ------------------------------------------------------------------------------------------------- */
+
+static void count_cost(plane_t *plane, kept_t *kept) {
+    uint64_t cost = kept_size(kept);
+    plane->memory.interest.used += cost - kept->cost;
+    kept->cost = cost;
+}
+
+/* ---- its records ------------------------------------------------------------------------------------------------- */
+
+status_t mqtt_kept_store(plane_t *plane, kept_t *kept) {
+    mqtt_desk_t *desk = kept->shared;
+    uint8_t key[ID_KEY_SIZE];
+    desk->packet.size = 0;
+    count_cost(plane, kept);
+    status_t status = kept_write(kept, &desk->packet);
+    bytes_t record = bytes_of(desk->packet.at, (uint32_t)desk->packet.size);
+    return status == STATUS_OK ? keeping_put(plane, kept_stream(kept), RECORD_SESSION, key_of(kept, key), record)
+                               : status;
+}
+
+bool mqtt_kept_note(plane_t *plane, kept_t *kept, uint32_t record, uint16_t id, bool there) {
+    uint8_t key[ID_KEY_SIZE];
+    (void)key_of(kept, key);
+    store_be16(key + 4, id);
+    bytes_t whole = bytes_of(key, ID_KEY_SIZE);
+    const stream_t *stream = kept_stream(kept);
+    return (there ? keeping_put(plane, stream, record, whole, BYTES_LITERAL("1"))
+                  : keeping_drop(plane, stream, record, whole, false))
+           == STATUS_OK;
+}
+
+/* ---- its life ---------------------------------------------------------------------------------------------------- */
+
+static int64_t expires_ns(const plane_t *plane, const kept_t *kept, int64_t age_ns) {
+    int64_t left_ns = kept->left_age_ns + (int64_t)kept->expiry * NS_PER_SECOND - age_ns;
+    return plane->now.mono_ns + (left_ns > 0 ? left_ns : 0);
+}
+
+/* Its client is away. */
+static status_t wait_for_end(plane_t *plane, kept_t *kept) {
+    mqtt_desk_t *desk = kept->shared;
+    int64_t age_ns = keeping_age_ns(plane, kept_stream(kept));
+    if (kept->expiry == SESSION_EVER) {
+        return STATUS_OK;
+    }
+    if (kept->left_age_ns == 0 || kept->left_age_ns > age_ns) {
+        kept->left_age_ns = age_ns;
+    }
+    return due_put(&desk->due, &kept->due, expires_ns(plane, kept, age_ns));
+}
+
+void mqtt_kept_forget(plane_t *plane, kept_t *kept) {
+    mqtt_desk_t *desk = kept->shared;
+    mqtt_account_t *keeper = kept->keeper;
+    if (kept->session != NULL) {
+        kept->session->kept = NULL;
+    }
+    due_take(&desk->due, &kept->due);
+    map_take(desk->kept, &kept->link);
+    table_drop(&keeper->numbers, kept->number);
+    plane->memory.interest.used -= kept->cost;
+    kept_free(kept);
+}
+
+status_t mqtt_kept_end(plane_t *plane, kept_t *kept) {
+    static const uint32_t records[] = {RECORD_SESSION_IN, RECORD_SESSION_OUT};
+    uint8_t key[ID_KEY_SIZE];
+    bytes_t prefix = key_of(kept, key);
+    status_t status = keeping_drop(plane, kept_stream(kept), RECORD_SESSION, prefix, false);
+    for (uint32_t i = 0; i < 2 && status == STATUS_OK; i++) {
+        status = keeping_drop(plane, kept_stream(kept), records[i], prefix, true);
+    }
+    if (status == STATUS_OK) {
+        consumer_seat_t *seat = kept->seat;
+        keeping_end(plane, &seat);
+        mqtt_kept_forget(plane, kept);
+    }
+    return status;
+}
+
+/* Or, where the batch has no room for that, soon. */
+static void end_sometime(plane_t *plane, kept_t *kept) {
+    mqtt_desk_t *desk = kept->shared;
+    if (mqtt_kept_end(plane, kept) != STATUS_OK) {
+        /* Without memory it ends when it has expired at the next start. */
+        status_t status = due_put(&desk->due, &kept->due, plane->now.mono_ns + RETRY_NS);
+        (void)status;
+    }
+}
+
+status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, bool loading) {
+    mqtt_desk_t *desk = plane->mqtt_desk;
+    uint64_t cost = kept_size(kept);
+    kept->shared = desk;
+    kept->keeper = keeper;
+    kept->account = keeper->messages->account->id;
+    if (!loading) {
+        bool full = plane->mqtt.max_sessions != 0 && table_count(&keeper->numbers) >= plane->mqtt.max_sessions;
+        if (full || keeper->last_number == NUMBER_MAX || !share_has(&plane->memory.interest, cost)) {
+            kept_free(kept);
+            return STATUS_FULL;
+        }
+        kept->number = keeper->last_number + 1;
+    }
+    status_t status = table_put(&keeper->numbers, kept->number, kept);
+    if (status != STATUS_OK) {
+        kept_free(kept);
+        return status;
+    }
+    status = map_put(&desk->kept, &kept->link, mqtt_client_hash(kept->account, kept->client));
+    if (status != STATUS_OK) {
+        table_drop(&keeper->numbers, kept->number);
+        kept_free(kept);
+        return status;
+    }
+    keeper->last_number = kept->number > keeper->last_number ? kept->number : keeper->last_number;
+    count_cost(plane, kept);
+    if (loading) {
+        status = mqtt_kept_filters(plane, kept, true);
+        status = status == STATUS_OK ? wait_for_end(plane, kept) : status;
+    }
+    return status;
+}
+
+void mqtt_kept_attend(plane_t *plane, kept_t *kept, session_t *session) {
+    mqtt_desk_t *desk = kept->shared;
+    kept->session = session;
+    session->kept = kept;
+    due_take(&desk->due, &kept->due);
+    attend(plane, kept);
+}
+
+void mqtt_kept_hand_over(plane_t *plane, kept_t *kept) {
+    kept->session->kept = NULL;
+    kept->session = NULL;
+    if (kept->seat != NULL) {
+        keeping_leave(plane, kept->seat);
+    }
+}
+
+void mqtt_kept_leave(plane_t *plane, kept_t *kept) {
+    mqtt_kept_hand_over(plane, kept);
+    if (kept->received.count == 0) {
+        ids_free(&kept->received);
+    }
+    if (kept->released.count == 0) {
+        ids_free(&kept->released);
+    }
+    count_cost(plane, kept);
+    if (kept->expiry == 0) {
+        end_sometime(plane, kept);
+        return;
+    }
+    if (kept->expiry == SESSION_EVER) {
+        return;
+    }
+    kept->left_age_ns = 0;
+    /* Without room for either it expires later than it should: it is kept from the next start on. */
+    status_t status = wait_for_end(plane, kept);
+    status = status == STATUS_OK ? mqtt_kept_store(plane, kept) : status;
+    (void)status;
+}
+
+void mqtt_chores(plane_t *plane) {
+    mqtt_desk_t *desk = plane->mqtt_desk;
+    due_t *due;
+    if (desk == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < EXPIRED_A_TURN && (due = due_next(&desk->due, plane->now.mono_ns)) != NULL; i++) {
+        end_sometime(plane, MAP_ENTRY(due, kept_t, due));
+    }
+}

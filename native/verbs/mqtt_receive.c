@@ -1,0 +1,130 @@
+/* mqtt_receive.c: what a session that outlives its connection gets out of the stream.
+ *
+ *     delivery --> which of its subscriptions match, from their first sequence on
+ *              --> none: acknowledged for it, since nobody wants it any more
+ *              --> PUBLISH with the highest QoS of them and all their identifiers; its own follows from its sequence
+ *
+ *     PUBACK   --> acknowledged
+ *     PUBREC   --> acknowledged, and RECORD_SESSION_OUT, in one batch --> on disk --> PUBREL
+ *     PUBCOMP  --> the record goes
+ *
+ * What does not live here: when it is delivered, and again (consume/), what waits for its turn (sessions/flight.h).
+ */
+#include "net/outq.h"
+#include "plane/account.h"
+#include "plane/output.h"
+#include "route/permissions.h"
+#include "text/ack_reply.h"
+#include "text/subject.h"
+#include "verbs/mqtt.h"
+#include "verbs/verbs.h"
+
+#define IDENTIFIERS_MAX 16u
+
+/* What its subscriptions make of one message. */
+typedef struct wanted {
+    uint8_t qos;
+    bool any;
+    bool as_published;
+    uint32_t identifiers[IDENTIFIERS_MAX];
+    uint32_t count;
+} wanted_t;
+
+static bool filter_matches(const kept_filter_t *filter, bytes_t subject) {
+    bytes_t parent = bytes_of(filter->pattern.at, filter->parent);
+    bool hidden = (filter->flags & MQTT_SUB_WILD) != 0 && subject.at[0] == '$';
+    return !hidden
+           && (subject_matches(subject, filter->pattern) || (parent.size != 0 && subject_matches(subject, parent)));
+}
+
+static void look_at_filters(const kept_t *kept, bytes_t subject, uint64_t seq, const carry_t *carried, wanted_t *out) {
+    bool own = carried->from == kept->number;
+    *out = (wanted_t){.qos = 0};
+    for (uint32_t i = 0; i < kept->filter_count; i++) {
+        const kept_filter_t *filter = &kept->filters[i];
+        uint8_t most = (uint8_t)((filter->flags & MQTT_SUB_QOS) >> MQTT_SUB_QOS_SHIFT);
+        if (filter->shared || most == 0 || seq < filter->first || (own && (filter->flags & MQTT_SUB_NO_LOCAL) != 0)
+            || !filter_matches(filter, subject)) {
+            continue;
+        }
+        uint8_t here = carried->qos < most ? carried->qos : most;
+        out->any = true;
+        out->qos = here > out->qos ? here : out->qos;
+        out->as_published = out->as_published || (filter->flags & MQTT_SUB_AS_PUBLISHED) != 0;
+        if (filter->identifier != 0 && out->count < IDENTIFIERS_MAX) {
+            out->identifiers[out->count++] = filter->identifier;
+        }
+    }
+}
+
+/* Not from inside a delivery: at the next tick. Without memory for that it comes again. */
+static void acknowledge_later(plane_t *plane, const peer_t *peer, uint64_t seq) {
+    text_t at;
+    mqtt_answer_subject(peer->session->shared, peer, "a", seq, &at);
+    publish_later(
+        plane,
+        &(publication_t){.account = peer->account, .message = {.subject = text_bytes(&at)}, .flags = PUBLICATION_OWN});
+}
+
+static bool allowed(const peer_t *peer, bytes_t subject) {
+    return peer->permissions == NULL || permissions_deliver(peer->permissions, subject, BYTES_NONE);
+}
+
+static void send(plane_t *plane, peer_t *peer, const message_t *message, mqtt_outgoing_t *out) {
+    status_t status = mqtt_put(peer->session, &peer->conn.out, out, message->payload);
+    if (status == STATUS_INVALID) { /* it takes no packet of that size (5: 3.1.2.11.4) */
+        acknowledge_later(plane, peer, out->seq);
+        return;
+    }
+    mqtt_emitted(plane, peer, status);
+    if (out->publish.qos == 0) { /* published by NATS, right into the stream */
+        acknowledge_later(plane, peer, out->seq);
+    }
+    peer->out_msgs++;
+    peer->out_bytes += message->payload.size;
+    plane->stats.out_msgs++;
+    plane->stats.out_bytes += message->payload.size;
+}
+
+delivered_t mqtt_receive(plane_t *plane, void *receiver, const delivery_t *delivery) {
+    const kept_t *kept = receiver;
+    session_t *session = kept->session;
+    peer_t *peer = session == NULL ? NULL : session->owner;
+    ack_reply_t place;
+    if (peer == NULL || peer->state != PEER_ADMITTED || session->enters) {
+        return DELIVERED_NO_INTEREST;
+    }
+    if (!ack_reply_parse(delivery->reply, &place) || !bytes_starts(delivery->subject, BYTES_LITERAL(MQTT_MESSAGES))) {
+        return DELIVERED_NO_INTEREST;
+    }
+    if (peer_is_full(plane, peer)) {
+        return DELIVERED_FULL;
+    }
+    bool sent = flight_has(&session->flight, place.stream_seq);
+    if (flight_waits(&session->flight, place.stream_seq) || (sent && session->writer.level == MQTT_5)) {
+        return DELIVERED;
+    }
+    message_t message = {.subject = bytes_after(delivery->subject, sizeof(MQTT_MESSAGES) - 1),
+                         .header = delivery->header,
+                         .payload = delivery->payload};
+    mqtt_desk_t *desk = session->shared;
+    mqtt_outgoing_t out;
+    wanted_t wanted;
+    mqtt_make(plane, desk, &message, plane->now.wall_ns - place.ts);
+    look_at_filters(kept, message.subject, place.stream_seq, &desk->made.carried, &wanted);
+    if (!wanted.any || !allowed(peer, message.subject) || !mqtt_compose(desk, session, &message, &out)) {
+        acknowledge_later(plane, peer, place.stream_seq);
+        return DELIVERED;
+    }
+    out.publish.qos = wanted.qos;
+    out.publish.dup = place.delivered > 1 && wanted.qos != 0;
+    out.publish.retain = desk->made.carried.retain && wanted.as_published;
+    out.seq = place.stream_seq;
+    if (wanted.count != 0) {
+        mqtt_set_number(&out.properties, MQTT_SUBSCRIPTION_ID, wanted.identifiers[0]);
+        out.properties.more = wanted.identifiers + 1;
+        out.properties.more_count = wanted.count - 1;
+    }
+    send(plane, peer, &message, &out);
+    return DELIVERED;
+}

@@ -1,0 +1,187 @@
+/* mqtt_stream.c: the stream of messages that sessions are to have, `$MQTT_msgs` of their account, and its sessions,
+ * which are records of it.
+ *
+ *     the first session        --> $JS.API.STREAM.CREATE --> it is opened, empty
+ *     a start                  --> it is opened --> its records are read, some in each step --> sessions wait in it
+ *     PUBLISH, QoS 1 or 2      --> does a session want that subject? --> $MQTT.msgs.<subject>, once for all of them
+ *     it is removed            --> its sessions are no more, and whoever has one is closed
+ *
+ * Nobody publishes there who did not wait until the records are read, so no message passes a session by. What does not
+ * live here: one session (mqtt_kept.c), what it gets (mqtt_receive.c).
+ */
+#include <stdlib.h>
+
+#include "base/visits.h"
+#include "plane/account.h"
+#include "plane/keeping.h"
+#include "verbs/mqtt.h"
+#include "verbs/verbs.h"
+
+#define NAME "$MQTT_msgs"
+#define CREATE "$JS.API.STREAM.CREATE." NAME
+#define READ_STEP 512u  /* records in one step */
+#define READ_TRIES 100u /* steps that may fail */
+#define KEY_SIZE 4u     /* number of the session */
+#define ID_KEY_SIZE 6u  /* and a packet identifier */
+
+/* ---- asked for --------------------------------------------------------------------------------------------------- */
+
+void mqtt_stream_begin(plane_t *plane, peer_t *peer) {
+    mqtt_account_t *keeper = mqtt_account_of(plane, peer->session->shared, peer->account);
+    if (keeper == NULL || keeper->sessions == KEEPS_YES || keeper->sessions == KEEPS_ASKED || keeper->unreadable) {
+        return;
+    }
+    static const char body[] =
+        "{\"name\":\"" NAME "\",\"subjects\":[\"" MQTT_MESSAGES ">\"],\"retention\":\"interest\","
+        "\"storage\":\"file\",\"max_consumers\":-1,\"num_replicas\":1,\"allow_msg_ttl\":true}";
+    bool jetstream = (peer->account->flags & ACCOUNT_JETSTREAM) != 0;
+    keeper->sessions = KEEPS_ASKED; /* it may be opened before the request has returned */
+    if (!jetstream || !mqtt_ask_control(plane, peer, CREATE, bytes_of(body, sizeof body - 1), "m")) {
+        keeper->sessions = KEEPS_NO;
+    }
+}
+
+/* Where it was made it has been opened, and is read or was. */
+void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper) {
+    if (keeper->sessions == KEEPS_ASKED && keeper->messages == NULL) {
+        keeper->sessions = KEEPS_NO;
+        mqtt_wake(plane, keeper);
+        keeper->sessions = KEEPS_UNKNOWN; /* the next one asks again */
+    }
+}
+
+bool mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, bytes_t subject) {
+    text_t text = {0};
+    if (keeper->messages == NULL || keeper->messages->seat_count == 0) {
+        return false;
+    }
+    text_add_literal(&text, MQTT_MESSAGES);
+    text_add(&text, subject);
+    return text_bytes(&text).size != 0 && keeping_wanted(plane, keeper->messages, text_bytes(&text));
+}
+
+/* ---- what is there ----------------------------------------------------------------------------------------------- */
+
+static mqtt_account_t *stream_keeper(plane_t *plane, const stream_t *stream) {
+    mqtt_desk_t *desk = bytes_equal(stream->name, BYTES_LITERAL(NAME)) ? mqtt_desk_of(plane) : NULL;
+    account_t *account = desk == NULL ? NULL : account_find(plane, stream->account->id);
+    return account == NULL ? NULL : mqtt_account_of(plane, desk, account);
+}
+
+/* Reads all records of one kind, then those of the next. */
+typedef struct reading {
+    job_t job;
+    mqtt_account_t *keeper;
+    plane_t *plane;
+    uint32_t kind;
+    uint8_t after[ID_KEY_SIZE]; /* the key of the last one */
+    uint32_t after_size;
+    uint32_t left; /* of this step */
+    uint32_t tries;
+    status_t status;
+} reading_t;
+
+static status_t read_session(reading_t *reading, uint32_t number, bytes_t value) {
+    bool damaged;
+    kept_t *kept = kept_read(value, &damaged);
+    if (kept == NULL) {
+        return damaged ? STATUS_CORRUPT : STATUS_NO_MEMORY;
+    }
+    kept->number = number;
+    return mqtt_kept_add(reading->plane, reading->keeper, kept, true);
+}
+
+/* Of a session that ended, but for its last record, there is none. */
+static status_t read_identifier(const reading_t *reading, uint32_t number, uint16_t id) {
+    kept_t *kept = table_find(&reading->keeper->numbers, number);
+    status_t status = kept == NULL                         ? STATUS_OK
+                      : reading->kind == RECORD_SESSION_IN ? ids_add(&kept->received, id)
+                                                           : ids_add(&kept->released, id);
+    return status == STATUS_EXISTS ? STATUS_OK : status;
+}
+
+static bool read_session_record(void *context, bytes_t key, bytes_t value) {
+    reading_t *reading = context;
+    uint32_t size = reading->kind == RECORD_SESSION ? KEY_SIZE : ID_KEY_SIZE;
+    visits_add(1);
+    if (key.size == size) {
+        uint32_t number = load_be32(key.at);
+        reading->status = reading->kind == RECORD_SESSION ? read_session(reading, number, value)
+                                                          : read_identifier(reading, number, load_be16(key.at + 4));
+        (void)bytes_write(reading->after, key);
+        reading->after_size = key.size;
+    }
+    return --reading->left != 0 && reading->status == STATUS_OK;
+}
+
+/* What could not be read is not what is not there: no message is taken for sessions then, and none is let in. */
+static bool reading_fails(reading_t *reading) {
+    reading->keeper->unreadable = reading->status == STATUS_CORRUPT || ++reading->tries == READ_TRIES;
+    return reading->keeper->unreadable;
+}
+
+static bool reading_step(js_t *js, job_t *job) {
+    reading_t *reading = (reading_t *)job;
+    (void)js;
+    reading->left = READ_STEP;
+    reading->status = STATUS_OK;
+    status_t status = keeping_each(reading->plane, job->stream, reading->kind,
+                                   bytes_of(reading->after, reading->after_size), read_session_record, reading);
+    reading->status = status != STATUS_OK ? status : reading->status;
+    if (reading->status != STATUS_OK) {
+        return reading_fails(reading);
+    }
+    if (reading->left == 0) {
+        return false;
+    }
+    reading->kind++;
+    reading->after_size = 0;
+    return reading->kind > RECORD_SESSION_OUT;
+}
+
+static void reading_end(js_t *js, job_t *job, status_t status) {
+    reading_t *reading = (reading_t *)job;
+    (void)js;
+    if (status == STATUS_OK) {
+        reading->keeper->sessions = reading->keeper->unreadable ? KEEPS_NO : KEEPS_YES;
+        mqtt_wake(reading->plane, reading->keeper);
+    }
+    free(reading);
+}
+
+void mqtt_stream_opened(plane_t *plane, stream_t *stream) {
+    mqtt_account_t *keeper = stream_keeper(plane, stream);
+    reading_t *reading = keeper == NULL ? NULL : calloc(1, sizeof(*reading));
+    if (keeper == NULL) {
+        return;
+    }
+    keeper->messages = stream;
+    keeper->sessions = KEEPS_ASKED;
+    keeper->unreadable = reading == NULL;
+    if (reading == NULL) {
+        keeper->sessions = KEEPS_NO;
+        return;
+    }
+    reading->job = (job_t){.stream = stream, .step = reading_step, .end = reading_end};
+    reading->keeper = keeper;
+    reading->plane = plane;
+    reading->kind = RECORD_SESSION;
+    job_start(&plane->js, &reading->job);
+}
+
+void mqtt_stream_removed(plane_t *plane, stream_t *stream) {
+    mqtt_account_t *keeper = stream_keeper(plane, stream);
+    if (keeper == NULL || keeper->messages != stream) {
+        return;
+    }
+    map_walk_t walk = {0};
+    for (kept_t *kept; (kept = table_next(&keeper->numbers, &walk)) != NULL;) {
+        kept->seat = NULL; /* it goes with the stream */
+        if (kept->session != NULL) {
+            peer_doom(plane, kept->session->owner, CLOSE_KICKED, BYTES_LITERAL("its session was removed"));
+        }
+        mqtt_kept_forget(plane, kept);
+    }
+    keeper->messages = NULL;
+    keeper->sessions = KEEPS_UNKNOWN;
+}
