@@ -24,6 +24,7 @@ STANDS_ON = {
     "base": ["base"],
     "text": ["base", "text"],
     "net": ["base", "text", "net"],
+    "raft": ["base", "raft"],
     "wire": ["base", "text", "wire"],
     "mqtt": ["base", "text", "mqtt"],
     "route": ["base", "text", "route"],

@@ -1,0 +1,196 @@
+/* replicate.c: a leader's log: what each member is sent, what it has, what is committed, and for how long it leads.
+ *
+ *     PROBING  one message at a time, until one fits --TAKEN--> FLOWING  as much as the window has, without waiting
+ *        ^                                                         |
+ *        '------------------ an entry before did not fit ----------'
+ *        '--> COPYING  it needs what the log has no longer; beats alone until it has that
+ */
+#include "raft/raft.h"
+
+#include "base/check.h"
+#include "raft/private.h"
+
+static int64_t number_match(const raft_progress_t *progress) {
+    return (int64_t)progress->match;
+}
+
+static int64_t number_heard(const raft_progress_t *progress) {
+    return progress->heard_ns;
+}
+
+static int64_t number_stamp(const raft_progress_t *progress) {
+    return progress->stamp_ns;
+}
+
+bool raft_append_own(raft_t *raft, raft_outputs_t *out, raft_kind_t kind, uint32_t count) {
+    raft_index_t from = raft->trail.last + 1;
+    if (count == 0 || !trail_append(&raft->trail, count, raft->term)) return false;
+    raft_output_t *output = raft_put(out, RAFT_APPEND);
+    output->kind = kind;
+    output->from = from;
+    output->upto = raft->trail.last;
+    output->term = raft->term;
+    output->write = ++raft->write;
+    raft_note_write(raft, output->write);
+    return true;
+}
+
+void raft_lead(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
+    raft->role = RAFT_LEADER;
+    raft->leader = raft->self;
+    raft->successor = (raft_disk_t){0};
+    raft->handed = false;
+    for (uint32_t i = 0; i < RAFT_MEMBERS_MAX; i++) {
+        raft->progress[i] = (raft_progress_t){
+            .next = raft->trail.last + 1, .heard_ns = now_ns, .stamp_ns = INT64_MIN, .match_ns = INT64_MIN};
+    }
+    raft->own_first = raft->trail.last + 1;
+    if (!raft_append_own(raft, out, RAFT_EMPTY, 1)) {
+        raft_follow(raft, out, raft->term, (raft_disk_t){0}, now_ns);
+        return;
+    }
+    raft->due_ns = now_ns + raft->times.beat_ns;
+    raft_tell_role(out);
+}
+
+/* A removed leader leads until its removal is committed, and does not count itself (thesis, 4.2.2). */
+void raft_advance(raft_t *raft, raft_outputs_t *out) {
+    raft_term_t term;
+    raft_index_t own = RULE(OWN_ON_DISK) ? raft->firm : raft->trail.last;
+    int64_t most = raft_of_majority(raft, (int64_t)own, number_match);
+    raft_index_t index = most < 0 ? 0 : (raft_index_t)most;
+    if (index <= raft->commit || !trail_term(&raft->trail, index, &term)) return;
+    if (term != raft->term && RULE(OWN_TERM)) return;
+    raft_commit_upto(raft, out, index);
+    for (uint32_t i = 0; i < raft_members(raft)->count; i++) raft->progress[i].beat = true;
+}
+
+static void start_handover(raft_t *raft, raft_outputs_t *out, uint32_t place) {
+    raft_progress_t *progress = &raft->progress[place];
+    if (progress->handed || !same_disk(raft_members(raft)->at[place].id, raft->successor)) return;
+    if (progress->match != raft->trail.last) return;
+    progress->handed = true;
+    raft->handed = RULE(NO_LEASE_BEHIND);
+    (void)raft_say(raft, out, RAFT_HANDOVER, raft->successor, 0);
+}
+
+/* A member that has less than it had acknowledged: its disk was put back. It gets a copy, as one that is new. */
+static bool has_lost(const raft_progress_t *progress, const raft_message_t *message) {
+    return message->index < progress->match && message->stamp_ns > progress->match_ns;
+}
+
+static void take_refusal(raft_progress_t *progress, const raft_message_t *message) {
+    if (has_lost(progress, message)) {
+        progress->match = 0;
+        progress->match_ns = message->stamp_ns;
+    } else if (message->refused <= progress->match) {
+        return; /* an old answer */
+    }
+    if (progress->pace == RAFT_PROBING && message->refused != progress->next - 1) return;
+    progress->next = (message->index < message->refused ? message->index : message->refused - 1) + 1;
+    if (progress->next <= progress->match) progress->next = progress->match + 1;
+    progress->pace = RAFT_PROBING;
+    progress->paused = false;
+}
+
+void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message, int64_t now_ns) {
+    uint32_t place = raft_place(raft, message->from);
+    if (raft->role != RAFT_LEADER || place == RAFT_MEMBERS_MAX) return;
+    raft_progress_t *progress = &raft->progress[place];
+    progress->heard_ns = now_ns;
+    if (message->stamp_ns > progress->stamp_ns) progress->stamp_ns = message->stamp_ns;
+    if (!message->granted) {
+        if (message->refused != 0) take_refusal(progress, message);
+        return;
+    }
+    if (message->index > raft->trail.last) return; /* no leader of ours has sent that */
+    if (message->index >= progress->match) {
+        progress->match = message->index;
+        progress->match_ns = message->stamp_ns > progress->match_ns ? message->stamp_ns : progress->match_ns;
+    }
+    if (progress->next <= progress->match) progress->next = progress->match + 1;
+    if (progress->pace == RAFT_PROBING || progress->match >= raft->trail.base) {
+        progress->pace = RAFT_FLOWING;
+        progress->paused = false;
+    }
+    raft_advance(raft, out);
+    if (raft->role == RAFT_LEADER && raft->successor.peer != 0) start_handover(raft, out, place);
+}
+
+void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
+    bool removed = !raft_may_stand(raft);
+    int64_t heard = raft_of_majority(raft, now_ns, number_heard);
+    if (removed || (now_ns - heard >= raft->times.election_ns && RULE(QUORUM))) {
+        raft_follow(raft, out, raft->term, (raft_disk_t){0}, now_ns);
+        return;
+    }
+    if (raft->successor.peer != 0 && now_ns >= raft->handover_ns) raft->successor = (raft_disk_t){0};
+    for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
+        raft->progress[i].beat = true;
+        raft->progress[i].paused = false;
+        if (same_disk(raft_members(raft)->at[i].id, raft->successor)) {
+            raft->progress[i].handed = false; /* it may have been lost */
+            start_handover(raft, out, i);
+        }
+    }
+    raft->due_ns = now_ns + raft->times.beat_ns;
+}
+
+/* Entries from next on, all of one term; or none. */
+static void send_entries(raft_t *raft, raft_outputs_t *out, uint32_t place, bool with, int64_t now_ns) {
+    raft_progress_t *progress = &raft->progress[place];
+    raft_message_t *message = raft_say(raft, out, RAFT_ENTRIES, raft_members(raft)->at[place].id, 0);
+    message->index = progress->next - 1;
+    check(trail_term(&raft->trail, message->index, &message->log_term));
+    message->commit = raft->commit;
+    message->stamp_ns = now_ns;
+    if (with) {
+        raft_index_t upto = trail_run_end(&raft->trail, progress->next);
+        uint64_t count = upto - message->index;
+        message->count = count < RAFT_ENTRIES_MAX ? (uint32_t)count : RAFT_ENTRIES_MAX;
+        check(trail_term(&raft->trail, progress->next, &message->entry_term));
+    }
+    if (progress->pace == RAFT_FLOWING) {
+        progress->next += message->count;
+    } else {
+        progress->paused = true;
+    }
+    progress->beat = false;
+}
+
+/* A beat for a member whose log we do not reach into: it fits any log, and tells what the member has. */
+static void send_beat(raft_t *raft, raft_outputs_t *out, uint32_t place, int64_t now_ns) {
+    raft_message_t *message = raft_say(raft, out, RAFT_ENTRIES, raft_members(raft)->at[place].id, 0);
+    message->stamp_ns = now_ns;
+    raft->progress[place].beat = false;
+}
+
+bool raft_send_next(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
+    for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
+        raft_progress_t *progress = &raft->progress[i];
+        if (same_disk(raft_members(raft)->at[i].id, raft->self)) continue;
+        if (progress->pace != RAFT_COPYING && progress->next <= raft->trail.base) {
+            progress->pace = RAFT_COPYING;
+            raft_put(out, RAFT_COPY)->to = raft_members(raft)->at[i].id;
+            return true;
+        }
+        bool more = progress->pace != RAFT_COPYING && progress->next <= raft->trail.last && !progress->paused
+                    && progress->next - progress->match <= RAFT_WINDOW;
+        if (!more && !progress->beat) continue;
+        if (progress->pace == RAFT_COPYING) {
+            send_beat(raft, out, i, now_ns);
+        } else {
+            send_entries(raft, out, i, more, now_ns);
+        }
+        return true;
+    }
+    return false;
+}
+
+/* The lease runs from the moment at which the messages were sent that a majority answered: until a lease later, none of
+ * them grants a vote. A leader that has handed over once has none any more. */
+bool raft_leased(const raft_t *raft, int64_t now_ns) {
+    if (raft->role != RAFT_LEADER || raft->handed || raft->commit < raft->own_first) return false;
+    int64_t stamp = raft_of_majority(raft, now_ns, number_stamp);
+    return stamp != INT64_MIN && now_ns - stamp < raft->times.lease_ns;
+}

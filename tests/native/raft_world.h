@@ -1,0 +1,166 @@
+/* raft_world.h: what simulated members of a group have around them: clocks, a network's bag of messages, and disks with
+ * the log as it is after each write, and after a crash. What happens to them: raft_sim.h.
+ */
+#ifndef LEAFD_TESTS_RAFT_WORLD_H
+#define LEAFD_TESTS_RAFT_WORLD_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "raft/raft.h"
+
+#define NODES 6
+#define PARCELS_MAX 160
+#define WRITES_MAX 96
+#define TERMS_MAX 4096
+#define PART_MAX 48 /* entries in a message of the test */
+#define MS INT64_C(1000000)
+#define DRIFT_MAX 50 /* thousandths: clocks differ by at most a tenth */
+#define LOG_MAX 1024
+
+typedef struct entry {
+    raft_term_t term;
+    uint64_t value;
+    raft_kind_t kind;
+    raft_config_t config;
+} entry_t;
+
+/* What a disk has. The entries up to base are in the state, with the members there. */
+typedef struct disk {
+    raft_term_t term;
+    raft_disk_t vote;
+    raft_index_t base;
+    raft_term_t base_term;
+    raft_config_t base_config;
+    raft_index_t last;
+    entry_t *log; /* by index */
+} disk_t;
+
+typedef struct write_op {
+    raft_action_t action;
+    uint64_t number;
+    raft_term_t term;
+    raft_disk_t vote;
+    raft_index_t from, upto;
+    raft_config_t config;
+    entry_t *entries;
+} write_op_t;
+
+typedef struct parcel {
+    raft_message_t message;
+    uint64_t after; /* of the sender's writes; 0: has left */
+    bool copy;
+    raft_config_t config;
+    entry_t *entries;
+} parcel_t;
+
+typedef struct node {
+    raft_t raft;
+    raft_disk_t id;
+    bool alive;
+    disk_t now;  /* as the member believes */
+    disk_t disk; /* as it is after a crash */
+    write_op_t writes[WRITES_MAX];
+    uint32_t write_count;
+    raft_index_t commit;
+    int64_t rate; /* thousandths of the true clock */
+    int64_t offset;
+} node_t;
+
+typedef struct sim {
+    uint64_t random;
+    int64_t time;
+    node_t nodes[NODES];
+    parcel_t bag[PARCELS_MAX];
+    uint32_t bag_count;
+    bool cut[NODES][NODES];
+    entry_t committed[LOG_MAX];
+    raft_index_t committed_last;
+    uint64_t leaders[TERMS_MAX];
+    uint64_t values;
+    uint64_t disks;
+    uint32_t wiped;
+    bool calm;
+    const char *fault;
+    uint32_t loss;    /* of a hundred messages */
+    uint32_t unrest;  /* of 16: how often links break and members crash */
+    uint32_t hurry;   /* of 16: how long the steps of time are */
+    uint32_t writing; /* of 16: how quick the disks are */
+    bool eager;       /* new leaders change members at once, if they may */
+    uint64_t elections, commits, changes, copies, crashes, leases;
+} sim_t;
+
+static const raft_times_t sim_times = {.election_ns = 1500 * MS, .lease_ns = 1200 * MS, .beat_ns = 200 * MS};
+
+static uint32_t chance(sim_t *sim, uint32_t limit) {
+    return random_below(&sim->random, limit);
+}
+
+static int64_t clock_of(const sim_t *sim, const node_t *node) {
+    return node->offset + sim->time / 1000 * node->rate;
+}
+
+static void broken(sim_t *sim, const char *invariant) {
+    if (sim->fault == NULL) sim->fault = invariant;
+}
+
+static node_t *node_of(sim_t *sim, raft_disk_t id) {
+    for (uint32_t i = 0; i < NODES; i++) {
+        if (sim->nodes[i].id.peer == id.peer) return &sim->nodes[i];
+    }
+    return NULL;
+}
+
+static void disk_new(disk_t *disk) {
+    entry_t *log = disk->log;
+    *disk = (disk_t){.log = log};
+}
+
+static void disk_copy(disk_t *to, const disk_t *from) {
+    entry_t *log = to->log;
+    memcpy(log, from->log, sizeof(entry_t) * LOG_MAX);
+    *to = *from;
+    to->log = log;
+}
+
+static void disk_do(disk_t *disk, const write_op_t *op) {
+    switch (op->action) {
+    case RAFT_SAVE:
+        disk->term = op->term;
+        disk->vote = op->vote;
+        return;
+    case RAFT_CUT: disk->last = op->from < disk->last ? op->from : disk->last; return;
+    case RAFT_APPEND:
+        for (raft_index_t i = op->from; i <= op->upto; i++) disk->log[i] = op->entries[i - op->from];
+        disk->last = op->upto;
+        return;
+    case RAFT_RESET:
+        disk->base = disk->last = op->from;
+        disk->base_term = op->term;
+        disk->base_config = op->config;
+        return;
+    default: return;
+    }
+}
+
+/* The trail and the last two changes of members of a log. */
+static void disk_start(const disk_t *disk, raft_start_t *start) {
+    trail_init(&start->trail, disk->base, disk->base_term);
+    start->configs[0] = start->configs[1] = disk->base_config;
+    for (raft_index_t i = disk->base + 1; i <= disk->last; i++) {
+        (void)trail_append(&start->trail, 1, disk->log[i].term);
+        if (disk->log[i].kind != RAFT_MEMBERS) continue;
+        start->configs[0] = start->configs[1];
+        start->configs[1] = disk->log[i].config;
+    }
+}
+
+static uint32_t raft_place_of(const raft_config_t *members, raft_disk_t id) {
+    uint32_t i = 0;
+    while (i < members->count && (members->at[i].id.peer != id.peer || members->at[i].id.disk != id.disk)) i++;
+    return i;
+}
+
+#endif

@@ -1,0 +1,472 @@
+/* test_raft.c: one member of a group, and three of them, by hand: a clock that is set, a network that delivers at once
+ * but for cut members, disks that are as quick unless they are held. Schedules by chance: test_raft_sim.c.
+ */
+#include "raft/raft.h"
+
+#include "test.h"
+
+#define MS INT64_C(1000000)
+#define THREE 3
+#define BAG_MAX 4096
+
+static const raft_times_t times = {.election_ns = 1500 * MS, .lease_ns = 1200 * MS, .beat_ns = 200 * MS};
+
+typedef struct rig {
+    int64_t now;
+    uint32_t count;
+    raft_t raft[5];
+    bool cut[5];
+    bool held[5]; /* its disk writes nothing */
+    uint64_t written[5];
+    raft_index_t committed[5];
+    raft_disk_t copy_for;
+    uint32_t entries_sent, messages_sent;
+    raft_message_t bag[BAG_MAX];
+    uint64_t after[BAG_MAX];
+    uint32_t bag_count;
+    raft_config_t last_config; /* of the last change, as its entry would carry it */
+} rig_t;
+
+static rig_t rig;
+static raft_outputs_t outputs;
+
+static raft_disk_t disk_of(uint32_t i) {
+    return (raft_disk_t){.peer = i + 1, .disk = 100 + i};
+}
+
+static void start(uint32_t count, uint32_t voters) {
+    raft_config_t config = {.count = voters};
+    memset(&rig, 0, sizeof rig);
+    rig.count = count;
+    for (uint32_t i = 0; i < voters; i++) config.at[i] = (raft_member_t){.id = disk_of(i), .voter = true};
+    for (uint32_t i = 0; i < count; i++) {
+        raft_start_t begin = {.self = disk_of(i), .times = times, .seed = 7 + i};
+        if (i < voters) begin.configs[0] = begin.configs[1] = config;
+        raft_init(&rig.raft[i], &begin, rig.now);
+    }
+}
+
+static void drain(uint32_t i) {
+    raft_output_t output;
+    raft_t *raft = &rig.raft[i];
+    while (raft_next(raft, &outputs, &output, rig.now)) {
+        if (output.write != 0) rig.written[i] = output.write;
+        if (output.action == RAFT_COMMIT) rig.committed[i] = output.upto;
+        if (output.action == RAFT_APPEND && output.kind == RAFT_MEMBERS) rig.last_config = *raft_members(raft);
+        if (output.action == RAFT_COPY) rig.copy_for = output.to;
+        if (output.action != RAFT_SEND) continue;
+        rig.messages_sent++;
+        rig.entries_sent += output.message.count;
+        CHECK(rig.bag_count < BAG_MAX);
+        rig.after[rig.bag_count] = output.after;
+        rig.bag[rig.bag_count++] = output.message;
+    }
+}
+
+static void persist(uint32_t i) {
+    if (rig.held[i]) return;
+    raft_persisted(&rig.raft[i], &outputs, rig.written[i], rig.now);
+    drain(i);
+}
+
+/* Delivers until nothing is under way. */
+static void settle(void) {
+    for (uint32_t round = 0; round < 2000; round++) {
+        for (uint32_t i = 0; i < rig.count; i++) persist(i);
+        uint32_t count = rig.bag_count, kept = 0, gone = 0;
+        for (uint32_t at = 0; at < count; at++) {
+            raft_message_t message = rig.bag[at];
+            uint32_t from = (uint32_t)message.from.peer - 1, to = (uint32_t)message.to.peer - 1;
+            if (rig.held[from] && rig.after[at] != 0) {
+                rig.after[kept] = rig.after[at];
+                rig.bag[kept++] = message;
+                continue;
+            }
+            gone++;
+            if (rig.cut[from] || rig.cut[to] || to >= rig.count) continue;
+            raft_config_t config = rig.last_config;
+            bool has =
+                message.count != 0 && config.index > message.index && config.index <= message.index + message.count;
+            message.config_count = has ? 1 : 0;
+            message.configs = &config;
+            raft_receive(&rig.raft[to], &outputs, &message, rig.now);
+            drain(to);
+        }
+        memmove(rig.bag + kept, rig.bag + count, sizeof rig.bag[0] * (rig.bag_count - count));
+        memmove(rig.after + kept, rig.after + count, sizeof rig.after[0] * (rig.bag_count - count));
+        rig.bag_count -= count - kept;
+        if (gone == 0) return;
+    }
+    FAIL("messages without end");
+}
+
+static void pass(int64_t ns) {
+    for (int64_t end = rig.now + ns; rig.now < end;) {
+        rig.now += 50 * MS;
+        for (uint32_t i = 0; i < rig.count; i++) {
+            raft_tick(&rig.raft[i], &outputs, rig.now);
+            drain(i);
+        }
+        settle();
+    }
+}
+
+static uint32_t leader(void) {
+    uint32_t found = rig.count;
+    for (uint32_t i = 0; i < rig.count; i++) {
+        if (!rig.cut[i] && rig.raft[i].role == RAFT_LEADER) found = i;
+    }
+    CHECK(found < rig.count);
+    return found;
+}
+
+static raft_index_t propose(uint32_t i, uint32_t count) {
+    raft_index_t index = 0;
+    CHECK(raft_propose(&rig.raft[i], &outputs, count, &index));
+    drain(i);
+    return index;
+}
+
+static void lead_three(void) {
+    start(THREE, THREE);
+    pass(5000 * MS);
+    (void)leader();
+}
+
+static bool alter(raft_change_t change, uint32_t i) {
+    uint32_t by = leader();
+    bool done = raft_alter(&rig.raft[by], &outputs, change, disk_of(i));
+    drain(by);
+    return done;
+}
+
+static void a_lone_member(void) {
+    start(1, 1);
+    rig.held[0] = true;
+    pass(4000 * MS);
+    CHECK_EQ_U64(RAFT_CANDIDATE, rig.raft[0].role);
+    rig.held[0] = false;
+    settle();
+    CHECK_EQ_U64(RAFT_LEADER, rig.raft[0].role);
+    rig.held[0] = true;
+    raft_index_t index = propose(0, 3);
+    settle();
+    CHECK(rig.committed[0] < index);
+    rig.held[0] = false;
+    settle();
+    CHECK_EQ_U64(index + 2, rig.committed[0]);
+}
+
+static void three_agree(void) {
+    lead_three();
+    uint32_t by = leader(), other = (by + 1) % THREE, third = (by + 2) % THREE;
+    rig.held[other] = rig.held[third] = true;
+    raft_index_t index = propose(by, 5);
+    settle();
+    CHECK(rig.committed[by] < index);
+    rig.held[other] = false;
+    settle();
+    CHECK_EQ_U64(index + 4, rig.committed[by]);
+    rig.held[third] = false;
+    settle();
+    pass(400 * MS);
+    for (uint32_t i = 0; i < THREE; i++) CHECK_EQ_U64(index + 4, rig.committed[i]);
+}
+
+static void cut_off_member_raises_no_term(void) {
+    lead_three();
+    uint32_t by = leader(), off = (by + 1) % THREE;
+    raft_term_t term = rig.raft[by].term;
+    rig.cut[off] = true;
+    pass(60000 * MS);
+    CHECK_EQ_U64(term, rig.raft[off].term);
+    rig.cut[off] = false;
+    pass(1000 * MS);
+    CHECK_EQ_U64(by, leader());
+    CHECK_EQ_U64(term, rig.raft[by].term);
+}
+
+static void leader_without_majority(void) {
+    lead_three();
+    uint32_t by = leader();
+    CHECK(raft_leased(&rig.raft[by], rig.now));
+    for (uint32_t i = 0; i < THREE; i++) rig.cut[i] = i != by;
+    pass(1250 * MS);
+    CHECK(!raft_leased(&rig.raft[by], rig.now));
+    pass(800 * MS);
+    CHECK_EQ_U64(RAFT_FOLLOWER, rig.raft[by].role);
+}
+
+static void another_is_elected(void) {
+    lead_three();
+    uint32_t by = leader();
+    raft_index_t index = propose(by, 1);
+    settle();
+    rig.cut[by] = true;
+    pass(6000 * MS);
+    uint32_t next = leader();
+    CHECK(next != by);
+    raft_index_t more = propose(next, 1);
+    CHECK(more > index);
+    settle();
+    CHECK_EQ_U64(more, rig.committed[next]);
+    rig.cut[by] = false;
+    pass(1000 * MS);
+    CHECK_EQ_U64(RAFT_FOLLOWER, rig.raft[by].role);
+    CHECK_EQ_U64(more, rig.committed[by]);
+}
+
+static void what_was_not_committed_is_cut_off(void) {
+    lead_three();
+    uint32_t by = leader();
+    rig.cut[by] = true;
+    raft_index_t lost = propose(by, 7);
+    settle();
+    pass(6000 * MS);
+    uint32_t next = leader();
+    (void)propose(next, 2);
+    settle();
+    rig.cut[by] = false;
+    pass(1000 * MS);
+    CHECK(rig.committed[next] >= lost);
+    CHECK_EQ_U64(rig.raft[next].trail.last, rig.raft[by].trail.last);
+    CHECK_EQ_U64(trail_last_term(&rig.raft[next].trail), trail_last_term(&rig.raft[by].trail));
+    CHECK_EQ_U64(rig.committed[next], rig.committed[by]);
+}
+
+static bool asks_in_vain(uint32_t voter, uint32_t who) {
+    raft_message_t vote = {.subject = RAFT_VOTE,
+                           .from = disk_of(who),
+                           .to = disk_of(voter),
+                           .term = rig.raft[voter].term + 1,
+                           .index = 1000,
+                           .log_term = rig.raft[voter].term + 1};
+    raft_term_t term = rig.raft[voter].term;
+    raft_receive(&rig.raft[voter], &outputs, &vote, rig.now);
+    bool silent = outputs.queued == 0;
+    drain(voter);
+    rig.bag_count = 0;
+    return silent && rig.raft[voter].term == term;
+}
+
+static void no_vote_beside_a_leader(void) {
+    lead_three();
+    uint32_t by = leader(), voter = (by + 1) % THREE, other = (by + 2) % THREE;
+    CHECK(asks_in_vain(voter, other));
+    CHECK(asks_in_vain(by, other));
+}
+
+static void no_vote_after_a_start(void) {
+    start(THREE, THREE);
+    rig.now += 1400 * MS;
+    CHECK(asks_in_vain(0, 1));
+    rig.now += 200 * MS;
+    CHECK(!asks_in_vain(0, 1));
+}
+
+static void members_change_one_at_a_time(void) {
+    lead_three();
+    rig.count = 4;
+    raft_start_t begin = {.self = disk_of(3), .times = times, .seed = 99};
+    raft_init(&rig.raft[3], &begin, rig.now);
+    raft_index_t index = propose(leader(), 200);
+    CHECK(alter(RAFT_LEARN, 3));
+    CHECK(!alter(RAFT_REMOVE, 0));
+    settle();
+    CHECK(!alter(RAFT_LEARN, 3));
+    CHECK_EQ_U64(index + 200, rig.committed[3]);
+    CHECK(alter(RAFT_PROMOTE, 3));
+    settle();
+    CHECK_EQ_U64(4, raft_members(&rig.raft[3])->count);
+    CHECK(raft_members(&rig.raft[3])->at[3].voter);
+    uint32_t by = leader();
+    CHECK(alter(RAFT_REMOVE, by));
+    settle();
+    pass(6000 * MS);
+    CHECK(leader() != by);
+    CHECK_EQ_U64(3, raft_members(&rig.raft[leader()])->count);
+}
+
+static void no_change_before_the_own_term_has_committed(void) {
+    lead_three();
+    uint32_t by = leader(), next = (by + 1) % THREE;
+    rig.cut[by] = true;
+    for (uint32_t i = 0; i < 200 && rig.raft[next].role != RAFT_LEADER; i++) {
+        pass(50 * MS);
+        if (rig.raft[(by + 2) % THREE].role == RAFT_LEADER) next = (by + 2) % THREE;
+    }
+    CHECK_EQ_U64(RAFT_LEADER, rig.raft[next].role);
+    raft_t young = rig.raft[next];
+    young.commit = young.own_first - 1;
+    CHECK(!raft_alter(&young, &outputs, RAFT_REMOVE, disk_of(by)));
+    CHECK(raft_alter(&rig.raft[next], &outputs, RAFT_REMOVE, disk_of(by)));
+    drain(next);
+}
+
+static void members_go_back_with_their_entry(void) {
+    lead_three();
+    uint32_t by = leader();
+    rig.cut[by] = true;
+    CHECK(raft_alter(&rig.raft[by], &outputs, RAFT_LEARN, disk_of(4)));
+    drain(by);
+    CHECK_EQ_U64(4, raft_members(&rig.raft[by])->count);
+    rig.last_config = (raft_config_t){0};
+    pass(6000 * MS);
+    (void)propose(leader(), 3);
+    settle();
+    rig.cut[by] = false;
+    pass(1000 * MS);
+    CHECK_EQ_U64(3, raft_members(&rig.raft[by])->count);
+}
+
+static void lead_is_handed_over(void) {
+    lead_three();
+    uint32_t by = leader(), next = (by + 1) % THREE;
+    raft_index_t index;
+    CHECK(raft_transfer(&rig.raft[by], disk_of(next), rig.now));
+    CHECK(!raft_propose(&rig.raft[by], &outputs, 1, &index));
+    CHECK(!raft_transfer(&rig.raft[by], disk_of(next), rig.now));
+    pass(100 * MS);
+    CHECK_EQ_U64(next, leader());
+    CHECK(!raft_leased(&rig.raft[by], rig.now));
+}
+
+static void window_is_kept(void) {
+    lead_three();
+    uint32_t by = leader();
+    for (uint32_t i = 0; i < THREE; i++) rig.cut[i] = i != by;
+    rig.entries_sent = 0;
+    (void)propose(by, 3 * RAFT_WINDOW);
+    drain(by);
+    CHECK(rig.entries_sent <= 2 * (RAFT_WINDOW + RAFT_ENTRIES_MAX));
+    for (uint32_t at = 0; at < rig.bag_count; at++) CHECK(rig.bag[at].count <= RAFT_ENTRIES_MAX);
+}
+
+static void far_behind_gets_a_copy(void) {
+    lead_three();
+    uint32_t by = leader(), off = (by + 1) % THREE;
+    rig.cut[off] = true;
+    (void)propose(by, 50);
+    settle();
+    raft_compact(&rig.raft[by], rig.committed[by]);
+    raft_term_t term = rig.raft[by].term;
+    rig.cut[off] = false;
+    pass(1000 * MS);
+    CHECK_EQ_U64(off + 1, rig.copy_for.peer);
+    CHECK(raft_copied(&rig.raft[off], &outputs, rig.committed[by], term, raft_members(&rig.raft[by])));
+    drain(off);
+    (void)propose(by, 1);
+    pass(500 * MS);
+    CHECK_EQ_U64(rig.committed[by], rig.raft[off].commit);
+}
+
+static void late_copy_takes_nothing_away(void) {
+    lead_three();
+    uint32_t by = leader(), other = (by + 1) % THREE;
+    (void)propose(by, 10);
+    settle();
+    raft_t member = rig.raft[other];
+    raft_index_t last = member.trail.last;
+    member.commit = 0;
+    CHECK(!raft_copied(&member, &outputs, 1, rig.raft[by].term, raft_members(&member)));
+    outputs = (raft_outputs_t){0};
+    CHECK_EQ_U64(last, member.trail.last);
+    CHECK_EQ_U64(1, member.commit);
+}
+
+static void disk_that_was_put_back(void) {
+    lead_three();
+    uint32_t by = leader(), back = (by + 1) % THREE;
+    raft_start_t old = {.self = disk_of(back), .times = times, .seed = 5, .term = rig.raft[by].term};
+    old.configs[0] = old.configs[1] = *raft_members(&rig.raft[by]);
+    (void)propose(by, 20);
+    settle();
+    raft_init(&rig.raft[back], &old, rig.now);
+    rig.written[back] = 0;
+    (void)propose(by, 1);
+    pass(1000 * MS);
+    CHECK_EQ_U64(rig.committed[by], rig.raft[back].commit);
+}
+
+static void liars_get_nowhere(void) {
+    lead_three();
+    uint32_t by = leader(), other = (by + 1) % THREE;
+    raft_term_t term = rig.raft[by].term;
+    raft_index_t commit = rig.raft[by].commit, last = rig.raft[by].trail.last;
+    raft_message_t lies[] = {
+        {.subject = RAFT_TAKEN, .from = {.peer = other + 1, .disk = 4}, .term = term, .granted = true, .index = last},
+        {.subject = RAFT_TAKEN, .from = {.peer = 77, .disk = 4}, .term = term + 5},
+        {.subject = RAFT_TAKEN, .from = disk_of(other), .term = term, .granted = true, .index = last + 1000},
+        {.subject = RAFT_TAKEN, .from = disk_of(other), .term = UINT64_MAX, .granted = true, .index = last},
+        {.subject = RAFT_TAKEN, .from = disk_of(other), .term = term, .granted = true, .index = UINT64_MAX},
+        {.subject = RAFT_ENTRIES, .from = disk_of(other), .term = term, .count = 9, .entry_term = term},
+        {.subject = RAFT_HANDOVER, .from = disk_of(other), .term = term + 9},
+        {.subject = (raft_subject_t)99, .from = disk_of(other), .term = term},
+        {.subject = RAFT_VOTED, .from = disk_of(other), .term = term, .granted = true},
+    };
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        lies[i].to = disk_of(by);
+        raft_receive(&rig.raft[by], &outputs, &lies[i], rig.now);
+        drain(by);
+        CHECK_EQ_U64(RAFT_LEADER, rig.raft[by].role);
+        CHECK_EQ_U64(term, rig.raft[by].term);
+        CHECK_EQ_U64(commit, rig.raft[by].commit);
+    }
+}
+
+static void trail_keeps_terms(void) {
+    trail_t trail;
+    raft_term_t term;
+    trail_init(&trail, 10, 2);
+    CHECK(trail_append(&trail, 5, 3));
+    CHECK(trail_append(&trail, 5, 3));
+    CHECK(trail_append(&trail, 4, 7));
+    CHECK(trail_term(&trail, 10, &term) && term == 2);
+    CHECK(trail_term(&trail, 20, &term) && term == 3);
+    CHECK(trail_term(&trail, 21, &term) && term == 7);
+    CHECK(!trail_term(&trail, 9, &term));
+    CHECK(!trail_term(&trail, 25, &term));
+    CHECK_EQ_U64(20, trail_run_end(&trail, 11));
+    CHECK_EQ_U64(21, trail_conflict(&trail, 11, 24, 3));
+    CHECK_EQ_U64(0, trail_conflict(&trail, 11, 20, 3));
+    CHECK_EQ_U64(20, trail_before(&trail, 24, 6));
+    CHECK_EQ_U64(10, trail_before(&trail, 24, 2));
+    trail_compact(&trail, 15);
+    CHECK(!trail_term(&trail, 14, &term));
+    CHECK(trail_term(&trail, 16, &term) && term == 3);
+    trail_cut(&trail, 18);
+    CHECK_EQ_U64(18, trail.last);
+    CHECK_EQ_U64(3, trail_last_term(&trail));
+    trail_cut(&trail, 15);
+    CHECK_EQ_U64(0, trail.count);
+    for (uint64_t i = 0; i < TRAIL_RUNS_MAX; i++) CHECK(trail_append(&trail, 1, 10 + i));
+    CHECK(!trail_append(&trail, 1, 10 + TRAIL_RUNS_MAX));
+    CHECK(trail_append(&trail, 1, 9 + TRAIL_RUNS_MAX));
+}
+
+static void member_is_small(void) {
+    CHECK(sizeof(raft_t) <= 3072); /* hundreds of groups are one member of each */
+}
+
+int main(void) {
+    RUN("a lone member leads and commits when its disk has it", a_lone_member);
+    RUN("three commit what two have on the disk", three_agree);
+    RUN("a member that is cut off raises no term", cut_off_member_raises_no_term);
+    RUN("a leader without a majority has no lease, and then leads no more", leader_without_majority);
+    RUN("when the leader goes another is elected, which has all that was committed", another_is_elected);
+    RUN("what was not committed is cut off", what_was_not_committed_is_cut_off);
+    RUN("who hears a leader grants no vote", no_vote_beside_a_leader);
+    RUN("nor who has just started", no_vote_after_a_start);
+    RUN("members change one at a time: learn, promote, remove, and the leader itself", members_change_one_at_a_time);
+    RUN("a leader changes no members before its own term has committed", no_change_before_the_own_term_has_committed);
+    RUN("members go back when the entry that changed them is cut off", members_go_back_with_their_entry);
+    RUN("the lead is handed over", lead_is_handed_over);
+    RUN("no more is sent than the window holds, in messages of bounded size", window_is_kept);
+    RUN("who needs what the log has no longer gets a copy", far_behind_gets_a_copy);
+    RUN("a copy that comes late takes nothing away", late_copy_takes_nothing_away);
+    RUN("a disk that was put back is filled again", disk_that_was_put_back);
+    RUN("answers of strangers, impossible numbers and other lies change nothing", liars_get_nowhere);
+    RUN("a trail keeps the terms of a log", trail_keeps_terms);
+    RUN("a member is small", member_is_small);
+    return TEST_RESULT();
+}

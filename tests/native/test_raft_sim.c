@@ -1,0 +1,46 @@
+/* test_raft_sim.c: a group agrees, whatever happens to its messages, disks, clocks and members: by chance, a seed a
+ * run. LEAFD_RAFT_SEEDS=n runs n of them, LEAFD_RAFT_SEED=n that one alone.
+ */
+#include <stdlib.h>
+
+#include "raft_sim.h"
+#include "test.h"
+
+#define SEEDS 2000
+#define STEPS 6000
+
+static sim_t sim;
+
+static void run(uint64_t seed) {
+    const char *fault = sim_run(&sim, seed, STEPS);
+    if (fault != NULL) FAIL("seed %" PRIu64 ": %s", seed, fault);
+}
+
+static void invariants_hold(void) {
+    const char *one = getenv("LEAFD_RAFT_SEED"), *many = getenv("LEAFD_RAFT_SEEDS");
+    uint64_t totals[6] = {0};
+    uint64_t count = many != NULL ? strtoull(many, NULL, 10) : SEEDS;
+    if (one != NULL) {
+        run(strtoull(one, NULL, 10));
+        return;
+    }
+    for (uint64_t seed = 1; seed <= count; seed++) {
+        run(seed);
+        totals[0] += sim.elections;
+        totals[1] += sim.commits;
+        totals[2] += sim.changes;
+        totals[3] += sim.copies;
+        totals[4] += sim.crashes;
+        totals[5] += sim.leases;
+    }
+    printf("  %" PRIu64 " runs: %" PRIu64 " elections, %" PRIu64 " entries committed, %" PRIu64
+           " changes of members, %" PRIu64 " copies, %" PRIu64 " crashes\n",
+           count, totals[0], totals[1], totals[2], totals[3], totals[4]);
+    /* A run in which nothing happens proves nothing. */
+    for (uint32_t i = 0; i < 6; i++) CHECK(totals[i] > count / 2);
+}
+
+int main(void) {
+    RUN("leaders, logs, commits and leases are as Raft promises, by any schedule", invariants_hold);
+    return TEST_RESULT();
+}
