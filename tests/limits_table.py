@@ -104,6 +104,14 @@ ROWS: Final[tuple[Row, ...]] = (
         proofs=("interop/test_mqtt_five.py::test_the_server_may_shorten_the_keep_alive",),
     ),
     Row(
+        "mqtt.max_sessions", "CONNACK 0x97, with 3.1.1 return code 3", "sessions that are there", theirs=False,
+        proofs=("interop/test_mqtt_sessions.py::test_an_account_keeps_no_more_sessions_than_the_block_says",),
+    ),
+    Row(
+        "mqtt.max_session_expiry", "nothing; the session is over that much earlier", "all until then", theirs=False,
+        proofs=("interop/test_mqtt_sessions.py::test_a_session_is_not_kept_longer_than_the_block_says",),
+    ),
+    Row(
         "mqtt.max_retained", "PUBACK 0x97 with MQTT 5", "those that are there, which can change", theirs=False,
         proofs=("interop/test_mqtt_five.py::test_an_account_keeps_no_more_retained_messages_than_the_block_says",),
     ),

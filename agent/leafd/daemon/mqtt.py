@@ -36,6 +36,9 @@ def limits_of(block: Mqtt) -> t.MqttLimits:
         topic_alias_maximum=block.topic_alias_maximum,
         max_ack_pending=block.max_ack_pending,
         keep_alive_max=block.max_keep_alive // SECOND,
+        ack_wait_ns=block.ack_wait,
+        session_expiry_max_ns=block.max_session_expiry,
+        max_sessions=block.max_sessions,
         max_retained=block.max_retained,
         max_retained_bytes=block.max_retained_bytes,
     )

@@ -128,7 +128,6 @@ def test_keys_ignore_case_and_know_aliases() -> None:
         "ocsp: always",
         "cluster { port: 1 }\njetstream: enabled",
         "cluster { port: 1, write_timeout: retry }",
-        "jetstream: enabled\nmqtt { port: 1883, ack_wait: 5s }",
         "jetstream: enabled\nmqtt { port: 1883, js_domain: hub }",
         "max_sub_tokens: 8",
         "write_timeout: retry",

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 VERSIONS: Final = ("3.1.1", "5")
 IN_FLIGHT: Final = 1024
 ALIASES: Final = 16
+ACK_WAIT: Final = 30 * SECOND
 _SHORT_MAX: Final = 65535
 _MANY: Final = (1 << 32) - 1
-_NOT_YET: Final = "not in this build yet"
 
 
 class Mqtt(Section):
@@ -81,11 +81,32 @@ class Mqtt(Section):
         ge=0,
         le=_SHORT_MAX * SECOND,
     )
+    ack_wait: Annotated[Duration, zero_means_default(ACK_WAIT)] = option(
+        ACK_WAIT,
+        "How long a client of 3.1.1 may take to acknowledge a message; then it is sent again.",
+        aliases=("ackwait",),
+        takes=Takes.LIVE,
+        ge=0,
+    )
+    max_session_expiry: Duration = option(
+        0,
+        "The longest time that a session is kept behind its connection, also of clients of 3.1.1; those of 5 are told."
+        " In whole seconds. 0: as long as they say.",
+        takes=Takes.LIVE,
+        ge=0,
+        le=_MANY * SECOND,
+    )
+    max_sessions: Number = option(
+        0,
+        "Sessions of an account that are kept behind their connections. 0: no bound.",
+        takes=Takes.LIVE,
+        ge=0,
+        le=_MANY,
+    )
     max_retained: Number = option(
         0, "Retained messages of an account, one for each topic. 0: as many as it may store.", ge=0, le=_MANY
     )
     max_retained_bytes: StorageSize = option(0, "Bytes of these. 0: as many as it may store.", ge=0)
-    ack_wait: Any = later(_NOT_YET, refuse=True, aliases=("ackwait",))
     js_domain: Any = later(
         "sessions are not kept elsewhere: they are in this server's own domain", refuse=True, harmless=("",)
     )
