@@ -231,6 +231,10 @@ static status_t take_own(const carrying_t *carrying, bytes_t name, bytes_t value
         }
     } else if (bytes_equal(name, BYTES_LITERAL("From"))) {
         carrying->carried->from = carried_number(value);
+    } else if (bytes_equal(name, BYTES_LITERAL("Response"))) {
+        if (value.size != 0 && value.size <= TEXT_MAX && topic_text(value)) {
+            mqtt_set_text(carrying->properties, MQTT_RESPONSE_TOPIC, value);
+        }
     } else if (bytes_equal(name, BYTES_LITERAL("Format"))) {
         take_number(carrying, MQTT_PAYLOAD_FORMAT, value, 1);
     } else if (bytes_equal(name, BYTES_LITERAL("Expiry"))) {

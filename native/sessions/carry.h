@@ -6,12 +6,13 @@
  *     Nmqtt-Format:1                    payload format indicator
  *     Nmqtt-Expiry:60                   message expiry interval, in seconds
  *     Nmqtt-From:7                      the number of the session that published it, if that wants none of its own
+ *     Nmqtt-Response:answers/1          response topic, where a stream keeps the message for clients of MQTT
  *     Content-Type:text/plain           content type
  *     Nmqtt-Correlation:0fa0            correlation data, in hexadecimal digits
  *     unit:C                            a user property
  *     Nmqtt-Property:0d0a:20            one that can be no header field: name and value in hexadecimal digits
  *
- * The response topic is the message's reply, and no field. From NATS any other field becomes a user
+ * Else the response topic is the message's reply, and no field. From NATS any other field becomes a user
  * property, but for those of JetStream (Nats-). What does
  * not live here: topics as subjects (text/topic.h), what headers make a stream do.
  */

@@ -109,6 +109,15 @@ static status_t put_marks(mqtt_desk_t *desk, const publication_t *publication, c
                                : status;
 }
 
+/* A stream keeps no reply. */
+static status_t put_response(mqtt_desk_t *desk, bytes_t reply) {
+    if (reply.size == 0) {
+        return STATUS_OK;
+    }
+    bytes_t topic = bytes_of(desk->response, topic_of_subject(reply, desk->response));
+    return headers_append(&desk->packet, 0, BYTES_LITERAL("Nmqtt-Response"), topic);
+}
+
 mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, const char *prefix,
                         uint32_t seconds, const mqtt_message_t *retained) {
     bytes_t header = publication->message.header;
@@ -120,6 +129,7 @@ mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *
     }
     desk->packet.size = 0;
     status_t status = buffer_append(&desk->packet, header.at, header.size);
+    status = status == STATUS_OK ? put_response(desk, publication->message.reply) : status;
     status = status == STATUS_OK && retained != NULL ? put_marks(desk, publication, retained) : status;
     if (status == STATUS_OK && seconds != 0) {
         text_add_number(&ttl, seconds);

@@ -503,3 +503,21 @@ def test_retained_messages_are_there_after_a_kill() -> None:
         with five(one) as peer:
             found = heard_of(peer, ("kept/#", 0), count=100)
             assert {f"kept/{number}" for number in range(100)} == {packet.topic for packet in found}
+
+
+def test_a_retained_message_keeps_its_properties(server: servers.Server) -> None:
+    """Its response topic too, though no stream keeps a reply."""
+    found = {
+        "content_type": "text/plain",
+        "response_topic": "answers/1",
+        "correlation_data": b"1",
+        "user": [("a", "b")],
+    }
+    with five(server) as peer, five(server) as other:
+        peer.publish("kept/whole", b"x", qos=1, retain=True, found=found)
+        peer.expect(PUBACK)
+        other.send(mqtt.subscribe(1, ("kept/whole", 1), level=5))
+        other.expect(SUBACK)
+        assert found == other.expect(PUBLISH).properties
+        peer.publish("kept/whole", b"", qos=1, retain=True)
+        peer.expect(PUBACK)

@@ -385,6 +385,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A message keeps its packet identifier": (
         "crash/test_mqtt.py::test_what_is_acknowledged_outlives_kills_and_qos_2_comes_once",
     ),
+    "Whoever comes back gets at once": (
+        "interop/test_mqtt_sessions.py::test_what_was_not_acknowledged_comes_again",
+    ),
     "PROXY headers are read at this": ("interop/test_mqtt_logins.py::test_a_proxy_may_say_whom_it_speaks_for",),
     "mqtt needs jetstream": ("unit/config/test_mqtt.py::test_what_does_not_fit_is_no_configuration",),
     "A password may be a hash": ("unit/cli/test_mosquitto.py::test_a_password_of_mosquitto_is_the_same_here",),
