@@ -2,7 +2,7 @@
  * first half of the text that both languages read: plain declarations only. C includes both halves through
  * base/abi_types.h; the build gives cffi the two as one text.
  *
- * What does not live here: what is done with them (abi.h). Change the layout => raise PLANE_ABI there.
+ * Not here: what is done with them (abi.h). Change the layout => raise PLANE_ABI there.
  */
 
 typedef struct conn_verdict {

@@ -5,7 +5,7 @@
         browser.wait_for("document.title == 'leaf'")
         browser.screenshot(file, width=390, dark=True)
 
-What does not live here: what a page is to show.
+Not here: what a page is to show.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 Each place is a network namespace with a loopback of its own and one end of a TUN device; packets between the ends are
 read here and handed over late, seldom or not at all. So it is the kernels' real TCP that suffers. It needs the right to
-make namespaces (missing() says what is in the way). What does not live here: servers and what they say.
+make namespaces (missing() says what is in the way). Not here: servers and what they say.
 """
 
 from __future__ import annotations

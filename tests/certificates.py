@@ -4,7 +4,7 @@
     server = authority.issue("server", subject="/CN=localhost", names="DNS:localhost,IP:127.0.0.1")
     server.certificate, server.key      paths of PEM files
 
-What does not live here: what a certificate is good for.
+Not here: what a certificate is good for.
 """
 
 from __future__ import annotations

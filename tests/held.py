@@ -1,6 +1,6 @@
 """What a stream holds, asked by an official client: for tests of copies, which compare it with what was published.
 
-What does not live here: servers (servers.py).
+Not here: servers (servers.py).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ test exceeds it.
     python -m tests.limits_table        the table, as promises.md has to have it
 
 A row without proofs is played on both servers by tests/interop/test_limits.py: limit_attacks.py has a function of its
-name, whose words are the row's. One with proofs rests on these tests. What does not live here: whether a limit has a
+name, whose words are the row's. One with proofs rests on these tests. Not here: whether a limit has a
 row (tests/unit/test_limits_table.py).
 """
 

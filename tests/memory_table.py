@@ -4,7 +4,7 @@ over it.
     python -m tests.memory_table        the table, as promises.md has to have it
 
 A row without proofs is played by tests/interop/test_memory_walk.py at the smallest limit: memory_attacks.py has a
-function of its name. One with proofs rests on these tests. What does not live here: whether each share has a row
+function of its name. One with proofs rests on these tests. Not here: whether each share has a row
 (tests/unit/test_memory_table.py).
 """
 

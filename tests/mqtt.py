@@ -6,7 +6,7 @@ are taken apart, and Peer speaks them over a socket.
         peer.publish("a/b", b"1")
         assert b"1" == peer.expect(PUBLISH).payload
 
-What does not live here: anything that a test wants to hold; programs of others (paho, mosquitto).
+Not here: anything that a test wants to hold; programs of others (paho, mosquitto).
 """
 
 from __future__ import annotations

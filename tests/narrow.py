@@ -5,7 +5,7 @@
         wire.cut()                   connections end, and new ones are refused at once
         wire.mend(bytes_a_second)    connections are taken again; 0: as fast as they come
 
-What does not live here: what crosses it.
+Not here: what crosses it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Run as a program (python -m tests.tidy) it prints each complaint as file:line: t
 The rules are those of the table of rooms in packaging/doc/architecture.md, and this is the only form of them that a
 machine reads.
 
-What does not live here: formatting and lint (ruff), types (mypy).
+Not here: formatting and lint (ruff), types (mypy).
 """
 
 from __future__ import annotations

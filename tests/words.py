@@ -1,6 +1,6 @@
 """What makes a page hard to read, as far as a machine can tell: sentences that are too long, turns that hide the noun.
 
-What does not live here: the rule itself, with all others (tidy.py).
+Not here: the rule itself, with all others (tidy.py).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ API requests wait like this (accounts and their connections), and passwords to b
 asker's items stay in their order, unless asked otherwise. Whoever asks at full speed waits behind himself; whoever asks
 little is served next. At most at_work are at work, and of one asker at_work_each. Where these differ, places are kept
 for newcomers, too: a group takes no more of them than it leaves free, and an asker no more than his group could still
-take. What does not live here: what an item is, and how much may wait, which is the business of who puts it in (the
+take. Not here: what an item is, and how much may wait, which is the business of who puts it in (the
 plane's credit for each connection) or of `outdated`.
 """
 

@@ -2,7 +2,7 @@
 
 A name of the configuration, of a command or in a directory that others can write to may lead to a named pipe, whose
 opening waits until somebody writes to it, to a terminal or to a device without an end. Also how a directory keeps the
-names that were given in it. What does not live here: what is in a file, and how large it may be.
+names that were given in it. Not here: what is in a file, and how large it may be.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ messages. Why no library: the order of fields, what is left out, case-insensitiv
 are Go's, and a library would have to be overruled in each; and this module loads in a millisecond, on a box where
 start-up counts. Deviation: a time keeps its instant but not its zone (it is echoed in UTC).
 
-What does not live here: any JetStream field (models/).
+Not here: any JetStream field (models/).
 """
 
 from __future__ import annotations

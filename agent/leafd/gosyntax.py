@@ -1,6 +1,6 @@
 """Go's complaints about text that is not JSON: the words and the offset of the first wrong character.
 
-Only called when Python's parser has refused already, so it is written to be plain, not fast. What does not live here:
+Only called when Python's parser has refused already, so it is written to be plain, not fast. Not here:
 the decision whether the text is JSON.
 """
 

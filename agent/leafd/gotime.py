@@ -1,6 +1,6 @@
 """Times of the wire: RFC 3339 text as Go reads and writes it, and nanoseconds since 1970 inside.
 
-What does not live here: clocks, but for the one function that reads the wall clock.
+Not here: clocks, but for the one function that reads the wall clock.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ what has come in parts and is not whole yet.
     contested.hold(holder, bytes)       so much he has now; who has the most gives way to the others
 
 One alone may take more than the share: what has to be made at all is made alone then, or beside small ones. The sizes
-are estimates of whoever asks. What does not live here: how large the shares are (native/plane/memory.c).
+are estimates of whoever asks. Not here: how large the shares are (native/plane/memory.c).
 """
 
 from __future__ import annotations

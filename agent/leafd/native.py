@@ -5,7 +5,7 @@
     command_rows()["ACCOUNT"].strings       what a command consists of, from the table in native/command/command_table.c
 
 No number, no order of members and no size of the header is written again in Python: an enumeration of native_types.py
-takes its values here, a row is packed by the names of its members. What does not live here: the plane as an object
+takes its values here, a row is packed by the names of its members. Not here: the plane as an object
 (native_plane.py), its commands (native_commands.py), its values (native_types.py).
 """
 

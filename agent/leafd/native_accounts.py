@@ -1,6 +1,6 @@
 """Commands about accounts: limits, mappings, imports, and what control itself subscribes to and publishes there.
 
-What does not live here: what accounts may do with each other (accounts/).
+Not here: what accounts may do with each other (accounts/).
 """
 
 from __future__ import annotations

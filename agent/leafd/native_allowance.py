@@ -1,4 +1,4 @@
-"""The plane's events about accounts that come near the limits of their streams. What does not live here: who is told of
+"""The plane's events about accounts that come near the limits of their streams. Not here: who is told of
 it (jetstream/service.py), the limits themselves (jetstream/catalogue.py)."""
 
 from __future__ import annotations

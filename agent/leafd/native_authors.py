@@ -1,4 +1,4 @@
-"""The plane's questions and events about those who stored schedules. What does not live here: who that is, and what
+"""The plane's questions and events about those who stored schedules. Not here: who that is, and what
 they may do (daemon/authors.py)."""
 
 from __future__ import annotations

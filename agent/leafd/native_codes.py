@@ -1,7 +1,7 @@
 """The enumerations of native/abi.h: each takes its numbers from the header, by way of native.py.
 
 A member is added here when Python has a use for its name; tests/unit/test_native.py sees that none is missing. The rest
-of Python finds them in native_types.py. What does not live here: what the numbers are used in (native_types.py).
+of Python finds them in native_types.py. Not here: what the numbers are used in (native_types.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Methods that are plain functions are orders without an answer; methods that are async wait for the plane's completion,
 and for a change of the store that means: it is on disk. Orders take effect in the order of the calls. Numbers, bodies
-and strings of the commands are in the table of native/command/command_table.c. What does not live here: packing
+and strings of the commands are in the table of native/command/command_table.c. Not here: packing
 (native_packing.py), the rings (native_plane.py, which fills in the methods of native_submits.py), and any decision.
 
 One class for each subject, each in a file of its own but the copies of streams and the records, which are here.

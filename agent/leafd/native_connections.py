@@ -1,6 +1,6 @@
 """Commands about listeners and connections: how they begin, what they may do once they are logged in, how they end.
 
-What does not live here: connections to other servers (native_servers.py), who may log in (auth/).
+Not here: connections to other servers (native_servers.py), who may log in (auth/).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Commands about consumers: their definitions, their state, and their position as a backup.
 
-What does not live here: deliveries and acknowledgements (native/consume).
+Not here: deliveries and acknowledgements (native/consume).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plane's commands and events about the intake of a mirror or source. What does not live here: how it is started
+"""The plane's commands and events about the intake of a mirror or source. Not here: how it is started
 and stopped (native_commands.py), the consumers at the origin (links/)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plane's measurements of services, and its descriptions of connections for them. What does not live here: the
+"""The plane's measurements of services, and its descriptions of connections for them. Not here: the
 words of events (monitor/latency.py), which connections are described (daemon/)."""
 
 from __future__ import annotations

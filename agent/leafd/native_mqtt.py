@@ -1,4 +1,4 @@
-"""The limits of clients of MQTT, as values: mqtt_limits_t of abi_structs.h. What does not live here: the command that
+"""The limits of clients of MQTT, as values: mqtt_limits_t of abi_structs.h. Not here: the command that
 says so (native_servers.py), what the configuration says (config/)."""
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     packed("ACCOUNT", {"name": "A", "domain": ""})    the strings, in the table's order
     readers()[kind](event)                            the frozen value of native_types.py
 
-What does not live here: when a command is given (native_commands.py), rings and completions (native_plane.py).
+Not here: when a command is given (native_commands.py), rings and completions (native_plane.py).
 """
 
 from __future__ import annotations

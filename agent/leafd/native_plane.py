@@ -4,7 +4,7 @@
     plane.send(...), await plane.stream_put(...) --> plane_submit --> [ring] --> plane thread
 
 One trio task (Plane.run, the pump) polls; everything else only submits. The commands themselves are in
-native_commands.py, the values in native_types.py. What does not live here: any decision.
+native_commands.py, the values in native_types.py. Not here: any decision.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows of a report as JSON, or of metrics, written by C from records of numbers: native/text/rows.h.
 
-What does not live here: what the rows are about, and how they are set (monitor/encoding.py).
+Not here: what the rows are about, and how they are set (monitor/encoding.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Commands about connections to other servers: routes inside of a cluster, gateways to others. And what holds for MQTT.
 
-What does not live here: the handshakes (links/), those of leaf links (native_commands.py).
+Not here: the handshakes (links/), those of leaf links (native_commands.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The plane's counters, as native_plane.py reads them: plane_stats_t, histogram_counts_t and stream_state_t of abi.h.
 
-What does not live here: what reports make of them (monitor/).
+Not here: what reports make of them (monitor/).
 """
 
 from __future__ import annotations

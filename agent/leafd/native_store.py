@@ -3,7 +3,7 @@
     with Look(directory, keys, used=False) as look:
         look.facts, look.records(), look.audit(...), look.rescue(...)
 
-What does not live here: who may look at a store at all, and what is made of it (cli/).
+Not here: who may look at a store at all, and what is made of it (cli/).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Commands about one stream: its definition, its messages, and all of it as a backup.
 
-What does not live here: counters of very many streams (native_usage.py), copies of other streams (native_commands.py).
+Not here: counters of very many streams (native_usage.py), copies of other streams (native_commands.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Two events: a line or message for the log, and a message that asked what became of it, with its records as
 native/plane/trace.c writes them.
 
-What does not live here: how they are told (host/log.py, monitor/traces.py).
+Not here: how they are told (host/log.py, monitor/traces.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The plane's flat values as Python sees them: frozen events, configurations and states.
 
 One dataclass per struct of native/abi.h and per event kind; names and units are those of the header, and numbers and
-the order of members come from it (native.py). What does not live here: how they cross between the languages
+the order of members come from it (native.py). Not here: how they cross between the languages
 (native_commands.py, native_plane.py), and what anybody makes of them (auth/, jetstream/, links/).
 """
 

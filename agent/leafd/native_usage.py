@@ -2,7 +2,7 @@
 that puts a message back into a hole that damage left (links/holes.py).
 
 A hub of thousands of boxes is asked for its metrics every few seconds: thousands of questions to the plane, each a turn
-of both threads, are tens of milliseconds of processor time. What does not live here: one stream's state with its lists
+of both threads, are tens of milliseconds of processor time. Not here: one stream's state with its lists
 (native_commands.py).
 """
 

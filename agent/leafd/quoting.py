@@ -2,7 +2,7 @@
 
 quoted() is for one value within a line; printable() is for a whole line, and host/log.py passes every line through
 it. What comes out has no control character, nothing that changes the direction of writing, nothing invisible, and a
-bounded length. What does not live here: text on the protocols' wires, and secrets (host/log.py).
+bounded length. Not here: text on the protocols' wires, and secrets (host/log.py).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Here all classes share the functions that need no speed (comparing, hashing, sho
 is compiled when the first object is made. The standard library's fields() and replace() work as on its own classes,
 and for a type checker they are its own.
 
-What does not live here: what no class of the daemon needs, like order, __post_init__, fields that are no arguments,
+Not here: what no class of the daemon needs, like order, __post_init__, fields that are no arguments,
 and copying of frozen objects by copy or pickle.
 """
 

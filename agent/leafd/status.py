@@ -1,7 +1,7 @@
 """The content of a daemon's pages, as rows for people and programs: the server, its links, its streams, their
 consumers, and what needs attention.
 
-Pure functions of the JSON of /varz, /leafz and /jsz. What does not live here: fetching (cli/pages.py),
+Pure functions of the JSON of /varz, /leafz and /jsz. Not here: fetching (cli/pages.py),
 tables (cli/tables.py).
 """
 

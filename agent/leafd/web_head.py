@@ -1,5 +1,5 @@
 """The heads of the HTTP request and answer that a WebSocket begins with, for both sides: reading them, and the proof
-that a request was read. Pure. What does not live here: what a listener takes (logins/web_request.py), frames
+that a request was read. Pure. Not here: what a listener takes (logins/web_request.py), frames
 (native/net).
 """
 

@@ -1,6 +1,6 @@
 """The demo's hold on its Spark job: it is started beside everything else, told when to run, and asked how far it is.
 
-What does not live here: the session and the job (spark_side.py, a process of its own).
+Not here: the session and the job (spark_side.py, a process of its own).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ a modem (tests/cell.py): real TCP over a line with rate, delay and loss.
                  --door--> 127.0.0.1:port of the hub's place
 
 A door listens here, at the same number, and goes on in the place: so everything else of the demo is as without it. It
-needs the right to make network namespaces, as root has. What does not live here: what a modem does to packets.
+needs the right to make network namespaces, as root has. Not here: what a modem does to packets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The charts of the report, as SVG text: where values lie on a page, axes, and one function a chart.
 
 Colours are names of the page's style sheet, which has them for light and for dark; only the heat of a day is a colour
-of its own, from one scale that can be told apart on both. What does not live here: the page around them (report.py).
+of its own, from one scale that can be told apart on both. Not here: the page around them (report.py).
 """
 
 from __future__ import annotations

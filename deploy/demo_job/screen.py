@@ -1,6 +1,6 @@
 """The table that lives while the demo runs: one row a leaf, one for the hub (or each cluster of it), a line for Spark.
 
-It is drawn from what the others know at that moment; nobody has to tell it anything. What does not live here: the
+It is drawn from what the others know at that moment; nobody has to tell it anything. Not here: the
 tables at the end (__main__.py), the report (report.py).
 """
 

@@ -5,7 +5,7 @@ times as long as a second. So the session is made while the stations still send,
 then, and the one at the end the rest: each goes on from the checkpoint of the one before, as with a timer.
 
 A line "run" on standard input is one run; its answer on standard output is "done ROWS" or "failed WHY". The end of the
-input ends the process. What does not live here: when it is told (computing.py), the job itself.
+input ends the process. Not here: when it is told (computing.py), the job itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The order of a demo: start, send while things break, catch up, compute, check, report; and its common options.
 
-What does not live here: which hub it is and what is broken (__main__.py: one hub; supercluster.py: two clusters).
+Not here: which hub it is and what is broken (__main__.py: one hub; supercluster.py: two clusters).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 /* copies.h: byte slices that own what they point to: made here, released here. A slice that was not made here is never
- * released. What does not live here: bytes that grow (base/buffer.h).
+ * released. Not here: bytes that grow (base/buffer.h).
  */
 #ifndef LEAFD_BASE_COPIES_H
 #define LEAFD_BASE_COPIES_H

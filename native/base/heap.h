@@ -3,7 +3,7 @@
  *     items       [ 3 | 5 | 4 | 9 | 6 ]        below number i are 2 * i + 1 and 2 * i + 2, neither sooner than it
  *
  * A kind of item is a constant that its file has for itself. Everything here is inline, so a heap costs what one that
- * is written for its kind alone does. What does not live here: room in the array (array.h), what an item is.
+ * is written for its kind alone does. Not here: room in the array (array.h), what an item is.
  */
 #ifndef LEAFD_BASE_HEAP_H
 #define LEAFD_BASE_HEAP_H

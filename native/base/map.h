@@ -13,7 +13,7 @@
  * of an entry, map_place). The two parts of a bucket that was split are neighbours in that order, so a walk may stop
  * anywhere, go on after the map has grown, and meets each entry that stayed once.
  *
- * What does not live here: what an entry is, and when two are the same. Maps do not shrink; map_free ends them.
+ * Not here: what an entry is, and when two are the same. Maps do not shrink; map_free ends them.
  */
 #ifndef LEAFD_BASE_MAP_H
 #define LEAFD_BASE_MAP_H

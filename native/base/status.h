@@ -2,7 +2,7 @@
  *
  * Every function that can fail returns a status and is marked LEAF_MUST_USE: callers act on it or hand it up.
  * Its values are in abi.h, because completions carry them to Python.
- * What does not live here: JetStream error codes; those are rows in agent/leafd/jetstream/errors.py, and the few that
+ * Not here: JetStream error codes; those are rows in agent/leafd/jetstream/errors.py, and the few that
  * the hot path answers itself are in jetstream/publish.c and jetstream/fast.c.
  */
 #ifndef LEAFD_BASE_STATUS_H

@@ -8,7 +8,7 @@
  *     AUTHOR              what somebody who stored a schedule may do today               plane/authors.c keeps it
  *
  * A verdict that cannot be carried out (no memory, no such account) closes the connection: nobody stays with rights
- * that control took away. What does not live here: the verdict (control), what the lists mean (permissions.c), a link's
+ * that control took away. Not here: the verdict (control), what the lists mean (permissions.c), a link's
  * rights after its login (they never change: control closes the link, and it comes again).
  */
 #include <stdlib.h>

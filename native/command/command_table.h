@@ -1,7 +1,7 @@
 /* command_table.h: the one table of the commands of abi.h (number, name, what they need, body, strings in order, the
  * function that runs them), and the one of its events. Python packs commands and reads events by the same rows.
  *
- * What does not live here: what a command does, and whether its content makes sense.
+ * Not here: what a command does, and whether its content makes sense.
  */
 #ifndef LEAFD_COMMAND_COMMAND_TABLE_H
 #define LEAFD_COMMAND_COMMAND_TABLE_H

@@ -3,7 +3,7 @@
  *     we dialled:  INFO came > before: our INFO, as it is     > S2 both ways > RESUME > the peer's INFO > CONNECT
  *     it dialled:  INFO came > S2 both ways > behind: our INFO                > RESUME > CONNECT
  *
- * What does not live here: the stream (net/compress.h), what the INFOs say and which level is chosen (control).
+ * Not here: the stream (net/compress.h), what the INFOs say and which level is chosen (control).
  */
 #include "base/abi_types.h"
 #include "base/bytes.h"

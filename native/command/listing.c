@@ -4,7 +4,7 @@
  *     arg: place to go on from --> rows of whole buckets --> completion: arg = next place (0: that was all)
  *
  * The table may grow between two slices: places stay what they are (base/map.h), and each subscription is listed once.
- * What does not live here: which connections are asked about, and how the report looks (monitor/).
+ * Not here: which connections are asked about, and how the report looks (monitor/).
  */
 #include "base/abi_types.h"
 #include "base/buffer.h"

@@ -4,7 +4,7 @@
  *                                    > none   >                 [ SECURE > TLS ] > greeting
  *                                    > bad    > EVENT_PROXIED with the fault > EVENT_CLOSED
  *
- * What does not live here: the header's bytes (net/proxied.h), which listeners it is for (control).
+ * Not here: the header's bytes (net/proxied.h), which listeners it is for (control).
  */
 #include <string.h>
 

@@ -5,7 +5,7 @@
  *
  * The first half is welcome.c, the second one known_logins.c.
  *
- * Control hears of all of it, a few milliseconds later (event_post_quietly). What does not live here: any decision.
+ * Control hears of all of it, a few milliseconds later (event_post_quietly). Not here: any decision.
  */
 #ifndef LEAFD_COMMAND_WELCOME_H
 #define LEAFD_COMMAND_WELCOME_H

@@ -6,7 +6,7 @@
  * A subject is looked up once for each number of literal tokens that any filter has. Consumers without a filter, or
  * with one that begins with a wildcard, are in the list that every subject concerns. What is found may match: the
  * consumer is asked. The index is made when it is first needed after consumers came, went or changed their filters;
- * where there are few, or is no memory, all are asked. What does not live here: what becomes of a match (consume.c).
+ * where there are few, or is no memory, all are asked. Not here: what becomes of a match (consume.c).
  */
 #ifndef LEAFD_CONSUME_CONCERN_H
 #define LEAFD_CONSUME_CONCERN_H

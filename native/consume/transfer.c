@@ -2,7 +2,7 @@
  *
  * What travels are the four positions and what is in flight, with wall times, since the other side has another
  * monotonic clock: an ack wait goes on where it was, cut to [0, its length]. What used up its deliveries does not
- * travel; it is not pending. What does not live here: the bytes of a backup (plane/, Python).
+ * travel; it is not pending. Not here: the bytes of a backup (plane/, Python).
  */
 #include "base/visits.h"
 #include "consume/deliver.h"

@@ -10,7 +10,7 @@
  * and overlay have messages as they were sent. What a damaged one made unreadable is named like any damaged message; it
  * takes damage in both trees.
  *
- * What does not live here: when a stream gets one, and of what (packer.h).
+ * Not here: when a stream gets one, and of what (packer.h).
  */
 #ifndef LEAFD_DISK_DICTIONARY_H
 #define LEAFD_DISK_DICTIONARY_H

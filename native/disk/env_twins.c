@@ -8,7 +8,7 @@
  * A start makes both alike (env_twins_level): what is missing on one side, or does not prove itself there, comes from
  * the other. That is also how a store that an older leafd has made gets its twins.
  *
- * What does not live here: a page that LMDB cannot read; the start makes a sound file first (native/recovery).
+ * Not here: a page that LMDB cannot read; the start makes a sound file first (native/recovery).
  */
 #include <stdlib.h>
 

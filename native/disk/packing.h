@@ -12,7 +12,7 @@
  * The checksum stays that of the value: what does not come out as it went in fails it, like any damaged value. Each
  * value is packed by itself, so one that is deleted or damaged concerns no other. A sealer seals what is packed.
  *
- * What does not live here: which dictionary (packer.h); the note in META that keeps an older leafd from opening the
+ * Not here: which dictionary (packer.h); the note in META that keeps an older leafd from opening the
  * store (env.c).
  */
 #ifndef LEAFD_DISK_PACKING_H

@@ -1,6 +1,6 @@
 /* host.c: what the plane is to JetStream: the functions of jetstream/host.h, by the plane's own.
  *
- * What does not live here: the call of what JetStream does with a message (publish.c), its turn (tick.c).
+ * Not here: the call of what JetStream does with a message (publish.c), its turn (tick.c).
  */
 #include "driver/host.h"
 

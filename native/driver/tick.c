@@ -6,7 +6,7 @@
  *     consume_tick                            deliveries of what became visible
  *     sweep, flush                            subscriptions and peers that have to go; output
  *
- * What does not live here: threads, sockets and clocks (driver.c).
+ * Not here: threads, sockets and clocks (driver.c).
  */
 #include <stdio.h>
 #include <stdlib.h>

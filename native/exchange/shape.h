@@ -1,6 +1,6 @@
 /* shape.h: whether a command has the body and the strings that its row in the table of commands names.
  *
- * What does not live here: the rows (command/command_table.c), and whether what a body or a string says makes sense.
+ * Not here: the rows (command/command_table.c), and whether what a body or a string says makes sense.
  */
 #ifndef LEAFD_EXCHANGE_SHAPE_H
 #define LEAFD_EXCHANGE_SHAPE_H

@@ -8,7 +8,7 @@
  *
  * The rules of batches are the reference's: an id may be there once; what is expected of a subject is looked up before
  * the batch, so none may be expected of one that the batch has written to; the same goes for rollups, and for the
- * stream's last sequence, which only the first message may expect. What does not live here: how a batch is collected
+ * stream's last sequence, which only the first message may expect. Not here: how a batch is collected
  * (atomic.c).
  */
 #include <stdlib.h>

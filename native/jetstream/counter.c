@@ -3,7 +3,7 @@
  *     Nats-Incr: 5            payload  {"val":"12"}  ->  {"val":"17"}        what a client adds
  *     Nats-Counter-Sources:   {"<origin stream>":{"<subject there>":"<value there>"}}   what sources have added so far
  *
- * What does not live here: which streams are counters and what they may not be besides (control).
+ * Not here: which streams are counters and what they may not be besides (control).
  */
 #include "jetstream/counter.h"
 

@@ -3,7 +3,7 @@
  *   STREAM_EXPORT    some 256 KiB of messages as archive entries; Python asks for each further step
  *   CONSUMER_EXPORT  a consumer's position and what is in flight
  *
- * A step is bounded by bytes and by messages, so that nobody else waits for a backup. What does not live here:
+ * A step is bounded by bytes and by messages, so that nobody else waits for a backup. Not here:
  * restoring (import.c, seat.c); chunks, compression, flow control, the archive's other entries (Python). Reference:
  * tests/wire/jetstream.md, "Backup".
  */

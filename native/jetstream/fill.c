@@ -6,7 +6,7 @@
  *
  *     origin: empty (of a mirror, or nothing is to be put there), or slot 4, the origin's sequence 8 (big-endian)
  *
- * What does not live here: the hole, and what the stream's limits say of it (store/fill.c); who asks the origin
+ * Not here: the hole, and what the stream's limits say of it (store/fill.c); who asks the origin
  * (links/holes.py), which of a source's messages are missing (links/source_holes.py).
  */
 #include "base/abi_types.h"

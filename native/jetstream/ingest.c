@@ -9,7 +9,7 @@
  *
  * Exactly once: a source's progress (origin sequence by "name filter destination") is a record in the message's own
  * batch; a mirror's is its last sequence. What is at or below it is dropped, so a consumer made anew may start too
- * early. What does not live here: how it begins and ends (ingest_life.c), making consumers, retries. Reference:
+ * early. Not here: how it begins and ends (ingest_life.c), making consumers, retries. Reference:
  * tests/wire/jetstream.md, "Mirrors and sources".
  */
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  *     INGEST_START > running > INGEST_STOP, or its stream goes
  *                       `> a gap, silence, a refusal: EVENT_INGEST, and it waits for a new start
  *
- * What does not live here: messages (ingest.c), consumers and retries (control, links/).
+ * Not here: messages (ingest.c), consumers and retries (control, links/).
  */
 #include <stdlib.h>
 

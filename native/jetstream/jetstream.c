@@ -1,6 +1,6 @@
 /* jetstream.c: JetStream opens and closes, and its turn: stores, what waited for them, consumers.
  *
- * What does not live here: the order of a whole tick (driver/tick.c).
+ * Not here: the order of a whole tick (driver/tick.c).
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
  *     ack_reply.c  the subject of a delivery
  *
  * The store keeps messages, consume/ decides about deliveries; what is here speaks the protocol around them: subjects,
- * headers, JSON of PubAcks, statuses. What does not live here: connections, accounts and permissions, which are the
+ * headers, JSON of PubAcks, statuses. Not here: connections, accounts and permissions, which are the
  * host's (host.h); validation of definitions (control). Reference: tests/wire/jetstream.md.
  */
 #ifndef LEAFD_JETSTREAM_JS_H

@@ -3,7 +3,7 @@
  *     sequence 8      of the message that was taken last
  *     newest 8        stamp of the newest message that was taken (ns); 0, or missing in older stores: not known
  *
- * With a message the record is written by store_append, in the same batch. What does not live here: who asks when
+ * With a message the record is written by store_append, in the same batch. Not here: who asks when
  * (ingest.c); a mirror's progress, which is its last sequence.
  */
 #ifndef LEAFD_JETSTREAM_PROGRESS_H

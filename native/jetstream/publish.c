@@ -6,7 +6,7 @@
  *                              |
  *                              +-- held under the open batch's number (held.h)
  *
- * Order of checks and texts: tests/wire/jetstream.md, "Publishing". What does not live here: what headers mean
+ * Order of checks and texts: tests/wire/jetstream.md, "Publishing". Not here: what headers mean
  * (intake.c), limits, dedupe, sequences (store/), batches (fast.c, atomic.c), what mirrors and sources take in
  * (ingest.c).
  */

@@ -5,7 +5,7 @@
  *   consume/ --> deliveries, statuses, advisories, the end of an ephemeral
  *
  * Each consumer has targets of its own, so that what is sent to one that does not exist is a 503 like anywhere else.
- * What does not live here: decisions about deliveries (consume/), validation (Python). Reference:
+ * Not here: decisions about deliveries (consume/), validation (Python). Reference:
  * tests/wire/jetstream.md.
  */
 #include <stdlib.h>

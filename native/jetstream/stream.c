@@ -1,6 +1,6 @@
 /* stream.c: streams: their subjects, and the commands that make and end them.
  *
- * What does not live here: what a stream is asked for and what is purged (stream_jobs.c), validation (control), storage
+ * Not here: what a stream is asked for and what is purged (stream_jobs.c), validation (control), storage
  * (store/), consumers' commands (seat.c).
  */
 #include <stdlib.h>

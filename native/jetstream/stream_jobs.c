@@ -7,7 +7,7 @@
  * throughout is listed exactly once. So on a stream that nobody writes to the three agree. The reference takes them one
  * after the other, too, but faster.
  *
- * What does not live here: commands that make and end streams (stream.c), direct gets (direct.c).
+ * Not here: commands that make and end streams (stream.c), direct gets (direct.c).
  */
 #include <stdlib.h>
 

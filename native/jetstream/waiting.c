@@ -5,7 +5,7 @@
  * meanwhile, so that the order stays that of the publishers. Other streams go on. The queue is bounded, as the
  * reference's: beyond that publishers are told so.
  *
- * What does not live here: which looks may take long (store/append.c), what becomes of a message (publish.c).
+ * Not here: which looks may take long (store/append.c), what becomes of a message (publish.c).
  */
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  *                           7 bits each, the
  *                           lowest first, bit 7: more follow
  *
- * Slices point into the input that the packet was read from, and are valid as long as that is. What does not live here:
+ * Slices point into the input that the packet was read from, and are valid as long as that is. Not here:
  * reading (read.h), writing (write.h), properties (property.h), topics as subjects (text/topic.h), sessions.
  */
 #ifndef LEAFD_MQTT_PACKET_H

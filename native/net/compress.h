@@ -16,7 +16,7 @@
  * of what comes only what has come: a chunk that is not whole, or one whose bytes there is no room for yet. What that
  * becomes is in memory once for the thread, and is made again where another connection's took its place meanwhile.
  *
- * The files compress*.c: compress.c what is sent, compress_read.c what comes. What does not live here: who compresses,
+ * The files compress*.c: compress.c what is sent, compress_read.c what comes. Not here: who compresses,
  * and how the ends agree (control); the block's format (text/s2.h, text/s2_encode.h).
  */
 #ifndef LEAFD_NET_COMPRESS_H

@@ -11,7 +11,7 @@
  * A connection that waits for a verdict is not read (conn_want); what it had sent already stays in rest; conn_rest()
  * returns it once the verdict is there.
  *
- * Slices of an op point into input: they are gone after conn_keep. What does not live here: protocol, accounts, and
+ * Slices of an op point into input: they are gone after conn_keep. Not here: protocol, accounts, and
  * how bytes get from the socket and to it (transport.h).
  */
 #ifndef LEAFD_NET_CONN_H

@@ -19,7 +19,7 @@
  * then PONG. Only when the peer reads too slowly do they overtake. Whoever sends a PONG after an UNSUB must send it
  * with outq_ordered(): clients drain a subscription by UNSUB and PING and take the PONG for the end of its messages.
  *
- * What does not live here: sockets (conn.c) and any knowledge of what the frames mean.
+ * Not here: sockets (conn.c) and any knowledge of what the frames mean.
  */
 #ifndef LEAFD_NET_OUTQ_H
 #define LEAFD_NET_OUTQ_H

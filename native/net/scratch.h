@@ -8,7 +8,7 @@
  * case all is written before the next read, and one buffer, which stays in the processor's cache, is enough. Slow
  * readers keep CONN_SCRATCHES - 1 buffers at most; with none to spare nothing is lent, and messages are copied.
  *
- * What does not live here: who reads (conn.c), what is worth lending (plane/output.c).
+ * Not here: who reads (conn.c), what is worth lending (plane/output.c).
  */
 #ifndef LEAFD_NET_SCRATCH_H
 #define LEAFD_NET_SCRATCH_H

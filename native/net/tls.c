@@ -5,7 +5,7 @@
  * 16 KB, which leave with one send for each eight of them; what the socket does not take is kept in `output`, and until
  * it is gone nothing more is sealed. So an idle connection has no buffers. OpenSSL sees a BIO over both.
  *
- * What does not live here: the handshake and before (tls_shake.c).
+ * Not here: the handshake and before (tls_shake.c).
  */
 #include <stdlib.h>
 

@@ -14,7 +14,7 @@
  *
  * The files tls*.c are the only ones that know OpenSSL: tls_context.c makes what many connections share, tls_shake.c
  * does all of the above, tls.c the records of an open connection, tls_reason.c says in a line why one failed. OpenSSL
- * initialises itself with the first context: a daemon without TLS allocates nothing. What does not live here: which
+ * initialises itself with the first context: a daemon without TLS allocates nothing. Not here: which
  * connection gets TLS and what becomes of a failed one (plane/secure.c), files (control reads them).
  */
 #ifndef LEAFD_NET_TLS_H

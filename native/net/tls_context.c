@@ -3,7 +3,7 @@
  *
  * Sessions are kept by the client alone: the server hands out one ticket, sealed with a key that lives as long as the
  * context, and remembers nothing. Several certificates (the list `certs`) are one SSL_CTX each; the name that the
- * client asks for (SNI) chooses. Renegotiation and compression are off. What does not live here: handshakes, files.
+ * client asks for (SNI) chooses. Renegotiation and compression are off. Not here: handshakes, files.
  */
 #include <stdio.h>
 #include <stdlib.h>

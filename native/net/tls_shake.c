@@ -2,7 +2,7 @@
  *
  * Nothing is read before a handshake has its seat: what the peer has sent is looked at where it lies, in the socket,
  * which is told not to report fewer bytes than a whole first record (SO_RCVLOWAT). So 10,000 connections that send
- * half of one cost what 10,000 silent ones cost. What does not live here: records (tls.c), sessions (tls_context.c).
+ * half of one cost what 10,000 silent ones cost. Not here: records (tls.c), sessions (tls_context.c).
  */
 #include <errno.h>
 #include <poll.h>

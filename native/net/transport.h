@@ -14,7 +14,7 @@
  *            before anything can be written, a record that is not written to its end. When that is there, send is
  *            called, with nothing to send if need be, and uses it; otherwise the loop would report it for ever.
  *
- * What does not live here: input that is not a whole operation yet, output that waits (conn.h, outq.h).
+ * Not here: input that is not a whole operation yet, output that waits (conn.h, outq.h).
  */
 #ifndef LEAFD_NET_TRANSPORT_H
 #define LEAFD_NET_TRANSPORT_H

@@ -8,7 +8,7 @@
  * an inflater only between the beginning and the end of a compressed message, and all of a thread share one deflater.
  *
  * The files websocket*.c: websocket.c what is sent, websocket_read.c frames that come, websocket_deflate.c the only one
- * that knows zlib. What does not live here: the HTTP request and its answer, which come before (control decides about
+ * that knows zlib. Not here: the HTTP request and its answer, which come before (control decides about
  * them), and who may connect.
  */
 #ifndef LEAFD_NET_WEBSOCKET_H

@@ -14,7 +14,7 @@
  * are on the wire, and 52 for the headers of TCP and IP of each packet. What comes in is counted, and nothing here can
  * hold it up but by answers to flow control and requests, which wait with what is urgent.
  *
- * What does not live here: how fast (window.h).
+ * Not here: how fast (window.h).
  */
 #ifndef LEAFD_PLANE_BUDGET_H
 #define LEAFD_PLANE_BUDGET_H

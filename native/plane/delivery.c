@@ -1,7 +1,7 @@
 /* delivery.c: what JetStream publishes: the deliveries of consumers, and what waits for the next tick before it reaches
  * JetStream again, so that no consumer and no reader of the store is entered twice.
  *
- * What does not live here: who gets a message (publish.c), which message a consumer delivers (consume/).
+ * Not here: who gets a message (publish.c), which message a consumer delivers (consume/).
  */
 #include "base/abi_types.h"
 #include "base/bytes.h"

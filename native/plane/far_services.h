@@ -2,7 +2,7 @@
  * a mark. It knows what a request took as a whole; what the service took of it is measured here, from the request's
  * coming to the first answer of a client, and told by EVENT_LATENCY_FAR.
  *
- * An account without ACCOUNT_SERVES pays one look at its flags for a message of a link. What does not live here: what
+ * An account without ACCOUNT_SERVES pays one look at its flags for a message of a link. Not here: what
  * is measured for imports of ours (latency.c).
  */
 #ifndef LEAFD_PLANE_FAR_SERVICES_H

@@ -1,4 +1,4 @@
-/* gateway.c: see gateway.h. What does not live here: what inbound gateways are told of interest (routed.c), the names
+/* gateway.c: see gateway.h. Not here: what inbound gateways are told of interest (routed.c), the names
  * of replies (gateway_reply.c), the verbs of a gateway (verbs/gateway.c), who is dialled (control).
  *
  * An inbound gateway hears of an account's interest in one mode only: what is not told is not wanted. The reference

@@ -1,7 +1,7 @@
 /* import.c: the imports of an account: control names all of them at once, and what is the same as before stays as it
  * is, with its shadows and its outstanding replies.
  *
- * What does not live here: who may import what (control decided it), the way of a message (cross.c).
+ * Not here: who may import what (control decided it), the way of a message (cross.c).
  */
 #include <stdlib.h>
 

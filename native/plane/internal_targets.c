@@ -1,5 +1,5 @@
 /* internal_targets.c: targets inside hand a message to JetStream, and a publisher that feeds a store waits while that
- * lags. What does not live here: when they get it (publish.c), what JetStream does with it (jetstream/). */
+ * lags. Not here: when they get it (publish.c), what JetStream does with it (jetstream/). */
 #include "plane/internal_targets.h"
 
 #include "base/abi_types.h"

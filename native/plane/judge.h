@@ -5,7 +5,7 @@
  *     destination of a trace                       judge_publish     the trace is published there
  *     target, source, end of a schedule            judge_schedule    a stream acts on them later
  *
- * packaging/doc/promises.md has the table of all such names. What does not live here: the subject on the wire
+ * packaging/doc/promises.md has the table of all such names. Not here: the subject on the wire
  * (verbs/), and the gate that keeps what is not a subject out of the store (store/append.c).
  */
 #ifndef LEAFD_PLANE_JUDGE_H

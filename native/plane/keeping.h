@@ -5,7 +5,7 @@
  *     consumer   number, subjects, receiver                its deliveries come to the receiver (js_host_t, receive)
  *     hold       a message that leaves when all of that is on disk
  *
- * What does not live here: what the records say, who the clients are (verbs/).
+ * Not here: what the records say, who the clients are (verbs/).
  */
 #ifndef LEAFD_PLANE_KEEPING_H
 #define LEAFD_PLANE_KEEPING_H

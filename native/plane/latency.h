@@ -6,7 +6,7 @@
  *     ended             latency_answered 200, latency_ended 408 | 503 | 504, latency_refused 400: EVENT_LATENCY
  *
  * An import without IMPORT_MEASURED pays one look at its flags for a request, and a way back without a measure one look
- * at a pointer. What does not live here: the event's words, and what a link's other side measured (control).
+ * at a pointer. Not here: the event's words, and what a link's other side measured (control).
  */
 #ifndef LEAFD_PLANE_LATENCY_H
 #define LEAFD_PLANE_LATENCY_H

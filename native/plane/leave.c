@@ -3,7 +3,7 @@
  *
  * Hundreds of thousands of subscriptions take a good part of a second. A turn removes SWEEP_MAX of them and the others
  * live on; nobody delivers to a connection that is doomed. Closing a socket whose queue in the kernel is full counts as
- * SWEEP_CLOSE of them. What does not live here: who is doomed, and why (peer.c).
+ * SWEEP_CLOSE of them. Not here: who is doomed, and why (peer.c).
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* links_out.h: a message and one link: a leaf link, a route, an outbound gateway. Whether it may go over it, that it
  * was chosen for it, and its sending.
  *
- * What does not live here: who wants a message (publish.c), how it is written (verbs/), which interest a link is told
+ * Not here: who wants a message (publish.c), how it is written (verbs/), which interest a link is told
  * of (interest.c, routed.c).
  */
 #ifndef LEAFD_PLANE_LINKS_OUT_H

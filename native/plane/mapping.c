@@ -5,7 +5,7 @@
  *
  * The first mapping whose source matches decides; a draw that reaches no choice drops the message, which is how the
  * configuration asks for loss. Links are told of the sources, so that what is published behind them comes here. What
- * JetStream publishes is not mapped, and what control publishes only from the domain's name. What does not live here:
+ * JetStream publishes is not mapped, and what control publishes only from the domain's name. Not here:
  * weights that do not add up (control completes them), permissions (judged for the new subject, so that no other name
  * of a subject leads past them).
  */

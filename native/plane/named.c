@@ -1,6 +1,6 @@
 /* named.c: see named.h.
  *
- * What does not live here: who is told of what is wanted in them (routed.c).
+ * Not here: who is told of what is wanted in them (routed.c).
  */
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  *   GREETING --line--> WAITING --RESUME--> GREETING          ADMITTED --CONNECT again--> WAITING
  *                      WAITING --ADMIT---> ADMITTED          any --> DOOMED --sweep--> gone
  *
- * What does not live here: what the verbs mean (verbs/), sockets' reading (driver.c).
+ * Not here: what the verbs mean (verbs/), sockets' reading (driver.c).
  */
 #include <stdlib.h>
 

@@ -22,7 +22,7 @@
  *
  * While many events wait, no connection is accepted (tick.c runs no command then, either).
  *
- * What does not live here: the rings (exchange.c), the pace of producers and receivers (peer.c: peer_stall).
+ * Not here: the rings (exchange.c), the pace of producers and receivers (peer.c: peer_stall).
  */
 #include "plane/pressure.h"
 

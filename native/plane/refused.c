@@ -2,7 +2,7 @@
  * that a client which asks a million times a second costs control nothing; how many were left out comes with the next
  * one that is told.
  *
- * What does not live here: the refusal itself, and the -ERR that the client gets (verbs/client.c, peer.c); the text
+ * Not here: the refusal itself, and the -ERR that the client gets (verbs/client.c, peer.c); the text
  * of the log (control).
  */
 #include "plane/refused.h"

@@ -4,7 +4,7 @@
  *     LISTEN_SECURE > peer is not read > SECURE > transport_tls > EVENT_SECURED > greeting
  *                                                              > EVENT_CLOSED with the reason
  *
- * What does not live here: handshakes (net/tls.h), the commands (command/secure.c), files and when to use TLS
+ * Not here: handshakes (net/tls.h), the commands (command/secure.c), files and when to use TLS
  * (control).
  */
 #include "plane/secure.h"

@@ -3,7 +3,7 @@
  * Where a subscription and an import's local subject have something in common, that common pattern, carried back to the
  * exporter's subjects, is subscribed there with the same queue group. A shadow lives as long as its subscription and
  * its import; leaf links of the exporting account are told of it like of any other interest. Shadows have no shadows:
- * what an account imports it does not pass on, as in the reference. What does not live here: the way of a message
+ * what an account imports it does not pass on, as in the reference. Not here: the way of a message
  * (cross.c).
  */
 #include <stdlib.h>

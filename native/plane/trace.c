@@ -1,4 +1,4 @@
-/* trace.c: see trace.h. What does not live here: who gets a message (publish.c), the words of events (control). */
+/* trace.c: see trace.h. Not here: who gets a message (publish.c), the words of events (control). */
 #include "plane/trace.h"
 
 #include <stdlib.h>

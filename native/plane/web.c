@@ -4,7 +4,7 @@
  *                                                                      > SEND an error, CLOSE
  *     we dial > [ TLS ] > SEND a request > head of an answer > EVENT_LINE, LINE_HTTP > UPGRADE > leaf link
  *
- * Before that nothing is kept but a head of HTTP_HEAD_MAX bytes. What does not live here: what heads say (control),
+ * Before that nothing is kept but a head of HTTP_HEAD_MAX bytes. Not here: what heads say (control),
  * frames (net/websocket.h).
  */
 #include "plane/web.h"

@@ -6,7 +6,7 @@
  *     counters    of a store that was closed in order: what a stream's state says is there
  *     names       each has its definition (disk/env_names.c), in one copy at least
  *
- * What does not live here: the journal. How a start would take it is found out by a start of a copy (plane_look_rescue,
+ * Not here: the journal. How a start would take it is found out by a start of a copy (plane_look_rescue,
  * plane_store_settle).
  */
 #include <inttypes.h>

@@ -4,7 +4,7 @@
  *     begin(id, kind)     --> [ 7: 1 stream ] [ 8: 0 streams ] [ 9: 2 streams ]
  *     told(7, success)    --> [ 7: 0 ] [ 8: 0 ] [ 9: 2 ]     next(): 7, then 8, then none
  *
- * A ring that grows up to the number of messages that a client may have unacknowledged. What does not live here: the
+ * A ring that grows up to the number of messages that a client may have unacknowledged. Not here: the
  * packets, how the streams' answers come.
  */
 #ifndef LEAFD_SESSIONS_ANSWERS_H

@@ -2,7 +2,7 @@
  *
  *     [ 3 s ][ 5 s ][ 9 s ] ..      parent of i: (i - 1) / 2
  *
- * A member knows its place, so it can be taken out before its time. What does not live here: what is done then.
+ * A member knows its place, so it can be taken out before its time. Not here: what is done then.
  */
 #ifndef LEAFD_SESSIONS_DUE_H
 #define LEAFD_SESSIONS_DUE_H

@@ -3,7 +3,7 @@
  *     pages   [ 0 ][ 1 ] .. [ 255 ]      NULL until an identifier of that page comes
  *     page    256 bits                   identifiers of a client are near each other, so a set is a page or two
  *
- * What does not live here: what an identifier stands for.
+ * Not here: what an identifier stands for.
  */
 #ifndef LEAFD_SESSIONS_IDS_H
 #define LEAFD_SESSIONS_IDS_H

@@ -3,7 +3,7 @@
  *
  *     slots    [ 7: 7006 ][ .. ][ 9: 9008 ]      open addressing by the identifier; at most half of them are taken
  *
- * It grows with what is under way at once and not with each message. What does not live here: whether an identifier is
+ * It grows with what is under way at once and not with each message. Not here: whether an identifier is
  * in use (ids.h).
  */
 #ifndef LEAFD_SESSIONS_SEQUENCES_H

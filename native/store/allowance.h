@@ -7,7 +7,7 @@
  * Counted are the bytes that streams report (store_stream_bytes), as the reference counts them: subject, header and
  * payload with 30, 34 or 16 bytes of its own a message, before compression; neither consumers' state nor message ids.
  * A message has to fit beside all that is there, also where its own stream's limits would take out an older one for it.
- * What does not live here: who the owner is and what it was granted (control), the limit of the whole store (append.c).
+ * Not here: who the owner is and what it was granted (control), the limit of the whole store (append.c).
  */
 #ifndef LEAFD_STORE_ALLOWANCE_H
 #define LEAFD_STORE_ALLOWANCE_H

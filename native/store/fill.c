@@ -13,7 +13,7 @@
  * there, and the overlay's other messages are all behind LMDB's last. That it is seen before it is on disk does no
  * harm: after a crash the hole is there again, and the origin still has the message.
  *
- * What does not live here: which holes there are (recovery/rebuild.c), who asks the origin (links/holes.py).
+ * Not here: which holes there are (recovery/rebuild.c), who asks the origin (links/holes.py).
  */
 #include "store/fill.h"
 

@@ -4,7 +4,7 @@
  *     neither, newer ops have the key     it was deleted, or put anew: the overlay says which
  *     neither, none have                  it is lost: a definition that was deleted took its name with it
  *
- * What does not live here: what becomes of the name (jetstream/service.py).
+ * Not here: what becomes of the name (jetstream/service.py).
  */
 #include "store/overlay.h"
 #include "store/record.h"

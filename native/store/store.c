@@ -2,7 +2,7 @@
  * batch is closed and handed over when the journal is idle; when enough waits for it, a checkpoint is begun at that
  * batch's end.
  *
- * What does not live here: how a store begins and ends (lifecycle.c), its start over files (native/recovery).
+ * Not here: how a store begins and ends (lifecycle.c), its start over files (native/recovery).
  */
 #include "store/dedupe.h"
 #include "store/message.h"

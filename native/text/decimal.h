@@ -1,5 +1,5 @@
 /* decimal.h: whole numbers in decimal digits, read and written without the C library's formats, which take longer than
- * delivering the message. What does not live here: numbers of JSON with their fractions (text/json.h), durations
+ * delivering the message. Not here: numbers of JSON with their fractions (text/json.h), durations
  * (text/duration.h).
  */
 #ifndef LEAFD_TEXT_DECIMAL_H

@@ -1,4 +1,4 @@
-/* request_info.c: see request_info.h. What does not live here: who asks (plane/cross.c). */
+/* request_info.c: see request_info.h. Not here: who asks (plane/cross.c). */
 #include "text/request_info.h"
 
 #include "text/headers.h"

@@ -6,7 +6,7 @@
  *     a record               size 8       ns 8           uint64 8      uint64 8
  *     texts                  "ORDERS" "EVENTS" ...        JSON already, one behind the other
  *
- * Pure, and allocates nothing. What does not live here: what the rows say, and how strings are escaped (Python).
+ * Pure, and allocates nothing. Not here: what the rows say, and how strings are escaped (Python).
  * A text may be of any kind, as metrics have them.
  */
 #ifndef LEAFD_TEXT_ROWS_H

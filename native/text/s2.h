@@ -7,7 +7,7 @@
  *     10  copy      length-1 in the upper 6 bits, offset of 2 bytes
  *     11  copy      likewise, offset of 4 bytes
  *
- * A copy may overlap what it writes. What does not live here: the chunks around a block and their checksums, which
+ * A copy may overlap what it writes. Not here: the chunks around a block and their checksums, which
  * Python takes apart (agent/leafd/jetstream/backup/s2.py); compression (s2_encode.h).
  */
 #ifndef LEAFD_TEXT_S2_H

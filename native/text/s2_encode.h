@@ -5,7 +5,7 @@
  * so the tables, which outlive it, hold places that only grow: an older block's are below the present one's first, and
  * nothing has to be cleared.
  *
- * What does not live here: chunks and checksums (net/compress.h).
+ * Not here: chunks and checksums (net/compress.h).
  */
 #ifndef LEAFD_TEXT_S2_ENCODE_H
 #define LEAFD_TEXT_S2_ENCODE_H

@@ -1,4 +1,4 @@
-/* sample_request.c: see sample_request.h. What does not live here: what is measured (plane/latency.c). */
+/* sample_request.c: see sample_request.h. Not here: what is measured (plane/latency.c). */
 #include "text/sample_request.h"
 
 #include <string.h>

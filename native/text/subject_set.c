@@ -1,4 +1,4 @@
-/* subject_set.c: see subject_set.h. What does not live here: what a pattern means (subject.c); patterns that come and
+/* subject_set.c: see subject_set.h. Not here: what a pattern means (subject.c); patterns that come and
  * go (route/). */
 #include "text/subject_set.h"
 

@@ -1,7 +1,7 @@
 /* text.h: short texts composed on the stack: subjects, header lines, answers, "-ERR" lines.
  *
  * A text that does not fit is empty, never shortened: text_bytes() returns nothing then, and an empty subject goes
- * nowhere. Only a text for people may be cut, which it shows: text_shown(). What does not live here: texts without a
+ * nowhere. Only a text for people may be cut, which it shows: text_shown(). Not here: texts without a
  * bound (base/buffer.h).
  */
 #ifndef LEAFD_TEXT_TEXT_H

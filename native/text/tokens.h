@@ -7,7 +7,7 @@
  *         bytes_t token = tokens_next(&walk);
  *     }
  *
- * What does not live here: what a subject may look like, and what matches what (text/subject.h).
+ * Not here: what a subject may look like, and what matches what (text/subject.h).
  */
 #ifndef LEAFD_TEXT_TOKENS_H
 #define LEAFD_TEXT_TOKENS_H

@@ -1,4 +1,4 @@
-/* trace_request.c: see trace_request.h. What does not live here: traces (plane/trace.c). */
+/* trace_request.c: see trace_request.h. Not here: traces (plane/trace.c). */
 #include "text/trace_request.h"
 #include "base/hex.h"
 

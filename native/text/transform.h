@@ -14,7 +14,7 @@
  *     random(n)                          below n                    left(w,n), right(w,n) n bytes of it
  *
  * What the reference does with odd arguments is done here: a wildcard numbered 0 or less is the first token of the
- * subject, a partition or random of 0 is "0", a cut that does not fit leaves the token whole. What does not live here:
+ * subject, a partition or random of 0 is "0", a cut that does not fit leaves the token whole. Not here:
  * texts of errors (control judges a transform before it gets here), which subjects are published or stored.
  */
 #ifndef LEAFD_TEXT_TRANSFORM_H

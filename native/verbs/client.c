@@ -1,6 +1,6 @@
 /* client.c: the verbs of a client, one function each. Texts: tests/wire/client.md.
  *
- * What does not live here: parsing (wire/), routing (plane/publish.c), verdicts on CONNECT (control).
+ * Not here: parsing (wire/), routing (plane/publish.c), verdicts on CONNECT (control).
  */
 #include "base/abi_types.h"
 #include "base/bytes.h"

@@ -7,7 +7,7 @@
  *                 INFO         gossip, for control; that an account's interest begins, or is whole: nothing
  *     inbound     RMSG HMSG    a publication in that account                          plane/publish.c
  *
- * What does not live here: the handshake and gossip (control, links/), what we tell the peer (plane/routed.c), what we
+ * Not here: the handshake and gossip (control, links/), what we tell the peer (plane/routed.c), what we
  * send it (plane/publish.c), the names of replies (plane/gateway_reply.c).
  */
 #include "plane/gateway.h"

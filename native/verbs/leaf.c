@@ -1,6 +1,6 @@
 /* leaf.c: the verbs of a leaf link, one function each. Reference: tests/wire/leaf.md.
  *
- * Until ADMIT_LEAF every line goes to control and reading waits. What does not live here: the handshake (control,
+ * Until ADMIT_LEAF every line goes to control and reading waits. Not here: the handshake (control,
  * links/), what we tell the peer (plane/interest.c), what we send it (plane/publish.c).
  */
 #include "base/abi_types.h"

@@ -1,7 +1,7 @@
 /* lines.c: input of the protocols whose operations are lines of text (client, leaf link): the loop around the parser,
  * before the login and after it, and how much of it one turn may be.
  *
- * What does not live here: what the operations do (client.c, leaf.c), how they are written (wire/parse.c).
+ * Not here: what the operations do (client.c, leaf.c), how they are written (wire/parse.c).
  */
 #include "verbs/lines.h"
 

@@ -1,4 +1,4 @@
-/* links.c: see links.h. What does not live here: what the lines of each mean (leaf.c, route.c, gateway.c).
+/* links.c: see links.h. Not here: what the lines of each mean (leaf.c, route.c, gateway.c).
  */
 #include "verbs/links.h"
 

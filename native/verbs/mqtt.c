@@ -6,7 +6,7 @@
  *     ADMITTED    PUBLISH, PUBREL       mqtt_publish.c       SUBSCRIBE, UNSUBSCRIBE   mqtt_subscribe.c
  *                 PUBACK .. PUBCOMP     mqtt_deliver.c       DISCONNECT               mqtt_login.c
  *
- * What does not live here: the packets' bytes (mqtt/), what is remembered of a client (sessions/).
+ * Not here: the packets' bytes (mqtt/), what is remembered of a client (sessions/).
  */
 #include "verbs/mqtt.h"
 

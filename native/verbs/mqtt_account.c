@@ -8,7 +8,7 @@
  *
  * Nobody but us listens there, and only what this server answers gets there (PUBLICATION_OWN). Whoever has JetStream
  * answer to such a subject has to know its key, which is in nothing that others hear; control hears requests as they
- * do, and so has a key of its own. What does not live here: what is done with the answers.
+ * do, and so has a key of its own. Not here: what is done with the answers.
  */
 #include <stdlib.h>
 

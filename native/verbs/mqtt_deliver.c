@@ -4,7 +4,7 @@
  *     from anywhere else                      QoS 0; its reply is the response topic, its headers are properties, which
  *                                             are made once for all who get it
  *
- * A packet that is larger than the client takes is not sent (5: 3.1.2.11.4). What does not live here: who wants it
+ * A packet that is larger than the client takes is not sent (5: 3.1.2.11.4). Not here: who wants it
  * (plane/publish.c), packet identifiers and what waits for one (sessions/flight.h).
  */
 #include "base/check.h"

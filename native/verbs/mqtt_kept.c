@@ -8,7 +8,7 @@
  *     new --> its client is here <--> away, expires --> ended: its records and its consumer go in one batch
  *
  * The consumer is made here and not by control, with a number that control gives to none. Whatever is told to a client
- * because it is on disk waits for the batch that it is in (mqtt_say_durable). What does not live here: when the records
+ * because it is on disk waits for the batch that it is in (mqtt_say_durable). Not here: when the records
  * are read (mqtt_stream.c), CONNECT (mqtt_login.c), what comes out of the consumer (mqtt_receive.c).
  */
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  *     CONNECT --> session_t --> EVENT_LINE with the packet --> ADMIT --> the one with that name goes --> CONNACK
  *                                                          --> CLOSE --> CONNACK with the reason of CLOSE_*
  *
- * What does not live here: whether it may come (control), what it may do (route/permissions.h).
+ * Not here: whether it may come (control), what it may do (route/permissions.h).
  */
 #include <stdlib.h>
 

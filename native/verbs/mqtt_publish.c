@@ -6,7 +6,7 @@
  *     QoS 2    the same with PUBREC; its identifier is remembered until PUBREL, and a PUBLISH that comes again with it
  *              is answered and not published
  *
- * Answers go in the order of the messages (sessions/answers.h). What does not live here: to whom it goes
+ * Answers go in the order of the messages (sessions/answers.h). Not here: to whom it goes
  * (plane/publish.c), where streams answer (mqtt_account.c), what is retained (mqtt_retain.c).
  */
 #include <stdlib.h>

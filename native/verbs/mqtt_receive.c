@@ -8,7 +8,7 @@
  *     PUBREC   --> acknowledged, and RECORD_SESSION_OUT, in one batch --> on disk --> PUBREL
  *     PUBCOMP  --> the record goes
  *
- * What does not live here: when it is delivered, and again (consume/), what waits for its turn (sessions/flight.h).
+ * Not here: when it is delivered, and again (consume/), what waits for its turn (sessions/flight.h).
  */
 #include "net/outq.h"
 #include "plane/account.h"

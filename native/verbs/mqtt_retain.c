@@ -7,7 +7,7 @@
  *
  * A message has nats-server's fields Nmqtt-RTopic and Nmqtt-RFlags: either server's stream may be a copy of the other.
  * The stream is asked for by JetStream's own API when the first client of an account with JetStream comes, and again
- * when another one comes before that was answered. What does not live here: the stream.
+ * when another one comes before that was answered. Not here: the stream.
  */
 #include "net/outq.h"
 #include "plane/account.h"

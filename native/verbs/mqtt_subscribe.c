@@ -5,7 +5,7 @@
  *     a/#          a.>          a/#            a, with the sid "a/# fwc": NATS's > matches no level, MQTT's # does
  *     $share/g/a   a, group g   $share/g/a
  *
- * The names are nats-server's. A filter that comes again replaces what there was. What does not live here: what a
+ * The names are nats-server's. A filter that comes again replaces what there was. Not here: what a
  * subscription gets (mqtt_deliver.c).
  */
 #include "mqtt/read.h"

@@ -7,7 +7,7 @@
  *     RS+ RS- LS+ LS-      subscriptions of TARGET_ROUTE in that account      plane/account.c
  *     RMSG HMSG LMSG       a publication in that account                      plane/publish.c
  *
- * What does not live here: the handshake and gossip (control, links/), what we tell the peer (plane/routed.c), what we
+ * Not here: the handshake and gossip (control, links/), what we tell the peer (plane/routed.c), what we
  * send it (plane/publish.c).
  */
 #include "base/abi_types.h"

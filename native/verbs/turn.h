@@ -1,6 +1,6 @@
 /* turn.h: how much one connection's input may do in a turn of the plane, whatever its protocol is.
  *
- * What does not live here: what is not to be acted on now because a store or a receiver lags (plane/throttle.h,
+ * Not here: what is not to be acted on now because a store or a receiver lags (plane/throttle.h,
  * plane/output.h).
  */
 #ifndef LEAFD_VERBS_TURN_H

@@ -6,7 +6,7 @@
  *     state.json > consumers/<name>.. > messages (name = subject) by sequence > an entry without name and with all
  *     numbers 0
  *
- * What does not live here: compression (text/s2.h), the entries of state and consumers, which Python reads
+ * Not here: compression (text/s2.h), the entries of state and consumers, which Python reads
  * (agent/leafd/jetstream/backup/archive.py). Reference: tests/wire/jetstream.md, "Backup".
  */
 #ifndef LEAFD_WIRE_ARCHIVE_H

@@ -6,7 +6,7 @@
     deb/dists/stable/main/binary-amd64/by-hash/SHA256/   the same files by their digest: a client that has read the
                                                          release before this one still finds its indexes
 
-What does not live here: the packages (deb.py), what is said to a client (publishing.py).
+Not here: the packages (deb.py), what is said to a client (publishing.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What packaging/publish puts beside the repositories: the key, one file for apt, one for dnf, the words to a reader,
 and the sums of the images.
 
-What does not live here: the repositories (apt.py, yum.py), the image (image.py).
+Not here: the repositories (apt.py, yum.py), the image (image.py).
 """
 
 from __future__ import annotations

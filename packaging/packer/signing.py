@@ -1,6 +1,6 @@
 """OpenPGP signatures of what is published, made by the GnuPG of whoever publishes (GNUPGHOME: another one).
 
-What does not live here: what is signed (apt.py, yum.py).
+Not here: what is signed (apt.py, yum.py).
 """
 
 from __future__ import annotations

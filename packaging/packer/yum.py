@@ -3,7 +3,7 @@
 The indexes are made by createrepo_c. The packages carry a signature in their header; what `packaging/build` made has
 none, so that the same sources give the same bytes.
 
-What does not live here: the packages (rpm.py), what is said to a client (publishing.py).
+Not here: the packages (rpm.py), what is said to a client (publishing.py).
 """
 
 from __future__ import annotations

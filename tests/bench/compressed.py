@@ -4,7 +4,7 @@ when it is stored and read, in leafd and in nats-server: the table of packaging/
 
     python -m tests.bench.compressed [COUNT]        messages of each kind (120000; of 1 KB a quarter)
 
-What comes back is compared with what was sent. What does not live here: the rows that are held to a goal (rows.py).
+What comes back is compared with what was sent. Not here: the rows that are held to a goal (rows.py).
 """
 
 from __future__ import annotations

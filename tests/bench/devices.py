@@ -5,7 +5,7 @@
 mosquitto is taken from the path; where there is none its column is missing. The load is made here of packets that are
 composed beforehand, and received bytes are counted without being taken apart, so that this program is not what is
 measured. leafd has what it acknowledges with QoS 1 on its disk (a stream stores it); the others are as they come, and
-mosquitto has its persistence. MQTT 3.1.1 everywhere. What does not live here: rows of NATS (rows.py).
+mosquitto has its persistence. MQTT 3.1.1 everywhere. Not here: rows of NATS (rows.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each case makes something large on a new server, ends it, and meanwhile logs in again and again: the longest login is
 the figure, of leafd and of nats-server in turn, the median of some rounds, beside the longest one while nothing ends.
-What does not live here: that no step is long (tests/native/test_plane_steps.c), which no clock decides.
+Not here: that no step is long (tests/native/test_plane_steps.c), which no clock decides.
 """
 
 from __future__ import annotations

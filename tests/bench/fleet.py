@@ -12,7 +12,7 @@
     ... [--kinds leafd] [--isolate] [--rounds 3] [--subscriptions 10] [--login nkey|jwt|bcrypt] [--tls]
 
 Boxes and servers share the machine, so times tell how two servers compare and how a figure grows, not what a hub with
-processors of its own does. What does not live here: the boxes (simulated.py, boxes/), who they are (identities.py),
+processors of its own does. Not here: the boxes (simulated.py, boxes/), who they are (identities.py),
 rows of other things (run).
 """
 

@@ -3,7 +3,7 @@
     identities("jwt", 1000, directory)  -->  what the hub's configuration says, what the boxes are started with,
                                              what a person's CONNECT has
 
-What does not live here: the boxes (simulated.py), what is measured (fleet.py).
+Not here: the boxes (simulated.py), what is measured (fleet.py).
 """
 
 from __future__ import annotations

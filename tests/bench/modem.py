@@ -6,7 +6,7 @@
 Hub and leaf stand in network namespaces that tests/cell.py joins: the kernels' own TCP over a line of 50 kbit/s each
 way with a queue of 64 KB. A nats-server is told to be patient where a row needs a link at all; `modem-links` tells
 whether one comes up with defaults. What was not reached within the row's time has that time as its figure.
-What does not live here: the line (tests/cell.py), and one long run to look at (tests/bench/cell.py).
+Not here: the line (tests/cell.py), and one long run to look at (tests/bench/cell.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rows of rows.py once more with the `nats` command line as the load: `tests/bench/run --nats-cli PROGRAM`.
 
 It is what many people measure with, and its clients are slower than the servers here: where the client is what limits
-the rate, the server's processor time for a message tells more. What does not live here: links.py's rows, which have no
+the rate, the server's processor time for a message tells more. Not here: links.py's rows, which have no
 counterpart in `nats bench`.
 """
 

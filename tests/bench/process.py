@@ -1,6 +1,6 @@
 """A server process as the benchmarks see it: started, spoken to, and asked for processor time and memory from outside.
 
-What does not live here: what is measured (rows.py, links.py) and how it is shown (report.py).
+Not here: what is measured (rows.py, links.py) and how it is shown (report.py).
 """
 
 from __future__ import annotations

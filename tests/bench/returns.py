@@ -3,7 +3,7 @@
     python -m tests.bench.returns 20 100000     [--kinds leafd,nats-server] [--rounds 3] [--away 5]
 
 Each box is a process, so times on two processors are upper bounds; "of it waiting" is how long the hub could have run
-and had no processor. What does not live here: thousands of boxes, which are simulated (fleet.py).
+and had no processor. Not here: thousands of boxes, which are simulated (fleet.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is measured with one server: the rows of the table, each with its variants and what it should reach.
 
 A row is measured once a round for each variant; a measurement is a dictionary of figures. The first variant is
-leafd, the second what it is held against. What does not live here: pairs of servers with a leaf link (links.py).
+leafd, the second what it is held against. Not here: pairs of servers with a leaf link (links.py).
 """
 
 from __future__ import annotations

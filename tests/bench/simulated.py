@@ -1,6 +1,6 @@
 """The simulator of boxes (boxes/, in C) as Python drives it: started, told what to do, its figures awaited.
 
-What does not live here: what is measured with it (fleet.py).
+Not here: what is measured with it (fleet.py).
 """
 
 from __future__ import annotations

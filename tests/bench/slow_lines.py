@@ -7,7 +7,7 @@ The boxes (simulated.py) are linked over a good line. Then theirs becomes slow, 
 stream of so many sources), and a client publishes to each box a fifth more than its line carries. Told is what the
 lines carried, what waited in them at most, which links ended, what was stored of what the boxes have, what the hub took
 of processor and memory, and how long a person's login took before and meanwhile. Needs root.
-What does not live here: one line and two servers (cell.py, contacts.py), fleets over loopback (fleet.py).
+Not here: one line and two servers (cell.py, contacts.py), fleets over loopback (fleet.py).
 """
 
 from __future__ import annotations

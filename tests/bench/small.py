@@ -8,7 +8,7 @@ controller `memory` of control groups, version 1 or 2.
 
     --limit MB  --stored N  --subjects N  --size B  --rate N  --seconds N  --per-subject N  --settled
 
-What does not live here: wear at low rates (bench_wear.py).
+Not here: wear at low rates (bench_wear.py).
 """
 
 from __future__ import annotations

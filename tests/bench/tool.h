@@ -1,5 +1,5 @@
 /* tool.h: what each program of the bench does in the same way: it gives up with a line that says why, and reads the
- * clock. What does not live here: connections (load/client.h, boxes/boxes.h). */
+ * clock. Not here: connections (load/client.h, boxes/boxes.h). */
 #ifndef LEAFD_BENCH_TOOL_H
 #define LEAFD_BENCH_TOOL_H
 

@@ -2,7 +2,7 @@
 gets, fetches, filters, many subjects, streams, consumers and connections, atomic batches.
 
 All are held to the same: 1.3 times nats-server's rate, 0.4 of its processor time, not more of the memory that the
-kernel cannot take back, and no longer answers in the worst of 1,000 cases. What does not live here: how a server is
+kernel cannot take back, and no longer answers in the worst of 1,000 cases. Not here: how a server is
 measured (rows.py), the rows of the main paths (rows.py, links.py).
 """
 

@@ -20,7 +20,7 @@ again after a restart. What every stream and consumer was is known from the maki
 
 Two more columns only count: cases in which messages were lost (and said), and in which a stream took no new ones.
 
-What does not live here: what the C code makes of each bit (tests/native/test_store_damage.c and others).
+Not here: what the C code makes of each bit (tests/native/test_store_damage.c and others).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ keeps the state of its session and begins where it was.
 
     python -m tests.crash.test_mqtt 200        so many kills
 
-What does not live here: power cuts and damage (test_power.py, test_damage.py), which are the store's.
+Not here: power cuts and damage (test_power.py, test_damage.py), which are the store's.
 """
 
 from __future__ import annotations

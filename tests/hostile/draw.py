@@ -6,7 +6,7 @@ suffers.
 
 After each batch: the process lives, a new client connects, publishes, hears it and has a message stored, nothing
 unforeseen was counted, and no turn of the control thread took longer than TURN_MS of its CPU. A batch that fails is
-sent again case by case to a fresh daemon, so that the finding names one. What does not live here: the values
+sent again case by case to a fresh daemon, so that the finding names one. Not here: the values
 (values.py), the fields (fields.py).
 """
 

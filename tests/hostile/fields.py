@@ -6,7 +6,7 @@ added.
     header names                 every "Nats-..." text of the sources, Python and C
     reports and their options    the tables of monitor/ and every name that a report looks up in its options
 
-What does not live here: what is filled in (values.py), how it is sent (draw.py).
+Not here: what is filled in (values.py), how it is sent (draw.py).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ A process of its own, because the one suite that libsodium speaks on every machi
 before Python loads its ssl module (`outcomes` sees to it). The handshake is Python's; its secret comes from the key
 log, and from then on every record that is sent is made here (RFC 8446, 5.2, 7.1 to 7.3).
 
-What does not live here: what has to become of each attack (test_tls.py).
+Not here: what has to become of each attack (test_tls.py).
 """
 
 from __future__ import annotations

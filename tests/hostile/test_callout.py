@@ -1,6 +1,6 @@
 """Services that judge logins and lie, users that lie to them, and others who answer in their place, beside nats-server.
 
-Tokens are signed by tests/jwts.py, which knows nothing of leafd. What does not live here: what a service that means
+Tokens are signed by tests/jwts.py, which knows nothing of leafd. Not here: what a service that means
 well is asked and may say (interop/test_callout.py, interop/test_callout_operator.py), reloads with users of it.
 """
 

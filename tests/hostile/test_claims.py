@@ -2,7 +2,7 @@
 names. Beside nats-server where that has the same.
 
 The names are a box's key, the cluster and name that a budget is kept by, and a user whom a callout service does not
-judge. What does not live here: services that lie (test_callout.py), what an honest box is given (test_enrol.py).
+judge. Not here: services that lie (test_callout.py), what an honest box is given (test_enrol.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Declared streams under attack: by clients of their account, by a kill -9, and by the file itself.
 
-Declarations are leafd's own: there is nothing to compare with. What does not live here: what a reload does to what was
+Declarations are leafd's own: there is nothing to compare with. Not here: what a reload does to what was
 changed in good faith (interop/test_declared.py), files that are no files or come to too much (test_named_files.py).
 """
 

@@ -1,6 +1,6 @@
 """Other clusters that ask for more than there is room for, and one that does not read, at a server with little memory.
 
-What does not live here: the same of servers of the own cluster (test_route.py), lines that are wrong (test_gateway.py).
+Not here: the same of servers of the own cluster (test_route.py), lines that are wrong (test_gateway.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hostile MQTT: packets of random content before and after the login, and floods of what a device can make the server
 remember. A device that keeps to the protocol is served all the while.
 
-What does not live here: the reader of packets alone (tests/fuzz), what is refused one by one (tests/interop).
+Not here: the reader of packets alone (tests/fuzz), what is refused one by one (tests/interop).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Files that somebody names: nothing waits for a named pipe, whoever names it, and a configuration is bounded in what
 it comes to.
 
-Each command is run as people run it, with a limit of time. What does not live here: what is in the files.
+Each command is run as people run it, with a limit of time. Not here: what is in the files.
 """
 
 from __future__ import annotations

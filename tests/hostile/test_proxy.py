@@ -1,6 +1,6 @@
 """Headers of the PROXY protocol that lie, by hand, beside nats-server: whom connz shows, or that it is refused.
 
-What does not live here: headers that a real proxy sends, and how the log tells of bad ones (interop/test_proxied.py).
+Not here: headers that a real proxy sends, and how the log tells of bad ones (interop/test_proxied.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 of servers that there are not, and one that does not read. It is let in (its login is good) and costs its own
 connection, nothing else; the same of its clients and of the other servers.
 
-What does not live here: servers of other clusters (test_gateway.py).
+Not here: servers of other clusters (test_gateway.py).
 """
 
 from __future__ import annotations

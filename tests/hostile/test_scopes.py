@@ -1,7 +1,7 @@
 """Users, accounts and servers of an operator that lie, beside nats-server: names and tags that a scoped key's template
 takes in, JWTs that are revoked or whose key is taken away, and what is pushed by who may and who may not.
 
-What does not live here: whom a well-meant JWT lets in (interop/test_operator.py), pushes that succeed
+Not here: whom a well-meant JWT lets in (interop/test_operator.py), pushes that succeed
 (interop/test_resolver.py), rules of single verdicts (unit/auth/test_trust.py).
 """
 

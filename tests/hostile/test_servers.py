@@ -1,7 +1,7 @@
 """Hostile values in every field that another server tells of itself: on routes and on gateways, before it is let in and
 behind that. A draw with a seed; whatever it is, everybody else is served and nothing unforeseen is counted.
 
-What does not live here: lies in lines of interest and messages (test_route.py, test_gateway.py).
+Not here: lies in lines of interest and messages (test_route.py, test_gateway.py).
 """
 
 from __future__ import annotations

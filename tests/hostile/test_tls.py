@@ -1,6 +1,6 @@
 """TLS on every port, both ways, beside nats-server: records, hellos and certificates that are wrong on purpose.
 
-What does not live here: plain text where the handshake belongs (test_tls_first.py), masses that never finish
+Not here: plain text where the handshake belongs (test_tls_first.py), masses that never finish
 (interop/test_tls_attacks.py), how the records are made (forged_records.py).
 """
 

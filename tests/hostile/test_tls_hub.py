@@ -1,7 +1,7 @@
 """A box that dials what is not its hub, over TLS: it tells it nothing, goes on for its own clients, and finds the right
 one when that is there again. Beside nats-server.
 
-What does not live here: who is hostile to a listener (test_tls.py), what a hub says behind the handshake
+Not here: who is hostile to a listener (test_tls.py), what a hub says behind the handshake
 (test_origin.py).
 """
 

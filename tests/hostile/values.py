@@ -1,6 +1,6 @@
 """Values that nobody sends who means well, as raw JSON, as text for headers, subjects and URLs, and as protocol lines.
 
-What does not live here: where they are sent (fields.py).
+Not here: where they are sent (fields.py).
 """
 
 from __future__ import annotations

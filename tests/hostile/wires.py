@@ -1,6 +1,6 @@
 """Raw connections for hostile tests: a client that asks, a leaf, a hub that answers dials, HTTP.
 
-Everything is bytes and every wait is bounded, because what is sent here is wrong on purpose. What does not live here:
+Everything is bytes and every wait is bounded, because what is sent here is wrong on purpose. Not here:
 what is sent (values.py, draw.py).
 """
 

@@ -1,6 +1,6 @@
 """The requests that test_api_parity.py sends to both servers, as conversations of steps; each begins empty.
 
-What does not live here: servers, the client, the comparison.
+Not here: servers, the client, the comparison.
 """
 
 from __future__ import annotations

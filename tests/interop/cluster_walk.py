@@ -4,7 +4,7 @@
 
 After each blow, and while servers are down, clients at all that live ask each other: every request is answered by the
 one that it is for, each message of a queue group comes to one member, none twice; and when the answering ones are gone
-nobody waits for them: there are no responders. What does not live here: leaves and streams (test_hub_streams.py).
+nobody waits for them: there are no responders. Not here: leaves and streams (test_hub_streams.py).
 """
 
 from __future__ import annotations

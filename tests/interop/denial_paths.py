@@ -2,7 +2,7 @@
 
 A path is a short play for the user (u), the owner (o) of the same account, who may do everything, and the owner of
 another account (x). What is denied, to the user alone, is the path's target. Run without any denial the message gets
-there: so no cell is empty for want of a working path. What does not live here: denials (denials.py), the stage.
+there: so no cell is empty for want of a working path. Not here: denials (denials.py), the stage.
 
     u   a client, a leaf that dials the server with the user's login, or a hub that the server dials for the account
     o   hears t.>, ok.>, r.> and what is named in `ears`; its API requests are waited for

@@ -6,7 +6,7 @@ account of its own; and waits until nothing more is to come.
     Stage                    a server, and the hub that it dials
     played(pair, cell)       what everybody has heard, on either server
 
-What does not live here: paths (denial_paths.py), denials (denials.py), the lines (denial_wires.py).
+Not here: paths (denial_paths.py), denials (denials.py), the lines (denial_wires.py).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     peer.publish(), peer.subscribe()     PUB and SUB of a client; LMSG and LS+ of a leaf or a hub
     peer.heard                           what came: messages in short, errors, and the end
 
-What does not live here: who sends what (denial_paths.py), who may what (denials.py).
+Not here: who sends what (denial_paths.py), who may what (denials.py).
 """
 
 from __future__ import annotations

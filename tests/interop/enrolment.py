@@ -1,7 +1,7 @@
 """A hub at which boxes enrol themselves, and a box that is nothing but a socket and a key: what the tests of enrolment
 share.
 
-Keys and signatures are made with PyNaCl, as any other program would. What does not live here: promises (test_enrol.py
+Keys and signatures are made with PyNaCl, as any other program would. Not here: promises (test_enrol.py
 and its neighbours).
 """
 

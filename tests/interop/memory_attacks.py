@@ -1,7 +1,7 @@
 """What peers do to make the daemon remember much: one function a row of tests/memory_table.py.
 
 Each is given a server of CONFIGURATION, makes more than the whole `memory_limit` if nothing bounds it, and sees what
-the row says of it. What does not live here: what is measured meanwhile (test_memory_walk.py).
+the row says of it. Not here: what is measured meanwhile (test_memory_walk.py).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ of a running server and returns what was seen, as plain values.
 
     WALKS["retained"](server) -> [...]
 
-What does not live here: who is asked and what is compared (test_mqtt.py), what only 5 has (test_mqtt_five.py).
+Not here: who is asked and what is compared (test_mqtt.py), what only 5 has (test_mqtt_five.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Both refuse the message that does not fit, exact to the byte, whatever would make room for it. What differs is leafd's
 alone and named: an atomic batch is whole or not there, a one-time schedule that had no room fires later, an expired
-message goes without its marker, and 80 % is told. What does not live here: counting, which is
+message goes without its marker, and 80 % is told. Not here: counting, which is
 tests/native/test_store_allowance.c.
 """
 

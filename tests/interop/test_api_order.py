@@ -2,7 +2,7 @@
 servers, from an account with JetStream, one without, and the system account.
 
 Who asks for what is wrong twice is told one of the faults, and which one follows from the order of checks. Answers are
-compared with their texts; of those that say yes only the kind. What does not live here: the answers to requests that
+compared with their texts; of those that say yes only the kind. Not here: the answers to requests that
 are right (test_api_parity.py).
 """
 

@@ -1,7 +1,7 @@
 """Atomic batches and counters where they are not alone: over imports and leaf links, compressed and encrypted, with
 mirrors and sources behind them. What one server says is compared with the other.
 
-What does not live here: batches and counters by themselves (tests/wire), kills (tests/crash).
+Not here: batches and counters by themselves (tests/wire), kills (tests/crash).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a link may carry in a day, with real daemons over loopback, and a nats-server at either end: what waits, what
 goes all the same, what a reload, a restart and a power cut make of it, and that a link whose budget is gone lives on.
 
-What does not live here: days, months and clocks (tests/unit/links/test_ledger.py), ranks (tests/native/test_budget.c).
+Not here: days, months and clocks (tests/unit/links/test_ledger.py), ranks (tests/native/test_budget.c).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A budget on a line that is slow, far and lossy, against what the line has carried: the emulator counts each packet.
 
-What does not live here: what waits in which order (test_budget.py).
+Not here: what waits in which order (test_budget.py).
 """
 
 from __future__ import annotations

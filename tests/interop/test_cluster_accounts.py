@@ -1,7 +1,7 @@
 """Accounts of an operator in clusters and superclusters: what is pushed at one server holds at all of them, and who was
 away or keeps nothing asks the others.
 
-Mixed clusters, in which each server has a resolver with a directory of its own. What does not live here: what a lone
+Mixed clusters, in which each server has a resolver with a directory of its own. Not here: what a lone
 server answers (test_resolver.py).
 """
 

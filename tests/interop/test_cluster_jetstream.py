@@ -1,6 +1,6 @@
 """A leafd without JetStream in a cluster of nats-servers that have it: its clients use the cluster's JetStream.
 
-What does not live here: clusters of core messages alone (test_cluster.py), JetStream in a cluster of leafd, which there
+Not here: clusters of core messages alone (test_cluster.py), JetStream in a cluster of leafd, which there
 is not.
 """
 

@@ -1,7 +1,7 @@
 """What a reload changes of a cluster while it runs, beside nats-server: its servers, accounts with routes of their own,
 the pool, the login, what goes over routes.
 
-Clients stay where they are through all of it. What does not live here: accounts that come by a reload
+Clients stay where they are through all of it. Not here: accounts that come by a reload
 (test_later_accounts.py), what is agreed upon when servers connect (test_cluster.py).
 """
 

@@ -1,6 +1,6 @@
 """Who asks for JetStream at a server that has none, as the cluster's servers hear of it; and what they keep for it.
 
-nats-server in leafd's place proves the tests. What does not live here: streams, consumers (test_cluster_jetstream.py).
+nats-server in leafd's place proves the tests. Not here: streams, consumers (test_cluster_jetstream.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 of mixed clusters as of nats-servers alone.
 
 Addresses, times, sizes and numbers of connections are left out; who is there, and who is connected with whom, is not.
-Needs `nats` on PATH. What does not live here: what the reports hold (test_report_parity.py).
+Needs `nats` on PATH. Not here: what the reports hold (test_report_parity.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Streams, consumers and buckets that the configuration declares, on a running daemon beside the reference.
 
-What does not live here: which changes would lose something, what is wrong with a file (unit/declared).
+Not here: which changes would lose something, what is wrong with a file (unit/declared).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Boxes that enrol themselves at a hub: daemons and nats-server at the box's end, and bare sockets for what no honest
 honest box does.
 
-What does not live here: an operator's hub, TLS and the commands at a box (test_enrol_commands.py), who may be enrolled,
+Not here: an operator's hub, TLS and the commands at a box (test_enrol_commands.py), who may be enrolled,
 as pure rules (unit/enrol).
 """
 

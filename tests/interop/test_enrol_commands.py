@@ -1,7 +1,7 @@
 """The page enrol.md as it stands: the commands at a hub and at three boxes; what `leafd init leaf --enrol` does when
 something is wrong; TLS; a hub in operator mode.
 
-What the page calls hub.example.org is this machine, on ports that are free. What does not live here: logins that no
+What the page calls hub.example.org is this machine, on ports that are free. Not here: logins that no
 command makes (test_enrol.py).
 """
 

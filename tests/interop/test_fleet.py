@@ -1,7 +1,7 @@
 """From nothing to an operator with a hub and two leaf boxes: the commands and configurations of the page fleet.md,
 as they stand there, with nsc and with nats auth; and the same with JWTs made here, which needs no tools.
 
-The tools are looked for on PATH; without them the tests that need them say so and are skipped. What does not live here:
+The tools are looked for on PATH; without them the tests that need them say so and are skipped. Not here:
 single requests and verdicts (test_resolver.py, test_operator.py).
 """
 

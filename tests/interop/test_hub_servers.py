@@ -1,6 +1,6 @@
 """A leaf whose hub is a cluster: which of the hub's servers it hears of, and where it goes when its server does.
 
-Those of reference servers alone prove the tests. What does not live here: streams that are copied meanwhile
+Those of reference servers alone prove the tests. Not here: streams that are copied meanwhile
 (test_hub_streams.py).
 """
 

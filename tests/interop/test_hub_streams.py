@@ -4,7 +4,7 @@
     leaf, domain "leaf"    mirrors of both, M3 and M1              UP
 
 Messages are published all the time, each until it is acknowledged. At the end each copy has what its origin has, and
-each origin what was acknowledged, once. What does not live here: core messages (test_hub_servers.py).
+each origin what was acknowledged, once. Not here: core messages (test_hub_servers.py).
 """
 
 from __future__ import annotations

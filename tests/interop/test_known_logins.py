@@ -1,6 +1,6 @@
 """Logins that the plane lets in without asking, since the same CONNECT was judged before: they are what all logins are.
 
-What does not live here: which logins these are (unit/logins/test_known_logins.py), what the plane does
+Not here: which logins these are (unit/logins/test_known_logins.py), what the plane does
 (native/test_plane_known.c).
 """
 

@@ -1,7 +1,7 @@
 """Accounts that a server of a cluster or supercluster has only after a reload: what the others wanted in them before
 counts from then on.
 
-nats-server does not keep such interest, so the server that reloads last is leafd here. What does not live here: what is
+nats-server does not keep such interest, so the server that reloads last is leafd here. Not here: what is
 kept of how many (native/test_plane_route.c).
 """
 

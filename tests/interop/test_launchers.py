@@ -1,6 +1,6 @@
 """What the launchers of the official clients' own tests read of a server that they have started.
 
-What does not live here: what a client sees once it is connected, what the monitoring port answers.
+Not here: what a client sees once it is connected, what the monitoring port answers.
 """
 
 from __future__ import annotations

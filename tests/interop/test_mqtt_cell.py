@@ -1,6 +1,6 @@
 """Devices of a box whose hub is behind a cell modem: 50 kbit/s, a second of round trip, packets that get lost.
 
-Where this machine lets nobody make namespaces, each test says so and is skipped. What does not live here: the line
+Where this machine lets nobody make namespaces, each test says so and is skipped. Not here: the line
 (tests/cell.py), links of one machine (test_mqtt_links.py).
 """
 

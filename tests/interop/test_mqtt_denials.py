@@ -3,7 +3,7 @@ path under each denial has the outcome that a NATS client of the same user has o
 
     paths of MQTT (PATHS)  x  denials (DENIALS)  x  versions  =  cells, played one by one
 
-What does not live here: the paths of NATS, on which test_denials.py compares leafd with nats-server.
+Not here: the paths of NATS, on which test_denials.py compares leafd with nats-server.
 """
 
 from __future__ import annotations

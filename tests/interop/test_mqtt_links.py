@@ -3,7 +3,7 @@ at either end.
 
     device -- box (domain box) -- wire -- hub (domain hub) -- device
 
-What does not live here: links as such (test_leaf.py), a line of a modem (test_mqtt_cell.py), one server's MQTT
+Not here: links as such (test_leaf.py), a line of a modem (test_mqtt_cell.py), one server's MQTT
 (test_mqtt.py, test_mqtt_five.py).
 """
 

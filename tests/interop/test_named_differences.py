@@ -1,6 +1,6 @@
 """Lines of differences.md that need a file, a clock or a reload to be seen: what leafd does, and what nats-server does.
 
-Each test plays the same at both and names what is expected of either. What does not live here: differences that a
+Each test plays the same at both and names what is expected of either. Not here: differences that a
 conversation shows (tests/wire, `ours` and `theirs`).
 """
 

@@ -1,6 +1,6 @@
 """Operator mode, with leafd and with the reference: the same JWTs, and the same people get in, with the same rights.
 
-JWTs are made here as nsc makes them, so these tests run without it. What does not live here: single
+JWTs are made here as nsc makes them, so these tests run without it. Not here: single
 rules of verdicts (unit/auth/test_trust.py).
 """
 

@@ -1,7 +1,7 @@
 """Leaf links of a server in operator mode, with leafd and with the reference as the hub: a leaf logs in with a user's
 JWT, has that user's rights and limits, and loses the link with them.
 
-What does not live here: boxes that dial (test_fleet.py), logins of clients (test_operator.py).
+Not here: boxes that dial (test_fleet.py), logins of clients (test_operator.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JWTs over WebSocket, with leafd and with the reference: in CONNECT, or in a cookie, where a page cannot sign a nonce.
 
-What does not live here: WebSocket itself, and JWTs elsewhere (test_operator.py).
+Not here: WebSocket itself, and JWTs elsewhere (test_operator.py).
 """
 
 from __future__ import annotations

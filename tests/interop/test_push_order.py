@@ -1,7 +1,7 @@
 """A push consumer's first message comes behind the answer to its creation, and a pause behind that holds.
 
 nats-server promises neither: its answer and its first message are on their way side by side. So leafd alone is asked.
-What does not live here: what a consumer delivers, and pauses by themselves.
+Not here: what a consumer delivers, and pauses by themselves.
 """
 
 from __future__ import annotations

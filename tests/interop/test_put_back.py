@@ -1,7 +1,7 @@
 """A box whose store was put back from an older copy: a leafd hub notices it and collects what is new, nothing twice.
 With other hubs it is done as packaging/doc/guide.md tells.
 
-What does not live here: backups of single streams (test_backup.py), damage (tests/crash/).
+Not here: backups of single streams (test_backup.py), damage (tests/crash/).
 """
 
 from __future__ import annotations

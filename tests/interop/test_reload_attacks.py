@@ -1,7 +1,7 @@
 """Reloads of the worst kind: configurations that are broken in every way, many accounts, many reloads under traffic.
 
 Whatever the file says, who is connected is served, and the daemon runs with all of one configuration or all of
-another. What does not live here: what a good reload means for a connection (test_reload.py).
+another. Not here: what a good reload means for a connection (test_reload.py).
 """
 
 from __future__ import annotations

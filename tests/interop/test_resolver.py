@@ -1,7 +1,7 @@
 """Accounts that come, change, go and expire while a server runs, with leafd and with the reference: the requests of
 nsc push, pull and delete, and what the users of such an account hear.
 
-JWTs are made here, and the requests sent as nsc sends them. What does not live here: who gets in (test_operator.py).
+JWTs are made here, and the requests sent as nsc sends them. Not here: who gets in (test_operator.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The servers of a cluster and the other clusters, as the status page, `leafd status`, its JSON and /metrics show them:
 those that are there, and a cluster that nobody answers for.
 
-What does not live here: what nats-server's own reports have of them (test_cluster.py, test_supercluster.py).
+Not here: what nats-server's own reports have of them (test_cluster.py, test_supercluster.py).
 """
 
 from __future__ import annotations

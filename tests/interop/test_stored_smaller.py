@@ -1,6 +1,6 @@
 """Streams with `compression: s2` on a running daemon: they take less of the disk, and everybody gets what was sent.
 
-What does not live here: what is stored how, what damage does within a message (native/test_packing.c).
+Not here: what is stored how, what damage does within a message (native/test_packing.c).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """deploy/supercluster as anybody runs it, without Spark: six nats-servers and three leafd, of which servers are killed.
 
-What does not live here: the parts of the demo (tests/unit/demo), superclusters that leafd is in (test_supercluster.py).
+Not here: the parts of the demo (tests/unit/demo), superclusters that leafd is in (test_supercluster.py).
 """
 
 from __future__ import annotations

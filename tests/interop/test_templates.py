@@ -1,7 +1,7 @@
 """Stream templates, as the documentation of JetStream's technical preview describes them: nats-server had them until
 2.10, so there is nothing to compare with.
 
-What does not live here: names, limits, refusals (tests/unit/jetstream/test_templates.py).
+Not here: names, limits, refusals (tests/unit/jetstream/test_templates.py).
 """
 
 from __future__ import annotations

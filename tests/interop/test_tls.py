@@ -1,6 +1,6 @@
 """TLS as clients and leaf nodes see it, of leafd and of the reference: who gets in, who does not, and what is said.
 
-A promise that is made for both kinds of server is one that the reference keeps, too. What does not live here: what a
+A promise that is made for both kinds of server is one that the reference keeps, too. Not here: what a
 tls block may say (tests/unit/config), certificates as logins (tests/unit/auth).
 """
 

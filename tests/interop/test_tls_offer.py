@@ -1,6 +1,6 @@
 """What leafd and the reference offer to whoever knocks at a port with TLS is what tests/wire/tls.md says of them.
 
-What does not live here: how it is asked (tls_scanner.py), what becomes of a handshake (test_tls.py).
+Not here: how it is asked (tls_scanner.py), what becomes of a handshake (test_tls.py).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ refuses; what it chose is what it offers.
 
     facts(port)         what the server says of itself, by the names of the table in tests/wire/tls.md
 
-Only the answer to the first hello is read, which is plain text in all versions. What does not live here: handshakes
+Only the answer to the first hello is read, which is plain text in all versions. Not here: handshakes
 that end (test_tls.py), what ought to be offered (test_tls_offer.py).
 """
 

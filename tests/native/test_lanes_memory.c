@@ -1,5 +1,5 @@
 /* test_lanes_memory.c: a narrow link's lanes when the n-th allocation fails, for every n: a message is there whole or
- * is counted as dropped, and what comes later goes out. What does not live here: precedence (test_lanes.c). */
+ * is counted as dropped, and what comes later goes out. Not here: precedence (test_lanes.c). */
 #include "plane/lanes.h"
 
 #include "failing_allocator.h"

@@ -1,6 +1,6 @@
 /* tls_rig.h: contexts of TLS for tests, with a certificate that is made at once, and connections over socket pairs.
  *
- * What does not live here: a peer in a plane (tests/interop has whole servers).
+ * Not here: a peer in a plane (tests/interop has whole servers).
  */
 #ifndef LEAFD_TESTS_TLS_RIG_H
 #define LEAFD_TESTS_TLS_RIG_H

@@ -1,4 +1,4 @@
-"""Whether a test that a document names as its proof is there. What does not live here: the documents' own tables."""
+"""Whether a test that a document names as its proof is there. Not here: the documents' own tables."""
 
 from __future__ import annotations
 

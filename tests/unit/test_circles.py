@@ -1,6 +1,6 @@
 """Modules of the package that need each other: none to be imported, and a few to be understood, each with its reason.
 
-A circle of the second kind is closed by an import for types alone or within a function. What does not live here: which
+A circle of the second kind is closed by an import for types alone or within a function. Not here: which
 room may import which (tests/tidy.py).
 """
 

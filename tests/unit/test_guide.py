@@ -1,7 +1,7 @@
 """The pages of packaging/doc: the guide explains every line that the daemon can log above information, and no others;
 links lead somewhere; the pages are plain Markdown.
 
-What does not live here: the commands of pages, the walk of fleet.md (tests/interop/test_fleet.py).
+Not here: the commands of pages, the walk of fleet.md (tests/interop/test_fleet.py).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 What of a JWT cannot be had (an import of an account that is not known, or not allowed) is left out and said in notes,
 as the reference does; it is tried again when the exporter comes to be known or changes. Names of accounts are their
-public keys. What does not live here: whether a JWT counts (auth/), where it comes from (daemon/), the rules of sharing
+public keys. Not here: whether a JWT counts (auth/), where it comes from (daemon/), the rules of sharing
 (config/schema/sharing.py).
 """
 

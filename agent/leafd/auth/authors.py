@@ -4,7 +4,7 @@
 
 What a JWT with permissions of its own may do does not change: whoever stored the schedule was judged by it then, so
 today only counts whether it still stands: not revoked, and its signing key the account's. That its time is over takes
-nothing away that was stored in time. A callout's service is not asked again. What does not live here: hubs that the
+nothing away that was stored in time. A callout's service is not asked again. Not here: hubs that the
 configuration names (daemon/authors.py), what the lists mean (native/route/permissions.c).
 """
 

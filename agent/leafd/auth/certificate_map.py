@@ -5,7 +5,7 @@
                                           most special one, then in any order
     the subject as text (RFC 2253)        with its domain components behind it, then without them
 
-The order, and what counts as equal, are the reference's. What does not live here: reading a certificate
+The order, and what counts as equal, are the reference's. Not here: reading a certificate
 (certificates.py), whether it may be trusted (OpenSSL has seen to that), what the user may do (verdict.py).
 """
 

@@ -1,7 +1,7 @@
 """The rights that two sets have in common: a reload passes through them, so that no client ever has rights of the old
 configuration beside a client with rights of the new one that the old one would have kept apart.
 
-Pure, and exact but for the two cases that common_rights() names. What does not live here: who has which rights
+Pure, and exact but for the two cases that common_rights() names. Not here: who has which rights
 (policy.py), what the lists mean to a message (native/route/permissions.c).
 """
 

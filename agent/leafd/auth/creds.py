@@ -1,5 +1,5 @@
 """The credentials of a leaf link besides user and password: an nkey seed, or a credentials file with a JWT and its
-seed. What does not live here: what their texts mean (nkeys.py)."""
+seed. Not here: what their texts mean (nkeys.py)."""
 
 from __future__ import annotations
 

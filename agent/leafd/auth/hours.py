@@ -1,6 +1,6 @@
 """The times of the day at which a user may be connected, in the zone that its JWT names.
 
-Loaded at the first user that has such times: it needs the time zones' files. What does not live here: who has which
+Loaded at the first user that has such times: it needs the time zones' files. Not here: who has which
 times (trust.py).
 """
 

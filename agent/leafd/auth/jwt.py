@@ -10,7 +10,7 @@ version 2 that says the same: limits that it does not name are none.
 
 Pure. What comes out is well-formed and signed by whom it names as its issuer, no more: whether that one is to be
 believed, and whether the time is right, is trust.py's business. Sizes are checked first, then forms, then the
-signature. What does not live here: the fields of claims (jwt_claims.py), keys (nkeys.py).
+signature. Not here: the fields of claims (jwt_claims.py), keys (nkeys.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Names and types are the reference's, written down once, here; a value of another type is an error that names the field,
 a field that is not declared is ignored, as a later version may have it. A number that is absent is 0, as in Go, and -1
-means no limit. What does not live here: signatures (jwt.py), rules that join several fields (jwt_rules.py), what
+means no limit. Not here: signatures (jwt.py), rules that join several fields (jwt_rules.py), what
 anybody may do (trust.py, accounts/claims.py).
 """
 

@@ -2,7 +2,7 @@
 
     problem(claims)  -->  "" or the first thing that is wrong: such an account cannot be used, and an update is refused
 
-Time is not among them (trust.py). What does not live here: whether imports fit the exports of other accounts
+Time is not among them (trust.py). Not here: whether imports fit the exports of other accounts
 (accounts/claims.py), types (jwt_claims.py).
 """
 

@@ -1,6 +1,6 @@
 """Operator mode's verdicts: what a JWT was judged to be, as verdict.py's callers take it.
 
-What does not live here: the judging (trust.py), lists of permissions as a configuration has them (policy.py).
+Not here: the judging (trust.py), lists of permissions as a configuration has them (policy.py).
 """
 
 from __future__ import annotations

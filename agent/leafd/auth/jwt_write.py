@@ -3,7 +3,7 @@
     base64url({"typ":"JWT","alg":"ed25519-nkey"}) . base64url(claims) . base64url(signature of what is before it)
 
 Members stand in the reference's order and empty ones are left out, so that the same claims are the same token, byte for
-byte. What does not live here: reading tokens.
+byte. Not here: reading tokens.
 """
 
 from __future__ import annotations

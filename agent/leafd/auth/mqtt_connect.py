@@ -4,7 +4,7 @@
        [ will: [properties, 5] topic, payload ] | [ user ] | [ password ]
 
 The plane has read the packet before (native/mqtt), so what cannot be read here is a fault and no login. A password
-counts as a token, too, and where it has the form of a JWT as that, as with nats-server. What does not live here: what
+counts as a token, too, and where it has the form of a JWT as that, as with nats-server. Not here: what
 the fields prove (verdict.py), sessions and wills (the plane).
 """
 

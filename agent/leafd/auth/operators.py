@@ -2,7 +2,7 @@
 
     operator: /etc/leafd/operator.jwt | eyJ... | [ ... ]      trusted_keys: [ O... ]
 
-Files are read here. What does not live here: whose JWT lets whom in (trust.py), where accounts are found
+Files are read here. Not here: whose JWT lets whom in (trust.py), where accounts are found
 (resolver*.py).
 """
 

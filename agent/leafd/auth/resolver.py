@@ -2,7 +2,7 @@
 configuration.
 
 Their functions block and are for a worker thread, one at a time for each resolver. What they give is text that nobody
-has checked. What does not live here: files (resolver_directory.py), HTTP (resolver_url.py), other servers of the
+has checked. Not here: files (resolver_directory.py), HTTP (resolver_url.py), other servers of the
 system account, who are asked where these know nothing (daemon/account_book.py).
 """
 

@@ -3,7 +3,7 @@
     <dir>/A....jwt             one account          <dir>/A....jwt.deleted    one that was deleted, unless hard_delete
 
 A file is replaced as a whole and is on disk before the answer. A cache forgets what was not asked for within its ttl
-and, beyond its limit, what was asked for longest ago. Blocks: for a worker thread. What does not live here: whether a
+and, beyond its limit, what was asked for longest ago. Blocks: for a worker thread. Not here: whether a
 JWT counts.
 """
 

@@ -1,7 +1,7 @@
 """JWTs of accounts by HTTP: GET <url><key>, as nats-account-server and nsc's own server answer it.
 
 Loaded where a configuration has such a resolver. Blocks: for a worker thread. Redirections are not followed, and
-answers are bounded in size and time. What does not live here: whether a JWT counts.
+answers are bounded in size and time. Not here: whether a JWT counts.
 """
 
 from __future__ import annotations

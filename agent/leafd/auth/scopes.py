@@ -3,7 +3,7 @@
     "orders.{{tag(region)}}.>" with the tags region:eu and region:us  -->  orders.eu.>  orders.us.>
 
 As in the reference an allowed subject that does not come out as a subject is left out, and where all are, nothing is
-allowed; a denied one that does not come out refuses the login. What does not live here: whose key it is (trust.py).
+allowed; a denied one that does not come out refuses the login. Not here: whose key it is (trust.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The commands for people: `leafd status`, `leafd check`, `leafd init` and their like.
 
 They ask a running daemon as any other program would, over its monitoring port, and know the configuration language.
-What does not live here: nats-server's flags (config/flags.py), which start the daemon, and anything of the daemon.
+Not here: nats-server's flags (config/flags.py), which start the daemon, and anything of the daemon.
 
 This module is read at every start of the daemon: it imports nothing.
 """

@@ -3,7 +3,7 @@
     init leaf --enrol URL TOKEN    the key is written --> one login, with the key and the token --> the configuration
 
 The key is on the disk before the hub hears of it, and stays there: where the power goes in between, or the hub does not
-answer, the same command goes on with the same key, which the hub knows or does not. What does not live here: what init
+answer, the same command goes on with the same key, which the hub knows or does not. Not here: what init
 writes otherwise (init.py), how a hub is reached (doctor/), the words of `leafd enrol` (enrol_words.py).
 """
 

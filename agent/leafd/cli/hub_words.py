@@ -4,7 +4,7 @@
     leafd hub list             boxes that are enrolled, however they came (the same as leafd boxes)
     leafd hub remove NAME      ends one for good (the same as leafd enrol retire)
 
-The daemon is asked over its socket, as by `leafd enrol`. What does not live here: tokens (enrol_words.py), what the
+The daemon is asked over its socket, as by `leafd enrol`. Not here: tokens (enrol_words.py), what the
 daemon does (daemon/boxes.py), how a certificate is made (authority.py).
 """
 

@@ -1,6 +1,6 @@
 """`leafd init`: the configuration of a leaf or a hub, a key for the link, and what the other side has to enter.
 
-What is written is read by the configuration's own reader before anything touches the disk. What does not live here:
+What is written is read by the configuration's own reader before anything touches the disk. Not here:
 the questions (app.py), how a certificate is made (authority.py).
 """
 

@@ -1,6 +1,6 @@
 """Options that several commands take, and how a group of commands shows them.
 
-What does not live here: the commands themselves (app.py and the files of the groups), and what they do.
+Not here: the commands themselves (app.py and the files of the groups), and what they do.
 """
 
 from __future__ import annotations

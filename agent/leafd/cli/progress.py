@@ -1,6 +1,6 @@
 """How far a command is, on standard error, where somebody looks at that.
 
-What does not live here: tables on standard output (tables.py).
+Not here: tables on standard output (tables.py).
 """
 
 from __future__ import annotations

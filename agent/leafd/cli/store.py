@@ -1,7 +1,7 @@
 """A store on the disk: where it is, whether a daemon has it, what it holds, whether it is sound, and what can be saved
 of one that is not.
 
-Nothing here writes to a store that is there. What does not live here: copies that can be restored (backup.py), how it
+Nothing here writes to a store that is there. Not here: copies that can be restored (backup.py), how it
 is shown (store_words.py).
 """
 

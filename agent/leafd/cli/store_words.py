@@ -1,6 +1,6 @@
 """`leafd store ...`: words, options and tables of the commands about a store on the disk.
 
-What does not live here: what they do (store.py, backup.py).
+Not here: what they do (store.py, backup.py).
 """
 
 from __future__ import annotations

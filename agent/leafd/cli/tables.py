@@ -1,4 +1,4 @@
-"""Rows as tables for people, as JSON for programs. What does not live here: what the rows mean (status.py)."""
+"""Rows as tables for people, as JSON for programs. Not here: what the rows mean (status.py)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Tables and JSON of the commands about a configuration and a running daemon. Each says whether all is well.
 
-What does not live here: words and options (app.py), what the daemon's pages mean (leafd.status), how a table is drawn
+Not here: words and options (app.py), what the daemon's pages mean (leafd.status), how a table is drawn
 (tables.py).
 """
 

@@ -2,7 +2,7 @@
 
 Keys are matched without regard to case, as in the reference. Unknown keys are errors with the nearest known one,
 unless the key
-served as a variable. What does not live here: any key's meaning (schema/).
+served as a variable. Not here: any key's meaning (schema/).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ name.
     password: $hub-password        the credential's text, where no key and no environment variable has that name
     key_file: hub.key              the credential's file, where a file is asked for and the name has no slash
 
-What does not live here: variables (tree.py), files' contents.
+Not here: variables (tree.py), files' contents.
 """
 
 from __future__ import annotations

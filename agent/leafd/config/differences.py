@@ -4,7 +4,7 @@ restart, and what makes it refuse the whole.
 A daemon tells what it runs with as settings(), which hold no secret and of a block that a reload takes up as a whole
 only that it is there; changed_settings() compares with these.
 
-Pure. What does not live here: who takes what up in which order (daemon/takeover.py).
+Pure. Not here: who takes what up in which order (daemon/takeover.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The digest of a configuration: equal where two files say the same, whatever their comments, order and spacing.
 
 It is nats-server's for the same file: SHA-256 of the tree as Go writes it in JSON, the keys that served as variables
-and the values of the environment's included. What does not live here: where it is shown (varz, the log, -t).
+and the values of the environment's included. Not here: where it is shown (varz, the log, -t).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Listeners that take anybody: others can reach them, and no user is configured who would have to log in; of routes
 and gateways, that neither a login nor a certificate is asked for.
 
-What does not live here: who is let in at the end (auth/policy.py), where it is said: a check and the log (load.py), the
+Not here: who is let in at the end (auth/policy.py), where it is said: a check and the log (load.py), the
 reports (monitor/reports.py).
 """
 

@@ -1,7 +1,7 @@
 """The words of nats-server's configuration language: one scanner that turns text into keys and scalar values with
 their places.
 
-What lives here: characters. What does not: maps, arrays, variables, includes (tree.py), and the meaning of any key
+Here: characters. Not here: maps, arrays, variables, includes (tree.py), and the meaning of any key
 (schema/).
 
 The language was written for people who know no rules, so it has many. Those that surprise:

@@ -1,7 +1,7 @@
 """The files that tls blocks name: read, checked as far as possible without OpenSSL, and kept as the bytes they hold.
 
 What is wrong with one is a Problem at the key that names it. A certificate that has expired is none: the server starts
-and serves whom that does not disturb, as the reference does, and expiring() says so. What does not live here: the keys
+and serves whom that does not disturb, as the reference does, and expiring() says so. Not here: the keys
 of the block (schema/tls.py), what a certificate says (certificates.py), everything that OpenSSL does with it.
 """
 

@@ -1,5 +1,5 @@
 """Subject transforms: the rules of native/text/transform.c in the reference's words, for the configurations of accounts
-and of streams. Pure text. What does not live here: renaming (the plane does it), overlaps of subjects
+and of streams. Pure text. Not here: renaming (the plane does it), overlaps of subjects
 (jetstream/subjects.py)."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The server's descriptions of itself: INFO, the ports file, the first lines of the log, and the facts for monitoring.
 
-What does not live here: the reports that monitoring makes of the facts (monitor/), what a leaf link is told
+Not here: the reports that monitoring makes of the facts (monitor/), what a leaf link is told
 (links/leaf.py).
 """
 

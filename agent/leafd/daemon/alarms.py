@@ -1,6 +1,6 @@
 """What the plane reports of its own accord, handed to the log and to JetStream: alarms, and traces of the protocol.
 
-What does not live here: what is measured and traced of messages for others (measurements.py).
+Not here: what is measured and traced of messages for others (measurements.py).
 """
 
 from __future__ import annotations

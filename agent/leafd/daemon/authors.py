@@ -4,7 +4,7 @@ log of a schedule that may not fire any more.
     Author(ASKED) --whose login it was, by the terms of today--> tell_author()     Author(DENIED) --> a line of the log
 
 The plane keeps answers until forget_authors(), which every change of accounts and users gives. An author whose account
-is not known yet is not answered: the schedule waits. What does not live here: the words for an author
+is not known yet is not answered: the schedule waits. Not here: the words for an author
 (auth/authors.py).
 """
 

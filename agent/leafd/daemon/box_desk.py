@@ -4,7 +4,7 @@ who is enrolled.
     socket --do()--> tokens, entries, retirement        who came or went --> streams that collect from boxes, soon after
     rows(), behind(), disks() --> boxz, /metrics, the status page
 
-What does not live here: how a box logs in (boxes.py), the socket (enrol/port.py), how it is shown (monitor/boxes.py).
+Not here: how a box logs in (boxes.py), the socket (enrol/port.py), how it is shown (monitor/boxes.py).
 """
 
 from __future__ import annotations

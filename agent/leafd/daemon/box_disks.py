@@ -4,7 +4,7 @@
 
 Each box of either kind answers that to whoever may use its JetStream API. The question crosses every link, some of
 which cost money: it is asked when somebody wants to know, and of each box once a minute at most. A box that does not
-answer is not known. What does not live here: who is linked (boxes.py), how it is shown (monitor/boxes.py).
+answer is not known. Not here: who is linked (boxes.py), how it is shown (monitor/boxes.py).
 """
 
 from __future__ import annotations

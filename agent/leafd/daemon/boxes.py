@@ -7,7 +7,7 @@ Two machines with one key are a copied disk or a backup that was put back: the o
 other one is refused, and the log, an event and leafd boxes name both. One that does not answer is a link that broke
 without a word, as after a power cut.
 
-What does not live here: who may be enrolled (enrol/), what a link is (links/), its other rights (leaf_logins.py),
+Not here: who may be enrolled (enrol/), what a link is (links/), its other rights (leaf_logins.py),
 commands about boxes and what is told of them (box_desk.py).
 """
 

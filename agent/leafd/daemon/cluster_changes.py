@@ -3,7 +3,7 @@
     a reload, another cluster block                      accounts' routes --> routes change --> clients and leaves hear
     another server gives an account routes of its own    the same for that account
 
-Only a configuration with a cluster imports this. What does not live here: how routes change (links/routes.py).
+Only a configuration with a cluster imports this. Not here: how routes change (links/routes.py).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ which servers are connected.
     a server joins or goes --on_told--> INFO of clients (connect_urls), INFO of leaves (leafnode_urls)
     the cluster's name is another one --on_renamed--> INFO of clients, leaf links, reports (server.py has both tables)
 
-Only a configuration with a cluster imports this. What does not live here: the routes (links/), which accounts have some
+Only a configuration with a cluster imports this. Not here: the routes (links/), which accounts have some
 of their own (config/schema/server.py).
 """
 

@@ -1,6 +1,6 @@
 """A configuration as the rooms use it: the account graph, the policies of logins, the hubs to dial.
 
-The server holds one Compiled and replaces it as a whole when a reload takes effect. What does not live here: the
+The server holds one Compiled and replaces it as a whole when a reload takes effect. Not here: the
 plane's limits, which depend on the machine as well (store.py); how one Compiled follows another (takeover.py).
 """
 

@@ -3,7 +3,7 @@ their place, and so does an account's new JWT.
 
     changing    held by whoever changes accounts        adopt() --> followed(): whatever depends on it follows
 
-What does not live here: how a configuration is compiled (compiled.py), in which order it takes effect (takeover.py).
+Not here: how a configuration is compiled (compiled.py), in which order it takes effect (takeover.py).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ reload takes over anything, brought about at the start before anybody may connec
 
 At a start nothing of this keeps the daemon from serving: what would lose data, or is refused for another reason, stays
 as it is and is logged. A reload is refused as a whole when what is new in the file is. `leafd -t` and `leafd check`
-rehearse it. What does not live here: all else (leafd/declared, which is loaded for configurations that declare
+rehearse it. Not here: all else (leafd/declared, which is loaded for configurations that declare
 something).
 """
 

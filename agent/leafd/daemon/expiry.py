@@ -1,6 +1,6 @@
 """Warnings about certificates that have expired or soon will, at the start, after a reload, and daily.
 
-What does not live here: when a certificate expires (config/tls_files.py), what monitoring shows of it
+Not here: when a certificate expires (config/tls_files.py), what monitoring shows of it
 (monitor/reports.py).
 """
 

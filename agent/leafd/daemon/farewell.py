@@ -1,4 +1,4 @@
-"""How clients are sent away: one by one on request, or all of them in lame duck mode. What does not live here: what
+"""How clients are sent away: one by one on request, or all of them in lame duck mode. Not here: what
 happens when the server ends (server.py)."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     open(): leaf, client, web, MQTT    again(): TLS and PROXY of today for new connections    close(): nobody comes
 
-What does not live here: binding (host/listeners.py); the listeners of routes and gateways (clustered.py,
+Not here: binding (host/listeners.py); the listeners of routes and gateways (clustered.py,
 supercluster.py).
 """
 

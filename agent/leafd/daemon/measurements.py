@@ -4,7 +4,7 @@ end of a connection.
     MessageTrace, Latency, FarLatency --> an event on the subject that asks for it
     a client or a link, where its account shares or measures that --> Description --> the plane
 
-Each room is imported with the first event that needs it. What does not live here: what an event says
+Each room is imported with the first event that needs it. Not here: what an event says
 (monitor/traces.py, monitor/latency.py), what a description says (logins/description.py).
 """
 

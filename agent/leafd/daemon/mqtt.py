@@ -1,6 +1,6 @@
 """The listener of MQTT clients: what the plane is told of it. Their logins are those of all clients (clients.py).
 
-Imported only where the block is configured. What does not live here: the block (config/schema/mqtt.py), packets and
+Imported only where the block is configured. Not here: the block (config/schema/mqtt.py), packets and
 sessions (the plane).
 """
 

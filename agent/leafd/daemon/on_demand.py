@@ -1,7 +1,7 @@
 """The services that a server has only where its configuration asks for them: callouts, those who come over WebSocket,
 the count of MQTT clients.
 
-Each function imports its service when it is called, so a server without it starts sooner. What does not live here: what
+Each function imports its service when it is called, so a server without it starts sooner. Not here: what
 they do (callouts.py, web.py), when they begin (server.py), the listener (listening.py).
 """
 

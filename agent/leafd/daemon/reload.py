@@ -5,7 +5,7 @@
 
 Another SIGHUP meanwhile is taken afterwards, and several of them are one. A configuration is taken over or refused as
 a whole: one that changes what only a restart can change is refused, as by the reference, because the rest of it need
-not be safe without that. What does not live here: what is taken over in which order (takeover.py), what may change
+not be safe without that. Not here: what is taken over in which order (takeover.py), what may change
 (config/schema/).
 """
 

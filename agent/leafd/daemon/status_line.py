@@ -3,7 +3,7 @@ room there is.
 
     linked to hub, 0 behind, 61 GB free         2 leafs, 12 clients, 61 GB free
 
-Loaded only where systemd listens. What does not live here: how it is sent (systemd.py).
+Loaded only where systemd listens. Not here: how it is sent (systemd.py).
 """
 
 from __future__ import annotations

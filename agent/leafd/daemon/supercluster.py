@@ -5,7 +5,7 @@ routes.
     it tells of another cluster     --OtherCluster----------> dialled, if it is not yet
     a cluster is reached            --on_reached------------> INFO to each other server of this cluster
 
-Only a configuration with a gateway imports this. What does not live here: the gateways (links/gateways.py), the routes
+Only a configuration with a gateway imports this. Not here: the gateways (links/gateways.py), the routes
 (clustered.py).
 """
 

@@ -4,7 +4,7 @@
                                   is the new one -> dial remotes -> limits -> widen logins
 
 In between everybody has what both configurations allow, so that at no time anybody has something of one of them that
-only the other one lets him use. What does not live here: reading and checking the file (reload.py), what each room
+only the other one lets him use. Not here: reading and checking the file (reload.py), what each room
 does with it.
 """
 

@@ -5,7 +5,7 @@
     withdraw()     accounts that the configuration no longer has
 
 Each says everything about one account and takes the place of what was said before; what stays the same is not taken
-away in between. Orders reach the plane in the order of the calls. What does not live here: which accounts there are
+away in between. Orders reach the plane in the order of the calls. Not here: which accounts there are
 (accounts/), in which order a reload changes them (takeover.py).
 """
 

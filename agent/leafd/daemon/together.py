@@ -3,7 +3,7 @@
     server --handle, info, listen, run, leave--> Together --> Clustered (routes), Supercluster (gateways)
     a server joins or goes --> Introductions --> INFO of clients and of leaves, reports
 
-Only a configuration with one of the two imports this. What does not live here: what either does (clustered.py,
+Only a configuration with one of the two imports this. Not here: what either does (clustered.py,
 supercluster.py); links to hubs and of leaves, which are other servers too (links/leafs.py).
 """
 

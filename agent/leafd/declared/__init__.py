@@ -3,6 +3,6 @@
     configuration --read()--> Declared --plan()--> steps, each with what it would lose --Declarer.bring_about()--> the
                                        JetStream API, as any client would ask it
 
-A configuration that declares nothing loads none of it. What does not live here: what a stream may be, and making one
+A configuration that declares nothing loads none of it. Not here: what a stream may be, and making one
 (leafd/jetstream).
 """

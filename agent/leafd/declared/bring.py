@@ -4,7 +4,7 @@
     bring_about()    does it, as far as nothing would be lost; says what it did and what it left
 
 Removals come first, then streams (one may wait for another to give up a subject), then consumers. What cannot be done
-stays as it is and is logged; it never ends a start. What does not live here: deciding (plan.py).
+stays as it is and is logged; it never ends a start. Not here: deciding (plan.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Key-value and object buckets as the streams that the official clients make of them.
 
 The values are those of the Go client, which the `nats` command line uses: a bucket that is declared and one that was
-made by `nats kv add` or `nats object add` have the same configuration. What does not live here: reading (read.py).
+made by `nats kv add` or `nats object add` have the same configuration. Not here: reading (read.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The keys of a stream and of a consumer are those of the JetStream API's JSON, which the `nats` command line's files
 have, too; such a file, or an info with the configuration in it, may be included as it is. Beyond JSON a time may be a
-text ("24h") and a size end in K, M, G or T. What does not live here: which values are allowed together
+text ("24h") and a size end in K, M, G or T. Not here: which values are allowed together
 (leafd/jetstream: the API judges them).
 """
 

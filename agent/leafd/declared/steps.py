@@ -1,4 +1,4 @@
-"""The nouns of a plan: what exists, and the steps. What does not live here: deciding (plan.py, fit.py)."""
+"""The nouns of a plan: what exists, and the steps. Not here: deciding (plan.py, fit.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request and what became of it, and what a hub lets its leaf do. What does not live here: what that means for a flow
+"""A request and what became of it, and what a hub lets its leaf do. Not here: what that means for a flow
 (flows.py, copies.py)."""
 
 from __future__ import annotations

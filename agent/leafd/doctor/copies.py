@@ -1,6 +1,6 @@
 """Mirrors and sources: is the origin there, is it the one that was copied before, does the copy catch up?
 
-Of this box's streams (look_here), and of the hub's that take from this box (look_there). What does not live here: what
+Of this box's streams (look_here), and of the hub's that take from this box (look_there). Not here: what
 streams do to each other without copying (streams.py).
 """
 

@@ -3,7 +3,7 @@
     up      a client here publishes; the leaf of ours that is at the hub hears it, if the daemon's link carries it
     down    that leaf publishes; the client here hears it
 
-What does not live here: how the two ends are reached (hub.py, local.py).
+Not here: how the two ends are reached (hub.py, local.py).
 """
 
 from __future__ import annotations

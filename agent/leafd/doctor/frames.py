@@ -2,7 +2,7 @@
 comes in frames is handed on, pings are answered.
 
 Nothing is compressed, since nobody asks for it. What comes from the other side is hostile: nothing is kept but a
-frame's head, a control frame, and what one read has brought. What does not live here: the request before the frames
+frame's head, a control frame, and what one read has brought. Not here: the request before the frames
 (hub_web.py).
 """
 

@@ -5,7 +5,7 @@ What logs in is a leaf of its own that has the remote's credentials and a name t
 into the same account as the daemon's link. So it sees what comes over that link, and can ask what the link could ask.
 It has no JetStream, offers nothing, and leaves at the end.
 
-What does not live here: what goes through the link (flows.py).
+Not here: what goes through the link (flows.py).
 """
 
 from __future__ import annotations

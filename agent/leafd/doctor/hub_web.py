@@ -1,4 +1,4 @@
-"""The answers to the HTTP request that begins a link over WebSocket, and their meaning: pure. What does not live here:
+"""The answers to the HTTP request that begins a link over WebSocket, and their meaning: pure. Not here:
 the request itself (links/web.py), who sends it (hub.py), frames (frames.py)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The daemon's own report of its links to hubs. Pure. What does not live here: what the doctor finds at the hub
+"""The daemon's own report of its links to hubs. Pure. Not here: what the doctor finds at the hub
 (hub.py)."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The daemon of this box, asked as a client: which login the configuration has for an account, and how it is used.
 
-What does not live here: what is asked (flows.py).
+Not here: what is asked (flows.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Streams as the two sides report them, with the mirrors and sources of each: rows of /jsz and of STREAM.LIST.
 
-Pure. What does not live here: what is wrong with them (copies.py, streams.py).
+Pure. Not here: what is wrong with them (copies.py, streams.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The effects of the two sides' streams on each other, and their distance from their limits. Pure.
 
-What does not live here: mirrors and sources by themselves (copies.py).
+Not here: mirrors and sources by themselves (copies.py).
 """
 
 from __future__ import annotations

@@ -21,6 +21,6 @@ a box a token, which is of no use once a box has used it. A replayed CONNECT has
     names.py    names of boxes, and patterns        journal.py   the file of it
     people.py   boxes as users of the leaf listener port.py      the socket that commands speak to
 
-A configuration without an enrol block loads none of it. What does not live here: links and logins (daemon/boxes.py),
+A configuration without an enrol block loads none of it. Not here: links and logins (daemon/boxes.py),
 the box's side (cli/enrol.py), streams that collect from boxes (declared/boxes.py).
 """

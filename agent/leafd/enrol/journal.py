@@ -13,7 +13,7 @@
   enrols nobody, and keeps no box out that is known.
 - A file that holds much more than is worth keeping is made anew at a start: written beside it, synced, renamed.
 
-What does not live here: what a record means (roll.py).
+Not here: what a record means (roll.py).
 """
 
 from __future__ import annotations

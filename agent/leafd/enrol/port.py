@@ -4,7 +4,7 @@
                                                                       or    {"error":"..."}\n
 
 One line each way, then the end. Who may open the file may enrol and retire: root, and the daemon's own user. The
-monitoring port would not do, since everybody on the machine reaches that. What does not live here: what a command does
+monitoring port would not do, since everybody on the machine reaches that. Not here: what a command does
 (daemon/boxes.py), its words (cli/enrol.py).
 """
 

@@ -10,7 +10,7 @@
     enter()  the same of a box that is entered by its key, without a token
 
 How often a token was used is what the records of boxes say: one record enrols the box and uses up the token, so no
-power cut comes between the two. What does not live here: the file (journal.py), signatures (daemon/boxes.py).
+power cut comes between the two. Not here: the file (journal.py), signatures (daemon/boxes.py).
 """
 
 from __future__ import annotations

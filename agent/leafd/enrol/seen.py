@@ -4,7 +4,7 @@
 
 It is written when the daemon stops, and every now and then before that, so that a kill costs minutes of it. Nothing
 depends on it but what people are shown: a file that cannot be read is as one that is not there, and nobody was seen.
-What does not live here: who is linked now (daemon/boxes.py).
+Not here: who is linked now (daemon/boxes.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The hard limit is taken in full at the start. What the rest of the process may need at its busiest (the store,
 monitoring, a reload's files, links that dial, connections that are told "too many") is set aside, so that no number of
-clients can take the last descriptor from a checkpoint, an import or a log file. What does not live here: refusing
+clients can take the last descriptor from a checkpoint, an import or a log file. Not here: refusing
 connections (the plane).
 """
 

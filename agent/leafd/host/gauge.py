@@ -4,7 +4,7 @@ A turn is one step of one task, from its wake-up to its next wait; nobody else i
 on the wall, and this thread's CPU time, which tells work from waiting (for the interpreter, a disk, the machine's
 other programs). Reading the CPU clock is a system call, and turns are far shorter than it is worth: it is read once a
 millisecond at most and after a long turn, so a turn's CPU time is an upper bound, too large by at most that
-millisecond. What does not live here: keeping turns short (turns.py).
+millisecond. Not here: keeping turns short (turns.py).
 """
 
 from __future__ import annotations

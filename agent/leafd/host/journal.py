@@ -1,7 +1,7 @@
 """The log as entries of systemd's journal, with fields: `journalctl LEAFD_EVENT=link_down LEAFD_ACCOUNT=A -o json`.
 
 One datagram is one entry, NAME=value a line (systemd's native protocol). Loaded only where standard error is the
-journal. It never waits: what journald does not take at once is left out and counted. What does not live here: what a
+journal. It never waits: what journald does not take at once is left out and counted. Not here: what a
 line says, and which are left out because there are too many of them (log.py).
 """
 

@@ -1,6 +1,6 @@
 """Listening sockets: made here with errors an operator can act upon, then handed to the plane (or to monitoring).
 
-What does not live here: sockets that systemd has made (socket_activation.py)."""
+Not here: sockets that systemd has made (socket_activation.py)."""
 
 from __future__ import annotations
 

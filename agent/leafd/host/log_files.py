@@ -2,7 +2,7 @@
 
     leafd.log --> leafd.log.2026.11.21.05.11.40.123456789
 
-Loaded only where the size of the file is limited. What does not live here: lines (log.py); rotation by others, after
+Loaded only where the size of the file is limited. Not here: lines (log.py); rotation by others, after
 which --signal reopen opens the file anew.
 """
 

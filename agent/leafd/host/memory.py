@@ -1,6 +1,6 @@
 """How much memory load may take: the limit that is configured, or a share of what this process may have.
 
-What does not live here: how the limit is divided (native/plane/memory.c), and who keeps to it.
+Not here: how the limit is divided (native/plane/memory.c), and who keeps to it.
 """
 
 from __future__ import annotations

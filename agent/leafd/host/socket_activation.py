@@ -3,7 +3,7 @@
     LISTEN_FDS, LISTEN_FDNAMES --take()--> [Handed] --assign()--> {"client": socket, ...}
 
 A socket is the listener whose configured address it is bound to; else the one that it is named after
-(FileDescriptorName=). Loaded only where there are such sockets. What does not live here: listeners that we open
+(FileDescriptorName=). Loaded only where there are such sockets. Not here: listeners that we open
 ourselves (listeners.py).
 """
 

@@ -4,7 +4,7 @@
     <28>2026-11-21T05:11:40+01:00 box leafd[4711]: text                  elsewhere
 
 Loaded only where it is configured. It never waits: what is not taken at once is left out and counted, and a connection
-that has broken is tried again, at most once a second. What does not live here: what a line says (log.py).
+that has broken is tried again, at most once a second. Not here: what a line says (log.py).
 """
 
 from __future__ import annotations

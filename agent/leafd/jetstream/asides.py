@@ -5,7 +5,7 @@ reason.
     one that damage took                            is known by its name alone, which is kept apart (RECORD_LOST)
     a stream of which not even the name is left     is known by its state, and aside under a name that stands for it
 
-No stored definition ends a start, whatever is wrong with it. What does not live here: what requests are told of them
+No stored definition ends a start, whatever is wrong with it. Not here: what requests are told of them
 (registry.py, streams.py, consumers.py).
 """
 

@@ -1,5 +1,5 @@
 """The context of every endpoint: the catalogue, the plane, the neighbours, the settings, and the receivers of events.
-What does not live here: requests (registry.py), the daemon's entry (service.py)."""
+Not here: requests (registry.py), the daemon's entry (service.py)."""
 
 from __future__ import annotations
 

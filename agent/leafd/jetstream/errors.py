@@ -2,7 +2,7 @@
 
 A row is (err_code, HTTP-like code, description). Clients switch on err_code and some compare descriptions, so both
 are those of nats-server 2.15.1, letter by letter; `{name}` in a description is filled in by Row.error(name=...).
-Numbers that only a cluster emits are left out on purpose. What does not live here: when an error is raised.
+Numbers that only a cluster emits are left out on purpose. Not here: when an error is raised.
 """
 
 from __future__ import annotations

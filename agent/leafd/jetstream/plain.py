@@ -1,7 +1,7 @@
 """Streams of which there is nothing to tell but their counters, and maybe their consumers: neither copies nor copied.
 
 A hub has thousands of those, and its monitoring is asked every few seconds. What the API tells of one stream costs a
-hundred times what a row of these does. What does not live here: the reports (monitor/), streams with more to tell
+hundred times what a row of these does. Not here: the reports (monitor/), streams with more to tell
 (service.py: look()).
 """
 

@@ -6,7 +6,7 @@ among them to which that user may not publish (any more).
     JetStream (external.api)
 
 What is withheld is left out when the stream is handed to its neighbours: nothing is republished, that origin is not
-asked. All else of the stream goes on. What does not live here: whose rights these are (logins/askers.py), how a mirror
+asked. All else of the stream goes on. Not here: whose rights these are (logins/askers.py), how a mirror
 asks (links/origin.py).
 """
 

@@ -7,7 +7,7 @@ go in, replies and advisories come out.
                      from the pump
 
 Requests run side by side, each in a task of its own, so a create that waits for the disk delays no other; the locks
-of the registry keep changes of one stream, or of one account's streams, in order. What does not live here: what any
+of the registry keep changes of one stream, or of one account's streams, in order. Not here: what any
 request does.
 """
 

@@ -5,7 +5,7 @@
 
 So a question costs what its own subjects cost and what it finds, however many owners there are. Only a `*` has to look
 at all there is in its place. Both pause (turns.py), and both put up with a change while they do. Streams of an account
-and consumers of a workqueue are owners, by name. What does not live here: what two subjects are to each other
+and consumers of a workqueue are owners, by name. Not here: what two subjects are to each other
 (subjects.py), counting bytes (taken.py).
 """
 

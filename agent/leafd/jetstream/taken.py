@@ -2,7 +2,7 @@
 
 Changed by the catalogue with every stream that comes, changes and goes, and by restore.py. What a stream has reserved
 is remembered here and is what goes with it, so the sums are those of the streams, whatever became of a configuration
-in the meantime. What does not live here: whether there is room (account_limits.py).
+in the meantime. Not here: whether there is room (account_limits.py).
 """
 
 from __future__ import annotations

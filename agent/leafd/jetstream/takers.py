@@ -6,7 +6,7 @@ seen from the box.
 
 A copy begins behind what it has stored, and its answers to flow control say how far it has come since. When its
 consumer is gone, as while the link is cut, it stays known up to where it had come then. TAKERS_MAX are kept, the
-latest; they are forgotten with a restart. What does not live here: consumers (consumers.py), what is shown of it
+latest; they are forgotten with a restart. Not here: consumers (consumers.py), what is shown of it
 (leafd.status).
 """
 

@@ -9,7 +9,7 @@ its patience is over would it be known to be dead. A dial costs packets of 60 by
 the link: the older one stays until the newer one is logged in, and the newer one goes when the older one is well again
 before the hub has said a word.
 
-What does not live here: when a link is in doubt (native/plane/window.h), how and how often a hub is dialled
+Not here: when a link is in doubt (native/plane/window.h), how and how often a hub is dialled
 (dialling.py), the loop that dials where there is no link (leafs.py).
 """
 

@@ -11,7 +11,7 @@ account and account there. What it has used outlives connections, reloads and re
 when a hundredth of the budget more was used (which it says beforehand, so that what a power cut takes away counts as
 used), once an hour, and at the end. Bytes from before a login count for a hub that is dialled.
 
-What does not live here: whether a day has ended (ledger.py), how much is left for whom (limits.py), what waits and goes
+Not here: whether a day has ended (ledger.py), how much is left for whom (limits.py), what waits and goes
 first (native/plane/lanes.h).
 """
 

@@ -3,7 +3,7 @@
     our mode, the peer's mode of its INFO --agreed()--> off | not supported | s2_uncompressed .. s2_best
     s2_auto, a round trip --at()--> s2_uncompressed .. s2_best
 
-Each end chooses how much it compresses by itself; a reader understands all. What does not live here: the stream's bytes
+Each end chooses how much it compresses by itself; a reader understands all. Not here: the stream's bytes
 (native/net/compress.h), the spellings of a configuration (config/schema/compression.py). Reference: tests/wire/leaf.md.
 """
 

@@ -28,7 +28,7 @@ contact as well, and in attempts 4 and on most packets are requests:
 A name may not be resolved while nothing gets through. Then the hub is dialled where it was last.
 
 The tunnel is that of RFC 9110, 9.3.6. The hub may speak first, so nothing behind the proxy's answer may be read here.
-What does not live here: the loop that dials (leafs.py), what is said to the hub.
+Not here: the loop that dials (leafs.py), what is said to the hub.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 
 After Join the C plane exchanges interest and messages: messages go from who dialled to who was dialled, interest the
 other way, so two clusters have a connection in each direction. Later INFO lines come to update(): other addresses of
-the peer's cluster, another cluster. What does not live here: sockets, dialling, who is told of whom (gateways.py), the
+the peer's cluster, another cluster. Not here: sockets, dialling, who is told of whom (gateways.py), the
 fields (gateway_info.py).
 """
 

@@ -6,7 +6,7 @@
     INFO     gateway, gateway_cmd 2 and 3, gateway_cmd_payload (an account): the interest of that account begins, ends
     CONNECT  name (the server's id), gateway, user?, pass?, tls_required
 
-What does not live here: who says what when (gateway.py), who is dialled (gateways.py), commands 2 and 3, which stand
+Not here: who says what when (gateway.py), who is dialled (gateways.py), commands 2 and 3, which stand
 between lines of interest and are the plane's.
 """
 

@@ -7,7 +7,7 @@
 This server has one connection that it dialled with each other cluster, to whichever server of it, and lets in as many
 as come. Who comes is dialled back. A cluster of the configuration is dialled for ever; one that was learned of as often
 as connect_retries says. Of the clusters and addresses that others tell of, and of logins at a time, there is a bounded
-number. What does not live here: the handshake's lines (gateway.py), what other servers of this cluster are told and
+number. Not here: the handshake's lines (gateway.py), what other servers of this cluster are told and
 tell (daemon/supercluster.py), interest and messages (native/plane).
 """
 

@@ -2,7 +2,7 @@
 refusal.
 
 Who dialled has said who it is, in CONNECT; from the other end INFO or -ERR may come at once, and from who dialled INFO
-only behind its CONNECT. Pure. What does not live here: what the lines say (route.py, gateway.py).
+only behind its CONNECT. Pure. Not here: what the lines say (route.py, gateway.py).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ for each subject, which takes out again what it would have taken out: otherwise 
 come back. Left out are mirrors whose subjects are transformed, streams of counters that have sources, and those whose
 acknowledged messages are removed.
 
-What does not live here: how a message is put below the last one (native/store/fill.c), what lies behind the last one
+Not here: how a message is put below the last one (native/store/fill.c), what lies behind the last one
 (replicas.py).
 """
 

@@ -10,7 +10,7 @@
 
 A hub may lie, or know its servers by addresses that mean nothing here, as behind a router that changes them. What it
 tells costs every second attempt, and no more: it is judged, bounded, and never takes the place of what is configured.
-Pure. What does not live here: how a server is dialled (dialling.py, reach.py), how long is waited (redial.py).
+Pure. Not here: how a server is dialled (dialling.py, reach.py), how long is waited (redial.py).
 """
 
 from __future__ import annotations

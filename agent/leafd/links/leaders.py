@@ -5,7 +5,7 @@
 
 A nats-server keeps the consumer of a copy at the stream's leader, and that of a leader that was killed is gone without
 a word. Behind a link heartbeats are few, so nothing but the silence of most of a minute would tell. Where the rights of
-the link keep the advisory back it is that silence. What does not live here: how a slot begins anew (replicas.py).
+the link keep the advisory back it is that silence. Not here: how a slot begins anew (replicas.py).
 """
 
 from __future__ import annotations

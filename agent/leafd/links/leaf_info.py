@@ -1,6 +1,6 @@
 """The fields of a leaf's INFO that are looked at, and the lines of a leaf's handshake. Pure text.
 
-What does not live here: who says what when (leaf.py), the fields of CONNECT (auth/connect.py).
+Not here: who says what when (leaf.py), the fields of CONNECT (auth/connect.py).
 """
 
 from __future__ import annotations

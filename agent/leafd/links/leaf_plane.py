@@ -1,4 +1,4 @@
-"""The part of the plane that leaf links need. What does not live here: the plane itself (native.py), what is asked of
+"""The part of the plane that leaf links need. Not here: the plane itself (native.py), what is asked of
 it when (leafs.py)."""
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     remote --dial--> adopt(fd) --> Solicitor --Bind--> admit_leaf --> UP --Closed--> wait --> dial ...
     listener --Opened--> Acceptor --Bind--> admit_leaf --> UP --Closed--> gone
 
-A link that dies is redialled by the one loop that owns it (_keep). What does not live here: how long it waits before
+A link that dies is redialled by the one loop that owns it (_keep). Not here: how long it waits before
 that (redial.py), the handshake's lines (leaf.py), the data plane (native/plane), TLS.
 """
 

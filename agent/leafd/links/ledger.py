@@ -12,7 +12,7 @@ the clock alone: of a start, what the clock says beyond the stamp of the record,
 which is how a box without a clock battery learns the time. A clock that is ahead then gives the next period early,
 once.
 
-Pure: the time is handed in. What does not live here: what follows from it (budgets.py), the record's place on the disk.
+Pure: the time is handed in. Not here: what follows from it (budgets.py), the record's place on the disk.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 A slot has at most one job of a kind, the latest: however slow the plane is, what waits is bounded by the number of
 slots. The jobs of one place (a stream's slot) are always in the same line, so that a stop is never overtaken by the
-start that follows it; those of other places do not wait for them. What does not live here: what the jobs are
+start that follows it; those of other places do not wait for them. Not here: what the jobs are
 (replicas.py).
 """
 

@@ -1,6 +1,6 @@
 """Names on the pulling side of mirrors and sources: API and deliver prefixes, consumer names, index names, hash8.
 
-Pure text. What does not live here: when to ask (replica.py). Reference:
+Pure text. Not here: when to ask (replica.py). Reference:
 tests/wire/jetstream.md, "Mirrors and sources".
 """
 

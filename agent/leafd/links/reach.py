@@ -3,7 +3,7 @@
     status.place       where the last connection went to: it is dialled when its name is not resolved
     status.echoes      its machine answers to echo requests, so these find a contact, too
 
-What does not live here: the packets (dialling.py, echo.py), when the next attempt is (leafs.py, redial.py).
+Not here: the packets (dialling.py, echo.py), when the next attempt is (leafs.py, redial.py).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 The configured interval is the bound of all of them, where nats-server waits all of it, and after a dial that failed up
 to twice as long. What a hub asks for, or what the end of a link asks for, comes on top (leaf.py): those that wait for
-the same moment are spread behind it. Pure. What does not live here: the loop that dials (leafs.py), how long a dial may
+the same moment are spread behind it. Pure. Not here: the loop that dials (leafs.py), how long a dial may
 take (dialling.py).
 """
 

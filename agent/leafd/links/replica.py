@@ -22,7 +22,7 @@ A server that is no leafd sends megabytes over a link that carries kilobytes a s
 consumer sends is acknowledged, so that no more is on its way than the link needs (native/jetstream/span.h finds out how
 much). A server that refuses such a consumer, or is never told of what was acknowledged, has one without.
 
-What does not live here: messages (native/jetstream/ingest.c), sockets, subscriptions (replicas.py).
+Not here: messages (native/jetstream/ingest.c), sockets, subscriptions (replicas.py).
 Reference: tests/wire/jetstream.md, "Mirrors and sources".
 """
 

@@ -1,4 +1,4 @@
-"""The part of native.Plane that mirrors and sources need. What does not live here: what they do with it
+"""The part of native.Plane that mirrors and sources need. Not here: what they do with it
 (replicas.py)."""
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ domain, and nothing else is looked at. A slot whose origin is in the domain at t
 delivered to by that link, and no other one is told of the subjects: with a thousand boxes each would hear of those of
 all others.
 
-What does not live here: the state of one slot (replica.py), names (origin.py), jobs and deadlines (orders.py), messages
+Not here: the state of one slot (replica.py), names (origin.py), jobs and deadlines (orders.py), messages
 (native/jetstream/ingest.c).
 """
 

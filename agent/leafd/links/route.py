@@ -9,7 +9,7 @@
               which begins the last line of either column anew
 
 After Join the C plane exchanges interest and messages; later INFO lines come to update(): another server of the cluster
-(gossip), a peer that is about to leave, an account that gets a connection of its own. What does not live here: sockets,
+(gossip), a peer that is about to leave, an account that gets a connection of its own. Not here: sockets,
 dialling, who is told of whom (routes.py), which connections there are (peers.py), the fields (route_info.py).
 Reference: tests/wire/route.md.
 """

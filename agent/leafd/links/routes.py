@@ -6,7 +6,7 @@
 
 A place of the configuration is dialled for ever; one that was learned of as often as connect_retries says. The next
 connection of a pool is dialled when the peer has answered on the one before (its PONG), since only then the login was
-good. Of the servers that others tell of, and of logins at a time, there is a bounded number. What does not live here:
+good. Of the servers that others tell of, and of logins at a time, there is a bounded number. Not here:
 the handshake's lines (route.py), which connection stays (peers.py), interest and messages (native/plane).
 """
 

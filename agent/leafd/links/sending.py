@@ -1,7 +1,7 @@
 """The rules for sending over links: priorities and limits, of hubs that are dialled and of leaves that dial. The rules
 are those of the configuration of today.
 
-What does not live here: what was used of a budget (budgets.py, which is imported with the first limit), who is
+Not here: what was used of a budget (budgets.py, which is imported with the first limit), who is
 connected (leafs.py).
 """
 

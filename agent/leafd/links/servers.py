@@ -6,7 +6,7 @@ log in, how they are dialled.
                                                               +--> deadline: Authentication Timeout
 
 The plane tells of a connection that this server dialled before adopt() returns its number: events wait until then.
-Logins at a time, attempts to dial and reasons kept for the log are bounded in number. What does not live here: the
+Logins at a time, attempts to dial and reasons kept for the log are bounded in number. Not here: the
 handshakes (route.py, gateway.py), who is dialled, what follows joining (routes.py, gateways.py).
 """
 

@@ -18,7 +18,7 @@ The order of each origin is kept. Of several ones it is that of their stamps: th
 An origin is believed to be the same stream if the message before the hole (or the one behind it) is the same there. Is
 neither there any more, no message of it may be newer than all that was taken.
 
-Pure functions and what they tell; they ask nobody. What does not live here: who asks (holes.py).
+Pure functions and what they tell; they ask nobody. Not here: who asks (holes.py).
 """
 
 from __future__ import annotations

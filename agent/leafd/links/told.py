@@ -3,7 +3,7 @@
     plane: ingest_state of the consumer that runs --note()--> Told --info()--> stream info, the status page, /metrics
 
 A consumer at the origin tells what waits there; made anew, the next one tells it anew. In between nobody knows, and
-that is said (`known`): a number that was true once is not one for now. What does not live here: consumers (replica.py),
+that is said (`known`): a number that was true once is not one for now. Not here: consumers (replica.py),
 and what is told in which words (jetstream/endpoints/infos.py).
 """
 

@@ -5,7 +5,7 @@ network again.
 
 A hint and no more: where the kernel says nothing (the signal is gone, the interface stays), or where netlink may not be
 used, the dials go on as they would. Machines that start containers all day have news all day, so few of it counts.
-What does not live here: what is dialled, and how often (leafs.py, dialling.py).
+Not here: what is dialled, and how often (leafs.py, dialling.py).
 """
 
 from __future__ import annotations

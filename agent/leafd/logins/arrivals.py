@@ -16,7 +16,7 @@ when all that wait are through, as fast as logins have been served. So ten thous
 let in, and knock once or twice, instead of each second.
 
 Events of one connection keep their order. What waits is bounded: by ROOM bytes; who comes beyond them is handled at
-once, as without a queue. What does not live here: what is done with an event (links/leafs.py), the time that a login
+once, as without a queue. Not here: what is done with an event (links/leafs.py), the time that a login
 may take (leaf_logins.py).
 """
 

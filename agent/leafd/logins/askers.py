@@ -4,7 +4,7 @@
     behind a service import, or gone: nobody, who may publish nothing
 
 The plane judges subjects as messages come (native/route/permissions.c). Here the same lists are asked about subjects
-with wildcards: one that is allowed lies within an allowed one and meets no denied one. What does not live here: what an
+with wildcards: one that is allowed lies within an allowed one and meets no denied one. Not here: what an
 author may do later (authors.py).
 """
 

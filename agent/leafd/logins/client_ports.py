@@ -1,4 +1,4 @@
-"""The parts of other rooms that the room of client logins needs. What does not live here: who they are
+"""The parts of other rooms that the room of client logins needs. Not here: who they are
 (daemon/server.py)."""
 
 from __future__ import annotations

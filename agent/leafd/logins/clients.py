@@ -5,7 +5,7 @@ login's deadline.
     a reload: every admitted client --judge again--> RIGHTS, where they are others now | close
         twice: first with what old and new terms have in common, then with the new ones
 
-What does not live here: what anybody may do (auth/), what the plane does of this without asking (known_logins.py),
+Not here: what anybody may do (auth/), what the plane does of this without asking (known_logins.py),
 messages (the plane), leaf links (links/).
 """
 

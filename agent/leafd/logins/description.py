@@ -5,7 +5,7 @@ shares it, and the parts about requester and responder in a measurement of a ser
         before                         between                            place                     behind
 
 The plane knows the account and the round-trip time and puts the rest around them. Loaded where an account shares or
-measures anything. What does not live here: which connections are described (clients.py, links/leafs.py).
+measures anything. Not here: which connections are described (clients.py, links/leafs.py).
 """
 
 from __future__ import annotations

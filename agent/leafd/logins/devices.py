@@ -1,5 +1,5 @@
 """The count of MQTT clients that are logged in, by version, and of those that were not let in. Imported only where
-there is a listener for them. What does not live here: who may log in (clients.py), what reports make of it.
+there is a listener for them. Not here: who may log in (clients.py), what reports make of it.
 """
 
 from __future__ import annotations

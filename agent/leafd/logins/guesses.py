@@ -7,7 +7,7 @@ connections that guess at the leaf port cost a client one guess of waiting. Whoe
 waits behind himself only, and so does whoever else logs in by that name from there. Newest first: a login has a
 deadline, and a guess that is checked after it was checked in vain. Several failures from an address
 make the refusals after them late, which costs the guesser time and this machine nothing. Nothing about passwords is
-kept. What does not live here: what a verdict is (auth/), the deadline of a login (clients.py, server.py).
+kept. Not here: what a verdict is (auth/), the deadline of a login (clients.py, server.py).
 """
 
 from __future__ import annotations

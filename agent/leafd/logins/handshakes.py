@@ -3,7 +3,7 @@
     wanted(configuration) --make(), in a thread--> Made --put(), in the order of a reload--> the plane
 
 A context is made of a tls block's bytes. One that has not changed stays, and with it the sessions that are taken up
-again; connections keep the context that they began with. What does not live here: the block (config/schema/tls.py),
+again; connections keep the context that they began with. Not here: the block (config/schema/tls.py),
 handshakes (native/net).
 """
 

@@ -1,6 +1,6 @@
 """INFO lines of clients as bytes, and what a CONNECT asks for as the plane's flags.
 
-What does not live here: what INFO says (about.py, clients.py), what CONNECT may say (auth/connect.py).
+Not here: what INFO says (about.py, clients.py), what CONNECT may say (auth/connect.py).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ verdict on a CONNECT that has been judged before.
     a CONNECT that comes again --> known --> the plane admits who sends it once more, and Line tells of it
 
 Only a verdict that depends on nothing but the CONNECT and the terms can be known: no nonce was signed, no certificate
-looked at, no hash computed, no service asked, no place counted. What does not live here: the verdict (auth/), who comes
+looked at, no hash computed, no service asked, no place counted. Not here: the verdict (auth/), who comes
 and goes (clients.py).
 """
 

@@ -3,7 +3,7 @@
     Opened --> the deadline runs        CONNECT --authenticate()--> Login | None | Later --judged()--> Login | None
     a reload: expect() --> judge_again() --> set_terms(): whoever the coming terms judge differently waits for them
 
-What does not live here: the handshake (links/leaf.py), who may log in (auth/), logins of clients (clients.py).
+Not here: the handshake (links/leaf.py), who may log in (auth/), logins of clients (clients.py).
 """
 
 from __future__ import annotations

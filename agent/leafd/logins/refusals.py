@@ -1,6 +1,6 @@
 """The log's lines about what a client was refused, in the reference's words. Pure; the plane bounds how many there are.
 
-What does not live here: the refusal (native/plane/), and refused logins (clients.py).
+Not here: the refusal (native/plane/), and refused logins (clients.py).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     Opened --[ TLS ]--> Line of kind HTTP --judge()--> upgrade --> clients.welcome() | leafs.accept_web()
                                                    --> an HTTP error and the end
 
-Imported only where the block is configured. What does not live here: what requests say (web_request.py), logins.
+Imported only where the block is configured. Not here: what requests say (web_request.py), logins.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     head of the request --read_request()--> Request --judge()--> Accepted (101, flags, cookies) | Refused (4xx)
 
-Texts and their order are the reference's. What does not live here: connections (web.py), reading heads
+Texts and their order are the reference's. Not here: connections (web.py), reading heads
 (web_head.py), frames (native/net).
 """
 

@@ -1,5 +1,5 @@
 """An account's mappings, exports and imports, as accountz shows them. The order of members and the words are the
-reference's. What does not live here: connections and traffic (reports.py)."""
+reference's. Not here: connections and traffic (reports.py)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """boxz: the boxes that are enrolled at this server, each with its link, and how far the copies here are behind it.
 
 What is not known is null and never 0: when a box was last here that never came, how far behind it is
-while it is away. nats-server has no such report. What does not live here: who is enrolled (leafd/enrol), links in all
+while it is away. nats-server has no such report. Not here: who is enrolled (leafd/enrol), links in all
 detail (reports.py).
 """
 

@@ -4,7 +4,7 @@
 
 And the other way round: other servers of the system account are asked for an account that is not known here, and a full
 resolver asks them now and then for all that it may have missed. Who may ask is who may publish in the system account;
-what counts is signed by the operator. What does not live here: what an update does (daemon/account_book.py).
+what counts is signed by the operator. Not here: what an update does (daemon/account_book.py).
 """
 
 from __future__ import annotations

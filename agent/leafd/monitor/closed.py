@@ -1,6 +1,6 @@
 """Connections that have gone: the latest of them, with what they carried and why they ended, for connz.
 
-What does not live here: the report (connections.py), events about them (events.py).
+Not here: the report (connections.py), events about them (events.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The reports about a cluster: routez, and what varz and the server's statistics say of routes.
 
-Rows and names are those of nats-server. What does not live here: the other reports (reports.py), the routes (links/).
+Rows and names are those of nats-server. Not here: the other reports (reports.py), the routes (links/).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """connz: the connections of clients, and leaf links with them; those that are there, and the latest that have gone.
 
-What does not live here: subscriptions in it (subscriptions.py), which connections that have gone are kept (closed.py).
+Not here: subscriptions in it (subscriptions.py), which connections that have gone are kept (closed.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reports as JSON, a piece at a time: a long report is not in memory as a whole where it is sent while it is made, and
 making it lets others in.
 
-What does not live here: what the reports say.
+Not here: what the reports say.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The facts that reports are made of, and the parts that several reports share: names, times, sizes of the process.
 
-Field names and units of every report are those of nats-server. What does not live here: transport (http.py,
+Field names and units of every report are those of nats-server. Not here: transport (http.py,
 services.py), the reports (reports.py, jetstream_report.py), what is read of other rooms (rooms.py).
 """
 

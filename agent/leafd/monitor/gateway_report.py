@@ -1,6 +1,6 @@
 """The reports about gateways: gatewayz, and what varz and the server's statistics say of them.
 
-Rows and names are those of nats-server. What does not live here: the other reports (reports.py), the gateways (links/).
+Rows and names are those of nats-server. Not here: the other reports (reports.py), the gateways (links/).
 """
 
 from __future__ import annotations

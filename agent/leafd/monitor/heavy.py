@@ -1,6 +1,6 @@
 """How much memory a report may take while it is made and sent: estimated from what there is, before it is begun.
 
-What does not live here: the share that it is taken from (holding.py), the reports.
+Not here: the share that it is taken from (holding.py), the reports.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The reports are open to whoever reaches the port, as in nats-server, and on loop
 this machine reaches it, too, and with it each page of elsewhere that it has open: under a name of that page's own which
 is made to lead here (DNS rebinding), or by asking for an address and reading the answer where a header allows that. So
 who comes over loopback has to ask for an address, for localhost, for this machine or for a configured name, and no
-answer allows another origin to read it. nats-server looks at no name and allows every origin. What does not live here:
+answer allows another origin to read it. nats-server looks at no name and allows every origin. Not here:
 HTTP (http.py).
 """
 

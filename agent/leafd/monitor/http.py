@@ -1,5 +1,5 @@
 """The monitoring port: HTTP/1.1 by h11 on trio (over TLS: secure.py), GET only, bounded in connections, time and size.
-Loaded only when the port is configured. What does not live here: the reports, and the status page (page/).
+Loaded only when the port is configured. Not here: the reports, and the status page (page/).
 
 Whoever sends nothing, sends half a request, does not read or asks again and again never keeps another one out: when
 all seats are taken, the one that has been waited for longest gives his up, first of the address that has most of them.

@@ -6,7 +6,7 @@ the subject that its export names.
 A service behind a leaf link is measured at both ends: here what the request took as a whole, there, by the server that
 has the service's connection, what the service took of it. That comes over a link of the system account, on
 $SYS.LATENCY.M2.<this server>; until it has come nothing is told, and where it never comes nothing ever is, as with the
-reference. What does not live here: measuring (native/plane/latency.c), what is said of connections
+reference. Not here: measuring (native/plane/latency.c), what is said of connections
 (logins/description.py).
 """
 

@@ -6,7 +6,7 @@
 
 What prometheus-nats-exporter makes of nats-server's reports has the exporter's names, labels and types (all gauges), so
 that its dashboards work; labels that tell servers of a cluster apart are left out. What nats-server has nothing like is
-named leafd_*. Pure functions of the reports. What does not live here: the reports (reports.py, jetstream_report.py).
+named leafd_*. Pure functions of the reports. Not here: the reports (reports.py, jetstream_report.py).
 """
 
 from __future__ import annotations

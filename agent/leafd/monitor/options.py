@@ -1,6 +1,6 @@
 """The options of a report's request, as HTTP brings them (text) and as JSON does: switches, numbers, words.
 
-What cannot be read raises ValueError with the reference's words. What does not live here: what an option means.
+What cannot be read raises ValueError with the reference's words. Not here: what an option means.
 """
 
 from __future__ import annotations

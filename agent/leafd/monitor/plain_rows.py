@@ -5,7 +5,7 @@
     a record for metrics   size of the labels 8 | max_msgs 8 | max_bytes 8 | stream_state_t
 
 Configurations that differ in texts only (names, subjects, a description, what metadata says) have one shape, and what
-has one shape is written by one form. What does not live here: how rows are written (encoding.py, native_rows.py), which
+has one shape is written by one form. Not here: how rows are written (encoding.py, native_rows.py), which
 streams these are (jetstream/plain.py), all other rows (jetstream_report.py, metrics.py).
 """
 

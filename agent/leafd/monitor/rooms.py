@@ -1,7 +1,7 @@
 """The rooms that monitoring reads and must not import: one Protocol for each, with the members that are read and no
 others.
 
-Every member is a property, so that a room's own narrower types satisfy it. What does not live here: what is read of
+Every member is a property, so that a room's own narrower types satisfy it. Not here: what is read of
 the configuration and the account graph, which stand below monitoring and are imported.
 """
 

@@ -2,7 +2,7 @@
 is configured.
 
 Nobody is asked for a certificate here, as with the reference: whoever may reach the port may read it. A reload takes
-new certificates. What does not live here: TLS of connections that speak NATS (native/net).
+new certificates. Not here: TLS of connections that speak NATS (native/net).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The subscriptions of connections in connz and subsz: subjects alone, or with queue groups, names and counts.
 
-Read from the plane in slices, in pauses, and at most ROWS_MAX in a report. What does not live here: the report around
+Read from the plane in slices, in pauses, and at most ROWS_MAX in a report. Not here: the report around
 them (reports.py).
 """
 

@@ -4,7 +4,7 @@ wants to hear of it (Nats-Trace-Dest).
     MessageTrace --> {"server", "request": {"header", "msgsize"}, "hops"?, "events": [...]} --> destination
 
 The destination lies in the account that the message came from, and whether its sender may publish there was looked at
-by the plane. What does not live here: which message is traced, and where it went (native/plane/trace.c).
+by the plane. Not here: which message is traced, and where it went (native/plane/trace.c).
 """
 
 from __future__ import annotations

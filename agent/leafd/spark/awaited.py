@@ -1,6 +1,6 @@
 """Numbers of messages that await their acknowledgement: one byte a number, no object.
 
-What lives here: which of the numbers, given out one after the other, are awaited. What doesn't: what is behind a
+Here: which of the numbers, given out one after the other, are awaited. Not here: what is behind a
 number, and what an acknowledgement means (`publish`).
 """
 

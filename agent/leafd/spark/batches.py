@@ -1,6 +1,6 @@
 """Received bytes to columns, without machine code: what numpy and pyarrow can do a column at a time.
 
-What lives here: `PlainDecoder`, and how fields are cut out of header blocks. What doesn't: the same in C
+Here: `PlainDecoder`, and how fields are cut out of header blocks. Not here: the same in C
 (`decoder`, which chooses between the two), the schema (`columns`), where the bytes came from (`wire`, `fetch`).
 
 The way of a direct get's answers. Between N answers lie protocol lines:

@@ -1,7 +1,7 @@
 """The columns of a stream's messages: their types, and how a record batch is put together from them.
 
-What lives here: the schema, in Spark's words and in Arrow's; the columns that are the same in every row, or that
-follow from others (where a sourced message came from); text that is not UTF-8. What doesn't: how columns are cut out of
+Here: the schema, in Spark's words and in Arrow's; the columns that are the same in every row, or that
+follow from others (where a sourced message came from); text that is not UTF-8. Not here: how columns are cut out of
 received bytes (`batches`).
 
 A message that its stream sourced from another one carries the header

@@ -1,6 +1,6 @@
 """A consumer made for one reading: without acknowledgements, in memory, of one replica, gone soon after its reader.
 
-What lives here: making one, asking it for messages, what it says beside them, removing it. What doesn't: what becomes
+Here: making one, asking it for messages, what it says beside them, removing it. Not here: what becomes
 of the messages (`reader`, `sizes`), and the ways without a consumer.
 
 One that pushes costs a server a sixth less a message than one that is pulled from. It sends to a subject that its

@@ -1,6 +1,6 @@
 """Received bytes to rows: in C where the module is there, with numpy and pyarrow where it isn't.
 
-What lives here: the choice, and the memory of Arrow's columns that the C side (native/arrow) writes to. What doesn't:
+Here: the choice, and the memory of Arrow's columns that the C side (native/arrow) writes to. Not here:
 the same without machine code (`batches`), the schema (`columns`).
 
 A decoder is fed what has arrived and was not taken yet, and takes whole messages that are rows: answers of direct

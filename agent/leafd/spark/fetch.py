@@ -1,6 +1,6 @@
 """Requests of the JetStream API, and for how long one goes on trying.
 
-What lives here: dialling, a request and its answer, which failures may pass and which are final. What doesn't: bytes
+Here: dialling, a request and its answer, which failures may pass and which are final. Not here: bytes
 (`wire`), reading ranges (`reader`), what only a stream's leader knows (`leader`).
 """
 

@@ -1,6 +1,6 @@
 """Rows as bytes on the wire, and bytes of acknowledgements as numbers: in C where the module is there, or with pyarrow.
 
-What lives here: the digest that an id is made of, a publish's frame, and finding plain acknowledgements among received
+Here: the digest that an id is made of, a publish's frame, and finding plain acknowledgements among received
 bytes, each in both ways, which tests/unit/spark hold to each other (native/arrow/publish.h draws a frame). What
 doesn't: which rows there are and which ids they get (`outgoing`), what an acknowledgement means (`publish`).
 """

@@ -1,6 +1,6 @@
 """The client's identity: the fields of CONNECT about it, the signature under a server's nonce, and the TLS context.
 
-What lives here: what the options say of them, and certificates. What doesn't: nkeys and the text of credentials files
+Here: what the options say of them, and certificates. Not here: nkeys and the text of credentials files
 (`leafd.auth.nkeys`), the connection (`wire`).
 
 Keys and certificates may be given as the name of a file or as its text. A file is looked for on the machine that

@@ -1,7 +1,7 @@
 """Rows of a DataFrame to framed messages, an Arrow batch at a time, and the ids that make a retry harmless.
 
-What lives here: where subject, headers, id and payload of a message come from, which rows cannot be published,
-and the ids. What doesn't: sending (`publish`), what Spark says of task and batch (`sink`).
+Here: where subject, headers, id and payload of a message come from, which rows cannot be published,
+and the ids. Not here: sending (`publish`), what Spark says of task and batch (`sink`).
 
 A message id has to be the same whenever a row is published again: after a broken connection, by a task that runs
 again, by a batch that runs again after the driver died. Spark promises neither an order of rows nor that a row is in

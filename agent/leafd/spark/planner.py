@@ -1,7 +1,7 @@
 """The planner of a query: it asks the server for the state of its streams, and decides where batches begin and end.
 
-What lives here: finding streams, where a query begins, limits of a batch, going on after a loss, and the partitions.
-What doesn't: Spark's interface (`source`), what a loss is (`losses`), the connection (`standing`), reading (`fetch`).
+Here: finding streams, where a query begins, limits of a batch, going on after a loss, and the partitions.
+Not here: Spark's interface (`source`), what a loss is (`losses`), the connection (`standing`), reading (`fetch`).
 
 Spark asks for the latest offset some fifty times a second while nothing comes. The server is asked at most
 REQUESTS_MAX times a second then: between two answers the last one holds. So a message waits at most a quarter of a

@@ -1,7 +1,7 @@
 """Publishing to JetStream streams: many messages in flight, each acknowledged before the task ends.
 
-What lives here: the window of publishes that await their acknowledgement, how it slides on as acknowledgements come,
-sending again what a broken connection left unanswered, and which answers are final. What doesn't: how rows become
+Here: the window of publishes that await their acknowledgement, how it slides on as acknowledgements come,
+sending again what a broken connection left unanswered, and which answers are final. Not here: how rows become
 messages and what their ids are (`outgoing`), who calls it (`sink`).
 
 A message that is sent again carries the same `Nats-Msg-Id`, so the stream drops what it has already, within its

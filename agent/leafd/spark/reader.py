@@ -1,7 +1,7 @@
 """Reading a range of sequences off a stream: every row that is there, whoever answers and whatever breaks.
 
-What lives here: which way a stream is read, dialling anew and going on where the last row was, and what becomes of
-sequences that did not come. What doesn't: bytes (`wire`), columns (`decoder`), what the stream's leader says
+Here: which way a stream is read, dialling anew and going on where the last row was, and what becomes of
+sequences that did not come. Not here: bytes (`wire`), columns (`decoder`), what the stream's leader says
 (`leader`), whether something that is not there is a loss (`losses`), which range to read (`planner`).
 
 Three ways:

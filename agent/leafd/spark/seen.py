@@ -1,6 +1,6 @@
 """The digests that a task has had: in a table of C's where the module is there, or in a set.
 
-What lives here: which rows' digests were there before, and all of them in the order in which they came. What doesn't:
+Here: which rows' digests were there before, and all of them in the order in which they came. Not here:
 what a digest is of (`frames`), how often it came (`outgoing`).
 """
 

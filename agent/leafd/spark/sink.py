@@ -1,7 +1,7 @@
 """Writing a DataFrame to JetStream: Spark's interface for batch and streaming sinks.
 
-What lives here: Spark's writers, what they know of the task, the query and the batch they write for, and the end of a
-batch on the driver. What doesn't: rows and ids (`outgoing`), the publishes themselves (`publish`), and the data source
+Here: Spark's writers, what they know of the task, the query and the batch they write for, and the end of a
+batch on the driver. Not here: rows and ids (`outgoing`), the publishes themselves (`publish`), and the data source
 that hands the writers out (`source`).
 
 A batch ends on the driver, when all its tasks have ended: equal rows of different tasks are told apart there, since no

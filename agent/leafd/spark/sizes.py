@@ -4,7 +4,7 @@ A consumer that delivers headers only sends the header Nats-Msg-Size in place of
 and costs about a hundred bytes and two microseconds of the planner a message, however large the messages are; with
 payloads of a kilobyte that is a tenth of reading them. What is known to fit is not counted: `planner` sees to that.
 
-What doesn't live here: which range is wanted, and for what (`planner`). Work queues and streams with interest are read
+Not here: which range is wanted, and for what (`planner`). Work queues and streams with interest are read
 for their sizes (`reader`): a consumer there would take messages from others.
 """
 

@@ -2,7 +2,7 @@
 
     spark.read.format("nats").option("servers", "nats://hub:4222").option("stream", "TELEMETRY").load()
 
-What lives here: Spark's interface for reading and nothing else. Options are `options`, what a query reads next
+Here: Spark's interface for reading and nothing else. Options are `options`, what a query reads next
 `planner`, reading `fetch`, writing `sink`.
 
 Spark keeps the offsets, in its checkpoint; nothing is acknowledged to the broker, and no consumer is

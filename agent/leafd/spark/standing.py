@@ -1,6 +1,6 @@
 """One connection kept for many short questions, as a planner asks them.
 
-What lives here: when to dial, when to dial anew, and which failures end a query at once. What doesn't: what is asked.
+Here: when to dial, when to dial anew, and which failures end a query at once. Not here: what is asked.
 
 A query's planner asks many times a second for as long as the query runs; a connection of its own for each
 question would cost the server more than the answers. The process that owns this is the only one that uses it: it is

@@ -1,6 +1,6 @@
 """A small synchronous NATS client over one socket, for Spark's executors and planner.
 
-What lives here: dialling and the handshake, request and reply, and handing received bytes to a decoder. What doesn't:
+Here: dialling and the handshake, request and reply, and handing received bytes to a decoder. Not here:
 lines and messages (`leafd.wire_client`), who we are (`identity`), what a decoder makes of the bytes (`decoder`), the
 JetStream API (`fetch`), ranges (`reader`), acknowledgements of publishes (`publish`).
 

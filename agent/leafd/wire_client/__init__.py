@@ -6,7 +6,7 @@ outgoing    lines that a client or a leaf says
 Whoever has a socket drives it: `leafd.doctor.wire` with trio, `leafd.spark.wire` blocking. The Spark side is handed
 out apart from the daemon (packaging/spark-wheel), and this with it: only Python's own library is used here.
 
-What does not live here: sockets, TLS, WebSocket, logins, and the daemon's own links.
+Not here: sockets, TLS, WebSocket, logins, and the daemon's own links.
 """
 
 from leafd.wire_client.incoming import (

@@ -12,7 +12,7 @@
 What comes from the other side is hostile: lines and messages have a bound, and Malformed is the only exception. Whoever
 knows a faster way to take messages (a decoder in C) takes them from `buffer` and moves `start`, between two events.
 
-What does not live here: what a line means to whoever asked.
+Not here: what a line means to whoever asked.
 """
 
 from __future__ import annotations

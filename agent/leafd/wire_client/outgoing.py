@@ -5,7 +5,7 @@
     frame_publish      PUB subject [reply] size            LMSG subject [reply] size
                        HPUB subject [reply] head size      HMSG subject [reply] head size
 
-What does not live here: what comes back (incoming.py).
+Not here: what comes back (incoming.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The certificate authority that `leafd init hub` makes, judged by Python's own TLS: who trusts it, for which names,
 since when.
 
-What does not live here: boxes that use it (tests/interop/test_enrol_commands.py, test_pages.py).
+Not here: boxes that use it (tests/interop/test_enrol_commands.py, test_pages.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`leafd init` as root, on a box with the package: the service has to be able to read what it writes.
 
-What does not live here: what is written (tests/interop/test_commands.py).
+Not here: what is written (tests/interop/test_commands.py).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m tests.unit.config.drawn --seconds 3600 [--seed N]       as long as wanted; findings as they come
 
 A text is put together of the language's own words, or is a real configuration with pieces cut out, doubled, exchanged
-or overwritten. test_drawn.py looks at the first texts of a few seeds. What does not live here: what a text means
+or overwritten. test_drawn.py looks at the first texts of a few seeds. Not here: what a text means
 (test_language.py asks nats-server).
 """
 

@@ -1,6 +1,6 @@
 """Listeners that others reach and that ask nobody to log in: found in a configuration, wherever it says so.
 
-What does not live here: who is let in (tests/unit/auth).
+Not here: who is let in (tests/unit/auth).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The manual pages, which packaging/manual makes of commands and schema: nothing is missing in them.
 
-What does not live here: whether the package has them (tests/packaging/).
+Not here: whether the package has them (tests/packaging/).
 """
 
 from __future__ import annotations

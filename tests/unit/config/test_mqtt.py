@@ -1,6 +1,6 @@
 """The mqtt block: what nats-server takes is taken, and what does not fit is told with the key to change.
 
-What does not live here: how a device logs in (tests/interop/test_mqtt_logins.py)."""
+Not here: how a device logs in (tests/interop/test_mqtt_logins.py)."""
 
 from __future__ import annotations
 

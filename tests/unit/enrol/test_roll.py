@@ -1,6 +1,6 @@
 """Who may be enrolled: names, tokens and the roll, as pure rules; and what is kept of them, after any power cut.
 
-What does not live here: logins (interop/test_enrol.py).
+Not here: logins (interop/test_enrol.py).
 """
 
 from __future__ import annotations

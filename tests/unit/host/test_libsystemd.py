@@ -2,7 +2,7 @@
 systemd-python is a wrapper of). It is the oracle here and no dependency: its notify blocks while systemd's queue is
 full, and leafd's control thread may not.
 
-What does not live here: a real systemd (tests/packaging), socket activation (test_socket_activation.py).
+Not here: a real systemd (tests/packaging), socket activation (test_socket_activation.py).
 """
 
 from __future__ import annotations

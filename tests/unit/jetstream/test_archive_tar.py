@@ -1,7 +1,7 @@
 """Archives of older servers that are damaged: each is refused, or makes entries that the store judges, and nothing else
 happens.
 
-What does not live here: that a sound one is restored as it was (interop/test_old_backup.py).
+Not here: that a sound one is restored as it was (interop/test_old_backup.py).
 """
 
 from __future__ import annotations

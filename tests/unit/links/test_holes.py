@@ -1,6 +1,6 @@
 """What fills a mirror's holes believes its origin, and nobody else. Played against a plane that writes down.
 
-What does not live here: holes that damage made in a real store, and origins of either kind
+Not here: holes that damage made in a real store, and origins of either kind
 (crash/test_mirror_holes.py).
 """
 

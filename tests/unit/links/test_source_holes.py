@@ -1,6 +1,6 @@
 """What of its origins a source's hole took, and that what fills it believes them only where that is known.
 
-Played against a plane that has a list of messages, and origins that are lists, too. What does not live here: holes that
+Played against a plane that has a list of messages, and origins that are lists, too. Not here: holes that
 damage made in a real store (crash/test_source_holes.py).
 """
 

@@ -1,6 +1,6 @@
 """A stream of several replicas that is scripted: which of them answers, and what it has by then.
 
-What lives here: as much of a server as a reader asks. What its leader has is `leader`; each direct get, and each
+Here: as much of a server as a reader asks. What its leader has is `leader`; each direct get, and each
 consumer, is served by the next view of `views`, the last one for ever: the sequences that this replica has. A view
 with another name is a mirror's. tests/unit/spark/test_replicas.py holds its answers to those of a real server.
 """

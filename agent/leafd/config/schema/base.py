@@ -1,4 +1,4 @@
-"""The types of single values: texts, numbers, switches, sizes, durations, addresses. What does not live here: any key,
+"""The types of single values: texts, numbers, switches, sizes, durations, addresses. Not here: any key,
 and what a block is (section.py)."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The JetStream assets that an account declares: four maps, of which only the names matter here.
 
-What does not live here: the keys of a stream, a consumer or a bucket, which are those of the JetStream API
+Not here: the keys of a stream, a consumer or a bucket, which are those of the JetStream API
 (leafd/declared).
 """
 

@@ -15,7 +15,7 @@ and 11 MB of private memory, all blocks of this configuration take 30 ms and 5 M
 processes against one that imports nothing, 2026-11-26). A start has 350 ms, an idle daemon 24 MB. Annotations are
 evaluated when a block is first read, so keys that nobody uses cost nothing.
 
-What does not live here: any key, sizes and durations (base.py), places in files (bind.py).
+Not here: any key, sizes and durations (base.py), places in files (bind.py).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The fields that the cluster and gateway blocks have in common: the login that servers share, and the addresses of
-others. What does not live here: the blocks (cluster.py, gateway.py), hubs of leaf links (leafnodes.py)."""
+others. Not here: the blocks (cluster.py, gateway.py), hubs of leaf links (leafnodes.py)."""
 
 from __future__ import annotations
 

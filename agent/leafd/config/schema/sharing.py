@@ -3,7 +3,7 @@
 A stream export lets others hear what is published here, a service export lets others ask here. An import names the
 exporting account and its subject, and may give it another name at home. The rules look at all accounts at once, in
 the reference's order (stream imports before service imports), because a circle is an error of the import that closes
-it. Their texts are the reference's. What does not live here: numbers of accounts and flat rows (accounts/).
+it. Their texts are the reference's. Not here: numbers of accounts and flat rows (accounts/).
 """
 
 from __future__ import annotations

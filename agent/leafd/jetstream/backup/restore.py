@@ -10,7 +10,7 @@ before the stream is there removes it at its next start, since its definition sa
 
 What has come and is not stored yet is held against a share of memory_limit (holding.py): where the restores have all of
 it, the one with the most is ended. One alone may hold whatever message has to be whole, and consumers up to a bound.
-What does not live here: the archive's entries (archive.py; those of older servers: archive_tar.py), S2 (s2.py).
+Not here: the archive's entries (archive.py; those of older servers: archive_tar.py), S2 (s2.py).
 Reference:
 tests/wire/jetstream.md, "Backup".
 """

@@ -5,7 +5,7 @@
     0x80..0xfe may be skipped                        everything else: not understood
 
 Pure: checksums and blocks are the C extension's, handed in. What a sixteenth of a chunk is not saved on is written raw.
-Texts of errors are the reference's. What does not live here: what the bytes mean.
+Texts of errors are the reference's. Not here: what the bytes mean.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 What is in it: the state as it was at the request, consumers, and messages up to that state's last sequence; a message
 deleted meanwhile is a gap. The plane reads some 256 KiB at a time, and only when the window has room for a chunk.
-What does not live here: restoring (restore.py), the archive's entries (archive.py), S2 (s2.py). Reference:
+Not here: restoring (restore.py), the archive's entries (archive.py), S2 (s2.py). Reference:
 tests/wire/jetstream.md, "Backup".
 """
 

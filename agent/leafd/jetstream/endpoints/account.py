@@ -1,6 +1,6 @@
 """Account info: usage, limits and the count of API calls.
 
-What does not live here: limits themselves (catalogue.py), enforcing them (account_limits.py).
+Not here: limits themselves (catalogue.py), enforcing them (account_limits.py).
 """
 
 from __future__ import annotations

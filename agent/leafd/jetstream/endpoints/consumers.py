@@ -1,6 +1,6 @@
 """Consumers: create in all its forms, info, names, list, delete, pause, reset, unpin.
 
-What does not live here: what a configuration may be (consumer_rules.py), pull requests (the plane answers MSG.NEXT).
+Not here: what a configuration may be (consumer_rules.py), pull requests (the plane answers MSG.NEXT).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Info replies: what the catalogue, the plane and links know of a stream or consumer, put together.
 
-What does not live here: the requests that ask for it (streams.py, consumers.py).
+Not here: the requests that ask for it (streams.py, consumers.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A page ends at the endpoint's number of items, or sooner where these are large: configurations have up to 128 KB of
 metadata each. It has one at least. Clients ask for the next page behind the items they got, or behind `limit`; so a
-page that ends sooner says its own number as the limit. What does not live here: what is shown of an item.
+page that ends sooner says its own number as the limit. Not here: what is shown of an item.
 """
 
 from __future__ import annotations

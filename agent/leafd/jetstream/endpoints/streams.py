@@ -1,6 +1,6 @@
 """Streams: create, update, delete, info, names, list, purge.
 
-What does not live here: what a configuration may be (stream_rules.py), single messages (messages.py).
+Not here: what a configuration may be (stream_rules.py), single messages (messages.py).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 nats-server had them until 2.10, with these requests, replies and error codes; no client of today asks for them. So the
 requests are answered only in an account that has had a template, but for CREATE, and this module is imported when the
 first of them is made or found on disk. A stream's definition says which template made it; a template's streams are
-those, so the two cannot disagree after a crash. What does not live here: what a stream may be (stream_rules.py).
+those, so the two cannot disagree after a crash. Not here: what a stream may be (stream_rules.py).
 """
 
 from __future__ import annotations

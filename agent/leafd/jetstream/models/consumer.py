@@ -1,6 +1,6 @@
 """A consumer as the API speaks of it: its configuration and its info.
 
-What does not live here: defaults that depend on the stream or on limits (consumer_rules.py).
+Not here: defaults that depend on the stream or on limits (consumer_rules.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A stream as the API speaks of it: its configuration, its state, its info.
 
-What does not live here: defaults that depend on anything (stream_rules.py), the catalogue entry (catalogue.py).
+Not here: defaults that depend on anything (stream_rules.py), the catalogue entry (catalogue.py).
 """
 
 from __future__ import annotations

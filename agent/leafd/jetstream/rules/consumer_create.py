@@ -4,7 +4,7 @@
     CONSUMER.DURABLE.CREATE.<stream>.<name>        legacy, durable
     CONSUMER.CREATE.<stream>.<name>[.<filter>]     today's
 
-Pure. What does not live here: everything about the configuration itself (consumer_rules.py).
+Pure. Not here: everything about the configuration itself (consumer_rules.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     with_defaults(request)  -->  configuration   ;   check(configuration)   ;   check_update(old, new)
 
-Pure. The order of the checks and their texts are nats-server's. What does not live here: whether the name is taken, and
+Pure. The order of the checks and their texts are nats-server's. Not here: whether the name is taken, and
 what others of the stream have (consumers.py), since that needs the catalogue.
 """
 

@@ -1,6 +1,6 @@
 """Rules for the mirrors and sources of a stream.
 
-Pure, like stream_rules.py, and called by it in the reference's order. What does not live here: taking the messages
+Pure, like stream_rules.py, and called by it in the reference's order. Not here: taking the messages
 (links/).
 """
 

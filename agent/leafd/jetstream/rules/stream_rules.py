@@ -4,7 +4,7 @@
     check_update(old, new)  -->  what an update may not change
 
 Pure: the account's other streams come in as a lookup. The order of the checks is nats-server's, since a request that
-is wrong twice shows it; so are the texts. What does not live here: mirrors and sources (source_rules.py), storage
+is wrong twice shows it; so are the texts. Not here: mirrors and sources (source_rules.py), storage
 limits (account_limits.py), whether the name is taken (streams.py).
 """
 

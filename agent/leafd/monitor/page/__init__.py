@@ -6,6 +6,6 @@
     routes.py    the page's paths, who may see them, and the headers that guard them
     page.html, page.css, page.js    what the browser gets: no build step, and nothing from elsewhere
 
-Loaded only when the monitoring port is configured. What does not live here: HTTP itself (http.py), the reports of
+Loaded only when the monitoring port is configured. Not here: HTTP itself (http.py), the reports of
 nats-server's form (reports.py, jetstream_report.py).
 """

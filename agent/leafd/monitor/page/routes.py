@@ -5,7 +5,7 @@
     /events        what the page shows, live, for the same people
     /page.css, /page.js    nobody's secret
 
-What does not live here: HTTP, and under which names it may be asked for (http.py), whether a password is right
+Not here: HTTP, and under which names it may be asked for (http.py), whether a password is right
 (logins/page_logins.py), what is shown (view.py).
 """
 

@@ -5,7 +5,7 @@ browser.
                                                     `-> changes(before, view) for the others
 
 Rates are the difference of two views. A view has at most ROWS_MAX rows of a kind, and says how many it leaves out. All
-texts of the wire are cut; the browser shows them as text and never as markup. What does not live here: when a view is
+texts of the wire are cut; the browser shows them as text and never as markup. Not here: when a view is
 made (feed.py), the last hour (history.py).
 """
 

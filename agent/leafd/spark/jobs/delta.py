@@ -1,7 +1,7 @@
 """A job's tables in the format of Delta Lake, instead of files of Parquet: the same rows, keys and windows.
 
-What lives here: how staged rows enter, windows are read and replaced, a day is made anew and files are merged, each as
-transactions of Delta. What doesn't: what is new, touched or computed, and in which order things happen (`tables`,
+Here: how staged rows enter, windows are read and replaced, a day is made anew and files are merged, each as
+transactions of Delta. Not here: what is new, touched or computed, and in which order things happen (`tables`,
 `gold`, `rerun`); whether the installed versions fit (`delta_versions`).
 
     bronze, dead, silver   MERGE that inserts rows whose key is not there; a repetition of a batch, also after its

@@ -3,7 +3,7 @@
 A task writes one file for each table and partition that its messages belong to, and tells the driver about them; the
 driver decides what of it is new (admission.py). A task that runs twice leaves files that nobody hears of.
 
-What does not live here: the verdict on a message (judging.py).
+Not here: the verdict on a message (judging.py).
 """
 
 from __future__ import annotations

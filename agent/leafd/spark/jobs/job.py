@@ -1,6 +1,6 @@
 """A job: the frozen values that a TOML file becomes. They travel to Spark's tasks by pickle.
 
-What does not live here: reading the file and what is wrong with it (jobfile.py).
+Not here: reading the file and what is wrong with it (jobfile.py).
 """
 
 from __future__ import annotations

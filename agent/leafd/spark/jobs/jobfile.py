@@ -3,7 +3,7 @@
     text --tomllib--> tables --model.py--> JobTable --> Job (job.py)
                                  `-> errors of pydantic --> "silver[0].every is 5; write a duration ..."
 
-All faults of a file are reported together, each with the key and what to write. What does not live here: which keys
+All faults of a file are reported together, each with the key and what to write. Not here: which keys
 there are (model.py), what a job does with a value, the options in [connection] and [source], which the data source
 itself judges (`leafd.spark.options`).
 """

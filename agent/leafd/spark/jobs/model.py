@@ -4,7 +4,7 @@ The models are the only list of keys. Reading follows them (jobfile.py), and so 
 packaging/doc/spark-jobs.md and the JSON Schema for editors (`leafd-spark schema`). A value that is wrong has no words
 of its own here: each field says what to write (Wanted), and jobfile.py makes a sentence of that.
 
-What does not live here: what a job is once its file is read (job.py), which travels to executors that have no pydantic.
+Not here: what a job is once its file is read (job.py), which travels to executors that have no pydantic.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How a job's tables are kept: what every format can do, and files of Parquet, the one that is always there.
 
-What does not live here: the same with Delta Lake (delta.py), how files of Parquet are named and replaced
+Not here: the same with Delta Lake (delta.py), how files of Parquet are named and replaced
 (partitions.py), what is new among rows (admission.py), what is computed of them (gold.py).
 """
 
