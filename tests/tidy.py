@@ -523,10 +523,12 @@ def named_files(tree: list[Source]) -> Iterator[Complaint]:
 
 
 def plain_sentences(tree: list[Source]) -> Iterator[Complaint]:
-    """A page for users has sentences that can be read once, and no turn that has to be read twice."""
+    """Pages and descriptions have sentences that can be read once, and no turn that has to be read twice."""
     for source in tree:
         if source.path in words.PLAIN_PAGES:
             yield from (Complaint(source.path, number, text) for number, text in words.faults(source.text))
+        elif source.path.startswith("agent/") and source.path.endswith(".py"):
+            yield from (Complaint(source.path, number, text) for number, text in words.hanging(source.text))
 
 
 RULES: list[Rule] = [

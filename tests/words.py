@@ -5,6 +5,7 @@ Not here: the rule itself, with all others (tidy.py).
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -22,6 +23,10 @@ PLAIN_PAGES: Final = {
     ),
 }
 SENTENCE_WORDS_MAX: Final = 40  # people read 25 at a breath; lists and conditions take some more
+# Words that stand for a thing which the reader has not heard of yet, at the beginning of a description.
+HANGING: Final = re.compile(
+    r"(?:What|Who|Whoever|Which|Where|That|Those|It|None|Nobody|Everything|Nothing|Of|By)\b", re.ASCII
+)
 RIDDLES: Final = re.compile(
     r"\b(?:is|are|was|were) none\b(?! of)|\bwithout a word\b|\b(?:is|are) nobody's\b", re.IGNORECASE
 )
@@ -52,3 +57,12 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
         if line.strip() and not indented and not re.match(r"\s*(#|\|)", line):
             first = first if parts else number
             parts.append(line.strip())
+
+
+def hanging(text: str) -> Iterator[tuple[int, str]]:
+    """Line and complaint, of the docstrings of a Python file that begin with a word for an unnamed thing."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if found := HANGING.match(ast.get_docstring(node) or ""):
+            yield node.body[0].lineno, f"the description begins with {found[0]}: begin with the thing"

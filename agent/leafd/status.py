@@ -265,7 +265,7 @@ def status(varz: Page, leafz: Page, jsz: Page) -> Status:
 
 
 def devices(varz: Page) -> Iterator[Devices]:
-    """By their versions."""
+    """The counts of devices by their versions."""
     for version, clients in varz.get("leafd", {}).get("mqtt", {}).get("clients", {}).items():
         yield Devices(version, clients)
 

@@ -1,5 +1,5 @@
-"""What makes Spark find the format `nats` by itself: it imports every module whose name begins with pyspark_, and takes
-the data source that is called DefaultSource there. Nothing else lives here.
+"""The module by which Spark finds the format `nats` by itself: Spark imports every module whose name begins with
+pyspark_, and takes the data source that is called DefaultSource there. Nothing else is here.
 """
 
 from leafd.spark.source import NatsDataSource as DefaultSource

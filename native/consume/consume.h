@@ -121,7 +121,7 @@ void consumer_pause(consumer_t *consumer, int64_t until_wall_ns, moment_t now);
 void consumer_unpin(consumer_t *consumer, moment_t now);
 /* A copy at the other end of a link wants heartbeats only so often, ns, and is told when the consumer is removed. */
 void consumer_spare(consumer_t *consumer, int64_t interval_ns, moment_t now);
-/* Of CONSUMER_ATTENDED: its receiver has come, and gets again whatever it has not acknowledged; or it has gone. */
+/* CONSUMER_ATTENDED: its receiver has come, and gets again all that it has not acknowledged; or it has gone. */
 void consumer_attend(consumer_t *consumer, int32_t max_ack_pending, int64_t ack_wait_ns, moment_t now);
 void consumer_leave_alone(consumer_t *consumer, moment_t now);
 void consumer_begin(consumer_t *consumer, moment_t now); /* one that CONSUMER_HELD made wait may deliver */

@@ -39,7 +39,7 @@ static bool needs_none(void *context, consumer_t *other) {
     return other == others->consumer || !consumer_counts(other) || !consumer_needs(other, others->seq);
 }
 
-/* Those whose filters match are found by its subject. */
+/* The subject finds the consumers whose filters match. */
 static status_t wanted_by_many(consumer_t *consumer, uint64_t seq) {
     group_t *group = consumer->group;
     stored_message_t message;

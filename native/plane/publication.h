@@ -51,7 +51,8 @@ typedef struct tell {
     uint32_t streams;
 } tell_t;
 
-/* Where we have JetStream answer to us. What anybody else publishes there reaches nobody who would believe it. */
+/* The subjects on which JetStream answers this server. Messages of others there reach nobody who would believe them.
+ * What anybody else publishes there reaches nobody who would believe it. */
 #define PUBLICATION_OWN_SUBJECTS BYTES_LITERAL("$MQTT.A.")
 
 typedef struct publication {

@@ -180,7 +180,8 @@ typedef struct raft {
     bool handed; /* HANDOVER was sent in this term: it may arrive late, so there is no lease any more */
 } raft_t;
 
-/* What the disk has of a member. A new member has zeros, and no members but for the first group's. */
+/* A member as its disk has it. A new member has zeros, and no members but for the first group's. A new member has
+ * zeros, and no members but for the first group's. */
 typedef struct raft_start {
     raft_disk_t self;
     raft_term_t term;

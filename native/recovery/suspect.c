@@ -104,7 +104,7 @@ static status_t refuse_damage(opening_t *opening, const char *what) {
     return STATUS_CORRUPT;
 }
 
-/* Of any other page what can be read is served. */
+/* The content of any other page that can be read is served. */
 static status_t refuse_roots(opening_t *opening, const char *what) {
     snprintf(opening->reason, opening->reason_size,
              "data.mdb in %s is damaged (%s) where it says what it holds, and no sound file can be put in its place: "

@@ -122,7 +122,7 @@ status_t carry_to_headers(buffer_t *out, const carry_t *carried, const mqtt_prop
 
 /* ---- from headers ------------------------------------------------------------------------------------------------ */
 
-/* What a block gave so far; the bytes are in scratch, which may move. */
+/* The findings in a block so far; the bytes are in scratch, which may move. */
 typedef struct carrying {
     buffer_t *scratch;
     mqtt_properties_t *properties;

@@ -26,7 +26,7 @@
 #include "base/status.h"
 #include "mqtt/packet.h"
 
-/* What is said beside the properties. */
+/* The facts beside the properties. */
 typedef struct carry {
     uint8_t qos;
     bool retain;    /* out of headers only: its flags say so */
@@ -37,7 +37,7 @@ typedef struct carry {
 /* Behind what is in out. properties NULL: MQTT 3.1.1. */
 LEAF_MUST_USE status_t carry_to_headers(buffer_t *out, const carry_t *carried, const mqtt_properties_t *properties);
 
-/* What the fields of a block say. scratch: emptied; what *properties points to is there and in the block. */
+/* Reads the fields of a block. scratch: emptied; what *properties points to is there and in the block. */
 LEAF_MUST_USE status_t carry_from_headers(bytes_t block, buffer_t *scratch, mqtt_properties_t *properties,
                                           carry_t *carried);
 

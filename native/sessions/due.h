@@ -23,7 +23,7 @@ typedef struct due_list {
     uint32_t room;
 } due_list_t;
 
-/* It may wait already, for another time. STATUS_NO_MEMORY: as it was. */
+/* Puts an entry, which may wait already for another time. STATUS_NO_MEMORY: as it was. */
 LEAF_MUST_USE status_t due_put(due_list_t *list, due_t *due, int64_t at_ns);
 void due_take(due_list_t *list, due_t *due); /* fine if it waits for nothing */
 /* Taken out. NULL: nothing is due. */

@@ -109,7 +109,8 @@ void flight_gone(flight_t *flight) {
     }
 }
 
-/* They come in the order of their sequences. What is delivered again is below what waits, and has gone. */
+/* Messages come in the order of their sequences. One that is delivered again is below those that wait, and has gone.
+ * What is delivered again is below what waits, and has gone. */
 bool flight_waits(const flight_t *flight, uint64_t seq) {
     return flight_waiting(flight) != 0 && seq <= flight->waiting_upto && !flight_has(flight, seq);
 }

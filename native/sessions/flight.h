@@ -46,11 +46,11 @@ LEAF_MUST_USE status_t flight_wait(flight_t *flight, bytes_t packet, uint32_t id
 /* The next one that may go, with its identifier. false: none. Valid until flight_gone. */
 bool flight_next(flight_t *flight, bytes_t *packet);
 void flight_gone(flight_t *flight);
-/* Of a stream's message: does it wait, or has it gone with its identifier? */
+/* Asks of a stream's message: does it wait, or has it gone with its identifier? */
 bool flight_waits(const flight_t *flight, uint64_t seq);
 bool flight_has(const flight_t *flight, uint64_t seq);
 uint16_t flight_id(uint64_t seq); /* that it has */
-/* What the client answers. false: there is no such message. *seq: its sequence, 0: it has none. */
+/* Takes the client's answer. false: there is no such message. *seq: its sequence, 0: it has none. */
 bool flight_acknowledged(flight_t *flight, uint16_t id, uint64_t *seq);
 bool flight_received(flight_t *flight, uint16_t id, uint64_t *seq);
 bool flight_completed(flight_t *flight, uint16_t id);

@@ -5,7 +5,7 @@
 
 #define ROOM_FIRST 16u
 
-/* Where it is, or would be. */
+/* The slot of an identifier, or the free one for it. */
 static uint32_t sequence_slot(const sequences_t *sequences, uint16_t id) {
     uint32_t slot = id * UINT32_C(0x9E3779B1) >> 8 & (sequences->room - 1);
     while (sequences->slots[slot].seq != 0 && sequences->slots[slot].id != id) {
@@ -44,7 +44,7 @@ uint64_t sequences_find(const sequences_t *sequences, uint16_t id) {
     return sequences->room == 0 ? 0 : sequences->slots[sequence_slot(sequences, id)].seq;
 }
 
-/* Those behind it, up to the next free slot, are put anew: one of them may have passed over this one. */
+/* Entries behind it, up to the next free slot, are put anew: one of them may have passed over this one. */
 uint64_t sequences_take(sequences_t *sequences, uint16_t id) {
     uint64_t seq = sequences_find(sequences, id);
     if (seq == 0) {

@@ -24,7 +24,7 @@ static uint32_t will_slices(mqtt_message_t *message, bytes_t *slices[WILL_PIECES
     return count;
 }
 
-/* Of texts that are not there the slice says nothing, and may point anywhere. */
+/* The slice of a text that is not there is empty, and may point anywhere. */
 static void without_absent(mqtt_properties_t *properties) {
     static const mqtt_property_t texts[] = {MQTT_CONTENT_TYPE, MQTT_RESPONSE_TOPIC, MQTT_CORRELATION_DATA};
     mqtt_properties_t kept = {.present = properties->present};

@@ -35,7 +35,7 @@ typedef struct will {
     bytes_t bytes; /* topic, payload and properties, in one piece */
 } will_t;
 
-/* What is retained for a new subscription, and is still to be sent. */
+/* The retained messages for a new subscription that are still to be sent. */
 typedef struct retained_read {
     struct retained_read *next;
     uint64_t from; /* sequence */
@@ -44,7 +44,7 @@ typedef struct retained_read {
     uint8_t bytes[]; /* sid, pattern */
 } retained_read_t;
 
-/* What we allow it. */
+/* The terms of a session. */
 typedef struct session_terms {
     uint32_t window;      /* messages that it has not acknowledged */
     uint32_t alias_max;   /* of its aliases */
@@ -99,7 +99,7 @@ void session_forget_will(session_t *session);
 /* false: no memory. */
 LEAF_MUST_USE bool session_read(session_t *session, bytes_t sid, bytes_t pattern);
 void session_read_done(session_t *session); /* the first one */
-/* Of memory, about, without what waits. */
+/* The memory of a session, about, without the messages that wait. */
 uint64_t session_size(const session_t *session);
 
 #endif

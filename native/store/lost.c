@@ -41,7 +41,7 @@ static status_t lost_name(store_t *store, bytes_t key, bytes_t *name) {
     return status_unknown(status) ? status : STATUS_OK;
 }
 
-/* What is lost is served in no case; what is not known then is only what it was called. */
+/* A lost stream is served in no case; only its name is not known then. */
 static void names_unread(store_t *store) {
     store_damaged(store, 1);
     store_alarm(

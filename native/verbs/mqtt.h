@@ -49,7 +49,7 @@
 
 _Static_assert(1u << MQTT_SUB_QOS_SHIFT == SUBSCRIPTION_OWN, "the quality of service is in the first bits of its own");
 
-/* What a PUBLISH says beside the message. */
+/* The parts of a PUBLISH beside the message. */
 typedef struct mqtt_outgoing {
     mqtt_publish_t publish;
     mqtt_properties_t properties;
@@ -64,7 +64,7 @@ typedef struct mqtt_current {
     bytes_t subject;
 } mqtt_current_t;
 
-/* What is said of a message that comes from elsewhere, made once for all who get it. */
+/* The parts of a message from elsewhere, made once for all its receivers. */
 typedef struct mqtt_made {
     uint64_t publication; /* of which; 0 = none */
     const uint8_t *header;
@@ -88,7 +88,7 @@ typedef struct mqtt_account {
     session_t *waiting;    /* what they sent needs to know that */
 } mqtt_account_t;
 
-/* What all clients of MQTT share. */
+/* The state that all clients of MQTT share. */
 typedef struct mqtt_desk {
     map_t *here;      /* sessions with a connection, by account and client */
     table_t accounts; /* number > mqtt_account_t */
@@ -116,11 +116,11 @@ mqtt_desk_t *mqtt_desk_of(plane_t *plane);
 
 /* ---- mqtt.c ------------------------------------------------------------------------------------------------------ */
 
-/* It broke the protocol: it is told so, if its version can, and closed. */
+/* Ends a connection that broke the protocol: its client is told so, if its version can be. */
 void mqtt_break(plane_t *plane, peer_t *peer, mqtt_reason_t reason, const char *text);
 /* A packet was put into its queue, or was not. */
 void mqtt_emitted(plane_t *plane, peer_t *peer, status_t status);
-/* It is not read, and what it sent waits; and no longer. */
+/* Stops reading a client, whose input waits; and reads it again. */
 void mqtt_hold(plane_t *plane, peer_t *peer);
 void mqtt_go_on(plane_t *plane, peer_t *peer);
 uint32_t mqtt_max_packet(const plane_t *plane, const peer_t *peer);
@@ -128,7 +128,7 @@ uint32_t mqtt_max_packet(const plane_t *plane, const peer_t *peer);
 /* ---- mqtt_login.c ------------------------------------------------------------------------------------------------ */
 
 void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, bytes_t whole);
-/* It did not send a CONNECT, or none that can be. */
+/* Refuses a client whose first packet is not a CONNECT, or one that cannot be. */
 void mqtt_refuse_stranger(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, const mqtt_fault_t *fault);
 status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict);
 void mqtt_enter(plane_t *plane, peer_t *peer);   /* it is known now whether there is a session of its */
@@ -142,13 +142,13 @@ void mqtt_left(plane_t *plane, peer_t *peer);
 
 /* NULL: no memory. */
 mqtt_account_t *mqtt_account_of(plane_t *plane, mqtt_desk_t *desk, account_t *account);
-/* Where an answer to that peer comes to mqtt_told; what: its last word. */
+/* The subject on which an answer for that peer comes to mqtt_told; what: its last word. */
 void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text);
 /* A packet that may go when what is in the store's open batch is on disk. what: "k", it is CONNACK; "p", any other. */
 void mqtt_say_durable(plane_t *plane, peer_t *peer, const char *what, bytes_t packet);
 /* An acknowledgement as bytes, in desk->packet. false: no memory. */
 bool mqtt_draft(const session_t *session, mqtt_kind_t kind, uint16_t id, bytes_t *packet);
-/* Those that wait to know what is kept look again. */
+/* Wakes the clients that wait to know what is kept. */
 void mqtt_wake(plane_t *plane, mqtt_account_t *keeper);
 /* A request of that peer to JetStream: to control, which others hear too, or inside, which nobody hears. false: nobody
  * is there. */
@@ -157,7 +157,8 @@ bool mqtt_ask_inside(plane_t *plane, peer_t *peer, const char *api, bytes_t body
 
 /* ---- mqtt_retain.c ----------------------------------------------------------------------------------------------- */
 
-/* Of a peer whose account has JetStream: whether there will be a stream, asked if it is not known. */
+/* Begins with a peer whose account has JetStream: asks for the stream of retained messages, if it is not known whether
+ * there is one. */
 void mqtt_retain_begin(plane_t *plane, peer_t *peer);
 mqtt_keeps_t mqtt_retain_keeps(const peer_t *peer);
 void mqtt_retain_wait(plane_t *plane, peer_t *peer); /* until that is known */
@@ -169,7 +170,7 @@ mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t
                           const mqtt_message_t *message);
 /* A new subscription gets what is retained. pattern: of its filter, or of the level above. false: no memory. */
 bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern);
-/* What comes of that. */
+/* Takes the answer. */
 void mqtt_retain_found(plane_t *plane, peer_t *peer, const message_t *message);
 void mqtt_retain_forget(peer_t *peer); /* it goes, and waits no more */
 void mqtt_retain_go_on(plane_t *plane, peer_t *peer);
@@ -183,7 +184,7 @@ mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *
 
 #define MQTT_MESSAGES "$MQTT.msgs." /* their subjects */
 
-/* Of a peer whose account has JetStream: the stream is asked for, if it is not known. */
+/* Begins with a peer whose account has JetStream: the stream is asked for, if it is not known. */
 void mqtt_stream_begin(plane_t *plane, peer_t *peer);
 void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper); /* or was not */
 /* Does a session of the account wait for that subject? */
@@ -196,17 +197,17 @@ kept_t *mqtt_kept_find(const mqtt_desk_t *desk, uint32_t account, bytes_t client
 /* One that was read from its record, or is new: with a place in the tables, and whoever delivers to it. */
 LEAF_MUST_USE status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, bool loading);
 void mqtt_kept_forget(plane_t *plane, kept_t *kept); /* its memory alone */
-/* Its records, too. STATUS_FULL: no room in the batch, and it is as it was. */
+/* Ends a kept session, and removes its records. STATUS_FULL: no room in the batch, and it is as it was. */
 LEAF_MUST_USE status_t mqtt_kept_end(plane_t *plane, kept_t *kept);
 LEAF_MUST_USE status_t mqtt_kept_store(plane_t *plane, kept_t *kept);
-/* Its filters are others now. */
+/* Takes over the session's new filters. */
 LEAF_MUST_USE status_t mqtt_kept_filters(plane_t *plane, kept_t *kept, bool loading);
 void mqtt_kept_attend(plane_t *plane, kept_t *kept, session_t *session);
 /* Another connection of its client takes it. */
 void mqtt_kept_hand_over(plane_t *plane, kept_t *kept);
-/* Its client has gone. */
+/* Notes that the session's client has gone. */
 void mqtt_kept_leave(plane_t *plane, kept_t *kept);
-/* It acknowledges a message of the stream. */
+/* Notes that the session acknowledges a message of the stream. */
 void mqtt_kept_acknowledge(plane_t *plane, kept_t *kept, uint64_t seq);
 /* record: RECORD_SESSION_IN or RECORD_SESSION_OUT; there: it is to be. false: no room. */
 bool mqtt_kept_note(plane_t *plane, kept_t *kept, uint32_t record, uint16_t id, bool there);
@@ -222,7 +223,7 @@ void mqtt_publish_will(plane_t *plane, peer_t *peer);
 
 bool mqtt_subscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet); /* false: it has to wait */
 void mqtt_unsubscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
-/* Those of a session whose client is back. */
+/* Subscribes again for a session whose client is back. */
 void mqtt_resubscribe(plane_t *plane, peer_t *peer);
 
 /* ---- mqtt_deliver.c ---------------------------------------------------------------------------------------------- */
@@ -231,9 +232,9 @@ bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *public
 /* One that was retained, to a subscription of the peer. */
 void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t *message, int64_t age_ns);
 status_t mqtt_emit(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message);
-/* What its headers say, in desk->made, with what is left of its time after that age. */
+/* Makes the parts of a message from its headers, in desk->made, with the time that is left after that age. */
 void mqtt_make(plane_t *plane, mqtt_desk_t *desk, const message_t *message, int64_t age_ns);
-/* Of one that does not come directly from its publisher. false: MQTT has no word for it. */
+/* Composes a message that does not come directly from its publisher. false: MQTT has no word for it. */
 bool mqtt_compose(mqtt_desk_t *desk, const session_t *session, const message_t *message, mqtt_outgoing_t *out);
 /* Into its queue, or to what waits for an identifier. STATUS_INVALID: it takes no packet of that size. */
 LEAF_MUST_USE status_t mqtt_put(session_t *session, outq_t *to, mqtt_outgoing_t *out, bytes_t payload);

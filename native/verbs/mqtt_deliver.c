@@ -29,7 +29,7 @@ static uint8_t qos_of(const subscription_t *one) {
     return (uint8_t)((one->flags & MQTT_SUB_QOS) >> MQTT_SUB_QOS_SHIFT);
 }
 
-/* What the headers say, once for all. */
+/* Makes the properties from the headers, once for all receivers. */
 static void make_properties(plane_t *plane, mqtt_desk_t *desk, const message_t *shown) {
     mqtt_made_t *made = &desk->made;
     if (made->publication == plane->publication && made->header == shown->header.at) {
@@ -146,7 +146,7 @@ static status_t put_named_message(session_t *session, buffer_t *to, mqtt_outgoin
     return put_publish(&session->writer, to, out, payload);
 }
 
-/* Where the identifier stands: behind the topic. */
+/* The place of the identifier: behind the topic. */
 static uint32_t id_place(bytes_t packet, bytes_t topic) {
     bytes_t rest = bytes_after(packet, 1);
     uint32_t size;
@@ -193,7 +193,7 @@ status_t mqtt_emit(peer_t *peer, outq_t *out, const subscription_t *one, const m
     return status == STATUS_INVALID ? STATUS_OK : status;
 }
 
-/* What is left of its time (5: 3.3.2.3.3); it has some left, since it is there. */
+/* Takes the age from the message's time to live (5: 3.3.2.3.3); some is left, since the message is there. */
 static void age_properties(mqtt_properties_t *properties, int64_t age_ns) {
     uint32_t expiry = mqtt_number(properties, MQTT_MESSAGE_EXPIRY, 0);
     int64_t seconds = age_ns / NS_PER_SECOND;

@@ -159,7 +159,7 @@ static int64_t expires_ns(const plane_t *plane, const kept_t *kept, int64_t age_
     return plane->now.mono_ns + (left_ns > 0 ? left_ns : 0);
 }
 
-/* Its client is away. */
+/* Begins the wait of a session whose client is away. */
 static status_t wait_for_end(plane_t *plane, kept_t *kept) {
     mqtt_desk_t *desk = kept->shared;
     int64_t age_ns = keeping_age_ns(plane, kept_stream(kept));

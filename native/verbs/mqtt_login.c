@@ -33,7 +33,7 @@ static mqtt_reason_t reason_of(uint32_t close, bool admitted) {
     }
 }
 
-/* What it has to know does not get lost: who takes no packet of that size does not come in. */
+/* Refuses a client that takes no packet of the CONNACK's size: what it has to know must not get lost. */
 static void connack_failed(plane_t *plane, peer_t *peer, status_t status) {
     if (status == STATUS_INVALID) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT,
@@ -76,7 +76,7 @@ static bool version_allowed(const plane_t *plane, mqtt_level_t level) {
     return (plane->mqtt.flags & flag) != 0;
 }
 
-/* What is to be refused before control is asked. false: it was. */
+/* Refuses what can be refused before control is asked. false: it was refused. */
 static bool acceptable(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     const mqtt_login_t *login = &packet->login;
     if (!version_allowed(plane, login->level)) {
@@ -142,7 +142,7 @@ static session_t *find_client(const mqtt_desk_t *desk, uint32_t account, bytes_t
     return NULL;
 }
 
-/* Who had the name goes. */
+/* Ends the connection that had the name before. */
 static status_t take_over(plane_t *plane, mqtt_desk_t *desk, session_t *session) {
     session_t *older = find_client(desk, session->account, session->client);
     if (older != NULL) {
@@ -169,7 +169,7 @@ static void limit_keep_alive(const plane_t *plane, session_t *session, mqtt_prop
     }
 }
 
-/* What a client of 5 is told beside yes (5: 3.2.2.3). */
+/* Adds the grants that a client of 5 is told (5: 3.2.2.3). */
 static void add_grants(const plane_t *plane, const peer_t *peer, session_t *session, mqtt_properties_t *properties) {
     const mqtt_limits_t *limits = &plane->mqtt;
     if (session->expiry != session->asked) {
@@ -249,7 +249,7 @@ static bool do_without(plane_t *plane, peer_t *peer) {
     return true;
 }
 
-/* Its session, as it was or new. *written: something of it was. */
+/* Finds the client's session, as it was or new. *written: something of it was written. */
 static status_t find_session(plane_t *plane, mqtt_account_t *keeper, session_t *session, kept_t **out, bool *written) {
     kept_t *kept = mqtt_kept_find(session->shared, session->account, session->client);
     if (kept != NULL && session->clean) {
@@ -290,7 +290,7 @@ static bool take_session(plane_t *plane, peer_t *peer, mqtt_account_t *keeper, b
         return true;
     }
     mqtt_kept_attend(plane, kept, session);
-    /* Where it may expire, a crash is not to count the time that its client was here. */
+    /* A crash must not count the time of the client's presence for a session that may expire. */
     if (*written || kept->expiry != session->expiry || session->expiry != SESSION_EVER) {
         kept->expiry = session->expiry;
         kept->left_age_ns = 0;
@@ -302,7 +302,7 @@ static bool take_session(plane_t *plane, peer_t *peer, mqtt_account_t *keeper, b
     return true;
 }
 
-/* What it waits for is on disk, or there was nothing to write. */
+/* Welcomes a client whose records are on disk, or that had none to write. */
 static void welcome(plane_t *plane, peer_t *peer, bool written) {
     session_t *session = peer->session;
     mqtt_desk_t *desk = session->shared;
@@ -403,7 +403,7 @@ void mqtt_beat(plane_t *plane, peer_t *peer) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* Its will goes with it, unless it says otherwise. */
+/* Ends a connection with its will, unless the client says otherwise. */
 void mqtt_disconnect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     session_t *session = peer->session;
     if (packet->reason != MQTT_REASON_WITH_WILL) {

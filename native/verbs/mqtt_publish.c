@@ -186,7 +186,7 @@ static mqtt_reason_t judge_and_send(plane_t *plane, mqtt_desk_t *desk, sending_t
 
 /* ---- PUBLISH ----------------------------------------------------------------------------------------------------- */
 
-/* Its topic, by name or by alias. false: it is closed. */
+/* Finds the topic, by name or by alias. false: the connection is closed. */
 static bool find_topic(plane_t *plane, peer_t *peer, const mqtt_message_t *message, bytes_t *topic) {
     session_t *session = peer->session;
     *topic = message->topic;
@@ -243,8 +243,8 @@ static bool in_order(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) 
     return true;
 }
 
-/* It, and what is behind it, waits for a store or a receiver, or for answers: 3.1.1 has no receive maximum, and what
- * comes again with an identifier of QoS 2 is within that of 5. */
+/* The packet, and those behind it, wait for a store or a receiver, or for answers: 3.1.1 has no receive maximum, and a
+ * repeated identifier of QoS 2 is within that of 5. */
 static bool has_to_wait(plane_t *plane, peer_t *peer, mqtt_desk_t *desk, const mqtt_packet_t *packet, bytes_t topic) {
     session_t *session = peer->session;
     bool retains = packet->message.retain && mqtt_retain_keeps(peer) == KEEPS_ASKED;
@@ -342,7 +342,7 @@ bool mqtt_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     return true;
 }
 
-/* That it may use the identifier anew is on disk before it does. */
+/* The release of an identifier is on disk before the client may use it anew. */
 void mqtt_release(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     session_t *session = peer->session;
     kept_t *kept = session->kept;

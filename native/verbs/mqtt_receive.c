@@ -21,7 +21,7 @@
 
 #define IDENTIFIERS_MAX 16u
 
-/* What its subscriptions make of one message. */
+/* The result of a session's subscriptions for one message. */
 typedef struct wanted {
     uint8_t qos;
     bool any;

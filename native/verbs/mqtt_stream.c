@@ -41,7 +41,7 @@ void mqtt_stream_begin(plane_t *plane, peer_t *peer) {
     }
 }
 
-/* Where it was made it has been opened, and is read or was. */
+/* A stream that was made here has been opened, and is read or was. */
 void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper) {
     if (keeper->sessions == KEEPS_ASKED && keeper->messages == NULL) {
         keeper->sessions = KEEPS_NO;
@@ -91,7 +91,7 @@ static status_t read_session(reading_t *reading, uint32_t number, bytes_t value)
     return mqtt_kept_add(reading->plane, reading->keeper, kept, true);
 }
 
-/* Of a session that ended, but for its last record, there is none. */
+/* A session that ended, but for its last record, is not there. */
 static status_t read_identifier(const reading_t *reading, uint32_t number, uint16_t id) {
     kept_t *kept = table_find(&reading->keeper->numbers, number);
     status_t status = kept == NULL                         ? STATUS_OK
@@ -114,7 +114,8 @@ static bool read_session_record(void *context, bytes_t key, bytes_t value) {
     return --reading->left != 0 && reading->status == STATUS_OK;
 }
 
-/* What could not be read is not what is not there: no message is taken for sessions then, and none is let in. */
+/* A record that could not be read is not taken for one that is not there: no message is taken for sessions then, and no
+ * client is let in. */
 static bool reading_fails(reading_t *reading) {
     reading->keeper->unreadable = reading->status == STATUS_CORRUPT || ++reading->tries == READ_TRIES;
     return reading->keeper->unreadable;

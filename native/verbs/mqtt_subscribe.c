@@ -138,7 +138,7 @@ static bool wants_none_of_its_own(const kept_t *kept) {
     return false;
 }
 
-/* Its subscriptions are others now: they are on disk before that is said. */
+/* The session's new subscriptions are on disk before the answer is sent. */
 static void answer_filters(plane_t *plane, peer_t *peer, mqtt_kind_t kind, uint16_t id, bytes_t reasons) {
     session_t *session = peer->session;
     kept_t *kept = session->kept;
@@ -158,7 +158,7 @@ static void answer_filters(plane_t *plane, peer_t *peer, mqtt_kind_t kind, uint1
     mqtt_say_durable(plane, peer, "p", bytes_of(desk->packet.at, (uint32_t)desk->packet.size));
 }
 
-/* What the filter is granted: its QoS, or why it is not. out: as what, unless NULL. */
+/* The grant for a filter: its QoS, or the reason against it. out: the kind of grant, unless NULL. */
 static uint8_t grant(plane_t *plane, peer_t *peer, session_t *session, const mqtt_filter_t *filter, uint32_t identifier,
                      wanted_t *out) {
     mqtt_desk_t *desk = session->shared;
@@ -200,7 +200,7 @@ static uint8_t subscribe_one(plane_t *plane, peer_t *peer, const mqtt_filter_t *
     return granted;
 }
 
-/* Those that were granted get what is retained: always, when they are new, or never. */
+/* Granted filters get the retained messages: always, when they are new, or never. */
 static bool read_retained(plane_t *plane, peer_t *peer, bytes_t filters, const uint8_t *reasons,
                           const uint8_t *passed) {
     session_t *session = peer->session;

@@ -15,7 +15,7 @@ extern const protocol_t protocol_mqtt;    /* mqtt.c */
 /* mqtt.c: what JetStream answers to clients of MQTT, for plane->mqtt_told; and the end of what all of them share. */
 void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publication);
 void mqtt_close(plane_t *plane);
-/* Of sessions: a stream was opened, or is about to go; a delivery to one (kept_t); now and then. */
+/* Tells sessions: a stream was opened, or is about to go; a delivery to one (kept_t); now and then. */
 void mqtt_stream_opened(plane_t *plane, stream_t *stream);
 void mqtt_stream_removed(plane_t *plane, stream_t *stream);
 delivered_t mqtt_receive(plane_t *plane, void *receiver, const delivery_t *delivery);

@@ -8,7 +8,7 @@ from tests import tidy
 from tests.tidy import Source
 
 GOOD_C = "/* noun.c: what lives here. */\n"
-GOOD_PYTHON = '"""What lives here."""\n'
+GOOD_PYTHON = '"""The examples of these tests."""\n'
 
 
 def complaints(rule: tidy.Rule, path: str, text: str) -> list[str]:
@@ -198,4 +198,16 @@ def test_a_sentence_that_has_to_be_read_twice_is_found(text: str, said: list[str
     found = complaints(tidy.plain_sentences, "README.md", text)
     assert len(said) == len(found), found
     assert all(one in line for one, line in zip(said, found, strict=True)), found
-    assert [] == complaints(tidy.plain_sentences, "packaging/doc/figures.md", text)
+    assert [] == complaints(tidy.plain_sentences, "tests/wire/leaf.md", text)
+
+
+@pytest.mark.parametrize(
+    "first", ["What a stream holds.", "Of a stream.", "Who asks.", "None: it is gone.", "It is over."]
+)
+def test_a_description_that_begins_with_no_noun_is_found(first: str) -> None:
+    """In what leafd's own functions say of themselves; a word that only begins like one is let be."""
+    good = '"""The streams of an account."""\n'
+    bad = f'{good}\n\ndef held() -> int:\n    """{first}"""\n    return 1\n'
+    assert 1 == len(complaints(tidy.plain_sentences, "agent/leafd/some.py", bad))
+    assert [] == complaints(tidy.plain_sentences, "agent/leafd/some.py", bad.replace(first, "Offers of a stream."))
+    assert [] == complaints(tidy.plain_sentences, "tests/some.py", bad)

@@ -57,7 +57,7 @@ _Result = TypeVar("_Result")
 
 
 class Log(Protocol):
-    """Where lines for the operator go."""
+    """The receiver of lines for the operator."""
 
     def warning(self, text: str, **about: str) -> None: ...
     def error(self, text: str, **about: str) -> None: ...

@@ -1,7 +1,5 @@
-"""What the plane reports of its own accord, handed to the log and to JetStream: alarms, and traces of the protocol.
-
-Not here: what is measured and traced of messages for others (measurements.py).
-"""
+"""Alarms: the plane's reports of its own accord, handed to the log and to JetStream, and traces of the protocol. Not
+here: what is measured and traced of messages for others (measurements.py)."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _NO_STORE: Final[dict[int, str]] = {
 
 
 class Alarms:
-    """Of one server. log_name: what lines about a connection begin with."""
+    """The alarms of one server. log_name: what lines about a connection begin with."""
 
     def __init__(self, log: Log, jetstream: JetStream | None, current: Current, log_name: Callable[[int], str]) -> None:
         self._log, self._jetstream, self._current, self._log_name = log, jetstream, current, log_name
@@ -47,7 +45,7 @@ class Alarms:
             self._jetstream.alarm(event)
 
     def trace(self, event: t.Trace) -> None:
-        """What a connection said, for the log."""
+        """Logs the lines of a connection."""
         who = self._log_name(event.connection)
         if event.text:
             self._log.trace(f"{who} - {traced(event)}")

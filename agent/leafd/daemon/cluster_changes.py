@@ -1,4 +1,4 @@
-"""What changes of a cluster while it runs: by a reload, or because another server asks for it.
+"""Changes of a cluster while it runs: by a reload, or because another server asks for one.
 
     a reload, another cluster block                      accounts' routes --> routes change --> clients and leaves hear
     another server gives an account routes of its own    the same for that account
@@ -57,7 +57,7 @@ class ClusterChanges:
             return True
 
     async def _give_own_routes(self, accounts: set[str]) -> None:
-        """Those that go by no connection of a pool; the plane hears which of them are others now."""
+        """Gives accounts routes of their own, outside of the pool; the plane hears which accounts changed."""
         changed = [self._current.account(name) for name in sorted(self._tenants.pinned ^ accounts)]
         self._tenants.pinned = frozenset(accounts)
         await self._tenants.make_known([account for account in changed if account is not None])

@@ -80,7 +80,7 @@ class Clustered:
         )
 
     def _describe(self, cluster: Cluster, block: Block) -> None:
-        """What the block has a server say of itself."""
+        """Fills in the block's descriptions of this server."""
         own = block.authorization
         cluster.user, cluster.password = (own.user, own.password) if own is not None else ("", "")
         cluster.compression = Compression(*block.compression)

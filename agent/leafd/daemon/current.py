@@ -1,5 +1,5 @@
-"""What counts today: the configuration, what was compiled from it, and the plane's limits. A reload puts others in
-their place, and so does an account's new JWT.
+"""The configuration of today, the tables compiled from it, and the plane's limits. A reload puts others in their place,
+and so does an account's new JWT.
 
     changing    held by whoever changes accounts        adopt() --> followed(): whatever depends on it follows
 
@@ -46,7 +46,7 @@ class Current:
         return found.name if found else ""
 
     def adopt(self, compiled: Compiled, limits: t.Limits) -> None:
-        """These count from now on."""
+        """Takes these over; they count from now on."""
         self.compiled, self.limits = compiled, limits
 
     async def followed(self) -> None:

@@ -39,7 +39,7 @@ def declared_by(loaded: Loaded, graph: Graph) -> Declared | None:
 
 
 class Declarations:
-    """What a server's configuration declares today. roll: the boxes that are enrolled, where they may be."""
+    """The declarations of a server's configuration today. roll: the boxes that are enrolled, where they may be."""
 
     def __init__(self, jetstream: JetStream, roll: Roll | None, log: Log, guard: Guard) -> None:
         self._jetstream, self._roll, self._log, self._guard = jetstream, roll, log, guard

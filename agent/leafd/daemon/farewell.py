@@ -20,7 +20,8 @@ SECOND: Final = 1_000_000_000
 
 
 class Farewell:
-    """Of one server. info: what INFO says to every client. leave: tells the other servers, and ends the listeners."""
+    """The end of one server's connections. info: what INFO says to every client. leave: tells the other servers, and
+    ends the listeners."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Listeners:
-    """Those of one server, by what its configuration says today."""
+    """The listeners of one server, by the configuration of today."""
 
     def __init__(
         self, plane: Plane, sockets: Sockets, current: Current, clients: Clients, leafs: Leafs, log: Log

@@ -1,5 +1,4 @@
-"""What accounts are told of messages and of each other: traced messages, latencies of services, and who is at the other
-end of a connection.
+"""Measurements for accounts: traced messages, latencies of services, and descriptions of the other end of a connection.
 
     MessageTrace, Latency, FarLatency --> an event on the subject that asks for it
     a client or a link, where its account shares or measures that --> Description --> the plane
@@ -28,19 +27,19 @@ if TYPE_CHECKING:
 
 
 class Descriptions:
-    """What the plane knows of connections whose accounts share it. cluster: the name that leaf links belong to."""
+    """The descriptions of connections whose accounts share them. cluster: the name that leaf links belong to."""
 
     def __init__(self, plane: Plane, current: Current, server_name: str, cluster: Callable[[], str]) -> None:
         self._plane, self._current, self._server_name, self._cluster = plane, current, server_name, cluster
 
     def client(self, client: Client) -> None:
-        """Of one that is described."""
+        """Describes a client, where its account is described."""
         from leafd.logins.description import description
 
         self._plane.describe(client.connection, description(client, self._server_name, self._cluster()))
 
     def link(self, link: Link, bind: Bind) -> None:
-        """Of a leaf link, where its account is described."""
+        """Describes a leaf link, where its account is described."""
         account = self._current.compiled.graph.by_id.get(bind.account)
         if account is None or not account.described:
             return

@@ -422,7 +422,7 @@ class Server:
         return rows
 
     def _join(self) -> None:
-        """What the rooms tell each other, in this order."""
+        """Joins the rooms: the calls by which they tell each other of changes, in this order."""
         events, replicas = self.events, self.replicas
         self.clients.on_admitted += [events.client_came]
         self.clients.on_closed += [events.client_went]

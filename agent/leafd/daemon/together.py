@@ -109,7 +109,8 @@ class Together:
 
 
 class Introductions:
-    """What clients, leaves and reports hear of the servers that there are. info: what INFO says to every client."""
+    """The addresses of other servers, as clients, leaves and reports hear of them. info: what INFO says to every
+    client."""
 
     def __init__(
         self,

@@ -58,7 +58,7 @@ class PlainStreams:
         return [one for one in streams if one.config.mirror is None and not one.config.sources and one.id not in taken]
 
     def remembered(self, stream: Stream, make: Callable[[dict[str, Any]], tuple[object, bool]]) -> object:
-        """What make() makes of a stream's configuration. Where it says so, that is kept until there is another one."""
+        """The result of make() for a stream's configuration, kept until there is another one where make() says so."""
         found = stream.shape
         if found is None:
             found, kept = make(_stored(stream.config))

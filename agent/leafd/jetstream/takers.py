@@ -124,7 +124,7 @@ class Takers:
 
     @property
     def streams(self) -> Container[int]:
-        """Those that somebody took from, whose consumer may have gone."""
+        """The streams that a taker took from, whose consumer may have gone."""
         return self._known
 
     async def of(self, account: str, name: str) -> list[dict[str, Any]]:

@@ -116,7 +116,7 @@ class GetReply(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What is known of a stream that has holes."""
+    """The facts about a stream that has holes."""
 
     slots: tuple[Slot, ...]
     """A mirror's only one, or those of its sources."""
@@ -279,8 +279,8 @@ class Holes:
         return stored, _missing(room - stored, [slot.origin.stream for slot in loose])
 
     async def _look_around(self, hole: Hole, copied: Copy) -> tuple[list[Span], list[Slot], set[str], tuple[int, int]]:
-        """What the hole can have taken of each origin, the origins of which that is not known, the ids of what is near,
-        and between which stamps it has its place."""
+        """The part of each origin that the hole can have taken, the origins for which that is not known, the ids of
+        messages near it, and the stamps between which it has its place."""
         state = await self._asked(partial(self._plane.stream_state, hole.stream))
         before = await self._side(hole, copied, range(hole.first - 1, 0, -1))
         behind = await self._side(hole, copied, range(hole.last + 1, state.last_seq + 1))
@@ -305,14 +305,15 @@ class Holes:
         return side
 
     async def _here(self, hole: Hole, sequence: int) -> t.StoredMessage | None:
-        """None: there is none, or it is damaged, too."""
+        """The stored message; None: there is no message, or it is damaged, too."""
         try:
             return await self._asked(partial(self._plane.message_get, hole.stream, t.Query.SEQUENCE, sequence=sequence))
         except t.PlaneError:
             return None
 
     async def _asked(self, question: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Of the plane, once more where that may help. Raises PlaneError for a message that is damaged."""
+        """The answer to a question, asked once more where that may help. Raises PlaneError for a message that is
+        damaged."""
         while True:
             try:
                 return await question()
@@ -324,7 +325,7 @@ class Holes:
             await trio.sleep(LOOK_S)
 
     async def _candidates(self, span: Span, fetched: _Kept, room: int) -> list[Candidate]:
-        """What the origin has between the two, and the proof that it is the same stream."""
+        """The origin's messages between the two, and the proof that it is the same stream."""
         slot, found = span.slot, []
         proven = False
         for pattern in slot.origin.filters or (">",):

@@ -1,4 +1,4 @@
-"""Which messages of its origins a hole in a source took: asked of the messages around it, and of the origins.
+"""The messages of its origins that a hole in a source took: found by the messages around it, and by the origins.
 
     sequence here            .. 11  12 [13 14 15 16] 17  18 ..          what is left of it: the hole is in brackets
     of origin A             .. a:7                   a:10               8 and 9 were in the hole
@@ -47,7 +47,7 @@ class Taken:
 
 
 def taken(sequence: int, subject: str, payload: bytes) -> Taken:
-    """That message."""
+    """The facts about a message at its origin."""
     return Taken(sequence, subject, sha256(payload).digest())
 
 
@@ -60,7 +60,7 @@ def taken_of(message: t.StoredMessage) -> tuple[str, Taken] | None:
 
 
 class Side:
-    """What stands on one side of the hole: of each slot the message nearest to it."""
+    """The messages on one side of the hole: of each slot the one nearest to it."""
 
     def __init__(self, slots: Iterable[Slot]) -> None:
         self.unseen = {" ".join(slot.origin.index) for slot in slots}
@@ -83,7 +83,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a hole took of one origin lies between these two of its sequences, or is nothing. None: not known."""
+    """The two sequences of an origin between which the hole took messages, if it took any. None: not known."""
 
     slot: Slot
     above: int
@@ -95,7 +95,7 @@ class Span:
 
     @property
     def empty(self) -> bool:
-        """Nothing can be in between."""
+        """True if no sequence is in between."""
         return self.above + 1 >= self.below
 
     def same(self, given: Taken) -> bool:
@@ -129,8 +129,8 @@ class Candidate:
 
 
 def fitting(found: list[Candidate], known: Iterable[str], room: int) -> list[Candidate] | None:
-    """Those that the hole took, which has so many sequences. As many as it has: it took them all. Else without those
-    whose id another one has: such a one may never have been taken. None: which ones it took is not known."""
+    """The candidates that the hole took, which has so many sequences. As many as it has: it took them all. Else without
+    those whose id another one has: such a one may never have been taken. None: which ones it took is not known."""
     if len(found) == room:
         return found
     seen = set(known)
@@ -144,7 +144,7 @@ def fitting(found: list[Candidate], known: Iterable[str], room: int) -> list[Can
 
 
 def merged(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """By their stamps; those of one origin stay in its order, whatever its clock did."""
+    """The candidates of all lists by their stamps; those of one origin stay in its order, whatever its clock did."""
     found = []
     for one in lists:
         newest = 0

@@ -104,7 +104,7 @@ class Clients:
 
     @property
     def call_out(self) -> CallOut | None:
-        """Where a service judges logins: asks it, in its turn."""
+        """The function that asks a callout service, in its turn; None where no service judges logins."""
         return self._callout()
 
     def get(self, connection: int) -> Client | None:

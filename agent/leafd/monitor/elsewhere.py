@@ -24,7 +24,7 @@ ID_MAX: Final = 64
 
 
 class Elsewhere:
-    """Those that were heard of, the one that was silent for longest first."""
+    """The servers that were heard of, the one that was silent for longest first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

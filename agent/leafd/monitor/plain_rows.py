@@ -35,7 +35,7 @@ _SIZE: Final = 8
 
 
 class Shape:
-    """What configurations have in common that differ in texts only: a Hole in place of each text."""
+    """The common form of configurations that differ in texts only: a Hole in place of each text."""
 
     def __init__(self, config: Mapping[str, Any], metadata: Sequence[str], sizes: int) -> None:
         self.config = config
@@ -45,7 +45,7 @@ class Shape:
         self.forms: dict[tuple[str, bool], Form] = {}
 
     def texts(self, config: StreamConfigFacts) -> list[bytes]:
-        """What its holes say, as JSON."""
+        """The texts for the holes, as JSON."""
         found = (
             [config.name, config.description, *config.subjects]
             if config.description
@@ -58,7 +58,7 @@ class Shape:
 
 
 class Shapes:
-    """Those that streams have, which are gone with the streams."""
+    """The shapes of streams, which are gone with the streams."""
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[str, Shape] = WeakValueDictionary()
@@ -77,7 +77,7 @@ class Shapes:
 
 
 def _shape(config: dict[str, Any]) -> Shape:
-    """Its holes are in the order of Shape.texts(), which is that of StreamConfig's members."""
+    """The shape of a configuration."""
     shown, sizes = dict(config), 0
 
     def hole() -> Hole:
@@ -107,7 +107,7 @@ class PlainRows:
         self._form = self._form_of(None)
 
     def of(self, streams: Sequence[PlainFacts]) -> Iterator[Alike]:
-        """Of streams without consumers, or where these are not shown."""
+        """The rows of streams without consumers, or where these are not shown."""
         if not self._config:
             texts = [encode_basestring_ascii(one.stream.name).encode() for one in streams]
             yield Alike(self._form, [_record(*pair) for pair in zip(streams, texts, strict=True)], texts)

@@ -246,7 +246,7 @@ class ConsumerFacts(Protocol):
 
 
 class StreamConfigFacts(Protocol):
-    """What a stream is called and takes, its bounds, and whether it is a copy of others."""
+    """The name and subjects of a stream, its bounds, and whether it is a copy of others."""
 
     @property
     def name(self) -> str: ...
