@@ -3,47 +3,35 @@
 
 #include <stdlib.h>
 
-static void put_at(due_list_t *list, uint32_t at, due_t *due) {
-    list->heap[at] = due;
-    due->place = at + 1;
+#include "base/heap.h"
+
+static bool due_sooner(const void *one, const void *other) {
+    return (*(due_t *const *)one)->at_ns < (*(due_t *const *)other)->at_ns;
 }
 
-static void move_up(due_list_t *list, uint32_t at) {
-    due_t *due = list->heap[at];
-    for (; at > 0 && due->at_ns < list->heap[(at - 1) / 2]->at_ns; at = (at - 1) / 2) {
-        put_at(list, at, list->heap[(at - 1) / 2]);
-    }
-    put_at(list, at, due);
+static void due_placed(void *item, uint64_t number) {
+    (*(due_t **)item)->place = (uint32_t)number + 1;
 }
 
-static void move_down(due_list_t *list, uint32_t at) {
-    due_t *due = list->heap[at];
-    for (uint32_t child; (child = 2 * at + 1) < list->count; at = child) {
-        child += child + 1 < list->count && list->heap[child + 1]->at_ns < list->heap[child]->at_ns;
-        if (list->heap[child]->at_ns >= due->at_ns) {
-            break;
-        }
-        put_at(list, at, list->heap[child]);
-    }
-    put_at(list, at, due);
-}
+static const heap_kind_t BY_TIME = {.size = sizeof(due_t *), .sooner = due_sooner, .placed = due_placed};
 
 status_t due_put(due_list_t *list, due_t *due, int64_t at_ns) {
-    if (due->place == 0) {
-        if (list->count == list->room) {
-            uint32_t room = list->room == 0 ? 16 : 2 * list->room;
-            due_t **heap = realloc(list->heap, room * sizeof(due_t *));
-            if (heap == NULL) {
-                return STATUS_NO_MEMORY;
-            }
-            list->heap = heap;
-            list->room = room;
+    bool waits = due->place != 0;
+    if (!waits && list->count == list->room) {
+        uint32_t room = list->room == 0 ? 16 : 2 * list->room;
+        due_t **heap = realloc(list->heap, room * sizeof(due_t *));
+        if (heap == NULL) {
+            return STATUS_NO_MEMORY;
         }
-        put_at(list, list->count++, due);
+        list->heap = heap;
+        list->room = room;
+    }
+    if (waits) {
+        due_take(list, due);
     }
     due->at_ns = at_ns;
-    move_up(list, due->place - 1);
-    move_down(list, due->place - 1);
+    list->heap[list->count] = due;
+    heap_rise(&BY_TIME, list->heap, list->count++);
     return STATUS_OK;
 }
 
@@ -51,14 +39,10 @@ void due_take(due_list_t *list, due_t *due) {
     if (due->place == 0) {
         return;
     }
-    uint32_t at = due->place - 1;
-    due_t *last = list->heap[--list->count];
+    uint64_t count = list->count;
+    heap_take(&BY_TIME, list->heap, &count, due->place - 1);
+    list->count = (uint32_t)count;
     due->place = 0;
-    if (last != due) {
-        put_at(list, at, last);
-        move_up(list, at);
-        move_down(list, last->place - 1);
-    }
 }
 
 due_t *due_next(due_list_t *list, int64_t now_ns) {

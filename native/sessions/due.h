@@ -1,8 +1,7 @@
 /* due.h: what is due at a time, the earliest first: a heap of members of the caller's structs.
  *
- *     [ 3 s ][ 5 s ][ 9 s ] ..      parent of i: (i - 1) / 2
- *
- * A member knows its place, so it can be taken out before its time. Not here: what is done then.
+ * A member knows its place, so it can be taken out before its time. Not here: the heap (base/heap.h), what is done
+ * when a member is due.
  */
 #ifndef LEAFD_SESSIONS_DUE_H
 #define LEAFD_SESSIONS_DUE_H
