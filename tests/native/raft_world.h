@@ -77,6 +77,7 @@ typedef struct sim {
     uint32_t bag_count;
     bool cut[NODES][NODES];
     entry_t committed[LOG_MAX];
+    raft_term_t committed_in[LOG_MAX]; /* the term of who told first */
     raft_index_t committed_last;
     uint64_t leaders[TERMS_MAX];
     uint64_t values;

@@ -41,7 +41,7 @@ class Listeners:
         self._plane, self._sockets, self._current = plane, sockets, current
         self._clients, self._leafs, self._log = clients, leafs, log
 
-    def open(self) -> None:
+    def begin(self) -> None:
         """Everybody may come from here on."""
         self._open_leaf()
         self._open_client()
