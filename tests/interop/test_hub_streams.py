@@ -220,10 +220,14 @@ class Walk:
                         return f"{copy}: {state} of {len(self.acknowledged[origin])}"
             return ""
 
-        async def even() -> bool:
-            return not await behind()
+        last = ""
 
-        await until(even, lambda: self.leaf.log[-3000:], seconds=PATIENCE_S)
+        async def even() -> bool:
+            nonlocal last
+            last = await behind()
+            return not last
+
+        await until(even, lambda: f"{last}\n{self.leaf.log[-3000:]}", seconds=PATIENCE_S)
         async with self.at_hub() as there, self.at_leaf() as here:
             assert await self.held(here, "M3") == self.acknowledged["DOWN3"]
             assert await self.held(here, "M1") == self.acknowledged["DOWN1"]
