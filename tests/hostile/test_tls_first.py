@@ -86,9 +86,10 @@ def test_nothing_in_plain_text_is_carried_out(kind: str, mode: str, files: Files
             heard += hears.recv(65536)
         for name, segments in attacks(hello(files)).items():
             answered = answer_to(server, segments)
-            assert b"PONG" not in answered, name
-            assert b"MSG" not in answered, name
-            assert b"+OK" not in answered, name
+            # Whole lines: what is encrypted has any three bytes once in a while.
+            assert b"PONG\r\n" not in answered, name
+            assert b"MSG " not in answered, name
+            assert b"+OK\r\n" not in answered, name
         hears.sendall(b"PUB over 0\r\n\r\n")
         heard = b""
         while b"MSG over" not in heard:
