@@ -134,12 +134,10 @@ void raft_tick(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     if (now_ns < raft->due_ns) return;
     if (raft->role == RAFT_LEADER) {
         raft_beat(raft, out, now_ns);
-    } else if (raft_may_stand(raft) && raft->trail.count < TRAIL_RUNS_MAX) {
-        raft_ask(raft, out, now_ns);
-        raft_set_due(raft, now_ns);
-    } else {
-        raft_set_due(raft, now_ns);
+        return;
     }
+    if (raft_may_stand(raft) && raft->trail.count < TRAIL_RUNS_MAX) raft_ask(raft, out, now_ns);
+    raft_set_due(raft, now_ns);
 }
 
 /* An older term: who sent it is to learn of ours, so that a leader of it steps down. */

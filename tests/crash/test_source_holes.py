@@ -7,8 +7,10 @@ unit/links/test_source_holes.py.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ import pytest
 from nats.aio.client import Client
 
 from tests import servers
-from tests.crash.test_copies_lost_tail import BOX, HUB, ORIGIN, PATIENCE_S, make
-from tests.crash.test_mirror_holes import FETCHED, KEYS, lose_a_page, until_more_than
+from tests.crash.test_copies_lost_tail import ORIGIN, PATIENCE_S, make
+from tests.crash.test_mirror_holes import FETCHED, KEYS, lose_a_page, pair, remove, until_more_than
 from tests.held import ask
 
 MESSAGES = 300
@@ -30,11 +32,26 @@ SECOND = {
 """Of the same server, under other subjects."""
 
 
-def pair(tmp_path: Path, kind: str) -> tuple[servers.Server, servers.Server]:
-    for name in ("hub", "box"):
-        (tmp_path / name).mkdir()
-    hub = servers.make(servers.LEAFD, HUB, tmp_path / "hub")
-    return hub, servers.make(kind, BOX.replace("HUB", str(hub.ports["leaf_port"])), tmp_path / "box")
+@contextlib.contextmanager
+def damaged(
+    tmp_path: Path, seed: int, kind: str = servers.LEAFD, sources: Sequence[dict[str, Any]] = (ORIGIN,)
+) -> Iterator[tuple[servers.Server, servers.Server, Held]]:
+    """A hub that was stopped and lost a page, the server that its stream has its messages of, and what it had."""
+    hub, box = pair(tmp_path, kind)
+    names = "".join(source["name"] for source in sources)
+    hub.start()
+    try:
+        box.start()
+        asyncio.run(make(box, {name: {"subjects": [f"{name.lower()}.>"]} for name in names}))
+        asyncio.run(make(hub, {"M": {"sources": list(sources)}}))
+        asyncio.run(publish(box, names.lower(), 0, MESSAGES // len(names)))
+        before = asyncio.run(until(hub, MESSAGES))
+        assert hub.stop() == 0
+        lose_a_page(hub, random.Random(seed))
+        yield hub, box, before
+    finally:
+        box.stop()
+        hub.stop()
 
 
 async def publish(box: servers.Server, prefixes: str, first: int, last: int) -> None:
@@ -104,16 +121,7 @@ def said(hub: servers.Server, word: str) -> str:
 def test_what_a_page_took_is_fetched_again(tmp_path: Path, kind: str) -> None:
     """A source that lost a page becomes as it was, with each message where it was, though the daemon is killed while it
     does; what comes later comes once."""
-    hub, box = pair(tmp_path, kind)
-    hub.start()
-    try:
-        box.start()
-        asyncio.run(make(box, {"T": {"subjects": ["t.>"]}}))
-        asyncio.run(make(hub, {"M": {"sources": [ORIGIN]}}))
-        asyncio.run(publish(box, "t", 0, MESSAGES))
-        before = asyncio.run(until(hub, MESSAGES))
-        assert hub.stop() == 0
-        lose_a_page(hub, random.Random(7))
+    with damaged(tmp_path, 7, kind) as (hub, box, before):
         hub.start()
         few = len(asyncio.run(all_of(hub)))
         asyncio.run(until_more_than(hub, few, MESSAGES))
@@ -126,44 +134,20 @@ def test_what_a_page_took_is_fetched_again(tmp_path: Path, kind: str) -> None:
         assert hub.stop() == 0
         hub.start()
         assert asyncio.run(all_of(hub)) == after
-    finally:
-        box.stop()
-        hub.stop()
 
 
 def test_of_several_origins_each_gives_what_was_its_own(tmp_path: Path) -> None:
     """Two origins, one under other subjects: all of it comes back, of each in its order, and nothing twice."""
-    hub, box = pair(tmp_path, servers.LEAFD)
-    hub.start()
-    try:
-        box.start()
-        asyncio.run(make(box, {"T": {"subjects": ["t.>"]}, "U": {"subjects": ["u.>"]}}))
-        asyncio.run(make(hub, {"M": {"sources": [ORIGIN, SECOND]}}))
-        asyncio.run(publish(box, "tu", 0, MESSAGES // 2))
-        before = asyncio.run(until(hub, MESSAGES))
-        assert hub.stop() == 0
-        lose_a_page(hub, random.Random(11))
+    with damaged(tmp_path, 11, sources=(ORIGIN, SECOND)) as (hub, _, before):
         hub.start()
         after = asyncio.run(until(hub, MESSAGES))
         assert of_each(after) == of_each(before)
         assert said(hub, FETCHED).endswith("all of it")
-    finally:
-        box.stop()
-        hub.stop()
 
 
 def test_what_the_origin_has_no_more_is_said(tmp_path: Path) -> None:
     """Of a hole of which the origin has lost some the rest comes back, and the log counts what does not."""
-    hub, box = pair(tmp_path, servers.LEAFD)
-    hub.start()
-    try:
-        box.start()
-        asyncio.run(make(box, {"T": {"subjects": ["t.>"]}}))
-        asyncio.run(make(hub, {"M": {"sources": [ORIGIN]}}))
-        asyncio.run(publish(box, "t", 0, MESSAGES))
-        before = asyncio.run(until(hub, MESSAGES))
-        assert hub.stop() == 0
-        lose_a_page(hub, random.Random(13))
+    with damaged(tmp_path, 13) as (hub, box, before):
         asyncio.run(remove(box, range(1, MESSAGES + 1, 2)))
         hub.start()
         line = said(hub, FETCHED)
@@ -173,31 +157,12 @@ def test_what_the_origin_has_no_more_is_said(tmp_path: Path) -> None:
         assert all(int(one[2].split(" ")[1]) % 2 == 1 for one in gone)
         assert after == [one for one in before if one not in gone]
         assert f"the other {len(gone)} its origins do not have" in line
-    finally:
-        box.stop()
-        hub.stop()
-
-
-async def remove(box: servers.Server, sequences: range) -> None:
-    client = await nats.connect(box.url)
-    for sequence in sequences:
-        await ask(client, "STREAM.MSG.DELETE.T", {"seq": sequence, "no_erase": True})
-    await client.close()
 
 
 def test_another_stream_of_the_same_name_gives_nothing(tmp_path: Path) -> None:
     """An origin that was made anew while the hub was down has other messages at those sequences: none of them is put
     into the hole, and the log says why."""
-    hub, box = pair(tmp_path, servers.LEAFD)
-    hub.start()
-    try:
-        box.start()
-        asyncio.run(make(box, {"T": {"subjects": ["t.>"]}}))
-        asyncio.run(make(hub, {"M": {"sources": [ORIGIN]}}))
-        asyncio.run(publish(box, "t", 0, MESSAGES))
-        before = asyncio.run(until(hub, MESSAGES))
-        assert hub.stop() == 0
-        lose_a_page(hub, random.Random(17))
+    with damaged(tmp_path, 17) as (hub, box, before):
         asyncio.run(made_anew(box))
         asyncio.run(publish(box, "t", MESSAGES, 3 * MESSAGES))
         hub.start()
@@ -206,9 +171,6 @@ def test_another_stream_of_the_same_name_gives_nothing(tmp_path: Path) -> None:
         assert [one for one in after if one in before] == after[: sum(one in before for one in after)]
         numbers = [int(one[1].split()[1]) for one in after]
         assert numbers == sorted(set(numbers))
-    finally:
-        box.stop()
-        hub.stop()
 
 
 async def made_anew(box: servers.Server) -> None:

@@ -15,23 +15,13 @@ from leafd.links.gateway import Join, Machine
 
 from tests import servers
 from tests.hostile.test_gateway import is_well, published
-from tests.hostile.test_route import outlasted
+from tests.hostile.test_route import SMALL, SUBJECTS, outlasted
 from tests.interop.test_gateway_contract import OWN
 from tests.rig.ends import End, all_closed
 from tests.rig.reports import report
 from tests.rig.waiting import PATIENCE_S, eventually
 
-CONFIG = """
-listen: "127.0.0.1:{port}"
-http: "127.0.0.1:{http_port}"
-server_name: here
-memory_limit: 32MB
-max_payload: 256KB
-accounts { A { users: [ {user: a, password: a} ] }, SYS { users: [ {user: sys, password: sys} ] } }
-system_account: SYS
-gateway { name: B, listen: "127.0.0.1:{gateway_port}", gateways: [ {gateways} ] }
-"""
-SUBJECTS = 1_000_000
+CONFIG = SMALL + 'gateway { name: B, listen: "127.0.0.1:{gateway_port}", gateways: [ {gateways} ] }\n'
 
 
 @contextlib.contextmanager

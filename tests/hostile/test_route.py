@@ -26,7 +26,7 @@ from tests.rig.ends import End, all_closed
 from tests.rig.reports import report
 from tests.rig.waiting import eventually
 
-CONFIG = """
+SMALL = """
 listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http_port}"
 server_name: here
@@ -34,8 +34,9 @@ memory_limit: 32MB
 max_payload: 256KB
 accounts { A { users: [ {user: a, password: a} ] }, SYS { users: [ {user: sys, password: sys} ] } }
 system_account: SYS
-cluster { name: C, listen: "127.0.0.1:{route_port}", pool_size: -1 }
 """
+"""A server with little memory, for those that join it."""
+CONFIG = SMALL + 'cluster { name: C, listen: "127.0.0.1:{route_port}", pool_size: -1 }\n'
 LIES: dict[str, bytes] = OF_GATEWAYS | {
     "a leaf's message of half a size": b"LMSG o A x 5\r\nhello\r\n",
     "a leaf's message with more header than all": b"LMSG o A x 9 5\r\nhello\r\n",

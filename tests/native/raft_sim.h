@@ -266,7 +266,6 @@ static void deliver(sim_t *sim, const parcel_t *parcel) {
         configs[message.config_count - 1].index = index;
     }
     message.configs = configs;
-    raft_index_t last = node->raft.trail.last;
     raft_receive(&node->raft, &out, &message, clock_of(sim, node));
     /* The bytes of what the member has taken lie where its log has them before they are written. */
     for (uint32_t i = 0; i < out.queued; i++) {
@@ -275,7 +274,6 @@ static void deliver(sim_t *sim, const parcel_t *parcel) {
         for (raft_index_t j = output->from; j <= output->upto; j++)
             node->now.log[j] = parcel->entries[j - message.index - 1];
     }
-    (void)last;
     node_drain(sim, node, &out);
 }
 
@@ -466,7 +464,7 @@ static void step(sim_t *sim) {
     see_leases(sim);
 }
 
-static void sim_begin(sim_t *sim, uint64_t seed) {
+static void sim_begin(sim_t *sim) {
     uint32_t first = 3 + chance(sim, 3);
     sim->loss = chance(sim, 3) == 0 ? 30 : 8;
     sim->unrest = 1 + chance(sim, 16);
@@ -474,7 +472,6 @@ static void sim_begin(sim_t *sim, uint64_t seed) {
     sim->eager = chance(sim, 3) == 0;
     sim->writing = 1 + chance(sim, 16);
     raft_config_t config = {.count = first};
-    (void)seed;
     for (uint32_t i = 0; i < NODES; i++) {
         node_t *node = &sim->nodes[i];
         node->id = (raft_disk_t){.peer = i + 1, .disk = ++sim->disks};
@@ -545,7 +542,7 @@ static const char *sim_run(sim_t *sim, uint64_t seed, uint32_t steps) {
     memset(sim, 0, sizeof *sim);
     sim->random = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
     for (uint32_t i = 0; i < 4; i++) (void)random_next(&sim->random);
-    sim_begin(sim, seed);
+    sim_begin(sim);
     for (uint32_t i = 0; i < steps && sim->fault == NULL; i++) step(sim);
     if (sim->fault == NULL) see_moving(sim);
     sim_end(sim);
