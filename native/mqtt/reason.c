@@ -57,3 +57,14 @@ uint8_t mqtt_return_code(mqtt_reason_t reason) {
     default: return 3;
     }
 }
+
+bytes_t mqtt_reason_text(mqtt_reason_t reason) {
+    switch (reason) {
+    case MQTT_REASON_NOT_AUTHORIZED: return BYTES_LITERAL("the user has no permission for that");
+    case MQTT_REASON_FILTER: return BYTES_LITERAL("this is no topic filter, or none that a subject can carry");
+    case MQTT_REASON_TOPIC: return BYTES_LITERAL("this is no topic, or none that a subject can carry");
+    case MQTT_REASON_ID_NOT_FOUND: return BYTES_LITERAL("no message with that packet identifier is under way");
+    case MQTT_REASON_QUOTA: return BYTES_LITERAL("a limit of the server, the account or a stream is reached");
+    default: return BYTES_NONE;
+    }
+}

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
+
 typedef enum mqtt_reason {
     MQTT_REASON_SUCCESS = 0x00, /* also: normal disconnection, granted QoS 0 */
     MQTT_REASON_GRANTED_1 = 0x01,
@@ -53,6 +55,8 @@ typedef enum mqtt_reason {
 
 /* May a packet of that kind (mqtt_kind_t) carry the code, in the direction from a client to a server? */
 bool mqtt_reason_allowed(uint32_t kind, uint8_t reason);
+/* Words for a refusal of an answer to a client; empty: there are none. */
+bytes_t mqtt_reason_text(mqtt_reason_t reason);
 /* The return code of CONNACK in 3.1.1 (3.1.1: 3.2.2.3), 0 to 5. */
 uint8_t mqtt_return_code(mqtt_reason_t reason);
 

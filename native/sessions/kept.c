@@ -29,6 +29,9 @@ void kept_free(kept_t *kept) {
         bytes_release(&kept->filters[i].text);
     }
     free(kept->filters);
+    if (kept->will != NULL) {
+        will_free(kept->will);
+    }
     ids_free(&kept->received);
     ids_free(&kept->released);
     bytes_release(&kept->client);
@@ -105,7 +108,8 @@ bool kept_drop(kept_t *kept, bytes_t text) {
 }
 
 uint64_t kept_size(const kept_t *kept) {
-    uint64_t size = sizeof(*kept) + kept->client.size + kept->filter_room * sizeof(kept_filter_t);
+    uint64_t size = sizeof(*kept) + kept->client.size + kept->filter_room * sizeof(kept_filter_t)
+                    + (kept->will == NULL ? 0 : will_size(kept->will));
     for (uint32_t i = 0; i < kept->filter_count; i++) {
         size += (uint64_t)kept->filters[i].text.size + kept->filters[i].pattern.size;
     }

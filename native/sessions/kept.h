@@ -5,6 +5,7 @@
  *       filters   its subscriptions
  *       received  messages of QoS 2 of the client that are here, by identifier     until PUBREL
  *       released  messages of QoS 2 to the client that it has, by identifier       until PUBCOMP
+ *       will      the message that it leaves behind                                until its client is back
  *
  *     record    0 version 1 | 1 zero 1 | 2 size of the client identifier 2 | 4 expiry 4 | 8 left 8 | 16 filters 4
  *               20 client identifier | filters ..
@@ -12,7 +13,8 @@
  *
  * Numbers are big-endian; the store adds its checksum. `left` is when the connection ended, on the store's age clock;
  * 0: it has not. `first` is the sequence from which on the stream's messages are the subscription's. The two sets of
- * identifiers are records of their own, one for each, since they come and go with each message.
+ * identifiers are records of their own, one for each, since they come and go with each message, and so is the will
+ * (will.h).
  */
 #ifndef LEAFD_SESSIONS_KEPT_H
 #define LEAFD_SESSIONS_KEPT_H
@@ -26,6 +28,7 @@
 #include "base/status.h"
 #include "sessions/due.h"
 #include "sessions/ids.h"
+#include "sessions/will.h"
 
 #define KEPT_FILTERS_MAX 1024u
 
@@ -53,6 +56,8 @@ typedef struct kept {
     bool no_local; /* a subscription does not want what its own client publishes; the caller's */
     ids_t received;
     ids_t released;
+    will_t *will;            /* it waits, since its client is away */
+    bool will_noted;         /* there is a record of that, or of one whose client is here */
     struct session *session; /* NULL: its client is away */
     void *shared;            /* the caller's: what all sessions share .. */
     void *keeper;            /* .. what those of its account do .. */

@@ -6,72 +6,10 @@
 #include "base/copies.h"
 
 #define WINDOW_MAX 65535u
-#define WILL_PIECES (2u + MQTT_TEXTS + 1u)
-
-/* ---- the will ---------------------------------------------------------------------------------------------------- */
-
-/* All slices of a message, so that they can be copied and pointed to in one piece. */
-static uint32_t will_slices(mqtt_message_t *message, bytes_t *slices[WILL_PIECES]) {
-    uint32_t count = 0;
-    slices[count++] = &message->topic;
-    slices[count++] = &message->payload;
-    if (message->properties.present != 0) {
-        slices[count++] = &message->properties.pairs;
-        for (uint32_t i = 0; i < MQTT_TEXTS; i++) {
-            slices[count++] = &message->properties.texts[i];
-        }
-    }
-    return count;
-}
-
-/* The slice of a text that is not there is empty, and may point anywhere. */
-static void without_absent(mqtt_properties_t *properties) {
-    static const mqtt_property_t texts[] = {MQTT_CONTENT_TYPE, MQTT_RESPONSE_TOPIC, MQTT_CORRELATION_DATA};
-    mqtt_properties_t kept = {.present = properties->present};
-    if (mqtt_has(properties, MQTT_USER_PROPERTY)) {
-        kept.pairs = properties->pairs;
-    }
-    memcpy(kept.numbers, properties->numbers, sizeof kept.numbers);
-    for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (mqtt_has(properties, texts[i])) {
-            mqtt_set_text(&kept, texts[i], mqtt_text(properties, texts[i]));
-        }
-    }
-    *properties = kept;
-}
-
-static will_t *will_new(const mqtt_message_t *message) {
-    will_t *will = calloc(1, sizeof(*will));
-    bytes_t *slices[WILL_PIECES];
-    if (will == NULL) {
-        return NULL;
-    }
-    will->message = *message;
-    without_absent(&will->message.properties);
-    uint32_t count = will_slices(&will->message, slices);
-    uint64_t size = 1;
-    for (uint32_t i = 0; i < count; i++) {
-        size += slices[i]->size;
-    }
-    uint8_t *at = malloc(size);
-    if (at == NULL || size > UINT32_MAX) {
-        free(at);
-        free(will);
-        return NULL;
-    }
-    will->bytes = bytes_of(at, (uint32_t)size);
-    for (uint32_t i = 0; i < count; i++) {
-        uint8_t *end = bytes_write(at, *slices[i]);
-        *slices[i] = bytes_of(at, slices[i]->size);
-        at = end;
-    }
-    return will;
-}
 
 void session_forget_will(session_t *session) {
     if (session->will != NULL) {
-        bytes_release(&session->will->bytes);
-        free(session->will);
+        will_free(session->will);
         session->will = NULL;
     }
 }
@@ -143,7 +81,7 @@ void session_free(session_t *session) {
 }
 
 uint64_t session_size(const session_t *session) {
-    uint64_t will = session->will == NULL ? 0 : sizeof(*session->will) + session->will->bytes.size;
+    uint64_t will = session->will == NULL ? 0 : will_size(session->will);
     uint64_t aliases = session->named.bytes + session->given.bytes
                        + (session->named.topics != NULL ? session->named.max * sizeof(bytes_t) : 0)
                        + (session->given.topics != NULL ? session->given.max * sizeof(bytes_t) : 0);

@@ -2,7 +2,7 @@
  * are the caller's.
  *
  *     session_t   who it is and what it takes           from CONNECT on
- *       will      the message that it leaves behind     until DISCONNECT
+ *       will      the message that it leaves behind     will.h; until DISCONNECT
  *       answers   what it is still to be told           answers.h
  *       received  its messages of QoS 2 that are here   ids.h
  *       kept      what outlives its connection          kept.h
@@ -26,14 +26,9 @@
 #include "sessions/flight.h"
 #include "sessions/ids.h"
 #include "sessions/kept.h"
+#include "sessions/will.h"
 
 #define SESSION_EVER UINT32_MAX /* an expiry: it has none */
-
-/* Own copies; properties point into them. */
-typedef struct will {
-    mqtt_message_t message;
-    bytes_t bytes; /* topic, payload and properties, in one piece */
-} will_t;
 
 /* The retained messages for a new subscription that are still to be sent. */
 typedef struct retained_read {

@@ -15,10 +15,11 @@
  * bytes BE). */
 #define RECORD_CONSUMER_STATE 10   /* key = stream id, consumer id */
 #define RECORD_CONSUMER_PENDING 11 /* key = stream id, consumer id, stream seq (8 BE) */
-/* sessions/kept.h: key = stream id, number of the session; of the last two also a packet identifier (2 BE) */
+/* sessions/kept.h: key = stream id, number of the session; of IN and OUT also a packet identifier (2 BE) */
 #define RECORD_SESSION 12
 #define RECORD_SESSION_IN 13
 #define RECORD_SESSION_OUT 14
+#define RECORD_SESSION_WILL 15 /* sessions/will.h */
 
 #define STORE_RECORD_MAX (UINT32_C(32) << 20)
 LEAF_MUST_USE status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value);

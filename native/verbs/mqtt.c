@@ -9,6 +9,7 @@
  * Not here: the packets' bytes (mqtt/), what is remembered of a client (sessions/).
  */
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_lasting.h"
 
 #include <stdlib.h>
 
@@ -58,6 +59,7 @@ void mqtt_close(plane_t *plane) {
         return;
     }
     map_walk_t walk = {0};
+    mqtt_will_forget_all(desk);
     for (mqtt_account_t *one; (one = table_next(&desk->accounts, &walk)) != NULL;) {
         map_walk_t kept_walk = {0};
         for (kept_t *kept; (kept = table_next(&one->numbers, &kept_walk)) != NULL;) {
@@ -71,6 +73,7 @@ void mqtt_close(plane_t *plane) {
     map_free(&desk->here);
     map_free(&desk->kept);
     due_free(&desk->due);
+    due_free(&desk->wills);
     buffer_free(&desk->header);
     buffer_free(&desk->properties);
     buffer_free(&desk->packet);
@@ -86,6 +89,24 @@ void mqtt_emitted(plane_t *plane, peer_t *peer, status_t status) {
     } else if (status != STATUS_INVALID) { /* it takes no packet of that size */
         peer_emit_failed(plane, peer, status);
     }
+}
+
+const mqtt_properties_t *mqtt_explained(const session_t *session, mqtt_reason_t reason, mqtt_properties_t *properties) {
+    bytes_t text = mqtt_reason_text(reason);
+    if (text.size == 0 || !session->explains || session->writer.level != MQTT_5) {
+        return NULL;
+    }
+    *properties = (mqtt_properties_t){.present = 0};
+    mqtt_set_text(properties, MQTT_REASON_STRING, text);
+    return properties;
+}
+
+void mqtt_acknowledge(plane_t *plane, peer_t *peer, mqtt_kind_t kind, uint16_t id, mqtt_reason_t reason) {
+    const session_t *session = peer->session;
+    mqtt_properties_t scratch;
+    mqtt_emitted(plane, peer,
+                 mqtt_write_acknowledgement(&session->writer, &peer->conn.out.data, kind, id, reason,
+                                            mqtt_explained(session, reason, &scratch)));
 }
 
 void mqtt_break(plane_t *plane, peer_t *peer, mqtt_reason_t reason, const char *text) {

@@ -1,4 +1,4 @@
-/* mqtt.h: what the files of the MQTT protocol share.
+/* mqtt.h: what the files of the MQTT protocol share, but for what outlives a connection (mqtt_lasting.h).
  *
  *     mqtt.c            bytes to packets, which packet when; its value of protocol_t
  *     mqtt_login.c      CONNECT, CONNACK, who has that client identifier, the end and what is said of it, keep alive
@@ -8,6 +8,7 @@
  *     mqtt_retain.c     retained messages
  *     mqtt_stream.c     the stream of messages that sessions are to have, and its sessions when it is opened
  *     mqtt_kept.c       a session that outlives its connection: made, found, left, expired, ended
+ *     mqtt_will.c       the message that a client leaves behind
  *     mqtt_receive.c    what such a session gets out of the stream
  *     mqtt_deliver.c    a message to a client, and what that answers
  *
@@ -94,6 +95,7 @@ typedef struct mqtt_desk {
     table_t accounts; /* number > mqtt_account_t */
     map_t *kept;      /* sessions that outlive their connection, likewise */
     due_list_t due;   /* of these, whose client is away: when they expire */
+    due_list_t wills; /* messages that wait, since their client is away */
     uint64_t key;     /* of the subjects where streams answer, which nobody guesses */
     uint64_t open;    /* likewise where control does: who listens to all requests sees it */
     mqtt_current_t current;
@@ -120,6 +122,11 @@ mqtt_desk_t *mqtt_desk_of(plane_t *plane);
 void mqtt_break(plane_t *plane, peer_t *peer, mqtt_reason_t reason, const char *text);
 /* A packet was put into its queue, or was not. */
 void mqtt_emitted(plane_t *plane, peer_t *peer, status_t status);
+/* The reason in words, in *properties, for a client that wants them; NULL: none are said. The writer leaves out what
+ * the client's maximum packet size has no room for. */
+const mqtt_properties_t *mqtt_explained(const session_t *session, mqtt_reason_t reason, mqtt_properties_t *properties);
+/* PUBACK, PUBREC, PUBREL, PUBCOMP into its queue, with the reason in words. */
+void mqtt_acknowledge(plane_t *plane, peer_t *peer, mqtt_kind_t kind, uint16_t id, mqtt_reason_t reason);
 /* Stops reading a client, whose input waits; and reads it again. */
 void mqtt_hold(plane_t *plane, peer_t *peer);
 void mqtt_go_on(plane_t *plane, peer_t *peer);
@@ -150,16 +157,15 @@ void mqtt_say_durable(plane_t *plane, peer_t *peer, const char *what, bytes_t pa
 bool mqtt_draft(const session_t *session, mqtt_kind_t kind, uint16_t id, bytes_t *packet);
 /* Wakes the clients that wait to know what is kept. */
 void mqtt_wake(plane_t *plane, mqtt_account_t *keeper);
-/* A request of that peer to JetStream: to control, which others hear too, or inside, which nobody hears. false: nobody
+/* A request to JetStream: to control, which others hear too, or of that peer inside, which nobody hears. false: nobody
  * is there. */
-bool mqtt_ask_control(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what);
+bool mqtt_ask_control(plane_t *plane, account_t *account, const char *api, bytes_t body, const char *what);
 bool mqtt_ask_inside(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what);
 
 /* ---- mqtt_retain.c ----------------------------------------------------------------------------------------------- */
 
-/* Begins with a peer whose account has JetStream: asks for the stream of retained messages, if it is not known whether
- * there is one. */
-void mqtt_retain_begin(plane_t *plane, peer_t *peer);
+/* Asks for the stream of the account's retained messages, if it is not known whether there is one. */
+void mqtt_retain_begin(plane_t *plane, account_t *account);
 mqtt_keeps_t mqtt_retain_keeps(const peer_t *peer);
 void mqtt_retain_wait(plane_t *plane, peer_t *peer); /* until that is known */
 /* The stream was asked for; what that was answered. */
@@ -180,44 +186,14 @@ void mqtt_retain_go_on(plane_t *plane, peer_t *peer);
 mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, const char *prefix,
                         uint32_t seconds, const mqtt_message_t *retained);
 
-/* ---- mqtt_stream.c ----------------------------------------------------------------------------------------------- */
-
-#define MQTT_MESSAGES "$MQTT.msgs." /* their subjects */
-
-/* Begins with a peer whose account has JetStream: the stream is asked for, if it is not known. */
-void mqtt_stream_begin(plane_t *plane, peer_t *peer);
-void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper); /* or was not */
-/* Does a session of the account wait for that subject? */
-bool mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, bytes_t subject);
-
-/* ---- mqtt_kept.c ------------------------------------------------------------------------------------------------- */
-
-uint64_t mqtt_client_hash(uint32_t account, bytes_t client);
-kept_t *mqtt_kept_find(const mqtt_desk_t *desk, uint32_t account, bytes_t client);
-/* One that was read from its record, or is new: with a place in the tables, and whoever delivers to it. */
-LEAF_MUST_USE status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, bool loading);
-void mqtt_kept_forget(plane_t *plane, kept_t *kept); /* its memory alone */
-/* Ends a kept session, and removes its records. STATUS_FULL: no room in the batch, and it is as it was. */
-LEAF_MUST_USE status_t mqtt_kept_end(plane_t *plane, kept_t *kept);
-LEAF_MUST_USE status_t mqtt_kept_store(plane_t *plane, kept_t *kept);
-/* Takes over the session's new filters. */
-LEAF_MUST_USE status_t mqtt_kept_filters(plane_t *plane, kept_t *kept, bool loading);
-void mqtt_kept_attend(plane_t *plane, kept_t *kept, session_t *session);
-/* Another connection of its client takes it. */
-void mqtt_kept_hand_over(plane_t *plane, kept_t *kept);
-/* Notes that the session's client has gone. */
-void mqtt_kept_leave(plane_t *plane, kept_t *kept);
-/* Notes that the session acknowledges a message of the stream. */
-void mqtt_kept_acknowledge(plane_t *plane, kept_t *kept, uint64_t seq);
-/* record: RECORD_SESSION_IN or RECORD_SESSION_OUT; there: it is to be. false: no room. */
-bool mqtt_kept_note(plane_t *plane, kept_t *kept, uint32_t record, uint16_t id, bool there);
-
 /* ---- mqtt_publish.c ---------------------------------------------------------------------------------------------- */
 
 /* false: it has to wait, and was not acted on. */
 bool mqtt_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
 void mqtt_release(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet); /* PUBREL */
-void mqtt_publish_will(plane_t *plane, peer_t *peer);
+/* false: it may not, which is told as of any message. */
+bool mqtt_will_permitted(plane_t *plane, peer_t *peer, const mqtt_message_t *will);
+void mqtt_publish_will(plane_t *plane, account_t *account, const mqtt_message_t *will);
 
 /* ---- mqtt_subscribe.c -------------------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
  *     $MQTT.A.<key>.<peer>.r               what is retained, for a new subscription
  *     $MQTT.A.<key>.<peer>.k, .p           what the peer may be told is on disk: a packet, its CONNACK or another one
  *     $MQTT.A.<key>.<peer>.a<sequence>     nobody wants that message of its session any more
- *     $MQTT.A.<open>.<peer>.s, .m          the stream of retained messages, that for sessions, has been made, or not
+ *     $MQTT.A.<open>.<account>.s, .m       the stream of retained messages, that for sessions, has been made, or not
  *
  * Nobody but us listens there, and only what this server answers gets there (PUBLICATION_OWN). Whoever has JetStream
  * answer to such a subject has to know its key, which is in nothing that others hear; control hears requests as they
@@ -18,6 +18,7 @@
 #include "plane/keeping.h"
 #include "text/decimal.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_lasting.h"
 #include "verbs/verbs.h"
 
 #define ANSWER_SUBJECTS "$MQTT.A."
@@ -68,12 +69,12 @@ mqtt_account_t *mqtt_account_of(plane_t *plane, mqtt_desk_t *desk, account_t *ac
     return found;
 }
 
-static void compose_answer_subject(uint64_t key, const peer_t *peer, const char *what, uint64_t number, text_t *text) {
+static void compose_answer_subject(uint64_t key, uint64_t whom, const char *what, uint64_t number, text_t *text) {
     text->size = 0;
     text_add_literal(text, ANSWER_SUBJECTS);
     add_hex_number(text, key);
     text_add_literal(text, ".");
-    add_hex_number(text, peer->id);
+    add_hex_number(text, whom);
     text_add_literal(text, ".");
     text_add_literal(text, what);
     if (number != 0) {
@@ -82,27 +83,28 @@ static void compose_answer_subject(uint64_t key, const peer_t *peer, const char 
 }
 
 void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text) {
-    compose_answer_subject(desk->key, peer, what, number, text);
+    compose_answer_subject(desk->key, peer->id, what, number, text);
 }
 
-static bool ask_api(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const text_t *reply, uint32_t flags) {
+static bool ask_api(plane_t *plane, account_t *account, const char *api, bytes_t body, const text_t *reply,
+                    uint32_t flags) {
     publication_t publication = {
-        .account = peer->account,
+        .account = account,
         .message = {.subject = bytes_of(api, (uint32_t)strlen(api)), .reply = text_bytes(reply), .payload = body},
         .flags = flags};
     return publish(plane, &publication) != 0;
 }
 
-bool mqtt_ask_control(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what) {
+bool mqtt_ask_control(plane_t *plane, account_t *account, const char *api, bytes_t body, const char *what) {
     text_t reply;
-    compose_answer_subject(((const mqtt_desk_t *)peer->session->shared)->open, peer, what, 0, &reply);
-    return ask_api(plane, peer, api, body, &reply, 0);
+    compose_answer_subject(plane->mqtt_desk->open, account->js.id, what, 0, &reply);
+    return ask_api(plane, account, api, body, &reply, 0);
 }
 
 bool mqtt_ask_inside(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what) {
     text_t reply;
     mqtt_answer_subject(peer->session->shared, peer, what, 0, &reply);
-    return ask_api(plane, peer, api, body, &reply, PUBLICATION_INSIDE);
+    return ask_api(plane, peer->account, api, body, &reply, PUBLICATION_INSIDE);
 }
 
 void mqtt_say_durable(plane_t *plane, peer_t *peer, const char *what, bytes_t packet) {

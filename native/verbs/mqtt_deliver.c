@@ -16,6 +16,7 @@
 #include "route/permissions.h"
 #include "sessions/carry.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_lasting.h"
 
 /* ---- who gets it ------------------------------------------------------------------------------------------------- */
 
@@ -254,8 +255,7 @@ static void answer_received(plane_t *plane, peer_t *peer, uint16_t id) {
     bytes_t packet;
     mqtt_reason_t reason = known ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND;
     if (kept == NULL || !known) {
-        mqtt_emitted(plane, peer,
-                     mqtt_write_acknowledgement(&session->writer, &peer->conn.out.data, MQTT_PUBREL, id, reason, NULL));
+        mqtt_acknowledge(plane, peer, MQTT_PUBREL, id, reason);
         return;
     }
     bool noted =

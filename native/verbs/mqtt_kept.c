@@ -3,6 +3,7 @@
  *     RECORD_SESSION      who it is, its subscriptions, when its client left       kept.h
  *     RECORD_SESSION_IN   a message of QoS 2 of the client, until its PUBREL
  *     RECORD_SESSION_OUT  a message of QoS 2 that the client has, until its PUBCOMP
+ *     RECORD_SESSION_WILL the message that it leaves behind        mqtt_will.c
  *     a consumer          which messages of the stream it wants, has been sent, has acknowledged
  *
  *     new --> its client is here <--> away, expires --> ended: its records and its consumer go in one batch
@@ -19,6 +20,7 @@
 #include "plane/keeping.h"
 #include "plane/memory.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_lasting.h"
 #include "verbs/verbs.h"
 
 #define NUMBER_MAX UINT32_C(0x7FFFFFFE)
@@ -122,19 +124,17 @@ void mqtt_kept_acknowledge(plane_t *plane, kept_t *kept, uint64_t seq) {
 
 /* ---- its records ------------------------------------------------------------------------------------------------- */
 
-static void count_cost(plane_t *plane, kept_t *kept) {
+void mqtt_kept_count(plane_t *plane, kept_t *kept) {
     uint64_t cost = kept_size(kept);
     plane->memory.interest.used += cost - kept->cost;
     kept->cost = cost;
 }
 
-/* ---- its records ------------------------------------------------------------------------------------------------- */
-
 status_t mqtt_kept_store(plane_t *plane, kept_t *kept) {
     mqtt_desk_t *desk = kept->shared;
     uint8_t key[ID_KEY_SIZE];
     desk->packet.size = 0;
-    count_cost(plane, kept);
+    mqtt_kept_count(plane, kept);
     status_t status = kept_write(kept, &desk->packet);
     bytes_t record = bytes_of(desk->packet.at, (uint32_t)desk->packet.size);
     return status == STATUS_OK ? keeping_put(plane, kept_stream(kept), RECORD_SESSION, key_of(kept, key), record)
@@ -163,11 +163,11 @@ static int64_t expires_ns(const plane_t *plane, const kept_t *kept, int64_t age_
 static status_t wait_for_end(plane_t *plane, kept_t *kept) {
     mqtt_desk_t *desk = kept->shared;
     int64_t age_ns = keeping_age_ns(plane, kept_stream(kept));
-    if (kept->expiry == SESSION_EVER) {
-        return STATUS_OK;
-    }
     if (kept->left_age_ns == 0 || kept->left_age_ns > age_ns) {
         kept->left_age_ns = age_ns;
+    }
+    if (kept->expiry == SESSION_EVER) {
+        return STATUS_OK;
     }
     return due_put(&desk->due, &kept->due, expires_ns(plane, kept, age_ns));
 }
@@ -179,6 +179,9 @@ void mqtt_kept_forget(plane_t *plane, kept_t *kept) {
         kept->session->kept = NULL;
     }
     due_take(&desk->due, &kept->due);
+    if (kept->will != NULL) {
+        due_take(&desk->wills, &kept->will->due);
+    }
     map_take(desk->kept, &kept->link);
     table_drop(&keeper->numbers, kept->number);
     plane->memory.interest.used -= kept->cost;
@@ -189,7 +192,8 @@ status_t mqtt_kept_end(plane_t *plane, kept_t *kept) {
     static const uint32_t records[] = {RECORD_SESSION_IN, RECORD_SESSION_OUT};
     uint8_t key[ID_KEY_SIZE];
     bytes_t prefix = key_of(kept, key);
-    status_t status = keeping_drop(plane, kept_stream(kept), RECORD_SESSION, prefix, false);
+    status_t status = mqtt_will_forsake(plane, kept);
+    status = status == STATUS_OK ? keeping_drop(plane, kept_stream(kept), RECORD_SESSION, prefix, false) : status;
     for (uint32_t i = 0; i < 2 && status == STATUS_OK; i++) {
         status = keeping_drop(plane, kept_stream(kept), records[i], prefix, true);
     }
@@ -237,12 +241,18 @@ status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, boo
         return status;
     }
     keeper->last_number = kept->number > keeper->last_number ? kept->number : keeper->last_number;
-    count_cost(plane, kept);
-    if (loading) {
-        status = mqtt_kept_filters(plane, kept, true);
-        status = status == STATUS_OK ? wait_for_end(plane, kept) : status;
+    mqtt_kept_count(plane, kept);
+    if (!loading) {
+        return STATUS_OK;
     }
-    return status;
+    status = mqtt_kept_filters(plane, kept, true);
+    if (status != STATUS_OK) { /* it is read again */
+        mqtt_kept_forget(plane, kept);
+        return status;
+    }
+    status = wait_for_end(plane, kept);
+    (void)status; /* without memory for that it expires later than it should */
+    return STATUS_OK;
 }
 
 void mqtt_kept_attend(plane_t *plane, kept_t *kept, session_t *session) {
@@ -263,21 +273,21 @@ void mqtt_kept_hand_over(plane_t *plane, kept_t *kept) {
 
 void mqtt_kept_leave(plane_t *plane, kept_t *kept) {
     mqtt_kept_hand_over(plane, kept);
+    kept->left_age_ns = 0;
     if (kept->received.count == 0) {
         ids_free(&kept->received);
     }
     if (kept->released.count == 0) {
         ids_free(&kept->released);
     }
-    count_cost(plane, kept);
+    mqtt_kept_count(plane, kept);
     if (kept->expiry == 0) {
         end_sometime(plane, kept);
         return;
     }
-    if (kept->expiry == SESSION_EVER) {
+    if (kept->expiry == SESSION_EVER && kept->will == NULL) {
         return;
     }
-    kept->left_age_ns = 0;
     /* Without room for either it expires later than it should: it is kept from the next start on. */
     status_t status = wait_for_end(plane, kept);
     status = status == STATUS_OK ? mqtt_kept_store(plane, kept) : status;
@@ -293,4 +303,5 @@ void mqtt_chores(plane_t *plane) {
     for (uint32_t i = 0; i < EXPIRED_A_TURN && (due = due_next(&desk->due, plane->now.mono_ns)) != NULL; i++) {
         end_sometime(plane, MAP_ENTRY(due, kept_t, due));
     }
+    mqtt_will_chores(plane);
 }

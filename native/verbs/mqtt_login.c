@@ -15,6 +15,7 @@
 #include "plane/account.h"
 #include "plane/memory.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_lasting.h"
 
 /* ---- reasons ----------------------------------------------------------------------------------------------------- */
 
@@ -148,6 +149,7 @@ static status_t take_over(plane_t *plane, mqtt_desk_t *desk, session_t *session)
     if (older != NULL) {
         map_take(desk->here, &older->link);
         older->listed = false;
+        mqtt_will_taken_over(older, session);
         if (older->kept != NULL) {
             mqtt_kept_hand_over(plane, older->kept);
         }
@@ -230,7 +232,7 @@ status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdi
     if (session->expiry != 0) {
         mqtt_stream_begin(plane, peer);
     }
-    mqtt_retain_begin(plane, peer);
+    mqtt_retain_begin(plane, peer->account);
     mqtt_enter(plane, peer);
     return STATUS_OK;
 }
@@ -290,16 +292,18 @@ static bool take_session(plane_t *plane, peer_t *peer, mqtt_account_t *keeper, b
         return true;
     }
     mqtt_kept_attend(plane, kept, session);
-    /* A crash must not count the time of the client's presence for a session that may expire. */
-    if (*written || kept->expiry != session->expiry || session->expiry != SESSION_EVER) {
+    status = mqtt_will_note(plane, peer, kept, written);
+    /* A crash must not count the time of the client's presence for a session that may expire, or for its will. */
+    bool changed = kept->expiry != session->expiry || session->expiry != SESSION_EVER || kept->left_age_ns != 0;
+    if (status == STATUS_OK && (*written || changed)) {
         kept->expiry = session->expiry;
         kept->left_age_ns = 0;
-        if (mqtt_kept_store(plane, kept) != STATUS_OK) {
-            peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no room for a session"));
-            return false;
-        }
+        status = mqtt_kept_store(plane, kept);
     }
-    return true;
+    if (status != STATUS_OK) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no room for a session"));
+    }
+    return status == STATUS_OK;
 }
 
 /* Welcomes a client whose records are on disk, or that had none to write. */
@@ -359,9 +363,7 @@ static void release_again(plane_t *plane, peer_t *peer) {
         if (ids_has(released, (uint16_t)id)) {
             left--;
             if (flight_release_again(&session->flight, (uint16_t)id) == STATUS_OK) {
-                mqtt_emitted(plane, peer,
-                             mqtt_write_acknowledgement(&session->writer, &peer->conn.out.data, MQTT_PUBREL,
-                                                        (uint16_t)id, MQTT_REASON_SUCCESS, NULL));
+                mqtt_acknowledge(plane, peer, MQTT_PUBREL, (uint16_t)id, MQTT_REASON_SUCCESS);
             }
         }
     }
@@ -454,9 +456,7 @@ void mqtt_left(plane_t *plane, peer_t *peer) {
     if (session->waits_keeper) {
         mqtt_retain_forget(peer);
     }
-    if (session->admitted && session->will != NULL) {
-        mqtt_publish_will(plane, peer);
-    }
+    mqtt_will_left(plane, peer);
     if (session->kept != NULL) {
         mqtt_kept_leave(plane, session->kept);
     }

@@ -26,6 +26,7 @@
 #include "text/subject.h"
 #include "text/text.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_lasting.h"
 #include "verbs/verbs.h"
 
 #define OWN_SUBJECTS BYTES_LITERAL("$MQTT.")
@@ -46,9 +47,7 @@ static void say_answer(plane_t *plane, peer_t *peer, const answer_t *answer) {
             return;
         }
     }
-    mqtt_emitted(plane, peer,
-                 mqtt_write_acknowledgement(&session->writer, &peer->conn.out.data, (mqtt_kind_t)answer->kind,
-                                            answer->id, (mqtt_reason_t)answer->reason, NULL));
+    mqtt_acknowledge(plane, peer, (mqtt_kind_t)answer->kind, answer->id, (mqtt_reason_t)answer->reason);
 }
 
 void mqtt_say_answers(plane_t *plane, peer_t *peer) {
@@ -358,24 +357,23 @@ void mqtt_release(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
         return;
     }
     mqtt_reason_t reason = known ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND;
-    mqtt_emitted(
-        plane, peer,
-        mqtt_write_acknowledgement(&session->writer, &peer->conn.out.data, MQTT_PUBCOMP, packet->id, reason, NULL));
+    mqtt_acknowledge(plane, peer, MQTT_PUBCOMP, packet->id, reason);
 }
 
 /* ---- the will ---------------------------------------------------------------------------------------------------- */
 
-void mqtt_publish_will(plane_t *plane, peer_t *peer) {
-    session_t *session = peer->session;
-    mqtt_desk_t *desk = session->shared;
-    sending_t sending = {.peer = peer,
-                         .account = peer->account,
-                         .message = &session->will->message,
-                         .topic = session->will->message.topic};
+bool mqtt_will_permitted(plane_t *plane, peer_t *peer, const mqtt_message_t *will) {
+    sending_t sending = {.account = peer->account, .message = will, .topic = will->topic};
     text_t mapped;
-    if (sending_subject(plane, desk, &sending, &mapped) == MQTT_REASON_SUCCESS && sending.subject.size != 0
-        && publish_permitted(plane, peer, &sending)) {
-        sending.peer = NULL;
-        (void)send_message(plane, desk, &sending, 0);
+    return sending_subject(plane, peer->session->shared, &sending, &mapped) == MQTT_REASON_SUCCESS
+           && publish_permitted(plane, peer, &sending);
+}
+
+void mqtt_publish_will(plane_t *plane, account_t *account, const mqtt_message_t *will) {
+    sending_t sending = {.account = account, .message = will, .topic = will->topic};
+    text_t mapped;
+    if (sending_subject(plane, plane->mqtt_desk, &sending, &mapped) == MQTT_REASON_SUCCESS
+        && sending.subject.size != 0) {
+        (void)send_message(plane, plane->mqtt_desk, &sending, 0);
     }
 }

@@ -17,6 +17,7 @@
 #include "text/ack_reply.h"
 #include "text/subject.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_lasting.h"
 #include "verbs/verbs.h"
 
 #define IDENTIFIERS_MAX 16u

@@ -31,12 +31,12 @@ static mqtt_account_t *keeper_of(const peer_t *peer) {
     return table_find(&desk->accounts, peer->account->js.id);
 }
 
-void mqtt_retain_begin(plane_t *plane, peer_t *peer) {
-    mqtt_account_t *keeper = mqtt_account_of(plane, peer->session->shared, peer->account);
+void mqtt_retain_begin(plane_t *plane, account_t *account) {
+    mqtt_account_t *keeper = mqtt_account_of(plane, plane->mqtt_desk, account);
     if (keeper == NULL || keeper->keeps == KEEPS_YES) {
         return;
     }
-    if ((peer->account->flags & ACCOUNT_JETSTREAM) == 0) {
+    if ((account->flags & ACCOUNT_JETSTREAM) == 0) {
         keeper->keeps = KEEPS_NO;
         return;
     }
@@ -53,7 +53,7 @@ void mqtt_retain_begin(plane_t *plane, peer_t *peer) {
         text_add_number(&text, plane->mqtt.max_retained_bytes);
     }
     text_add_literal(&text, "}");
-    bool asked = mqtt_ask_control(plane, peer, CREATE, text_bytes(&text), "s");
+    bool asked = mqtt_ask_control(plane, account, CREATE, text_bytes(&text), "s");
     keeper->keeps = asked ? KEEPS_ASKED : KEEPS_NO;
 }
 

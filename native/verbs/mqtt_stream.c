@@ -15,6 +15,7 @@
 #include "plane/account.h"
 #include "plane/keeping.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_lasting.h"
 #include "verbs/verbs.h"
 
 #define NAME "$MQTT_msgs"
@@ -36,7 +37,7 @@ void mqtt_stream_begin(plane_t *plane, peer_t *peer) {
         "\"storage\":\"file\",\"max_consumers\":-1,\"num_replicas\":1,\"allow_msg_ttl\":true}";
     bool jetstream = (peer->account->flags & ACCOUNT_JETSTREAM) != 0;
     keeper->sessions = KEEPS_ASKED; /* it may be opened before the request has returned */
-    if (!jetstream || !mqtt_ask_control(plane, peer, CREATE, bytes_of(body, sizeof body - 1), "m")) {
+    if (!jetstream || !mqtt_ask_control(plane, peer->account, CREATE, bytes_of(body, sizeof body - 1), "m")) {
         keeper->sessions = KEEPS_NO;
     }
 }
@@ -102,12 +103,16 @@ static status_t read_identifier(const reading_t *reading, uint32_t number, uint1
 
 static bool read_session_record(void *context, bytes_t key, bytes_t value) {
     reading_t *reading = context;
-    uint32_t size = reading->kind == RECORD_SESSION ? KEY_SIZE : ID_KEY_SIZE;
+    bool identifier = reading->kind == RECORD_SESSION_IN || reading->kind == RECORD_SESSION_OUT;
     visits_add(1);
-    if (key.size == size) {
+    if (key.size == (identifier ? ID_KEY_SIZE : KEY_SIZE)) {
         uint32_t number = load_be32(key.at);
-        reading->status = reading->kind == RECORD_SESSION ? read_session(reading, number, value)
-                                                          : read_identifier(reading, number, load_be16(key.at + 4));
+        reading->status = identifier ? read_identifier(reading, number, load_be16(key.at + 4))
+                          : reading->kind == RECORD_SESSION
+                              ? read_session(reading, number, value)
+                              : mqtt_will_found(reading->plane, reading->keeper, number, value);
+    }
+    if (key.size <= ID_KEY_SIZE && reading->status == STATUS_OK) { /* else it is read again */
         (void)bytes_write(reading->after, key);
         reading->after_size = key.size;
     }
@@ -137,7 +142,7 @@ static bool reading_step(js_t *js, job_t *job) {
     }
     reading->kind++;
     reading->after_size = 0;
-    return reading->kind > RECORD_SESSION_OUT;
+    return reading->kind > RECORD_SESSION_WILL;
 }
 
 static void reading_end(js_t *js, job_t *job, status_t status) {
@@ -178,6 +183,7 @@ void mqtt_stream_removed(plane_t *plane, stream_t *stream) {
     map_walk_t walk = {0};
     for (kept_t *kept; (kept = table_next(&keeper->numbers, &walk)) != NULL;) {
         kept->seat = NULL; /* it goes with the stream */
+        mqtt_will_outlive(plane, kept);
         if (kept->session != NULL) {
             peer_doom(plane, kept->session->owner, CLOSE_KICKED, BYTES_LITERAL("its session was removed"));
         }

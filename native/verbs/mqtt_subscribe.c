@@ -16,6 +16,7 @@
 #include "route/permissions.h"
 #include "text/subject.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_lasting.h"
 
 #define PARENT_SUFFIX BYTES_LITERAL(" fwc")
 #define OWN_SUBJECTS BYTES_LITERAL("$MQTT.")
@@ -138,20 +139,32 @@ static bool wants_none_of_its_own(const kept_t *kept) {
     return false;
 }
 
+/* The first one of them that says why it is not as it was asked for. */
+static mqtt_reason_t first_refusal(bytes_t reasons) {
+    for (uint32_t i = 0; i < reasons.size; i++) {
+        if (mqtt_reason_text((mqtt_reason_t)reasons.at[i]).size != 0) {
+            return (mqtt_reason_t)reasons.at[i];
+        }
+    }
+    return MQTT_REASON_SUCCESS;
+}
+
 /* The session's new subscriptions are on disk before the answer is sent. */
 static void answer_filters(plane_t *plane, peer_t *peer, mqtt_kind_t kind, uint16_t id, bytes_t reasons) {
     session_t *session = peer->session;
     kept_t *kept = session->kept;
     mqtt_desk_t *desk = session->shared;
+    mqtt_properties_t scratch;
+    const mqtt_properties_t *why = mqtt_explained(session, first_refusal(reasons), &scratch);
     if (kept == NULL) {
         mqtt_emitted(plane, peer,
-                     mqtt_write_filters_answer(&session->writer, &peer->conn.out.data, kind, id, reasons, NULL));
+                     mqtt_write_filters_answer(&session->writer, &peer->conn.out.data, kind, id, reasons, why));
         return;
     }
     kept->no_local = wants_none_of_its_own(kept);
     bool stored = mqtt_kept_filters(plane, kept, false) == STATUS_OK && mqtt_kept_store(plane, kept) == STATUS_OK;
     desk->packet.size = 0;
-    if (!stored || mqtt_write_filters_answer(&session->writer, &desk->packet, kind, id, reasons, NULL) != STATUS_OK) {
+    if (!stored || mqtt_write_filters_answer(&session->writer, &desk->packet, kind, id, reasons, why) != STATUS_OK) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no room for a session's subscriptions"));
         return;
     }

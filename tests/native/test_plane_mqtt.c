@@ -192,16 +192,30 @@ static void permissions_hold(void) {
     plane_event_t event;
     rig_feed(plane, client, "SUB > 1\r\n");
     mqtt_feed(plane, five, "32 07 0001'x' 0009 00 'x'");
-    MQTT_HEARD("40 03 0009 87", five);
+    MQTT_HEARD("40 2a 0009 87 26 1f 0023'the user has no permission for that'", five);
     RIG_HEARD("", client);
     CHECK(rig_event(plane, EVENT_REFUSED, &event));
     CHECK_EQ_U64(REFUSED_PUBLISH, event.code);
     mqtt_feed(plane, five, "30 05 0001'x' 00 'x'");
     CHECK_EQ_I64(PEER_ADMITTED, five->state);
     mqtt_feed(plane, five, "82 13 0001 00 0001'x' 00 0003'b/c' 00 0003'b/#' 00");
-    MQTT_HEARD("90 06 0001 00 87 87 00", five);
+    MQTT_HEARD("90 2c 0001 26 1f 0023'the user has no permission for that' 87 87 00", five);
     rig_feed(plane, client, "PUB b.c 1\r\nx\r\nPUB b.d 1\r\nx\r\nPUB b 1\r\nx\r\n");
     MQTT_HEARD("30 07 0003'b/d' 00 'x'", five);
+}
+
+/* 5: 3.1.2.11.7, 3.1.2.11.4 */
+static void reasons_in_words(void) {
+    static const char *const lists[4] = {"a", NULL, "b.>", "b.c"};
+    peer_t *silent = mqtt_client_with(plane, "10 10 0004'MQTT' 05 02 0000 02 17 00 0001'p'", lists);
+    peer_t *small = mqtt_client_with(plane, "10 13 0004'MQTT' 05 02 0000 05 27 00000028 0001'q'", lists);
+    peer_t *three = mqtt_client_with(plane, MQTT_CONNECT_3("r"), lists);
+    mqtt_feed(plane, silent, "32 07 0001'x' 0009 00 'x' 62 02 0007 82 07 0001 00 0001'x' 00");
+    MQTT_HEARD("40 03 0009 87 70 03 0007 92 90 04 0001 00 87", silent);
+    mqtt_feed(plane, small, "32 07 0001'x' 0009 00 'x' 62 02 0007 82 07 0001 00 0001'x' 00");
+    MQTT_HEARD("40 04 0009 87 00 70 04 0007 92 00 90 04 0001 00 87", small);
+    mqtt_feed(plane, three, "62 02 0007 82 06 0001 0001'x' 00");
+    MQTT_HEARD("70 02 0007 90 03 0001 80", three);
 }
 
 /* ---- qualities of service ---------------------------------------------------------------------------------------- */
@@ -235,7 +249,7 @@ static void exactly_once(void) {
     mqtt_feed(plane, other, "70 02 0001");
     CHECK_EQ_U64(1, other->session->flight.released.count);
     mqtt_feed(plane, other, "50 02 0063");
-    MQTT_HEARD("62 03 0063 92", other);
+    MQTT_HEARD("62 3a 0063 92 36 1f 0033'no message with that packet identifier is under way'", other);
 }
 
 static void no_more_than_it_takes(void) {
@@ -367,6 +381,7 @@ int main(void) {
     ALONE("a subscription ends, and who had none is told so", subscriptions_end);
     ALONE("a shared subscription is a queue group", a_group_shares);
     ALONE("permissions are those of clients, by subject", permissions_hold);
+    ALONE("a refusal says why, to who wants to know and takes a packet of that size", reasons_in_words);
     ALONE("QoS 1 is acknowledged both ways", once_or_more);
     ALONE("QoS 2 is published once, and released and completed both ways", exactly_once);
     ALONE("a client gets no more at once than it takes, in order", no_more_than_it_takes);

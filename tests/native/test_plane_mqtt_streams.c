@@ -105,7 +105,7 @@ static void what_was_not_kept_is_not_acknowledged(void) {
     peer_t *five = first_client(MQTT_CONNECT_5("e")), *three = mqtt_client_3(plane);
     mqtt_say(plane, five, "32 09 0003's/a' 0001 00 'x' 34 09 0003's/a' 0002 00 'x'");
     settle();
-    MQTT_HEARD("40 02 0001 50 03 0002 97", five);
+    MQTT_HEARD("40 02 0001 50 40 0002 97 3c 1f 0039'a limit of the server, the account or a stream is reached'", five);
     CHECK_EQ_U64(0, five->session->received.count);
     uint64_t id = three->id;
     mqtt_say(plane, three, "32 08 0003's/a' 0001 'x'");

@@ -506,7 +506,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
     # ---- not yet
-    "Of MQTT: a will's delay": ("interop/test_mqtt_five.py::test_a_will_is_said_unless_its_client_takes_leave",),
+    "Of MQTT: shared": ("interop/test_mqtt_five.py::test_a_shared_subscription_gets_each_message_once",),
     "Replicas": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
 }  # fmt: skip
 

@@ -1,0 +1,59 @@
+/* mqtt_lasting.h: what outlives the connection of a client of MQTT: its session, the stream of messages for it, its
+ * will. What the protocol's files share beside that is mqtt.h.
+ */
+#ifndef LEAFD_VERBS_MQTT_LASTING_H
+#define LEAFD_VERBS_MQTT_LASTING_H
+
+#include "verbs/mqtt.h"
+
+/* ---- mqtt_stream.c ----------------------------------------------------------------------------------------------- */
+
+#define MQTT_MESSAGES "$MQTT.msgs." /* their subjects */
+
+/* Begins with a peer whose account has JetStream: the stream is asked for, if it is not known. */
+void mqtt_stream_begin(plane_t *plane, peer_t *peer);
+void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper); /* or was not */
+/* Does a session of the account wait for that subject? */
+bool mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, bytes_t subject);
+
+/* ---- mqtt_kept.c ------------------------------------------------------------------------------------------------- */
+
+uint64_t mqtt_client_hash(uint32_t account, bytes_t client);
+kept_t *mqtt_kept_find(const mqtt_desk_t *desk, uint32_t account, bytes_t client);
+/* One that was read from its record, or is new: with a place in the tables, and whoever delivers to it. */
+LEAF_MUST_USE status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, bool loading);
+void mqtt_kept_forget(plane_t *plane, kept_t *kept); /* its memory alone */
+/* Ends a kept session, and removes its records. STATUS_FULL: no room in the batch, and it is as it was. */
+LEAF_MUST_USE status_t mqtt_kept_end(plane_t *plane, kept_t *kept);
+LEAF_MUST_USE status_t mqtt_kept_store(plane_t *plane, kept_t *kept);
+/* Takes over the session's new filters. */
+LEAF_MUST_USE status_t mqtt_kept_filters(plane_t *plane, kept_t *kept, bool loading);
+void mqtt_kept_attend(plane_t *plane, kept_t *kept, session_t *session);
+void mqtt_kept_count(plane_t *plane, kept_t *kept); /* its memory */
+/* Another connection of its client takes it. */
+void mqtt_kept_hand_over(plane_t *plane, kept_t *kept);
+/* Notes that the session's client has gone. */
+void mqtt_kept_leave(plane_t *plane, kept_t *kept);
+/* Notes that the session acknowledges a message of the stream. */
+void mqtt_kept_acknowledge(plane_t *plane, kept_t *kept, uint64_t seq);
+/* record: RECORD_SESSION_IN or RECORD_SESSION_OUT; there: it is to be. false: no room. */
+bool mqtt_kept_note(plane_t *plane, kept_t *kept, uint32_t record, uint16_t id, bool there);
+
+/* ---- mqtt_will.c ------------------------------------------------------------------------------------------------- */
+
+/* The session's client is here: the will that waited is no more, and the one that it has now is recorded with the
+ * session. */
+LEAF_MUST_USE status_t mqtt_will_note(plane_t *plane, peer_t *peer, kept_t *kept, bool *written);
+/* A newer connection of its client ends the older one. */
+void mqtt_will_taken_over(session_t *older, const session_t *newer);
+/* Its connection has ended: published now, or it waits, or its client has taken leave. */
+void mqtt_will_left(plane_t *plane, peer_t *peer);
+/* The session ends, so what waited is published soon. STATUS_FULL: no room, and all is as it was. */
+LEAF_MUST_USE status_t mqtt_will_forsake(plane_t *plane, kept_t *kept);
+void mqtt_will_outlive(plane_t *plane, kept_t *kept); /* likewise, where its records are gone */
+/* A record of one, at a start. */
+LEAF_MUST_USE status_t mqtt_will_found(plane_t *plane, mqtt_account_t *keeper, uint32_t number, bytes_t record);
+void mqtt_will_chores(plane_t *plane);
+void mqtt_will_forget_all(mqtt_desk_t *desk);
+
+#endif
