@@ -13,6 +13,7 @@ static void refuse_entries(raft_t *raft, raft_outputs_t *out, const raft_message
     raft_message_t *answer = raft_say(raft, out, RAFT_TAKEN, message->from, 0);
     answer->refused = message->index;
     answer->index = hint > raft->commit ? hint : raft->commit;
+    check(trail_term(&raft->trail, answer->index, &answer->log_term));
     answer->stamp_ns = message->stamp_ns;
 }
 

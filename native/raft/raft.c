@@ -217,7 +217,7 @@ bool raft_next(raft_t *raft, raft_outputs_t *out, raft_output_t *next, int64_t n
 
 bool raft_propose(raft_t *raft, raft_outputs_t *out, uint32_t count, raft_index_t *index) {
     check(out->queued == 0);
-    if (raft->role != RAFT_LEADER || raft->successor.peer != 0) return false;
+    if (raft->role != RAFT_LEADER || raft->successor.peer != 0 || !raft_may_stand(raft)) return false;
     *index = raft->trail.last + 1;
     return raft_append_own(raft, out, RAFT_DATA, count);
 }
@@ -249,5 +249,10 @@ bool raft_copied(raft_t *raft, raft_outputs_t *out, raft_index_t index, raft_ter
     output->term = term;
     output->write = ++raft->write;
     raft_note_write(raft, output->write);
+    if (raft->leader.peer == 0) return true;
+    /* The leader need not ask first; as its own clock is not known here, this is no part of its lease. */
+    raft_message_t *answer = raft_say(raft, out, RAFT_TAKEN, raft->leader, raft->write);
+    answer->granted = true;
+    answer->index = index;
     return true;
 }

@@ -79,8 +79,9 @@ typedef enum raft_subject {
     RAFT_VOTE,        /* as PREVOTE; handover: its leader wants it */
     RAFT_VOTED,       /* granted */
     RAFT_ENTRIES,     /* index, log_term: the entry before them; count entries of entry_term; commit; stamp_ns */
-    RAFT_TAKEN,       /* granted: has all up to index. Else: `refused` did not fit, index may. stamp_ns: of ENTRIES */
-    RAFT_HANDOVER,    /* begin an election now */
+    /* granted: has all up to index. Else: `refused` did not fit, index, of log_term there, may. stamp_ns: of ENTRIES */
+    RAFT_TAKEN,
+    RAFT_HANDOVER, /* begin an election now */
 } raft_subject_t;
 
 typedef struct raft_message {
@@ -180,8 +181,7 @@ typedef struct raft {
     bool handed; /* HANDOVER was sent in this term: it may arrive late, so there is no lease any more */
 } raft_t;
 
-/* A member as its disk has it. A new member has zeros, and no members but for the first group's. A new member has
- * zeros, and no members but for the first group's. */
+/* A member as its disk has it. A new member has zeros, and no members but for the first group's. */
 typedef struct raft_start {
     raft_disk_t self;
     raft_term_t term;
@@ -200,7 +200,7 @@ void raft_init(raft_t *raft, const raft_start_t *start, int64_t now_ns);
 void raft_tick(raft_t *raft, raft_outputs_t *out, int64_t now_ns);
 void raft_receive(raft_t *raft, raft_outputs_t *out, const raft_message_t *message, int64_t now_ns);
 void raft_persisted(raft_t *raft, raft_outputs_t *out, uint64_t write, int64_t now_ns);
-/* A leader's new entries of the caller: `count` from *index on. false: not a leader, or it hands over. */
+/* A leader's new entries of the caller: `count` from *index on. false: not a leader, or it hands over or is removed. */
 bool raft_propose(raft_t *raft, raft_outputs_t *out, uint32_t count, raft_index_t *index);
 /* false: not a leader, another change is under way, or the members do not allow it. */
 bool raft_alter(raft_t *raft, raft_outputs_t *out, raft_change_t change, raft_disk_t id);

@@ -79,7 +79,10 @@ static bool has_lost(const raft_progress_t *progress, const raft_message_t *mess
     return message->index < progress->match && message->stamp_ns > progress->match_ns;
 }
 
-static void take_refusal(raft_progress_t *progress, const raft_message_t *message) {
+/* Each side leaves out what the other cannot have: runs of a later term than the one that is there. A round trip for
+ * each run that differs, then, and not for each entry. */
+static void take_refusal(const raft_t *raft, raft_progress_t *progress, const raft_message_t *message) {
+    raft_index_t hint = message->index < message->refused ? message->index : message->refused - 1;
     if (has_lost(progress, message)) {
         progress->match = 0;
         progress->match_ns = message->stamp_ns;
@@ -87,7 +90,7 @@ static void take_refusal(raft_progress_t *progress, const raft_message_t *messag
         return; /* an old answer */
     }
     if (progress->pace == RAFT_PROBING && message->refused != progress->next - 1) return;
-    progress->next = (message->index < message->refused ? message->index : message->refused - 1) + 1;
+    progress->next = trail_before(&raft->trail, hint, message->log_term) + 1;
     if (progress->next <= progress->match) progress->next = progress->match + 1;
     progress->pace = RAFT_PROBING;
     progress->paused = false;
@@ -100,7 +103,7 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
     progress->heard_ns = now_ns;
     if (message->stamp_ns > progress->stamp_ns) progress->stamp_ns = message->stamp_ns;
     if (!message->granted) {
-        if (message->refused != 0) take_refusal(progress, message);
+        if (message->refused != 0) take_refusal(raft, progress, message);
         return;
     }
     if (message->index > raft->trail.last) return; /* no leader of ours has sent that */
@@ -109,9 +112,10 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
         progress->match_ns = message->stamp_ns > progress->match_ns ? message->stamp_ns : progress->match_ns;
     }
     if (progress->next <= progress->match) progress->next = progress->match + 1;
-    if (progress->pace == RAFT_PROBING || progress->match >= raft->trail.base) {
+    if (progress->pace != RAFT_FLOWING && (progress->pace == RAFT_PROBING || progress->match >= raft->trail.base)) {
         progress->pace = RAFT_FLOWING;
         progress->paused = false;
+        progress->beat = true; /* what was committed meanwhile, it was told behind entries that it lacked */
     }
     raft_advance(raft, out);
     if (raft->role == RAFT_LEADER && raft->successor.peer != 0) start_handover(raft, out, place);

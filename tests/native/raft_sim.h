@@ -23,6 +23,12 @@ static void node_persist(sim_t *sim, node_t *node, uint32_t count);
 static void node_drain(sim_t *sim, node_t *node, raft_outputs_t *out);
 static void alter_by(sim_t *sim, node_t *node);
 
+/* One for all, since filling as many bytes with zeros for each call would take most of the time. */
+static raft_outputs_t *no_outputs(sim_t *sim) {
+    sim->out.queued = sim->out.taken = 0;
+    return &sim->out;
+}
+
 static void node_start(sim_t *sim, node_t *node) {
     raft_start_t start = {.self = node->id,
                           .term = node->disk.term,
@@ -230,25 +236,25 @@ static void node_persist(sim_t *sim, node_t *node, uint32_t count) {
 }
 
 static void persist_and_tell(sim_t *sim, node_t *node, uint32_t count) {
-    raft_outputs_t out = {0};
+    raft_outputs_t *out = no_outputs(sim);
     if (node->write_count == 0) return;
     if (count == 0 || count > node->write_count) count = node->write_count;
     uint64_t number = node->writes[count - 1].number;
     node_persist(sim, node, count);
-    raft_persisted(&node->raft, &out, number, clock_of(sim, node));
-    node_drain(sim, node, &out);
+    raft_persisted(&node->raft, out, number, clock_of(sim, node));
+    node_drain(sim, node, out);
 }
 
 static void deliver_copy(sim_t *sim, node_t *node, const parcel_t *parcel) {
-    raft_outputs_t out = {0};
+    raft_outputs_t *out = no_outputs(sim);
     if (parcel->message.to.disk != node->id.disk) return;
-    (void)raft_copied(&node->raft, &out, parcel->message.index, parcel->message.log_term, &parcel->config);
-    node_drain(sim, node, &out);
+    (void)raft_copied(&node->raft, out, parcel->message.index, parcel->message.log_term, &parcel->config);
+    node_drain(sim, node, out);
 }
 
 static void deliver(sim_t *sim, const parcel_t *parcel) {
     node_t *node = node_of(sim, parcel->message.to), *from = node_of(sim, parcel->message.from);
-    raft_outputs_t out = {0};
+    raft_outputs_t *out = no_outputs(sim);
     raft_message_t message = parcel->message;
     raft_config_t configs[2];
     if (node == NULL || !node->alive || from == NULL) return;
@@ -266,15 +272,15 @@ static void deliver(sim_t *sim, const parcel_t *parcel) {
         configs[message.config_count - 1].index = index;
     }
     message.configs = configs;
-    raft_receive(&node->raft, &out, &message, clock_of(sim, node));
+    raft_receive(&node->raft, out, &message, clock_of(sim, node));
     /* The bytes of what the member has taken lie where its log has them before they are written. */
-    for (uint32_t i = 0; i < out.queued; i++) {
-        const raft_output_t *output = &out.queue[i];
+    for (uint32_t i = 0; i < out->queued; i++) {
+        const raft_output_t *output = &out->queue[i];
         if (output->action != RAFT_APPEND || node->raft.role == RAFT_LEADER) continue;
         for (raft_index_t j = output->from; j <= output->upto; j++)
             node->now.log[j] = parcel->entries[j - message.index - 1];
     }
-    node_drain(sim, node, &out);
+    node_drain(sim, node, out);
 }
 
 static void deliver_one(sim_t *sim) {
@@ -311,16 +317,16 @@ static bool has_room(const node_t *node) {
 }
 
 static void sim_propose(sim_t *sim) {
-    raft_outputs_t out = {0};
+    raft_outputs_t *out = no_outputs(sim);
     raft_index_t index;
     node_t *node = some_leader(sim);
     if (node == NULL || !has_room(node)) return;
-    if (raft_propose(&node->raft, &out, 1 + chance(sim, 3), &index)) node_drain(sim, node, &out);
+    if (raft_propose(&node->raft, out, 1 + chance(sim, 3), &index)) node_drain(sim, node, out);
 }
 
 /* Somebody, and what may be done with it: most changes by chance would be refused. */
 static void alter_by(sim_t *sim, node_t *node) {
-    raft_outputs_t out = {0};
+    raft_outputs_t *out = no_outputs(sim);
     const raft_config_t *members = raft_members(&node->raft);
     raft_disk_t id = sim->nodes[chance(sim, NODES)].id;
     if (!has_room(node)) return;
@@ -334,8 +340,8 @@ static void alter_by(sim_t *sim, node_t *node) {
     raft_change_t change = place == members->count ? RAFT_LEARN : members->at[place].voter ? RAFT_REMOVE : RAFT_PROMOTE;
     if (change == RAFT_PROMOTE && chance(sim, 8) == 0) change = RAFT_REMOVE;
     if (change == RAFT_REMOVE && voters <= 2 && chance(sim, 8) != 0) return;
-    if (raft_alter(&node->raft, &out, change, id)) sim->changes++;
-    node_drain(sim, node, &out);
+    if (raft_alter(&node->raft, out, change, id)) sim->changes++;
+    node_drain(sim, node, out);
 }
 
 static void sim_alter(sim_t *sim) {
@@ -385,12 +391,12 @@ static void see_leases(sim_t *sim) {
 
 static void tick_all(sim_t *sim) {
     for (uint32_t i = 0; i < NODES && sim->fault == NULL; i++) {
-        raft_outputs_t out = {0};
+        raft_outputs_t *out = no_outputs(sim);
         node_t *node = &sim->nodes[i];
         if (!node->alive || (!sim->calm && chance(sim, 16) == 0)) continue; /* a pause */
         if (!has_room(node)) continue;
-        raft_tick(&node->raft, &out, clock_of(sim, node));
-        node_drain(sim, node, &out);
+        raft_tick(&node->raft, out, clock_of(sim, node));
+        node_drain(sim, node, out);
     }
 }
 
@@ -430,12 +436,12 @@ static void trouble(sim_t *sim, node_t *node) {
 
 /* A time without a leader, and then one that is quicker than the others. */
 static void hasten(sim_t *sim, node_t *node) {
-    raft_outputs_t out = {0};
+    raft_outputs_t *out = no_outputs(sim);
     if (chance(sim, 2) == 0) break_links(sim);
     sim->time += 3200 * MS;
     if (!node->alive || !has_room(node)) return;
-    raft_tick(&node->raft, &out, clock_of(sim, node));
-    node_drain(sim, node, &out);
+    raft_tick(&node->raft, out, clock_of(sim, node));
+    node_drain(sim, node, out);
 }
 
 static void step(sim_t *sim) {

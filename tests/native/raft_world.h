@@ -90,6 +90,7 @@ typedef struct sim {
     uint32_t hurry;   /* of 16: how long the steps of time are */
     uint32_t writing; /* of 16: how quick the disks are */
     bool eager;       /* new leaders change members at once, if they may */
+    raft_outputs_t out;
     uint64_t elections, commits, changes, copies, crashes, leases;
 } sim_t;
 

@@ -287,6 +287,18 @@ static void members_change_one_at_a_time(void) {
     CHECK_EQ_U64(3, raft_members(&rig.raft[leader()])->count);
 }
 
+static void removed_leader_takes_nothing_more(void) {
+    lead_three();
+    uint32_t by = leader();
+    raft_index_t index;
+    CHECK(alter(RAFT_REMOVE, by));
+    CHECK(raft_propose(&rig.raft[by], &outputs, 1, &index)); /* as long as that is not committed */
+    drain(by);
+    settle();
+    CHECK_EQ_U64(index, rig.committed[by]);
+    CHECK(!raft_propose(&rig.raft[by], &outputs, 1, &index));
+}
+
 static void no_change_before_the_own_term_has_committed(void) {
     lead_three();
     uint32_t by = leader(), next = (by + 1) % THREE;
@@ -372,6 +384,62 @@ static void late_copy_takes_nothing_away(void) {
     outputs = (raft_outputs_t){0};
     CHECK_EQ_U64(last, member.trail.last);
     CHECK_EQ_U64(1, member.commit);
+}
+
+static void copy_is_acknowledged_at_once(void) {
+    lead_three();
+    uint32_t by = leader(), off = (by + 1) % THREE;
+    rig.cut[off] = true;
+    (void)propose(by, 50);
+    settle();
+    raft_compact(&rig.raft[by], rig.committed[by]);
+    rig.cut[off] = false;
+    pass(1000 * MS);
+    CHECK(raft_copied(&rig.raft[off], &outputs, rig.committed[by], rig.raft[by].term, raft_members(&rig.raft[by])));
+    rig.held[off] = true;
+    drain(off);
+    settle();
+    CHECK_EQ_U64(RAFT_COPYING, rig.raft[by].progress[off].pace);
+    rig.held[off] = false;
+    settle(); /* its copy is on the disk, and no time has passed */
+    CHECK_EQ_U64(RAFT_FLOWING, rig.raft[by].progress[off].pace);
+    CHECK_EQ_U64(rig.committed[by], rig.raft[by].progress[off].match);
+}
+
+/* A log of entries of old terms, which nobody else has: as many round trips as there are terms, not entries. */
+static void other_terms_are_left_out_at_once(void) {
+    lead_three();
+    uint32_t by = leader(), off = (by + 1) % THREE;
+    raft_term_t term = rig.raft[by].term;
+    rig.cut[off] = true;
+    CHECK(trail_append(&rig.raft[by].trail, 200, term + 1)); /* what a leader of a later term had given it */
+    rig.raft[by].term = term + 1;
+    rig.raft[by].role = RAFT_FOLLOWER;
+    rig.raft[by].firm = rig.raft[by].trail.last;
+    CHECK(trail_append(&rig.raft[off].trail, 200, term));
+    rig.raft[off].firm = rig.raft[off].trail.last;
+    for (uint32_t i = 0; i < 200 && rig.raft[by].role != RAFT_LEADER; i++) pass(50 * MS);
+    CHECK_EQ_U64(by, leader());
+    rig.cut[off] = false;
+    rig.messages_sent = 0;
+    pass(200 * MS);
+    CHECK_EQ_U64(trail_last_term(&rig.raft[by].trail), trail_last_term(&rig.raft[off].trail));
+    CHECK_EQ_U64(rig.committed[by], rig.raft[off].commit);
+    CHECK(rig.messages_sent < 60);
+}
+
+/* Who probes tells of a commit behind entries that the member lacks: it hears of it again when it has them. */
+static void commit_is_told_with_no_beat(void) {
+    start(THREE, THREE);
+    for (uint32_t i = 0; i < 200 && rig.raft[0].role != RAFT_CANDIDATE; i++) {
+        rig.now += 50 * MS;
+        raft_tick(&rig.raft[0], &outputs, rig.now);
+        drain(0);
+        settle();
+        if (rig.raft[0].role == RAFT_LEADER) break;
+    }
+    CHECK_EQ_U64(RAFT_LEADER, rig.raft[0].role);
+    for (uint32_t i = 0; i < THREE; i++) CHECK_EQ_U64(rig.raft[0].trail.last, rig.committed[i]);
 }
 
 static void disk_that_was_put_back(void) {
@@ -464,7 +532,11 @@ int main(void) {
     RUN("no more is sent than the window holds, in messages of bounded size", window_is_kept);
     RUN("who needs what the log has no longer gets a copy", far_behind_gets_a_copy);
     RUN("a copy that comes late takes nothing away", late_copy_takes_nothing_away);
+    RUN("a copy is acknowledged when it is on the disk, with no beat between", copy_is_acknowledged_at_once);
+    RUN("entries of other terms are left out a term at a time", other_terms_are_left_out_at_once);
+    RUN("all hear of a new leader's first commit, with no beat between", commit_is_told_with_no_beat);
     RUN("a disk that was put back is filled again", disk_that_was_put_back);
+    RUN("a leader whose removal is committed takes no more entries", removed_leader_takes_nothing_more);
     RUN("answers of strangers, impossible numbers and other lies change nothing", liars_get_nowhere);
     RUN("a trail keeps the terms of a log", trail_keeps_terms);
     RUN("a member is small", member_is_small);
