@@ -3,6 +3,9 @@
  *     INGEST_START > running > INGEST_STOP, or its stream goes
  *                       `> a gap, silence, a refusal: EVENT_INGEST, and it waits for a new start
  *
+ * A nats-server listens for answers to flow control for as long as a consumer is there, and its cluster tells a leaf of
+ * what it listens for. So a leaf learns at once that the consumer of a copy is gone with its server: it is unwanted.
+ *
  * Not here: messages (ingest.c), consumers and retries (control, links/).
  */
 #include <stdlib.h>
@@ -11,6 +14,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/copies.h"
+#include "base/hash.h"
+#include "base/map.h"
 #include "exchange/strings.h"
 #include "jetstream/behind.h"
 #include "jetstream/commands.h"
@@ -44,6 +49,7 @@ const ingest_t *ingest_find(js_t *js, const stream_t *stream, uint64_t slot) {
 static void ingest_free(js_t *js, ingest_t **place) {
     ingest_t *ingest = *place;
     *place = ingest->next;
+    map_take(js->named_ingests, &ingest->named);
     if (ingest->sink != NULL) {
         js->host->unlisten(js->plane, ingest->sink);
     }
@@ -103,11 +109,37 @@ void ingest_free_all(js_t *js) {
     while (js->ingests != NULL) {
         ingest_free(js, &js->ingests);
     }
+    map_free(&js->named_ingests);
+}
+
+/* Its last token but one; empty: there is none. */
+static bytes_t consumer_of(bytes_t subject) {
+    uint32_t end = subject.size;
+    while (end > 0 && subject.at[end - 1] != '.') end--;
+    uint32_t begin = end > 0 ? --end : 0;
+    while (begin > 0 && subject.at[begin - 1] != '.') begin--;
+    return bytes_of(subject.at + begin, end - begin);
+}
+
+/* A durable consumer goes on at its stream's next leader by itself. */
+void ingest_unwanted(js_t *js, uint64_t connection, bytes_t subject) {
+    if (!bytes_starts(subject, BYTES_LITERAL("$JS.FC."))) {
+        return;
+    }
+    bytes_t consumer = consumer_of(subject);
+    uint64_t hash = hash_bytes(consumer.at, consumer.size);
+    for (map_link_t *link = map_first(js->named_ingests, hash); link != NULL; link = link->next) {
+        ingest_t *ingest = MAP_ENTRY(link, ingest_t, named);
+        if (link->hash == hash && ingest->running && !ingest->durable && ingest->origin == connection
+            && bytes_equal(ingest->consumer, consumer)) {
+            ingest_fail(js, ingest, INGEST_GAP, STATUS_OK);
+        }
+    }
 }
 
 /* The header's constant parts, put together once. parts: name, filter, destination, identity, key, the origin's
  * stream. */
-static status_t ingest_name(ingest_t *ingest, bytes_t consumer, const bytes_t parts[PARTS]) {
+static status_t ingest_name(js_t *js, ingest_t *ingest, bytes_t consumer, const bytes_t parts[PARTS]) {
     text_t tail, identity;
     tail.size = identity.size = 0;
     text_add_literal(&tail, " ");
@@ -124,7 +156,7 @@ static status_t ingest_name(ingest_t *ingest, bytes_t consumer, const bytes_t pa
     }
     const bytes_t wanted[PARTS] = {consumer, parts[0], text_bytes(&tail), parts[4], text_bytes(&identity), parts[5]};
     bytes_t own[PARTS];
-    if (!bytes_copy_all(own, wanted, PARTS)) {
+    if (map_open(&js->named_ingests) != STATUS_OK || !bytes_copy_all(own, wanted, PARTS)) {
         return STATUS_NO_MEMORY;
     }
     ingest->consumer = own[0];
@@ -133,7 +165,7 @@ static status_t ingest_name(ingest_t *ingest, bytes_t consumer, const bytes_t pa
     ingest->key = own[3];
     ingest->identity = own[4];
     ingest->origin_stream = own[5];
-    return STATUS_OK;
+    return map_put(&js->named_ingests, &ingest->named, hash_bytes(consumer.at, consumer.size)); /* open: OK */
 }
 
 /* Pairs of source and destination; one without a destination is only a filter. */
@@ -176,7 +208,7 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
         return STATUS_INVALID;
     }
     ingest_t *ingest = calloc(1, sizeof(*ingest));
-    if (ingest == NULL || ingest_name(ingest, consumer, parts) != STATUS_OK) {
+    if (ingest == NULL || ingest_name(js, ingest, consumer, parts) != STATUS_OK) {
         free(ingest);
         return STATUS_NO_MEMORY;
     }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/map.h"
 #include "base/status.h"
 #include "jetstream/behind.h"
 #include "jetstream/host.h"
@@ -18,6 +19,7 @@
 
 struct ingest {
     ingest_t *next;
+    map_link_t named; /* in named_ingests */
     stream_t *stream;
     sink_t *sink; /* NULL: it does not listen */
     uint32_t slot;

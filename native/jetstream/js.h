@@ -25,6 +25,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/map.h"
 #include "base/share.h"
 #include "base/status.h"
 #include "base/table.h"
@@ -72,6 +73,7 @@ struct js {
     uint32_t job_count;
     uint32_t job_work; /* done in this tick: JOB_STEP and its parts (job.h) */
     ingest_t *ingests;
+    map_t *named_ingests;   /* by the name of their origin's consumer */
     open_batches_t *fast;   /* NULL until the first fast batch */
     open_batches_t *atomic; /* likewise */
     share_t filters;        /* of direct gets under way, multi_last */
@@ -132,6 +134,8 @@ void js_ack(js_t *js, consumer_seat_t *seat, const message_t *message);
 void js_flow(js_t *js, consumer_seat_t *seat, const message_t *message);
 /* The connection that answered for the origin; 0: this server. */
 uint64_t ingest_origin(const ingest_t *ingest);
+/* The connection takes nothing any more for `$JS.FC.<..>.<consumer>.*`: what that consumer fed begins anew. */
+void ingest_unwanted(js_t *js, uint64_t connection, bytes_t subject);
 /* false: it does not run. */
 bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store);
 /* The subjects, beside its own, that a message with a schedule names; empty where it names none. */

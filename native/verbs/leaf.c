@@ -125,6 +125,7 @@ static void leaf_unsubscribe(plane_t *plane, peer_t *peer, const account_t *acco
     subscription_t *one = subscription_find(peer->table, account, BYTES_NONE, op->subject, op->queue);
     if (one != NULL) {
         subscription_kill(plane, one);
+        ingest_unwanted(&plane->js, peer->id, op->subject);
     }
 }
 

@@ -53,6 +53,7 @@ http: "127.0.0.1:{http_port}"
 server_name: leaf
 jetstream { store_dir: "{store}", domain: leaf, max_file_store: 1GB }
 leafnodes { reconnect: 1s, remotes: [ { url: "nats-leaf://a:a@127.0.0.1:{hub}" } ] }
+debug: true
 """
 L, R = servers.LEAFD, servers.REFERENCE
 PATIENCE_S = 180.0
@@ -328,3 +329,46 @@ def test_a_whole_cluster_of_a_supercluster_is_killed_and_comes_back(victim: str,
         await walk.until_even()
 
     play(tmp_path, story, "EEEWW", at=3)
+
+
+async def lone(walk: Walk, client: Client) -> servers.Server:
+    """A stream with one replica, at a server that the leaf is not linked to: which one."""
+    while True:
+        await walk._add(client, StreamConfig("LONE", subjects=["LONE.>"]))
+        leader = await walk.until_led("LONE")
+        if leader is not await linked(walk.hub, walk.leaf):
+            return leader
+        assert await asked(client, "$JS.API.STREAM.DELETE.LONE")
+
+
+async def copied(walk: Walk, leaf: Client) -> bool:
+    found = await asked(leaf, "$JS.API.STREAM.INFO.MLONE")
+    return bool(found["state"]["messages"] == len(walk.acknowledged["LONE"]))
+
+
+async def lost(leaf: Client) -> bool:
+    return "error" in (await asked(leaf, "$JS.API.STREAM.INFO.MLONE"))["mirror"]
+
+
+def test_the_copy_of_a_stream_with_one_replica_goes_on_when_its_server_is_back(tmp_path: Path) -> None:
+    """While the link to another server lives. That its consumer is gone is told by the hub, not by a minute's
+    silence."""
+
+    async def story(walk: Walk) -> None:
+        async with walk.at_hub() as client, walk.at_leaf() as leaf:
+            leader = await lone(walk, client)
+            mirror = StreamSource("LONE", external=ExternalStream("$JS.hub.API"))
+            await walk._add(leaf, StreamConfig("MLONE", mirror=mirror))
+            await walk.publish("LONE", 20)
+            await until(lambda: copied(walk, leaf), lambda: walk.leaf.log[-3000:], seconds=PATIENCE_S)
+            leader.kill()
+            await until(lambda: lost(leaf), lambda: walk.leaf.log[-3000:], seconds=PATIENCE_S)
+            leader.start()
+            await walk.publish("LONE", 20)
+            await until(lambda: copied(walk, leaf), lambda: walk.leaf.log[-3000:], seconds=PATIENCE_S)
+            assert await walk.held(leaf, "MLONE") == walk.acknowledged["LONE"]
+        about = [line for line in walk.leaf.log.splitlines() if "<mirror MLONE of LONE" in line]
+        assert [line for line in about if "gap at" in line]
+        assert not [line for line in about if "silent at" in line]
+
+    play(tmp_path, story)

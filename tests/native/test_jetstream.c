@@ -278,6 +278,31 @@ static void heartbeat_of_one_set_back(void) {
     }
 }
 
+/* The origin's server listens for answers to flow control as long as the consumer is there. */
+static void unwanted_by_its_origin(void) {
+    js_rig_t *rig = js_rig_open();
+    put_default(rig);
+    ingest_config_t config = {.last_sequence = 2, .silence_ns = INT64_MAX, .link = 9, .origin = 9};
+    start_as(rig, config);
+    const char *others[] = {"$JS.FC.O.D.*", "$JS.FC.O.C", "$JS.ACK.O.C.*", "$JS.FC.", "$JS.FC.C", "$JS.FC.O.CC.*"};
+    for (uint32_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        ingest_unwanted(&rig->js, 9, js_rig_text(others[i]));
+    ingest_unwanted(&rig->js, 8, js_rig_text("$JS.FC.O.C.*"));
+    CHECK(!told_of(rig, INGEST_GAP));
+    const char *wanted[] = {"$JS.FC.O.C.*", "$JS.FC.hub.NUmM6cRx.O.C.*"};
+    for (uint32_t i = 0; i < 2; i++) {
+        start_as(rig, config);
+        ingest_unwanted(&rig->js, 9, js_rig_text(wanted[i]));
+        CHECK(told_of(rig, INGEST_GAP));
+        ingest_unwanted(&rig->js, 9, js_rig_text(wanted[i]));
+        CHECK(!told_of(rig, INGEST_GAP)); /* said already */
+    }
+    config.durable = 1;
+    start_as(rig, config);
+    ingest_unwanted(&rig->js, 9, js_rig_text("$JS.FC.O.C.*"));
+    CHECK(!told_of_a_gap(rig));
+}
+
 static void acknowledges_what_it_was_given(void) {
     js_rig_t *rig = taking(true);
     control(rig, "$JS.FC.S.C.1", "NATS/1.0 100 FlowControl Request\r\n\r\n");
@@ -478,6 +503,8 @@ int main(void) {
     RUN("the heartbeat of a durable consumer that was set back tells so", heartbeat_of_one_set_back);
     RUN("flow control acknowledges what the consumer delivered, not what is stored beyond it",
         acknowledges_what_it_was_given);
+    RUN("a copy begins anew when its origin's server takes no answers for its consumer any more, and only then",
+        unwanted_by_its_origin);
     RUN("each of a stream's consumers is found, and counted if clients may see it, whichever have gone",
         consumers_come_and_go);
     RUN("an expectation about many subjects takes several turns, and what is published behind it keeps its place",

@@ -286,6 +286,11 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_leaders.py::test_who_forges_a_thousand_elections_brings_about_a_restart_every_two_seconds",
         "interop/test_hub_streams.py::test_a_streams_leader_goes_and_its_copies_go_on",
     ),
+    "A copy of a stream at a nats-server begins anew": (
+        "interop/test_hub_streams.py::test_the_copy_of_a_stream_with_one_replica_goes_on_when_its_server_is_back",
+        "unit/links/test_leaders.py::test_a_copy_is_asked_for_soon_after_a_server_has_come_to_its_hub",
+        "unit/links/test_leaders.py::test_a_thousand_copies_over_a_far_link_ask_four_times_a_second_together",
+    ),
     "A leafd tells a leafd at the other end what its budget": (
         "interop/test_budget.py::test_a_stream_waits_in_its_box_without_noise_and_comes_whole",
         "unit/links/test_budgets.py::test_the_other_end_hears_of_each_change_once_and_a_new_connection_of_what_waits_already",

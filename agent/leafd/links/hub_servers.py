@@ -148,6 +148,11 @@ class HubServers:
         return list(found)
 
 
+def listed(info: Mapping[str, Any]) -> frozenset[str]:
+    """All addresses that an INFO lists, as they are written there."""
+    return frozenset(map(str, (*(info.get("leafnode_urls") or ()), *(info.get("ws_connect_urls") or ()))))
+
+
 def _login_of(url: str) -> str:
     """As it stands in the address, with the @ behind it; servers of one hub have the same logins."""
     login, at, _ = urlsplit(url if "://" in url else f"nats-leaf://{url}").netloc.rpartition("@")

@@ -13,7 +13,7 @@ from leafd import native_types as t
 from leafd.auth.connect import claimed_user
 from leafd.links import leaf
 from leafd.links.compression import UNCOMPRESSED
-from leafd.links.hub_servers import HubServers
+from leafd.links.hub_servers import HubServers, listed
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class Link:
     """What the budget of the other end lets go there (limits.py), as it says; empty: it says nothing."""
     servers: HubServers | None = None
     """Of the hub that we dialled."""
+    listed: frozenset[str] = frozenset()
+    """The addresses of its servers, as it told them last."""
+    on_grown: list[Callable[[Link], None]] = field(default_factory=list)
+    """Told that it has listed another one."""
     opened_ns: int = field(default_factory=time.time_ns)
     closed: t.Closed | None = None
     """How it ended."""
@@ -90,6 +94,16 @@ class Link:
         """An INFO of the other end, once the link is up: other servers of the hub."""
         if self.servers is not None:
             self.servers.told(self.url, info, tls=self.tls is not None)
+        before, self.listed = self.listed, listed(info)
+        for callback in self.on_grown if self.listed - before else ():
+            callback(self)
+
+    @property
+    def to_cluster(self) -> bool:
+        """Whether the link leads to a cluster with JetStream. A leaf that is no cluster calls itself by its name, and a
+        leafd has none of its streams in a cluster."""
+        bind = self.bind
+        return bind is not None and bind.cluster not in ("", bind.remote_name) and not bind.orderly
 
     @property
     def version(self) -> str:

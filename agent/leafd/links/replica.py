@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leafd.gojson import INT, TEXT, UINT64, JsonError, Nested, Struct, decode, wire
 from leafd.gotime import format_time
-from leafd.links.origin import Origin
+from leafd.links.origin import Origin, bounded
 from leafd.native_ingests import NO_SPAN, Span
 from leafd.records import dataclass
 
@@ -50,6 +50,14 @@ ANSWER_TIMEOUT_S: Final = 5.0
 ANSWER_TIMEOUT_MAX_S: Final = 30.0
 RETRY_S: Final = 1.0
 RETRY_MAX_S: Final = 30.0
+HASTE_S: Final = 60.0
+"""So long is asked in haste after a server was lost or has come back at a hub that is a cluster: .."""
+HASTE_FIRST_S: Final = 1.0
+""".. so far apart at first, and later .."""
+HASTE_PARTS: Final = {False: 16, True: 4}
+""".. by this part of what has passed; by whether the link is far."""
+HASTE_EACH_S: Final = {False: 0.002, True: 0.25}
+"""More for each other copy that waits, since all of them ask over one link."""
 RESET_SPACING_S: Final = 2.0
 """Between two starts from one durable consumer: two that want the same one do not set it back all the time."""
 LEVELS: Final = (5, 4, 0)
@@ -75,6 +83,10 @@ SPAN_KINDS: Final = {"all": False, "flow_control": True}
 NUMBER_SIZE_MAX: Final = 20
 TOO_NEW_CODES: Final = (10185, 10025)
 IDENTITY_CODE: Final = 10225
+IDENTITY_RECORD: Final = b"source-identity/"
+"""Begins the key of the record of an origin's identity."""
+IDENTITY_KEY_SIZE_MAX: Final = 480
+"""With the prefix and a stream's number it is a key that the store takes."""
 ACK_CODES: Final = {True: 10214, False: 10217}
 """By whether it is a mirror: the durable consumer does not acknowledge by flow control."""
 
@@ -101,6 +113,11 @@ class Slot:
     domain: str
     consumer: str
     """The name to ask for; the origin may give another one back."""
+
+    @property
+    def identity_key(self) -> bytes:
+        """The key of the record of its origin's identity."""
+        return IDENTITY_RECORD + f"{self.stream}/{bounded(self.origin.key, IDENTITY_KEY_SIZE_MAX)}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +266,11 @@ class Replica:
         self._unheard = 0
         self._deadline_s = 0.0
         self._started_s = -math.inf
+        self._round_trip_s = 0.0
+        self._to_cluster = False
+        self._hastened_s = -math.inf
+        self._others = 0
+        """Copies that wait, too, and ask over the same link."""
 
     def __repr__(self) -> str:
         kind = "mirror" if self.slot.mirror else "source"
@@ -284,6 +306,12 @@ class Replica:
             self.state = State.IDLE
             self._deadline_s = at_s
 
+    def hasten(self, now_s: float, before: int, others: int) -> None:
+        """Asks anew, and soon again without an answer: the server that has the origin's stream may have come back.
+        others: how many wait for the same, before: that many of them ask first."""
+        self._hastened_s, self._others = now_s, others
+        self.kick(now_s + before * HASTE_EACH_S[self.far])
+
     @property
     def is_put_back(self) -> bool:
         """Whether it is known that the origin was put back, and nothing newer was taken of it yet."""
@@ -307,6 +335,8 @@ class Replica:
         self.last_sequence = max(self.last_sequence, last_sequence)
         self.state = State.IDLE
         self._deadline_s = now_s + wait_s
+        if self._to_cluster and not self.far:
+            self._hastened_s, self._others = now_s, 0
         if self.slot.origin.durable:
             self._deadline_s = max(self._deadline_s, self._started_s + RESET_SPACING_S)
 
@@ -333,6 +363,8 @@ class Replica:
         self.ahead = link is not None and link.bind is not None and link.bind.orderly
         self.by_link = link is not None
         self.far = link is not None and not self.ahead and link.round_trip_s >= FAR_S
+        self._round_trip_s = link.round_trip_s if link is not None else 0.0
+        self._to_cluster = link is not None and link.to_cluster
 
     def poll(self, now_s: float) -> list[Order]:
         """The orders that are due now."""
@@ -348,10 +380,18 @@ class Replica:
             self._number += 1
             self._deliver = origin.durable_deliver or origin.deliver_subject(self.slot.mirror)
         self.state = State.ASKING
+        self._deadline_s = now_s + self._patience_s(now_s)
+        return [self._ask()]
+
+    def _patience_s(self, now_s: float) -> float:
+        """How long the answer to what is asked now is waited for."""
         # A server that is no leafd would make another one in place of it, and its answers may pass each other.
         wait_s = ANSWER_TIMEOUT_MAX_S if self.far else ANSWER_TIMEOUT_S * (1 + self._failures)
-        self._deadline_s = now_s + min(wait_s, ANSWER_TIMEOUT_MAX_S)
-        return [self._ask()]
+        passed_s = now_s - self._hastened_s
+        if passed_s < HASTE_S:
+            apart_s = max(HASTE_FIRST_S, 3 * self._round_trip_s, passed_s / HASTE_PARTS[self.far])
+            wait_s = min(wait_s, max(apart_s, self._others * HASTE_EACH_S[self.far]))
+        return min(wait_s, ANSWER_TIMEOUT_MAX_S)
 
     def unheard(self, number: int, now_s: float, seldom_s: float = POLL_MAX_S) -> None:
         """Notes that a request had no subscriber: the link is down or has not told its interest yet. seldom_s: the time

@@ -27,8 +27,8 @@ from leafd.links.leaders import Key, Leaders
 from leafd.links.leafs import Log
 from leafd.links.link import Link
 from leafd.links.orders import Job, Moments, Orders, Waiting
-from leafd.links.origin import bounded, header_field, random8
-from leafd.links.replica import Ask, Forget, Order, PutBack, Replica, Run, Slot, State
+from leafd.links.origin import header_field, random8
+from leafd.links.replica import IDENTITY_RECORD, Ask, Forget, Order, PutBack, Replica, Run, Slot, State
 from leafd.links.replica_plane import ReplicaPlane, source_of
 from leafd.links.told import Behind, SlotInfo, Told
 
@@ -38,9 +38,6 @@ UNHEARD_A_SECOND: Final = 20
 """Looks of all slots together whether their origin is there, in the long run: a link that asks for it wakes them."""
 UNTOLD_S: Final = 0.5
 """So long after a link came up its domain's slots look by themselves: it may have been told of before."""
-_IDENTITY_RECORD: Final = b"source-identity/"
-# With the prefix and a stream's number it is a key that the store takes.
-_IDENTITY_KEY_SIZE_MAX: Final = 480
 
 
 class _Active(Waiting):
@@ -106,7 +103,7 @@ class Replicas:
         """Which connections lead to a domain, by account, and each by its server; the newest last."""
         self._ways: dict[int, Link] = {}
         """.. Each by its connection."""
-        self._leaders = Leaders(plane, self._leader_moved)
+        self._leaders = Leaders(plane, self._leader_moved, self._hub_grew)
         self._wake = trio.Event()
 
     # ---- at start
@@ -117,7 +114,7 @@ class Replicas:
 
     def load_record(self, key: bytes, value: bytes) -> None:
         """A stored control record; takes the ones that are origins' identities."""
-        if key.startswith(_IDENTITY_RECORD):
+        if key.startswith(IDENTITY_RECORD):
             self._identities[key] = value.decode()
 
     # ---- news
@@ -133,7 +130,7 @@ class Replicas:
                 last, newest_ts = mirror_last_sequence, 0
                 if not slot.mirror:
                     last, newest_ts = self._progress.get((stream, slot.origin.key), (0, 0))
-                identity = self._identities.get(_identity_key(slot), "")
+                identity = self._identities.get(slot.identity_key, "")
                 active = self._slots[key] = _Active(Replica(slot, last, identity, newest_ts))
                 self._numbers.setdefault(stream, set()).add(slot.number)
                 self._by_domain.setdefault(active.domain, {})[key] = active
@@ -193,6 +190,14 @@ class Replicas:
             self._queue_restart(active, wait_s)
         elif active is not None:
             self._kick(active, wait_s)
+
+    def _hub_grew(self, keys: list[Key]) -> None:
+        """A server has come to the hub's cluster: perhaps that of the streams whose copies wait."""
+        found, now_s = map(self._slots.get, keys), trio.current_time()
+        waiting = [one for one in found if one is not None and one.replica.state is not State.RUNNING]
+        for number, active in enumerate(waiting):
+            active.replica.hasten(now_s, number, len(waiting))
+            self._due(active)
 
     def _link_of(self, active: _Active) -> int:
         """The connection that leads to its origin, 0: none does, or it is not known."""
@@ -487,7 +492,7 @@ class Replicas:
         self._plane.publish(slot.account, slot.origin.info_subject, b"", reply=inbox, flags=t.PublishFlag.REQUEST)
 
     async def _remember(self, slot: Slot, identity: str) -> None:
-        key = _identity_key(slot)
+        key = slot.identity_key
         if identity and self._identities.get(key) != identity:
             await self._plane.record_put(key, identity.encode())
             self._identities[key] = identity
@@ -498,7 +503,7 @@ class Replicas:
         if slot.mirror or not slot.origin.durable or not identity:
             return 0
         before = replace(slot, origin=replace(slot.origin, durable="", durable_deliver=""))
-        if self._identities.get(_identity_key(before)) != identity:
+        if self._identities.get(before.identity_key) != identity:
             return 0
         return self._progress.get((slot.stream, before.origin.key), (0, 0))[0]
 
@@ -592,7 +597,3 @@ class Replicas:
 
 def _ignored(_message: t.Message) -> None:
     """Ignores a message that came before the answer, and so from a consumer that is gone."""
-
-
-def _identity_key(slot: Slot) -> bytes:
-    return _IDENTITY_RECORD + f"{slot.stream}/{bounded(slot.origin.key, _IDENTITY_KEY_SIZE_MAX)}".encode()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
+import pytest
 import trio
 from leafd import native_types as t
 from leafd.links.leaders import ELECTED, MOVED_EACH_S
@@ -122,3 +124,104 @@ async def test_nobody_listens_any_more_when_the_link_or_the_copy_is_gone(plane: 
     assert elected(plane) == 1
     replicas.remove_stream(10)
     assert elected(plane) == 0
+
+
+# ---- a stream with one replica has no other leader: its server comes back
+
+
+def lists(link: Link, *servers: str) -> None:
+    link.told({"leafnode_urls": list(servers)})
+
+
+async def unanswered(plane: FakePlane, replicas: Replicas, copies: int, *, round_trip_s: float = 0.0) -> Link:
+    """The link of copies that wait: nobody leads their streams."""
+    link = to_cluster()
+    link.round_trip_s = round_trip_s
+    lists(link, "10.0.0.1:7422")
+    replicas.link_up(link)
+    for number in range(copies):
+        replicas.set_slots(10 + number, [replace(SLOT, stream=10 + number)])
+    await trio.sleep(100)
+    return link
+
+
+@pytest.mark.parametrize("round_trip_s", [0.0, 0.4], ids=["near", "far"])
+def test_a_copy_is_asked_for_soon_after_a_server_has_come_to_its_hub(round_trip_s: float) -> None:
+    """Again and again, since the server may need a while for its streams: within two seconds at first, then ever less
+    often, as over a link that costs money."""
+
+    @on_mock_clock
+    async def test(plane: FakePlane, replicas: Replicas) -> None:
+        link = await unanswered(plane, replicas, 1, round_trip_s=round_trip_s)
+        before = len(plane.requests)
+        lists(link, "10.0.0.1:7422", "10.0.0.2:7422")
+        came_s = trio.current_time()
+        await trio.sleep(200)
+        asked = [at_s - came_s for at_s, *_ in plane.requests[before:]]
+        apart = [then - now for now, then in itertools.pairwise(asked)]
+        assert asked[0] < 0.1
+        assert all(1.0 <= one <= 2.1 for one, at in zip(apart, asked, strict=False) if at < 7)
+        assert len(asked) < (60 if round_trip_s == 0.0 else 25)
+        assert max(apart) <= 31
+
+    test()
+
+
+@on_mock_clock
+async def test_the_first_answer_ends_the_haste(plane: FakePlane, replicas: Replicas) -> None:
+    link = await unanswered(plane, replicas, 1)
+    lists(link, "10.0.0.1:7422", "10.0.0.2:7422")
+    await trio.sleep(1.5)
+    plane.answer({"name": "c"})
+    await trio.sleep(0.1)
+    asked = len(plane.requests)
+    await trio.sleep(100)
+    assert len(plane.requests) == asked
+    assert plane.calls[-1][0] == "start"
+
+
+@on_mock_clock
+async def test_a_thousand_copies_over_a_far_link_ask_four_times_a_second_together(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    link = await unanswered(plane, replicas, 1000, round_trip_s=0.4)
+    before = len(plane.requests)
+    lists(link, "10.0.0.1:7422", "10.0.0.2:7422")
+    await trio.sleep(20)
+    assert 70 <= len(plane.requests) - before <= 90
+
+
+@on_mock_clock
+async def test_who_lists_a_thousand_servers_one_by_one_is_asked_each_two_seconds(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    link = await unanswered(plane, replicas, 1, round_trip_s=0.4)
+    before = len(plane.requests)
+    for number in range(1000):
+        lists(link, f"10.0.1.{number}:7422")
+        await trio.sleep(10 * MOVED_EACH_S / 1000)
+    assert len(plane.requests) - before <= 21
+
+
+@on_mock_clock
+async def test_a_copy_that_runs_is_left_alone_when_a_server_comes(plane: FakePlane, replicas: Replicas) -> None:
+    link = to_cluster()
+    await running(plane, replicas, link)
+    asked = len(plane.requests)
+    lists(link, "10.0.0.9:7422")
+    await trio.sleep(100)
+    assert len(plane.requests) == asked
+
+
+@on_mock_clock
+async def test_a_copy_that_is_lost_at_a_near_cluster_is_asked_for_within_seconds(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """Where the hub lists no servers, nothing tells that one is back."""
+    await running(plane, replicas, to_cluster())
+    asked = len(plane.requests)
+    replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.GAP, 0, 0))
+    await trio.sleep(20)
+    assert 12 <= len(plane.requests) - asked <= 21
+    await trio.sleep(400)
+    assert len(plane.requests) - asked <= 60
