@@ -96,6 +96,9 @@ static void host_release(plane_t *plane, const held_entry_t *entry) {
     message->header = bytes_of(message->reply.at + entry->reply_size, entry->header_size);
     message->payload = bytes_of(message->header.at + entry->header_size, entry->payload_size);
     publication.flags |= publication_own(message->subject);
+    if ((publication.flags & PUBLICATION_REPUBLISHED) != 0) {
+        mqtt_republished(plane, &publication);
+    }
     (void)publish(plane, &publication);
 }
 
@@ -153,4 +156,5 @@ const js_host_t plane_host = {
     .may_fire = host_may_fire,
     .watch = host_watch,
     .answer_flags = PUBLICATION_UNJUDGED,
+    .republish_flags = PUBLICATION_UNJUDGED | PUBLICATION_REPUBLISHED,
 };

@@ -138,8 +138,9 @@ static appended_t append_and_republish(js_t *js, stream_t *stream, const append_
     uint64_t last_seq = last_of_subject(stream, append->subject);
     appended_t appended = put(stream->store, append, *js->now);
     if (appended.verdict == APPEND_STORED && republish_header(rewrite, stream, append, &appended, last_seq)) {
-        js_hold(js, stream, bytes_of(name.at, size), bytes_of(rewrite->header.at, (uint32_t)rewrite->header.size),
-                rewrite->headers_only ? BYTES_NONE : append->payload);
+        bytes_t header = bytes_of(rewrite->header.at, (uint32_t)rewrite->header.size);
+        js_hold_republished(js, stream, bytes_of(name.at, size), header,
+                            rewrite->headers_only ? BYTES_NONE : append->payload);
     }
     return appended;
 }

@@ -90,7 +90,8 @@ typedef struct js_host {
     js_right_t (*may_fire)(plane_t *plane, const js_account_t *account, const js_scheduled_t *schedule);
     /* A turn is due when fd is readable. */
     status_t (*watch)(plane_t *plane, uint32_t which_store, int fd);
-    uint32_t answer_flags; /* of held_entry_t: what js_hold gives release */
+    uint32_t answer_flags;    /* of held_entry_t: what js_hold gives release .. */
+    uint32_t republish_flags; /* .. and js_hold_republished */
 } js_host_t;
 
 #endif

@@ -34,6 +34,8 @@ typedef struct trace trace_t; /* trace.h */
 #define PUBLICATION_ANSWER 512u  /* its reply is the whole name of an answer to another cluster (gateway_reply.h) */
 #define PUBLICATION_BACK                                                                                               \
     1024u /* an answer to one of ours, by its bare name: also gateways have it, though it came over one */
+#define PUBLICATION_REPUBLISHED                                                                                        \
+    4096u                       /* a stream has it on disk, and sessions of MQTT have it from their stream with QoS 1 */
 #define PUBLICATION_TELLS 2048u /* tell says who wants to hear of streams that keep it */
 /* we publish it, to a subject that somebody named whose right to publish there nobody looked at (a reply, a deliver
  * subject): never to JetStream's own subjects */

@@ -52,7 +52,8 @@ bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *public
     desk->as_it_came = is_current(desk, publication, shown);
     uint8_t qos = desk->as_it_came ? desk->current.message->qos : 0, most = qos_of(one);
     desk->qos = qos < most ? qos : most;
-    if (desk->qos != 0 && one->peer->session->kept != NULL && one->target.queue.size == 0) {
+    bool stored = desk->qos != 0 || ((publication->flags & PUBLICATION_REPUBLISHED) != 0 && most != 0);
+    if (stored && one->peer->session->kept != NULL && one->target.queue.size == 0) {
         return false; /* it comes out of the stream */
     }
     if (!desk->as_it_came && one->peer->session->writer.level == MQTT_5) {

@@ -61,6 +61,30 @@ bool mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, bytes_t su
     return text_bytes(&text).size != 0 && keeping_wanted(plane, keeper->messages, text_bytes(&text));
 }
 
+/* A message that a stream publishes again: sessions get it with QoS 1, since it is on disk. Fields that order something
+ * of a stream (Nats-) were for that one. Unless a session waits for it, it is a message as any other. */
+void mqtt_republished(plane_t *plane, publication_t *publication) {
+    mqtt_desk_t *desk = plane->mqtt_desk;
+    const mqtt_account_t *keeper =
+        desk == NULL || publication->account == NULL ? NULL : table_find(&desk->accounts, publication->account->js.id);
+    publication->flags &= ~PUBLICATION_REPUBLISHED;
+    if (keeper == NULL || !mqtt_stream_wanted(plane, keeper, publication->message.subject)) {
+        return;
+    }
+    publication_t copy = *publication;
+    const carry_t carried = {.qos = 1};
+    mqtt_make(plane, desk, &publication->message, 0);
+    desk->header.size = 0;
+    if (desk->made.failed || carry_to_headers(&desk->header, &carried, &desk->made.properties) != STATUS_OK) {
+        return;
+    }
+    copy.message.header = bytes_of(desk->header.at, (uint32_t)desk->header.size);
+    uint32_t expiry = mqtt_number(&desk->made.properties, MQTT_MESSAGE_EXPIRY, 0);
+    if (mqtt_keep(plane, desk, &copy, MQTT_MESSAGES, expiry, NULL) == MQTT_REASON_SUCCESS) {
+        publication->flags |= PUBLICATION_REPUBLISHED;
+    }
+}
+
 /* ---- what is there ----------------------------------------------------------------------------------------------- */
 
 static mqtt_account_t *stream_keeper(plane_t *plane, const stream_t *stream) {

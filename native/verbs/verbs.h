@@ -20,5 +20,6 @@ void mqtt_stream_opened(plane_t *plane, stream_t *stream);
 void mqtt_stream_removed(plane_t *plane, stream_t *stream);
 delivered_t mqtt_receive(plane_t *plane, void *receiver, const delivery_t *delivery);
 void mqtt_chores(plane_t *plane);
+void mqtt_republished(plane_t *plane, publication_t *publication);
 
 #endif

@@ -1,0 +1,116 @@
+/* test_plane_mqtt_kept.c: what sessions that outlive their connection get: what streams publish again, and messages
+ * whose time passes while they wait. The journal is real, time is the test's. */
+#include "mqtt_lasting_rig.h"
+
+#define THREE "10 0d 0004'MQTT' 04 00 0000 0001't'"
+#define FIVE "10 13 0004'MQTT' 05 00 0000 05 11 00000e10 0001'f'"
+
+/* A client that is let in; what it hears begins with CONNACK. */
+static peer_t *came(const char *connect) {
+    peer_t *peer = peer_new(plane, -1, CONN_MQTT, 1, rig_text("test:1"));
+    CHECK(peer != NULL);
+    mqtt_say(plane, peer, connect);
+    mqtt_admit(plane, peer, "given", NULL);
+    settle();
+    CHECK(peer->state == PEER_ADMITTED && peer->session->admitted);
+    return peer;
+}
+
+#define HEARD_BEHIND_CONNACK(expected, peer)                                                                           \
+    do {                                                                                                               \
+        mqtt_rig_bytes_t mqtt_expected = mqtt_bytes(expected);                                                         \
+        size_t mqtt_size = rig_take_queue(&(peer)->conn.out);                                                          \
+        CHECK(mqtt_size >= 4 && rig_out[0] == 0x20);                                                                   \
+        size_t mqtt_from = 2 + (size_t)rig_out[1];                                                                     \
+        CHECK_BYTES(mqtt_expected.at, mqtt_expected.size, rig_out + mqtt_from, mqtt_size - mqtt_from);                 \
+    } while (0)
+
+static void subscribed(peer_t *peer, const char *packet) {
+    mqtt_say(plane, peer, packet);
+    settle();
+    CHECK(rig_take_queue(&peer->conn.out) != 0);
+}
+
+/* ---- what streams publish again ---------------------------------------------------------------------------------- */
+
+static void put_republishing(uint64_t loading) {
+    static const char *const parts[] = {"R", "{}", "", "", "", "s.>", "w.>", "s.>"};
+    stream_config_t config = rig_stream;
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = 9, .arg = loading, .token = 905}, &config,
+                 sizeof(config), parts, 8);
+    settle();
+}
+
+static void republished_waits(void) {
+    put_republishing(0);
+    peer_t *nats = rig_client(plane), *peer = came(THREE);
+    subscribed(peer, "82 08 0001 0003'w/#' 01");
+    breaks(peer);
+    /* what orders something of that stream does not of another one */
+    rig_feed(plane, nats, "HPUB s.a 51 53\r\nNATS/1.0\r\nNats-Msg-Id:7\r\nNats-Expected-Stream:R\r\n\r\nhi\r\n");
+    rig_feed(plane, nats, "PUB s.a 2\r\nho\r\nPUB s.b 2\r\nhe\r\n");
+    settle();
+    (void)rig_take_queue(&other->conn.out);
+    crash();
+    put_republishing(1);
+    peer = came(THREE);
+    HEARD_BEHIND_CONNACK("32 09 0003'w/a' 0002'hi' 32 09 0003'w/a' 0003'ho' 32 09 0003'w/b' 0004'he'", peer);
+}
+
+/* Who is here has it once, with QoS 1; whose session ends with its connection has it as all that comes from NATS. */
+static void republished_comes_once(void) {
+    put_republishing(0);
+    peer_t *nats = rig_client(plane), *peer = came(THREE);
+    subscribed(peer, "82 0e 0001 0003'w/#' 01 0003'w/z' 00");
+    rig_feed(plane, nats, "PUB s.a 2\r\nho\r\nPUB s.z 2\r\nhz\r\n");
+    settle();
+    mqtt_rig_bytes_t heard = {.size = 0};
+    heard.size = (uint32_t)rig_take_queue(&peer->conn.out);
+    CHECK_EQ_U64(11 + 11 + 9, heard.size); /* and w/z also with QoS 0, by its own subscription */
+    MQTT_HEARD("30 07 0003'w/a''ho' 30 07 0003'w/z''hz'", other);
+    mqtt_say(plane, peer, "a2 07 0002 0003'w/#'");
+    settle();
+    MQTT_HEARD("b0 02 0002", peer);
+    rig_feed(plane, nats, "PUB s.z 2\r\nhz\r\n"); /* no session wants it from the stream */
+    settle();
+    MQTT_HEARD("30 07 0003'w/z''hz'", peer);
+}
+
+/* ---- messages whose time passes ---------------------------------------------------------------------------------- */
+
+/* 5: 3.3.2.3.3 */
+static void time_passes_while_it_waits(void) {
+    peer_t *peer = came(FIVE), *from = mqtt_client_5(plane);
+    subscribed(peer, "82 09 0001 00 0003'w/#' 01");
+    breaks(peer);
+    mqtt_say(plane, from, "32 0e 0003'w/s' 0001 05 02 0000000a 's' 32 0e 0003'w/l' 0002 05 02 00000064 'l'");
+    settle();
+    pass(30);
+    peer = came(FIVE);
+    HEARD_BEHIND_CONNACK("32 0e 0003'w/l' 0003 05 02 00000046 'l'", peer);
+    breaks(peer);
+    pass(80); /* it was sent, and is not any more: nobody had acknowledged it */
+    peer = came(FIVE);
+    HEARD_BEHIND_CONNACK("", peer);
+}
+
+static void time_passes_behind_a_window(void) {
+    peer_t *from = mqtt_client_5(plane);
+    peer_t *peer = came("10 16 0004'MQTT' 05 00 0000 08 11 00000e10 21 0001 0001'f'"); /* one at a time */
+    subscribed(peer, "82 09 0001 00 0003'w/#' 01");
+    mqtt_say(plane, from, "32 09 0003'w/1' 0001 00 '1' 32 0e 0003'w/l' 0002 05 02 00000064 'l'");
+    settle();
+    MQTT_HEARD("32 09 0003'w/1' 0002 00 '1'", peer);
+    pass(30);
+    mqtt_say(plane, peer, "40 02 0002");
+    settle();
+    MQTT_HEARD("32 0e 0003'w/l' 0003 05 02 00000046 'l'", peer);
+}
+
+int main(void) {
+    ALONE("what a stream publishes again waits for sessions that are away, also over a crash", republished_waits);
+    ALONE("what a stream publishes again comes to a session that is here once, with QoS 1", republished_comes_once);
+    ALONE("a message says how much of its time is left, and is not sent when none is", time_passes_while_it_waits);
+    ALONE("the time that a message waits for the client's window is taken off", time_passes_behind_a_window);
+    return TEST_RESULT();
+}
