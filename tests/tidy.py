@@ -69,7 +69,9 @@ C_OWNERS = {
 
 # Python: a room may import rooms of a lower rank, never of its own or a higher one (but itself).
 PYTHON_RANKS = {
-    **dict.fromkeys(("certificates", "errors", "fair", "gotime", "guard", "turns", "holding", "web_head"), 0),
+    **dict.fromkeys(
+        ("certificates", "errors", "fair", "gotime", "guard", "operator_log", "turns", "holding", "web_head"), 0
+    ),
     **dict.fromkeys(("quoting", "status", "versions", "native"), 0),
     "gojson": 2,
     "gosyntax": 1,
@@ -78,6 +80,7 @@ PYTHON_RANKS = {
     **{f"native_{name}": 1 for name in ("codes", "allowance", "authors", "ingests", "latency")},
     **{f"native_{name}": 1 for name in ("mqtt", "rows", "stats", "traces", "transports")},
     **{f"native_{name}": 5 for name in ("accounts", "connections", "consumers", "streams", "usage", "servers")},
+    "native_functions": 4,
     "native_types": 2,
     "native_packing": 3,
     "native_store": 4,
@@ -88,13 +91,13 @@ PYTHON_RANKS = {
     "host": 3,
     "accounts": 4,
     "enrol": 4,
-    "jetstream": 5,
-    "links": 5,
-    "monitor": 5,
-    "declared": 6,
-    "logins": 7,
-    "daemon": 8,
-    "__main__": 9,
+    "jetstream": 8,
+    "links": 8,
+    "monitor": 8,
+    "declared": 9,
+    "logins": 10,
+    "daemon": 11,
+    "__main__": 12,
     "__init__": 0,
 }
 # Rooms that stand apart, and all that they may know of leafd.

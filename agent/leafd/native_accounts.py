@@ -5,6 +5,7 @@ Not here: what accounts may do with each other (accounts/).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 
 from leafd import native_types as t
@@ -70,6 +71,11 @@ class Accounts(Submits):
         """Publishes from inside into an account."""
         strings: Strings = {"subject": subject, "reply": reply, "header": header}
         self._submit("PUBLISH", account=account, arg=int(flags), body=payload, strings=strings)
+
+    @abstractmethod
+    def repay(self, message: t.Message) -> None:
+        """Gives back a message's credit, once for each message that a handler has kept: its connection need not wait
+        for the message any longer."""
 
     async def publish_counted(
         self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0,

@@ -10,9 +10,11 @@ One class for each subject, each in a file of its own but the copies of streams 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 
 from leafd import native_types as t
+from leafd.holding import Contested, Holding
 from leafd.native_accounts import Accounts
 from leafd.native_connections import Connections
 from leafd.native_consumers import Consumers
@@ -24,7 +26,13 @@ from leafd.native_usage import Usage
 
 
 class Commands(Connections, Accounts, Streams, Consumers, Usage, Servers):
-    """Every COMMAND_* of abi.h as a method."""
+    """Every COMMAND_* of abi.h as a method. A room takes the class of its subject, or this one where it needs
+    several; a test's plane is one of these, too (tests/rig/planes.py)."""
+
+    reports: Holding
+    """The share of memory for answers that are being made."""
+    archives: Contested
+    """The share of memory for backups that are under way."""
 
     # ---- ingest of mirrors and sources
 
@@ -109,6 +117,11 @@ class Commands(Connections, Accounts, Streams, Consumers, Usage, Servers):
         await self._request("INGEST_FORGET", "forgetting a source", target=stream, strings={"key": key})
 
     # ---- records of the control side
+
+    @abstractmethod
+    def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]:
+        """Stored records (RECORD_*) in key order; only before the plane starts. Raises PlaneError where the store
+        cannot be read: those that are missing then may be there."""
 
     async def record_put(self, key: bytes, value: bytes) -> None:
         """Stores a small record, or with no value removes it; returns when that is on disk."""

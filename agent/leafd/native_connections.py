@@ -5,10 +5,13 @@ Not here: connections to other servers (native_servers.py), who may log in (auth
 
 from __future__ import annotations
 
+import contextlib
+
 from leafd import native_types as t
 from leafd.native import abi, layout
 from leafd.native_packing import Strings, as_bytes, permission_lists, permission_strings, record_of
 from leafd.native_submits import Submits
+from leafd.native_types import PlaneError
 from leafd.turns import aside
 
 
@@ -174,3 +177,16 @@ class Connections(Submits):
     def set_limits(self, limits: t.Limits) -> None:
         """The live ones of the limits take effect."""
         self._submit("LIMITS", body=limits)
+
+    def precede(self, connection: int, rules: tuple[str, ...]) -> None:
+        """Sets the priorities of a leaf link, three words for each rule."""
+        self._submit("PRECEDENCE", target=connection, strings={"rules": rules})
+
+    def budget(self, connection: int, budget: t.Budget) -> None:
+        """Sets the bytes that a leaf link may still carry, and how fast."""
+        self._submit("BUDGET", target=connection, body=budget)
+
+    async def settled(self) -> None:
+        """Returns when the plane has carried out everything that was ordered before."""
+        with contextlib.suppress(PlaneError):  # of connection 0 it knows nothing, which is an answer
+            await self._request("RESUME", "waiting for the plane")

@@ -9,7 +9,6 @@ native_commands.py, the values in native_types.py. Not here: any decision.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections import deque
@@ -33,10 +32,8 @@ from leafd.native_packing import (
     body_of,
     how_many,
     packed,
-    packed_texts,
     readers,
     slice_of,
-    vars_of,
 )
 from leafd.native_types import STATUS_NAMES, PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, SLICE_S, aside
@@ -82,14 +79,6 @@ class Plane(Commands):
         self._stopped = False
 
     # ---- life
-
-    def precede(self, connection: int, rules: tuple[str, ...]) -> None:
-        """Sets the priorities of a leaf link, three words for each rule."""
-        self._submit("PRECEDENCE", target=connection, strings={"rules": rules})
-
-    def budget(self, connection: int, budget: t.Budget) -> None:
-        """Sets the bytes that a leaf link may still carry, and how fast."""
-        self._submit("BUDGET", target=connection, body=budget)
 
     @classmethod
     def open(
@@ -154,8 +143,7 @@ class Plane(Commands):
             self._plane = None
 
     def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]:
-        """Stored records (RECORD_*) in key order; only between open() and start(). Raises PlaneError where the store
-        cannot be read: those that are missing then may be there."""
+        """See Commands."""
         key = ffi.new("uint8_t[]", 1024)
         key_size = ffi.new("uint32_t *")
         value_max = _RECORD_VALUE_MAX
@@ -206,52 +194,6 @@ class Plane(Commands):
             for name in MEMORY_SHARES
         }
 
-    # ---- contexts of TLS: pure, takes milliseconds, for any thread
-
-    @staticmethod
-    def make_tls(settings: t.TlsSettings, texts: t.TlsTexts) -> int:
-        """A context for put_tls(), or for drop_tls() if nobody is to have it. Raises PlaneError, which says what is
-        wrong with the certificates or names."""
-        cell = ffi.new("tls_settings_t *", vars_of(settings))
-        reason, status = ffi.new("char[]", lib.TLS_REASON_SIZE), ffi.new("int32_t *")
-        strings = packed_texts(texts)
-        made = lib.plane_tls_context(cell, ffi.from_buffer("uint8_t[]", strings), len(strings), reason, status)
-        if made == ffi.NULL:
-            why = ffi.string(reason).decode("utf-8", "replace")
-            raise PlaneError(int(status[0]), why or STATUS_NAMES.get(int(status[0]), str(int(status[0]))))
-        return int(ffi.cast("uintptr_t", made))
-
-    @staticmethod
-    def drop_tls(context: int) -> None:
-        """Frees a context that no put_tls() has taken."""
-        lib.plane_tls_drop(ffi.cast("void *", context))
-
-    # ---- chunks of a backup: pure, at once
-
-    @staticmethod
-    def crc32c(data: bytes | bytearray | memoryview) -> int:
-        """The checksum of an S2 chunk, not masked."""
-        return int(lib.plane_crc32c(ffi.from_buffer("uint8_t[]", data), len(data)))
-
-    @staticmethod
-    def s2_block(block: bytes | memoryview, size_max: int) -> bytearray | None:
-        """The content of an S2 block; None: the block is damaged, or its content is longer than size_max bytes."""
-        source = ffi.from_buffer("uint8_t[]", block)
-        size = int(lib.plane_s2_size(source, len(block)))
-        if not 0 <= size <= size_max:
-            return None
-        data = bytearray(size)
-        status = int(lib.plane_s2_decode(source, len(block), ffi.from_buffer("uint8_t[]", data), size))
-        return data if status == 0 else None
-
-    @staticmethod
-    def s2_packed(data: memoryview, size_max: int) -> memoryview | None:
-        """The S2 block of at most 256 KiB; None: it would have more than size_max bytes."""
-        block = bytearray(size_max)
-        room = ffi.from_buffer("uint8_t[]", block)
-        size = int(lib.plane_s2_encode(ffi.from_buffer("uint8_t[]", data), len(data), room, size_max))
-        return memoryview(block)[:size] if size else None
-
     # ---- the pump
 
     async def run(self, handler: Callable[[t.Event], None]) -> None:
@@ -295,8 +237,7 @@ class Plane(Commands):
             self.repay(event)
 
     def repay(self, message: t.Message) -> None:
-        """Gives back a message's credit, once for each message that a handler has kept: its connection need not wait
-        for the message any longer. Once for each message that a handler has kept."""
+        """See Accounts."""
         lib.plane_repay(self._plane, message.credit)
 
     def _decoded(self, event: Any) -> t.Event | Completion | None:
@@ -330,11 +271,6 @@ class Plane(Commands):
         return completion
 
     # ---- submitting
-
-    async def settled(self) -> None:
-        """Returns when the plane has carried out everything that was ordered before."""
-        with contextlib.suppress(PlaneError):  # of connection 0 it knows nothing, which is an answer
-            await self._request("RESUME", "waiting for the plane")
 
     def _submit(
         self,

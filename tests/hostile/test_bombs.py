@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from leafd.jetstream.backup import archive, s2
+from leafd.native_functions import crc32c
 
 from tests.hostile.wires import Asker, varz
 from tests.servers import LEAFD, Server, running
-from tests.unit.jetstream.fake_backup import crc32c
 
 CONFIGURATION = """
 listen: 127.0.0.1:{port}

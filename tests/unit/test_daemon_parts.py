@@ -33,6 +33,7 @@ from leafd.host.systemd import DISK_S, Life
 from leafd.logins.deadlines import Deadlines
 
 from tests.certificates import Authority
+from tests.rig.logs import QuietLog
 
 
 def test_deadlines() -> None:
@@ -257,7 +258,7 @@ def test_expiring_certificates_are_named_once_a_day(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     lines: list[tuple[float, str]] = []
 
-    class Lines:
+    class Lines(QuietLog):
         def warning(self, text: str, **about: str) -> None:
             lines.append((trio.current_time() - began, text))
 

@@ -26,6 +26,8 @@ from leafd.monitor.page.history import COLUMNS, LOOKS_MAX, PERIOD_S, SAMPLES, Hi
 from leafd.monitor.page.routes import EVENTS, GUARDS, HOME, PAGE, PATHS, Page, Reply, credentials, escaped
 from leafd.monitor.page.view import View, changes, whole
 
+from tests.rig.logs import KeptLog
+
 HOSTILE = "<script>alert('x')</script>\"&\n%%NAME%%"
 
 
@@ -388,16 +390,6 @@ def test_no_sample_is_sent_twice() -> None:
 # ---- who may see it
 
 
-class Refused:
-    """A log that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def error(self, text: str, **about: str) -> None:
-        self.lines.append(text)
-
-
 def test_credentials_are_those_of_http_basic_and_nothing_else() -> None:
     """A password may hold colons; what cannot be read is nobody's."""
     assert credentials(b"Basic " + base64.b64encode("usér:a:b".encode())) == ("usér", "a:b")
@@ -454,7 +446,7 @@ def test_only_users_of_the_system_account_are_let_in() -> None:
     people = {name: Person(name, account, "secret") for name, account in (("admin", "SYS"), ("user", "A"))}
     policy = Policy(people, {}, open=False)
     graph = cast(Any, SimpleNamespace(system=SimpleNamespace(name="SYS")))
-    found, log = {}, Refused()
+    found, log = {}, KeptLog()
 
     async def main() -> None:
         guesses = Guesses(Guard())
@@ -472,7 +464,7 @@ def test_only_users_of_the_system_account_are_let_in() -> None:
         ("user", "secret"): False,
         ("nobody", "secret"): False,
     }
-    assert log.lines == [
+    assert log.texts == [
         '::1 - status page - User "admin": Authorization Violation',
         '::1 - status page - User "user": not of the system account',
         '::1 - status page - User "nobody": Authorization Violation',

@@ -13,13 +13,7 @@ from leafd.host import gauge as gauges
 from leafd.host.gauge import Gauge
 from leafd.turns import SLICE_S, WEIGHT_MAX, Pause, aside
 
-
-class Log:
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def warning(self, text: str, **about: str) -> None:
-        self.lines.append(text)
+from tests.rig.logs import KeptLog
 
 
 def work(seconds: float) -> None:
@@ -31,14 +25,14 @@ def work(seconds: float) -> None:
 
 def measured(function: Any) -> tuple[dict[str, Any], list[str]]:
     """What the gauge reports of a run, and what it logged."""
-    log = Log()
+    log = KeptLog()
     gauge = Gauge(log)
     gc.disable()  # one that walks what all the other tests have left would be in the turn
     try:
         trio.run(function, instruments=[gauge])
     finally:
         gc.enable()
-    return gauge.report(), log.lines
+    return gauge.report(), log.texts
 
 
 def test_the_gauge_names_the_longest_turn_and_how_long_it_was() -> None:

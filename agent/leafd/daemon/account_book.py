@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
@@ -33,6 +33,7 @@ from leafd.auth.trust import TrustedAccount
 from leafd.daemon.compiled import SECOND
 from leafd.daemon.operator import Operated
 from leafd.daemon.takeover import Plan
+from leafd.operator_log import Log
 from leafd.quoting import printable
 from leafd.turns import Pause
 
@@ -54,13 +55,6 @@ EXPORTERS_MAX: Final = 256
 AGAIN_S: Final = 5.0
 """How soon accounts that the server needs itself are looked for again."""
 _Result = TypeVar("_Result")
-
-
-class Log(Protocol):
-    """The receiver of lines for the operator."""
-
-    def warning(self, text: str, **about: str) -> None: ...
-    def error(self, text: str, **about: str) -> None: ...
 
 
 class AccountBook:

@@ -10,7 +10,7 @@ is not known yet is not answered: the schedule waits. Not here: the words for an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.auth.authors import may_today, read
@@ -19,6 +19,7 @@ from leafd.daemon.remotes import REMOTE_AUTHOR, url_place
 from leafd.links.leaf_rights import mirrored
 from leafd.logins.askers import denied
 from leafd.logins.client import lists_of
+from leafd.operator_log import Log
 from leafd.quoting import printable
 
 if TYPE_CHECKING:
@@ -34,12 +35,6 @@ SHOWN_MAX: Final = 200
 def is_link(words: list[Any]) -> bool:
     """Whether the author came by a leaf link."""
     return bool(words) and (words[0] == REMOTE_AUTHOR or words[1] in LEAF_TYPES)
-
-
-class Log(Protocol):
-    """The receiver of lines for the operator."""
-
-    def warning(self, text: str, **about: str) -> None: ...
 
 
 class AuthorRights:

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
 from leafd.config.schema.server import ServerConfig
 from leafd.guard import Guard
+from leafd.operator_log import Log
 
 LOOK_S: Final = 3600.0
 """More often than daily, because a box without a clock battery may learn the time of day long after its start."""
 AGAIN_S: Final = 86400.0 - LOOK_S / 2  # about a day: a look comes a moment earlier or later than the one before
-
-
-class Log(Protocol):
-    """The receiver of lines for the operator."""
-
-    def warning(self, text: str, **about: str) -> None: ...
 
 
 def expiring_in(config: ServerConfig, now_s: float | None = None) -> list[str]:

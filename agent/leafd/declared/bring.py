@@ -10,7 +10,7 @@ stays as it is and is logged; it never ends a start. Not here: deciding (plan.py
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Set
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from leafd.declared.assets import Asset, Declared, DeclaredStream
 from leafd.declared.plan import plan
@@ -21,20 +21,13 @@ from leafd.jetstream.catalogue import JetStreamAccount, Stream
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.registry import API
 from leafd.jetstream.service import JetStream
+from leafd.operator_log import Log
 from leafd.turns import ITEM_WEIGHT, aside
 
 _Left = tuple[Asset, str]
 """What is not as declared, and why."""
 _WEIGHT: Final = 4 * ITEM_WEIGHT
 """Of a stream or consumer that is judged."""
-
-
-class Log(Protocol):
-    """The receiver of messages about the steps done."""
-
-    def info(self, text: str, **about: str) -> None: ...
-    def warning(self, text: str, **about: str) -> None: ...
-    def error(self, text: str, **about: str) -> None: ...
 
 
 class Bringer:

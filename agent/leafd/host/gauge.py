@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 
+from leafd.operator_log import Log
 from leafd.records import dataclass
 
 LONG_S: Final = 0.1
@@ -23,12 +24,6 @@ _COMPLAIN_EVERY_S: Final = 60.0
 _CPU_READ_S: Final = 0.001
 _SPAN_S: Final = 10.0
 _SPANS: Final = 6
-
-
-class Log(Protocol):
-    """The receiver of complaints about long turns."""
-
-    def warning(self, text: str, **about: str) -> None: ...
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from leafd import native_types as t
 from leafd.gojson import dump, dumped
 from leafd.gotime import ZERO_TIME, format_time, now_ns
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Settings, Stream
-from leafd.jetstream.ports import JetStreamPlane
+from leafd.native_commands import Commands
 
 _ADVISORY: Final = "$JS.EVENT.ADVISORY"
 _METRIC: Final = "$JS.EVENT.METRIC"
@@ -54,7 +54,7 @@ def unique() -> str:
 class Advisories:
     """Writes advisories and hands them to the plane."""
 
-    def __init__(self, plane: JetStreamPlane, settings: Settings) -> None:
+    def __init__(self, plane: Commands, settings: Settings) -> None:
         self._plane = plane
         self._settings = settings
 

@@ -15,9 +15,9 @@ from typing import Final
 
 from leafd import native_types as t
 from leafd.jetstream.catalogue import Aside, Catalogue, Stream, names_in
-from leafd.jetstream.context import Log
-from leafd.jetstream.ports import JetStreamPlane
 from leafd.native import abi
+from leafd.native_commands import Commands
+from leafd.operator_log import Log
 from leafd.quoting import printable, quoted
 
 LOST_STREAM: Final = t.PlaneError(
@@ -37,7 +37,7 @@ class Asides:
         self._streams: dict[int, bytes] = {}
         self._consumers: dict[tuple[int, int], bytes] = {}
 
-    def read(self, plane: JetStreamPlane, streams: set[int]) -> None:
+    def read(self, plane: Commands, streams: set[int]) -> None:
         """Reads the records of lost definitions; streams: those that have a definition. Raises PlaneError."""
         for key, names in plane.records(t.Record.LOST):
             numbers = [int.from_bytes(key[at : at + 4], "big") for at in range(1, len(key), 4)]

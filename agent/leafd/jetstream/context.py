@@ -4,25 +4,21 @@ Not here: requests (registry.py), the daemon's entry (service.py)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, Settings, Stream
 from leafd.jetstream.models.stream import StreamConfig
-from leafd.jetstream.ports import JetStreamPlane, Neighbours
+from leafd.jetstream.ports import Neighbours
 from leafd.jetstream.rules.consumer_rules import ConsumerContext
 from leafd.jetstream.rules.stream_rules import StreamContext
 from leafd.jetstream.takers import Takers
+from leafd.native_commands import Commands
+from leafd.operator_log import Log
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.jetstream.endpoints.templates import Templates
-
-
-class Log(Protocol):
-    """The receiver of complaints."""
-
-    def warning(self, text: str, **about: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -30,7 +26,7 @@ class Context:
     """One JetStream. make_templates: of service.py, which has the one there is."""
 
     catalogue: Catalogue
-    plane: JetStreamPlane
+    plane: Commands
     neighbours: Neighbours
     settings: Settings
     advisories: Advisories

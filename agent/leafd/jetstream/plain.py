@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 from leafd.gojson import written
 from leafd.jetstream.catalogue import Catalogue, Stream
 from leafd.jetstream.models.stream import StreamConfig
-from leafd.jetstream.ports import JetStreamPlane
 from leafd.jetstream.rules.versioning import LEVEL_KEY, VERSION_KEY
 from leafd.jetstream.takers import Takers
+from leafd.native_commands import Commands
 from leafd.turns import Pause
 
 TOGETHER: Final = 512
@@ -33,7 +33,7 @@ class PlainStream(NamedTuple):
 class PlainStreams:
     """The plain streams of all accounts."""
 
-    def __init__(self, plane: JetStreamPlane, catalogue: Catalogue, takers: Takers) -> None:
+    def __init__(self, plane: Commands, catalogue: Catalogue, takers: Takers) -> None:
         self._plane = plane
         self._catalogue = catalogue
         self._takers = takers

@@ -43,7 +43,7 @@ from leafd.jetstream.catalogue import (
     read_stream,
     template_of,
 )
-from leafd.jetstream.context import Context, Log
+from leafd.jetstream.context import Context
 from leafd.jetstream.endpoints import (
     account as _account_endpoints,
     clustering as _clustering_endpoints,
@@ -53,10 +53,12 @@ from leafd.jetstream.endpoints import (
 )
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.plain import PlainStreams
-from leafd.jetstream.ports import SERVER, Alone, Asker, JetStreamPlane, Neighbours
+from leafd.jetstream.ports import SERVER, Alone, Asker, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
 from leafd.jetstream.rules.versioning import fits_level
 from leafd.jetstream.takers import Takers
+from leafd.native_commands import Commands
+from leafd.operator_log import Log
 from leafd.quoting import quoted
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ class JetStream:
 
     def __init__(
         self,
-        plane: JetStreamPlane,
+        plane: Commands,
         settings: Settings,
         log: Log,
         neighbours: Neighbours | None = None,

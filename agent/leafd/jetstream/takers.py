@@ -20,7 +20,7 @@ from typing import Any, Final
 from leafd import native_types as t
 from leafd.jetstream.catalogue import Catalogue, Consumer, Stream
 from leafd.jetstream.models.consumer import ConsumerConfig
-from leafd.jetstream.ports import JetStreamPlane
+from leafd.native_commands import Commands
 from leafd.records import dataclass
 
 TAKERS_MAX: Final = 1024
@@ -78,7 +78,7 @@ class Takers:
     """The takers of all streams."""
 
     def __init__(
-        self, plane: JetStreamPlane, catalogue: Catalogue, held: Callable[[int, str], str] = lambda account, domain: ""
+        self, plane: Commands, catalogue: Catalogue, held: Callable[[int, str], str] = lambda account, domain: ""
     ) -> None:
         self._plane = plane
         self._held = held

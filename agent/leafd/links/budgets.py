@@ -20,7 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 
@@ -28,6 +28,8 @@ from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links.ledger import Calendar, Ledger, Passage, stamp_of
 from leafd.links.limits import ANY, HIGH, NONE, NORMAL, Limits, Room, room
+from leafd.native_connections import Connections
+from leafd.operator_log import Log
 from leafd.records import dataclass
 from leafd.turns import Pause
 
@@ -51,19 +53,6 @@ _WAITS: Final = {
     HIGH: "all waits but what is urgent or has priority",
     NONE: "all waits: the link only stays up",
 }
-
-
-class BudgetPlane(Protocol):
-    """The part of native.Plane that this room needs."""
-
-    def budget(self, connection: int, budget: t.Budget) -> None: ...
-
-
-class BudgetLog(Protocol):
-    """The receiver of lines for the operator."""
-
-    def info(self, text: str, **about: str) -> None: ...
-    def warning(self, text: str, **about: str) -> None: ...
 
 
 class Clock:
@@ -110,8 +99,8 @@ class Budgets:
 
     def __init__(
         self,
-        plane: BudgetPlane,
-        log: BudgetLog,
+        plane: Connections,
+        log: Log,
         guard: Guard,
         *,
         put: Callable[[bytes, bytes], Awaitable[None]] | None = None,

@@ -17,7 +17,7 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 
@@ -34,13 +34,13 @@ from leafd.links.servers import (
     APART_S,
     DIAL_S,
     HEADERS_MAX,
-    Log,
     Pauses,
-    ServerPlane,
     Servers,
     addresses_of,
     failed,
 )
+from leafd.native_commands import Commands
+from leafd.operator_log import Log
 from leafd.quoting import quoted
 from leafd.records import dataclass
 
@@ -50,12 +50,6 @@ CLUSTERS_MAX: Final = 256
 """Other clusters that are known at a time."""
 PING_NS: Final = 15_000_000_000
 """At the most: gateways are asked for a PONG also when there is traffic, since the round trip orders them."""
-
-
-class GatewayPlane(ServerPlane, Protocol):
-    """The part of native.Plane that this room needs."""
-
-    def admit_gateway(self, connection: int, terms: t.GatewayTerms, name: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -146,14 +140,14 @@ class GatewayStatus:
     opened_ns: int
 
 
-class Gateways(Servers[Link, GatewayPlane, Terms]):
+class Gateways(Servers[Link, Terms]):
     """Owner of all gateways. `run` dials; `handle` takes the plane's events of gateway connections."""
 
     KIND = t.ConnKind.GATEWAY
     NAME = "gateway"
 
     def __init__(
-        self, plane: GatewayPlane, own: Supercluster, terms: Terms, log: Log, *, guard: Guard | None = None
+        self, plane: Commands, own: Supercluster, terms: Terms, log: Log, *, guard: Guard | None = None
     ) -> None:
         super().__init__(plane, terms, log, guard)
         self.own = own

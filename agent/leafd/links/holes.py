@@ -27,18 +27,19 @@ import json
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import trio
 
 from leafd import native_types as t
 from leafd.gojson import INT, TEXT, UINT64, JsonError, Nested, Struct, decode, wire
 from leafd.gotime import parse_time
-from leafd.links.leafs import Log
 from leafd.links.origin import header_field, random8
 from leafd.links.replica import Slot
 from leafd.links.source_holes import ID_HEADER, Candidate, Side, Span, fitting, merged, span_of, taken
 from leafd.links.told import SlotInfo
+from leafd.native_commands import Commands
+from leafd.operator_log import Log
 from leafd.records import dataclass
 
 LOOK_S: Final = 2.0
@@ -131,30 +132,6 @@ class Copy:
     was taken last, and the newest stamp."""
 
 
-class HolesPlane(Protocol):
-    """The part of native.Plane that this room needs."""
-
-    def subscribe(self, account: int, subject: str, handler: t.Handler) -> int: ...
-    def unsubscribe(self, account: int, subscription: int) -> None: ...
-    async def publish_counted(
-        self, account: int, subject: str, payload: bytes, *, reply: str = "", flags: int = 0
-    ) -> int: ...
-    async def message_get(self, stream: int, mode: int, *, sequence: int = 0) -> t.StoredMessage | None: ...
-    async def stream_state(self, stream: int) -> t.StreamState: ...
-    async def stream_fill(
-        self,
-        stream: int,
-        last: int,
-        *,
-        sequence: int,
-        ts: int = ...,
-        subject: str = ...,
-        header: bytes = ...,
-        payload: bytes = ...,
-        origin: tuple[int, int] | None = ...,
-    ) -> bool: ...
-
-
 class _Ended(Exception):
     """A hole that is not asked for any more; the text says why, empty: it is not there any more."""
 
@@ -175,7 +152,7 @@ class Holes:
 
     def __init__(
         self,
-        plane: HolesPlane,
+        plane: Commands,
         log: Log,
         copy_of: Callable[[int], Copy | None],
         info: Callable[[int, int], Any],

@@ -20,7 +20,7 @@ import trio
 from leafd import native_types as t
 from leafd.links.link import Link
 from leafd.links.replica import Slot
-from leafd.links.replica_plane import ReplicaPlane
+from leafd.native_accounts import Accounts
 
 ELECTED: Final = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED"
 MOVED_EACH_S: Final = 2.0
@@ -34,7 +34,7 @@ class Leaders:
     anew. grown: told of the slots at a hub that has another server."""
 
     def __init__(
-        self, plane: ReplicaPlane, moved: Callable[[Key, float], None], grown: Callable[[list[Key]], None]
+        self, plane: Accounts, moved: Callable[[Key, float], None], grown: Callable[[list[Key]], None]
     ) -> None:
         self._plane = plane
         self._moved = moved

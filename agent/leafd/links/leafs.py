@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import trio
@@ -25,12 +25,13 @@ from leafd.links.addresses import certificate_name, dial_error, host_port, refus
 from leafd.links.beside import Beside
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
 from leafd.links.leaf_info import Advertised
-from leafd.links.leaf_plane import LeafPlane
 from leafd.links.link import Link, LinkStatus, RemoteStatus, age, either, flags_of, spoken_with, status_of, who
 from leafd.links.redial import Redial
 from leafd.links.sending import Sending
 from leafd.links.ways import Ways
 from leafd.native_codes import COMPRESSION_LEVELS
+from leafd.native_connections import Connections
+from leafd.operator_log import Log
 from leafd.quoting import quoted
 from leafd.turns import Pause
 
@@ -44,21 +45,12 @@ HANDSHAKE_TIMEOUT_S: Final = 60.0
 TOLD_EACH: Final = 600
 
 
-class Log(Protocol):
-    """The receiver of lines for the operator."""
-
-    def info(self, text: str, **about: str) -> None: ...
-    def warning(self, text: str, **about: str) -> None: ...
-    def error(self, text: str, **about: str) -> None: ...
-    def debug(self, text: str) -> None: ...
-
-
 class Leafs:
     """Owner of all leaf links. `run` dials; `handle` takes the plane's events of leaf connections."""
 
     def __init__(
         self,
-        plane: LeafPlane,
+        plane: Connections,
         identity: leaf.Identity,
         log: Log,
         *,

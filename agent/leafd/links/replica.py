@@ -33,6 +33,7 @@ import math
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from leafd import native_types as t
 from leafd.gojson import INT, TEXT, UINT64, JsonError, Nested, Struct, decode, wire
 from leafd.gotime import format_time
 from leafd.links.origin import Origin, bounded
@@ -118,6 +119,14 @@ class Slot:
     def identity_key(self) -> bytes:
         """The key of the record of its origin's identity."""
         return IDENTITY_RECORD + f"{self.stream}/{bounded(self.origin.key, IDENTITY_KEY_SIZE_MAX)}".encode()
+
+
+def source_of(slot: Slot, identity: str) -> t.IngestSource:
+    """A slot's source as the plane has to know it; nothing of a mirror's."""
+    if slot.mirror:
+        return t.IngestSource()
+    name, filters, destinations = slot.origin.index
+    return t.IngestSource(name, filters, destinations, identity, slot.origin.key)
 
 
 @dataclass(frozen=True, slots=True)

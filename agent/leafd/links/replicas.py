@@ -24,13 +24,13 @@ from leafd import native_types as t
 from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.links.leaders import Key, Leaders
-from leafd.links.leafs import Log
 from leafd.links.link import Link
 from leafd.links.orders import Job, Moments, Orders, Waiting
 from leafd.links.origin import header_field, random8
-from leafd.links.replica import IDENTITY_RECORD, Ask, Forget, Order, PutBack, Replica, Run, Slot, State
-from leafd.links.replica_plane import ReplicaPlane, source_of
+from leafd.links.replica import IDENTITY_RECORD, Ask, Forget, Order, PutBack, Replica, Run, Slot, State, source_of
 from leafd.links.told import Behind, SlotInfo, Told
+from leafd.native_commands import Commands
+from leafd.operator_log import Log
 
 REFUSED_WAIT_S: Final = 2.0
 UNEXPECTED_WAIT_S: Final = 30.0
@@ -85,7 +85,7 @@ class Replicas:
     """Owner of every slot. `run` drives; the other methods bring news and may be called by any task of the control
     thread."""
 
-    def __init__(self, plane: ReplicaPlane, log: Log, guard: Guard | None = None) -> None:
+    def __init__(self, plane: Commands, log: Log, guard: Guard | None = None) -> None:
         self._plane = plane
         self._log = log
         self._guard = guard or Guard()

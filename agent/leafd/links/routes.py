@@ -18,7 +18,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 
@@ -36,13 +36,13 @@ from leafd.links.servers import (
     APART_S,
     DIAL_S,
     HEADERS_MAX,
-    Log,
     Pauses,
-    ServerPlane,
     Servers,
     addresses_of,
     failed,
 )
+from leafd.native_commands import Commands
+from leafd.operator_log import Log
 from leafd.quoting import quoted
 from leafd.records import dataclass
 
@@ -54,15 +54,6 @@ RENEWED_S: Final = 5.0
 
 async def _refuse(account: str) -> bool:
     return False
-
-
-class RoutePlane(ServerPlane, Protocol):
-    """The part of native.Plane that this room needs."""
-
-    def compress(self, connection: int, how: t.Compress, *, before: bytes = ..., behind: bytes = ...) -> None: ...
-    def admit_route(
-        self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions, server_id: str
-    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +126,7 @@ class RouteStatus:
     """What the peer's INFO says of what it lets through: import, export."""
 
 
-class Routes(Servers[Link, RoutePlane, Terms]):
+class Routes(Servers[Link, Terms]):
     """Owner of all routes. `run` dials; `handle` takes the plane's events of route connections."""
 
     KIND = t.ConnKind.ROUTE
@@ -143,7 +134,7 @@ class Routes(Servers[Link, RoutePlane, Terms]):
 
     def __init__(
         self,
-        plane: RoutePlane,
+        plane: Commands,
         cluster: Cluster,
         peers: Peers,
         terms: Terms,

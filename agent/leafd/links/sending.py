@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -19,6 +19,8 @@ from leafd.guard import Guard
 from leafd.links import leaf
 from leafd.links.addresses import place_of
 from leafd.links.leaf_info import HubInfo, frame
+from leafd.native_connections import Connections
+from leafd.operator_log import Log
 
 if TYPE_CHECKING:
     from leafd.links.budgets import Budgets
@@ -33,28 +35,13 @@ LAST_S = 5.0
 NAME_MAX = 64
 
 
-class SendingPlane(Protocol):
-    """The part of native.Plane that this room needs."""
-
-    def precede(self, connection: int, rules: tuple[str, ...]) -> None: ...
-    def budget(self, connection: int, budget: t.Budget) -> None: ...
-    def send(self, connection: int, frame: bytes) -> None: ...
-
-
-class SendingLog(Protocol):
-    """The receiver of lines for the operator."""
-
-    def info(self, text: str, **about: str) -> None: ...
-    def warning(self, text: str, **about: str) -> None: ...
-
-
 class Sending:
     """The rules of all links."""
 
     def __init__(
         self,
-        plane: SendingPlane,
-        log: SendingLog,
+        plane: Connections,
+        log: Log,
         guard: Guard,
         links: Mapping[int, Link],
         *,

@@ -26,6 +26,8 @@ from leafd.links.addresses import dial_error
 from leafd.links.dialling import watch_over
 from leafd.links.handshake import Close
 from leafd.links.leaf import Resume, Send
+from leafd.native_commands import Commands
+from leafd.operator_log import Log
 from leafd.quoting import quoted
 
 DIAL_S: Final = 5.0
@@ -43,27 +45,6 @@ HEADERS_MAX: Final = 64 << 10
 """What servers on the way may add to a message."""
 Addressed = t.Line | t.Closed | t.LeafError | t.LeafInfo | t.Secured
 """Events of one connection."""
-
-
-class Log(Protocol):
-    """The receiver of lines for the operator."""
-
-    def info(self, text: str, **about: str) -> None: ...
-    def warning(self, text: str, **about: str) -> None: ...
-    def error(self, text: str, **about: str) -> None: ...
-    def debug(self, text: str) -> None: ...
-
-
-class ServerPlane(Protocol):
-    """The part of native.Plane that this room needs."""
-
-    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int: ...
-    def secure(
-        self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
-    ) -> None: ...
-    def send(self, connection: int, frame: bytes) -> None: ...
-    def resume(self, connection: int) -> None: ...
-    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
 
 
 class Terms(Protocol):
@@ -105,18 +86,17 @@ class Link(Protocol):
 
 
 LinkT = TypeVar("LinkT", bound=Link)
-PlaneT = TypeVar("PlaneT", bound=ServerPlane)
 TermsT = TypeVar("TermsT", bound=Terms)
 
 
-class Servers(ABC, Generic[LinkT, PlaneT, TermsT]):
+class Servers(ABC, Generic[LinkT, TermsT]):
     """Owner of all connections of one kind. `handle` takes the plane's events of them."""
 
     KIND: t.ConnKind
     NAME: str
     """In the log: "route"."""
 
-    def __init__(self, plane: PlaneT, terms: TermsT, log: Log, guard: Guard | None) -> None:
+    def __init__(self, plane: Commands, terms: TermsT, log: Log, guard: Guard | None) -> None:
         self._plane = plane
         self._terms = terms
         self._log = log

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
@@ -30,6 +30,8 @@ from leafd.auth.trust import Unknown
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict
 from leafd.fair import FairQueue
 from leafd.guard import Guard
+from leafd.native_accounts import Accounts
+from leafd.operator_log import Log
 from leafd.quoting import printable
 from leafd.records import dataclass
 
@@ -41,21 +43,6 @@ _SHOWN_MAX: Final = 500
 LookUp = Callable[[str], Awaitable[bool]]
 """In operator mode: whether an account that was not known is known now."""
 _Result = TypeVar("_Result")
-
-
-class CalloutPlane(Protocol):
-    """The part of native.Plane that this room needs."""
-
-    def subscribe(self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0) -> int: ...
-    def publish(
-        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
-    ) -> None: ...
-
-
-class Log(Protocol):
-    """The receiver of lines for the operator."""
-
-    def warning(self, text: str, **about: str) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -82,7 +69,7 @@ class Callouts:
 
     def __init__(
         self,
-        plane: CalloutPlane,
+        plane: Accounts,
         keys: ServerKeys,
         account: Callable[[str], Account | None],
         guard: Guard,

@@ -25,24 +25,19 @@ from leafd.accounts.graph import Account
 from leafd.auth.connect import client_connect
 from leafd.auth.mqtt_connect import NoConnect
 from leafd.auth.policy import Policy, Rights
-from leafd.auth.verdict import (
-    AUTHORIZATION_VIOLATION,
-    Refusal,
-    Verdict,
-    judge_again,
-    judge_client,
-    takes_time,
-)
+from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_again, judge_client, takes_time
 from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.host.log import shown_nkey
 from leafd.logins.client import Client, Mqtt, Terms, Web, common, granted, shown_by
-from leafd.logins.client_ports import CallOut, ClientPlane, Log
+from leafd.logins.client_ports import CallOut
 from leafd.logins.deadlines import Deadlines
 from leafd.logins.guesses import Guesses
 from leafd.logins.info_lines import behind, frame, template
 from leafd.logins.known_logins import KnownLogins
 from leafd.logins.refusals import refusal_line
+from leafd.native_connections import Connections
+from leafd.operator_log import Log
 from leafd.quoting import quoted
 from leafd.turns import Pause
 
@@ -61,7 +56,7 @@ class Clients:
 
     def __init__(
         self,
-        plane: ClientPlane,
+        plane: Connections,
         log: Log,
         info: Callable[[], dict[str, Any]],
         terms: Terms,

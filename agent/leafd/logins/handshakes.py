@@ -17,6 +17,8 @@ from leafd import native_types as t
 from leafd.config.schema.tls import LINK_TIMEOUT, Tls
 from leafd.errors import ConfigError
 from leafd.links.leafs import DEFAULT_TLS
+from leafd.native_connections import Connections
+from leafd.native_functions import drop_tls, make_tls
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -40,16 +42,6 @@ REMOTES: Final = 16
 """And on: the remotes with a block of their own."""
 GATEWAYS_REMOTE: Final = 1 << 16
 """And on: the clusters with a block of their own."""
-
-
-class TlsPlane(Protocol):
-    """The part of native.Plane that this room needs."""
-
-    @staticmethod
-    def make_tls(settings: t.TlsSettings, texts: t.TlsTexts) -> int: ...
-    @staticmethod
-    def drop_tls(context: int) -> None: ...
-    async def put_tls(self, number: int, context: int) -> None: ...
 
 
 class Dialled(Protocol):
@@ -109,7 +101,7 @@ class Made:
 class Handshakes:
     """Owner of the plane's contexts of TLS."""
 
-    def __init__(self, plane: TlsPlane) -> None:
+    def __init__(self, plane: Connections) -> None:
         self._plane = plane
         self._there: dict[int, Wanted] = {}
 
@@ -120,7 +112,7 @@ class Handshakes:
         try:
             for one in wanted.values():
                 if self._there.get(one.number) != one:
-                    made.append((one, self._plane.make_tls(*_parts(one))))
+                    made.append((one, make_tls(*_parts(one))))
         except t.PlaneError as error:
             self.drop(Made(tuple(made)))
             raise ConfigError(f"tls: {error}") from error
@@ -130,7 +122,7 @@ class Handshakes:
     def drop(self, made: Made) -> None:
         """Drops contexts that are not needed after all."""
         for _, context in made.contexts:
-            self._plane.drop_tls(context)
+            drop_tls(context)
 
     async def put(self, made: Made) -> None:
         """From here on these are the contexts of new connections."""
@@ -148,7 +140,7 @@ class Handshakes:
         """Makes the context of hubs without a block, once."""
         if HUBS not in self._there:
             one = Wanted(HUBS, None, client=True)
-            await self.put(Made(((one, self._plane.make_tls(*_parts(one))),)))
+            await self.put(Made(((one, make_tls(*_parts(one))),)))
 
 
 def _wanted(compiled: Configuration) -> list[Wanted]:

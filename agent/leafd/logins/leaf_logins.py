@@ -36,6 +36,7 @@ from leafd.logins.client_ports import CallOut
 from leafd.logins.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT
 from leafd.logins.deadlines import Deadlines
 from leafd.logins.guesses import Guesses
+from leafd.native_connections import Connections
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -76,12 +77,6 @@ class Boxes(Protocol):
     def claim(self, link: Link, connect: Mapping[str, Any], login: Login, box: Box) -> Login | Refused | None: ...
 
 
-class LoginPlane(Protocol):
-    """The part of native.Plane that this room needs."""
-
-    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class LeafTerms:
     """The rules of leaf logins; a reload replaces them as a whole."""
@@ -104,7 +99,7 @@ class LeafLogins:
 
     def __init__(
         self,
-        plane: LoginPlane,
+        plane: Connections,
         terms: LeafTerms,
         guesses: Guesses,
         guard: Guard,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from leafd.accounts.graph import Graph
 from leafd.auth.passwords import is_hash, matches
@@ -18,17 +18,12 @@ from leafd.auth.policy import Policy
 from leafd.auth.verdict import CLIENT_TYPE, Refusal, Verdict, judge_client
 from leafd.logins.client_ports import CallOut
 from leafd.logins.guesses import Guesses
+from leafd.operator_log import Log
 from leafd.quoting import quoted
 
 PAGE_GUESSES: Final = "page"
 CALL_OUT_S: Final = 5.0
 """For a service that judges logins."""
-
-
-class Log(Protocol):
-    """The receiver of refusals."""
-
-    def error(self, text: str, **about: str) -> None: ...
 
 
 class PageLogins:

@@ -9,7 +9,7 @@ Imported only where the block is configured. Not here: what requests say (web_re
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from leafd import native_types as t
 from leafd.config.schema.websocket import WebSocket
@@ -18,26 +18,12 @@ from leafd.logins.client import Web
 from leafd.logins.deadlines import Deadlines
 from leafd.logins.handshakes import WEB, secure_of
 from leafd.logins.web_request import Refused, judge
+from leafd.native_connections import Connections
+from leafd.operator_log import Log
 from leafd.records import dataclass
 from leafd.web_head import NoHttp, read_head
 
 SECOND: Final = 1_000_000_000
-
-
-class WebPlane(Protocol):
-    """The part of native.Plane that this room needs."""
-
-    def send(self, connection: int, frame: bytes) -> None: ...
-    def secure(self, connection: int, how: t.Secure, *, before: bytes, behind: bytes) -> None: ...
-    def upgrade(self, connection: int, kind: t.ConnKind, flags: t.WebFlag, answer: bytes = ...) -> None: ...
-    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
-
-
-class Log(Protocol):
-    """The receiver of lines for the operator."""
-
-    def error(self, text: str, **about: str) -> None: ...
-    def debug(self, text: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -53,7 +39,7 @@ class Webs:
 
     def __init__(
         self,
-        plane: WebPlane,
+        plane: Connections,
         log: Log,
         guard: Guard,
         block: Callable[[], WebSocket],

@@ -23,6 +23,7 @@ from leafd.auth.resolver import ClaimsError, Resolver, ResolverError
 from leafd.fair import FairQueue
 from leafd.gojson import dump
 from leafd.monitor.facts import Facts
+from leafd.native_accounts import Accounts
 from leafd.turns import Pause
 
 UPDATE: Final = "$SYS.REQ.CLAIMS.UPDATE"
@@ -52,21 +53,10 @@ class Book(Protocol):
     async def delete(self, token: str) -> int: ...
 
 
-class ClaimsPlane(Protocol):
-    """The part of native.Plane that this room needs."""
-
-    def subscribe(self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0) -> int: ...
-    def unsubscribe(self, account: int, subscription: int) -> None: ...
-    def repay(self, message: t.Message) -> None: ...
-    def publish(
-        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
-    ) -> None: ...
-
-
 class ClaimsServices:
     """Owner of the subscriptions to these subjects, in the system account."""
 
-    def __init__(self, facts: Facts, plane: ClaimsPlane, book: Book) -> None:
+    def __init__(self, facts: Facts, plane: Accounts, book: Book) -> None:
         self._facts = facts
         self._plane = plane
         self._book = book

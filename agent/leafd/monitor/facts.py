@@ -26,9 +26,9 @@ from leafd.monitor.rooms import (
     GatewaysFacts,
     JetStreamFacts,
     LeafsFacts,
-    PlaneFacts,
     RoutesFacts,
 )
+from leafd.native_plane import Plane
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Facts:
     graph: Graph
     store: str
     limits: t.Limits
-    plane: PlaneFacts
+    plane: Plane
     clients: ClientsFacts
     leafs: LeafsFacts
     jetstream: JetStreamFacts | None

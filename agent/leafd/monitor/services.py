@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 
@@ -31,6 +31,7 @@ from leafd.monitor.facts import Facts, stamp
 from leafd.monitor.gateway_report import gatewayz
 from leafd.monitor.heavy import weight
 from leafd.monitor.jetstream_report import healthz, jsz, jsz_account
+from leafd.native_commands import Commands
 from leafd.turns import Pause
 
 SERVER: Final = "$SYS.REQ.SERVER."
@@ -66,22 +67,11 @@ class Refused(Exception):
         self.code = code
 
 
-class ServicePlane(Protocol):
-    """The part of native.Plane that this room needs."""
-
-    def subscribe(self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0) -> int: ...
-    def repay(self, message: t.Message) -> None: ...
-    def publish(
-        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
-    ) -> None: ...
-    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
-
-
 class Services:
     """Owner of the subscriptions below $SYS.REQ."""
 
     def __init__(
-        self, facts: Facts, plane: ServicePlane, reload: Callable[[], None], send_away: Callable[[int], bool]
+        self, facts: Facts, plane: Commands, reload: Callable[[], None], send_away: Callable[[int], bool]
     ) -> None:
         self._facts = facts
         self._plane = plane

@@ -13,7 +13,7 @@ from leafd import native_types as t
 from leafd.config.schema.sharing import is_subset
 from leafd.monitor.facts import Facts
 from leafd.monitor.options import flag
-from leafd.monitor.rooms import PlaneFacts
+from leafd.native_plane import Plane
 from leafd.turns import Pause
 
 ROWS_MAX: Final = 16_384
@@ -28,7 +28,7 @@ def wanted(options: Mapping[str, Any]) -> tuple[bool, bool]:
     return flag(options, "subs", "subscriptions") or detail, detail
 
 
-async def of(plane: PlaneFacts, connection: int) -> list[t.SubscriptionRow]:
+async def of(plane: Plane, connection: int) -> list[t.SubscriptionRow]:
     """The subscriptions of one connection."""
     return await _of(plane, connection, ROWS_MAX, Pause())
 
@@ -37,7 +37,7 @@ class Listing:
     """Adds its subscriptions to each connection of a report, as long as they are not too many for one. ended: what is
     kept of those of connections that have gone, and what is said of each."""
 
-    def __init__(self, plane: PlaneFacts, ended: Mapping[int, tuple[bytes, dict[str, str]]], *, detail: bool) -> None:
+    def __init__(self, plane: Plane, ended: Mapping[int, tuple[bytes, dict[str, str]]], *, detail: bool) -> None:
         self.whole = True
         self._plane, self._ended, self._detail = plane, ended, detail
         self._pause, self._left = Pause(), ROWS_MAX
@@ -98,7 +98,7 @@ def _detail(row: t.SubscriptionRow, connection: Mapping[str, Any]) -> dict[str, 
     return found | {"cid": connection["cid"]}
 
 
-async def _of(plane: PlaneFacts, connection: int, most: int, pause: Pause) -> list[t.SubscriptionRow]:
+async def _of(plane: Plane, connection: int, most: int, pause: Pause) -> list[t.SubscriptionRow]:
     """The subscriptions of one connection, each once, also when its table grows meanwhile."""
     rows: list[t.SubscriptionRow] = []
     place = 0

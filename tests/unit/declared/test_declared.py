@@ -16,6 +16,7 @@ from leafd.declared.steps import Step
 from leafd.errors import ConfigError
 from leafd.gotime import SECOND
 
+from tests.rig.logs import KeptLog
 from tests.unit.jetstream.conftest import Bench
 
 
@@ -23,22 +24,6 @@ from tests.unit.jetstream.conftest import Bench
 def bench() -> Bench:
     """A fresh JetStream with the account A."""
     return Bench()
-
-
-class Said:
-    """Keeps what is said, with its level."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, str]] = []
-
-    def info(self, text: str, **about: str) -> None:
-        self.lines.append(("info", text))
-
-    def warning(self, text: str, **about: str) -> None:
-        self.lines.append(("warning", text))
-
-    def error(self, text: str, **about: str) -> None:
-        self.lines.append(("error", text))
 
 
 def read_whole(text: str) -> Declared:
@@ -59,7 +44,7 @@ def wrong(text: str) -> list[str]:
 
 def brought(bench: Bench, text: str, before: str | None = None) -> list[tuple[str, str]]:
     """What is said when it is brought about, after `before` was declared."""
-    said, coming = Said(), declared(text)
+    said, coming = KeptLog(), declared(text)
     new = coming.since(declared(before) if before is not None else None)
     trio.run(Bringer(bench.service, said).bring_about, coming, new)
     return said.lines
@@ -67,7 +52,7 @@ def brought(bench: Bench, text: str, before: str | None = None) -> list[tuple[st
 
 def step(bench: Bench, text: str) -> Step:
     """What it takes to bring about the one thing that is declared."""
-    (found,) = trio.run(Bringer(bench.service, Said()).planned, declared(text))
+    (found,) = trio.run(Bringer(bench.service, KeptLog()).planned, declared(text))
     return found
 
 
@@ -356,7 +341,7 @@ def test_what_does_not_fit_together_is_refused_beforehand(text: str, refused: di
     before = 'streams { OLD { subjects: ["old", "old.>"] }\nOTHER { subjects: [other] }\n'
     before += "BIG { subjects: [big], max_bytes: 500MB } }"
     assert [] == [line for line in brought(bench, before) if line[0] == "error"]
-    planned = trio.run(Bringer(bench.service, Said()).planned, declared(text))
+    planned = trio.run(Bringer(bench.service, KeptLog()).planned, declared(text))
     assert {one.asset.key[-1] for one in planned if one.refused} == set(refused)
     said = brought(bench, text, before)
     assert len(refused) == sum(level == "error" for level, _ in said)

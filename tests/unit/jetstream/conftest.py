@@ -12,18 +12,8 @@ from leafd.gojson import dump
 from leafd.jetstream.catalogue import JetStreamAccount, JetStreamLimits, Settings
 from leafd.jetstream.service import JetStream
 
+from tests.rig.logs import KeptLog
 from tests.unit.jetstream.fake_backup import BackupPlane
-
-
-class Complaints:
-    """Keeps what was complained about."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warning(self, text: str, **about: str) -> None:
-        """Remembered."""
-        self.texts.append(text)
 
 
 class Bench:
@@ -33,7 +23,7 @@ class Bench:
         self, plane: BackupPlane | None = None, limits: JetStreamLimits | None = None, **settings: Any
     ) -> None:
         self.plane = plane or BackupPlane()
-        self.log = Complaints()
+        self.log = KeptLog()
         self.service = JetStream(self.plane, Settings("bench", **settings), self.log)
         self.account: JetStreamAccount = self.service.add_account(1, "A", limits)
 

@@ -62,22 +62,12 @@ def unpacked(data: bytes) -> tuple[list[Row], int, bool]:
         rows.append(Row(sequence, ts // 2, parts[0].decode(), parts[1], data[at - payload : at]))
 
 
-def crc32c(data: bytes | bytearray | memoryview) -> int:
-    """Bit by bit."""
-    crc = 0xFFFFFFFF
-    for byte in bytes(data):
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
 class BackupPlane(FakePlane):
     """With the commands of backups. Chunks go to `receive`; `listeners` counts who is there for them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.handlers: dict[str, t.Handler] = {}
+        self.heard: dict[str, t.Handler] = {}
         self.positions: dict[str, t.Position] = {}
         self.listeners = 1
         self.chunks: list[tuple[str, bytes]] = []
@@ -88,12 +78,12 @@ class BackupPlane(FakePlane):
         self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0, link: int = 0
     ) -> int:
         """By subject, which is the id's only use here."""
-        self.handlers[subject] = handler
-        return len(self.handlers)
+        self.heard[subject] = handler
+        return len(self.heard)
 
     def unsubscribe(self, account: int, subscription: int) -> None:
         """Its handler is not called again."""
-        self.handlers.pop(list(self.handlers)[subscription - 1])
+        self.heard.pop(list(self.heard)[subscription - 1])
 
     async def publish_counted(
         self,
@@ -115,18 +105,6 @@ class BackupPlane(FakePlane):
     async def interest(self, account: int, subject: str) -> int:
         """As many as the test says."""
         return self.listeners
-
-    def crc32c(self, data: bytes | bytearray | memoryview) -> int:
-        """The dumb one."""
-        return crc32c(data)
-
-    def s2_block(self, block: bytes | memoryview, size_max: int) -> bytearray | None:
-        """There are no compressed chunks here."""
-        return None
-
-    def s2_packed(self, data: memoryview, size_max: int) -> bytes | memoryview | None:
-        """Nothing is worth compressing here."""
-        return None
 
     async def stream_export(self, stream: int, first: int, last: int) -> tuple[bytes, int]:
         """A few messages at a time."""

@@ -17,6 +17,8 @@ from leafd.jetstream.subjects import subset
 from leafd.native import layout
 from leafd.native_packing import encoded, vars_of
 
+from tests.rig.planes import Unwilling
+
 
 @dataclass
 class FakeMessage:
@@ -57,11 +59,12 @@ class FakeConsumer:
     since: int = 0
 
 
-class FakePlane:
-    """Fits ports.JetStreamPlane, but for the commands of backups (fake_backup.py). `calls` and `published` remember;
+class FakePlane(Unwilling):
+    """The commands of JetStream, but for those of backups (fake_backup.py). `calls` and `published` remember;
     `fail` refuses the next command."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.streams: dict[int, FakeStream] = {}
         self.consumers: dict[tuple[int, int], FakeConsumer] = {}
         self.controls: dict[bytes, bytes] = {}

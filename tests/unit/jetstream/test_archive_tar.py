@@ -18,29 +18,13 @@ from leafd import native_types as t
 from leafd.jetstream.backup import s2
 from leafd.jetstream.backup.archive import ArchiveError
 from leafd.jetstream.backup.archive_tar import TarArchive
-from leafd.native_plane import Plane
-
-from tests.unit.jetstream.fake_backup import crc32c
 
 RECORDED = Path(__file__).parents[2] / "interop" / "backup_2_12.json"
 
 
-class Codec:
-    """What reading S2 takes of the C side."""
-
-    def crc32c(self, data: bytes | bytearray | memoryview) -> int:
-        return crc32c(data)
-
-    def s2_block(self, block: bytes | memoryview, size_max: int) -> bytearray | None:
-        return Plane.s2_block(block, size_max)
-
-    def s2_packed(self, data: memoryview, size_max: int) -> bytes | memoryview | None:
-        return Plane.s2_packed(data, size_max)
-
-
 def recorded() -> bytes:
     archive = base64.b64decode(json.loads(RECORDED.read_text())["archive"])
-    return b"".join(bytes(piece) for piece in s2.Reader(Codec()).feed(archive))
+    return b"".join(bytes(piece) for piece in s2.Reader().feed(archive))
 
 
 def taken(data: bytes, size: int) -> tuple[bytes, TarArchive]:

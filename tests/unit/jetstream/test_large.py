@@ -19,20 +19,17 @@ from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.rules.account_limits import check_new_stream
 from trio.testing import MockClock
 
+from tests.rig.logs import QuietLog
 from tests.unit.jetstream.conftest import Bench
 
 TURN_MAX_MS = 20.0
 MANY = 10_000
 
 
-class Silent:
-    def warning(self, text: str, **about: str) -> None: ...
-
-
 def measured(function: Callable[[], Any]) -> float:
     """The longest turn of a run, in milliseconds of CPU. What is there before is frozen, as by the daemon when it has
     started: a collection looks at what the run makes, and not at pytest."""
-    gauge = Gauge(Silent())
+    gauge = Gauge(QuietLog())
     gc.collect()
     gc.freeze()
     try:

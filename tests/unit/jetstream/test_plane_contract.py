@@ -18,7 +18,7 @@ from leafd import native_types as t
 from leafd.native_packing import state_row
 from leafd.native_plane import Plane
 
-from tests.unit.jetstream.fake_backup import BackupPlane, Row, crc32c, packed, unpacked
+from tests.unit.jetstream.fake_backup import BackupPlane, Row, packed, unpacked
 from tests.unit.real_plane import ACCOUNT, real_plane
 
 S, C = 7, 3  # ids of the stream and of the consumer
@@ -383,12 +383,6 @@ async def a_position_out_and_in(stage: Stage) -> Any:
         definition=b"{}",
     )
     return await answer(stage.plane.consumer_export(S, C))
-
-
-@case
-async def chunks_of_an_archive(stage: Stage) -> Any:
-    texts = [b"", b"a", b"123456789", bytes(range(256)) * 3]
-    return [stage.plane.crc32c(text) for text in texts], crc32c(b"123456789") == 0xE3069283
 
 
 # ---- the test

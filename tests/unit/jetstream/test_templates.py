@@ -63,7 +63,7 @@ def template(bench: Bench, name: str = "CLIENTS", *subjects: str, most: int = 10
 
 def message(bench: Bench, subject: str, payload: bytes = b"hello", reply: str = "_I") -> None:
     """What no stream takes, as the plane hands it over; returns when its publisher may go on."""
-    (handler,) = {handler for pattern, handler in bench.plane.handlers.items() if subset(subject, pattern)}
+    (handler,) = {handler for pattern, handler in bench.plane.heard.items() if subset(subject, pattern)}
     one = t.Message(0, 1, 5, 1, subject, reply, b"", payload, 1, 77)
 
     async def main() -> None:
@@ -166,7 +166,7 @@ def test_a_template_goes_with_its_streams(bench: Bench) -> None:
     message(bench, "t.a")
     assert {"success": True} == {k: v for k, v in bench.asked("STREAM.TEMPLATE.DELETE.CLIENTS").items() if k != "type"}
     assert {"CLIENTS_own", "T_a"} == set(stored(bench))
-    assert {"t.*"} == set(bench.plane.handlers)
+    assert {"t.*"} == set(bench.plane.heard)
     assert ["T"] == bench.asked("STREAM.TEMPLATE.NAMES")["streams"]
     assert 10068 == bench.code("STREAM.TEMPLATE.DELETE.CLIENTS") == bench.code("STREAM.TEMPLATE.INFO.CLIENTS")
 
@@ -188,7 +188,7 @@ def test_templates_outlive_a_restart(bench: Bench) -> None:
     message(bench, "CLIENT.a")
     assert 0 == bench.code("STREAM.UPDATE.CLIENTS_a", {"name": "CLIENTS_a", "subjects": ["CLIENT.a"], "max_msgs": 5})
     before = bench.asked("STREAM.TEMPLATE.INFO.CLIENTS")
-    bench.plane.handlers.clear()
+    bench.plane.heard.clear()
     again = restarted(bench)
     assert before == again.asked("STREAM.TEMPLATE.INFO.CLIENTS")
     for subject in ("CLIENT.b", "CLIENT.c"):
@@ -249,4 +249,4 @@ def test_an_order_to_purge_the_account_takes_its_templates(bench: Bench) -> None
     template(bench)
     message(bench, "CLIENT.a")
     trio.run(bench.service.answer, system, "$JS.API.ACCOUNT.PURGE.A", b"", b"")
-    assert ({}, {}, {}) == (bench.plane.controls, bench.plane.streams, bench.plane.handlers)
+    assert ({}, {}, {}) == (bench.plane.controls, bench.plane.streams, bench.plane.heard)

@@ -17,23 +17,18 @@ from leafd.links.origin import Origin
 from leafd.links.replica import Slot
 from leafd.links.replicas import Replicas
 
+from tests.rig.logs import QuietLog
+from tests.rig.planes import Unwilling
+
 ORIGIN = Origin("ORDERS", "$JS.hub.API")
 SLOT = Slot(10, "AGG", 2, "A", 1, False, ORIGIN, "leaf", "JS_SRC_x")
 
 
-class QuietLog:
-    """Takes lines and forgets them."""
-
-    def info(self, text: str, **about: str) -> None: ...
-    def warning(self, text: str, **about: str) -> None: ...
-    def error(self, text: str, **about: str) -> None: ...
-    def debug(self, text: str) -> None: ...
-
-
-class FakePlane:
+class FakePlane(Unwilling):
     """Writes down calls; `reachable` decides whether a create is heard."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.reachable = True
         self.looks: list[tuple[float, str]] = []
         self.told: dict[str, int] = {}

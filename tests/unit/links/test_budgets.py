@@ -18,6 +18,9 @@ from leafd.links.budgets import LEAVING_MAX, RECORD, RESTING_MAX, Budgets, Clock
 from leafd.links.ledger import Calendar
 from leafd.links.limits import ANY, Limits, Span
 
+from tests.rig.logs import KeptLog
+from tests.rig.planes import Unwilling
+
 UTC_DAYS = Calendar(UTC, "UTC")
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC).timestamp()
 HOUR = 3600.0
@@ -42,37 +45,33 @@ class Hands(Clock):
         self.up += seconds
 
 
-class World:
+class World(Unwilling):
     """Budgets, what the plane was told last of each connection, and the records."""
 
     def __init__(
         self, clock: Hands | None = None, records: dict[bytes, bytes] | None = None, resting_max: int = RESTING_MAX
     ) -> None:
+        super().__init__()
         self.clock = clock or Hands()
-        self.records = {} if records is None else records
+        self.kept = {} if records is None else records
         self.sent: dict[int, t.Budget] = {}
-        self.lines: list[str] = []
+        self.log = KeptLog()
         self.writes = 0
         self.told: list[tuple[int, str]] = []
-        self.budgets = Budgets(self, self, Guard(), put=self.put, clock=self.clock, resting_max=resting_max)
+        self.budgets = Budgets(self, self.log, Guard(), put=self.put, clock=self.clock, resting_max=resting_max)
         self.budgets.on_change = lambda connections, goes: self.told.extend((one, goes) for one in connections)
-        for key, value in self.records.items():
+        for key, value in self.kept.items():
             self.budgets.load_record(key, value)
 
     def budget(self, connection: int, budget: t.Budget) -> None:
         self.sent[connection] = budget
 
-    def info(self, text: str, **about: str) -> None:
-        self.lines.append(text)
-
-    warning = info
-
     async def put(self, key: bytes, value: bytes) -> None:
         self.writes += 1
         if value:
-            self.records[key] = value
+            self.kept[key] = value
         else:
-            self.records.pop(key, None)
+            self.kept.pop(key, None)
 
     def carries(self, connection: int, wire: int) -> None:
         """The connection has carried so much since it began."""
@@ -162,7 +161,7 @@ def test_at_the_end_all_waits_and_each_step_is_said_once() -> None:
     told = world.sent[1]
     assert told.urgent == told.high == told.normal == told.low == 0
     assert world.report()["goes"] == "none"
-    assert [line.partition(": ")[2] for line in world.lines] == [
+    assert [line.partition(": ")[2] for line in world.log.texts] == [
         "bulk waits",
         "all waits but what is urgent or has priority",
         "all waits: the link only stays up",
@@ -179,7 +178,7 @@ async def test_midnight_wakes_what_waits() -> None:
     assert world.sent[1].low == 0
     await world.turn(1)
     assert world.sent[1].low == 990_000 + 900_000 - kept(24 * HOUR, 1_000_000)
-    assert world.lines[-1].endswith("nothing waits for it")
+    assert world.log.texts[-1].endswith("nothing waits for it")
     assert world.report()["day"]["anew"] == "2026-11-28T00:00:00+00:00"
 
 
@@ -228,7 +227,7 @@ async def test_what_was_used_outlives_a_stop_exactly() -> None:
     await world.turn()
     world.budgets.take([])
     await world.budgets.write(last=True)
-    again = linked(clock=world.clock, records=world.records)
+    again = linked(clock=world.clock, records=world.kept)
     assert again.report()["day"]["used"] == 123_456
 
 
@@ -239,7 +238,7 @@ async def test_a_power_cut_gives_nothing_back() -> None:
     for wire in range(0, 400_000, 10_000):
         world.carries(1, wire)
         await world.turn(1)
-        again = linked(clock=world.clock, records=dict(world.records))
+        again = linked(clock=world.clock, records=dict(world.kept))
         assert wire <= again.report()["day"]["used"] <= wire + 20_000
 
 
@@ -296,7 +295,7 @@ async def test_a_leaf_that_comes_and_goes_has_one_budget() -> None:
 async def test_what_is_remembered_of_leaves_that_are_gone_is_bounded() -> None:
     """Whatever names they come with."""
     world = World()
-    world.records.clear()
+    world.kept.clear()
     for number in range(RESTING_MAX + 10):
         key = key_of("leaf", str(number))
         world.budgets.limit(key, "with box", DAILY, dialled=False)
@@ -317,7 +316,7 @@ async def test_names_that_a_leaf_makes_up_fill_no_disk() -> None:
         await world.turn()  # writes it
         await world.turn(1.0)  # lets it rest
     assert world.writes > 100
-    assert {RECORD + key_of("leaf", str(number)) for number in range(90, 100)} == set(world.records)
+    assert {RECORD + key_of("leaf", str(number)) for number in range(90, 100)} == set(world.kept)
 
 
 @played
@@ -347,11 +346,11 @@ async def test_a_start_that_finds_too_many_records_keeps_the_newest() -> None:
         world.budgets.up(key, number)
         world.budgets.closed(key, number, 1000)
         await world.turn(60.0)
-    assert len(world.records) == 50
-    later = World(clock=world.clock, records=world.records, resting_max=10)
+    assert len(world.kept) == 50
+    later = World(clock=world.clock, records=world.kept, resting_max=10)
     with trio.move_on_after(1):
         await later.budgets.run()
-    assert {RECORD + key_of("leaf", str(number)) for number in range(40, 50)} == set(later.records)
+    assert {RECORD + key_of("leaf", str(number)) for number in range(40, 50)} == set(later.kept)
 
 
 @played
@@ -360,12 +359,12 @@ async def test_old_records_are_removed() -> None:
     world = linked()
     world.carries(1, 500_000)
     await world.turn()
-    assert list(world.records) == [RECORD + KEY]
+    assert list(world.kept) == [RECORD + KEY]
     world.clock.passes(70 * 86_400)
-    later = World(clock=world.clock, records=world.records)
+    later = World(clock=world.clock, records=world.kept)
     with trio.move_on_after(1):
         await later.budgets.run()
-    assert not later.records
+    assert not later.kept
 
 
 @pytest.mark.parametrize("record", [b"", b"{", b'{"form":9}', b"\xff"])

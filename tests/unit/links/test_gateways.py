@@ -21,28 +21,22 @@ from leafd.links.gateways import CLUSTERS_MAX, FIRST_S, Gateways, Remote, Terms
 from leafd.links.route_info import URLS_MAX, Place
 from leafd.links.servers import DIALS_MAX, LOGINS_MAX
 
-
-class Log:
-    """Keeps what was said, by level."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, str]] = []
-
-    def __getattr__(self, level: str) -> Callable[..., None]:
-        return lambda text, **about: self.lines.append((level, text))
+from tests.rig.logs import KeptLog
+from tests.rig.planes import Unwilling
 
 
-class Plane:
+class Plane(Unwilling):
     """Takes orders, and says what it was told."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.said: list[tuple[int, str, dict[str, Any]]] = []
         self.closed: dict[int, str] = {}
         self.admitted: dict[int, tuple[t.GatewayTerms, str]] = {}
         self.secured: dict[int, str] = {}
         self.last = 100
 
-    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int:
+    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> int:
         socket.socket(fileno=fd).close()
         self.last += 1
         return self.last
@@ -73,7 +67,7 @@ class Stage:
     """Gateways with a plane that is played."""
 
     def __init__(self, *remotes: Remote, rejects: bool = False, **terms: Any) -> None:
-        self.plane, self.log = Plane(), Log()
+        self.plane, self.log = Plane(), KeptLog()
         self.dialled: list[tuple[float, Place]] = []
         self.hangs = False
         own = Supercluster("NOWN", "own", "2.15.1", "A", user="u", password="p", url="own:1", urls=("own:1",))

@@ -16,7 +16,9 @@ from leafd import native_types as t
 from leafd.links.holes import Copy, Hole, Holes
 from leafd.links.told import SlotInfo
 
-from tests.unit.links.replica_stage import SLOT, QuietLog
+from tests.rig.logs import QuietLog
+from tests.rig.planes import Unwilling
+from tests.unit.links.replica_stage import SLOT
 
 ORIGIN, STRANGER = 1, 2
 MIRROR = replace(SLOT, number=0, mirror=True)
@@ -29,33 +31,28 @@ def answer(sequence: int, subject: str) -> bytes:
     return json.dumps({"message": message}).encode()
 
 
-class Plane:
+class Plane(Unwilling):
     """Each request is answered by a stranger first, then by the origin."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.handlers: dict[int, t.Handler] = {}
         self.filled: list[tuple[int, str]] = []
 
-    def subscribe(self, account: int, subject: str, handler: t.Handler) -> int:
+    def subscribe(self, account: int, subject: str, handler: t.Handler, **parts: Any) -> int:
         self.handlers[len(self.handlers) + 1] = handler
         return len(self.handlers)
 
     def unsubscribe(self, account: int, subscription: int) -> None: ...
 
     async def publish_counted(
-        self, account: int, subject: str, payload: bytes, *, reply: str = "", flags: int = 0
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", **parts: Any
     ) -> int:
         handler = self.handlers[len(self.handlers)]
         sequence = json.loads(payload)["seq"]
         for connection, name in ((STRANGER, "forged"), (ORIGIN, "true")):
             handler(t.Message(1, account, connection, 2, reply, "", b"", answer(sequence, name)))
         return 2
-
-    async def message_get(self, stream: int, mode: int, *, sequence: int = 0) -> t.StoredMessage | None:
-        raise AssertionError("a mirror's hole needs no look at what is around it")
-
-    async def stream_state(self, stream: int) -> t.StreamState:
-        raise AssertionError("a mirror's hole needs no look at what is around it")
 
     async def stream_fill(self, stream: int, last: int, *, sequence: int, subject: str = "", **parts: Any) -> bool:
         self.filled.append((sequence, subject))

@@ -23,29 +23,23 @@ from leafd.links.route_info import Place, places_of
 from leafd.links.routes import Routes, Terms
 from leafd.links.servers import DIALS_MAX, LOGINS_MAX
 
+from tests.rig.logs import KeptLog
+from tests.rig.planes import Unwilling
+
 THERE = Place("10.0.0.2", 6222)
 
 
-class Log:
-    """Keeps what was said, by level."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, str]] = []
-
-    def __getattr__(self, level: str) -> Callable[..., None]:
-        return lambda text, **about: self.lines.append((level, text))
-
-
-class Plane:
+class Plane(Unwilling):
     """Takes orders, and says what it was told."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.said: list[tuple[int, str, dict[str, Any]]] = []
         self.closed: dict[int, str] = {}
         self.admitted: dict[int, tuple[int, t.RouteTerms]] = {}
         self.last = 100
 
-    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int:
+    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> int:
         socket.socket(fileno=fd).close()
         self.last += 1
         return self.last
@@ -62,7 +56,7 @@ class Plane:
         self.closed[connection] = text
 
     def admit_route(
-        self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions, server_id: str
+        self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions, server_id: str = ""
     ) -> None:
         self.admitted[connection] = account, terms
 
@@ -71,7 +65,7 @@ class Stage:
     """Routes with a plane that is played."""
 
     def __init__(self, **terms: Any) -> None:
-        self.plane, self.log = Plane(), Log()
+        self.plane, self.log = Plane(), KeptLog()
         self.dialled: list[tuple[float, Place]] = []
         self.hangs = False
         cluster = Cluster("NOWN", "own", "2.15.1", "C", host="0.0.0.0", port=6222, user="u", password="p")

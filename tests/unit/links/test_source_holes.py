@@ -18,6 +18,8 @@ from leafd.links.holes import Copy, Hole, Holes
 from leafd.links.origin import Origin
 from leafd.links.told import SlotInfo
 
+from tests.rig.logs import KeptLog
+from tests.rig.planes import Unwilling
 from tests.unit.links.replica_stage import SLOT
 
 LINK = 1
@@ -27,22 +29,8 @@ A = replace(SLOT, number=1, origin=Origin("A", "$JS.box.API"))
 B = replace(SLOT, number=2, origin=Origin("B", "$JS.box.API"))
 
 
-class Lines:
-    """A log that is read."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def info(self, text: str, **about: str) -> None:
-        self.lines.append(text)
-
-    warning = error = info
-
-    def debug(self, text: str) -> None: ...
-
-
 @dataclass
-class World:
+class World(Unwilling):
     """A stream with a hole, and its origins: of each sequence the second of its publication and its id."""
 
     here: dict[int, tuple[str, int]]
@@ -61,9 +49,10 @@ class World:
     lag: int = 0
 
     def __post_init__(self) -> None:
+        super().__init__()
         self.start = dict(self.here)
 
-    async def message_get(self, stream: int, mode: int, *, sequence: int = 0) -> t.StoredMessage | None:
+    async def message_get(self, stream: int, mode: int, *, sequence: int = 0, **parts: Any) -> t.StoredMessage | None:
         if sequence not in self.here:
             return None
         name, origin = self.here[sequence]
@@ -75,18 +64,18 @@ class World:
             header = f"NATS/1.0\r\nNats-Stream-Source: {tail}\r\n\r\n".encode()
         return t.StoredMessage(sequence, START + sequence, b"s", header, b"word %d" % origin)
 
-    async def stream_state(self, stream: int) -> t.StreamState:
+    async def stream_state(self, stream: int, **parts: Any) -> t.StreamState:
         last = max(self.here)
         return t.StreamState(len(self.here), 0, 1, last, START, START + last, 1, 0, 0, 0, 0)
 
-    def subscribe(self, account: int, subject: str, handler: t.Handler) -> int:
+    def subscribe(self, account: int, subject: str, handler: t.Handler, **parts: Any) -> int:
         self.handlers[len(self.handlers) + 1] = handler
         return len(self.handlers)
 
     def unsubscribe(self, account: int, subscription: int) -> None: ...
 
     async def publish_counted(
-        self, account: int, subject: str, payload: bytes, *, reply: str = "", flags: int = 0
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", **parts: Any
     ) -> int:
         name, at = subject.split(".")[-1], json.loads(payload)["seq"]
         self.asked.append((name, at))
@@ -127,7 +116,7 @@ class World:
 
     def fill(self, first: int, last: int, copied: Copy | None = None, certain: bool = True) -> list[str]:
         """What the log says then."""
-        log = Lines()
+        log = KeptLog()
         copied = copied or Copy((A, B), limited=False, counts=False, removes=False, taken=self.taken())
         holes = Holes(self, log, lambda stream: copied, self.info, lambda slot, connection: connection == LINK)
 
@@ -135,7 +124,7 @@ class World:
             await holes.run([Hole(SLOT.stream, first, last, certain)])
 
         trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
-        return log.lines
+        return log.texts
 
 
 def every(first: int, last: int) -> dict[int, tuple[int, str]]:

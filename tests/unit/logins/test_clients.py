@@ -16,6 +16,9 @@ from leafd.config.bind import load_text
 from leafd.logins.client import Terms
 from leafd.logins.clients import Clients
 
+from tests.rig.logs import QuietLog
+from tests.rig.planes import Unwilling
+
 CONFIG = """
 accounts {
   A { users: [ {user: a, password: a, permissions: {publish: x}}, {user: b, password: b} ], limits { max_conn: 2 } }
@@ -25,7 +28,7 @@ accounts {
 
 
 @dataclass
-class Plane:
+class Plane(Unwilling):
     """What the plane was told, by connection."""
 
     sent: dict[int, list[bytes]] = field(default_factory=dict)
@@ -72,16 +75,6 @@ class Plane:
         """Nothing waits."""
 
 
-class Silent:
-    """A log for tests."""
-
-    def debug(self, text: str) -> None:
-        """Nothing."""
-
-    def error(self, text: str, **about: str) -> None:
-        """Nothing."""
-
-
 NUMBERS = Numbers()
 
 
@@ -92,7 +85,7 @@ def terms(text: str = CONFIG) -> Terms:
 
 def make(text: str = CONFIG) -> tuple[Plane, Clients]:
     plane = Plane()
-    return plane, Clients(plane, Silent(), lambda: {"server_id": "N"}, terms(text))
+    return plane, Clients(plane, QuietLog(), lambda: {"server_id": "N"}, terms(text))
 
 
 def connect(clients: Clients, connection: int, **fields: Any) -> None:

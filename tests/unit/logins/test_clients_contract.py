@@ -16,6 +16,7 @@ from leafd.jetstream.subjects import subset
 from leafd.logins.clients import Clients
 from leafd.native_plane import Plane
 
+from tests.rig.logs import QuietLog
 from tests.rig.waiting import PATIENCE_S
 from tests.unit.logins import test_clients as fakes
 from tests.unit.real_plane import real_plane
@@ -85,7 +86,7 @@ def over_the_fake(text: str, steps: list[Step]) -> dict[int, Seen]:
 
     async def main() -> dict[int, Seen]:
         plane = fakes.Plane()
-        clients = Clients(plane, fakes.Silent(), lambda: {"server_id": "N"}, fakes.terms(text))
+        clients = Clients(plane, QuietLog(), lambda: {"server_id": "N"}, fakes.terms(text))
         for number in sorted({one.client for one in steps}):
             clients.handle(t.Opened(number, t.ConnKind.CLIENT, LISTENER, "127.0.0.1:5"))
         for step in steps:
@@ -174,7 +175,7 @@ def over_the_plane(text: str, steps: list[Step]) -> dict[int, Seen]:
 
     async def main() -> dict[int, Seen]:
         async with real_plane(handle) as plane:
-            clients.append(Clients(plane, fakes.Silent(), lambda: {"server_id": "N"}, fakes.terms(text)))
+            clients.append(Clients(plane, QuietLog(), lambda: {"server_id": "N"}, fakes.terms(text)))
             for account in fakes.terms(text).graph.by_id.values():
                 plane.account(account.id, account.name, "", 0)
             with socket.socket() as listener:

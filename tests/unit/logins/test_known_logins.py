@@ -15,6 +15,7 @@ from leafd.logins.clients import Clients
 from leafd.logins.known_logins import KNOWN_MAX
 from leafd.native import abi
 
+from tests.rig.logs import QuietLog
 from tests.unit.logins import test_clients as fakes
 
 LISTENER = 1
@@ -29,7 +30,7 @@ def terms_of(text: str) -> Terms:
 
 def make(text: str) -> tuple[fakes.Plane, Clients]:
     plane = fakes.Plane()
-    clients = Clients(plane, fakes.Silent(), lambda: {"server_id": "N"}, terms_of(text))
+    clients = Clients(plane, QuietLog(), lambda: {"server_id": "N"}, terms_of(text))
     clients.listening(LISTENER)
     return plane, clients
 

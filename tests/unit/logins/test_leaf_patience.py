@@ -10,11 +10,14 @@ import trio.testing
 from leafd.guard import Guard
 from leafd.logins.leaf_logins import AT_ONCE_S, PATIENT_MAX, LeafLogins, LeafTerms
 
+from tests.rig.planes import Unwilling
 
-class Links:
+
+class Links(Unwilling):
     """Knows who is not through yet."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.waiting: set[int] = set()
         self.closed: list[tuple[float, int]] = []
 

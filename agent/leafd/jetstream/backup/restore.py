@@ -236,7 +236,7 @@ class Restoring:
         self._entries = bytearray()  # of an older archive, not stored yet
         self._context = context
         self._account = account
-        self._reader = s2.Reader(context.plane)
+        self._reader = s2.Reader()
         self._data = bytearray()  # of the archive, not consumed yet
         self._begun = False  # the magic bytes have come
         self._state: archive.ArchivedState | None = None
@@ -283,7 +283,7 @@ class Restoring:
         """Drops what is not stored yet."""
         self._data.clear()
         self._entries.clear()
-        self._reader = s2.Reader(self._context.plane)
+        self._reader = s2.Reader()
 
     def _hold(self) -> None:
         """Counts what it has in memory. Raises ApiError where that is too much."""

@@ -4,14 +4,16 @@
     0xff identifier "S2sTwO" (or "sNaPpY"), first    0x00 checksum (4), compressed block    0x01 checksum (4), raw bytes
     0x80..0xfe may be skipped                        everything else: not understood
 
-Pure: checksums and blocks are the C extension's, handed in. What a sixteenth of a chunk is not saved on is written raw.
+Pure: checksums and blocks are the C extension's. What a sixteenth of a chunk is not saved on is written raw.
 Texts of errors are the reference's. Not here: what the bytes mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
+
+from leafd.native_functions import crc32c, s2_block, s2_packed
 
 IDENTIFIER: Final = b"\xff\x06\x00\x00S2sTwO"
 _IDENTIFIERS: Final = (b"S2sTwO", b"sNaPpY")
@@ -28,28 +30,20 @@ class S2Error(Exception):
     """Not an S2 stream, or a damaged one."""
 
 
-class Codec(Protocol):
-    """The functions of a codec that are C."""
-
-    def crc32c(self, data: bytes | bytearray | memoryview) -> int: ...
-    def s2_block(self, block: bytes | memoryview, size_max: int) -> bytearray | None: ...
-    def s2_packed(self, data: memoryview, size_max: int) -> bytes | memoryview | None: ...
-
-
 def _masked(checksum: int) -> int:
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def chunks(codec: Codec, data: bytes | bytearray) -> bytes:
+def chunks(data: bytes | bytearray) -> bytes:
     """The bytes as chunks; IDENTIFIER goes in front of a stream's first ones."""
     out = bytearray()
     with memoryview(data) as view:
         for at in range(0, len(data), WRITTEN_MAX):
             part = view[at : at + WRITTEN_MAX]
-            packed = codec.s2_packed(part, len(part) - len(part) // 16 - 1)
+            packed = s2_packed(part, len(part) - len(part) // 16 - 1)
             body = part if packed is None else packed
             out += (b"\x01" if packed is None else b"\x00") + (len(body) + 4).to_bytes(3, "little")
-            out += _masked(codec.crc32c(part)).to_bytes(4, "little")
+            out += _masked(crc32c(part)).to_bytes(4, "little")
             out += body
             part.release()
     return bytes(out)
@@ -58,8 +52,7 @@ def chunks(codec: Codec, data: bytes | bytearray) -> bytes:
 class Reader:
     """Takes a stream in pieces of any size; holds at most one chunk."""
 
-    def __init__(self, codec: Codec) -> None:
-        self._codec = codec
+    def __init__(self) -> None:
         self._held = bytearray()
         self._skip = 0
         self._started = False
@@ -115,9 +108,9 @@ class Reader:
 
     def _data(self, kind: int, body: bytes) -> bytes | bytearray:
         content = memoryview(body)[4:]
-        data = bytes(content) if kind == 1 else self._codec.s2_block(content, BLOCK_MAX)
+        data = bytes(content) if kind == 1 else s2_block(content, BLOCK_MAX)
         if data is None or len(data) > BLOCK_MAX:
             raise S2Error(CORRUPT)
-        if _masked(self._codec.crc32c(data)) != int.from_bytes(body[:4], "little"):
+        if _masked(crc32c(data)) != int.from_bytes(body[:4], "little"):
             raise S2Error(f"{CORRUPT}, crc mismatch")
         return data

@@ -133,12 +133,12 @@ class Sending:
                 plain += piece
                 if len(plain) < s2.WRITTEN_MAX:
                     continue
-                held += s2.chunks(self._plane, plain)
+                held += s2.chunks(plain)
                 plain.clear()
                 while len(held) >= self._chunk:
                     await self._send_chunk(bytes(held[: self._chunk]), acks)
                     del held[: self._chunk]
-        held += s2.chunks(self._plane, plain)
+        held += s2.chunks(plain)
         while len(held) > self._chunk:
             await self._send_chunk(bytes(held[: self._chunk]), acks)
             del held[: self._chunk]

@@ -28,7 +28,6 @@ from leafd.jetstream.models.requests import (
     StreamNamesRequest,
 )
 from leafd.jetstream.models.stream import ConsumerLimits, StreamConfig, StreamConfigRequest
-from leafd.jetstream.ports import JetStreamPlane
 from leafd.jetstream.publishing import author_for, judge, republishes
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.rules.account_limits import check_new_stream, check_update_room
@@ -36,6 +35,7 @@ from leafd.jetstream.rules.source_rules import check_filters
 from leafd.jetstream.rules.stream_rules import check_made, check_update, checked, refuse_unsupported
 from leafd.jetstream.rules.versioning import comparable, static_stream
 from leafd.jetstream.subjects import SubjectSet
+from leafd.native_commands import Commands
 from leafd.turns import ITEM_WEIGHT, WEIGHT_MAX, Held, Pause, aside
 
 NAMES_LIMIT: Final = 1024
@@ -264,7 +264,7 @@ async def _delete_aside(call: Call, name: str) -> dict[str, Any]:
     return {"success": True}
 
 
-async def remove_unserved(plane: JetStreamPlane, stream_id: int, name: str, definition: bytes, account_id: int) -> None:
+async def remove_unserved(plane: Commands, stream_id: int, name: str, definition: bytes, account_id: int) -> None:
     """The plane takes it up as a plain one first, which never fails, and then removes it. Raises PlaneError."""
     plain = flat_stream(account_id, StreamConfig(name=name, max_msgs=-1, max_bytes=-1, max_msgs_per_subject=-1))
     await plane.stream_put(stream_id, plain, name=name, definition=definition, domain="", subjects=(), loading=True)

@@ -43,7 +43,7 @@ from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.guard import Guard
-    from leafd.jetstream.context import Log
+    from leafd.operator_log import Log
 
 TEMPLATES_MAX: Final = 1024
 AT_WORK_MAX: Final = 16
