@@ -20,7 +20,9 @@
 
 #define NAME "$MQTT_msgs"
 #define CREATE "$JS.API.STREAM.CREATE." NAME
-#define READ_STEP 512u  /* records in one step */
+#define READ_STEP 512u /* records in one step */
+#define READ_BYTES (256u * 1024u)
+#define GATHERED_HEAD 8u
 #define READ_TRIES 100u /* steps that may fail */
 #define KEY_SIZE 4u     /* number of the session */
 #define ID_KEY_SIZE 6u  /* and a packet identifier */
@@ -104,6 +106,7 @@ typedef struct reading {
     uint32_t left; /* of this step */
     uint32_t tries;
     status_t status;
+    buffer_t gathered; /* records of this step: sizes of key and value, 4 bytes each, key, value */
 } reading_t;
 
 static status_t read_session(reading_t *reading, uint32_t number, bytes_t value) {
@@ -125,22 +128,49 @@ static status_t read_identifier(const reading_t *reading, uint32_t number, uint1
     return status == STATUS_EXISTS ? STATUS_OK : status;
 }
 
-static bool read_session_record(void *context, bytes_t key, bytes_t value) {
+/* Copied, since acting on one reads the store, too, and so would take this walk to another place. */
+static bool gather_record(void *context, bytes_t key, bytes_t value) {
     reading_t *reading = context;
-    bool identifier = reading->kind == RECORD_SESSION_IN || reading->kind == RECORD_SESSION_OUT;
+    uint8_t *to;
     visits_add(1);
-    if (key.size == (identifier ? ID_KEY_SIZE : KEY_SIZE)) {
-        uint32_t number = load_be32(key.at);
-        reading->status = identifier ? read_identifier(reading, number, load_be16(key.at + 4))
-                          : reading->kind == RECORD_SESSION
-                              ? read_session(reading, number, value)
-                              : mqtt_will_found(reading->plane, reading->keeper, number, value);
+    if (key.size > ID_KEY_SIZE) {
+        return true;
     }
-    if (key.size <= ID_KEY_SIZE && reading->status == STATUS_OK) { /* else it is read again */
-        (void)bytes_write(reading->after, key);
-        reading->after_size = key.size;
+    reading->status = buffer_reserve(&reading->gathered, GATHERED_HEAD + (uint64_t)key.size + value.size, &to);
+    if (reading->status != STATUS_OK) {
+        return false;
     }
-    return --reading->left != 0 && reading->status == STATUS_OK;
+    store_be32(to, key.size);
+    store_be32(to + 4, value.size);
+    (void)bytes_write(bytes_write(to + GATHERED_HEAD, key), value);
+    reading->gathered.size += GATHERED_HEAD + (uint64_t)key.size + value.size;
+    return --reading->left != 0 && reading->gathered.size < READ_BYTES;
+}
+
+static status_t read_record(reading_t *reading, bytes_t key, bytes_t value) {
+    bool identifier = reading->kind == RECORD_SESSION_IN || reading->kind == RECORD_SESSION_OUT;
+    if (key.size != (identifier ? ID_KEY_SIZE : KEY_SIZE)) {
+        return STATUS_OK;
+    }
+    uint32_t number = load_be32(key.at);
+    return identifier                        ? read_identifier(reading, number, load_be16(key.at + 4))
+           : reading->kind == RECORD_SESSION ? read_session(reading, number, value)
+                                             : mqtt_will_found(reading->plane, reading->keeper, number, value);
+}
+
+/* One that could not be taken is read again. */
+static void read_gathered(reading_t *reading) {
+    bytes_t rest = bytes_of(reading->gathered.at, (uint32_t)reading->gathered.size);
+    while (rest.size != 0 && reading->status == STATUS_OK) {
+        bytes_t key = bytes_of(rest.at + GATHERED_HEAD, load_be32(rest.at));
+        bytes_t value = bytes_of(key.at + key.size, load_be32(rest.at + 4));
+        rest = bytes_after(rest, GATHERED_HEAD + key.size + value.size);
+        reading->status = read_record(reading, key, value);
+        if (reading->status == STATUS_OK) {
+            (void)bytes_write(reading->after, key);
+            reading->after_size = key.size;
+        }
+    }
 }
 
 /* A record that could not be read is not taken for one that is not there: no message is taken for sessions then, and no
@@ -155,13 +185,15 @@ static bool reading_step(js_t *js, job_t *job) {
     (void)js;
     reading->left = READ_STEP;
     reading->status = STATUS_OK;
+    reading->gathered.size = 0;
     status_t status = keeping_each(reading->plane, job->stream, reading->kind,
-                                   bytes_of(reading->after, reading->after_size), read_session_record, reading);
+                                   bytes_of(reading->after, reading->after_size), gather_record, reading);
     reading->status = status != STATUS_OK ? status : reading->status;
+    read_gathered(reading);
     if (reading->status != STATUS_OK) {
         return reading_fails(reading);
     }
-    if (reading->left == 0) {
+    if (reading->left == 0 || reading->gathered.size >= READ_BYTES) {
         return false;
     }
     reading->kind++;
@@ -176,6 +208,7 @@ static void reading_end(js_t *js, job_t *job, status_t status) {
         reading->keeper->sessions = reading->keeper->unreadable ? KEEPS_NO : KEEPS_YES;
         mqtt_wake(reading->plane, reading->keeper);
     }
+    buffer_free(&reading->gathered);
     free(reading);
 }
 
@@ -192,6 +225,7 @@ void mqtt_stream_opened(plane_t *plane, stream_t *stream) {
         keeper->sessions = KEEPS_NO;
         return;
     }
+    buffer_init(&reading->gathered, UINT64_C(1) << 31);
     reading->job = (job_t){.stream = stream, .step = reading_step, .end = reading_end};
     reading->keeper = keeper;
     reading->plane = plane;

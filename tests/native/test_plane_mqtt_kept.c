@@ -107,10 +107,55 @@ static void time_passes_behind_a_window(void) {
     MQTT_HEARD("32 0e 0003'w/l' 0003 05 02 00000046 'l'", peer);
 }
 
+/* ---- many -------------------------------------------------------------------------------------------------------- */
+
+#define MANY 600u /* more than one step reads */
+
+static kept_t *kept_of(uint32_t number) {
+    char name[16];
+    snprintf(name, sizeof name, "d%03u", number);
+    return mqtt_kept_find(plane->mqtt_desk, RIG_ACCOUNT, rig_text(name));
+}
+
+static void many_are_there(void) {
+    static peer_t *peers[MANY];
+    char text[100];
+    for (uint32_t i = 0; i < MANY; i++) {
+        peers[i] = peer_new(plane, -1, CONN_MQTT, 1, rig_text("test:1"));
+        CHECK(peers[i] != NULL);
+        snprintf(text, sizeof text, "10 10 0004'MQTT' 04 00 0000 0004'd%03u'", i);
+        mqtt_say(plane, peers[i], text);
+        mqtt_admit(plane, peers[i], "given", NULL);
+    }
+    settle();
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(text, sizeof text, "82 0b 0001 0006'w/d%03u' 01", i);
+        mqtt_say(plane, peers[i], text);
+    }
+    settle();
+    peer_t *from = mqtt_client_3(plane);
+    for (uint32_t i = 0; i < MANY; i += 7) { /* in flight of some, QoS 2 of some is here */
+        snprintf(text, sizeof text, "32 0b 0006'w/d%03u' 0001'x'", i);
+        mqtt_say(plane, from, text);
+        mqtt_say(plane, peers[i], "34 06 0001'z' 0009'x'");
+        settle();
+    }
+    crash();
+    uint32_t there = 0, received = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        const kept_t *kept = kept_of(i);
+        there += kept != NULL && kept->seat != NULL && kept->filter_count == 1;
+        received += kept != NULL && ids_has(&kept->received, 9);
+    }
+    CHECK_EQ_U64(MANY, there);
+    CHECK_EQ_U64((MANY + 6) / 7, received);
+}
+
 int main(void) {
     ALONE("what a stream publishes again waits for sessions that are away, also over a crash", republished_waits);
     ALONE("what a stream publishes again comes to a session that is here once, with QoS 1", republished_comes_once);
     ALONE("a message says how much of its time is left, and is not sent when none is", time_passes_while_it_waits);
     ALONE("the time that a message waits for the client's window is taken off", time_passes_behind_a_window);
+    ALONE("hundreds of sessions are all there after a crash, with what they have received", many_are_there);
     return TEST_RESULT();
 }
