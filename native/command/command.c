@@ -169,15 +169,31 @@ void command_describe(plane_t *plane, const plane_command_t *command, peer_t *pe
     command_done(plane, command, peer_describe(peer, &description));
 }
 
+/* Behind the first PONG comes the INFO of the login, and of those since then the last. Without memory it is the first
+ * alone, as it is for who is not told of a change. */
+static void say_behind_pong(peer_t *peer, bytes_t info) {
+    bytes_t *told = &peer->after_pong;
+    const uint8_t *end = memchr(told->at, '\n', told->size);
+    uint32_t first = end != NULL ? (uint32_t)(end - told->at) + 1 : told->size;
+    uint8_t *both = malloc((size_t)first + info.size);
+    if (both != NULL) {
+        uint8_t *past = bytes_write(bytes_write(both, bytes_of(told->at, first)), info);
+        bytes_release(told);
+        *told = bytes_of(both, (uint32_t)(past - both));
+    }
+}
+
 void command_broadcast(plane_t *plane, const plane_command_t *command) {
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
-        /* Only who has had its first PONG may see an INFO (tests/wire/client.md, "INFO"). */
         if (peer->protocol->link || peer->state != PEER_ADMITTED || (peer->flags & VERDICT_PROTOCOL_1) == 0
-            || peer->after_pong.size != 0 || (command->arg != 0 && peer->web != NULL)) {
+            || (command->arg != 0 && peer->web != NULL)) {
             continue;
         }
         bytes_t own = welcome_text(peer, command_body(command));
-        if (own.size != 0) {
+        /* Only who has had its first PONG may see an INFO (tests/wire/client.md, "INFO"). */
+        if (own.size != 0 && peer->after_pong.size != 0) {
+            say_behind_pong(peer, own);
+        } else if (own.size != 0) {
             peer_send_urgent(plane, peer, own);
         }
         bytes_release(&own);

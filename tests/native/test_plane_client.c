@@ -348,6 +348,32 @@ static uint64_t change_rights(plane_t *plane, const peer_t *peer, conn_verdict_t
     return event.arg;
 }
 
+static void tell_all(plane_t *plane, const char *info) {
+    plane_command_t command = {
+        .op = COMMAND_BROADCAST, .body = (const uint8_t *)info, .body_size = (uint32_t)strlen(info)};
+    rig_run(plane, command, NULL);
+}
+
+static void told_before_its_first_pong(void) {
+    plane_t *plane = rig_open(NULL, "");
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "INFO {login}\r\n");
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_pack(&strings, "");
+    }
+    conn_verdict_t verdict = {.flags = RIG_FLAGS | VERDICT_PROTOCOL_1};
+    peer_t *a = rig_admit(plane, COMMAND_ADMIT, CONN_CLIENT, verdict, &strings);
+    tell_all(plane, "INFO {came}\r\n");
+    tell_all(plane, "INFO {came and went}\r\n");
+    RIG_HEARD("", a);
+    rig_feed(plane, a, "PING\r\n");
+    RIG_HEARD("PONG\r\nINFO {login}\r\nINFO {came and went}\r\n", a);
+    tell_all(plane, "INFO {later}\r\n");
+    rig_feed(plane, a, "PING\r\n");
+    RIG_HEARD("INFO {later}\r\nPONG\r\n", a);
+    rig_close(plane);
+}
+
 static void other_rights(void) {
     static const char *const denied[4] = {NULL, "p.no", NULL, "s.no"}, *const all[4] = {NULL};
     plane_t *plane = rig_open(NULL, "");
@@ -508,6 +534,8 @@ static void promises(void) {
     RUN("whoever had many subscriptions leaves in slices, and nothing is delivered to it meanwhile",
         many_subscriptions_leave_in_slices);
     RUN("a second CONNECT drops subscriptions and waits for a verdict", second_connect);
+    RUN("what changes for all before a client's first PONG, it hears behind it: the last of it",
+        told_before_its_first_pong);
     RUN("changed rights hold at once: subscriptions go or are filtered, limits count, too many subscriptions end it",
         other_rights);
     RUN("whoever cannot be given changed rights is closed, and a login that is under way is left to its verdict",
