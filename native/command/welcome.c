@@ -93,9 +93,13 @@ static bytes_t host_of(bytes_t address) {
     return brackets ? bytes_of(host.at + 1, host.size - 2) : host;
 }
 
-void welcome_peer(plane_t *plane, peer_t *peer, const plane_listener_t *listener, bytes_t address) {
-    const welcome_t *welcome = listener->welcome;
+void welcome_from(peer_t *peer, bytes_t address) {
+    bytes_release(&peer->host);
     peer->host = bytes_copy(host_of(address));
+}
+
+void welcome_peer(plane_t *plane, peer_t *peer, const plane_listener_t *listener) {
+    const welcome_t *welcome = listener->welcome;
     bytes_t before = welcome_text(peer, welcome->before), behind = welcome_text(peer, welcome->behind);
     if (before.size == 0 || (welcome->behind.size != 0 && behind.size == 0)) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));

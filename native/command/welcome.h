@@ -14,8 +14,10 @@
 #include "base/bytes.h"
 #include "plane/plane.h"
 
-/* A new connection of a listener with a welcome: its INFO goes out, TLS begins. address: as in EVENT_OPENED. */
-void welcome_peer(plane_t *plane, peer_t *peer, const plane_listener_t *listener, bytes_t address);
+/* The place where a client is, which every INFO for it names. address: as in EVENT_OPENED or EVENT_PROXIED. */
+void welcome_from(peer_t *peer, bytes_t address);
+/* A new connection of a listener with a welcome: its INFO goes out, TLS begins. */
+void welcome_peer(plane_t *plane, peer_t *peer, const plane_listener_t *listener);
 void welcome_drop(plane_listener_t *listener);
 /* An own copy of text with the peer's number and address in their places; BYTES_NONE: no memory. */
 bytes_t welcome_text(const peer_t *peer, bytes_t text);

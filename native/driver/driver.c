@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 
 #include "plane/plane.h"
+#include "plane/protocol.h"
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
@@ -83,8 +84,11 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
         if (most != 0 && plane->stats.connections > most) {
             peer->excess = true;
         }
+        if (!peer->protocol->link) {
+            welcome_from(peer, bytes_of(address, (uint32_t)strlen(address)));
+        }
         if (listener->welcome != NULL) {
-            welcome_peer(plane, peer, listener, bytes_of(address, (uint32_t)strlen(address)));
+            welcome_peer(plane, peer, listener);
         } else if (listener->secure) {
             peer_hold(plane, peer, WAITS_SECURE);
         }

@@ -140,7 +140,7 @@ struct peer {
     bytes_t close_text;          /* own copy */
     tls_t *tls;                  /* conn's transport, if it has TLS */
     bytes_t behind;              /* own copy: said behind its handshake, secure.c */
-    bytes_t host;                /* own copy: its address, if it was welcomed */
+    bytes_t host;                /* own copy: its address, of a client */
     int64_t secure_until_ns;     /* so long its handshake may take; 0: it is over, or there is none */
     websocket_t *web;            /* its transport, if it speaks WebSocket */
     compress_t *compress;        /* likewise, if it is a link that is compressed */

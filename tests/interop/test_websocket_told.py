@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import signal
 import socket
 import time
 import urllib.request
@@ -89,6 +90,10 @@ def told(kind: str) -> dict[str, Any]:
             listed = json.load(answer)["connections"][0]
         names = re.findall(r"(\S*)127\.0\.0\.1:\d+ - (\w+):\d+ - Client connection created", server.log)
         names = [name for name in names if name[1] == "wid"]
+        assert server.process is not None
+        server.process.send_signal(signal.SIGUSR2)
+        browser.until(b'"ldm"')
+        third = browser.info()
         for one in (browser, *others):
             one.close()
     keys = ("connect_urls", "ws_connect_urls", "host", "tls_required", "tls_available", "auth_required", "client_ip")
@@ -96,6 +101,7 @@ def told(kind: str) -> dict[str, Any]:
     return {
         "infos": infos,
         "ports": [info["port"] == port for info in (first, second)],
+        "farewell": {key: third.get(key) for key in ("ldm", "client_ip")},
         "names": [*names[:1], *sorted(names[1:])],  # those that came at one time are logged in any order
         "connz": {key: listed.get(key) for key in ("ip", "kind", "type")},
     }
@@ -103,7 +109,7 @@ def told(kind: str) -> dict[str, Any]:
 
 def test_info_and_names_are_the_references() -> None:
     """INFO speaks of the listener that a client came to, names no other addresses, and the address that a proxy tells
-    of is in the log alone, if it is one."""
+    of is in the log alone, if it is one. In lame duck mode, too."""
     found = {kind: told(kind) for kind in servers.KINDS}
     assert found[servers.REFERENCE]["names"][0] == ("10.1.2.3/", "wid")  # the question is asked rightly
     assert found[servers.REFERENCE] == found[servers.LEAFD]

@@ -26,7 +26,8 @@ static peer_t *come(plane_t *plane, const plane_listener_t *listener, const char
     peer_t *peer = rig_peer(plane, listener->kind, address);
     CHECK(peer != NULL);
     if (listener->welcome != NULL) {
-        welcome_peer(plane, peer, listener, rig_text(address));
+        welcome_from(peer, rig_text(address));
+        welcome_peer(plane, peer, listener);
     }
     return peer;
 }
