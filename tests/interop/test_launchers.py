@@ -22,6 +22,7 @@ host: {host}
 port: {port}
 http: "{host}:-1"
 websocket { host: {host}, port: -1, {web} }
+cluster { name: C, listen: "{host}:-1", {routes} }
 ports_file_dir: "{directory}"
 {tls}
 """
@@ -41,14 +42,15 @@ def ports_of(server: servers.Server) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_the_ports_file_names_every_listener(secure: bool, tmp_path: Path) -> None:
-    """Clients, monitoring and WebSocket, each with the scheme that a client would use, as the reference has them."""
-    tls, web = "", "no_tls: true"
+    """Clients, monitoring, WebSocket and routes, each with the scheme that a peer would use, as the reference has
+    them."""
+    tls, web, routes = "", "no_tls: true", ""
     if secure:
         issued = Authority(tmp_path).issue("server")
-        tls = web = f"tls {{ cert_file: '{issued.certificate}', key_file: '{issued.key}' }}"
+        tls = web = routes = f"tls {{ cert_file: '{issued.certificate}', key_file: '{issued.key}' }}"
     seen = {}
     for kind in servers.KINDS:
-        with servers.running(kind, LISTENERS, host="127.0.0.1", tls=tls, web=web) as server:
+        with servers.running(kind, LISTENERS, host="127.0.0.1", tls=tls, web=web, routes=routes) as server:
             ports = ports_of(server)
         ports.pop("leafnodes", None)
         seen[kind] = {name: [re.sub(r":\d+$", "", url) for url in urls] for name, urls in ports.items()}
@@ -57,7 +59,7 @@ def test_the_ports_file_names_every_listener(secure: bool, tmp_path: Path) -> No
 
 def test_a_listener_of_all_addresses_is_named_by_each() -> None:
     """The first of its URLs is one of the loopback interface, on which a launcher connects."""
-    with servers.running(servers.LEAFD, LISTENERS, host="0.0.0.0", tls="", web="no_tls: true") as server:
+    with servers.running(servers.LEAFD, LISTENERS, host="0.0.0.0", tls="", web="no_tls: true", routes="") as server:
         ports = ports_of(server)
         assert f"nats://127.0.0.1:{server.port}" == ports["nats"][0]
         for urls in ports.values():

@@ -38,6 +38,8 @@ class About:
     web_scheme: str = "ws"
     client_scheme: str = "nats"
     mqtt: tuple[str, int] | None = None
+    route: tuple[str, int] | None = None
+    route_scheme: str = "nats"
 
     def info(self, config: ServerConfig) -> dict[str, Any]:
         """The part of INFO that is the same for every client."""
@@ -66,6 +68,8 @@ class About:
         found = {"nats": _urls(self.client_scheme, (self.host, self.port))}
         if self.monitor is not None:
             found["monitoring"] = _urls(self.monitor_scheme, self.monitor)
+        if self.route is not None:
+            found["cluster"] = _urls(self.route_scheme, self.route)
         if self.leaf is not None:
             found["leafnodes"] = _urls("nats-leaf", self.leaf)
         if self.web is not None:
@@ -109,4 +113,6 @@ def about(server_id: str, config: ServerConfig, sockets: Sockets, domain: str) -
         web_scheme="wss" if config.websocket is not None and config.websocket.tls is not None else "ws",
         mqtt=address_of(sockets.mqtt) if sockets.mqtt is not None else None,
         client_scheme="tls" if config.tls is not None and not config.allow_non_tls else "nats",
+        route=address_of(sockets.route) if sockets.route is not None else None,
+        route_scheme="tls" if config.cluster is not None and config.cluster.tls is not None else "nats",
     )
