@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import random
+import re
 import time
 from collections.abc import Iterator
 
@@ -169,8 +171,9 @@ def noticed(options: argparse.Namespace) -> None:
 
 
 def kept(options: argparse.Namespace) -> None:
-    """Which links are closed that live: more than the line carries is published at both ends, all the time."""
-    line = PROFILES[options.profile]
+    """Which links are closed that live: more than the line carries is published at both ends, all the time. With --up
+    and --down the line is silent for some time again and again, less than what makes a link dead."""
+    line = dataclasses.replace(PROFILES[options.profile], schedule=(options.up, options.down))
     burst = max(round(1.2 * line.rate / 8 * BURST_SECONDS / FILLING_SIZE), 1)
     with linked(options, options.copies) as (cell, hub, leaf, at_hub, at_leaf):
         for api, name in ((at_hub, "up"), (at_leaf, "down")):
@@ -186,7 +189,9 @@ def kept(options: argparse.Namespace) -> None:
                         api.publish(subject, random.randbytes(FILLING_SIZE))  # which nothing compresses
                     api.request("$SYS.REQ.USER.INFO")  # all before it has been read
             time.sleep(BURST_SECONDS - (time.monotonic() - began) % BURST_SECONDS)
-        closed = [one.server.log.count("Leafnode connection closed") for one in (hub, leaf)]
+        ends = [re.findall(r".*Leafnode connection closed.*", one.server.log) for one in (hub, leaf)]
+        print("\n".join(ends[HUB] + ends[LEAF]))
+        closed = [len(one) for one in ends]
         rate = [round(8 * one / options.seconds / 1000) for one in cell.carried]
         print(
             f"{options.profile}: {closed} links closed by hub and leaf in {options.seconds:g} s, {rate} kbit/s carried"
@@ -206,6 +211,8 @@ def main() -> None:
     parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--up", type=float, default=0.0, help="of kept: the line is there for so many seconds")
+    parser.add_argument("--down", type=float, default=0.0, help="of kept: and then silent for so many")
     parser.add_argument("--echoes", action="store_true", help="the leaf may send echo requests, as with systemd")
     parser.add_argument("--away", type=float, nargs="+", default=[30.0, 120.0, 240.0])
     options = parser.parse_args()

@@ -6,7 +6,8 @@ seen from the box.
 
 A copy begins behind what it has stored, and its answers to flow control say how far it has come since. When its
 consumer is gone, as while the link is cut, it stays known up to where it had come then. TAKERS_MAX are kept, the
-latest; they are forgotten with a restart. Not here: consumers (consumers.py), what is shown of it
+latest; they are forgotten with a restart. A copy that asks again for the consumer that it asked for is given that one.
+Not here: consumers (consumers.py), what is shown of it
 (leafd.status).
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Container
+from dataclasses import replace
 from typing import Any, Final
 
 from leafd import native_types as t
@@ -54,8 +56,8 @@ def takes(config: ConsumerConfig) -> bool:
     return config.direct or config.sourcing
 
 
-def _taker(consumer: Consumer, taken: int) -> Taker:
-    metadata = consumer.config.metadata or {}
+def _taker(name: str, config: ConsumerConfig, taken: int) -> Taker:
+    metadata = config.metadata or {}
     kind, stream, account, domain = "copy", "", "", ""
     for named, prefix in _KINDS.items():
         if f"{prefix}stream" in metadata:
@@ -63,8 +65,8 @@ def _taker(consumer: Consumer, taken: int) -> Taker:
             stream, account, domain = (
                 str(metadata.get(prefix + name, ""))[:NAME_MAX] for name in ("stream", "acc", "domain")
             )
-    filtered = bool(consumer.config.filters)
-    return Taker(consumer.name, kind, stream, account, domain, filtered, taken, time.monotonic())
+    filtered = bool(config.filters)
+    return Taker(name, kind, stream, account, domain, filtered, taken, time.monotonic())
 
 
 def _key(taker: Taker, config: ConsumerConfig) -> int:
@@ -92,7 +94,7 @@ class Takers:
         """A consumer was made or set back, which begins behind what is stored there."""
         if not takes(consumer.config):
             return
-        taker = _taker(consumer, taken)
+        taker = _taker(consumer.name, consumer.config, taken)
         key = _key(taker, consumer.config)
         self._known.setdefault(stream.id, {})[key] = taker
         self._latest[stream.id, key] = None
@@ -100,11 +102,21 @@ class Takers:
         if len(self._latest) > TAKERS_MAX:
             self._forget(*next(iter(self._latest)))
 
+    def asked_again(self, stream: Stream, config: ConsumerConfig) -> Consumer | None:
+        """The consumer that was made when a copy asked for the same before. Over a slow link the answer may be under
+        way: a second consumer would send each message once more. A start of a copy is told from the one before it by
+        its deliver subject."""
+        if not takes(config):
+            return None
+        taker = self._known.get(stream.id, {}).get(_key(_taker(config.name, config, 0), config))
+        found = stream.consumers.get(taker.consumer) if taker is not None else None
+        return found if found is not None and replace(config, name=found.config.name) == found.config else None
+
     def ended(self, stream: Stream, consumer: Consumer, taken: int) -> None:
         """Reports that a consumer with the far end's name has gone, and how much the far end had stored."""
         if not takes(consumer.config):
             return
-        key = _key(_taker(consumer, taken), consumer.config)
+        key = _key(_taker(consumer.name, consumer.config, taken), consumer.config)
         taker = self._known.get(stream.id, {}).get(key)
         if taker is None or taker.consumer != consumer.name:
             return
@@ -165,7 +177,7 @@ class Takers:
         for name in stream.names:
             consumer = stream.consumers[name]
             if consumer.config.sourcing:
-                key = _key(_taker(consumer, 0), consumer.config)
+                key = _key(_taker(consumer.name, consumer.config, 0), consumer.config)
                 if key not in self._known.get(stream.id, ()):
                     self.begun(stream, consumer, 0)
 

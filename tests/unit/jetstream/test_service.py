@@ -289,6 +289,29 @@ def test_pullers_get_a_hidden_consumer_of_their_own(bench: Bench) -> None:
     assert 0 == bench.code("CONSUMER.CREATE.S", {"stream_name": "S", "config": config}, good)
 
 
+def test_a_copy_that_asks_again_is_given_the_consumer_that_it_has(bench: Bench) -> None:
+    """Over a slow link the first answer is under way when it asks again, with the same deliver subject: two consumers
+    would send it each message twice, until all is sent. With another subject it begins anew."""
+    bench.stream("S")
+    copy = {"_nats.src.stream": "COPY", "_nats.src.acc": "A"}
+    config = {"name": "JS_SRC_x", "deliver_subject": "$JS.S.1", "direct": True, "sourcing": True, "metadata": copy}
+    request = {"stream_name": "S", "config": config}
+    far = b"NATS/1.0\r\nLeafd-Heartbeat: 300\r\n\r\n"
+    first = bench.asked("CONSUMER.CREATE.S", request, far)
+    begun = [call for call in bench.plane.calls if call in ("consumer_put", "consumer_reset")]
+    again = bench.asked("CONSUMER.CREATE.S", request, far)
+    assert first == again | {"ts": first["ts"]}
+    assert begun == [call for call in bench.plane.calls if call in ("consumer_put", "consumer_reset")]
+
+    changes: list[dict[str, Any]] = [
+        {"deliver_subject": "$JS.S.2"},
+        {"opt_start_seq": 2, "deliver_policy": "by_start_sequence"},
+    ]
+    changes.append({"metadata": copy | {"_nats.src.stream": "OTHER"}})
+    others = [bench.asked("CONSUMER.CREATE.S", {"stream_name": "S", "config": config | one}) for one in changes]
+    assert 4 == len({first["name"], *(one["name"] for one in others)})
+
+
 def test_pullers_of_interest_streams_get_a_durable(bench: Bench) -> None:
     """Where messages wait for consumers, a hub's consumer becomes one that they can wait for."""
     bench.stream("S", retention="interest")

@@ -133,7 +133,14 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
         return await aside(existing.weight, consumer_info, stream, existing, state)
     if request.action == ACTION_UPDATE:
         raise errors.CONSUMER_DOES_NOT_EXIST.error()
-    return await _add(call, stream, config)
+    config = rules.with_threshold(config, ephemeral=rules.is_ephemeral(config))
+    made = context.takers.asked_again(stream, config)
+    begun = await _state(context, stream, made) if made is not None else None
+    if made is None or begun is None:
+        return await _add(call, stream, config)
+    await _spare(call, stream, made)
+    call.weight = made.weight
+    return await aside(made.weight, consumer_info, stream, made, begun)
 
 
 def identity_header(stream: Stream) -> bytes:
@@ -267,7 +274,6 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
         name = random_name()
     if len(config.durable_name.encode()) > 255:
         raise errors.CONSUMER_NAME_TOO_LONG.error(max=255)
-    config = rules.with_threshold(config, ephemeral=rules.is_ephemeral(config))
     consumer = Consumer(context.catalogue.new_consumer_id(), name, config, now_ns())
     try:
         state = await put(context, stream, consumer, held=bool(config.deliver_subject))
