@@ -113,7 +113,7 @@ static void note_write(sim_t *sim, node_t *node, const raft_output_t *output, co
                        .vote = output->vote,
                        .from = output->from,
                        .upto = output->upto};
-    if (config != NULL) op->config = *config;
+    op->config = config;
     if (output->action == RAFT_APPEND) {
         uint64_t count = output->upto - output->from + 1;
         op->entries = malloc(sizeof(entry_t) * count);
@@ -197,7 +197,7 @@ static void node_drain(sim_t *sim, node_t *node, raft_outputs_t *out) {
         case RAFT_APPEND:
             for (raft_index_t i = output.from; i <= output.upto && node->raft.role == RAFT_LEADER; i++) {
                 node->now.log[i] = (entry_t){.term = output.term, .kind = output.kind, .value = ++sim->values};
-                if (output.kind == RAFT_MEMBERS) node->now.log[i].config = *raft_members(&node->raft);
+                if (output.kind == RAFT_MEMBERS) node->now.log[i].config = keep_config(sim, raft_members(&node->raft));
             }
             node->now.last = output.upto;
             note_write(sim, node, &output, NULL);
@@ -205,8 +205,8 @@ static void node_drain(sim_t *sim, node_t *node, raft_outputs_t *out) {
         case RAFT_RESET:
             node->now.base = node->now.last = node->commit = output.from;
             node->now.base_term = output.term;
-            node->now.base_config = *raft_members(&node->raft);
-            note_write(sim, node, &output, &node->now.base_config);
+            node->now.base_config = keep_config(sim, raft_members(&node->raft));
+            note_write(sim, node, &output, node->now.base_config);
             break;
         case RAFT_SEND: send_message(sim, node, &output); break;
         case RAFT_COMMIT: see_commit(sim, node, output.upto); break;
@@ -248,7 +248,7 @@ static void persist_and_tell(sim_t *sim, node_t *node, uint32_t count) {
 static void deliver_copy(sim_t *sim, node_t *node, const parcel_t *parcel) {
     raft_outputs_t *out = no_outputs(sim);
     if (parcel->message.to.disk != node->id.disk) return;
-    (void)raft_copied(&node->raft, out, parcel->message.index, parcel->message.log_term, &parcel->config);
+    (void)raft_copied(&node->raft, out, parcel->message.index, parcel->message.log_term, parcel->config);
     node_drain(sim, node, out);
 }
 
@@ -268,7 +268,7 @@ static void deliver(sim_t *sim, const parcel_t *parcel) {
         if (parcel->entries[i].kind != RAFT_MEMBERS) continue;
         if (message.config_count == 2) configs[0] = configs[1];
         if (message.config_count < 2) message.config_count++;
-        configs[message.config_count - 1] = parcel->entries[i].config;
+        configs[message.config_count - 1] = *parcel->entries[i].config;
         configs[message.config_count - 1].index = index;
     }
     message.configs = configs;
@@ -360,7 +360,7 @@ static void compact(sim_t *sim, node_t *node) {
     upto -= chance(sim, (uint32_t)(upto - node->now.base));
     raft_term_t term;
     if (!trail_term(&node->raft.trail, upto, &term)) return;
-    raft_config_t config = node->now.base_config;
+    const raft_config_t *config = node->now.base_config;
     for (raft_index_t i = node->now.base + 1; i <= upto; i++) {
         if (node->now.log[i].kind == RAFT_MEMBERS) config = node->now.log[i].config;
     }
@@ -483,12 +483,14 @@ static void sim_begin(sim_t *sim) {
         node->id = (raft_disk_t){.peer = i + 1, .disk = ++sim->disks};
         node->rate = 1000 - DRIFT_MAX + chance(sim, 2 * DRIFT_MAX + 1);
         node->offset = (int64_t)chance(sim, 1000000) * MS;
+        node->now.base_config = node->disk.base_config = &no_members;
         node->now.log = calloc(LOG_MAX, sizeof(entry_t));
         node->disk.log = calloc(LOG_MAX, sizeof(entry_t));
         if (i < first) config.at[i] = (raft_member_t){.id = node->id, .voter = true};
     }
+    const raft_config_t *kept = keep_config(sim, &config);
     for (uint32_t i = 0; i < NODES; i++) {
-        if (i < first) sim->nodes[i].disk.base_config = config;
+        if (i < first) sim->nodes[i].disk.base_config = kept;
         node_start(sim, &sim->nodes[i]);
     }
 }

@@ -19,12 +19,13 @@
 #define MS INT64_C(1000000)
 #define DRIFT_MAX 50 /* thousandths: clocks differ by at most a tenth */
 #define LOG_MAX 1024
+#define CONFIGS_MAX 2048
 
 typedef struct entry {
     raft_term_t term;
     uint64_t value;
     raft_kind_t kind;
-    raft_config_t config;
+    const raft_config_t *config; /* of kind RAFT_MEMBERS: one of the simulation's, see keep_config() */
 } entry_t;
 
 /* What a disk has. The entries up to base are in the state, with the members there. */
@@ -33,7 +34,7 @@ typedef struct disk {
     raft_disk_t vote;
     raft_index_t base;
     raft_term_t base_term;
-    raft_config_t base_config;
+    const raft_config_t *base_config;
     raft_index_t last;
     entry_t *log; /* by index */
 } disk_t;
@@ -44,7 +45,7 @@ typedef struct write_op {
     raft_term_t term;
     raft_disk_t vote;
     raft_index_t from, upto;
-    raft_config_t config;
+    const raft_config_t *config;
     entry_t *entries;
 } write_op_t;
 
@@ -52,7 +53,7 @@ typedef struct parcel {
     raft_message_t message;
     uint64_t after; /* of the sender's writes; 0: has left */
     bool copy;
-    raft_config_t config;
+    const raft_config_t *config;
     entry_t *entries;
 } parcel_t;
 
@@ -91,6 +92,8 @@ typedef struct sim {
     uint32_t writing; /* of 16: how quick the disks are */
     bool eager;       /* new leaders change members at once, if they may */
     raft_outputs_t out;
+    raft_config_t configs[CONFIGS_MAX];
+    uint32_t config_count;
     uint64_t elections, commits, changes, copies, crashes, leases;
 } sim_t;
 
@@ -115,9 +118,21 @@ static node_t *node_of(sim_t *sim, raft_disk_t id) {
     return NULL;
 }
 
+static const raft_config_t no_members;
+
+/* Entries and messages point to their members, since most have none, and copying them would take most of the time. */
+static const raft_config_t *keep_config(sim_t *sim, const raft_config_t *config) {
+    if (sim->config_count == CONFIGS_MAX) {
+        broken(sim, "a run of the test has more changes of members than it has room for");
+        return &no_members;
+    }
+    sim->configs[sim->config_count] = *config;
+    return &sim->configs[sim->config_count++];
+}
+
 static void disk_new(disk_t *disk) {
     entry_t *log = disk->log;
-    *disk = (disk_t){.log = log};
+    *disk = (disk_t){.log = log, .base_config = &no_members};
 }
 
 static void disk_copy(disk_t *to, const disk_t *from) {
@@ -150,12 +165,12 @@ static void disk_do(disk_t *disk, const write_op_t *op) {
 /* The trail and the last two changes of members of a log. */
 static void disk_start(const disk_t *disk, raft_start_t *start) {
     trail_init(&start->trail, disk->base, disk->base_term);
-    start->configs[0] = start->configs[1] = disk->base_config;
+    start->configs[0] = start->configs[1] = *disk->base_config;
     for (raft_index_t i = disk->base + 1; i <= disk->last; i++) {
         (void)trail_append(&start->trail, 1, disk->log[i].term);
         if (disk->log[i].kind != RAFT_MEMBERS) continue;
         start->configs[0] = start->configs[1];
-        start->configs[1] = disk->log[i].config;
+        start->configs[1] = *disk->log[i].config;
     }
 }
 

@@ -1,12 +1,14 @@
 /* test_raft_sim.c: a group agrees, whatever happens to its messages, disks, clocks and members: by chance, a seed a
- * run. LEAFD_RAFT_SEEDS=n runs n of them, LEAFD_RAFT_SEED=n that one alone.
+ * run. LEAFD_RAFT_SEEDS=n runs n of them, LEAFD_RAFT_SEED=n that one alone. Many more: test_raft_schedules.c.
  */
 #include <stdlib.h>
 
 #include "raft_sim.h"
 #include "test.h"
 
-#define SEEDS 2000
+#ifndef SEEDS
+#define SEEDS 500
+#endif
 #define STEPS 6000
 
 static sim_t sim;
