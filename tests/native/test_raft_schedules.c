@@ -1,5 +1,5 @@
-/* test_raft_schedules.c: test_raft_sim.c a hundred thousand times over. The sanitizers, under which that one runs, would
- * take minutes for so many: the core is compiled into this program once more, without them (meson.build).
+/* test_raft_schedules.c: test_raft_sim.c, a hundred thousand schedules of it. The sanitizers, under which that one runs,
+ * would take minutes for so many: the core is compiled into this program once more, without them (meson.build).
  */
 #include "base/check.c"
 #include "raft/elect.c"
