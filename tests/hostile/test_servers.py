@@ -7,19 +7,25 @@ Not here: lies in lines of interest and messages (test_route.py, test_gateway.py
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import pytest
 from leafd.gojson import Struct
+from leafd.links import gateway, route
 from leafd.links.gateway_info import GatewayConnect, GatewayInfo
+from leafd.links.peers import Peers
 from leafd.links.route_info import RouteConnect, RouteInfo
+from leafd.links.servers import LOGINS_MAX
 
 from tests import servers
 from tests.hostile import fields, values
 from tests.hostile.test_gateway import serves
-from tests.rig.ends import reached
+from tests.interop import test_gateway_contract as of_gateways, test_route_contract as of_routes
+from tests.rig.ends import End, all_closed, reached
 from tests.rig.reports import report
 
 CONFIG = """
@@ -33,6 +39,7 @@ gateway { name: C, listen: "127.0.0.1:{gateway_port}" }
 """
 SEED = 27
 ROUNDS = 6  # each field as often
+SILENT = 3 * LOGINS_MAX
 GOOD_CONNECT = {
     "route_port": b'{"name":"NOTHER","cluster":"C","headers":true,"lnoc":true,"lnocu":true}',
     "gateway_port": b'{"name":"NOTHER","gateway":"D","cluster":"","headers":false}',
@@ -108,3 +115,19 @@ def test_no_field_of_another_server_upsets_this_one() -> None:
         assert "Traceback" not in server.log
         with socket.create_connection(("127.0.0.1", server.ports["route_port"]), 30) as sock:
             assert sock.recv(5) == b"INFO "
+
+
+@pytest.mark.parametrize("port", ["route_port", "gateway_port"])
+def test_who_connects_and_says_nothing_keeps_no_server_out(port: str) -> None:
+    """Neither many that are silent, nor many that stop in the middle of their login."""
+    with servers.running(servers.LEAFD, CONFIG) as server, all_closed(), contextlib.ExitStack() as stack:
+        for number in range(SILENT):
+            sock = stack.enter_context(reached(server.ports[port]))
+            sock.sendall(b'CONNECT {"name":' if number % 2 else b"")
+        if port == "route_port":
+            own = replace(of_routes.OWN, server_id="NLATE", server_name="late")
+            assert isinstance(of_routes.dial(server.ports[port], Peers(-1, ()), cluster=own).shake(), route.Join)
+        else:
+            far = gateway.Machine(replace(of_gateways.OWN), "C")
+            assert isinstance(End(reached(server.ports[port]), far).shake(), gateway.Join)
+        asyncio.run(serves(server))

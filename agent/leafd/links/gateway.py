@@ -123,6 +123,11 @@ class Machine:
         """Of the peer, when it has joined."""
 
     @property
+    def connected(self) -> bool:
+        """Has the other end logged in, or was it dialled?"""
+        return self._connected
+
+    @property
     def joined(self) -> bool:
         """Is the handshake over?"""
         return bool(self.info)

@@ -190,6 +190,11 @@ class Machine:
         self.headers = True
 
     @property
+    def connected(self) -> bool:
+        """Has the other end logged in, or was it dialled?"""
+        return self._connected
+
+    @property
     def joined(self) -> bool:
         """Is the handshake over?"""
         return bool(self.info)

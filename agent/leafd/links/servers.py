@@ -35,8 +35,8 @@ AGAIN_S: Final = 1.0
 AGAIN_MAX_S: Final = 30.0
 APART_S: Final = 0.1
 """Both ends dial: they do not dial again at the same moment, which could cost both connections once more."""
-LOGINS_MAX: Final = 64
-"""Handshakes at a time of servers that dial this one."""
+LOGINS_MAX: Final = 128
+"""Handshakes at a time of servers that dial this one; one more, and the oldest that has not logged in ends."""
 DIALS_MAX: Final = 16
 """Connections that are being made at a time to servers that others told of."""
 REASONS_MAX: Final = 64
@@ -63,6 +63,8 @@ class Machine(Protocol):
 
     @property
     def joined(self) -> bool: ...
+    @property
+    def connected(self) -> bool: ...
     def opened(self) -> Sequence[object]: ...
     def line(self, kind: int, payload: bytes) -> Sequence[object]: ...
 
@@ -183,12 +185,15 @@ class Servers(ABC, Generic[LinkT, TermsT]):
                 self._closed(link, event)
 
     def _accepted(self, event: t.Opened) -> None:
-        waiting = sum(not link.machine.joined and not link.dialled for link in self._links.values())
+        waiting = [one for one in self._links.values() if not (one.machine.joined or one.dialled or one.why)]
         link = self._links[event.connection] = self._welcomed(event)
-        if waiting >= LOGINS_MAX:
-            link.why = "too many servers log in at a time"
-            self._plane.close_connection(event.connection, "", t.CloseReason.LIMIT)
-            return
+        if len(waiting) >= LOGINS_MAX:
+            # Who says nothing could keep everybody else out, for as long as a login over a slow line may take.
+            ends = next((one for one in waiting if not one.machine.connected), link)
+            ends.why = "too many servers log in at a time"
+            self._plane.close_connection(ends.connection, "", t.CloseReason.LIMIT)
+            if ends is link:
+                return
         self._begin(link, self._terms.accepts)
         if self._nursery is not None:
             self._nursery.start_soon(self._hurry, link, self._terms.login_s)

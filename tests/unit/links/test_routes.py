@@ -211,20 +211,24 @@ def test_who_is_known_is_not_dialled_again(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_logins_at_a_time_are_bounded_and_have_to_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever connects and says nothing takes neither memory nor a place for long."""
+    """Whoever connects and says nothing takes neither memory nor a place for long, and not the place of another one:
+    the oldest that has not logged in makes room."""
     stage = Stage(login_s=2.0)
 
     async def scene() -> None:
         for number in range(1, LOGINS_MAX + 11):
             stage.accept(number)
-        assert len(stage.plane.closed) == 10
+            if number == 5:
+                stage.hear(number, t.LineKind.CONNECT)
+        assert list(stage.plane.closed) == [number for number in range(1, 12) if number != 5]
+        last = LOGINS_MAX + 10
         await trio.sleep(1)
-        stage.hear(1, t.LineKind.CONNECT)
-        stage.hear(1, t.LineKind.INFO)
+        stage.hear(last, t.LineKind.CONNECT)
+        stage.hear(last, t.LineKind.INFO)
         await trio.sleep(2)
-        assert 1 not in stage.plane.closed
-        assert stage.plane.closed[2] == "Authentication Timeout"
-        assert len(stage.plane.closed) == LOGINS_MAX + 9
+        assert last not in stage.plane.closed
+        assert stage.plane.closed[last - 1] == "Authentication Timeout"
+        assert len(stage.plane.closed) == last - 1
 
     play(stage, scene, monkeypatch)
 
