@@ -1,4 +1,4 @@
-/* test_raft_schedules.c: test_raft_sim.c, a hundred thousand schedules of it. The sanitizers, under which that one runs,
+/* test_raft_schedules.c: a hundred thousand schedules of test_raft_sim.c. The sanitizers, under which that one runs,
  * would take minutes for so many: the core is compiled into this program once more, without them (meson.build).
  */
 #include "base/check.c"
