@@ -225,10 +225,38 @@ static void on_appended(void *context, store_stream_t *stream, uint64_t seq, byt
     (void)concern_each(&group->concern, group->consumers, group->count, subject, note_appended, &seq);
 }
 
+/* May it hold a message that its filters do not match? (One that was loaded with such a row finds the message gone when
+ * that comes again.) */
+static bool consumer_strays(consumer_t *consumer) {
+    bool holds = consumer->pending.count != 0 || consumer->selection.next < consumer->selection.count;
+    consumer->refiltered = consumer->refiltered && holds;
+    return consumer->refiltered || consumer->survey != NULL;
+}
+
+typedef struct removal {
+    uint64_t seq;
+    bytes_t subject;
+} removal_t;
+
+static bool note_removed(void *context, consumer_t *consumer) {
+    const removal_t *removal = context;
+    consumer_removed(consumer, removal->seq, removal->subject);
+    return true;
+}
+
 static void on_removed(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
     group_t *group = group_of(context, store_stream_id(stream));
     if (!group) return;
-    for (uint32_t i = 0; i < group->count; i++) consumer_removed(group->consumers[i], seq, subject);
+    if (!group->strays && subject.size != 0) {
+        removal_t removal = {.seq = seq, .subject = subject};
+        (void)concern_each(&group->concern, group->consumers, group->count, subject, note_removed, &removal);
+        return;
+    }
+    group->strays = false;
+    for (uint32_t i = 0; i < group->count; i++) {
+        consumer_removed(group->consumers[i], seq, subject);
+        group->strays = consumer_strays(group->consumers[i]) || group->strays;
+    }
 }
 
 static void on_purged(void *context, store_stream_t *stream, bytes_t filter, uint64_t left) {

@@ -177,6 +177,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
     consumer_derive(consumer);
     concern_forget(&consumer->group->concern);
     if (!same_filters(old.filters, consumer->setup.filters)) {
+        consumer->refiltered = consumer->group->strays = true;
         store_ahead_end(&consumer->ahead);
         consumer_recount(consumer);
         if (consumer->survey) survey_again(consumer); /* that was counted with the old filters */

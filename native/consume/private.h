@@ -58,6 +58,7 @@ typedef struct group {
     uint64_t capacity;
     consumer_t **consumers;
     concern_t *concern;
+    bool strays; /* a consumer may hold what its filters do not match, see consumer_strays */
     struct group *next_sweeping;
     bool sweeping;      /* in the list of groups with messages to look at */
     bool sweep_stored;  /* a sweep record is in the store */
@@ -99,6 +100,7 @@ struct consumer {
     store_tally_t *tally; /* that count, while it is being made */
     survey_t *survey;     /* where to start, while that is being looked for; the cursor stands before all that may be */
     bool filter_all;      /* no filter at all */
+    bool refiltered;      /* its filters were others when it was sent what is pending */
     bool ended;           /* the last look found nothing up to the visible end: for no_wait and replay */
     pending_t pending;
     selection_t selection;
@@ -151,8 +153,7 @@ struct consume {
     table_t groups, consumers; /* by stream id; by stream and consumer id */
     group_t *last_group;       /* the stream of the last hook call */
     consumer_t **heap;
-    uint64_t heap_count;
-    uint64_t heap_capacity;
+    uint64_t heap_count, heap_capacity;
     consumer_list_t ready, blocked;
     consumer_t *dirty;
     int64_t flush_after_ns; /* what is dirty waits for a flush, which may come from then on */

@@ -268,6 +268,7 @@ static void survey_begin(consumer_t *consumer, survey_t begin) {
         return; /* everything, as in finish */
     }
     *consumer->survey = begin;
+    consumer->group->strays = true;
     (void)survey_step(consumer);
 }
 

@@ -99,7 +99,44 @@ static void agrees(void) {
     rig_end();
 }
 
+#define GONE 300u
+
+static void leaves(uint64_t seq) {
+    status_t status = store_delete(rig.stream, seq);
+    CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
+}
+
+/* With filters that are others than when it was sent, too. */
+static void gone_for_all(void) {
+    bool told = false;
+    published = 0;
+    rig_start(0);
+    rig.quiet = true;
+    for (uint32_t i = 0; i < CONSUMERS; i++) come(i);
+    for (uint32_t i = 0; i < GONE; i++) {
+        char *subject = subjects[published++];
+        draw(subject, 6, false);
+        (void)rig_publish(subject, "x");
+        rig_pull(twins[below(CONSUMERS)].consumer, "in", "5");
+        if (i % 60 == 59) { /* before any goes, and while others have gone */
+            consumer_setup_t setup = setup_of(&twins[i % CONSUMERS], i % CONSUMERS);
+            CHECK_EQ_I64(STATUS_OK, consumer_configure(twins[i % CONSUMERS].consumer, &setup, rig.now));
+        }
+        if (i > GONE / 2) leaves(1 + below(i));
+    }
+    for (uint32_t i = 0; i < CONSUMERS; i++) told = told || rig_state(twins[i].consumer).ack_pending != 0;
+    CHECK(told);
+    for (uint32_t seq = 1; seq <= GONE; seq++) leaves(seq);
+    for (uint32_t i = 0; i < CONSUMERS; i++) {
+        CHECK_EQ_U64(0, rig_state(twins[i].consumer).ack_pending);
+        CHECK_EQ_U64(0, rig_state(twins[i].consumer).pending);
+    }
+    CHECK(!rig.stream->messages[GONE].there);
+    rig_end();
+}
+
 int main(void) {
     RUN("what each of many consumers has left is what asking each of them for every message would count", agrees);
+    RUN("a message that leaves the stream leaves each of many consumers that hold it", gone_for_all);
     return TEST_RESULT();
 }
