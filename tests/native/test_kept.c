@@ -94,6 +94,36 @@ static void what_is_no_record_is_refused(void) {
     buffer_free(&record);
 }
 
+static void a_will_comes_back(void) {
+    buffer_t record;
+    bool damaged;
+    mqtt_message_t message = {.topic = text("state/box"), .payload = text("off"), .qos = 2, .retain = true};
+    mqtt_set_number(&message.properties, MQTT_WILL_DELAY, 10);
+    mqtt_set_number(&message.properties, MQTT_MESSAGE_EXPIRY, 3600);
+    mqtt_set_text(&message.properties, MQTT_CONTENT_TYPE, text("t"));
+    will_t *will = will_new(&message);
+    CHECK(will != NULL);
+    buffer_init(&record, 4096);
+    CHECK_EQ_I64(STATUS_OK, will_write(will, &record));
+    will_t *read = will_read(bytes_of(record.at, (uint32_t)record.size), &damaged);
+    CHECK(read != NULL && !damaged);
+    CHECK_EQ_U64(10, read->delay);
+    CHECK(read->message.qos == 2 && read->message.retain);
+    CHECK(bytes_equal(read->message.topic, text("state/box")) && bytes_equal(read->message.payload, text("off")));
+    CHECK_EQ_U64(3600, mqtt_number(&read->message.properties, MQTT_MESSAGE_EXPIRY, 0));
+    CHECK(bytes_equal(mqtt_text(&read->message.properties, MQTT_CONTENT_TYPE), text("t")));
+    for (uint32_t size = 0; size < record.size; size++) { /* no part of it is one */
+        uint8_t *part = malloc(size == 0 ? 1 : size);
+        CHECK(part != NULL);
+        memcpy(part, record.at, size);
+        CHECK(will_read(bytes_of(part, size), &damaged) == NULL && damaged);
+        free(part);
+    }
+    will_free(read);
+    will_free(will);
+    buffer_free(&record);
+}
+
 static void subscriptions_are_bounded(void) {
     char name[32];
     kept_filter_t *filter, *again;
@@ -160,6 +190,7 @@ static void identifiers_stand_for_sequences(void) {
 }
 
 int main(void) {
+    RUN("the record of a will comes back the same, and no part of it is one", a_will_comes_back);
     RUN("an identifier stands for the sequence that it was given last", identifiers_stand_for_sequences);
     RUN("a record of a session comes back as it was", record_comes_back);
     RUN("no part of a record is taken for one", no_part_of_a_record_is_one);
