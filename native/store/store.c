@@ -404,7 +404,10 @@ int64_t store_next_deadline(const store_t *store) {
         int64_t poll = store->options.memory ? store->turn.now_mono + POLL_NS : INT64_MAX;
         return poll < deadline ? poll : deadline;
     }
-    int64_t checkpoint = store->pipeline.pending_since != INT64_MAX ? checkpoint_at(store) : INT64_MAX;
+    /* A checkpoint begins between two batches. One that is due while a batch is open and another one is being written
+     * waits for the journal, whose news wakes the plane: a deadline in the past would have it go round until then. */
+    bool between = store_batch_empty(store) && store->pipeline.pending_since != INT64_MAX;
+    int64_t checkpoint = between ? checkpoint_at(store) : INT64_MAX;
     return checkpoint < deadline ? checkpoint : deadline;
 }
 

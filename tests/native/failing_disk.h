@@ -6,6 +6,8 @@
  *     failing_disk((failing_t){ ..., .times = 1})                                                    that call alone
  *     failing_disk((failing_t){ ..., .begin = 4096, .end = 8192})                                    calls that touch
  *                                                                                                    these bytes
+ *     failing_disk((failing_t){ ..., .calls = FAIL_SYNC, .slow = true})       a sync that does not end until the next one
+ *                                                                             of these calls; then it is done
  *     failing_disk((failing_t){0})                                                                   it works again
  *
  * failing_disk_count() says how many calls would have been such ones: a test goes on until its n-th was not reached.
@@ -37,6 +39,7 @@ typedef struct failing {
     int64_t begin;
     int64_t end;    /* 0: wherever */
     uint64_t inode; /* 0: of whichever file of that name */
+    bool slow;      /* a sync does not fail, it takes as long as this is set */
 } failing_t;
 
 static struct {
@@ -44,6 +47,13 @@ static struct {
     failing_t now;
     unsigned count;
 } failing = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool failing_slow(void) {
+    pthread_mutex_lock(&failing.lock);
+    bool slow = failing.now.slow;
+    pthread_mutex_unlock(&failing.lock);
+    return slow;
+}
 
 static inline void failing_disk(failing_t now) {
     pthread_mutex_lock(&failing.lock);
@@ -142,7 +152,12 @@ ssize_t failing_shim_writev(int fd, const struct iovec *parts, int count) {
 
 int failing_shim_fdatasync(int fd) __asm__("fdatasync");
 int failing_shim_fdatasync(int fd) {
-    return failing_now(FAIL_SYNC, fd, 0, INT64_MAX) ? -1 : FAILING_REAL(int, "fdatasync", int)(fd);
+    bool met = failing_now(FAIL_SYNC, fd, 0, INT64_MAX);
+    bool slow = met && failing_slow();
+    while (slow && failing_slow()) {
+        usleep(1000);
+    }
+    return met && !slow ? -1 : FAILING_REAL(int, "fdatasync", int)(fd);
 }
 
 #endif

@@ -331,6 +331,30 @@ static void journal_lost_after_a_full_start(void) {
     rig_close(&rig);
 }
 
+/* A card that takes a second for a sync, while publishers go on and a checkpoint comes to be due. */
+static void slow_sync(void) {
+    begin();
+    put(); /* a checkpoint is to come for it */
+    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "io.b", "on its way").verdict);
+    failing_disk((failing_t){.files = FAIL_JOURNAL, .calls = FAIL_SYNC, .slow = true});
+    for (int64_t until = 0; failing_disk_count() == 0 && patient(&until);) { /* handed over; its sync does not end */
+        rig_pass(&rig, NS_PER_MS);
+        store_tick(rig.store, rig.now);
+    }
+    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "io.b", "waits for the one before").verdict);
+    last += 2;
+    rig_pass(&rig, 60 * NS_PER_SECOND);
+    for (int i = 0; i < 3; i++) { /* what else was due is done */
+        store_tick(rig.store, rig.now);
+    }
+    CHECK(store_next_deadline(rig.store) > rig.now.mono_ns);
+    failing_disk((failing_t){0});
+    rig_sync(&rig);
+    rig_checkpoint(&rig);
+    check_all_there();
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("while the journal's disk fails publishers are refused and all else is read; it goes on by itself, with "
         "nothing lost",
@@ -345,6 +369,8 @@ int main(void) {
     RUN("a first block of the journal that cannot be read is written anew, with nothing lost",
         first_block_of_the_journal);
     RUN("a page of LMDB that cannot be read refuses the start after an end by a signal", page_of_lmdb);
+    RUN("while a sync of the journal takes long and a checkpoint is due, nothing asks the plane to go round",
+        slow_sync);
     RUN("a journal that is lost after a start on a full disk is missed", journal_lost_after_a_full_start);
     return TEST_RESULT();
 }
