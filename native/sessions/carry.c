@@ -9,6 +9,7 @@
 #define PAIR_ID 0x26u /* of a user property, on the wire */
 #define TEXT_MAX 65535u
 #define OWN BYTES_LITERAL("Nmqtt-")
+#define STREAMS BYTES_LITERAL("Nats-") /* JetStream's own words */
 
 /* ---- to headers -------------------------------------------------------------------------------------------------- */
 
@@ -16,14 +17,16 @@ static bool plain_byte(uint8_t byte) {
     return byte >= 0x20 && byte != 0x7f;
 }
 
-/* Would a reader of the block read the same name? */
+/* Would a reader of the block read the same name, and no order for a stream? What a device says beside its message must
+ * not make a stream drop it, or others (Nats-Msg-Id, Nats-Rollup, Nats-Expected-...). */
 static bool plain_name(bytes_t name) {
     for (uint32_t i = 0; i < name.size; i++) {
         if (!plain_byte(name.at[i]) || name.at[i] == ' ' || name.at[i] == ':') {
             return false;
         }
     }
-    return name.size != 0 && !bytes_starts(name, OWN) && !bytes_equal(name, BYTES_LITERAL("Content-Type"));
+    return name.size != 0 && !bytes_starts(name, OWN) && !bytes_starts(name, STREAMS)
+           && !bytes_equal(name, BYTES_LITERAL("Content-Type"));
 }
 
 static bool plain_value(bytes_t value) {
@@ -251,8 +254,8 @@ static status_t take_field(carrying_t *carrying, bytes_t name, bytes_t value) {
         mqtt_set_text(carrying->properties, MQTT_CONTENT_TYPE, value);
         return STATUS_OK;
     }
-    if (bytes_starts(name, BYTES_LITERAL("Nats-"))) {
-        return STATUS_OK; /* JetStream's own words */
+    if (bytes_starts(name, STREAMS)) {
+        return STATUS_OK;
     }
     return add_pair(carrying->scratch, name, value);
 }

@@ -10,7 +10,8 @@
  *     Content-Type:text/plain           content type
  *     Nmqtt-Correlation:0fa0            correlation data, in hexadecimal digits
  *     unit:C                            a user property
- *     Nmqtt-Property:0d0a:20            one that can be no header field: name and value in hexadecimal digits
+ *     Nmqtt-Property:0d0a:20            one that can be no header field, or is an order for a stream (Nats-...): name
+ *                                       and value in hexadecimal digits
  *
  * Else the response topic is the message's reply, and no field. From NATS any other field becomes a user
  * property, but for those of JetStream (Nats-). What does

@@ -49,6 +49,34 @@ def test_a_nats_client_sees_properties_as_headers(server: servers.Server) -> Non
         )  # fmt: skip
 
 
+def test_no_property_of_a_device_is_an_order_for_a_stream(server: servers.Server) -> None:
+    """A user property that has the name of one of JetStream's own headers reaches devices as it was sent, and no stream
+    drops, replaces or times out a message because of it: neither the user's, nor those that the server keeps itself."""
+    orders = [
+        ("Nats-Msg-Id", "same"), ("Nats-Rollup", "all"), ("Nats-TTL", "1s"), ("Nats-Expected-Last-Sequence", "99"),
+        ("Nats-Expected-Stream", "other"), ("Nats-Schedule", "@every 1s"), ("Nats-Trace-Dest", "traced"),
+    ]  # fmt: skip
+    with Nats(server) as nats, five(server) as peer, five(server, "h", found={"session_expiry": 60}) as hears:
+        nats.request(
+            "$JS.API.STREAM.CREATE.ORDERED", name="ORDERED", subjects=["ordered.>"], storage="file",
+            allow_rollup_hdrs=True, allow_msg_ttl=True, allow_msg_schedules=True,
+        )  # fmt: skip
+        hears.subscribe(("ordered/#", 1))
+        for number in range(4):
+            peer.publish(f"ordered/{number}", b"x", qos=1, retain=True, found={"user": orders})
+            assert peer.expect(PUBACK).reason < 0x80
+            message = hears.expect(PUBLISH)
+            assert (f"ordered/{number}", orders) == (message.topic, message.properties["user"])
+            hears.send(mqtt.acknowledge(PUBACK, message.id))
+        assert 4 == nats.request("$JS.API.STREAM.INFO.ORDERED")["state"]["messages"]
+        with five(server) as late:
+            assert 4 == len({one.topic for one in heard_of(late, ("ordered/#", 0), count=4)})
+        for number in range(4):
+            peer.publish(f"ordered/{number}", b"", qos=1, retain=True)
+            peer.expect(PUBACK)
+        nats.request("$JS.API.STREAM.DELETE.ORDERED")
+
+
 def test_a_device_sees_headers_as_properties(server: servers.Server) -> None:
     """The same fields the other way round: a reply is the response topic, any other header a user property."""
     with Nats(server) as nats, five(server) as peer:

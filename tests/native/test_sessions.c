@@ -181,6 +181,7 @@ static void headers_and_properties(void) {
     SAME("NATS/1.0\r\nNmqtt-Pub:2\r\nNmqtt-Format:1\r\nNmqtt-Expiry:4294967295\r\nContent-Type:a/b\r\n"
          "Nmqtt-Correlation:00ff\r\nk:v\r\nk:w\r\nNmqtt-Property:3a:0a\r\nNmqtt-Property::\r\nlast:\r\n\r\n",
          2);
+    SAME("NATS/1.0\r\nNmqtt-Pub:0\r\nNmqtt-Property:4e6174732d4d73672d4964:37\r\n\r\n", 0); /* Nats-Msg-Id: no order */
 #undef SAME
     static const char plain[] = "NATS/1.0\r\nNmqtt-Pub:0\r\nId:7\r\n\r\n";
     check_headers("NATS/1.0\r\nNats-Msg-Id: 7\r\nId: 7\r\n\r\n", plain, 0);
