@@ -61,8 +61,8 @@ typedef struct mqtt_outgoing {
 typedef struct mqtt_current {
     const account_t *account; /* NULL: none is */
     const mqtt_message_t *message;
-    bytes_t topic; /* without an alias */
-    bytes_t subject;
+    bytes_t topic;   /* without an alias */
+    bytes_t subject; /* of the topic; a receiver whose message has another one is told that one's topic */
 } mqtt_current_t;
 
 /* The parts of a message from elsewhere, made once for all its receivers. */

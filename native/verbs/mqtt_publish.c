@@ -70,7 +70,8 @@ typedef struct sending {
     account_t *account;
     const mqtt_message_t *message;
     bytes_t topic;
-    bytes_t subject;
+    bytes_t named;   /* the topic as a subject .. */
+    bytes_t subject; /* .. and what the account's mappings make of it */
     bytes_t reply;
     tell_t tell;
 } sending_t;
@@ -94,6 +95,7 @@ static mqtt_reason_t sending_subject(plane_t *plane, mqtt_desk_t *desk, sending_
             return MQTT_REASON_TOPIC;
         }
     }
+    sending->named = subject;
     sending->subject = subject;
     if (LEAF_UNLIKELY(may_be_mapped(sending->account, subject))) {
         sending->subject = mapped_subject(plane, sending->account, subject, mapped);
@@ -154,7 +156,7 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
         publication.flags |= PUBLICATION_TELLS;
     }
     desk->current = (mqtt_current_t){
-        .account = sending->account, .message = message, .topic = sending->topic, .subject = sending->subject};
+        .account = sending->account, .message = message, .topic = sending->topic, .subject = sending->named};
     (void)publish(plane, &publication);
     desk->current = (mqtt_current_t){.account = NULL};
     uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
