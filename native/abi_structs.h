@@ -451,6 +451,11 @@ typedef struct plane_stats {
     uint64_t memory_replies;
     uint64_t memory_interest;
     uint64_t schedules_refused; /* firings that their author may not bring about any more */
+    uint64_t mqtt_sessions;     /* those that outlive their connection */
+    uint64_t mqtt_away;         /* of these, whose client is not here */
+    uint64_t mqtt_expired;      /* of these, that ended since their time was over */
+    uint64_t mqtt_no_session;   /* clients that were told that there are too many */
+    uint64_t mqtt_not_stored;   /* messages of QoS 1 and 2 that a stream had no room for, or did not take */
 } plane_stats_t;
 
 /* Shares of plane_limits_t.memory_limit. */

@@ -65,6 +65,11 @@ class Stats:
     memory_replies: int
     memory_interest: int
     schedules_refused: int
+    mqtt_sessions: int
+    mqtt_away: int
+    mqtt_expired: int
+    mqtt_no_session: int
+    mqtt_not_stored: int
 
     def refused_storage(self) -> list[str]:
         """The stores that refuse publishers, for lack of room or because writing fails."""

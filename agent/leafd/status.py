@@ -200,6 +200,26 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True)
+class Sessions:
+    """MQTT sessions that outlive their connection, and what is kept for devices."""
+
+    kept: int
+    away: int
+    """Those whose client is not here."""
+    waiting: int
+    """Messages that some of them have still to acknowledge."""
+    waiting_bytes: int
+    oldest_s: float | None
+    """The age of the oldest of these; None: there is none."""
+    retained: int
+    retained_bytes: int
+    refused: int
+    """Clients that were told that there are too many sessions, since the start ..."""
+    not_stored: int
+    """... and messages that no stream took."""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The whole of a daemon at a glance."""
 
@@ -218,6 +238,8 @@ class Status:
     """Those of the clients that speak MQTT; none, where there is no listener for them."""
     devices_refused: int
     """Logins of MQTT, since the start."""
+    sessions: Sessions | None
+    """None, where nobody can come by MQTT."""
     streams: int
     consumers: int
     messages: int
@@ -249,6 +271,7 @@ def status(varz: Page, leafz: Page, jsz: Page) -> Status:
         clients=varz.get("connections", 0),
         devices=tuple(devices(varz)),
         devices_refused=own.get("mqtt", {}).get("refused_logins", 0),
+        sessions=sessions(varz),
         streams=jsz.get("streams", 0),
         consumers=jsz.get("consumers", 0),
         messages=jsz.get("messages", 0),
@@ -268,6 +291,25 @@ def devices(varz: Page) -> Iterator[Devices]:
     """The counts of devices by their versions."""
     for version, clients in varz.get("leafd", {}).get("mqtt", {}).get("clients", {}).items():
         yield Devices(version, clients)
+
+
+def sessions(varz: Page) -> Sessions | None:
+    """The sessions of devices."""
+    own = varz.get("leafd", {}).get("mqtt", {})
+    if "sessions" not in own:
+        return None
+    waiting, retained = own["waiting"], own["retained"]
+    return Sessions(
+        kept=own["sessions"],
+        away=own["sessions_away"],
+        waiting=waiting["messages"],
+        waiting_bytes=waiting["bytes"],
+        oldest_s=waiting["oldest_seconds"],
+        retained=retained["messages"],
+        retained_bytes=retained["bytes"],
+        refused=own["refused_sessions"],
+        not_stored=own["refused_messages"],
+    )
 
 
 def servers(varz: Page) -> Iterator[Server]:

@@ -175,6 +175,8 @@ static status_t wait_for_end(plane_t *plane, kept_t *kept) {
 void mqtt_kept_forget(plane_t *plane, kept_t *kept) {
     mqtt_desk_t *desk = kept->shared;
     mqtt_account_t *keeper = kept->keeper;
+    plane->stats.mqtt_sessions--;
+    plane->stats.mqtt_away -= kept->session == NULL;
     if (kept->session != NULL) {
         kept->session->kept = NULL;
     }
@@ -205,14 +207,16 @@ status_t mqtt_kept_end(plane_t *plane, kept_t *kept) {
     return status;
 }
 
-/* Or, where the batch has no room for that, soon. */
-static void end_sometime(plane_t *plane, kept_t *kept) {
+/* Or, where the batch has no room for that, soon: false. */
+static bool end_sometime(plane_t *plane, kept_t *kept) {
     mqtt_desk_t *desk = kept->shared;
-    if (mqtt_kept_end(plane, kept) != STATUS_OK) {
-        /* Without memory it ends when it has expired at the next start. */
-        status_t status = due_put(&desk->due, &kept->due, plane->now.mono_ns + RETRY_NS);
-        (void)status;
+    if (mqtt_kept_end(plane, kept) == STATUS_OK) {
+        return true;
     }
+    /* Without memory it ends when it has expired at the next start. */
+    status_t status = due_put(&desk->due, &kept->due, plane->now.mono_ns + RETRY_NS);
+    (void)status;
+    return false;
 }
 
 status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, bool loading) {
@@ -242,6 +246,8 @@ status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, boo
     }
     keeper->last_number = kept->number > keeper->last_number ? kept->number : keeper->last_number;
     mqtt_kept_count(plane, kept);
+    plane->stats.mqtt_sessions++;
+    plane->stats.mqtt_away++;
     if (!loading) {
         return STATUS_OK;
     }
@@ -257,6 +263,7 @@ status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, boo
 
 void mqtt_kept_attend(plane_t *plane, kept_t *kept, session_t *session) {
     mqtt_desk_t *desk = kept->shared;
+    plane->stats.mqtt_away -= kept->session == NULL;
     kept->session = session;
     session->kept = kept;
     due_take(&desk->due, &kept->due);
@@ -264,6 +271,7 @@ void mqtt_kept_attend(plane_t *plane, kept_t *kept, session_t *session) {
 }
 
 void mqtt_kept_hand_over(plane_t *plane, kept_t *kept) {
+    plane->stats.mqtt_away++;
     kept->session->kept = NULL;
     kept->session = NULL;
     if (kept->seat != NULL) {
@@ -282,7 +290,7 @@ void mqtt_kept_leave(plane_t *plane, kept_t *kept) {
     }
     mqtt_kept_count(plane, kept);
     if (kept->expiry == 0) {
-        end_sometime(plane, kept);
+        (void)end_sometime(plane, kept);
         return;
     }
     if (kept->expiry == SESSION_EVER && kept->will == NULL) {
@@ -301,7 +309,7 @@ void mqtt_chores(plane_t *plane) {
         return;
     }
     for (uint32_t i = 0; i < EXPIRED_A_TURN && (due = due_next(&desk->due, plane->now.mono_ns)) != NULL; i++) {
-        end_sometime(plane, MAP_ENTRY(due, kept_t, due));
+        plane->stats.mqtt_expired += end_sometime(plane, MAP_ENTRY(due, kept_t, due));
     }
     mqtt_will_chores(plane);
 }

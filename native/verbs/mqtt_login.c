@@ -285,6 +285,7 @@ static bool take_session(plane_t *plane, peer_t *peer, mqtt_account_t *keeper, b
     status_t status = find_session(plane, keeper, session, &kept, written);
     if (status != STATUS_OK) {
         session->told = true;
+        plane->stats.mqtt_no_session++;
         refuse_connect(plane, peer, session->writer.level, MQTT_REASON_QUOTA, "there are too many sessions");
         return false;
     }

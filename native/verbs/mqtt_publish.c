@@ -35,6 +35,7 @@
 
 static void say_answer(plane_t *plane, peer_t *peer, const answer_t *answer) {
     session_t *session = peer->session;
+    plane->stats.mqtt_not_stored += answer->reason == MQTT_REASON_QUOTA;
     if (answer->reason >= MQTT_REASON_UNSPECIFIED) {
         if (answer->kind == MQTT_PUBREC) {
             (void)ids_take(session_received(session), answer->id);

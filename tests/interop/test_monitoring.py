@@ -26,6 +26,7 @@ from tests import servers
 from tests.interop import enrolment
 from tests.interop.test_metrics import page
 from tests.jwts import Key, Operator
+from tests.mqtt import PUBACK, Peer
 from tests.rig.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,6 +104,15 @@ async def filled(box: servers.Server) -> None:
     await stream.add_stream(StreamConfig(name="M", mirror=StreamSource(name="S")))
     await stream.add_stream(StreamConfig(name="X", sources=[StreamSource(name="S")]))
     await client.close()
+    await asyncio.to_thread(left_by_a_device, box.ports["mqtt_port"])
+
+
+def left_by_a_device(port: int) -> None:
+    """A session whose client is away, with a message that waits for it."""
+    with Peer(port, client="away", clean=False) as peer:
+        peer.subscribe(("waits", 1))
+        peer.publish("waits", b"x", qos=1)
+        peer.expect(PUBACK)
 
 
 def until_linked(box: servers.Server) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests import mqtt, servers
 from tests.interop.callout_service import ISSUER, Answer, Request, public, read, response, serving, user
 from tests.interop.mqtt_walks import client, port
-from tests.mqtt import CONNACK, DISCONNECT, PUBLISH, Peer
+from tests.mqtt import CONNACK, DISCONNECT, PUBACK, PUBLISH, Peer
 from tests.rig.reports import page, report
 from tests.rig.waiting import eventually
 
@@ -52,23 +52,68 @@ def test_devices_are_counted_by_version_and_refused_logins_too() -> None:
                     stranger.send(mqtt.connect(client="s", user="a", password=password))
                     assert stranger.expect(CONNACK).reason == 5
                     stranger.ended()
-            found = {"clients": {"3.1.1": 1, "5": 2}, "refused_logins": 2}
-            eventually(lambda: report(server, "varz")["leafd"]["mqtt"] == found)
+            eventually(lambda: counts(server, "clients", "refused_logins") == [{"3.1.1": 1, "5": 2}, 2])
             metrics = page(server, "metrics").decode().splitlines()
             assert {
                 'leafd_mqtt_clients{version="3.1.1"} 1', 'leafd_mqtt_clients{version="5"} 2',
                 "leafd_mqtt_refused_logins_total 2",
             } <= set(metrics)  # fmt: skip
-            url = f"127.0.0.1:{server.ports['http_port']}"
-            done = subprocess.run(
-                [sys.executable, "-m", "leafd", "status", "--url", url],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-            assert "3 (1 MQTT 3.1.1, 2 MQTT 5, 2 logins refused)" in done.stdout, done
-        eventually(lambda: report(server, "varz")["leafd"]["mqtt"]["clients"] == {"3.1.1": 0, "5": 0})
+            assert "3 (1 MQTT 3.1.1, 2 MQTT 5, 2 logins refused)" in told(server, "clients")
+        eventually(lambda: counts(server, "clients") == [{"3.1.1": 0, "5": 0}])
+
+
+def counts(server: servers.Server, *names: str) -> list[Any]:
+    """These of the block about MQTT of /varz."""
+    found = report(server, "varz")["leafd"]["mqtt"]
+    return [found[name] for name in names]
+
+
+def told(server: servers.Server, word: str) -> str:
+    """The line of `leafd status` that begins so."""
+    url = f"127.0.0.1:{server.ports['http_port']}"
+    done = subprocess.run(
+        [sys.executable, "-m", "leafd", "status", "--url", url], capture_output=True, text=True, timeout=60, check=False
+    )
+    (line,) = [one for one in done.stdout.splitlines() if one.strip().startswith(word)]
+    return line
+
+
+def test_sessions_and_what_waits_for_them_are_counted() -> None:
+    """Who is away, how much waits for how long, what is retained; refusals and ends since the start. A session that
+    is over is counted no more, and neither is what has been acknowledged; a restart finds them again."""
+    text = CONFIGURATION.replace("mqtt {", "mqtt { max_sessions: 2, max_retained: 1,")
+    with servers.running(servers.LEAFD, text) as server:
+        names = ("sessions", "sessions_away", "expired_sessions", "refused_sessions", "refused_messages")
+        with client(server, "a", clean=False) as first:
+            first.subscribe(("a", 1))
+        with client(server, "b", level=5, clean=False, found={"session_expiry": 1}):
+            eventually(lambda: counts(server, *names) == [2, 1, 0, 0, 0])
+            with Peer(port(server), begin=False) as third:
+                third.send(mqtt.connect(client="c", clean=False))
+                assert third.expect(CONNACK).reason == 3
+                third.ended()
+            eventually(lambda: counts(server, *names) == [2, 1, 0, 1, 0])
+        eventually(lambda: counts(server, *names) == [1, 1, 1, 1, 0])
+        with client(server, "p", level=5) as peer:
+            for topic in ("a", "one", "two"):
+                peer.publish(topic, b"12345", qos=1, retain=topic != "a")
+                assert peer.expect(PUBACK).reason == (0x97 if topic == "two" else 0)
+        eventually(lambda: counts(server, *names) == [1, 1, 1, 1, 1])
+        assert "1, 1 of them away; 1 messages wait" in told(server, "sessions")
+        server.stop()
+        server.start()
+        eventually(lambda: counts(server, *names) == [1, 1, 0, 0, 0])
+        waiting, retained = counts(server, "waiting", "retained")
+        assert (1, 1) == (waiting["messages"], retained["messages"])
+        assert waiting["bytes"] > 5
+        assert 0 <= waiting["oldest_seconds"] < 600
+        with client(server, "a", clean=False) as first:
+            first.send(mqtt.acknowledge(PUBACK, first.expect(PUBLISH).id))
+            nothing = {"messages": 0, "bytes": 0, "oldest_seconds": None}
+            eventually(lambda: counts(server, "sessions", "sessions_away", "waiting") == [1, 0, nothing])
+        with client(server, "a"):
+            eventually(lambda: counts(server, "sessions", "sessions_away") == [0, 0])
+        assert "leafd_mqtt_sessions 0" in page(server, "metrics").decode().splitlines()
 
 
 def test_without_a_listener_nobody_tells_of_devices() -> None:

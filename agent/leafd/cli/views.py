@@ -20,7 +20,20 @@ from leafd.config.schema.section import Takes
 from leafd.errors import LeafdError
 from leafd.quoting import listed
 from leafd.records import dataclass
-from leafd.status import HELD, STREAMS_PAGE, Copy, Link, Status, Taker, consumers, copies, links, status, streams
+from leafd.status import (
+    HELD,
+    STREAMS_PAGE,
+    Copy,
+    Link,
+    Sessions,
+    Status,
+    Taker,
+    consumers,
+    copies,
+    links,
+    status,
+    streams,
+)
 
 _EFFECT: Final = {
     Takes.LIVE: "a reload takes it up",
@@ -155,6 +168,7 @@ def _show_status(found: Status) -> None:
             ("domain", found.domain or "-"),
             ("memory, CPU", f"{size(found.memory_bytes)}{limit}, {found.cpu_percent} %"),
             ("clients", _clients(found)),
+            *([("sessions", _sessions(found.sessions))] if found.sessions is not None else []),
             ("streams", f"{found.streams:,} with {found.messages:,} messages and {found.consumers:,} consumers"),
             (
                 "store",
@@ -199,6 +213,15 @@ def _clients(found: Status) -> str:
     speak = ", ".join(f"{one.clients} MQTT {one.version}" for one in found.devices)
     refused = f", {found.devices_refused} logins refused" if found.devices_refused else ""
     return f"{found.clients} ({speak}{refused})" if speak else f"{found.clients}"
+
+
+def _sessions(found: Sessions) -> str:
+    away = f", {found.away:,} of them away" if found.away else ""
+    oldest = "" if found.oldest_s is None else f", the oldest {ago(found.oldest_s)}"
+    waiting = f"; {found.waiting:,} messages wait ({size(found.waiting_bytes)}{oldest})" if found.waiting else ""
+    refused = f"; {found.refused:,} were refused" if found.refused else ""
+    lost = f"; {found.not_stored:,} messages were not stored" if found.not_stored else ""
+    return f"{found.kept:,}{away}{waiting}{refused}{lost}; {found.retained:,} retained messages"
 
 
 def _program(found: Status) -> str:

@@ -216,6 +216,7 @@ class _Examination:
             places = [place_of(url) for _, url in self.remotes()]
             links.judge(self.varz, dict.fromkeys(places), self.report)
             machine.memory(self.varz, self.report)
+            machine.devices(self.varz, self.report)
         if self.jetstream:
             machine.room(self.varz, self.jsz, self.report)
             machine.accounts(self.jsz, self.report)

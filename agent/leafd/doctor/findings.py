@@ -52,6 +52,7 @@ class Check(StrEnum):
     DISK_SPEED = "disk-speed"
     DISK_ROOM = "disk-room"
     MEMORY = "memory"
+    DEVICES = "devices"
     WATCHDOG = "watchdog"
 
 

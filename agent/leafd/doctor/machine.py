@@ -25,7 +25,7 @@ from leafd.doctor.findings import Check, Finding, fault, unproven, warning, well
 from leafd.doctor.hub import Hub
 from leafd.doctor.rows import seconds
 from leafd.errors import ConfigError
-from leafd.status import tight_accounts
+from leafd.status import sessions, tight_accounts
 
 DAY_S: Final = 86_400
 SOON_S: Final = 30 * DAY_S
@@ -39,6 +39,8 @@ ROOM_MIN: Final = 64 << 20
 CLOCK_WARNING_S: Final = 5.0
 CLOCK_FAULT_S: Final = 60.0
 LONG_TICK_MS: Final = 1_000.0
+FORGOTTEN_S: Final = 7 * DAY_S
+"""A message that waits for a device that long is likely to wait for ever."""
 STATZ: Final = "$SYS.REQ.ACCOUNT.PING.STATZ"
 SYSTEMD: Final = Path("/run/systemd/system")
 
@@ -146,6 +148,30 @@ def accounts(jsz: Page, report: Report) -> None:
     for text in tight_accounts(jsz):
         remedy = "bound its streams (max_bytes, max_age), remove messages, or give it more"
         report(warning(Check.DISK_ROOM, "accounts", text, owner=remedy))
+
+
+def devices(varz: Page, report: Report) -> None:
+    """Judges what is kept for devices that speak MQTT."""
+    found = sessions(varz)
+    if found is None:
+        return
+    about, judged = "sessions", []
+    if found.refused:
+        text = f"{found.refused} clients were told since the start that there are too many sessions"
+        remedy = "raise mqtt.max_sessions, or let max_session_expiry end those of clients that are gone for good"
+        judged.append(warning(Check.DEVICES, about, text, owner=remedy))
+    if found.not_stored:
+        text = f"{found.not_stored} messages with QoS 1 or 2 were not stored since the start"
+        remedy = "look at max_retained, max_retained_bytes and the limits of the streams that devices publish to"
+        judged.append(warning(Check.DEVICES, "messages", text, owner=remedy))
+    if found.away and found.oldest_s is not None and found.oldest_s > FORGOTTEN_S:
+        days = int(found.oldest_s // DAY_S)
+        text = f"{found.waiting} messages wait for {found.away} clients that are away, the oldest for {days} days"
+        remedy = "bring those devices back, or set mqtt.max_session_expiry"
+        judged.append(warning(Check.DEVICES, about, text, owner=remedy))
+    waits = f", {found.waiting} messages wait" if found.waiting else ""
+    for one in judged or [well(Check.DEVICES, about, f"{found.kept} kept, {found.away} of them away{waits}")]:
+        report(one)
 
 
 def _mb(count: float) -> str:

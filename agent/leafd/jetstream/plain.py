@@ -7,7 +7,7 @@ hundred times what a row of these does. Not here: the reports (monitor/), stream
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from leafd.gojson import written
@@ -16,6 +16,8 @@ from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.rules.versioning import LEVEL_KEY, VERSION_KEY
 from leafd.jetstream.takers import Takers
 from leafd.native_commands import Commands
+from leafd.native_packing import state_row
+from leafd.native_stats import StateRow
 from leafd.turns import Pause
 
 TOGETHER: Final = 512
@@ -52,6 +54,16 @@ class PlainStreams:
             found += [PlainStream(one, state) for one, state in told if state is not None and one.id in plain]
             await pause()
         return found
+
+    async def named(self, names: Sequence[str]) -> list[tuple[str, StateRow]]:
+        """The counters of all accounts' streams with these names, but for those whose first message is still looked
+        for."""
+        found, pause = list[Stream](), Pause()
+        for account in list(self._catalogue.by_name.values()):
+            found += [one for name in names if (one := account.streams.get(name)) is not None]
+            await pause()
+        told = zip(found, await self._plane.streams_states([one.id for one in found]), strict=True)
+        return [(one.name, state_row(state)) for one, state in told if state is not None]
 
     def _plain(self, streams: list[Stream]) -> list[Stream]:
         taken = self._takers.streams

@@ -85,6 +85,20 @@ _TURNS: Final = {
     "longest_tick": "Longest turn of the plane since the start",
     "longest_tick_minute": "Longest turn of the plane in the last minute or two",
 }
+_MQTT: Final = {
+    "sessions": "MQTT sessions that outlive their connection",
+    "sessions_away": "MQTT sessions whose client is not here",
+}
+_MQTT_COUNTS: Final = {
+    "refused_logins": "Logins of MQTT clients that were refused, or did not come in time",
+    "refused_sessions": "MQTT clients that were told that there are too many sessions",
+    "refused_messages": "MQTT messages of QoS 1 or 2 that were not stored, for lack of room or since a stream refused",
+    "expired_sessions": "MQTT sessions that ended since their client did not come back in time",
+}
+_MQTT_HELD: Final = {
+    "waiting": "{} that MQTT sessions have still to acknowledge",
+    "retained": "{} of retained MQTT messages",
+}
 _STORE: Final = {
     "journal_batches": "Batches that were appended to the journal",
     "journal_bytes": "Bytes that were appended to the journal",
@@ -416,8 +430,16 @@ def _own(found: _Families, varz: Report) -> None:
 def _devices(found: _Families, mqtt: Report) -> None:
     for version, count in mqtt["clients"].items():
         found.gauge("leafd_mqtt_clients", "Clients of MQTT that are logged in", {"version": version}, count)
-    text = "Logins of MQTT clients that were refused, or did not come in time"
-    found.counter("leafd_mqtt_refused_logins", text, {}, mqtt["refused_logins"])
+    for name, text in _MQTT_COUNTS.items():
+        found.counter(f"leafd_mqtt_{name}", text, {}, mqtt[name])
+    for name, text in _MQTT.items():
+        found.gauge(f"leafd_mqtt_{name}", text, {}, mqtt[name])
+    for name, text in _MQTT_HELD.items():
+        for unit in ("messages", "bytes"):
+            found.gauge(f"leafd_mqtt_{name}_{unit}", text.format(unit.capitalize()), {}, mqtt[name][unit])
+    oldest, text = mqtt["waiting"]["oldest_seconds"], "Age of the oldest message that waits for an MQTT session"
+    if oldest is not None:
+        found.gauge("leafd_mqtt_waiting_oldest_seconds", text, {}, oldest)
 
 
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})

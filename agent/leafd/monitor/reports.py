@@ -98,7 +98,7 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
         # Nothing waits for its turn at the disk here: one thread writes (/metrics tells how long it takes).
         "disk_io_wait_stats": dict.fromkeys(("waits", "waiters", "wait_time", "max_wait_time"), 0),
         "store": _store(stats),
-        "leafd": _own(facts),
+        "leafd": await _own(facts),
     }
     if facts.routes is not None and facts.routes.connect_urls:
         report["connect_urls"] = list(facts.routes.connect_urls)
@@ -216,7 +216,7 @@ def _traffic(stats: t.Stats, gateways: int, routes: int, remotes: int) -> dict[s
     }
 
 
-def _own(facts: Facts) -> dict[str, Any]:
+async def _own(facts: Facts) -> dict[str, Any]:
     """How this program is doing: figures that the reference has nothing like."""
     found = facts.guard.figures() | facts.turns() | _plane(facts.plane.stats()) | {"memory": facts.plane.memory()}
     expiring = [line for block in facts.config.tls_blocks() for line in block.expiring()]
@@ -235,7 +235,9 @@ def _own(facts: Facts) -> dict[str, Any]:
     if facts.routes is not None or facts.gateways is not None:
         found["servers"] = other_servers(facts)
     if facts.clients.devices is not None:
-        found["mqtt"] = {"clients": dict(facts.clients.devices.here), "refused_logins": facts.clients.devices.refused}
+        from leafd.monitor.devices_report import devices_block
+
+        found["mqtt"] = await devices_block(facts, facts.clients.devices)
     found["version"] = own_version()
     found["settings"] = settings(facts.config)
     found["open_listeners"] = [one.text for one in open_listeners(facts.config)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from leafd import native_types as t
 from leafd.accounts.graph import Account
 from leafd.auth.policy import Rights
+from leafd.native_stats import StateRow
 
 if TYPE_CHECKING:
     from leafd.auth.verdict import Proof
@@ -323,6 +324,7 @@ class PlainsFacts(Protocol):
     """All of those."""
 
     async def of(self, account: str) -> Sequence[PlainFacts]: ...
+    async def named(self, names: Sequence[str]) -> Sequence[tuple[str, StateRow]]: ...
     def remembered(self, stream: Any, make: Callable[[dict[str, Any]], tuple[Any, bool]]) -> Any: ...
 
 

@@ -30,7 +30,32 @@ def test_a_server_that_tells_nothing_of_that_is_not_judged() -> None:
     """nats-server has no such figures."""
     found: list[Finding] = []
     machine.memory({"mem": 30_000_000}, found.append)
+    machine.devices({"mem": 30_000_000}, found.append)
     assert [] == found
+
+
+DEVICES = {
+    "sessions": 3, "sessions_away": 1, "refused_sessions": 0, "refused_messages": 0,
+    "waiting": {"messages": 5, "bytes": 500, "oldest_seconds": 60.0}, "retained": {"messages": 0, "bytes": 0},
+}  # fmt: skip
+OLD = {"messages": 5, "bytes": 500, "oldest_seconds": 8 * 86_400.0}
+
+
+@pytest.mark.parametrize(
+    ("own", "level", "word"),
+    [
+        ({}, Level.WELL, "3 kept, 1 of them away, 5 messages wait"),
+        ({"refused_sessions": 2}, Level.WARNING, "2 clients were told"),
+        ({"refused_messages": 4}, Level.WARNING, "4 messages"),
+        ({"waiting": OLD}, Level.WARNING, "the oldest for 8 days"),
+        ({"waiting": OLD, "sessions_away": 0}, Level.WELL, "0 of them away"),
+    ],
+)
+def test_what_is_kept_for_devices_is_judged(own: dict[str, object], level: Level, word: str) -> None:
+    """Quotas that were reached, and devices that do not come back."""
+    found: list[Finding] = []
+    machine.devices({"leafd": {"mqtt": DEVICES | own}}, found.append)
+    assert [(Check.DEVICES, level, True)] == [(one.check, one.level, word in one.text) for one in found]
 
 
 def test_damaged_records_are_a_warning() -> None:

@@ -398,7 +398,8 @@ function showTiles() {
   else tiles.disk.show(size(disk.stored), `${disk.bound ? `of ${size(disk.bound)} that streams may take; ` : ""}${size(disk.free)} free on the disk`, "", disk.bound ? disk.stored / disk.bound : null);
   tiles.memory.show(size(memory.used), [memory.limit ? `memory_limit ${size(memory.limit)}` : "no memory_limit", memory.stored ? `streams in memory ${size(memory.stored)} of ${size(memory.bound)}` : ""].filter(Boolean).join("; "), "", memory.limit ? memory.used / memory.limit : null);
   const speak = Object.entries(server.devices).map(([version, clients]) => `${count(clients)} MQTT ${version}, `).join("");
-  tiles.clients.show(count(server.clients), `${speak}${many(server.streams, "stream")}, ${many(server.consumers, "consumer")}, CPU ${few.format(server.cpu)} %`);
+  const kept = server.sessions && server.sessions.kept ? `${many(server.sessions.kept, "session")} (${count(server.sessions.away)} away), ` : "";
+  tiles.clients.show(count(server.clients), `${speak}${kept}${many(server.streams, "stream")}, ${many(server.consumers, "consumer")}, CPU ${few.format(server.cpu)} %`);
 }
 
 // ---- plots ---------------------------------------------------------------------------------------------------------
