@@ -110,12 +110,9 @@ def retained_flag(server: servers.Server) -> list[Any]:
     with client(server, "p") as other, client(server, "s") as peer:
         for qos in (0, 1):
             topic = f"flag/{qos}"
-            acknowledged(other, topic, b"before", retain=True)
-            peer.send(mqtt.subscribe(peer.next_id(), (topic, qos)))
-            peer.expect(SUBACK)
-            found.append(seen(peer.expect(PUBLISH)))
-            acknowledged(other, topic, b"behind", retain=True)
-            found.append(seen(peer.expect(PUBLISH)))
+            peer.subscribe((topic, qos))
+            acknowledged(other, topic, b"kept", retain=True)
+            found += [seen(peer.expect(PUBLISH)), retained_one(server, topic, qos)]
             acknowledged(other, topic, b"", retain=True)
             found.append(seen(peer.expect(PUBLISH)))
     return found
@@ -282,6 +279,29 @@ def other_accounts(server: servers.Server) -> list[Any]:
     return found
 
 
+def same_name(server: servers.Server) -> list[Any]:
+    """A name is a name of its account: nobody there ends another account's client, or gets its session."""
+    login: dict[str, Any] = {"user": "b", "password": "b", "clean": False}
+    with client(server, "meter", clean=False) as mine:
+        mine.subscribe(("named/#", 1))
+        with client(server, "meter", **login) as theirs:
+            found: list[Any] = [seen(theirs.welcome), *quiet(mine, theirs)]
+        mine.send(mqtt.disconnect())
+        mine.ended()
+    with client(server, "p") as other:
+        acknowledged(other, "named/x", b"mine")
+    with client(server, "meter", **login) as theirs:
+        found += [seen(theirs.welcome), *quiet(theirs)]
+    with client(server, "meter", clean=False) as mine:
+        one = mine.expect(PUBLISH)
+        mine.send(mqtt.acknowledge(PUBACK, one.id))
+        found += [seen(mine.welcome), seen(one), *quiet(mine)]
+    for ends in ({}, {"user": "b", "password": "b"}):
+        with client(server, "meter", **ends):
+            pass
+    return found
+
+
 def republished(server: servers.Server) -> list[Any]:
     """A stream's republishing reaches devices once."""
     with Nats(server) as nats, client(server, "s") as peer:
@@ -375,7 +395,7 @@ WALKS: Final[dict[str, Callable[[servers.Server], list[Any]]]] = {
     one.__name__: one
     for one in (
         given_twice, no_filters, no_topics, letters, retained_flag, retained_will, will_and_permissions, denied_replay,
-        own_subjects, identifiers, unsubscribed_in_flight, mappings, other_accounts, republished, by_interest, dollars,
-        large, by_halves, api_by_mapping,
+        own_subjects, identifiers, unsubscribed_in_flight, mappings, other_accounts, same_name, republished,
+        by_interest, dollars, large, by_halves, api_by_mapping,
     )
 }  # fmt: skip
