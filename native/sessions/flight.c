@@ -3,9 +3,11 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/clock.h"
 
-#define HEAD 16u                        /* of what waits: two numbers of four bytes, one of eight */
+#define HEAD 28u                        /* of what waits: id_at 4, size 4, seq 8, expiry_at 4, since 8 */
 #define MOVED_MIN (UINT64_C(64) * 1024) /* so much has gone before what waits behind it is moved to the front */
+#define DROPPED_A_TURN 16384u
 #define KEPT (UINT64_C(16) * 1024)
 
 void flight_init(flight_t *flight, uint32_t window, uint64_t most, share_t *share) {
@@ -65,34 +67,61 @@ void flight_undo(flight_t *flight, uint16_t id) {
     (void)sequences_take(&flight->sequences, id);
 }
 
-status_t flight_wait(flight_t *flight, bytes_t packet, uint32_t id_at, uint64_t seq) {
+status_t flight_wait(flight_t *flight, const flight_packet_t *one, int64_t now_ns) {
     uint8_t *to;
-    check(id_at + 2 <= packet.size);
+    bytes_t packet = one->packet;
+    check(one->id_at + 2 <= packet.size && (one->expiry_at == 0 || one->expiry_at + 4 <= packet.size));
     status_t status = buffer_reserve(&flight->waiting, (uint64_t)HEAD + packet.size, &to);
     if (status != STATUS_OK) {
         return status;
     }
-    store_be32(to, id_at);
+    store_be32(to, one->id_at);
     store_be32(to + 4, packet.size);
-    store_be64(to + 8, seq);
+    store_be64(to + 8, one->seq);
+    store_be32(to + 16, one->expiry_at);
+    store_be64(to + 20, (uint64_t)now_ns);
     (void)bytes_write(to + HEAD, packet);
     flight->waiting.size += (uint64_t)HEAD + packet.size;
-    flight->waiting_upto = seq > flight->waiting_upto ? seq : flight->waiting_upto;
+    flight->waiting_upto = one->seq > flight->waiting_upto ? one->seq : flight->waiting_upto;
     return STATUS_OK;
 }
 
-bool flight_next(flight_t *flight, bytes_t *packet) {
-    if (flight_waiting(flight) == 0 || !flight_has_room(flight)) {
-        return false;
+/* Takes the time that it has waited off its expiry. false: none is left. */
+static bool has_time(uint8_t *at, int64_t now_ns) {
+    uint32_t expiry_at = load_be32(at + 16);
+    if (expiry_at == 0) {
+        return true;
     }
-    uint8_t *at = flight->waiting.at + flight->waiting_from;
-    uint16_t id = flight_give(flight, load_be64(at + 8));
-    if (id == 0) {
-        return false;
+    int64_t waited = (now_ns - (int64_t)load_be64(at + 20)) / NS_PER_SECOND;
+    uint32_t expiry = load_be32(at + HEAD + expiry_at);
+    bool left = waited < expiry;
+    store_be32(at + HEAD + expiry_at, left ? expiry - (uint32_t)(waited > 0 ? waited : 0) : 1);
+    store_be64(at + 20, (uint64_t)now_ns); /* if it has to wait on */
+    return left;
+}
+
+bool flight_next(flight_t *flight, int64_t now_ns, bytes_t *packet) {
+    flight->lags = false;
+    for (uint32_t dropped = 0; flight_waiting(flight) != 0 && flight_has_room(flight);) {
+        uint8_t *at = flight->waiting.at + flight->waiting_from;
+        uint64_t seq = load_be64(at + 8);
+        if (!has_time(at, now_ns) && seq == 0) {
+            flight_gone(flight);
+            flight->lags = ++dropped == DROPPED_A_TURN;
+            if (flight->lags) {
+                return false;
+            }
+            continue;
+        }
+        uint16_t id = flight_give(flight, seq);
+        if (id == 0) {
+            return false;
+        }
+        *packet = bytes_of(at + HEAD, load_be32(at + 4));
+        store_be16(at + HEAD + load_be32(at), id);
+        return true;
     }
-    *packet = bytes_of(at + HEAD, load_be32(at + 4));
-    store_be16(at + HEAD + load_be32(at), id);
-    return true;
+    return false;
 }
 
 void flight_gone(flight_t *flight) {

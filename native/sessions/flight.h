@@ -4,8 +4,8 @@
  *     QoS 1    PUBLISH --> sent --PUBACK--> free
  *     QoS 2    PUBLISH --> sent --PUBREC--> released (PUBREL) --PUBCOMP--> free
  *
- *     waiting  | id's place, size, sequence, packet | ...      whole packets but for their identifier, which they get
- *                                                              when there is room for them
+ *     waiting  | flight_packet_t, since, packet | ...          whole packets but for their identifier, which they get
+ *                                                              when there is room for them, and the time that they have
  *
  * A message out of a stream has the identifier that follows from its sequence (modulo 65,535, plus 1), so that it has
  * the same one when it comes again, also after a crash. Where another one has it still, it waits. Others have sequence
@@ -23,6 +23,14 @@
 #include "sessions/ids.h"
 #include "sessions/sequences.h"
 
+/* One that waits, and where in it stands what is set when it goes. */
+typedef struct flight_packet {
+    bytes_t packet;
+    uint32_t id_at;
+    uint32_t expiry_at; /* of its message expiry, in seconds; 0: it has none */
+    uint64_t seq;
+} flight_packet_t;
+
 typedef struct flight {
     ids_t sent;
     ids_t released;
@@ -32,6 +40,7 @@ typedef struct flight {
     buffer_t waiting;
     uint64_t waiting_from; /* before it they have gone */
     uint64_t waiting_upto; /* the highest sequence that waits */
+    bool lags;             /* more have been dropped than a turn has time for, and the others wait for the next one */
 } flight_t;
 
 /* share: where what waits is counted. most: bytes of it. */
@@ -41,10 +50,11 @@ void flight_free(flight_t *flight);
 uint16_t flight_begin(flight_t *flight, uint64_t seq);
 /* One that has gone out with an identifier that begin gave did not get into the queue. */
 void flight_undo(flight_t *flight, uint16_t id);
-/* packet: all of it; id_at: where its identifier stands. STATUS_FULL: too much waits. */
-LEAF_MUST_USE status_t flight_wait(flight_t *flight, bytes_t packet, uint32_t id_at, uint64_t seq);
-/* The next one that may go, with its identifier. false: none. Valid until flight_gone. */
-bool flight_next(flight_t *flight, bytes_t *packet);
+/* STATUS_FULL: too much waits. */
+LEAF_MUST_USE status_t flight_wait(flight_t *flight, const flight_packet_t *one, int64_t now_ns);
+/* The next one that may go, with its identifier and what is left of its time (5: 3.3.2.3.3). One whose time is over is
+ * dropped, unless a stream has it. false: none. Valid until flight_gone. */
+bool flight_next(flight_t *flight, int64_t now_ns, bytes_t *packet);
 void flight_gone(flight_t *flight);
 /* Asks of a stream's message: does it wait, or has it gone with its identifier? */
 bool flight_waits(const flight_t *flight, uint64_t seq);

@@ -43,6 +43,7 @@ mqtt_desk_t *mqtt_desk_of(plane_t *plane) {
         free(desk);
         return NULL;
     }
+    desk->plane = plane;
     desk->key = random_next(&plane->random);
     desk->open = random_next(&plane->random);
     buffer_init(&desk->header, MQTT_ASKED_BYTES);

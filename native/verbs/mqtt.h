@@ -91,6 +91,7 @@ typedef struct mqtt_account {
 
 /* The state that all clients of MQTT share. */
 typedef struct mqtt_desk {
+    const plane_t *plane;
     map_t *here;      /* sessions with a connection, by account and client */
     table_t accounts; /* number > mqtt_account_t */
     map_t *kept;      /* sessions that outlive their connection, likewise */
@@ -214,7 +215,8 @@ void mqtt_make(plane_t *plane, mqtt_desk_t *desk, const message_t *message, int6
 bool mqtt_compose(mqtt_desk_t *desk, const session_t *session, const message_t *message, mqtt_outgoing_t *out);
 /* Into its queue, or to what waits for an identifier. STATUS_INVALID: it takes no packet of that size. */
 LEAF_MUST_USE status_t mqtt_put(session_t *session, outq_t *to, mqtt_outgoing_t *out, bytes_t payload);
-void mqtt_say_answers(plane_t *plane, peer_t *peer); /* those that wait for nothing any more */
+void mqtt_send_waiting(plane_t *plane, peer_t *peer); /* as many as its client takes */
+void mqtt_say_answers(plane_t *plane, peer_t *peer);  /* those that wait for nothing any more */
 /* PUBACK, PUBREC, PUBCOMP */
 void mqtt_answered(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
 

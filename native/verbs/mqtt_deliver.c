@@ -157,6 +157,20 @@ static uint32_t id_place(bytes_t packet, bytes_t topic) {
     return packet.size - rest.size + 2 + topic.size;
 }
 
+/* The place of the message expiry: behind the identifier, the block's size, and the payload format if that is there
+ * (the order is the table's). 0: there is none. */
+static uint32_t expiry_place(bytes_t packet, uint32_t id_at, const mqtt_outgoing_t *out) {
+    if (out->publish.properties == NULL || !mqtt_has(&out->properties, MQTT_MESSAGE_EXPIRY)) {
+        return 0;
+    }
+    bytes_t rest = bytes_after(packet, id_at + 2);
+    uint32_t size;
+    int taken = mqtt_take_number(&rest, &size);
+    check(taken == 1);
+    uint32_t before = mqtt_has(&out->properties, MQTT_PAYLOAD_FORMAT) ? 3 : 1;
+    return packet.size - rest.size + before;
+}
+
 static status_t put_waiting_message(mqtt_desk_t *desk, session_t *session, mqtt_outgoing_t *out, bytes_t payload) {
     desk->packet.size = 0;
     out->publish.id = 1;
@@ -165,7 +179,9 @@ static status_t put_waiting_message(mqtt_desk_t *desk, session_t *session, mqtt_
         return status;
     }
     bytes_t packet = bytes_of(desk->packet.at, (uint32_t)desk->packet.size);
-    return flight_wait(&session->flight, packet, id_place(packet, out->publish.topic), out->seq);
+    flight_packet_t one = {.packet = packet, .id_at = id_place(packet, out->publish.topic), .seq = out->seq};
+    one.expiry_at = expiry_place(packet, one.id_at, out);
+    return flight_wait(&session->flight, &one, desk->plane->now.mono_ns);
 }
 
 status_t mqtt_put(session_t *session, outq_t *to, mqtt_outgoing_t *out, bytes_t payload) {
@@ -238,12 +254,15 @@ void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t 
 void mqtt_send_waiting(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
     bytes_t packet;
-    while (peer->state == PEER_ADMITTED && flight_next(&session->flight, &packet)) {
+    while (peer->state == PEER_ADMITTED && flight_next(&session->flight, plane->now.mono_ns, &packet)) {
         mqtt_emitted(plane, peer, buffer_append(&peer->conn.out.data, packet.at, packet.size));
         if (peer->state == PEER_DOOMED) {
             return; /* what waits may be gone */
         }
         flight_gone(&session->flight);
+    }
+    if (session->flight.lags) {
+        peer->next_ping_ns = plane->now.mono_ns; /* mqtt_beat goes on with it */
     }
 }
 

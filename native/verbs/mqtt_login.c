@@ -389,6 +389,9 @@ void mqtt_entered(plane_t *plane, peer_t *peer) {
 void mqtt_beat(plane_t *plane, peer_t *peer) {
     int64_t patience_ns = (int64_t)peer->session->keep_alive * NS_PER_SECOND / 2 * 3, now_ns = plane->now.mono_ns;
     mqtt_retain_go_on(plane, peer);
+    if (peer->session->flight.lags) {
+        mqtt_send_waiting(plane, peer);
+    }
     if (patience_ns == 0) {
         peer->next_ping_ns = INT64_MAX;
     } else if (!peer_is_read(peer)) {
@@ -399,7 +402,7 @@ void mqtt_beat(plane_t *plane, peer_t *peer) {
     } else {
         peer->next_ping_ns = peer->last_input_ns + patience_ns;
     }
-    if (peer->session->reads_pause) {
+    if (peer->session->reads_pause || peer->session->flight.lags) {
         peer->next_ping_ns = now_ns; /* it is looked at again with the next chores */
     }
 }

@@ -107,6 +107,26 @@ static void time_passes_behind_a_window(void) {
     MQTT_HEARD("32 0e 0003'w/l' 0003 05 02 00000046 'l'", peer);
 }
 
+/* Likewise of a session that ends with its connection, and its message with a payload format. */
+static void time_passes_without_a_session(void) {
+    peer_t *from = mqtt_client_5(plane);
+    peer_t *peer = came("10 11 0004'MQTT' 05 02 0000 03 21 0001 0001'n'");
+    subscribed(peer, "82 09 0001 00 0003'w/#' 01");
+    mqtt_say(plane, from, "32 09 0003'w/1' 0001 00 '1' 32 10 0003'w/l' 0002 07 01 01 02 00000064 'l'");
+    settle();
+    MQTT_HEARD("32 09 0003'w/1' 0001 00 '1'", peer);
+    pass(30);
+    mqtt_say(plane, peer, "40 02 0001");
+    settle();
+    MQTT_HEARD("32 10 0003'w/l' 0002 07 01 01 02 00000046 'l'", peer);
+    mqtt_say(plane, from, "32 0e 0003'w/s' 0003 05 02 00000010 's'");
+    settle();
+    pass(30);
+    mqtt_say(plane, peer, "40 02 0002");
+    settle();
+    MQTT_HEARD("", peer);
+}
+
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
 #define MANY 600u /* more than one step reads */
@@ -156,6 +176,7 @@ int main(void) {
     ALONE("what a stream publishes again comes to a session that is here once, with QoS 1", republished_comes_once);
     ALONE("a message says how much of its time is left, and is not sent when none is", time_passes_while_it_waits);
     ALONE("the time that a message waits for the client's window is taken off", time_passes_behind_a_window);
+    ALONE("that holds for a session that ends with its connection", time_passes_without_a_session);
     ALONE("hundreds of sessions are all there after a crash, with what they have received", many_are_there);
     return TEST_RESULT();
 }

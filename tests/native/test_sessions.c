@@ -8,6 +8,7 @@
 #include "sessions/flight.h"
 #include "sessions/ids.h"
 #include "sessions/session.h"
+#include "base/clock.h"
 #include "test.h"
 
 static bytes_t text(const char *text) {
@@ -60,20 +61,20 @@ static void a_window_is_kept(void) {
     CHECK_EQ_U64(1, flight_begin(&flight, 0));
     CHECK_EQ_U64(2, flight_begin(&flight, 0));
     CHECK_EQ_U64(0, flight_begin(&flight, 0));
-    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, text("one--"), 3, 0));
-    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, text("two--"), 3, 0));
-    CHECK(!flight_next(&flight, &packet));
+    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, &(flight_packet_t){.packet = text("one--"), .id_at = 3}, 0));
+    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, &(flight_packet_t){.packet = text("two--"), .id_at = 3}, 0));
+    CHECK(!flight_next(&flight, 0, &packet));
     CHECK(flight_acknowledged(&flight, 1, &seq));
     CHECK(!flight_acknowledged(&flight, 1, &seq));
     CHECK_EQ_U64(0, flight_begin(&flight, 0)); /* behind what waits */
-    CHECK(flight_next(&flight, &packet));
+    CHECK(flight_next(&flight, 0, &packet));
     CHECK_BYTES("one\0\3", 5, packet.at, packet.size);
     flight_gone(&flight);
     CHECK(flight_received(&flight, 2, &seq));
     CHECK(flight_received(&flight, 2, &seq)); /* said again */
-    CHECK(!flight_next(&flight, &packet));
+    CHECK(!flight_next(&flight, 0, &packet));
     CHECK(flight_completed(&flight, 2));
-    CHECK(flight_next(&flight, &packet));
+    CHECK(flight_next(&flight, 0, &packet));
     CHECK_BYTES("two\0\4", 5, packet.at, packet.size);
     flight_gone(&flight);
     CHECK(!flight_received(&flight, 9, &seq) && !flight_completed(&flight, 9));
@@ -103,17 +104,58 @@ static void much_that_waits_goes_in_order(void) {
     flight_init(&flight, 1, 1 << 20, &share);
     CHECK_EQ_U64(1, flight_begin(&flight, 0));
     uint32_t count = 0;
-    while (flight_wait(&flight, bytes_of(bytes, sizeof bytes), 4, 0) == STATUS_OK) {
+    while (flight_wait(&flight, &(flight_packet_t){.packet = bytes_of(bytes, sizeof bytes), .id_at = 4}, 0)
+           == STATUS_OK) {
         store_be32(bytes, ++count);
     }
     CHECK(count > 500); /* and it is bounded */
     for (uint32_t i = 0; i < count; i++) {
         CHECK(flight_acknowledged(&flight, flight.last, &seq));
-        CHECK(flight_next(&flight, &packet));
+        CHECK(flight_next(&flight, 0, &packet));
         CHECK_EQ_U64(i, load_be32(packet.at));
         flight_gone(&flight);
     }
     CHECK_EQ_U64(0, flight.waiting.size);
+    flight_free(&flight);
+}
+
+/* 5: 3.3.2.3.3 */
+static void time_that_waits_is_taken_off(void) {
+    flight_t flight;
+    uint64_t seq;
+    share_t share = {.limit = UINT64_MAX};
+    bytes_t packet;
+    flight_init(&flight, 1, 1 << 20, &share);
+    CHECK_EQ_U64(1, flight_begin(&flight, 0));
+    flight_packet_t one = {.packet = text("id\0\0\0\x0a"), .id_at = 0, .expiry_at = 2};
+    one.packet.size = 6;
+    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, &one, 100 * NS_PER_SECOND));
+    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, &one, 105 * NS_PER_SECOND));
+    one.expiry_at = 0;
+    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, &one, 105 * NS_PER_SECOND));
+    CHECK(!flight_next(&flight, 110 * NS_PER_SECOND, &packet));
+    CHECK(flight_acknowledged(&flight, 1, &seq));
+    CHECK(flight_next(&flight, 112 * NS_PER_SECOND, &packet)); /* the first one is not any more */
+    CHECK_EQ_U64(3, load_be32(packet.at + 2));
+    flight_gone(&flight);
+    CHECK(flight_acknowledged(&flight, 2, &seq));
+    CHECK(flight_next(&flight, 500 * NS_PER_SECOND, &packet));
+    CHECK_EQ_U64(10, load_be32(packet.at + 2)); /* these are just bytes */
+    flight_gone(&flight);
+    CHECK(flight_acknowledged(&flight, 3, &seq));
+    one.expiry_at = 2;
+    one.seq = 7; /* a stream has it, and lets it expire */
+    CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, &one, 0));
+    CHECK(flight_next(&flight, 20 * NS_PER_SECOND, &packet));
+    CHECK_EQ_U64(1, load_be32(packet.at + 2));
+    flight_gone(&flight);
+    CHECK(flight_acknowledged(&flight, 8, &seq));
+    one.seq = 0;
+    for (uint32_t i = 0; i < 16385; i++) CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, &one, 0));
+    CHECK(!flight_next(&flight, 20 * NS_PER_SECOND, &packet)); /* not all in one turn */
+    CHECK(flight.lags && flight_waiting(&flight) != 0);
+    CHECK(!flight_next(&flight, 20 * NS_PER_SECOND, &packet));
+    CHECK(!flight.lags && flight_waiting(&flight) == 0);
     flight_free(&flight);
 }
 
@@ -203,6 +245,8 @@ int main(void) {
     RUN("no more is under way than the client takes, and what waits goes first", a_window_is_kept);
     RUN("an identifier that is in use is not given again", identifiers_in_use_are_passed_over);
     RUN("what waits is bounded, and goes in order", much_that_waits_goes_in_order);
+    RUN("the time that a message waits is taken off its expiry, and it does not go when none is left",
+        time_that_waits_is_taken_off);
     RUN("topics have short names up to the maximum", names_are_short);
     RUN("a will is a copy", a_will_is_its_own);
     RUN("properties are headers, and come back the same", headers_and_properties);
