@@ -13,7 +13,7 @@ from typing import Any, Final
 import cffi  # type: ignore[import-untyped]
 
 NATIVE: Final = Path(__file__).resolve().parents[3] / "native"
-SOURCES: Final = (*sorted((NATIVE / "raft").glob("*.c")), NATIVE / "base" / "check.c")
+SOURCES: Final = (*sorted((NATIVE / "raft").glob("*.c")), NATIVE / "base" / "check.c", NATIVE / "base" / "crc.c")
 
 
 class Core:
