@@ -95,6 +95,29 @@ static group_t *consumers_group_make(consume_t *consume, store_stream_t *stream)
     return group;
 }
 
+/* Somebody has to attend to it, and nobody does: nothing that is stored makes it deliver. */
+static bool consumer_sleeps(const consumer_t *consumer) {
+    return (consumer->setup.config.flags & CONSUMER_ATTENDED) != 0 && !consumer->push.attended;
+}
+
+static void group_swap(group_t *group, uint32_t one, uint32_t other) {
+    consumer_t *moved = group->consumers[one];
+    group->consumers[one] = group->consumers[other];
+    group->consumers[other] = moved;
+    group->consumers[one]->group_index = one;
+    moved->group_index = other;
+}
+
+void consumer_attended(consumer_t *consumer) {
+    group_t *group = consumer->group;
+    bool sleeps = consumer_sleeps(consumer), slept = consumer->group_index >= group->awake;
+    if (slept && !sleeps) {
+        group_swap(group, consumer->group_index, group->awake++);
+    } else if (sleeps && !slept) {
+        group_swap(group, consumer->group_index, --group->awake);
+    }
+}
+
 /* Takes the consumer into its group, the table and the timer heap's room. */
 static status_t consumer_enter(consumer_t *consumer) {
     group_t *group = consumer->group;
@@ -110,7 +133,9 @@ static status_t consumer_enter(consumer_t *consumer) {
         status = table_put(&consume->consumers, consumer_key(group->stream_id, consumer->setup.id), consumer);
     }
     if (status != STATUS_OK) return status;
+    consumer->group_index = group->count;
     group->consumers[group->count++] = consumer;
+    consumer_attended(consumer);
     concern_forget(&group->concern);
     consumer->due_ns = NEVER;
     consumer->heap_index = (uint32_t)consume->heap_count;
@@ -203,12 +228,8 @@ void consumer_leave(consumer_t *consumer) {
         break;
     }
     table_drop(&consume->consumers, consumer_key(group->stream_id, consumer->setup.id));
-    for (uint32_t i = group->count; i-- > 0;) { /* when all go, each is the last */
-        visits_add(1);
-        if (group->consumers[i] != consumer) continue;
-        group->consumers[i] = group->consumers[--group->count];
-        break;
-    }
+    if (consumer->group_index < group->awake) group_swap(group, consumer->group_index, --group->awake);
+    group_swap(group, consumer->group_index, --group->count);
     concern_forget(&group->concern);
 }
 
@@ -304,7 +325,8 @@ uint64_t consume_count(const consume_t *consume) {
 bool consume_sound(const consume_t *consume) {
     map_walk_t walk = {0};
     for (const consumer_t *one; (one = table_next(&consume->consumers, &walk)) != NULL;) {
-        if (!consumer_sound(one)) return false;
+        bool awake = one->group_index < one->group->awake;
+        if (!consumer_sound(one) || awake == consumer_sleeps(one)) return false;
     }
     return true;
 }
@@ -334,7 +356,7 @@ void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now
 void consume_advanced(consume_t *consume, store_stream_t *stream) {
     group_t *group = group_of(consume, store_stream_id(stream));
     if (!group) return;
-    for (uint32_t i = 0; i < group->count; i++) consumer_ready(group->consumers[i]);
+    for (uint32_t i = 0; i < group->awake; i++) consumer_ready(group->consumers[i]);
 }
 
 void consume_interest_changed(consume_t *consume) {

@@ -53,8 +53,8 @@
 typedef struct group {
     consume_t *consume;
     store_stream_t *stream;
-    uint32_t stream_id;
-    uint32_t count;
+    uint32_t stream_id, count;
+    uint32_t awake; /* so many stand before those that wait for somebody to attend */
     uint64_t capacity;
     consumer_t **consumers;
     concern_t *concern;
@@ -105,7 +105,6 @@ struct consumer {
     pending_t pending;
     selection_t selection;
     store_ahead_t ahead;
-
     requests_t requests; /* pull */
     pin_t pin;
     push_t push;
@@ -135,7 +134,7 @@ struct consumer {
     consumer_t *next_dirty;
 
     int64_t due_ns; /* key in the timer heap */
-    uint32_t heap_index;
+    uint32_t heap_index, group_index;
     serving_t serving;
     consumer_t *before, *after;
     uint32_t prefix_size; /* of ack_prefix */
@@ -176,6 +175,7 @@ struct consume {
 /* ---- consume.c --------------------------------------------------------------------------------------------------- */
 group_t *group_of(consume_t *consume, uint32_t stream_id);
 void consumer_ready(consumer_t *consumer);               /* marks that it has something to do, or may have */
+void consumer_attended(consumer_t *consumer);            /* or not any more */
 void consumer_unblock(consumer_t *consumer);             /* ask its receiver again */
 void consumer_arm(consumer_t *consumer, int64_t due_ns); /* serve it not later than due */
 uint64_t consume_random(consume_t *consume);
