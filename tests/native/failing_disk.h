@@ -6,8 +6,8 @@
  *     failing_disk((failing_t){ ..., .times = 1})                                                    that call alone
  *     failing_disk((failing_t){ ..., .begin = 4096, .end = 8192})                                    calls that touch
  *                                                                                                    these bytes
- *     failing_disk((failing_t){ ..., .calls = FAIL_SYNC, .slow = true})       a sync that does not end until the next one
- *                                                                             of these calls; then it is done
+ *     failing_disk((failing_t){ ..., .calls = FAIL_SYNC, .slow = true})       a sync that does not end until the next
+ *                                                                             one of these calls; then it is done
  *     failing_disk((failing_t){0})                                                                   it works again
  *
  * failing_disk_count() says how many calls would have been such ones: a test goes on until its n-th was not reached.
