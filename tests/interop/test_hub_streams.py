@@ -13,7 +13,7 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ HUB = """
 listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http_port}"
 server_name: "{name}"
-jetstream { store_dir: "{store}", domain: hub, max_memory_store: 64MB, max_file_store: 1GB }
+{jetstream}
 accounts {
   A { users: [ {user: a, password: a} ], jetstream: enabled }
   SYS { users: [ {user: sys, password: sys} ] }
@@ -44,6 +44,7 @@ leafnodes { listen: "127.0.0.1:{leaf_port}" }
 cluster { name: "{cluster}", listen: "127.0.0.1:{route_port}", routes: [ "nats-route://127.0.0.1:{first_route}" ] }
 {gateway}
 """
+JETSTREAM = 'jetstream { store_dir: "{store}", domain: hub, max_memory_store: 64MB, max_file_store: 1GB }'
 GATEWAY = """
 gateway {{ name: "{}", listen: "127.0.0.1:{{gateway_port}}", gateways: [ {{ name: E, url: "nats://127.0.0.1:{}" }} ] }}
 """
@@ -60,8 +61,9 @@ PATIENCE_S = 180.0
 
 
 @contextlib.contextmanager
-def hub(folder: Path, clusters: str = "EEE") -> Iterator[Cluster]:
-    """clusters: the name of each server's, one letter a server."""
+def hub(folder: Path, clusters: str = "EEE", kinds: Sequence[str] = ()) -> Iterator[Cluster]:
+    """clusters: the name of each server's, one letter a server. kinds: theirs, if they are not all nats-servers; a
+    leafd has no JetStream there."""
     made: list[servers.Server] = []
     with contextlib.ExitStack() as stack:
         for number, name in enumerate(clusters):
@@ -72,8 +74,10 @@ def hub(folder: Path, clusters: str = "EEE") -> Iterator[Cluster]:
             gateway = ""
             if len(set(clusters)) > 1:
                 gateway = GATEWAY.format(name, made[0].ports["gateway_port"] if made else "{gateway_port}")
+            kind = kinds[number] if kinds else R
             text = HUB.replace("{first_route}", route).replace("{gateway}", gateway)
-            made.append(servers.make(R, text, place, name=f"s{number}", cluster=name))
+            text = text.replace("{jetstream}", JETSTREAM if kind == R else "")
+            made.append(servers.make(kind, text, place, name=f"s{number}", cluster=name))
         for server in made:
             server.start()
             stack.callback(server.stop)
@@ -110,9 +114,13 @@ class Walk:
     acknowledged: dict[str, list[str]] = field(default_factory=dict)
     """By stream: the messages that their publisher knows to be stored."""
 
+    def there(self) -> list[servers.Server]:
+        """The hub's servers that serve."""
+        return alive(self.hub)
+
     @contextlib.asynccontextmanager
     async def at_hub(self) -> AsyncIterator[Client]:
-        client = await connect(alive(self.hub)[0])
+        client = await connect(self.there()[0])
         try:
             yield client
         finally:
@@ -126,11 +134,13 @@ class Walk:
         finally:
             await client.close()
 
-    async def make_streams(self, place: str = "E") -> None:
-        there = Placement(cluster=place)
+    async def make_streams(self, places: str = "EE", most: int = 3) -> None:
+        """places: the clusters of the streams with many replicas (most), and of that with one."""
+        there = Placement(cluster=places[0])
         async with self.at_hub() as client:
-            for name, replicas in (("DOWN3", 3), ("DOWN1", 1)):
-                config = StreamConfig(name, subjects=[f"{name}.>"], num_replicas=replicas, placement=there)
+            for name, replicas, place in (("DOWN3", most, places[0]), ("DOWN1", 1, places[1])):
+                placement = Placement(cluster=place)
+                config = StreamConfig(name, subjects=[f"{name}.>"], num_replicas=replicas, placement=placement)
                 await self._add(client, config)
         async with self.at_leaf() as client:
             await self._add(client, StreamConfig("UP", subjects=["UP.>"]))
@@ -139,7 +149,7 @@ class Walk:
                 await self._add(client, StreamConfig(name, mirror=mirror))
         async with self.at_hub() as client:
             source = StreamSource("UP", external=ExternalStream("$JS.leaf.API"))
-            await self._add(client, StreamConfig("UP3", sources=[source], num_replicas=3, placement=there))
+            await self._add(client, StreamConfig("UP3", sources=[source], num_replicas=most, placement=there))
 
     async def _add(self, client: Client, config: StreamConfig) -> None:
         async def added() -> bool:
@@ -175,7 +185,7 @@ class Walk:
     async def _published(self, stream: str, text: str) -> bool:
         client = self._clients.get(stream)
         if client is None or not client.is_connected:
-            at = self.leaf if stream == "UP" else alive(self.hub)[-1]
+            at = self.leaf if stream == "UP" else self.there()[-1]
             login = {"user": "", "password": ""} if stream == "UP" else {}
             with contextlib.suppress(nats.errors.Error, OSError):
                 client = self._clients[stream] = await connect(at, **login)
