@@ -255,7 +255,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_lanes.c: many slow links leave others an eighth of the memory, and each other room for a little",
     ),
     "While a lone hub with one address": (
-        "unit/links/test_dialling.py::test_a_lone_hub_is_waited_for_ever_longer_and_one_of_several_never_long",
+        "unit/links/test_dialling.py::test_a_hub_is_waited_for_ever_longer_when_each_of_its_servers_was_tried",
         "unit/links/test_dialling.py::test_a_hub_that_comes_into_reach_is_connected_to_within_the_time_between_two_packets",
         "unit/links/test_dialling.py::test_a_dial_begins_anew_when_the_machine_has_another_address",
     ),

@@ -12,9 +12,11 @@ A hub without an answer is asked again by the kernel, which sends the first pack
 
 That is some 18 KB in the first hour, and up to 2 more of what the lost link sent again; 19 in each other one. A contact
 may begin at any time; the longer none has, the longer is the outage likely to last, so in the first hour the time
-between two packets grows about as the root of what has passed. The long attempts are only for a hub that has one
-address: with several the next one is tried soon. Whoever hears that the machine has another address or route dials anew
-(ways.py), since these packets keep the address that they began with.
+between two packets grows about as the root of what has passed. A hub of several servers has four short
+attempts, since the next one may answer. Then none does, and a long attempt goes to two of them at once, or to two
+addresses of one name. Their packets come by turns, half as far apart as those to one again: an hour costs no more.
+Whoever hears that the machine has another address or route dials anew (ways.py), since these packets keep the address
+that they began with.
 
 Where the hub's machine has answered to an echo request while there was a link (echo.py), a request of 28 bytes finds a
 contact as well, and in attempts 4 and on most packets are requests:
@@ -34,8 +36,11 @@ Not here: the loop that dials (leafs.py), what is said to the hub.
 from __future__ import annotations
 
 import base64
+import errno
 import socket
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
@@ -60,6 +65,10 @@ STEADY: Final = ((60.0, 4.0),) * 3 + ((300.0, 8.0), (600.0, 14.0)) + ((1200.0, 2
 ever. A contact after minutes is used within seconds; a night without a signal costs little."""
 ECHOING: Final = ((300.0, 6.0), *((1800.0, 8.0),) * 2, (1800.0, 6.2))
 """The same where echo requests find a contact: how long, and how far apart these are."""
+TOGETHER_MAX: Final = 2
+"""Servers that are dialled at once, .."""
+SHORT: Final = len(DIAL_S) + 1
+""".. after so many short attempts."""
 BESIDE_ECHO_S: Final = 100.0
 """So far apart are the packets of the dial itself, then."""
 ASKED_MAX: Final = 127
@@ -115,22 +124,26 @@ class Patience:
     """The hub is asked again at least so often."""
     echo_s: float = 0.0
     """Its machine is asked so often whether anything reaches it. 0: it is not."""
+    together: int = 1
+    """So many servers are dialled at once, their packets by turns."""
 
 
-def patience(configured_s: float, attempt: int, *, alone: bool = True, echoes: bool = False) -> Patience:
-    """The patience for the attempt of that number, from 1 on. alone: no other hub is to be tried next. echoes: the
-    hub's machine is known to answer to echo requests."""
+def patience(configured_s: float, attempt: int, *, servers: int = 1, echoes: bool = False) -> Patience:
+    """The patience for the attempt of that number, from 1 on. servers: how many the hub has. echoes: the hub's machine
+    is known to answer to echo requests."""
     if configured_s:
         return Patience(configured_s, configured_s)
     several_s = DIAL_S[(attempt - 1) % len(DIAL_S)]
-    if not alone or attempt <= len(DIAL_S):
+    together = min(servers, TOGETHER_MAX)
+    short = len(DIAL_S) if servers == 1 else SHORT
+    if attempt <= short:
         return Patience(several_s, several_s)
-    number = attempt - len(DIAL_S) - 1
+    number = attempt - short - 1
     if echoes:
         seconds, echo_s = ECHOING[min(number, len(ECHOING) - 1)]
         return Patience(seconds, several_s, BESIDE_ECHO_S, echo_s)
     seconds, again_s = STEADY[min(number, len(STEADY) - 1)]
-    return Patience(seconds, several_s, again_s)
+    return Patience(seconds, several_s, again_s, together=together)
 
 
 async def connect(
@@ -176,10 +189,16 @@ async def _reached(
 ) -> trio.SocketStream:
     soon_s = min(limit.deadline, trio.current_time() + patience.several_s)
     places = await _places(host, port, patience, last)
+    if len(places) > 1 and patience.seconds > patience.several_s:
+        return (await _race(places, patience, limit))[0]
     if len(places) != 1:
         limit.deadline = soon_s
         return await trio.open_tcp_stream(host, port)
-    family, address = places[0]
+    return await _asked(places[0], patience, limit, soon_s)
+
+
+async def _asked(place: Place, patience: Patience, limit: trio.CancelScope, soon_s: float) -> trio.SocketStream:
+    family, address = place
     sock = trio.socket.socket(family, socket.SOCK_STREAM)
     try:
         if not _ask_again_each(sock, round(patience.again_s * 1000)) and not patience.echo_s:
@@ -190,6 +209,59 @@ async def _reached(
         raise
     _ask_again_each(sock, RTO_MAX_MS)
     return trio.SocketStream(sock)
+
+
+async def connect_first(
+    hosts: Sequence[tuple[str, int]], patience: Patience, last: Place | None = None
+) -> tuple[trio.SocketStream, int]:
+    """A connection to the first of several servers that answers, and which one. last: where the last one went to, if
+    that was the first of them. Raises as connect() does."""
+    error: OSError | None = None
+    with trio.fail_after(patience.seconds) as limit:
+        places: list[Place] = []
+        which: list[int] = []
+        for number, host in enumerate(hosts):
+            try:
+                found = await _places(*host, patience, None if number else last)
+            except OSError as unknown:
+                error = unknown
+            else:
+                places += found
+                which += [number] * len(found)
+        if error is not None and not places:
+            raise error
+        stream, turn = await _race(places, patience, limit)
+        return stream, which[turn]
+
+
+async def _race(places: Sequence[Place], patience: Patience, limit: trio.CancelScope) -> tuple[trio.SocketStream, int]:
+    """The first of several places that answers, and its number. Raises OSError when none will."""
+    found: list[tuple[trio.SocketStream, int]] = []
+    errors: list[OSError] = []
+    together = min(len(places), TOGETHER_MAX)
+    # The first packets of each, a second apart, have to be made up for.
+    each = replace(patience, again_s=patience.again_s * together * (1 + together) / 2)
+
+    async def dial(number: int) -> None:
+        await trio.sleep(number * each.again_s / together)
+        soon_s = min(limit.deadline, trio.current_time() + patience.several_s)
+        try:
+            stream = await _asked(places[number], each, limit, soon_s)
+        except OSError as error:
+            errors.append(error)
+            limit.deadline = min(limit.deadline, soon_s)  # something answers: so would another one that is there
+        else:
+            found.append((stream, number))
+            nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        for number in range(together):
+            nursery.start_soon(dial, number)
+    for stream, _ in found[1:]:
+        await trio.aclose_forcefully(stream)
+    if found:
+        return found[0]
+    raise errors[0] if errors else OSError(errno.ETIMEDOUT, "no answer")
 
 
 def _ask_again_each(sock: trio.socket.SocketType, most_ms: int) -> bool:

@@ -77,7 +77,16 @@ class HubServers:
     @property
     def alone(self) -> bool:
         """Is there only one?"""
-        return len(self._configured) + len(self._learned) == 1
+        return self.count == 1
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._configured) + len(self._learned)
+
+    def together(self, url: str, most: int) -> list[str]:
+        """The servers that are dialled at once: that one and those that follow, so many at most."""
+        return list(dict.fromkeys([url, *(self._following() for _ in range(2 * most))]))[:most]
 
     def next(self) -> str:
         """Whom to dial now."""

@@ -544,6 +544,10 @@ class Leafs:
             )
 
     async def _dial(self, status: RemoteStatus, url: str) -> Link | None:
+        found = await reach.connected(status, self._ways, url)
+        if found is None:
+            return None
+        stream, url = found
         host, port, user, password = split_url(url)
         remote, parts = status.remote, urlsplit(url)
         web: Asked | None = None
@@ -552,9 +556,6 @@ class Leafs:
 
             web = ask(host, port, parts.path, compression=remote.ws_compression, no_masking=remote.ws_no_masking)
         first = remote.tls if web is not None else remote.tls_first
-        stream = await reach.connected(status, self._ways, url)
-        if stream is None:
-            return None
         sock = stream.socket
         round_trip_s = dialling.watch_over(sock)
         with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody

@@ -19,31 +19,39 @@ from leafd.links.link import RemoteStatus
 from leafd.links.ways import Ways
 
 
-async def connected(status: RemoteStatus, ways: Ways, url: str) -> trio.SocketStream | None:
-    """The stream to a hub; None: there was news of the machine's ways or of the hub's machine, and the next attempt may
-    get through. Raises what dialling.connect() raises."""
-    stream = await ways.unless_news(partial(_unless_heard, status, url))
-    if stream is None:
+async def connected(status: RemoteStatus, ways: Ways, url: str) -> tuple[trio.SocketStream, str] | None:
+    """The stream to a hub, and the address of its server: that one, or another one that was dialled at once. None:
+    there was news of the machine's ways or of the hub's machine, and the next attempt may get through. Raises what
+    dialling.connect() raises."""
+    found = await ways.unless_news(partial(_unless_heard, status, url))
+    if found is None:
         status.hinted = status.attempts
     else:
-        status.place, status.place_of = (stream.socket.family, stream.socket.getpeername()), place_of(url)
-    return stream
+        stream, at = found
+        status.place, status.place_of = (stream.socket.family, stream.socket.getpeername()), place_of(at)
+    return found
 
 
-async def _unless_heard(status: RemoteStatus, url: str) -> trio.SocketStream | None:
+async def _unless_heard(status: RemoteStatus, url: str) -> tuple[trio.SocketStream, str] | None:
+    remote, number, servers = status.remote, status.attempts - status.hinted, status.servers
+    place = status.place if status.place_of == place_of(url) else None
+    echoes = status.echoes and place is not None and servers.alone
+    patience = dialling.patience(remote.dial_s, number, servers=servers.count, echoes=echoes)
+    if patience.together > 1 and remote.proxy is None:
+        urls = servers.together(url, patience.together)
+        stream, which = await dialling.connect_first([split_url(one)[:2] for one in urls], patience, place)
+        return stream, urls[which]
+    if remote.proxy is not None and not servers.alone:
+        patience = dialling.Patience(patience.several_s, patience.several_s)
     host, port, _, _ = split_url(url)
-    remote, number, alone = status.remote, status.attempts - status.hinted, status.servers.alone
-    place = status.place if alone and status.place_of == place_of(url) else None
-    echoes = status.echoes and place is not None
-    patience = dialling.patience(remote.dial_s, number, alone=alone, echoes=echoes)
-    dial = partial(dialling.connect, host, port, remote.proxy, patience, place)
-    if place is None or not patience.echo_s:
-        return await dial()
+    dial = partial(dialling.connect, host, port, remote.proxy, patience, place if servers.alone else None)
+    if not echoes or place is None or not patience.echo_s:
+        return await dial(), url
     found = await echo.unless_heard(place, patience.echo_s, dial)
     if isinstance(found, echo.Heard):
         status.echoes = found is echo.Heard.AGAIN
         return None
-    return found
+    return found, url
 
 
 async def learn_echoes(status: RemoteStatus, guard: Guard) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import socket
@@ -9,6 +10,7 @@ import struct
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 import trio
@@ -25,15 +27,17 @@ ROUTERS = 4 * 56
 in_places = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 
-def test_a_lone_hub_is_waited_for_ever_longer_and_one_of_several_never_long() -> None:
+def test_a_hub_is_waited_for_ever_longer_when_each_of_its_servers_was_tried() -> None:
     """The first attempts find out soon what is not there. What a whole night costs the last one decides."""
     alone = [patience(0, attempt) for attempt in range(1, 16)]
     assert [one.seconds for one in alone] == [5, 10, 20, 60, 60, 60, 300, 600, *[1200] * 7]
     apart = [one.again_s for one in alone[3:10]]
     assert apart == sorted(apart)
     assert apart[0] < alone[0].again_s < alone[-1].again_s < apart[-1]
-    several = [patience(0, attempt, alone=False) for attempt in range(1, 9)]
-    assert [one.seconds for one in several] == [5, 10, 20, 5, 10, 20, 5, 10]
+    several = [patience(0, attempt, servers=2) for attempt in range(1, 9)]
+    assert [one.seconds for one in several] == [5, 10, 20, 5, 60, 60, 60, 300]
+    assert [one.together for one in several] == [1, 1, 1, 1, 2, 2, 2, 2]
+    assert patience(0, 5, servers=64) == several[4]
     assert {patience(7, attempt).seconds for attempt in (1, 4, 90)} == {7}
 
 
@@ -43,25 +47,28 @@ LAST_WORDS, WINDOW_AGAIN_S = 100, 3
 """A PING, and what else an idle link had begun to send: so often, while it is not given up (native/plane/window.h)."""
 
 
-def asks(attempt: int, *, echoes: bool = False) -> list[tuple[float, int]]:
+def asks(attempt: int, *, echoes: bool = False, servers: int = 1) -> list[tuple[float, int]]:
     """When a kernel sends the packets of an attempt, and how large they are: a second apart at first, then twice as far
     each time, up to what it was told (Linux 6.15); and the echo requests of it."""
-    of, at = patience(0, attempt, echoes=echoes), 0.0
+    of = patience(0, attempt, echoes=echoes, servers=servers)
     found = [(number * of.echo_s, ECHO) for number in range(math.ceil(of.seconds / of.echo_s))] if of.echo_s else []
-    for number in range(1000):
-        if at >= of.seconds:
-            break
-        found.append((at, SYN))
-        at += 1.0 if number < 4 else min(2.0 ** (number - 3), of.again_s)
+    each_s = of.again_s * of.together * (1 + of.together) / 2
+    for turn in range(of.together):
+        at = turn * each_s / of.together
+        for number in range(1000):
+            if at >= of.seconds:
+                break
+            found.append((at, SYN))
+            at += 1.0 if number < 4 else min(2.0 ** (number - 3), each_s)
     return sorted(found)
 
 
-def outage(*, echoes: bool) -> list[tuple[float, int]]:
+def outage(*, echoes: bool = False, servers: int = 1) -> list[tuple[float, int]]:
     """When packets are sent in an outage of hours, and how large they are."""
     began, found = 10.0, []  # beside the link, while that is in doubt
-    for attempt in range(1, 40):
-        found += [(began + at, size) for at, size in asks(attempt, echoes=echoes)]
-        began += patience(0, attempt, echoes=echoes).seconds + 0.5
+    for attempt in range(1, 60):
+        found += [(began + at, size) for at, size in asks(attempt, echoes=echoes, servers=servers)]
+        began += patience(0, attempt, echoes=echoes, servers=servers).seconds + 0.5
     return found
 
 
@@ -72,11 +79,11 @@ def unused(packets: list[tuple[float, int]], since: float, until: float) -> floa
     return sum(one * one for one in apart) / 2 / sum(apart)
 
 
-@pytest.mark.parametrize("echoes", [False, True])
-def test_an_hour_without_signal_costs_20_kb_at_most(*, echoes: bool) -> None:
+@pytest.mark.parametrize(("servers", "echoes"), [(1, False), (1, True), (2, False)])
+def test_an_hour_without_signal_costs_20_kb_at_most(servers: int, *, echoes: bool) -> None:
     """What opens a connection, what asks for an echo, and what the lost link sends again in its last minute, together,
     in the first hour and in any other."""
-    packets = outage(echoes=echoes) + [(at, LAST_WORDS) for at in range(0, 60, WINDOW_AGAIN_S)]
+    packets = outage(echoes=echoes, servers=servers) + [(at, LAST_WORDS) for at in range(0, 60, WINDOW_AGAIN_S)]
     for hour in range(4):
         assert sum(size for at, size in packets if 3600 * hour <= at < 3600 * (hour + 1)) <= 20_000
 
@@ -84,6 +91,19 @@ def test_an_hour_without_signal_costs_20_kb_at_most(*, echoes: bool) -> None:
 def test_a_contact_after_an_outage_of_minutes_is_found_within_seconds() -> None:
     packets = outage(echoes=False)
     for since, until, most in ((60, 220, 4), (240, 520, 8), (540, 1120, 14), (1140, 3500, 23), (3600, 14_000, 12.5)):
+        apart = [then - at for (at, _), (then, _) in itertools.pairwise(packets) if since <= at < until]
+        assert max(apart) <= most
+
+
+def test_a_contact_with_one_of_two_servers_is_found_half_as_fast_again() -> None:
+    packets = outage(servers=2)
+    for since, until, most in (
+        (80, 220, 6.6),
+        (270, 520, 12.6),
+        (600, 1120, 21.6),
+        (1200, 3500, 35.1),
+        (3600, 14_000, 18.6),
+    ):
         apart = [then - at for (at, _), (then, _) in itertools.pairwise(packets) if since <= at < until]
         assert max(apart) <= most
 
@@ -96,7 +116,7 @@ def test_with_echoes_a_contact_is_found_in_time_after_any_outage() -> None:
     assert unused(outage(echoes=False), 1140, 3600) > 9
 
 
-def test_a_hub_that_has_several_addresses_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_has_several_addresses_is_not_waited_for_long_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next address may be the one that answers."""
 
     async def two(host: str, port: int, **about: object) -> list[tuple[object, ...]]:
@@ -111,7 +131,7 @@ def test_a_hub_that_has_several_addresses_is_not_waited_for_long(monkeypatch: py
     async def play() -> float:
         began = trio.current_time()
         with pytest.raises(trio.TooSlowError):
-            await dialling.connect("hub", 7422, None, Patience(300, 10, 16))
+            await dialling.connect("hub", 7422, None, Patience(10, 10))
         return trio.current_time() - began
 
     assert trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0)) == pytest.approx(10)
@@ -215,3 +235,68 @@ def test_kinds_of_netlink_messages_are_read_whatever_comes() -> None:
     one = struct.pack("=IHHII", 18, 20, 0, 0, 0) + b"xx" + bytes(2)
     assert list(ways.kinds(one * 2 + struct.pack("=IHHII", 3, 24, 0, 0, 0) + one)) == [20, 20, 24]
     assert list(ways.kinds(one[:15])) == []
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[int]:
+    """The port of a server that answers to no packet: its queue of connections is full."""
+    with socket.socket() as listener, contextlib.ExitStack() as stack:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                client.connect(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+def first_of(*ports: int, seconds: float = 300.0) -> int:
+    async def play() -> int:
+        hosts = [("127.0.0.1", port) for port in ports]
+        stream, which = await dialling.connect_first(hosts, Patience(seconds, 0.5, 0.5, together=len(ports)))
+        async with stream:
+            assert stream.socket.getpeername()[1] == ports[which]
+        return which
+
+    return trio.run(play)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_of_two_servers_that_are_dialled_at_once_the_one_that_answers_is_linked_to(place: int) -> None:
+    """Whichever of them that is, and while the other one says nothing."""
+    with silent() as port, socket.create_server(("127.0.0.1", 0)) as there:
+        ports = [port]
+        ports.insert(place, there.getsockname()[1])
+        assert first_of(*ports) == place
+
+
+def test_a_machine_that_refuses_shortens_the_wait_for_the_others() -> None:
+    """Something answers again: who says nothing then is not there."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with silent() as one, pytest.raises((ConnectionRefusedError, trio.TooSlowError)):
+        first_of(one, port)
+
+
+@in_places
+def test_one_of_several_servers_comes_into_reach_and_is_connected_to() -> None:
+    """However long all of them were out of reach."""
+    with cell.joined(Link(loss=1.0)) as joined:
+        with joined.at(HUB):
+            listener = socket.create_server((HUB_ADDRESS, 0))
+        with listener, joined.at(LEAF):
+
+            async def play() -> int:
+                async def back() -> None:
+                    await trio.sleep(4)
+                    joined.change(Link())
+
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(back)
+                    hosts = [(HUB_ADDRESS, 9), (HUB_ADDRESS, listener.getsockname()[1])]
+                    stream, which = await dialling.connect_first(hosts, Patience(300, 60, 1.0, together=2))
+                    async with stream:
+                        return which
+
+            assert trio.run(play) == 1
