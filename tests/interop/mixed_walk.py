@@ -16,17 +16,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import random
 import signal
 import tempfile
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
+
+import nats.errors
+from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_hub_servers import alive
-from tests.interop.test_hub_streams import Walk, hub
+from tests.interop.test_hub_streams import PATIENCE_S, Walk, hub
+from tests.rig.official import connect
 
 L, R = servers.LEAFD, servers.REFERENCE
 CLUSTERS, KINDS = "EEEWWW", (L, L, R, L, R, R)
@@ -49,6 +55,21 @@ class Mixed(Walk):
 
     def there(self) -> list[servers.Server]:
         return [one for one in alive(self.hub) if str(one.directory) not in self.still]
+
+    @contextlib.asynccontextmanager
+    async def at_hub(self) -> AsyncIterator[Client]:
+        async with asyncio.timeout(PATIENCE_S):
+            while (client := await self._connected()) is None:
+                await asyncio.sleep(0.2)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    async def _connected(self) -> Client | None:
+        with contextlib.suppress(nats.errors.Error, OSError):
+            return await connect(self.there()[0])
+        return None
 
 
 def signalled(server: servers.Server, number: signal.Signals) -> None:
@@ -129,8 +150,6 @@ def main() -> None:
         try:
             print(dict(asyncio.run(walked(Mixed(cluster, leaf), given.seconds, random.Random(given.seed)))))
         finally:
-            if os.environ.get("KEEP"):
-                Path(os.environ["KEEP"]).write_text(leaf.log)
             leaf.stop()
 
 
