@@ -51,6 +51,8 @@ class Broker:
     kind: str
     pid: int
     port: int
+    again: Callable[[], int]
+    """Stops it and starts it with the same files; its new pid."""
 
     def client(self, name: str, clean: bool = True) -> socket.socket:
         """Logged in."""
@@ -79,8 +81,17 @@ def running(kind: str) -> Iterator[Broker]:
             with Nats(server) as nats:
                 answer = nats.request("$JS.API.STREAM.CREATE.KEPT", name="KEPT", subjects=["kept.>"], storage="file")
                 assert "error" not in answer, answer
-            assert server.process is not None
-            yield Broker(kind, server.process.pid, server.ports["mqtt_port"])
+
+            def pid() -> int:
+                assert server.process is not None
+                return server.process.pid
+
+            def again() -> int:
+                server.stop()
+                server.start()
+                return pid()
+
+            yield Broker(kind, pid(), server.ports["mqtt_port"], again)
         return
     with tempfile.TemporaryDirectory(prefix="leafd-bench-") as folder:
         port = servers.free_port()
@@ -89,20 +100,33 @@ def running(kind: str) -> Iterator[Broker]:
             "max_queued_messages 0", "autosave_interval 10", "user root",
         )  # fmt: skip
         (Path(folder) / "mosquitto.conf").write_text("\n".join(lines))
-        process = subprocess.Popen([MOSQUITTO, "-c", f"{folder}/mosquitto.conf"], stderr=subprocess.DEVNULL)
+        process = mosquitto(folder, port)
+
+        def restart() -> int:
+            nonlocal process
+            process.terminate()
+            process.wait()
+            process = mosquitto(folder, port)
+            return process.pid
+
         try:
-            deadline = time.monotonic() + 20
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    assert time.monotonic() < deadline, "mosquitto does not listen"
-                    time.sleep(0.05)
-            yield Broker(kind, process.pid, port)
+            yield Broker(kind, process.pid, port, restart)
         finally:
             process.terminate()
             process.wait()
+
+
+def mosquitto(folder: str, port: int) -> subprocess.Popen[bytes]:
+    """One that listens."""
+    process = subprocess.Popen([MOSQUITTO, "-c", f"{folder}/mosquitto.conf"], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return process
+        except OSError:
+            assert time.monotonic() < deadline, "mosquitto does not listen"
+            time.sleep(0.05)
 
 
 def take(sock: socket.socket, size: int) -> None:
@@ -241,12 +265,50 @@ def retained(broker: Broker, count: int) -> Figures:
     return found | {"read_rate": count / work, "read_cpu_us": read_cpu}
 
 
+def arrive(broker: Broker, count: int, subscribed: bool) -> list[socket.socket]:
+    """So many clients with a session each come, many at once. subscribed: they have their subscription already."""
+    socks: list[socket.socket] = []
+    for begin in range(0, count, TOGETHER):
+        some = range(begin, min(begin + TOGETHER, count))
+        for number in some:
+            sock = socket.create_connection(("127.0.0.1", broker.port))
+            sock.settimeout(PATIENCE_S)
+            sock.sendall(mqtt.connect(4, f"session{number}", clean=False, keep_alive=0))
+            socks.append(sock)
+        for number in some:
+            take(socks[number], 4)
+            if not subscribed:
+                socks[number].sendall(mqtt.subscribe(1, (f"session/{number}", 1)))
+        for number in () if subscribed else some:
+            take(socks[number], 5)
+    return socks
+
+
+def sessions(broker: Broker, count: int) -> Figures:
+    """So many sessions with a subscription are made, and left; the broker is started again, and all come back."""
+    before, cpu_s, begin = broker.memory(), broker.cpu_s(), time.monotonic()
+    for sock in arrive(broker, count, subscribed=False):
+        sock.close()
+    found = {
+        "rate": count / (time.monotonic() - begin),
+        "cpu_us": (broker.cpu_s() - cpu_s) / count * 1e6,
+        "bytes_each": (broker.memory() - before) / count,
+    }
+    broker.pid = broker.again()
+    begin, start_cpu_s = time.monotonic(), broker.cpu_s()
+    for sock in arrive(broker, count, subscribed=True):
+        sock.close()
+    back = {"back_rate": count / (time.monotonic() - begin), "start_cpu_s": start_cpu_s}
+    return found | back | {"back_cpu_us": (broker.cpu_s() - start_cpu_s) / count * 1e6}
+
+
 ROWS: Final[dict[str, Callable[[Broker, float], Figures]]] = {
     "fan-in": lambda broker, scale: flow(broker, 4, 1, int(200_000 * scale)),
     "1:8": lambda broker, scale: flow(broker, 1, 8, int(200_000 * scale)),
     "qos1-1": lambda broker, scale: acknowledged(broker, 1, int(2_000 * scale)),
     "qos1-100": lambda broker, scale: acknowledged(broker, 100, int(500 * scale)),
     "idle": lambda broker, scale: idle(broker, int(10_000 * scale)),
+    "sessions": lambda broker, scale: sessions(broker, int(10_000 * scale)),
     "retained": lambda broker, scale: retained(broker, int(100_000 * scale) // TOGETHER * TOGETHER),
 }
 
