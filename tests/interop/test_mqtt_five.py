@@ -27,6 +27,22 @@ def five(server: servers.Server, name: str = "", **login: object) -> Peer:
     return client(server, name, level=5, **login)
 
 
+def test_reasons_that_the_standard_leaves_open(server: servers.Server) -> None:
+    """Nobody who is subscribed is no fault of who publishes (5: 3.4.2.1); a denied filter is not authorized (5: 3.9.3);
+    whoever sends more than he may is told so before he is closed (5: 3.3.4)."""
+    with five(server, "open", user="limited", password="l") as peer:
+        for qos, kind in ((1, PUBACK), (2, PUBREC)):
+            peer.publish("up/nobody", b"x", qos=qos)
+            assert (kind, 0) == ((one := peer.expect(kind)).kind, one.reason)
+        assert [NOT_AUTHORIZED] == peer.subscribe("other")
+    with five(server, "open") as peer:
+        most = peer.welcome.properties["receive_maximum"]
+        peer.send(b"".join(mqtt.publish("q", level=5, qos=2, id=one + 1) for one in range(most + 1)))
+        end = peer.ended()
+        assert end is not None
+        assert (DISCONNECT, 0x93) == (end.kind, end.reason)
+
+
 # ---- properties and headers
 
 

@@ -371,6 +371,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "The listener's address and no_tls": (f"{NAMED}test_what_of_websocket_takes_a_restart",),
     # ---- MQTT
     "MQTT 5 is spoken": ("interop/test_mqtt_five.py::test_a_nats_client_sees_properties_as_headers",),
+    "With MQTT 5, PUBACK and PUBREC": (
+        "interop/test_mqtt_five.py::test_reasons_that_the_standard_leaves_open",
+    ),
     "A user property with the name": (
         "interop/test_mqtt_five.py::test_no_property_of_a_device_is_an_order_for_a_stream",
     ),
