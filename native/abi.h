@@ -192,7 +192,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * allowed go, each with an -ERR; completion's arg = how many. STATUS_NOT_FOUND: it is gone or at its login again; what
  * else fails closes the connection */
 #define COMMAND_RIGHTS 12
-#define COMMAND_BROADCAST 9 /* body = INFO as in WELCOME, to admitted clients, protocol >= 1; arg 1: not by WebSocket */
+#define COMMAND_BROADCAST 9 /* body = INFO as in WELCOME, to admitted clients, protocol >= 1; arg 1: by WebSocket */
 /* completion's payload = connection_row_t[] */
 #define COMMAND_CONNECTIONS 10
 /* target = connection, arg = bucket to go on from; completion's payload = subscription_row_t, each followed by subject,

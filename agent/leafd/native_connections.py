@@ -155,10 +155,10 @@ class Connections(Submits):
             strings={**names, **lists},
         )
 
-    def broadcast(self, template: bytes, *, plain: bool = False) -> None:
+    def broadcast(self, template: bytes, *, web: bool = False) -> None:
         """An INFO line, in which the plane fills in number and address, to each admitted client that speaks protocol 1.
-        plain: not over WebSocket."""
-        self._submit("BROADCAST", arg=int(plain), body=template)
+        web: of those over WebSocket, else of the others."""
+        self._submit("BROADCAST", arg=int(web), body=template)
 
     async def connections(self) -> list[t.ConnectionRow]:
         """Counters of every connection."""

@@ -186,7 +186,7 @@ static void say_behind_pong(peer_t *peer, bytes_t info) {
 void command_broadcast(plane_t *plane, const plane_command_t *command) {
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
         if (peer->protocol->link || peer->state != PEER_ADMITTED || (peer->flags & VERDICT_PROTOCOL_1) == 0
-            || (command->arg != 0 && peer->web != NULL)) {
+            || (command->arg != 0) != (peer->web != NULL)) {
             continue;
         }
         bytes_t own = welcome_text(peer, command_body(command));

@@ -31,7 +31,7 @@ def test_clients_are_told_where_to_come_back_to(kind: str) -> None:
         client.makefile("rb") as lines,
     ):
         info = json.loads(lines.readline().removeprefix(b"INFO "))
-    assert (info["host"], info["port"]) == ("box.example", 4333) or info["connect_urls"] == ["box.example:4333"]
+    assert (info["host"], info["port"], info.get("connect_urls")) == ("box.example", 4333, None)
 
 
 @pytest.mark.parametrize("kind", servers.KINDS)

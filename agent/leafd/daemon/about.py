@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leafd.config.schema.server import ServerConfig
-from leafd.host.listeners import ANYWHERE, Sockets, address_of, reachable
+from leafd.host.listeners import ANYWHERE, Sockets, address_of, advertised, reachable
 from leafd.host.log import Log
 from leafd.logins.handshakes import info_of
 from leafd.records import dataclass
@@ -60,7 +60,7 @@ class About:
         if self.domain:
             info["domain"] = self.domain
         if config.client_advertise:
-            info["connect_urls"] = [config.client_advertise]
+            info["host"], info["port"] = advertised(config.client_advertise, self.port)
         return info | info_of(config.tls, optional=config.allow_non_tls)
 
     def ports(self) -> str:

@@ -11,6 +11,7 @@ of their own (config/schema/server.py).
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
@@ -136,10 +137,10 @@ class Clustered:
 
     def _web_urls(self) -> tuple[str, ...]:
         """The URLs at which clients and leaves reach this server over WebSocket."""
-        sock, web = self._sockets.web, self._current.config.websocket
-        if sock is None or web is None:
+        address, web = self._about.web, self._current.config.websocket
+        if address is None or web is None:
             return ()
-        host, port = address_of(sock)
+        host, port = address
         if web.advertise:
             return (host_port(*advertised(web.advertise, port)),)
         return tuple(host_port(one, port) for one in reachable(host))
@@ -187,12 +188,23 @@ class Clustered:
     def info(self) -> dict[str, Any]:
         """The members that a cluster adds to clients' INFO."""
         found: dict[str, Any] = {"cluster": self.routes.cluster.name}
-        urls = self.routes.urls("connect_urls")
         if self._leaving:
-            return found | ({"connect_urls": list(urls), "ldm": True} if urls else {"ldm": True})
-        if urls or self._told:
-            found["connect_urls"] = list(dict.fromkeys((*self._own_urls(), *urls)))
+            found["ldm"] = True
+        if urls := self._urls_of(self.routes.urls("connect_urls"), self._own_urls):
+            found["connect_urls"] = urls
         return found
+
+    def web_urls(self) -> list[str]:
+        """The URLs at which WebSocket clients reach the servers of the cluster, as clients' INFO has theirs."""
+        return self._urls_of(self.routes.urls("ws_connect_urls"), self._web_urls)
+
+    def _urls_of(self, others: tuple[str, ...], own: Callable[[], tuple[str, ...]]) -> list[str]:
+        """This server's, once others have been heard of, and theirs; without its own where it is about to end."""
+        if self._block.no_advertise:
+            return []
+        if self._leaving:
+            return list(others)
+        return list(dict.fromkeys((*own(), *others))) if others or self._told else []
 
     def told(self) -> None:
         """Clients hear of the other servers from now on."""

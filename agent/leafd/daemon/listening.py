@@ -111,7 +111,7 @@ class Listeners:
         sock, block = self._sockets.web, self._current.config.websocket
         if sock is None:
             return
-        host, port = self._clients.web_address = address_of(sock)
+        host, port = self._clients.info.web_address = address_of(sock)
         secure = block is not None and block.tls is not None
         self._plane.listen(WEB_LISTENER, sock.detach(), t.ConnKind.CLIENT, secure=secure, web=True)
         self._log.info(f"Listening for websocket clients on {'wss' if secure else 'ws'}://{host}:{port}")

@@ -127,7 +127,7 @@ class Server:
         self.tenants = self._make_tenants()
         self.takeover = self._make_takeover(numbers)
         self.book = self._make_book() if compiled.operated is not None else None
-        self.farewell = Farewell(self.plane, self.clients, self.current, self.info, self._leave)
+        self.farewell = Farewell(self.plane, self.clients, self.current, self._leave)
         self._rows = self._make_rows()
         self._join()
 
@@ -439,8 +439,9 @@ class Server:
             from leafd.daemon.together import Introductions
 
             routes = clustered.routes
-            told = Introductions(self.plane, routes, self.clients, self.leafs, self.facts, self.info)
-            routes.on_told += [clustered.told, told.tell]
+            self.clients.info.web_urls = clustered.web_urls
+            told = Introductions(self.plane, routes, self.clients, self.leafs, self.facts)
+            routes.on_told += [clustered.told, told.heard]
             routes.on_renamed += [clustered.told, told.renamed]
             routes.on_joined += [events.cluster_grew]
             changes = ClusterChanges(clustered, self.current, self.tenants, self.log, told.tell)

@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from leafd.daemon.clustered import Clustered
 from leafd.daemon.supercluster import Supercluster
-from leafd.logins.info_lines import template
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import trio
 
     from leafd import native_types as t
@@ -109,27 +106,33 @@ class Together:
 
 
 class Introductions:
-    """The addresses of other servers, as clients, leaves and reports hear of them. info: what INFO says to every
-    client."""
+    """The addresses of other servers, as clients, leaves and reports hear of them."""
 
-    def __init__(
-        self,
-        plane: Plane,
-        routes: Routes,
-        clients: Clients,
-        leafs: Leafs,
-        facts: Facts,
-        info: Callable[[], dict[str, Any]],
-    ) -> None:
+    def __init__(self, plane: Plane, routes: Routes, clients: Clients, leafs: Leafs, facts: Facts) -> None:
         self._plane, self._routes = plane, routes
-        self._clients, self._leafs, self._facts, self._info = clients, leafs, facts, info
+        self._clients, self._leafs, self._facts = clients, leafs, facts
+        self._said: tuple[tuple[str, ...], ...] = ((), ())
+
+    def heard(self) -> None:
+        """Others have told of themselves: leaves hear of it, and clients if the addresses for them are others."""
+        if self._said != self._urls():
+            self.tell()
+        else:
+            self._tell_leafs()
 
     def tell(self) -> None:
         """Clients and leaves hear of the servers that there are now."""
+        self._said = self._urls()
         self._plane.forget_logins()
         self._clients.known.forget()
         self._clients.say_welcome()
-        self._plane.broadcast(template(self._info()), plain=True)
+        self._clients.announce()
+        self._tell_leafs()
+
+    def _urls(self) -> tuple[tuple[str, ...], ...]:
+        return self._routes.urls("connect_urls"), self._routes.urls("ws_connect_urls")
+
+    def _tell_leafs(self) -> None:
         self._leafs.tell_urls(self._routes.urls("leafnode_urls"), self._routes.urls("ws_connect_urls"))
 
     def renamed(self) -> None:

@@ -156,6 +156,11 @@ class Terms:
     info: dict[str, Any] = field(default_factory=dict)
     """What INFO says there in place of the rest."""
 
+    @property
+    def required(self) -> dict[str, Any]:
+        """The members of INFO about logging in."""
+        return {"auth_required": True} if self.policy.auth_required else {}
+
     def of(self, client: Client) -> Terms:
         """The terms for this client."""
         if client.mqtt is not None and self.mqtt is not None:

@@ -36,6 +36,7 @@ from leafd.logins.guesses import Guesses
 from leafd.logins.info_lines import behind, frame, template
 from leafd.logins.known_logins import KnownLogins
 from leafd.logins.refusals import refusal_line
+from leafd.logins.server_info import ServerInfo
 from leafd.native_connections import Connections
 from leafd.operator_log import Log
 from leafd.quoting import quoted
@@ -72,7 +73,7 @@ class Clients:
         its account shares or measures that. devices: counts clients of MQTT, where there are any."""
         self._plane = plane
         self._log = log
-        self._info = info
+        self.info = ServerInfo(plane, info)
         self._terms = terms
         self._coming: Terms | None = None
         self._held: dict[int, bool] = {}
@@ -81,8 +82,6 @@ class Clients:
         self.guesses = Guesses(self._guard)
         self.proofs = Guesses(self._guard, patient=True)
         self._look_up, self._callout, self._describe = look_up, callout, describe
-        self.web_address: tuple[str, int] | None = None
-        """Where WebSocket clients come to, which INFO tells them."""
         self._asked: set[int] = set()
         self.known = KnownLogins()
         self._listener: int | None = None
@@ -291,7 +290,7 @@ class Clients:
         if terms.policy.asks_for_nkeys or terms.proxied:  # each gets a nonce, or is not known yet
             self._plane.welcome(listener, None, b"")
             return
-        info = self._info() | terms.info | ({"auth_required": True} if terms.policy.auth_required else {})
+        info = self.info.plain() | terms.info | terms.required
         first = terms.secure is not None and bool(terms.secure.flags & t.SecureFlag.FIRST)
         self._plane.welcome(listener, terms.secure, template(info), template(behind(info)) if first else b"")
 
@@ -309,8 +308,7 @@ class Clients:
         if client.mqtt is not None:  # who begins, with CONNECT
             self._begin(client, b"", b"")
             return
-        required = {"auth_required": True} if terms.policy.auth_required else {}
-        info = self._told(client) | client.told(terms) | required
+        info = self._told(client) | client.told(terms) | terms.required
         if terms.policy.asks_for_nkeys:
             info["nonce"] = client.nonce = secrets.token_urlsafe(11)
         first = terms.secure is not None and bool(terms.secure.flags & t.SecureFlag.FIRST)
@@ -364,7 +362,7 @@ class Clients:
         """The fields of a CONNECT. Raises JsonError, NoConnect."""
         if client.mqtt is not None:
             return client.mqtt.read(line)
-        return client_connect(line, headers=self._info().get("headers", True))
+        return client_connect(line, headers=self.info.plain().get("headers", True))
 
     def _learn(self, client: Client, line: bytes) -> None:
         known = self.known.learn(line, client)
@@ -382,7 +380,7 @@ class Clients:
             self._is_in_now(client, known.account)
             return
         # Not any more: other terms, or others were known since. So it keeps the connection by what counts now.
-        client.connect = client_connect(line, headers=self._info().get("headers", True))
+        client.connect = client_connect(line, headers=self.info.plain().get("headers", True))
         terms = self._terms.of(client)
         verdict = judge_client(client.connect, "", terms.policy, client.certificate, kind=client.kind)
         account = None if isinstance(verdict, Refusal) else terms.graph.account(verdict.account)
@@ -518,13 +516,18 @@ class Clients:
 
     def _told(self, client: Client) -> dict[str, Any]:
         """The server's INFO for the client: over WebSocket, of that listener."""
-        if client.web is None:
-            return self._info()
-        elsewhere = ("tls_required", "tls_available", "tls_verify", "connect_urls")
-        info = {name: value for name, value in self._info().items() if name not in elsewhere}
-        if self.web_address is not None:
-            info["host"], info["port"] = self.web_address
-        return info | self._terms.of(client).info
+        return self.info.plain() if client.web is None else self.info.over_web(self._terms.of(client).info)
+
+    def announce(self, **more: Any) -> None:
+        """Says INFO of today, with these members more, to all who have logged in."""
+        own = self._terms
+        web = own.web or own
+        self.info.announce(own.required | more, web.info | web.required | more)
+
+    def send_away(self, client: Client) -> None:
+        """Asks it to connect elsewhere."""
+        about = {"client_id": client.connection, "client_ip": client.host, "ldm": True}
+        self._plane.send(client.connection, frame(self._told(client) | about))
 
     def _connect_info(self, client: Client, account: Account, max_payload: int) -> dict[str, Any]:
         info = self._told(client) | {
