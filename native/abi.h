@@ -291,9 +291,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_CONSUMER_PAUSE 63 /* arg2 = wall ns until, 0 = resume */
 /* arg2 = sequence, 0 = ack floor + 1; completion's payload = consumer_state_t, arg = the sequence */
 #define COMMAND_CONSUMER_RESET 64
-#define COMMAND_CONSUMER_UNPIN 65 /* a pinned client is so no longer */
-#define COMMAND_CONSUMER_BEGIN 66 /* it may deliver: ends CONSUMER_HELD, and the wait for the answer of a reset */
-#define COMMAND_CONSUMER_SPARE 67 /* arg2 = ns between heartbeats while somebody subscribes, who is told of its end */
+#define COMMAND_CONSUMER_UNPIN 65  /* a pinned client is so no longer */
+#define COMMAND_CONSUMER_BEGIN 66  /* it may deliver: ends CONSUMER_HELD, and the wait for the answer of a reset */
+#define COMMAND_CONSUMER_SPARE 67  /* arg2 = ns between heartbeats while somebody subscribes, who is told of its end */
+#define COMMAND_CONSUMERS_STATE 68 /* body = consumer_place_t[]; payload = consumer_state_t[] of the first of them */
 
 /* Commands: ingest of mirrors and sources. target = local stream id, arg = slot (mirror: 0; sources: 1..). */
 /* body = ingest_config_t, extra = strings: deliver subject, consumer name, then the constant parts of

@@ -201,6 +201,9 @@ typedef struct row_column {
 #define ROW_STAMP 4    /* likewise, but 0 is no time */
 #define ROW_TEXT 5     /* the size of the next of the texts, which are JSON already */
 #define ROW_SIGNED 6   /* a number that may be below 0 */
+#define ROW_MOMENT 7   /* as ROW_TIME, but left out where it is 0, with its literal */
+#define ROW_TRUE 8     /* likewise, true in place of the number */
+#define ROW_SECONDS 9  /* ns */
 
 typedef struct row_format {
     const row_column_t *columns;
@@ -282,13 +285,19 @@ typedef struct consumer_state {
     uint64_t redelivered;
     uint64_t waiting;
     uint64_t pending;    /* matching messages not delivered yet */
-    uint32_t push_bound; /* interest in the deliver subject */
-    uint32_t paused;
+    uint64_t push_bound; /* interest in the deliver subject */
+    uint64_t paused;
     int64_t pause_remaining_ns;
     int64_t pinned_ts; /* wall ns, since when a client is pinned, 0 = none is */
     uint64_t taken;    /* of a mirror or source: the stream sequence up to which it said that it has stored all */
     uint64_t untaken;  /* deliveries behind that */
 } consumer_state_t;
+
+/* CONSUMERS_STATE: whose. push_bound = STATE_UNKNOWN: not there, or its messages are still counted. */
+typedef struct consumer_place {
+    uint32_t stream;
+    uint32_t consumer;
+} consumer_place_t;
 
 typedef struct pending_entry {
     uint64_t stream_seq;

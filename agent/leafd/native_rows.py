@@ -23,6 +23,9 @@ class RowKind(IntEnum):
     STAMP = lib.ROW_STAMP
     TEXT = lib.ROW_TEXT
     SIGNED = lib.ROW_SIGNED
+    MOMENT = lib.ROW_MOMENT
+    TRUE = lib.ROW_TRUE
+    SECONDS = lib.ROW_SECONDS
 
 
 class RowColumn(NamedTuple):

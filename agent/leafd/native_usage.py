@@ -1,5 +1,5 @@
-"""Commands that ask about very many streams at once: what they hold together, and the counters of each. And the one
-that puts a message back into a hole that damage left (links/holes.py).
+"""Commands that ask about very many streams or consumers at once: what streams hold together, and the counters of each.
+And the one that puts a message back into a hole that damage left (links/holes.py).
 
 A hub of thousands of boxes is asked for its metrics every few seconds: thousands of questions to the plane, each a turn
 of both threads, are tens of milliseconds of processor time. Not here: one stream's state with its lists
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import chain
 
+from leafd import native_types as t
 from leafd.native import abi, layout
 from leafd.native_packing import Strings
 from leafd.native_submits import Submits
@@ -36,8 +38,29 @@ class Usage(Submits):
             some = streams[begin : begin + abi.USAGE_STATES_MAX]
             body = struct.pack(f"={len(some)}I", *some)
             done = await self._request("STREAM_BYTES", "reading the states of streams", body=body, arg=1)
-            found += _states(done.payload)
+            found += _states(done.payload, "stream_state_t", "consumers")
         return found
+
+    async def consumers_states(self, places: Sequence[tuple[int, int]]) -> list[bytes | None]:
+        """Positions and counts of each, by stream and consumer, as consumer_state_t. None: it is not there."""
+        found: list[bytes | None] = []
+        while len(found) < len(places):
+            some = places[len(found) : len(found) + abi.USAGE_STATES_MAX]
+            body = struct.pack(f"={2 * len(some)}I", *chain.from_iterable(some))
+            done = await self._request("CONSUMERS_STATE", "reading the states of consumers", body=body)
+            told = _states(done.payload, "consumer_state_t", "push_bound")
+            found += [
+                state or await self._counted_state(*place) for place, state in zip(some[: len(told)], told, strict=True)
+            ]
+        return found
+
+    async def _counted_state(self, stream: int, consumer: int) -> bytes | None:
+        """The state of one whose messages may still be counted, which it waits for."""
+        try:
+            done = await self._request("CONSUMER_STATE", "reading a consumer's state", target=stream, arg=consumer)
+        except t.PlaneError:
+            return None
+        return done.payload[: layout("consumer_state_t").size]
 
     async def stream_fill(
         self, stream: int, last: int, *, sequence: int, ts: int = 0, subject: str = "", header: bytes = b"",
@@ -60,12 +83,11 @@ class Usage(Submits):
         return bool(done.arg)
 
 
-def _states(payload: bytes) -> list[bytes | None]:
-    """Each of the structs, but for those that say that they are none."""
-    form = layout("stream_state_t")
+def _states(payload: bytes, struct_name: str, member: str) -> list[bytes | None]:
+    """Each of the structs, but for those that say in that member that they are none."""
+    form = layout(struct_name)
     words, size = form.size // 8, form.size
-    consumers = memoryview(payload).cast("Q")[form.names.index("consumers") :: words].tolist()
+    said = memoryview(payload).cast("Q")[form.names.index(member) :: words].tolist()
     return [
-        payload[at * size : (at + 1) * size] if count != abi.STATE_UNKNOWN else None
-        for at, count in enumerate(consumers)
+        payload[at * size : (at + 1) * size] if value != abi.STATE_UNKNOWN else None for at, value in enumerate(said)
     ]

@@ -97,6 +97,7 @@ static const command_row_t command_rows[] = {
     STREAM(CONSUMER_PUT,    seat_put,               BODY_OF(consumer_config_t),   CONSUMER_STRINGS),
     SEAT(CONSUMER_REMOVE,   seat_remove,            BODY_NONE,                    ""),
     SEAT(CONSUMER_STATE,    seat_state,             BODY_NONE,                    ""),
+    JETSTREAM(CONSUMERS_STATE, seats_state,         ROWS_OF(consumer_place_t),    ""),
     SEAT(CONSUMER_PAUSE,    seat_pause,             BODY_NONE,                    ""),
     SEAT(CONSUMER_RESET,    seat_reset,             BODY_NONE,                    ""),
     SEAT(CONSUMER_UNPIN,    seat_unpin,             BODY_NONE,                    ""),

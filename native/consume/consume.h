@@ -99,6 +99,8 @@ void consumer_remove(consumer_t *consumer, moment_t now);
 consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consumer_id);
 void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now); /* all its consumers */
 void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out);
+/* The same of one of many; the budget pays for what it looks at. False: the count of messages left is not known. */
+bool consumer_glance(consumer_t *consumer, moment_t now, uint32_t *budget, consumer_state_t *out);
 /* One bounded step of counting the messages that are left. True: the count is known, and a snapshot is cheap. Nothing
  * is delivered before that, so the count is as of that moment, and the count of each delivery follows from it. */
 bool consumer_counted(consumer_t *consumer);

@@ -2,6 +2,7 @@
  * starts is in start.c, what it delivers in deliver.c. */
 #include <stdlib.h>
 
+#include "base/leftover.h"
 #include "base/number.h"
 #include "text/subject.h"
 #include "consume/deliver.h"
@@ -356,6 +357,15 @@ void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out
     out->paused = consumer_paused(consumer);
     out->pinned_ts = consumer->pin.since_wall_ns;
     if (out->paused) out->pause_remaining_ns = consumer->paused_until_ns - now.mono_ns;
+}
+
+bool consumer_glance(consumer_t *consumer, moment_t now, uint32_t *budget, consumer_state_t *out) {
+    uint32_t looks = consumer->requests.count < LOOK_MOST ? consumer->requests.count : LOOK_MOST;
+    leftover_pay(budget, 1 + looks);
+    visits_add(1);
+    if (!consumer->left_known) return false;
+    consumer_snapshot(consumer, now, out);
+    return true;
 }
 
 void consumer_set_owner(consumer_t *consumer, void *owner) {

@@ -31,6 +31,7 @@ void seat_export(js_t *js, const plane_command_t *command, consumer_seat_t *seat
 void seat_put(js_t *js, const plane_command_t *command, stream_t *stream);
 void seat_remove(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
 void seat_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
+void seats_state(js_t *js, const plane_command_t *command);
 void seat_pause(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
 void seat_reset(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
 void seat_unpin(js_t *js, const plane_command_t *command, consumer_seat_t *seat);

@@ -300,6 +300,7 @@ void seat_when_counted(js_t *js, const plane_command_t *command, const consumer_
     job_start(js, &job->job);
 }
 
+#define STATES_BUDGET 4096u /* consumers, and requests of theirs, that are looked at in one turn */
 #define STATE_ANSWER_MAX (sizeof(consumer_state_t) + PIN_ID_SIZE)
 
 static bytes_t seat_state_answer(js_t *js, const consumer_seat_t *seat, uint8_t out[STATE_ANSWER_MAX]) {
@@ -456,6 +457,32 @@ void seat_remove(js_t *js, const plane_command_t *command, consumer_seat_t *seat
 
 void seat_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
     seat_when_counted(js, command, seat, answer_state, 0);
+}
+
+/* Of so many of them, from the first on, as one turn has time for. */
+void seats_state(js_t *js, const plane_command_t *command) {
+    uint32_t count = command->body_size / (uint32_t)sizeof(consumer_place_t);
+    if (count == 0 || count > USAGE_STATES_MAX) {
+        js_done(js, command, STATUS_INVALID);
+        return;
+    }
+    consumer_state_t *states = malloc(count * sizeof(*states));
+    if (states == NULL) {
+        js_done(js, command, STATUS_NO_MEMORY);
+        return;
+    }
+    uint32_t budget = STATES_BUDGET, told = 0;
+    for (; told < count && budget > 0; told++) {
+        consumer_place_t place;
+        memcpy(&place, command->body + told * sizeof(place), sizeof(place));
+        const stream_t *stream = stream_find(js, place.stream);
+        consumer_seat_t *seat = stream != NULL ? seat_find(js, stream, place.consumer) : NULL;
+        if (seat == NULL || !consumer_glance(seat->consumer, *js->now, &budget, &states[told])) {
+            states[told] = (consumer_state_t){.push_bound = STATE_UNKNOWN};
+        }
+    }
+    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(states, told * (uint32_t)sizeof(*states)));
+    free(states);
 }
 
 void seat_pause(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {

@@ -54,6 +54,7 @@ static const struct {
 static const ingest_config_t an_ingest = {.silence_ns = NS_PER_SECOND};
 static const message_query_t a_query = {.sequence = 1};
 static const uint32_t some_streams[3] = {1, 2, 1};
+static const consumer_place_t some_consumers[] = {{1, 1}, {1, 2}, {2, 1}};
 static const import_row_t some_imports[2] = {{2, IMPORT_STREAM, 0, 0, 0, 0, 0},
                                              {2, IMPORT_SERVICE, 0, IMPORT_MEASURED, NS_PER_SECOND, 100, 0}};
 static const conn_verdict_t a_verdict = {.flags = RIG_FLAGS};
@@ -114,6 +115,7 @@ static const struct {
     {COMMAND_CONSUMER_EXPORT, 0, NULL},
     {COMMAND_INTEREST, 0, NULL},
     {999, 0, NULL},
+    {COMMAND_CONSUMERS_STATE, sizeof(some_consumers), some_consumers},
 };
 
 /* The right body as it is, with numbers written into it, longer or shorter by a byte; or any bytes. */

@@ -1,14 +1,20 @@
-"""Streams of which there is nothing to tell but counters: reports tell of thousands of them in a short way, which says
-what the long way says."""
+"""Streams of which there is nothing to tell but counters and consumers: reports tell of thousands of them in a short
+way, which says what the API says."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from operator import itemgetter
 from typing import Any, Final
 
+import nats
 import pytest
-from leafd.monitor.plain_rows import SHAPES_MAX
+from leafd.monitor.shapes import SHAPES_MAX
+from nats.aio.client import Client
 
 from tests import servers
 from tests.bench.process import Api
@@ -47,6 +53,18 @@ def fill(server: servers.Server) -> None:
     api.must('$JS.API.STREAM.MSG.DELETE.F"ULL', {"seq": 5})
     api.must("$JS.API.STREAM.PURGE.PURGED")
     api.close()
+
+
+OF_CONSUMERS: Final[dict[str, Callable[[dict[str, Any]], int]]] = {
+    "jetstream_consumer_num_pending": itemgetter("num_pending"),
+    "jetstream_consumer_num_ack_pending": itemgetter("num_ack_pending"),
+    "jetstream_consumer_num_redelivered": itemgetter("num_redelivered"),
+    "jetstream_consumer_num_waiting": itemgetter("num_waiting"),
+    "jetstream_consumer_delivered_consumer_seq": lambda info: int(info["delivered"]["consumer_seq"]),
+    "jetstream_consumer_delivered_stream_seq": lambda info: int(info["delivered"]["stream_seq"]),
+    "jetstream_consumer_ack_floor_consumer_seq": lambda info: int(info["ack_floor"]["consumer_seq"]),
+    "jetstream_consumer_ack_floor_stream_seq": lambda info: int(info["ack_floor"]["stream_seq"]),
+}
 
 
 def rows(server: servers.Server, options: str) -> dict[str, dict[str, Any]]:
@@ -118,7 +136,7 @@ def test_a_configuration_that_changes_is_shown_as_it_is(server: servers.Server) 
 
 
 def test_metrics_of_a_stream_are_the_same_once_somebody_consumes_it(server: servers.Server) -> None:
-    """A consumer has it told of in the long way: name, labels and value of each sample stay, but for the count."""
+    """Name, labels and value of each sample stay, but for the count."""
     before = of_streams(server)
     assert {stream for _, stream in before} == set(STREAMS)
     api = Api(server.port)
@@ -132,6 +150,98 @@ def test_metrics_of_a_stream_are_the_same_once_somebody_consumes_it(server: serv
         counts = key[0] == "jetstream_stream_consumer_count"
         assert after[key] == (labels, 1.0 if counts else value), key
     assert before["jetstream_stream_limit_messages", 'F"ULL'][1] == 10
+
+
+CONSUMERS: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "EMPTY": {"WAITS": {}},
+    'F"ULL': {'a"ü': {"description": "ü", "max_deliver": 1}, "TAKES": {"filter_subject": "FULL.>"}},
+    "MANY": {f"c{number:02}": {} for number in range(12)} | {"x": {"filter_subjects": ["MANY.1", "MANY.2"]}},
+    "SHAPED": {
+        "META": {"metadata": {"about": 'a "box"', "more": ""}},
+        "PAUSED": {"pause_until": "2100-01-01T00:00:00Z"},
+        "PUSH": {"deliver_subject": "to.me", "deliver_group": "all", "deliver_policy": "new"},
+        "START": {"deliver_policy": "by_start_sequence", "opt_start_seq": 3, "backoff": [10**9, 2 * 10**9]},
+    },
+    "PURGED": {},
+}
+"""Few and many, of one shape and of others."""
+SHOWN: Final = (
+    "stream_name", "name", "created", "delivered", "ack_floor", "num_ack_pending", "num_redelivered", "num_waiting",
+    "num_pending", "push_bound", "paused", "ts", "config",
+)  # fmt: skip
+
+
+@asynccontextmanager
+async def consumed(server: servers.Server) -> AsyncIterator[Client]:
+    """All of them are there: somebody waits at one, one has delivered two messages and heard of one, one is bound."""
+    client = await nats.connect(server.url)
+    await client.subscribe("to.me", queue="all")
+    await client.subscribe("waits")
+    api, stream = Api(server.port), client.jetstream()
+    for name, consumers in CONSUMERS.items():
+        for consumer, more in consumers.items():
+            config = {"durable_name": consumer, "ack_policy": "explicit"} | more
+            request = {"stream_name": name, "config": config}
+            api.must(f"$JS.API.CONSUMER.DURABLE.CREATE.{name}.{consumer}", request)
+    api.close()
+    taken = await stream.pull_subscribe_bind("TAKES", stream='F"ULL')
+    await (await taken.fetch(2, timeout=60))[0].ack_sync(timeout=60)
+    await client.publish("$JS.API.CONSUMER.MSG.NEXT.EMPTY.WAITS", b'{"expires": 600000000000}', reply="waits")
+    await client.flush()
+    yield client
+    await client.close()
+
+
+def as_told(server: servers.Server, stream: str, consumer: str) -> dict[str, Any]:
+    """What the API's info says of the consumer, as far as a row does and without the time."""
+    api = Api(server.port)
+    info = api.must(f"$JS.API.CONSUMER.INFO.{stream}.{consumer}")
+    api.close()
+    metadata = {name: text for name, text in info["config"]["metadata"].items() if not name.startswith("_nats.")}
+    level = {name: text for name, text in info["config"]["metadata"].items() if name == "_nats.req.level"}
+    shown = {name: info[name] for name in SHOWN if name in info}
+    return shown | {"ts": "", "config": info["config"] | {"metadata": level | metadata}}
+
+
+def test_consumers_are_shown_as_the_api_shows_them(server: servers.Server) -> None:
+    """Of streams with few and with many, with and without their configurations; members in the API's order."""
+
+    async def shown() -> None:
+        async with consumed(server):
+            found = await asyncio.to_thread(rows, server, "&consumers=1&config=1")
+            short = await asyncio.to_thread(rows, server, "&consumers=1")
+            for stream, consumers in CONSUMERS.items():
+                listed = found[stream]["consumer_detail"]
+                assert [one["name"] for one in listed] == sorted(consumers)
+                for one, brief in zip(listed, short[stream]["consumer_detail"], strict=True):
+                    whole = await asyncio.to_thread(as_told, server, stream, one["name"])
+                    assert one | {"ts": ""} == whole
+                    assert [list(one), list(one["config"])] == [list(whole), list(whole["config"])]
+                    del whole["config"]
+                    assert brief | {"ts": ""} == whole
+                    assert re.fullmatch(r"20\d\d-.*Z", brief["ts"])
+
+    asyncio.run(shown())
+
+
+def test_samples_of_consumers_are_those_of_the_api(server: servers.Server) -> None:
+    """Each consumer has each sample once, and one that delivered has the time since."""
+
+    async def shown() -> None:
+        async with consumed(server):
+            found = await asyncio.to_thread(samples, server)
+            names = {(stream, name) for stream, consumers in CONSUMERS.items() for name in consumers}
+            infos = {place: await asyncio.to_thread(as_told, server, *place) for place in names}
+            for name, of in OF_CONSUMERS.items():
+                told = {(labels["stream_name"], labels["consumer_name"]): value for labels, value in found[name]}
+                assert len(found[name]) == len(names)
+                assert told == {place: of(info) for place, info in infos.items()}, name
+            for name in ("last_delivery", "last_ack"):
+                ((labels, since),) = found[f"jetstream_consumer_{name}_seconds"]
+                assert (labels["stream_name"], labels["consumer_name"]) == ('F"ULL', "TAKES")
+                assert 0 <= since < 600
+
+    asyncio.run(shown())
 
 
 def test_a_thousand_streams_are_all_told_of(server: servers.Server) -> None:

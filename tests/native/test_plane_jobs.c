@@ -221,7 +221,71 @@ static void quick_ones_share_the_tick(void) {
     rig_close_and_remove(plane);
 }
 
+/* The answer to CONSUMERS_STATE for these consumers of stream 1: how many it tells of. */
+static uint32_t states_of(plane_t *plane, const uint32_t *ids, uint32_t count, consumer_state_t *states) {
+    consumer_place_t places[8];
+    CHECK(count <= 8);
+    for (uint32_t i = 0; i < count; i++) places[i] = (consumer_place_t){.stream = 1, .consumer = ids[i]};
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_CONSUMERS_STATE, .token = 90}, places,
+                 count * (uint32_t)sizeof(*places), NULL, 0);
+    plane_event_t event;
+    do {
+        CHECK(rig_event(plane, EVENT_DONE, &event));
+    } while (event.token != 90);
+    CHECK_EQ_I64(STATUS_OK, event.status);
+    CHECK(event.payload_size <= count * sizeof(*states));
+    memcpy(states, event.payload, event.payload_size);
+    return event.payload_size / (uint32_t)sizeof(*states);
+}
+
+static void consumers_told_together(void) {
+    plane_t *plane = open_filled();
+    consumer_state_t states[8];
+    static const uint32_t ids[] = {7, 8};
+    command_all(plane); /* consumer 7, whose messages are to be counted */
+    CHECK_EQ_U64(2, states_of(plane, ids, 2, states));
+    CHECK_EQ_U64(STATE_UNKNOWN, states[0].push_bound);
+    CHECK_EQ_U64(STATE_UNKNOWN, states[1].push_bound);
+    rig_settle(plane);
+    CHECK_EQ_U64(2, states_of(plane, ids, 2, states));
+    CHECK_EQ_U64(0, states[0].push_bound);
+    CHECK_EQ_U64(MESSAGES - MESSAGES / 2 + 1, states[0].pending);
+    CHECK_EQ_U64(STATE_UNKNOWN, states[1].push_bound);
+    rig_close_and_remove(plane);
+}
+
+static void consumers_with_many_requests(void) {
+    plane_t *plane = rig_open_fresh("");
+    rig_put_stream(plane, rig_stream);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 1\r\n");
+    consumer_config_t config = rig_consumer;
+    config.max_waiting = 1100;
+    for (uint32_t id = 1; id <= 6; id++) {
+        char name[8], line[64];
+        snprintf(name, sizeof(name), "C%u", id);
+        const char *strings[] = {name, "{}", "", "", "", ""};
+        rig_run_with(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = id, .token = id}, &config,
+                     sizeof(config), strings, 6);
+        rig_settle(plane);
+        for (uint32_t i = 0; i < 1100; i++) {
+            snprintf(line, sizeof(line), "PUB $JS.API.CONSUMER.MSG.NEXT.S.C%u _I.1 0\r\n\r\n", id);
+            rig_say(plane, a, line);
+        }
+        rig_settle(plane);
+    }
+    consumer_state_t states[8];
+    static const uint32_t ids[] = {1, 2, 3, 4, 5, 6};
+    CHECK_EQ_U64(4, states_of(plane, ids, 6, states));
+    for (uint32_t i = 0; i < 4; i++) CHECK_EQ_U64(1100, states[i].waiting);
+    CHECK_EQ_U64(2, states_of(plane, ids + 4, 2, states));
+    rig_close_and_remove(plane);
+}
+
 int main(void) {
+    RUN("consumers are told of together, but for those whose messages are counted and those that are not there",
+        consumers_told_together);
+    RUN("one answer tells of as many consumers as a turn has time for", consumers_with_many_requests);
     RUN("long work is answered once and whole, and others are served between its steps", answered_whole);
     RUN("when the stream goes, its jobs go, and their commands are told", stream_goes);
     RUN("when the client goes, its jobs end unheard", client_goes);

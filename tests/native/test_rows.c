@@ -77,14 +77,37 @@ static void columns_outside(void) {
     some[4].literal = UINT32_MAX;
     CHECK_EQ_I64(-1, write_with(&format, sizeof texts - 1, to, sizeof to));
     memcpy(some, columns, sizeof columns);
-    some[2].kind = ROW_SIGNED + 1;
+    some[2].kind = ROW_SECONDS + 1;
     CHECK_EQ_I64(-1, write_with(&format, sizeof texts - 1, to, sizeof to));
     memcpy(some, columns, sizeof columns);
     format.record_size = 7;
     CHECK_EQ_I64(-1, write_with(&format, sizeof texts - 1, to, sizeof to));
 }
 
+static void left_out_where_it_is_0(void) {
+    static const char parts[] = "{,\"at\":,\"is\":,\"s\":}";
+    static const row_column_t kinds[] = {{.literal = 1, .kind = ROW_NOTHING},
+                                         {.literal = 6, .kind = ROW_MOMENT, .at = 0},
+                                         {.literal = 6, .kind = ROW_TRUE, .at = 8},
+                                         {.literal = 5, .kind = ROW_SECONDS, .at = 16},
+                                         {.literal = 1, .kind = ROW_NOTHING, .at = 0}};
+    static const uint64_t values[][3] = {{0, 0, 0}, {1000000000, 2, 12000000034}, {0, 1, UINT64_MAX}};
+    static const char wanted[] = "{,\"s\":0.000000000}"
+                                 "{,\"at\":\"1970-01-01T00:00:01Z\",\"is\":true,\"s\":12.000000034}"
+                                 "{,\"is\":true,\"s\":18446744073.709551615}";
+    row_format_t format = {.columns = kinds,
+                           .literals = (const uint8_t *)parts,
+                           .column_count = sizeof kinds / sizeof *kinds,
+                           .literals_size = sizeof parts - 1,
+                           .record_size = sizeof *values};
+    uint8_t to[ROOM_MAX];
+    int64_t size = rows_write(&format, (const uint8_t *)values, 3, BYTES_NONE, to, sizeof to);
+    CHECK_EQ_I64((int64_t)sizeof wanted - 1, size);
+    CHECK_BYTES(wanted, sizeof wanted - 1, to, size);
+}
+
 int main(void) {
+    RUN("a time, or true, is left out where the record has 0, and seconds have nine digits", left_out_where_it_is_0);
     RUN("rows have what their records say, and an optional number only where it is not 0", written);
     RUN("room that is too small is refused, by whichever byte, and nothing is written past it", room_that_is_too_small);
     RUN("texts that end too early are refused", texts_that_are_cut);

@@ -92,6 +92,8 @@ class Consumer:
     name: str
     config: ConsumerConfig
     created: int
+    shape: object = None
+    """What reports have made of the configuration (plain.py), until it changes."""
 
     @property
     def weight(self) -> int:
@@ -208,7 +210,7 @@ class Stream:
     def change_consumer(self, consumer: Consumer, config: ConsumerConfig) -> None:
         """The consumer is like this from here on."""
         self.remove_consumer(consumer)
-        consumer.config = config
+        consumer.config, consumer.shape = config, None
         self.add_consumer(consumer)
 
     def _count(self, consumer: Consumer, by: int) -> None:

@@ -1,4 +1,5 @@
-"""Streams of which there is nothing to tell but their counters, and maybe their consumers: neither copies nor copied.
+"""Streams of which there is nothing to tell but their counters and consumers: neither copies nor copied. And the
+consumers of any stream, with their counters.
 
 A hub has thousands of those, and its monitoring is asked every few seconds. What the API tells of one stream costs a
 hundred times what a row of these does. Not here: the reports (monitor/), streams with more to tell
@@ -7,11 +8,12 @@ hundred times what a row of these does. Not here: the reports (monitor/), stream
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from leafd.gojson import written
-from leafd.jetstream.catalogue import Catalogue, Stream
+from leafd.jetstream.catalogue import Catalogue, Consumer, Stream
+from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.rules.versioning import LEVEL_KEY, VERSION_KEY
 from leafd.jetstream.takers import Takers
@@ -24,12 +26,22 @@ TOGETHER: Final = 512
 """So many are asked for at once."""
 
 
+class PlainConsumer(NamedTuple):
+    """A consumer."""
+
+    consumer: Consumer
+    state: bytes
+    """consumer_state_t"""
+
+
 class PlainStream(NamedTuple):
-    """One of them."""
+    """One of those streams."""
 
     stream: Stream
     state: bytes
     """stream_state_t"""
+    consumers: Sequence[PlainConsumer] = ()
+    """Those that clients may see, where they were asked for."""
 
 
 class PlainStreams:
@@ -40,18 +52,23 @@ class PlainStreams:
         self._catalogue = catalogue
         self._takers = takers
 
-    async def of(self, account: str) -> list[PlainStream]:
-        """An account's, in the order of their names. One that changes meanwhile, or whose state is not known yet, is
-        left out: who asks looks at it by itself."""
+    async def of(self, account: str, *, consumers: bool = False) -> list[PlainStream]:
+        """An account's, in the order of their names, with consumers if those are asked for. One that changes meanwhile,
+        or whose state is not known yet, is left out: who asks looks at it by itself."""
         known, pause = self._catalogue.by_name.get(account), Pause()
         streams = self._plain(known.sorted_streams()) if known is not None else []
         found: list[PlainStream] = []
         for begin in range(0, len(streams), TOGETHER):
             some = streams[begin : begin + TOGETHER]
             states = await self._plane.streams_states([one.id for one in some])
+            taken = await self.consumers(some) if consumers else {}
             plain = {one.id for one in self._plain(some)}
             told = zip(some, states, strict=True)
-            found += [PlainStream(one, state) for one, state in told if state is not None and one.id in plain]
+            found += [
+                PlainStream(one, state, taken.get(one.id, ()) if taken else ())
+                for one, state in told
+                if state is not None and one.id in plain
+            ]
             await pause()
         return found
 
@@ -65,20 +82,42 @@ class PlainStreams:
         told = zip(found, await self._plane.streams_states([one.id for one in found]), strict=True)
         return [(one.name, state_row(state)) for one, state in told if state is not None]
 
+    async def consumers(self, streams: Iterable[Stream], *, hidden: bool = False) -> dict[int, list[PlainConsumer]]:
+        """Their consumers by the id of the stream: those that clients may see, in the order of their names, or the
+        hidden ones. One that is gone meanwhile is left out."""
+        found: dict[int, list[PlainConsumer]] = {}
+        some, pause = list[tuple[Stream, Consumer]](), Pause()
+        for stream in streams:
+            for one in list(stream.consumers.values()) if hidden else stream.listed():
+                if one.hidden is hidden:
+                    some.append((stream, one))
+                if len(some) == TOGETHER:
+                    await self._ask(some, found)
+                    some = []
+                    await pause()
+        await self._ask(some, found)
+        return found
+
+    async def _ask(self, some: list[tuple[Stream, Consumer]], found: dict[int, list[PlainConsumer]]) -> None:
+        states = await self._plane.consumers_states([(stream.id, one.id) for stream, one in some])
+        for (stream, one), state in zip(some, states, strict=True):
+            if state is not None:
+                found.setdefault(stream.id, []).append(PlainConsumer(one, state))
+
     def _plain(self, streams: list[Stream]) -> list[Stream]:
         taken = self._takers.streams
         return [one for one in streams if one.config.mirror is None and not one.config.sources and one.id not in taken]
 
-    def remembered(self, stream: Stream, make: Callable[[dict[str, Any]], tuple[object, bool]]) -> object:
-        """The result of make() for a stream's configuration, kept until there is another one where make() says so."""
-        found = stream.shape
+    def remembered(self, one: Stream | Consumer, make: Callable[[dict[str, Any]], tuple[object, bool]]) -> object:
+        """The result of make() for its configuration, kept until there is another one where make() says so."""
+        found = one.shape
         if found is None:
-            found, kept = make(_stored(stream.config))
-            stream.shape = found if kept else None
+            found, kept = make(_stored(one.config))
+            one.shape = found if kept else None
         return found
 
 
-def _stored(config: StreamConfig) -> dict[str, Any]:
+def _stored(config: StreamConfig | ConsumerConfig) -> dict[str, Any]:
     """Without what an answer of the API adds about the server that gives it."""
     metadata = sorted((config.metadata or {}).items())
     shown = {key: value for key, value in metadata if key not in (VERSION_KEY, LEVEL_KEY)}

@@ -19,7 +19,6 @@ from leafd.guard import Guard
 from leafd.holding import Holding
 from leafd.monitor.closed import ClosedConnections
 from leafd.monitor.elsewhere import Elsewhere
-from leafd.monitor.plain_rows import Shapes
 from leafd.monitor.rooms import (
     BoxesFacts,
     ClientsFacts,
@@ -28,6 +27,7 @@ from leafd.monitor.rooms import (
     LeafsFacts,
     RoutesFacts,
 )
+from leafd.monitor.shapes import Shapes
 from leafd.native_plane import Plane
 from leafd.records import dataclass
 
@@ -85,7 +85,7 @@ class Facts:
     warnings: Callable[[], Iterable[tuple[float, str, str]]] = tuple
     """The latest of the log: when (Unix time), level, text."""
     shapes: Shapes = field(default_factory=Shapes)
-    """What configurations of streams have in common."""
+    """What configurations of streams and consumers have in common."""
     closed: ClosedConnections = field(default_factory=lambda: ClosedConnections(0))
     """The latest connections that have gone."""
     reports: Holding = field(default_factory=Holding)

@@ -43,6 +43,8 @@ REPORTS_AT_ONCE: Final = 4
 REQUEST_S: Final = 5.0
 IDLE_S: Final = 30.0
 SEND_S: Final = 10.0
+ALONE: Final = 16 << 10
+"""A piece that is sent by itself. What is smaller, as the end of a report is, waits for what comes behind it."""
 HURRIED_S: Final = 1.0
 """For a piece of a large report, while another one waits."""
 CROWDED_S: Final = 0.1
@@ -51,7 +53,7 @@ PLAIN: Final = "text/plain; charset=utf-8"
 RAFT: Final = "/raftz"
 BOXES: Final = "/boxz"
 METRICS_ROW: Final = 16 * ITEM_WEIGHT
-"""What the samples of a link, stream or consumer weigh."""
+"""What the samples of a link or stream weigh."""
 REQUEST_MAX: Final = 8 << 10
 RECEIVE_MAX: Final = 4 << 10
 
@@ -286,7 +288,10 @@ async def _written(connection: h11.Connection, request: h11.Request, reply: Repl
         yield begin
         begin = b""
         async for piece in reply.rest:
-            yield connection.send(h11.Data(data=piece)) or b""
+            begin += connection.send(h11.Data(data=piece)) or b""
+            if len(begin) >= ALONE:
+                yield begin
+                begin = b""
     yield begin + (connection.send(h11.EndOfMessage()) or b"")
 
 
@@ -385,11 +390,11 @@ def _boxz(facts: Facts) -> Report | None:
 
 async def _metrics(facts: Facts, accept: str) -> tuple[int, str, AsyncGenerator[bytes, None]]:
     """The metrics for Prometheus, written while they are sent; read from the reports on the worker thread where there
-    are many links or consumers."""
+    are many links or copies."""
     from leafd.monitor import metrics
 
-    every = dict.fromkeys(("accounts", "streams", "consumers", "config"), "1")
-    plain = await plain_streams(facts)
+    every = dict.fromkeys(("accounts", "streams", "config"), "1")
+    plain, consumers = await plain_streams(facts)
     streams = await jsz(facts, every, but=plain)
     found = metrics.Reports(
         varz=await reports.varz(facts, {}),
@@ -398,11 +403,12 @@ async def _metrics(facts: Facts, accept: str) -> tuple[int, str, AsyncGenerator[
         jsz=streams,
         disk=facts.plane.disk_took(),
         plain=plain,
+        consumers=consumers,
         boxz=await _boxz_of(facts, streams),
     )
     rows = len(found.boxz["boxes"]) if found.boxz is not None else 0
     rows += found.leafz["leafnodes"] + len(found.accstatz["account_statz"])
-    rows += found.jsz["streams"] + found.jsz["consumers"] - sum(map(len, plain.values()))
+    rows += found.jsz["streams"] - sum(map(len, plain.values()))
     families = await aside(METRICS_ROW * rows, metrics.families, found)
     return 200, metrics.content_type(accept), texts(metrics.page(families, accept))
 

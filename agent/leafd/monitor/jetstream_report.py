@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
+from leafd.monitor.consumer_rows import Consumed, ConsumerRows
 from leafd.monitor.encoding import Alike
 from leafd.monitor.facts import Facts
 from leafd.monitor.options import Options, flag, number, text
 from leafd.monitor.plain_rows import PlainRows
-from leafd.monitor.rooms import ConsumerFacts, JetStreamAccountFacts, JetStreamFacts, PlainFacts
+from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts, PlainFacts, StreamFacts
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
@@ -23,10 +24,8 @@ ROWS_TOGETHER: Final = 256
 _DYNAMIC: Final = ("_nats.ver", "_nats.level")
 SYNC_DEFAULT: Final = 120_000_000_000
 """nats-server's, which it tells also where it syncs always, as leafd does by default."""
-_CONSUMER_STATE: Final = (
-    "stream_name", "name", "created", "delivered", "ack_floor", "num_ack_pending", "num_redelivered", "num_waiting",
-    "num_pending", "push_bound", "paused", "ts",
-)  # fmt: skip
+CONSUMERS_SHORT: Final = 8
+"""Streams with more consumers have each a row made of its own: forms are by the number of them."""
 
 
 def configuration(facts: Facts) -> dict[str, Any]:
@@ -105,16 +104,21 @@ async def _sums(jetstream: JetStreamFacts, usages: Usages | None = None) -> dict
 
 
 Plain = Mapping[str, Sequence[PlainFacts]]
-"""By account: streams without consumers of which there is nothing to tell but their counters."""
+"""By account: streams of which there is nothing to tell but their counters and consumers."""
 
 
-async def plain_streams(facts: Facts) -> Plain:
-    """The plain streams of all accounts."""
+async def plain_streams(facts: Facts) -> tuple[Plain, dict[str, Consumed]]:
+    """The plain streams of all accounts without their consumers, and the consumers of all streams."""
     jetstream = facts.jetstream
-    if jetstream is None:
-        return {}
-    names = [one.name for one in list(jetstream.catalogue.by_name.values()) if one.enabled]
-    return {name: [one for one in await jetstream.plain.of(name) if not one.stream.consumers] for name in names}
+    plain, consumers = dict[str, Sequence[PlainFacts]](), dict[str, Consumed]()
+    for account in list(jetstream.catalogue.by_name.values()) if jetstream is not None else ():
+        if jetstream is None or not account.enabled:
+            continue
+        plain[account.name] = await jetstream.plain.of(account.name)
+        streams = list(account.sorted_streams())
+        found = await jetstream.plain.consumers(streams)
+        consumers[account.name] = [(stream, one) for stream in streams for one in found.get(stream.id, ())]
+    return plain, consumers
 
 
 async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> dict[str, Any]:
@@ -187,6 +191,11 @@ class _Detail:
     config: bool
     but: Plain
 
+    def is_short(self, one: PlainFacts) -> bool:
+        """Whether a row of a form says all of the stream that is wanted."""
+        hidden = self.direct and len(one.stream.names) != len(one.stream.consumers)
+        return len(one.consumers) <= CONSUMERS_SHORT and not hidden
+
     @classmethod
     def of(cls, facts: Facts, jetstream: JetStreamFacts, options: Options, but: Plain | None = None) -> _Detail:
         """As the request has it."""
@@ -228,7 +237,7 @@ _Rows = list[dict[str, Any] | Alike]
 
 
 async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
-    streams = await wanted.jetstream.plain.of(account.name)
+    streams = await wanted.jetstream.plain.of(account.name, consumers=wanted.consumers)
     told = {one.stream.name for one in wanted.but.get(account.name, ())}
     rows = PlainRows(
         wanted.jetstream.plain,
@@ -237,8 +246,11 @@ async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
         consumers=wanted.consumers,
         config=wanted.config,
     )
-    consumed = wanted.consumers and any(one.stream.consumers for one in streams)
-    if not (told or consumed or len(streams) != len(account.streams)):
+    if (
+        not told
+        and len(streams) == len(account.streams)
+        and (not wanted.consumers or all(map(wanted.is_short, streams)))
+    ):
         return await _rows(rows, streams)
     found, run, pause = _Rows(), list[PlainFacts](), Pause()
     plain = {one.stream.name: one for one in streams}
@@ -246,7 +258,7 @@ async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
         if stream.name in told:
             continue
         one = plain.get(stream.name)
-        if one is not None and not (wanted.consumers and stream.consumers):
+        if one is not None and wanted.is_short(one):
             run.append(one)
             continue
         found += await _rows(rows, run)
@@ -281,20 +293,20 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
         detail["leafd"] = {"takers": takers}
     stream = account.streams.get(name)
     if wanted.consumers and stream is not None:
-        detail["consumer_detail"] = await _consumers(wanted, account, name, stream.listed())
-        hidden = [one for one in stream.consumers.values() if one.hidden] if wanted.direct else []
-        if hidden:
-            detail["direct_consumer_detail"] = await _consumers(wanted, account, name, hidden)
+        detail["consumer_detail"] = await _consumers(wanted, stream, hidden=False)
+        if wanted.direct and (hidden := await _consumers(wanted, stream, hidden=True)):
+            detail["direct_consumer_detail"] = hidden
     return detail
 
 
-async def _consumers(
-    wanted: _Detail, account: JetStreamAccountFacts, stream: str, consumers: Iterable[ConsumerFacts]
-) -> list[dict[str, Any]]:
-    names = (*_CONSUMER_STATE, "config") if wanted.config else _CONSUMER_STATE
-    found = [await _look(wanted.jetstream, account, f"CONSUMER.INFO.{stream}.{one.name}") for one in consumers]
-    shown = [{key: one[key] for key in names if key in one} for one in found if one]
-    return [one | {"config": _as_stored(one["config"])} if "config" in one else one for one in shown]
+async def _consumers(wanted: _Detail, stream: StreamFacts, *, hidden: bool) -> list[Alike]:
+    plain = wanted.jetstream.plain
+    consumers = (await plain.consumers([stream], hidden=hidden)).get(stream.id, ())
+    rows, found, pause = ConsumerRows(plain, wanted.facts.shapes, config=wanted.config), list[Alike](), Pause()
+    for begin in range(0, len(consumers), ROWS_TOGETHER):
+        found += rows.of(stream, consumers[begin : begin + ROWS_TOGETHER])
+        await pause()
+    return found
 
 
 def _as_stored(config: dict[str, Any]) -> dict[str, Any]:

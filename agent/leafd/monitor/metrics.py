@@ -20,6 +20,7 @@ from typing import Any, Final
 from leafd import native_types as t
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.gotime import parse_time
+from leafd.monitor.consumer_rows import Consumed, ConsumerLines
 from leafd.monitor.plain_rows import MetricLines
 from leafd.monitor.rooms import PlainFacts
 from leafd.records import dataclass
@@ -69,8 +70,13 @@ _CONSUMER: Final = {
     "num_ack_pending": "Messages that were delivered and are not acknowledged",
     "num_redelivered": "Messages that were delivered again and are not acknowledged",
     "num_waiting": "Pull requests that wait",
+    "delivered_consumer_seq": "consumer_seq of the consumer's delivered",
+    "delivered_stream_seq": "stream_seq of the consumer's delivered",
+    "ack_floor_consumer_seq": "consumer_seq of the consumer's ack_floor",
+    "ack_floor_stream_seq": "stream_seq of the consumer's ack_floor",
+    "last_delivery_seconds": "Seconds since the last delivery",
+    "last_ack_seconds": "Seconds since the last acknowledgement",
 }
-_LAST: Final = (("delivered", "last_delivery", "delivery"), ("ack_floor", "last_ack", "acknowledgement"))
 _DISK: Final = {
     "sync": "How long syncs of the journal took: an acknowledgement waits for one",
     "commit": "How long checkpoints of the store took: commits of LMDB",
@@ -152,7 +158,7 @@ class _Families:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """The reports that the metrics are made of; jsz with accounts, streams, consumers and their configurations."""
+    """The reports that the metrics are made of; jsz with accounts, streams and their configurations."""
 
     varz: Report
     leafz: Report
@@ -164,6 +170,8 @@ class Reports:
     """Where boxes are enrolled."""
     plain: Mapping[str, Sequence[PlainFacts]] = field(default_factory=dict)
     """By account: streams that jsz leaves out, since there is nothing to tell of them but their counters."""
+    consumers: Mapping[str, Consumed] = field(default_factory=dict)
+    """By account: those of all streams."""
 
 
 def families(reports: Reports) -> Iterable[Family]:
@@ -272,13 +280,33 @@ def _jetstream(found: _Families, server: Labels, reports: Reports) -> None:
             _stream(found, {**labels, "stream_name": stream["name"], "is_stream_leader": "true"}, stream)
         if plain := reports.plain.get(account["id"]):
             _plain_streams(found, labels, plain)
+        if consumers := reports.consumers.get(account["id"]):
+            _consumers(found, labels, consumers)
+
+
+def _of_stream(account: Labels) -> Callable[[str], str]:
+    """The labels of an account's streams, by name."""
+    before, after = _inner(account) + ',stream_name="', '",is_stream_leader="true"'
+    return lambda name: f"{before}{name.translate(_ESCAPES)}{after}"
+
+
+def _consumers(found: _Families, account: Labels, consumers: Consumed) -> None:
+    """The samples of consumers."""
+    of_stream, before, after = _of_stream(account), ',consumer_name="', '",is_consumer_leader="true"'
+
+    def labels(stream: str, name: str) -> str:
+        return f"{of_stream(stream)}{before}{name.translate(_ESCAPES)}{after}"
+
+    lines = ConsumerLines(consumers, labels)
+    for name, text in _CONSUMER.items():
+        if lines.has(name):
+            found.gauges(f"jetstream_consumer_{name}", text, partial(lines.of, name))
 
 
 def _plain_streams(found: _Families, account: Labels, streams: Sequence[PlainFacts]) -> None:
-    """The same samples as _stream() makes of a stream without copies and consumers, without an object for each: with
-    thousands of streams these are all there is."""
-    before, after = _inner(account) + ',stream_name="', '",is_stream_leader="true"'
-    lines = MetricLines(streams, lambda name: f"{before}{name.translate(_ESCAPES)}{after}")
+    """The same samples as _stream() makes of a stream without copies, without an object for each: with thousands of
+    streams these are all there is."""
+    lines = MetricLines(streams, _of_stream(account))
     for name, (member, text) in _STREAM.items():
         found.gauges(f"jetstream_stream_{name}", text, partial(lines.of, member))
     for name, member in _LIMITS.items():
@@ -311,8 +339,6 @@ def _stream(found: _Families, labels: Labels, stream: Report) -> None:
             found.gauge("leafd_taker_behind", text, taken, one["behind"])
         text = "Seconds since a mirror or source elsewhere was there, 0: it is there now"
         found.gauge("leafd_taker_away_seconds", text, taken, 0 if one["asks"] else one["seen"] / SECOND)
-    for one in stream.get("consumer_detail") or ():
-        _consumer(found, {**labels, "consumer_name": one["name"], "is_consumer_leader": "true"}, one)
 
 
 _FAR: Final = {
@@ -381,20 +407,6 @@ def _copies(stream: Report) -> Iterator[tuple[str, Report]]:
         yield "mirror", stream["mirror"]
     for one in stream.get("sources") or ():
         yield "source", one
-
-
-def _consumer(found: _Families, labels: Labels, consumer: Report) -> None:
-    for name, text in _CONSUMER.items():
-        found.gauge(f"jetstream_consumer_{name}", text, labels, consumer.get(name, 0))
-    for place in ("delivered", "ack_floor"):
-        for kind in ("consumer_seq", "stream_seq"):
-            text = f"{kind} of the consumer's {place}"
-            found.gauge(f"jetstream_consumer_{place}_{kind}", text, labels, (consumer.get(place) or {}).get(kind, 0))
-    for place, name, text in _LAST:
-        at = (consumer.get(place) or {}).get("last_active")
-        if at and consumer.get("ts"):
-            ago_s = max(parse_time(consumer["ts"]) - parse_time(at), 0) / SECOND
-            found.gauge(f"jetstream_consumer_{name}_seconds", f"Seconds since the last {text}", labels, ago_s)
 
 
 def _store(found: _Families, varz: Report, disk: Mapping[str, t.Histogram]) -> None:

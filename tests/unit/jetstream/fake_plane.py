@@ -342,6 +342,13 @@ class FakePlane(Unwilling):
         bound = int(held.name in self.bound)
         return t.ConsumerState(0, floor, 0, floor, 0, 0, 0, 0, 0, pending, bound, 0, 0)
 
+    async def consumers_states(self, places: Sequence[tuple[int, int]]) -> list[bytes | None]:
+        """None for one that there is not."""
+        self._call("consumers_states")
+        found = [await self.consumer_state(*place) if place in self.consumers else None for place in places]
+        names = layout("consumer_state_t").names
+        return [encoded("consumer_state_t", vars_of(one, *names)) if one is not None else None for one in found]
+
     async def consumer_begin(self, stream: int, consumer: int) -> None:
         """It delivers nothing here anyway."""
         self._call("consumer_begin")

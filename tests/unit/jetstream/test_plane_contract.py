@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import trio
 from leafd import native_types as t
-from leafd.native_packing import state_row
+from leafd.native_packing import decoded, state_row
 from leafd.native_plane import Plane
 
 from tests.unit.jetstream.fake_backup import BackupPlane, Row, packed, unpacked
@@ -175,6 +175,26 @@ async def states_of_many_streams_are_told_together(stage: Stage) -> Any:
         return [row and t.StreamState(*state_row(row)) for row in await stage.plane.streams_states(ids)]
 
     return [await answer(told(ids)) for ids in asked]
+
+
+@case
+async def states_of_many_consumers_are_told_together(stage: Stage) -> Any:
+    await stage.filled()
+    await stage.consumer()
+    await stage.consumer("D", C + 1, max_deliver=3)
+    many = [(S, C), (S, C + 1), (S, C + 2)] * 300  # more than one command asks for
+    asked: tuple[Sequence[tuple[int, int]], ...] = (
+        [(S, C), (S, C + 1)],
+        [(S + 1, C), (0, 0), (S, 2**32 - 1)],
+        [],
+        many,
+    )
+
+    async def told(places: Sequence[tuple[int, int]]) -> list[t.ConsumerState | None]:
+        found = await stage.plane.consumers_states(places)
+        return [row and decoded("consumer_state_t", row, t.ConsumerState) for row in found]
+
+    return [await answer(told(places)) for places in asked]
 
 
 @case
