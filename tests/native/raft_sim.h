@@ -455,7 +455,9 @@ static void step(sim_t *sim) {
         if (node->alive && chance(sim, 16) < sim->writing)
             persist_and_tell(sim, node, 1 + chance(sim, node->write_count + 1));
     } else if (what < 820) {
-        sim->time += (chance(sim, 16) < sim->hurry ? 1200 : 60) * MS / (1 + chance(sim, 4));
+        int64_t time =
+            (chance(sim, 16) < sim->hurry ? 1200 : 60) * MS; /* (first: a seed is one schedule in each build) */
+        sim->time += time / (1 + chance(sim, 4));
         tick_all(sim);
     } else if (what < 915)
         sim_propose(sim);

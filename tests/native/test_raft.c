@@ -343,6 +343,19 @@ static void lead_is_handed_over(void) {
     CHECK(!raft_leased(&rig.raft[by], rig.now));
 }
 
+/* The message may arrive when the leader has long given up: its successor then needs nobody's patience. */
+static void no_lease_behind_a_handover(void) {
+    lead_three();
+    uint32_t by = leader(), next = (by + 1) % THREE;
+    CHECK(raft_leased(&rig.raft[by], rig.now));
+    rig.cut[next] = true;
+    CHECK(raft_transfer(&rig.raft[by], disk_of(next), rig.now));
+    pass(4000 * MS);
+    CHECK_EQ_U64(by, leader());
+    CHECK_EQ_U64(0, rig.raft[by].successor.peer);
+    CHECK(!raft_leased(&rig.raft[by], rig.now));
+}
+
 static void window_is_kept(void) {
     lead_three();
     uint32_t by = leader();
@@ -529,6 +542,7 @@ int main(void) {
     RUN("a leader changes no members before its own term has committed", no_change_before_the_own_term_has_committed);
     RUN("members go back when the entry that changed them is cut off", members_go_back_with_their_entry);
     RUN("the lead is handed over", lead_is_handed_over);
+    RUN("who has tried to hand over has no lease any more", no_lease_behind_a_handover);
     RUN("no more is sent than the window holds, in messages of bounded size", window_is_kept);
     RUN("who needs what the log has no longer gets a copy", far_behind_gets_a_copy);
     RUN("a copy that comes late takes nothing away", late_copy_takes_nothing_away);
