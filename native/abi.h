@@ -192,7 +192,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * allowed go, each with an -ERR; completion's arg = how many. STATUS_NOT_FOUND: it is gone or at its login again; what
  * else fails closes the connection */
 #define COMMAND_RIGHTS 12
-#define COMMAND_BROADCAST 9 /* body = INFO as in WELCOME, to admitted clients, protocol >= 1; arg 1: by WebSocket */
+#define COMMAND_BROADCAST 9 /* body = INFO as in GREET, to admitted clients, protocol >= 1; arg 1: by WebSocket */
 /* completion's payload = connection_row_t[] */
 #define COMMAND_CONNECTIONS 10
 /* target = connection, arg = bucket to go on from; completion's payload = subscription_row_t, each followed by subject,
@@ -222,13 +222,13 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_BUDGET 33     /* target = leaf, body = budget_t */
 
 /* target = listener, body = secure_t (context 0: plain text), extra = strings: INFO, what is said behind a handshake
- * that comes first; with WELCOME_CONNECTION and WELCOME_ADDRESS where the connection's number and address stand. Who
+ * that comes first; with GREETING_CONNECTION and GREETING_ADDRESS where the connection's number and address stand. Who
  * comes from now on gets that without control being asked (EVENT_OPENED, arg2). INFO "": no more */
-#define COMMAND_WELCOME 18
-/* account; body = conn_verdict_t, extra = strings: a CONNECT's JSON, then as in ADMIT, after_pong as in WELCOME. Who
- * came by a welcome and sends this is admitted so without control being asked (EVENT_LINE, arg). The last 64 count */
-#define COMMAND_KNOW 19
-#define COMMAND_FORGET 29 /* all of KNOW */
+#define COMMAND_GREET 18
+/* account; body = conn_verdict_t, extra = strings: a CONNECT's JSON, then as in ADMIT, after_pong as in GREET. Who
+ * came by a greeting and sends this is admitted so without control being asked (EVENT_LINE, arg). The last 64 count */
+#define COMMAND_REMEMBER 19
+#define COMMAND_FORGET 29 /* all of REMEMBER */
 /* the answer to EVENT_AUTHOR: arg = its ticket, arg2 = AUTHOR_*; body = conn_verdict_t, extra = strings: lists as in
  * ADMIT_LEAF */
 #define COMMAND_AUTHOR 30
@@ -345,8 +345,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define LISTEN_WEB 512      /* it speaks HTTP first: LINE_HTTP */
 #define LISTEN_PROXIED 2048 /* it may begin with a header of the PROXY protocol: EVENT_PROXIED */
 
-#define WELCOME_CONNECTION 1
-#define WELCOME_ADDRESS 2
+#define GREETING_CONNECTION 1
+#define GREETING_ADDRESS 2
 #define ACCOUNT_JETSTREAM 1 /* the account's JetStream is served here */
 #define ACCOUNT_REMOVED 4
 #define ACCOUNT_SERVES 8  /* it has services that another server may measure: EVENT_LATENCY_FAR */
@@ -391,11 +391,11 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define CLOSE_KICKED 13    /* an operator's order: only control says so */
 
 /* Events. */
-/* target = connection, code = CONN_*, arg = listener id, arg2 = 1: it had its WELCOME, subject = peer "host:port",
+/* target = connection, code = CONN_*, arg = listener id, arg2 = 1: it had its greeting, subject = peer "host:port",
  * token = of a link the round trip as TCP's handshake has it, in nanoseconds */
 #define EVENT_OPENED 1
 /* a handshake line; reading waits for ADMIT.., RESUME or CLOSE. target = connection, code = LINE_*
- * (another number: an op that came without CONNECT), arg = 1: it is admitted already, by a KNOW, payload = JSON or
+ * (another number: an op that came without CONNECT), arg = 1: it is admitted already, by a REMEMBER, payload = JSON or
  * text */
 #define EVENT_LINE 2
 /* target = connection, code = CLOSE_*, payload = text, header = carried_t, reply = the first of its subscriptions, as

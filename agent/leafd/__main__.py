@@ -191,7 +191,7 @@ def _place_of(server: ServerConfig) -> Place:
 
 
 def _enrolling(config: Path | None) -> tuple[Path, ServerConfig]:
-    """The directory of a configuration's roll of boxes, and the configuration. Raises LeafdError."""
+    """The directory of a configuration's register of boxes, and the configuration. Raises LeafdError."""
     from leafd.cli import CONFIGURATION
     from leafd.config.load import load
     from leafd.daemon.store import enrol_directory

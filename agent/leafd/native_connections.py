@@ -65,17 +65,17 @@ class Connections(Submits):
         """Queues a control frame (a whole line with CRLF)."""
         self._submit("SEND", target=connection, body=frame)
 
-    def welcome(self, listener: int, how: t.Secure | None, before: bytes, behind: bytes = b"") -> None:
+    def greet(self, listener: int, how: t.Secure | None, before: bytes, behind: bytes = b"") -> None:
         """As secure(), of all who come to a listener from now on, without an order for each; before empty: no more."""
         strings = {"before": before, "behind": behind}
-        self._submit("WELCOME", target=listener, body=how or t.Secure(0), strings=strings)
+        self._submit("GREET", target=listener, body=how or t.Secure(0), strings=strings)
 
-    def know(
+    def remember(
         self, connect: bytes, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
     ) -> None:
-        """As admit(), of all who were welcomed and send this CONNECT, until forget_logins()."""
+        """As admit(), of all who were greeted and send this CONNECT, until forget_logins()."""
         strings = {"connect": connect, "after_pong": after_pong} | permission_strings(permissions)
-        self._submit("KNOW", account=account, body=verdict, strings=strings)
+        self._submit("REMEMBER", account=account, body=verdict, strings=strings)
 
     def forget_logins(self) -> None:
         """No login is known any more."""

@@ -398,8 +398,8 @@ class Opened:
     kind: int
     listener: int
     peer: str
-    welcomed: int = 0
-    """1: it has had its INFO, as welcome() said."""
+    greeted: int = 0
+    """1: it has had its INFO, as greet() said."""
     round_trip_ns: int = 0
     """Of a link, as TCP's handshake has it."""
 

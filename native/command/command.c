@@ -15,7 +15,7 @@
 #include "base/copies.h"
 #include "base/table.h"
 #include "command/command_table.h"
-#include "command/welcome.h"
+#include "command/greeting.h"
 #include "exchange/answer.h"
 #include "exchange/held.h"
 #include "exchange/shape.h"
@@ -54,7 +54,7 @@ void command_done(plane_t *plane, const plane_command_t *command, status_t statu
 
 static void listener_set(plane_listener_t *listener, uint64_t kind) {
     uint32_t before = (uint32_t)(LISTEN_SECURE | LISTEN_PROXIED);
-    listener->kind = ((uint32_t)kind & ~before) | (listener->kind & LISTEN_WELCOME);
+    listener->kind = ((uint32_t)kind & ~before) | (listener->kind & LISTEN_GREETED);
     listener->secure = (kind & LISTEN_SECURE) != 0;
     listener->proxied = (kind & LISTEN_PROXIED) != 0;
 }
@@ -96,7 +96,7 @@ void command_unlisten(plane_t *plane, const plane_command_t *command) {
             *at = listener->next;
             loop_remove(&plane->loop, listener->listener.fd);
             listener_close(&listener->listener);
-            welcome_drop(listener);
+            greeting_drop(listener);
             free(listener);
             command_done(plane, command, STATUS_OK);
             return;
@@ -189,7 +189,7 @@ void command_broadcast(plane_t *plane, const plane_command_t *command) {
             || (command->arg != 0) != (peer->web != NULL)) {
             continue;
         }
-        bytes_t own = welcome_text(peer, command_body(command));
+        bytes_t own = greeting_text(peer, command_body(command));
         /* Only who has had its first PONG may see an INFO (tests/wire/client.md, "INFO"). */
         if (own.size != 0 && peer->after_pong.size != 0) {
             say_behind_pong(peer, own);

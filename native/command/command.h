@@ -4,7 +4,7 @@
  *     command_table.c  the rows, which name these functions              listing.c  those that list
  *     proxied.c        the PROXY protocol's header
  *     secure.c         TLS                                               compress.c the compression of leaf links
- *     welcome.c, known_logins.c   said ahead, so that nobody waits for control: welcome.h
+ *     greeting.c, known_logins.c   said ahead, so that nobody waits for control: greeting.h
  *
  * Body and strings have the shape of the command's row; account and peer are there. JetStream's commands are in
  * jetstream/commands.h.
@@ -71,10 +71,10 @@ void command_precedence(plane_t *plane, const plane_command_t *command, peer_t *
 void command_budget(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_compress(plane_t *plane, const plane_command_t *command, peer_t *peer);
 
-/* welcome.c */
-void command_welcome(plane_t *plane, const plane_command_t *command);
+/* greeting.c */
+void command_greet(plane_t *plane, const plane_command_t *command);
 /* known_logins.c */
-void command_know(plane_t *plane, const plane_command_t *command, account_t *account);
+void command_remember(plane_t *plane, const plane_command_t *command, account_t *account);
 void command_forget(plane_t *plane, const plane_command_t *command);
 void command_author(plane_t *plane, const plane_command_t *command);
 void command_authors_forget(plane_t *plane, const plane_command_t *command);

@@ -72,8 +72,8 @@ static const command_row_t command_rows[] = {
     PEER(UPGRADE,           command_upgrade,        BODY_BYTES,                   ""),
     PEER(DESCRIBE,          command_describe,       BODY_NONE,                    "before between place behind"),
     PLANE(ACCOUNT,          command_account,        BODY_NONE,                    "name domain"),
-    PLANE(WELCOME,          command_welcome,        BODY_OF(secure_t),            "before behind"),
-    ACCOUNT(KNOW,           command_know,           BODY_OF(conn_verdict_t),      "connect after_pong " LISTS WHO),
+    PLANE(GREET,            command_greet,          BODY_OF(secure_t),            "before behind"),
+    ACCOUNT(REMEMBER,       command_remember,       BODY_OF(conn_verdict_t),      "connect after_pong " LISTS WHO),
     PLANE(FORGET,           command_forget,         BODY_NONE,                    ""),
     PLANE(AUTHOR,           command_author,         BODY_OF(conn_verdict_t),      LISTS " mapped_deny*"),
     PLANE(AUTHORS_FORGET,   command_authors_forget, BODY_NONE,                    ""),
@@ -118,7 +118,7 @@ static const command_row_t command_rows[] = {
 #define EVENT(name, members) {EVENT_##name, #name, members}
 
 static const plane_event_row_t event_rows[] = {
-    EVENT(OPENED,        "connection=target kind=code listener=arg peer=subject welcomed=arg2 round_trip_ns=token"),
+    EVENT(OPENED,        "connection=target kind=code listener=arg peer=subject greeted=arg2 round_trip_ns=token"),
     EVENT(LINE,          "connection=target kind=code payload=payload:bytes known=arg"),
     EVENT(SECURED,       "connection=target flags=code version=arg size=arg2 cipher=subject certificate=payload:bytes"
                          " chain=header:bytes"),

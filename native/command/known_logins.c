@@ -1,4 +1,4 @@
-/* known_logins.c: see welcome.h: logins that control has judged, and would judge in the same way again.
+/* known_logins.c: see greeting.h: logins that control has judged, and would judge in the same way again.
  *
  * A CONNECT that is byte for byte one of these is admitted without asking, and control is told (EVENT_LINE, arg 1). It
  * gives only such here that depend on nothing else, and takes all back (FORGET) before it changes its mind. There are
@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "command/welcome.h"
+#include "command/greeting.h"
 
 #include "base/copies.h"
 #include "base/hash.h"
@@ -81,7 +81,7 @@ static status_t give_after_pong(peer_t *peer) {
     if (peer->after_pong.size == 0) {
         return STATUS_OK;
     }
-    bytes_t own = welcome_text(peer, peer->after_pong);
+    bytes_t own = greeting_text(peer, peer->after_pong);
     bytes_release(&peer->after_pong);
     peer->after_pong = own;
     return own.size != 0 ? STATUS_OK : STATUS_NO_MEMORY;
@@ -118,7 +118,7 @@ static known_t *place_for(plane_t *plane, bytes_t connect) {
     return same != NULL ? same : &plane->known->at[plane->known->next++ % KNOWN_MAX];
 }
 
-void command_know(plane_t *plane, const plane_command_t *command, account_t *account) {
+void command_remember(plane_t *plane, const plane_command_t *command, account_t *account) {
     strings_t strings = strings_of(command);
     bytes_t connect = strings_next(&strings);
     size_t size = (size_t)connect.size + command->body_size + strings.left;

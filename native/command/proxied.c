@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/copies.h"
 #include "command/command.h"
-#include "command/welcome.h"
+#include "command/greeting.h"
 #include "exchange/exchange.h"
 #include "net/conn.h"
 #include "net/proxied.h"
@@ -51,7 +51,7 @@ static void refuse_proxied(plane_t *plane, peer_t *peer, const char *fault) {
 static void end_header(plane_t *plane, peer_t *peer, proxied_t *proxied) {
     if (proxied->address[0] != 0) {
         tell_proxied(plane, peer, proxied->address, "");
-        welcome_from(peer, bytes_of(proxied->address, (uint32_t)strlen(proxied->address)));
+        greeting_from(peer, bytes_of(proxied->address, (uint32_t)strlen(proxied->address)));
     }
     conn_cover(&peer->conn, &transport_socket, NULL);
     peer->proxied = NULL;

@@ -24,7 +24,7 @@ typedef struct outgoing {
     uint64_t size; /* as the client counts it */
 } outgoing_t;
 
-typedef enum found { FOUND, FOUND_END, FOUND_STALLED, FOUND_LATER, FOUND_AGAIN, FOUND_UNREADABLE } found_t;
+typedef enum search_end { FOUND, FOUND_END, FOUND_STALLED, FOUND_LATER, FOUND_AGAIN, FOUND_UNREADABLE } search_end_t;
 typedef enum sent { SENT, SENT_WAIT, SENT_NOBODY, SENT_BLOCKED, SENT_UNWANTED } sent_t;
 
 bool consumer_has_demand(const consumer_t *consumer) {
@@ -85,7 +85,7 @@ static void put_off(consumer_t *consumer, uint32_t row) {
     consumer_arm(consumer, consumer->expiry_due_ns);
 }
 
-static found_t find_again(consumer_t *consumer, outgoing_t *out) {
+static search_end_t find_again(consumer_t *consumer, outgoing_t *out) {
     for (uint32_t passed = 0; passed < PASSED_OVER_MAX; passed++) {
         uint32_t row = pending_first_queued(&consumer->pending);
         if (row == PENDING_NONE) return FOUND_END;
@@ -118,7 +118,7 @@ static found_t find_again(consumer_t *consumer, outgoing_t *out) {
 
 /* Nothing more up to the visible end. If the store has nothing beyond it either, the count is zero whatever it says: a
  * corrupt message was counted and stepped over. */
-static found_t at_end(consumer_t *consumer, uint64_t visible) {
+static search_end_t at_end(consumer_t *consumer, uint64_t visible) {
     if (consumer->cursor <= visible) consumer->cursor = visible + 1;
     if (consumer->left_known && consumer->left > 0) {
         stream_state_t state;
@@ -139,7 +139,7 @@ static void selection_end(selection_t *selection) {
     selection->count = selection->next = selection->lost = 0;
 }
 
-static found_t find_new(consumer_t *consumer, outgoing_t *out) {
+static search_end_t find_new(consumer_t *consumer, outgoing_t *out) {
     pending_t *pending = &consumer->pending;
     int32_t most = consumer->setup.config.max_ack_pending;
     out->again = out->from_selection = false;
@@ -378,15 +378,15 @@ static sent_t send_one(consumer_t *consumer, outgoing_t *out) {
 
 /* ---- one turn ---------------------------------------------------------------------------------------------------- */
 
-static found_t outgoing_find(consumer_t *consumer, outgoing_t *out) {
+static search_end_t outgoing_find(consumer_t *consumer, outgoing_t *out) {
     if (consumer->pending.queued > 0) {
-        found_t found = find_again(consumer, out);
+        search_end_t found = find_again(consumer, out);
         if (found != FOUND_END) return found;
     }
     return find_new(consumer, out);
 }
 
-static turn_t nothing_found(consumer_t *consumer, found_t found, uint32_t *budget) {
+static turn_t nothing_found(consumer_t *consumer, search_end_t found, uint32_t *budget) {
     switch (found) {
     case FOUND_AGAIN: *budget -= *budget < SCAN_BUDGET / 4 ? *budget : SCAN_BUDGET / 4; return TURN_MORE;
     case FOUND_END: pull_end_of_stream(consumer); break;
@@ -415,7 +415,7 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
     for (; messages > 0 && bytes < QUANTUM_BYTES; messages--, --*budget) {
         if (!consumer_has_demand(consumer)) return TURN_IDLE;
         outgoing_t out;
-        found_t found = outgoing_find(consumer, &out);
+        search_end_t found = outgoing_find(consumer, &out);
         if (found != FOUND) return nothing_found(consumer, found, budget);
         switch (send_one(consumer, &out)) {
         case SENT: bytes += out.size; break;

@@ -24,7 +24,7 @@
 #include "command/command.h"
 #include "exchange/exchange.h"
 #include "jetstream/js.h"
-#include "command/welcome.h"
+#include "command/greeting.h"
 #include "net/compress.h"
 #include "net/conn.h"
 #include "net/listen.h"
@@ -85,10 +85,10 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
             peer->excess = true;
         }
         if (!peer->protocol->link) {
-            welcome_from(peer, bytes_of(address, (uint32_t)strlen(address)));
+            greeting_from(peer, bytes_of(address, (uint32_t)strlen(address)));
         }
-        if (listener->welcome != NULL) {
-            welcome_peer(plane, peer, listener);
+        if (listener->greeting != NULL) {
+            greeting_peer(plane, peer, listener);
         } else if (listener->secure) {
             peer_hold(plane, peer, WAITS_SECURE);
         }
@@ -199,7 +199,7 @@ static void close_everything(plane_t *plane) {
         plane->listeners = listener->next;
         loop_remove(&plane->loop, listener->listener.fd);
         listener_close(&listener->listener);
-        welcome_drop(listener);
+        greeting_drop(listener);
         free(listener);
     }
     core_shutdown(plane);

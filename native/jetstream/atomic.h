@@ -33,7 +33,7 @@ typedef struct atomic_refusal {
     bool waits; /* of a commit: what is refused may be possible soon, if it is tried again */
     refusal_t refusal;
     uint8_t text[DECIMAL_MAX + 8];
-    taken_t taken;
+    publish_result_t result;
 } atomic_refusal_t;
 
 /* Stores all of the batch's messages and answers, or says why not. before: the last one gets the mark of a commit. The

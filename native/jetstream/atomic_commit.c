@@ -153,18 +153,18 @@ static const refusal_t *look_at_batch(const append_t *append, uint32_t index, bo
 }
 
 static const refusal_t *look_at_store(commit_t *commit, ready_t *ready, uint64_t on_subject, atomic_refusal_t *room) {
-    taken_t *taken = &room->taken;
-    taken->appended =
+    publish_result_t *result = &room->result;
+    result->appended =
         store_group_look(commit->stream->store, &commit->group, &ready->append, on_subject, *commit->js->now);
-    if (taken->appended.verdict == APPEND_STORED) {
+    if (result->appended.verdict == APPEND_STORED) {
         return NULL;
     }
-    if (taken->appended.verdict == APPEND_DUPLICATE) {
+    if (result->appended.verdict == APPEND_DUPLICATE) {
         return &refused_duplicate;
     }
-    js_name_verdict(taken);
-    room->waits = taken->outcome == OUTCOME_LATER;
-    return &taken->refusal;
+    js_name_verdict(result);
+    room->waits = result->outcome == OUTCOME_LATER;
+    return &result->refusal;
 }
 
 /* A counter's sum follows from the subject's last message, which may be one of the batch. first: its index + 1; 0: it

@@ -266,25 +266,26 @@ static void fast_refused(js_t *js, fast_batch_t *batch, const fast_word_t *word,
 }
 
 /* A message that nothing but the stream can refuse: it moves the batch on, whatever comes of it. */
-static void fast_settle(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply, const taken_t *taken) {
+static void fast_settle(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply,
+                        const publish_result_t *result) {
     batch->last_seq = word->seq;
     if (word->seq == 1 && word->operation != FAST_COMMIT && (batch->open.stream->config.flags & STREAM_NO_ACK) == 0) {
         text_t text = flow_text(batch, 0); /* says nothing of the disk, and the client waits for it */
         answer_now(js, batch, reply, &text);
     }
-    if (taken->outcome != OUTCOME_TAKEN) {
-        fast_refused(js, batch, word, reply, &taken->refusal);
+    if (result->outcome != OUTCOME_TAKEN) {
+        fast_refused(js, batch, word, reply, &result->refusal);
         return;
     }
-    if (taken->appended.rolling != 0) {
-        js_roll(js, batch->open.stream, &taken->appended, BYTES_NONE);
+    if (result->appended.rolling != 0) {
+        js_roll(js, batch->open.stream, &result->appended, BYTES_NONE);
     }
-    bool duplicate = taken->appended.verdict == APPEND_DUPLICATE;
+    bool duplicate = result->appended.verdict == APPEND_DUPLICATE;
     if (duplicate && word->operation == FAST_COMMIT && word->seq == 1 && !batch->gap_ok) {
-        fast_answer_end(js, batch, reply, taken->appended.seq, true);
+        fast_answer_end(js, batch, reply, result->appended.seq, true);
         batch_drop(js->fast, batch);
     } else {
-        batch->stream_seq = duplicate ? batch->stream_seq : taken->appended.seq;
+        batch->stream_seq = duplicate ? batch->stream_seq : result->appended.seq;
         if (word->operation == FAST_COMMIT) {
             fast_end(js, batch, reply);
         } else {
@@ -298,10 +299,10 @@ static void fast_append(js_t *js, fast_batch_t *batch, const fast_word_t *word, 
     uint64_t next = batch->last_seq + 1;
     bool ends = word->seq < next || (word->seq > next && !batch->gap_ok);
     bool stores = !ends && word->operation != FAST_COMMIT_EOB;
-    taken_t taken;
+    publish_result_t result;
     if (stores) {
-        js_take(js, batch->open.stream, message, TAKER_FAST, &taken);
-        if (LEAF_UNLIKELY(taken.outcome == OUTCOME_LATER)) {
+        js_take(js, batch->open.stream, message, PUBLISHER_FAST, &result);
+        if (LEAF_UNLIKELY(result.outcome == OUTCOME_LATER)) {
             js_later(js, batch->open.stream, message);
             return;
         }
@@ -310,7 +311,7 @@ static void fast_append(js_t *js, fast_batch_t *batch, const fast_word_t *word, 
         answer_gap(js, batch, message->reply, word->seq);
     }
     if (stores) {
-        fast_settle(js, batch, word, message->reply, &taken);
+        fast_settle(js, batch, word, message->reply, &result);
         return;
     }
     batch->last_seq = ends ? batch->last_seq : word->seq - 1;

@@ -143,17 +143,17 @@ const refusal_t *js_refused_outright(const stream_t *stream, const message_t *me
     return stream->config.max_msg_size >= 0 && size > (uint64_t)stream->config.max_msg_size ? &refused_size : NULL;
 }
 
-__attribute__((noinline)) void js_name_verdict(taken_t *taken) {
+__attribute__((noinline)) void js_name_verdict(publish_result_t *result) {
     const refusal_t *refusal = NULL;
-    taken->outcome = taken->appended.verdict == APPEND_LATER ? OUTCOME_LATER : OUTCOME_REFUSED;
-    switch (taken->appended.verdict) {
+    result->outcome = result->appended.verdict == APPEND_LATER ? OUTCOME_LATER : OUTCOME_REFUSED;
+    switch (result->appended.verdict) {
     case APPEND_WRONG_LAST_SEQ:
-        taken->refusal = refused_last_seq;
-        taken->refusal.detail = decimal_text(taken->digits, taken->appended.seq);
+        result->refusal = refused_last_seq;
+        result->refusal.detail = decimal_text(result->digits, result->appended.seq);
         return;
     case APPEND_WRONG_LAST_MSG_ID:
-        taken->refusal = refused_last_msg_id;
-        taken->refusal.detail = taken->appended.last_msg_id;
+        result->refusal = refused_last_msg_id;
+        result->refusal.detail = result->appended.last_msg_id;
         return;
     case APPEND_BAD_SUBJECT: refusal = &refused_subject; break;
     case APPEND_TOO_LARGE: refusal = &refused_size; break;
@@ -170,14 +170,14 @@ __attribute__((noinline)) void js_name_verdict(taken_t *taken) {
     case APPEND_OUT_OF_ORDER:
     default: refusal = &refused_space;
     }
-    taken->refusal = *refusal;
+    result->refusal = *refusal;
 }
 
-static inline void intake_append(js_t *js, stream_t *stream, append_t *append, taken_t *taken) {
-    taken->appended = js_append(js, stream, append);
-    append_verdict_t verdict = taken->appended.verdict;
+static inline void intake_append(js_t *js, stream_t *stream, append_t *append, publish_result_t *result) {
+    result->appended = js_append(js, stream, append);
+    append_verdict_t verdict = result->appended.verdict;
     if (LEAF_UNLIKELY(verdict != APPEND_STORED && verdict != APPEND_DUPLICATE && verdict != APPEND_SKIPPED)) {
-        js_name_verdict(taken);
+        js_name_verdict(result);
     }
 }
 
@@ -188,77 +188,78 @@ static const refusal_t *count(js_t *js, stream_t *stream, append_t *append, byte
     return subject.size == 0 ? &refused_size : counter_apply(js, stream, subject, increment, append);
 }
 
-void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker, taken_t *taken) {
-    taken->outcome = OUTCOME_TAKEN;
-    taken->counted.size = 0;
+void js_take(js_t *js, stream_t *stream, const message_t *message, publisher_t publisher, publish_result_t *result) {
+    result->outcome = OUTCOME_TAKEN;
+    result->counted.size = 0;
     const refusal_t *refusal = js_refused_outright(stream, message);
     if (message->header.size == 0 && refusal == NULL) { /* as most are */
-        append_t append = {.subject = message->subject, .payload = message->payload, .waits = taker != TAKER_SERVER};
-        intake_append(js, stream, &append, taken);
+        append_t append = {
+            .subject = message->subject, .payload = message->payload, .waits = publisher != PUBLISHER_SERVER};
+        intake_append(js, stream, &append, result);
         return;
     }
     intake_t intake;
     memset(&intake, 0, sizeof(intake));
     intake.append.subject = message->subject;
     intake.append.payload = message->payload;
-    intake.append.waits = taker != TAKER_SERVER;
+    intake.append.waits = publisher != PUBLISHER_SERVER;
     if (message->header.size != 0 && refusal == NULL) {
         if (message->header.size > HEADER_BYTES_MAX) {
             refusal = &refused_header;
         } else if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))
                    || LEAF_UNLIKELY((stream->config.flags & STREAM_COUNTER) != 0)) {
             refusal = intake_read(js, stream, message, &intake);
-            refusal = taker == TAKER_SERVER ? NULL : refusal;
+            refusal = publisher == PUBLISHER_SERVER ? NULL : refusal;
         }
         intake.append.header = intake_header(js, &intake, message->header);
     }
-    if (LEAF_UNLIKELY(intake.batch_id.size != 0) && taker == TAKER_CLIENT) {
-        taken->outcome = OUTCOME_BATCHED;
+    if (LEAF_UNLIKELY(intake.batch_id.size != 0) && publisher == PUBLISHER_CLIENT) {
+        result->outcome = OUTCOME_BATCHED;
         return;
     }
     if (LEAF_UNLIKELY(intake.increment.size != 0) && refusal == NULL) {
         refusal = count(js, stream, &intake.append, intake.increment);
     }
     if (LEAF_UNLIKELY(refusal != NULL)) {
-        taken->outcome = OUTCOME_REFUSED;
-        taken->refusal = *refusal;
+        result->outcome = OUTCOME_REFUSED;
+        result->refusal = *refusal;
         return;
     }
-    intake_append(js, stream, &intake.append, taken);
-    bool stored = taken->appended.verdict == APPEND_STORED || taken->appended.verdict == APPEND_SKIPPED;
+    intake_append(js, stream, &intake.append, result);
+    bool stored = result->appended.verdict == APPEND_STORED || result->appended.verdict == APPEND_SKIPPED;
     if (LEAF_UNLIKELY(intake.order.ends.size != 0) && stored) {
         js_schedule_end(stream, intake.order.ends);
     }
-    if (LEAF_UNLIKELY(intake.increment.size != 0) && taken->appended.verdict == APPEND_STORED
-        && taker == TAKER_CLIENT) {
-        taken->counted = counter_value(intake.append.payload);
+    if (LEAF_UNLIKELY(intake.increment.size != 0) && result->appended.verdict == APPEND_STORED
+        && publisher == PUBLISHER_CLIENT) {
+        result->counted = counter_value(intake.append.payload);
     }
 }
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
 
 static __attribute__((noinline)) void answer_not_taken(js_t *js, stream_t *stream, const message_t *message,
-                                                       const taken_t *taken) {
-    if (taken->outcome == OUTCOME_BATCHED) {
+                                                       const publish_result_t *result) {
+    if (result->outcome == OUTCOME_BATCHED) {
         js_atomic(js, stream, message);
-    } else if (taken->outcome == OUTCOME_LATER) {
+    } else if (result->outcome == OUTCOME_LATER) {
         js_later(js, stream, message);
     } else {
-        js_answer_refused(js, stream, message->reply, &taken->refusal);
+        js_answer_refused(js, stream, message->reply, &result->refusal);
     }
 }
 
 static inline __attribute__((always_inline)) void answer_taken(js_t *js, stream_t *stream, const message_t *message,
-                                                               const taken_t *taken) {
-    if (LEAF_UNLIKELY(taken->outcome != OUTCOME_TAKEN)) {
-        answer_not_taken(js, stream, message, taken);
-    } else if (LEAF_UNLIKELY(taken->counted.size != 0)) {
-        answer_counted(js, stream, message->reply, taken->appended.seq, taken->counted);
-    } else if (LEAF_UNLIKELY(taken->appended.rolling != 0)) {
-        js_roll(js, stream, &taken->appended,
+                                                               const publish_result_t *result) {
+    if (LEAF_UNLIKELY(result->outcome != OUTCOME_TAKEN)) {
+        answer_not_taken(js, stream, message, result);
+    } else if (LEAF_UNLIKELY(result->counted.size != 0)) {
+        answer_counted(js, stream, message->reply, result->appended.seq, result->counted);
+    } else if (LEAF_UNLIKELY(result->appended.rolling != 0)) {
+        js_roll(js, stream, &result->appended,
                 (stream->config.flags & STREAM_NO_ACK) == 0 ? message->reply : BYTES_NONE);
     } else if (message->reply.size != 0 && (stream->config.flags & STREAM_NO_ACK) == 0) {
-        answer_stored(js, stream, message->reply, taken->appended.seq, taken->appended.verdict == APPEND_DUPLICATE);
+        answer_stored(js, stream, message->reply, result->appended.seq, result->appended.verdict == APPEND_DUPLICATE);
     }
 }
 
@@ -281,9 +282,9 @@ static inline __attribute__((always_inline)) void publish(js_t *js, stream_t *st
         js_fast(js, stream, message, word);
         return;
     }
-    taken_t taken;
-    js_take(js, stream, message, TAKER_CLIENT, &taken);
-    answer_taken(js, stream, message, &taken);
+    publish_result_t result;
+    js_take(js, stream, message, PUBLISHER_CLIENT, &result);
+    answer_taken(js, stream, message, &result);
 }
 
 void js_publish_held(js_t *js, stream_t *stream, const message_t *message) {
@@ -339,8 +340,8 @@ void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, boo
         js_later(js, stream, message);
         return;
     }
-    taken_t taken;
-    js_take(js, stream, message, TAKER_CLIENT, &taken);
-    note_refusal(&out->refusal, taken.outcome == OUTCOME_REFUSED ? &taken.refusal : NULL);
-    answer_taken(js, stream, message, &taken);
+    publish_result_t result;
+    js_take(js, stream, message, PUBLISHER_CLIENT, &result);
+    note_refusal(&out->refusal, result.outcome == OUTCOME_REFUSED ? &result.refusal : NULL);
+    answer_taken(js, stream, message, &result);
 }

@@ -38,24 +38,24 @@ typedef enum outcome {
 } outcome_t;
 
 /* Slices live as long as the message and this. */
-typedef struct taken {
+typedef struct publish_result {
     outcome_t outcome;
     refusal_t refusal;
     appended_t appended;
     bytes_t counted; /* the value that a client's counter has now; empty: it is none */
     uint8_t digits[20];
-} taken_t;
+} publish_result_t;
 
-typedef enum taker {
-    TAKER_CLIENT,
-    TAKER_FAST,   /* a fast batch: it is in no other */
-    TAKER_SERVER, /* the server's own: what clients may not say in their headers is not looked at */
-} taker_t;
+typedef enum publisher {
+    PUBLISHER_CLIENT,
+    PUBLISHER_FAST,   /* a fast batch: it is in no other */
+    PUBLISHER_SERVER, /* the server's own: what clients may not say in their headers is not looked at */
+} publisher_t;
 
 /* Reads the headers, checks, appends. Answers nobody. */
-void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker, taken_t *taken);
+void js_take(js_t *js, stream_t *stream, const message_t *message, publisher_t publisher, publish_result_t *result);
 /* The store's verdict is none of a success: the outcome, and a refusal in the protocol's words. */
-void js_name_verdict(taken_t *taken);
+void js_name_verdict(publish_result_t *result);
 void ack_text(const stream_t *stream, uint64_t seq, text_t *text); /* a PubAck */
 /* The refusal that the store would give first, so that it wins over the headers' ones. NULL: nothing. */
 const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message);

@@ -359,22 +359,22 @@ static js_right_t firing_right(const firing_t *firing, const stored_message_t *s
 /* false: no room now, or what it is made of is not known. */
 static bool firing_run(firing_t *firing, stored_message_t *schedule) {
     message_t message = {0};
-    taken_t taken;
+    publish_result_t result;
     moment_t now = *firing->js->now;
     if (firing_gather(firing, schedule, &message) != STATUS_OK) {
         return false;
     }
-    js_take(firing->js, firing->stream, &message, TAKER_SERVER, &taken);
-    if (taken.outcome == OUTCOME_REFUSED && taken.refusal.err_code == refused_space.err_code) {
+    js_take(firing->js, firing->stream, &message, PUBLISHER_SERVER, &result);
+    if (result.outcome == OUTCOME_REFUSED && result.refusal.err_code == refused_space.err_code) {
         return false;
     }
-    if (taken.outcome == OUTCOME_REFUSED && taken.refusal.err_code == refused_account.err_code && !firing->repeats) {
+    if (result.outcome == OUTCOME_REFUSED && result.refusal.err_code == refused_account.err_code && !firing->repeats) {
         /* Not false: what expires behind it may be what makes room for it. */
         status_t status = store_schedule(firing->stream->store, firing->seq, now.wall_ns + FULL_WAIT_NS, now);
         return status == STATUS_OK || status == STATUS_NOT_FOUND;
     }
-    if (taken.outcome == OUTCOME_TAKEN && taken.appended.rolling != 0) {
-        js_roll(firing->js, firing->stream, &taken.appended, BYTES_NONE);
+    if (result.outcome == OUTCOME_TAKEN && result.appended.rolling != 0) {
+        js_roll(firing->js, firing->stream, &result.appended, BYTES_NONE);
     }
     /* A message that the stream refuses for good is left out; a schedule that repeats goes on all the same. */
     return firing_next(firing);

@@ -59,12 +59,12 @@ static const row_t rows[MQTT_PROPERTY_COUNT] = {
 /* clang-format on */
 
 /* One property as it stands in a block. */
-typedef struct found {
+typedef struct block_property {
     mqtt_property_t which;
     uint32_t number;
     bytes_t data; /* text, data; a pair's name */
     bytes_t value;
-} found_t;
+} block_property_t;
 
 static bool is_number(mqtt_property_t which) {
     return rows[which].type <= NUMBER;
@@ -120,7 +120,7 @@ static bool take_fixed(bytes_t *block, uint32_t size, uint32_t *number) {
     return true;
 }
 
-static bool take_value(bytes_t *block, found_t *found) {
+static bool take_value(bytes_t *block, block_property_t *found) {
     switch ((type_t)rows[found->which].type) {
     case BYTE: return take_fixed(block, 1, &found->number);
     case TWO: return take_fixed(block, 2, &found->number);
@@ -136,7 +136,7 @@ static bool take_value(bytes_t *block, found_t *found) {
 }
 
 /* Takes one property off the front of `block`. false: there is none that is known and whole. */
-static bool take_property(bytes_t *block, found_t *found) {
+static bool take_property(bytes_t *block, block_property_t *found) {
     for (uint32_t which = 0; which < MQTT_PROPERTY_COUNT && block->size != 0; which++) {
         if (rows[which].id == block->at[0]) {
             found->which = (mqtt_property_t)which;
@@ -152,7 +152,7 @@ static bool faulty(mqtt_fault_t *fault, mqtt_reason_t reason, const char *text) 
     return false;
 }
 
-static bool within_bounds(const found_t *found, mqtt_fault_t *fault) {
+static bool within_bounds(const block_property_t *found, mqtt_fault_t *fault) {
     switch ((bounds_t)rows[found->which].bounds) {
     case FLAG: return found->number < 2 || faulty(fault, MQTT_REASON_PROTOCOL, "a property that is neither 0 nor 1");
     case NOT_ZERO: return found->number != 0 || faulty(fault, MQTT_REASON_PROTOCOL, "a property that must not be 0");
@@ -163,8 +163,8 @@ static bool within_bounds(const found_t *found, mqtt_fault_t *fault) {
 }
 
 /* Keeps what was found; `from` is where it stood. */
-static bool keep_property(mqtt_properties_t *properties, const found_t *found, const uint8_t *from, const uint8_t *end,
-                          mqtt_fault_t *fault) {
+static bool keep_property(mqtt_properties_t *properties, const block_property_t *found, const uint8_t *from,
+                          const uint8_t *end, mqtt_fault_t *fault) {
     uint32_t bit = 1u << found->which;
     if (found->which == MQTT_USER_PROPERTY) {
         const uint8_t *first = properties->pairs.at != NULL ? properties->pairs.at : from;
@@ -192,7 +192,7 @@ bool mqtt_read_properties(bytes_t *input, uint32_t of, mqtt_properties_t *proper
     *input = bytes_after(*input, size);
     while (block.size != 0) {
         const uint8_t *from = block.at;
-        found_t found;
+        block_property_t found;
         if (!take_property(&block, &found)) {
             return faulty(fault, MQTT_REASON_MALFORMED, "a property that is unknown, cut short or not UTF-8");
         }
@@ -233,7 +233,7 @@ void mqtt_set_text(mqtt_properties_t *properties, mqtt_property_t which, bytes_t
 }
 
 bool mqtt_next_pair(bytes_t *pairs, bytes_t *name, bytes_t *value) {
-    found_t found;
+    block_property_t found;
     while (take_property(pairs, &found)) {
         if (found.which == MQTT_USER_PROPERTY) {
             *name = found.data;

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
-#include "plane/far_services.h"
+#include "plane/remote_services.h"
 #include "plane/judge.h"
 #include "plane/plane.h"
 #include "plane/publication.h"

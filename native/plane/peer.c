@@ -49,7 +49,7 @@ peer_t *peer_find(plane_t *plane, uint64_t id) {
 }
 
 void peer_tell(plane_t *plane, const peer_t *peer, event_entry_t *entry) {
-    if (peer->welcomed) {
+    if (peer->greeted) {
         event_post_quietly(&plane->exchange, entry, plane->now.mono_ns);
     } else {
         event_post(&plane->exchange, entry);
@@ -106,8 +106,8 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     }
     peer->id = plane->next_peer;
     buffer_init(&peer->rows_at_end, ROWS_BYTES);
-    peer->kind = kind & ~(uint32_t)(LISTEN_WEB | LISTEN_WELCOME);
-    peer->welcomed = (kind & LISTEN_WELCOME) != 0;
+    peer->kind = kind & ~(uint32_t)(LISTEN_WEB | LISTEN_GREETED);
+    peer->greeted = (kind & LISTEN_GREETED) != 0;
     peer->protocol = (kind & LISTEN_WEB) != 0 ? &protocol_http : protocol_of(plane, peer->kind);
     peer->queues = peer->protocol->link ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
     /* The record that control is told at the end is there from the beginning. */
@@ -144,7 +144,7 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     entry->event.target = peer->id;
     entry->event.code = peer->kind;
     entry->event.arg = listener;
-    entry->event.arg2 = peer->welcomed;
+    entry->event.arg2 = peer->greeted;
     tcp_look_t look;
     entry->event.token = peer->protocol->link && tcp_look(fd, &look) ? (uint64_t)look.round_trip_ns : 0;
     peer_tell(plane, peer, entry);

@@ -124,7 +124,7 @@ struct peer {
     uint8_t waits;               /* WAITS_*: why it is not read; 0: it is, where its state says so */
     bool full;                   /* a consumer was told DELIVERED_FULL */
     bool excess;                 /* over max_connections: told so behind its INFO */
-    bool welcomed;               /* its listener has a welcome */
+    bool greeted;                /* its listener has a greeting */
     bool silent;                 /* closed without a word */
     bool dialled;                /* by us: it is the configuration's, not a stranger */
     bool drains;                 /* unsubscribed since its last PING: its PONG keeps the order */
@@ -184,7 +184,7 @@ void peer_release(plane_t *plane, peer_t *peer, peer_waits_t reason);
 /* Sets the kind of a peer that has spoken HTTP so far (LISTEN_WEB) and now says which protocol it speaks. */
 LEAF_MUST_USE status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind);
 peer_t *peer_find(plane_t *plane, uint64_t id);
-/* Posts what control is told of it and need not act on: of who was welcomed, later, with what else there is. */
+/* Posts what control is told of it and need not act on: of who was greeted, later, with what else there is. */
 void peer_tell(plane_t *plane, const peer_t *peer, event_entry_t *entry);
 /* Parses and acts on as much of input as it can; returns how much it used. */
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input);

@@ -44,11 +44,11 @@ struct protocol; /* protocol.h */
 typedef struct subscription subscription_t;
 typedef struct replies replies_t;           /* reply.c */
 typedef struct latencies latencies_t;       /* latency.c */
-typedef struct far_requests far_requests_t; /* far_services.c */
+typedef struct far_requests far_requests_t; /* remote_services.c */
 typedef struct tls_desk tls_desk_t;
 typedef struct websocket_desk websocket_desk_t;
 typedef struct compress_desk compress_desk_t;
-typedef struct welcome welcome_t;                 /* command/welcome.h */
+typedef struct greeting greeting_t;               /* command/greeting.h */
 typedef struct known_logins known_logins_t;       /* likewise */
 typedef struct authors authors_t;                 /* authors.c */
 typedef struct routed routed_t;                   /* routed.c */
@@ -57,16 +57,16 @@ typedef struct gateway_replies gateway_replies_t; /* gateway_reply.c */
 
 #define CROSSING_DEPTH_MAX 8u /* accounts that it may pass one after the other */
 #define TURN_WORK 32768u
-#define LISTEN_WELCOME 1024u /* of a listener with a welcome, beside abi.h's LISTEN_* */
+#define LISTEN_GREETED 1024u /* of a listener with a greeting, beside abi.h's LISTEN_* */
 
 typedef struct plane_listener {
     listener_t listener;
     uint64_t id;
     uint32_t kind;
-    bool secure;        /* who comes is not read before its SECURE */
-    bool proxied;       /* who comes may begin with a header of the PROXY protocol */
-    welcome_t *welcome; /* who comes gets it at once; NULL: control says what */
-    uint32_t marker;    /* tells a listener's tag from a peer's */
+    bool secure;          /* who comes is not read before its SECURE */
+    bool proxied;         /* who comes may begin with a header of the PROXY protocol */
+    greeting_t *greeting; /* who comes gets it at once; NULL: control says what */
+    uint32_t marker;      /* tells a listener's tag from a peer's */
     struct plane_listener *next;
 } plane_listener_t;
 
@@ -121,7 +121,7 @@ struct plane {
     known_logins_t *known;     /* NULL: none */
     authors_t *authors;        /* NULL until somebody who may log in stored a schedule */
     buffer_t authored;         /* scratch: the header of a schedule, with its author */
-    /* NULL, or admits who comes by a welcome and sends this CONNECT; false: control is to be asked */
+    /* NULL, or admits who comes by a greeting and sends this CONNECT; false: control is to be asked */
     bool (*admit_known)(plane_t *plane, peer_t *peer, bytes_t connect);
 
     mqtt_limits_t mqtt;          /* COMMAND_MQTT */

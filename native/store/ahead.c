@@ -69,7 +69,7 @@ static bool ahead_begin(store_ahead_t *ahead, const head_t *head, uint64_t from,
 
 /* One step back. STATUS_AGAIN: there are more; STATUS_NOT_FOUND: reading has to find the rest. */
 static status_t ahead_step(store_stream_t *stream, store_ahead_list_t *list, uint64_t floor) {
-    found_t found;
+    message_row_t found;
     if (list->steps_left-- == 0 || message_find(stream, list->at, true, &found) != STATUS_OK) {
         return STATUS_NOT_FOUND;
     }

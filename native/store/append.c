@@ -89,7 +89,7 @@ static uint64_t need_of(const entry_t *entry) {
 
 /* Does its subject's oldest message make room for it? */
 static append_verdict_t takes_place_of_oldest(const entry_t *entry) {
-    found_t oldest;
+    message_row_t oldest;
     head_t head = entry->head->head;
     uint32_t steps = STORE_STEP;
     status_t status = subject_oldest(entry->stream, &head, entry->append->subject, &steps, &oldest);
@@ -306,7 +306,8 @@ static inline void entry_begin(entry_t *entry, uint64_t before, int64_t age_now,
     entry->bytes = append->skip ? 0 : stream_message_bytes(stream, &entry->message);
 }
 
-status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns, uint32_t *steps) {
+status_t append_instead(store_stream_t *stream, const message_row_t *found, bytes_t header, int64_t ttl_ns,
+                        uint32_t *steps) {
     const clockwork_t *clock = &stream->store->clock;
     append_t append = {.subject = found->message.subject, .header = header, .expires_ts = clock->wall + ttl_ns};
     entry_t entry = {.stream = stream, .append = &append};

@@ -49,7 +49,7 @@ typedef struct adopted {
     uint64_t end;     /* behind the last */
 } adopted_t;
 
-typedef struct found found_t; /* message.h */
+typedef struct message_row message_row_t; /* message.h */
 
 /* The work of limits: what has more messages than a limit allows, or may have, and goes on in later turns. */
 typedef struct limits {    /* only limits.c writes to it */

@@ -68,7 +68,7 @@ static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps
         return true;
     }
     while (*steps > 0) {
-        found_t found;
+        message_row_t found;
         uint64_t from = stream->aging.aged > stream->log.first_seq ? stream->aging.aged : stream->log.first_seq;
         status_t status = message_next_some(stream, &from, stream->log.last_seq, false, steps, &found);
         if (status == STATUS_AGAIN) {
@@ -114,7 +114,7 @@ static status_t lmdb_expiry(store_stream_t *stream, int64_t *expires, uint64_t *
 
 /* false: not now, and it stays due. */
 static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq, uint32_t *steps) {
-    found_t found;
+    message_row_t found;
     if ((seq & EXPIRY_SCHEDULE) != 0) {
         return schedule_due(stream, seq & ~EXPIRY_SCHEDULE, expires);
     }
@@ -189,7 +189,7 @@ bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
 
 /* The next message that max_age will take, as far as it is known without looking: where the walk stands. */
 static int64_t aged_deadline(store_stream_t *stream) {
-    found_t found;
+    message_row_t found;
     if (stream->config.max_age_ns <= 0 || stream->log.messages == 0) {
         return INT64_MAX;
     }

@@ -35,7 +35,7 @@ typedef struct filling {
     message_record_t message;
     uint64_t bytes;
     head_t head;
-    found_t above; /* its neighbour; seq 0: none */
+    message_row_t above; /* its neighbour; seq 0: none */
     int64_t expires;
 } filling_t;
 
@@ -134,7 +134,7 @@ static status_t look_at_place(const filling_t *filling, const hole_t *hole, bool
     store_key_t key;
     batch_op_t op;
     uint64_t position;
-    found_t found;
+    message_row_t found;
     *free = false;
     if (seq > stream->log.last_seq || stream->log.first_open) {
         return seq > stream->log.last_seq ? STATUS_OK : STATUS_FULL;
@@ -158,7 +158,7 @@ static bool fits_stamps(const filling_t *filling) {
     uint64_t seq = filling->append->force_seq;
     uint64_t from = seq + 1;
     uint32_t steps = FILL_STEPS;
-    found_t found;
+    message_row_t found;
     if (message_next_some(stream, &from, stream->log.last_seq, false, &steps, &found) == STATUS_OK && found.sound
         && found.message.ts < filling->append->force_ts) {
         return false;
@@ -172,7 +172,7 @@ static bool fits_stamps(const filling_t *filling) {
 /* ---- its place on its subject ------------------------------------------------------------------------------------ */
 
 /* Back along the chain, down to the lowest link above the message. */
-static status_t seek_back(const filling_t *filling, uint64_t *at, found_t *above) {
+static status_t seek_back(const filling_t *filling, uint64_t *at, message_row_t *above) {
     uint64_t seq = filling->append->force_seq;
     for (uint32_t steps = 0; steps < FILL_STEPS; steps++) {
         status_t status = message_find(filling->stream, *at, true, above);
@@ -196,7 +196,7 @@ static status_t seek_back(const filling_t *filling, uint64_t *at, found_t *above
 /* Forward over the stream, to a message of the subject from which the chain is short. */
 static status_t seek_forward(const filling_t *filling, uint64_t *at, uint64_t *near) {
     uint32_t steps = FILL_STEPS;
-    found_t found;
+    message_row_t found;
     while (steps > 0) {
         status_t status = message_next_some(filling->stream, at, filling->head.last, true, &steps, &found);
         if (status != STATUS_OK) {

@@ -20,7 +20,7 @@
 /* The end of a link: it leads over the links that lie behind it, or a row of deletions would be gone over one by one.
  */
 static uint64_t link_end(store_stream_t *stream, uint64_t seq) {
-    found_t found;
+    message_row_t found;
     for (uint32_t hop = 0; hop < LINK_HOPS; hop++) {
         if (message_find(stream, seq, true, &found) != STATUS_OK || (found.message.flags & MESSAGE_GONE) == 0
             || found.message.previous >= seq) {
@@ -32,7 +32,7 @@ static uint64_t link_end(store_stream_t *stream, uint64_t seq) {
 }
 
 /* Writes the link that is left of a deleted message: the place of the message before it on its subject. */
-static void write_link(store_stream_t *stream, const found_t *found, uint64_t previous) {
+static void write_link(store_stream_t *stream, const message_row_t *found, uint64_t previous) {
     store_key_t key;
     key_message(&key, stream->id, found->seq);
     message_record_t gone = {
@@ -42,7 +42,7 @@ static void write_link(store_stream_t *stream, const found_t *found, uint64_t pr
     notes_deleted(stream, 1);
 }
 
-static void write_deletion(store_stream_t *stream, const found_t *found, bool link) {
+static void write_deletion(store_stream_t *stream, const message_row_t *found, bool link) {
     if (link) {
         write_link(stream, found, link_end(stream, found->message.previous));
         return;
@@ -55,7 +55,7 @@ static void write_deletion(store_stream_t *stream, const found_t *found, bool li
 
 /* Through the stream, since damage broke the chain. How far that is is kept for one message at a time; who wants to
  * remove another such message meanwhile waits, unless nobody goes on with the first one. */
-static status_t newest_by_search(store_stream_t *stream, const found_t *found, uint64_t floor, uint32_t *steps,
+static status_t newest_by_search(store_stream_t *stream, const message_row_t *found, uint64_t floor, uint32_t *steps,
                                  uint64_t *seq) {
     if (stream->limits.seek_of != found->seq) {
         if (stream->limits.seek_of != 0 && stream->limits.seek_patience-- > 0) {
@@ -69,7 +69,7 @@ static status_t newest_by_search(store_stream_t *stream, const found_t *found, u
     status_t status = STATUS_NOT_FOUND;
     *seq = floor;
     while (stream->limits.seek_at >= floor && stream->limits.seek_at > 0) {
-        found_t before;
+        message_row_t before;
         status = message_back_some(stream, &stream->limits.seek_at, &left, &before);
         if (status != STATUS_OK) {
             break;
@@ -91,9 +91,9 @@ static status_t newest_by_search(store_stream_t *stream, const found_t *found, u
 /* The newest message of the subject below the one that goes. The chain knows; where damage broke it, the stream is
  * searched. Who deletes from the newest down leaves a link for each: when there are very many, the nearest one is made
  * to lead over those that were gone over, and STATUS_AGAIN says so. */
-static status_t newest_below(store_stream_t *stream, const found_t *found, head_t head, uint32_t *steps,
+static status_t newest_below(store_stream_t *stream, const message_row_t *found, head_t head, uint32_t *steps,
                              uint64_t *seq) {
-    found_t before, nearest;
+    message_row_t before, nearest;
     uint32_t left = NEWEST_STEPS;
     status_t status = message_chain(stream, &found->message, head.first, &left, &before);
     *steps = (uint32_t)number_less(*steps, number_less(NEWEST_STEPS - left, 1));
@@ -109,7 +109,8 @@ static status_t newest_below(store_stream_t *stream, const found_t *found, head_
 }
 
 /* Takes the message off its subject's head. *link: one must stay in its place. But for STATUS_OK nothing was done. */
-static status_t leave_head(store_stream_t *stream, const found_t *found, bool oldest, uint32_t *steps, bool *link) {
+static status_t leave_head(store_stream_t *stream, const message_row_t *found, bool oldest, uint32_t *steps,
+                           bool *link) {
     *link = false;
     if (!found->sound) {
         return STATUS_OK; /* whose it was cannot be known; its head keeps a count too many */
@@ -141,7 +142,7 @@ static status_t leave_head(store_stream_t *stream, const found_t *found, bool ol
     return STATUS_OK;
 }
 
-status_t message_remove(store_stream_t *stream, const found_t *found, bool oldest, uint32_t *steps) {
+status_t message_remove(store_stream_t *stream, const message_row_t *found, bool oldest, uint32_t *steps) {
     store_t *store = stream->store;
     uint64_t bytes = found->sound ? stream_message_bytes(stream, &found->message) : 0;
     bool link;
@@ -188,8 +189,8 @@ static void steps_end(store_t *store, uint32_t own, uint32_t left) {
 
 /* Looks from both ends at once, so the cost is twice the shorter way: forward over the stream from the head's lower
  * bound, and back along the subject's chain, whose end is known by the count. */
-status_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subject, uint32_t *steps, found_t *found) {
-    found_t back;
+status_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subject, uint32_t *steps, message_row_t *found) {
+    message_row_t back;
     uint64_t left = head->count;
     uint64_t floor = head->first;
     uint32_t back_steps = *steps;
@@ -218,7 +219,7 @@ status_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subject, u
 bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry) {
     store_t *store = stream->store;
     head_t head = entry->head;
-    found_t found;
+    message_row_t found;
     if (head.count == 1 || head.last - head.first <= OLDEST_NEAR) {
         return true;
     }
@@ -239,7 +240,7 @@ void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
     uint64_t from = stream->log.first_seq;
     status_t status = head_look(stream, subject, &head);
     while (status == STATUS_OK && head.count > (uint64_t)stream->config.max_msgs_per_subject) {
-        found_t found;
+        message_row_t found;
         status = overlay_fits(stream->store, REMOVAL_NEED) ? subject_oldest(stream, &head, subject, &steps, &found)
                                                            : STATUS_AGAIN;
         from = head.first;
@@ -272,7 +273,7 @@ static bool stream_is_over(const store_stream_t *stream) {
 
 /* false: not in this turn. */
 static bool remove_first(store_stream_t *stream, uint32_t *steps) {
-    found_t found;
+    message_row_t found;
     uint64_t from = stream->log.first_seq;
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return false;
@@ -341,7 +342,7 @@ void limits_load_surplus(store_stream_t *stream) {
 static bool remove_surplus(store_stream_t *stream, uint32_t *steps) {
     uint64_t most = (uint64_t)stream->config.max_msgs_per_subject;
     while (stream->limits.surplus_from != 0 && stream->config.max_msgs_per_subject > 0) {
-        found_t found;
+        message_row_t found;
         head_t head;
         if (*steps == 0 || !overlay_fits(stream->store, REMOVAL_NEED) || !thin_note(stream, true)) {
             return false;

@@ -277,7 +277,7 @@ static void believe_room(store_stream_t *stream) {
 
 status_t log_seek_first(store_stream_t *stream, uint32_t *steps) {
     log_t *log = &stream->log;
-    found_t found;
+    message_row_t found;
     uint64_t from = log->first_seq;
     status_t status = message_next_some(stream, &from, log->last_seq, false, steps, &found);
     if (log->first_open && (status == STATUS_OK || status == STATUS_AGAIN)) {

@@ -29,7 +29,7 @@ static bool says_deleted(bytes_t header) {
 }
 
 /* STATUS_NOT_FOUND: none is. */
-static status_t marker_is_wanted(store_stream_t *stream, const found_t *found) {
+static status_t marker_is_wanted(store_stream_t *stream, const message_row_t *found) {
     head_t head;
     if (stream->config.marker_ttl_ns < NS_PER_SECOND || !found->sound || (stream->config.flags & STREAM_SEALED) != 0
         || !subject_storable(found->message.subject)) {
@@ -43,7 +43,7 @@ static status_t marker_is_wanted(store_stream_t *stream, const found_t *found) {
 }
 
 /* More than the message has, at most as much as there is room for? */
-static bool marker_is_allowed(const store_stream_t *stream, const found_t *found, bytes_t header) {
+static bool marker_is_allowed(const store_stream_t *stream, const message_row_t *found, bytes_t header) {
     message_record_t marker = {.subject = found->message.subject, .header = header};
     uint64_t more = number_less(stream_message_bytes(stream, &marker), stream_message_bytes(stream, &found->message));
     uint64_t most = stream->store->options.max_bytes;
@@ -51,7 +51,7 @@ static bool marker_is_allowed(const store_stream_t *stream, const found_t *found
            && (most == 0 || more <= number_less(most, stream->store->sums.bytes));
 }
 
-status_t marker_or_remove(store_stream_t *stream, const found_t *found, uint32_t *steps) {
+status_t marker_or_remove(store_stream_t *stream, const message_row_t *found, uint32_t *steps) {
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return STATUS_FULL;
     }

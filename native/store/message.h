@@ -7,7 +7,7 @@
 #include "store/core.h"
 
 /* ---- read.c ------------------------------------------------------------------------------------------------------ */
-struct found {
+struct message_row {
     uint64_t seq;
     message_record_t message;
     bytes_t value;
@@ -15,18 +15,18 @@ struct found {
 };
 /* Finds the message stored at seq, GONE links too. verify: look at the checksum. STATUS_NOT_FOUND, STATUS_CORRUPT (not
  * alarmed here). */
-LEAF_MUST_USE status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found);
+LEAF_MUST_USE status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, message_row_t *found);
 /* The first one alive at or after *from, up to upto. A corrupt one is found too (sound false). STATUS_AGAIN with *from
  * moved on when *budget steps (over deleted ones, too) were not enough. */
 status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
-                           found_t *found);
+                           message_row_t *found);
 /* The last one alive at or below *from, likewise. */
-status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found);
+status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, message_row_t *found);
 /* The one before `message` on its subject that still lives; floor: do not go below. STATUS_AGAIN: it is farther than
  * that many steps, and found is the deleted one that they lead to. */
 status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, uint32_t *steps,
-                       found_t *found);
-void found_out(const found_t *found, stored_message_t *out);
+                       message_row_t *found);
+void message_row_out(const message_row_t *found, stored_message_t *out);
 
 void read_filled(store_stream_t *stream); /* a message is where none was */
 void read_forget(store_t *store);         /* LMDB's cursor stands nowhere: its snapshot is another one */
@@ -43,7 +43,7 @@ void read_forget(store_t *store);         /* LMDB's cursor stands nowhere: its s
  * beyond one, over deleted ones and for a subject that was not cached. STATUS_AGAIN: not in this turn, since very many
  * deleted ones lie between it and the one before it on its subject; each call goes over some of them. Any other but
  * STATUS_OK: what has to be known for it could not be read, and nothing was done. */
-LEAF_MUST_USE status_t message_remove(store_stream_t *stream, const found_t *found, bool oldest, uint32_t *steps);
+LEAF_MUST_USE status_t message_remove(store_stream_t *stream, const message_row_t *found, bool oldest, uint32_t *steps);
 /* Enforces what is over; stops for lack of room or of steps (over_limit stays set). Subjects are held to their limit by
  * each message; those that have more than the next one may take out go to limits_note_surplus. */
 void limits_enforce(store_stream_t *stream, uint32_t *steps);
@@ -57,7 +57,7 @@ void limits_appended(store_stream_t *stream, uint32_t own); /* limits_enforce, l
 bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry);
 /* head.first becomes its sequence. STATUS_AGAIN: it is above head.first, farther than that many steps. */
 LEAF_MUST_USE status_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subject, uint32_t *steps,
-                                      found_t *found);
+                                      message_row_t *found);
 
 /* ---- expire.c ---------------------------------------------------------------------------------------------------- */
 /* Removes expired messages, as long as there are steps. false: something is due, but not now: there is no room, or it
@@ -80,7 +80,7 @@ void expire_drop(store_stream_t *stream);   /* .. and is there */
 /* ---- markers.c --------------------------------------------------------------------------------------------------- */
 /* The message has outlived its time: it goes, or a delete marker takes its place. STATUS_FULL: no room for that now;
  * any other but STATUS_OK: as message_remove. */
-LEAF_MUST_USE status_t marker_or_remove(store_stream_t *stream, const found_t *found, uint32_t *steps);
+LEAF_MUST_USE status_t marker_or_remove(store_stream_t *stream, const message_row_t *found, uint32_t *steps);
 
 /* ---- schedules.c ------------------------------------------------------------------------------------------------- */
 #define SCHEDULE_NEED 160 /* an entry, a record */
@@ -93,8 +93,8 @@ LEAF_MUST_USE bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t du
 /* ---- append.c ---------------------------------------------------------------------------------------------------- */
 /* A message of the store's own takes the place of the last one of its subject, whatever the limits say. But for
  * STATUS_OK nothing was done. */
-LEAF_MUST_USE status_t append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns,
-                                      uint32_t *steps);
+LEAF_MUST_USE status_t append_instead(store_stream_t *stream, const message_row_t *found, bytes_t header,
+                                      int64_t ttl_ns, uint32_t *steps);
 
 /* ---- walk.c ------------------------------------------------------------------------------------------------------ */
 /* Was the subject examined already (as one that is there, or as none)? */
@@ -102,7 +102,7 @@ bool walk_passed(const store_walk_t *walk, bytes_t subject);
 
 /* ---- tally.c ----------------------------------------------------------------------------------------------------- */
 void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject);
-void tallies_removed(store_stream_t *stream, const found_t *found);
+void tallies_removed(store_stream_t *stream, const message_row_t *found);
 void tallies_emptied(store_stream_t *stream);
 
 #endif

@@ -24,7 +24,7 @@
 #define CHAIN_COST 8     /* when a step back is shorter than so many forward */
 
 status_t store_delete(store_stream_t *stream, uint64_t seq) {
-    found_t found;
+    message_row_t found;
     status_t status = message_find(stream, seq, false, &found);
     if (status != STATUS_OK && status != STATUS_CORRUPT) {
         return status;
@@ -71,7 +71,7 @@ static status_t goes_on(store_stream_t *stream, const store_purge_t *purge, bool
     return status == STATUS_OK && literal && head.first > purge->upto ? STATUS_NOT_FOUND : status;
 }
 
-static status_t next_taken(store_stream_t *stream, store_purge_t *purge, uint32_t *budget, found_t *found) {
+static status_t next_taken(store_stream_t *stream, store_purge_t *purge, uint32_t *budget, message_row_t *found) {
     bool all = subject_is_everything(purge->filter);
     while (*budget > 0) {
         status_t status = message_next_some(stream, &purge->at, purge->upto, false, budget, found);
@@ -92,7 +92,7 @@ static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_
     uint64_t seqs[CHAIN_MAX];
     uint32_t count = 0;
     head_t head;
-    found_t found;
+    message_row_t found;
     if (head_look(stream, purge->filter, &head) != STATUS_OK || head.count > CHAIN_MAX
         || head.last - head.first < head.count * CHAIN_COST) {
         return STATUS_NOT_FOUND;
@@ -131,7 +131,7 @@ static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t
     }
     status_t status;
     while ((status = goes_on(stream, purge, literal)) == STATUS_OK) {
-        found_t found;
+        message_row_t found;
         if (!overlay_fits(stream->store, REMOVAL_NEED)) {
             return false;
         }
@@ -181,7 +181,7 @@ static bool look_for_left(store_stream_t *stream, store_purge_t *purge) {
     if (purge->left != 0) {
         return true;
     }
-    found_t found;
+    message_row_t found;
     uint32_t budget = PURGE_STEP;
     purge->upto = purge->last;
     status_t status = next_taken(stream, purge, &budget, &found);

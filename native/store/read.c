@@ -20,7 +20,7 @@
 #define STAMP_VERIFIED (16u << 10) /* a larger one would be read whole for its checksum */
 
 /* The overlay's word on a deletion: STATUS_AGAIN: none; OK: a GONE link, in found; NOT_FOUND: deleted. */
-static status_t found_deleted(store_stream_t *stream, uint64_t seq, bytes_t key, found_t *found) {
+static status_t found_deleted(store_stream_t *stream, uint64_t seq, bytes_t key, message_row_t *found) {
     batch_op_t op;
     uint64_t position;
     if (stream->notes.deletes[0] + stream->notes.deletes[1] == 0
@@ -33,11 +33,11 @@ static status_t found_deleted(store_stream_t *stream, uint64_t seq, bytes_t key,
     if (op.kind != OP_PUT || !message_read(op.value, &found->message)) {
         return STATUS_NOT_FOUND;
     }
-    *found = (found_t){.seq = seq, .message = found->message, .value = op.value, .sound = true};
+    *found = (message_row_t){.seq = seq, .message = found->message, .value = op.value, .sound = true};
     return STATUS_OK;
 }
 
-static status_t found_take(found_t *found, uint64_t seq, bytes_t key, bytes_t value, bool verify) {
+static status_t found_take(message_row_t *found, uint64_t seq, bytes_t key, bytes_t value, bool verify) {
     found->seq = seq;
     found->value = value;
     found->sound = (!verify || value_sound(key, value)) && message_read(value, &found->message);
@@ -50,7 +50,7 @@ static bool is_link(bytes_t key, bytes_t value) {
     return value.size > VALUE_CRC_SIZE && (value.at[VALUE_CRC_SIZE] & MESSAGE_GONE) != 0 && value_sound(key, value);
 }
 
-static void take_from_overlay(store_stream_t *stream, place_t place, found_t *found) {
+static void take_from_overlay(store_stream_t *stream, place_t place, message_row_t *found) {
     batch_op_t op;
     op_read(&stream->store->batches, place.position, &op);
     found->seq = place.seq;
@@ -60,7 +60,7 @@ static void take_from_overlay(store_stream_t *stream, place_t place, found_t *fo
 }
 
 /* false: it was deleted since. */
-static bool take_alive(store_stream_t *stream, place_t place, found_t *found) {
+static bool take_alive(store_stream_t *stream, place_t place, message_row_t *found) {
     store_key_t key;
     key_message(&key, stream->id, place.seq);
     if (found_deleted(stream, place.seq, key_bytes(&key), found) != STATUS_AGAIN) {
@@ -78,7 +78,7 @@ void read_filled(store_stream_t *stream) {
 }
 
 /* An entry written anew there is newer than the one that was found. */
-static bool fill_at(store_stream_t *stream, uint64_t seq, found_t *found) {
+static bool fill_at(store_stream_t *stream, uint64_t seq, message_row_t *found) {
     const notes_t *notes = &stream->notes;
     uint32_t i = notes_fill_from(notes, seq);
     if (i == notes->fills.count || notes->fills.at[i].seq != seq) {
@@ -89,7 +89,7 @@ static bool fill_at(store_stream_t *stream, uint64_t seq, found_t *found) {
 }
 
 /* The first one alive in [from, to]. */
-static bool fill_next(store_stream_t *stream, uint64_t from, uint64_t to, found_t *found) {
+static bool fill_next(store_stream_t *stream, uint64_t from, uint64_t to, message_row_t *found) {
     const fills_t *fills = &stream->notes.fills;
     for (uint32_t i = notes_fill_from(&stream->notes, from); i < fills->count && fills->at[i].seq <= to; i++) {
         if (take_alive(stream, fills->at[i], found)) {
@@ -99,7 +99,7 @@ static bool fill_next(store_stream_t *stream, uint64_t from, uint64_t to, found_
     return false;
 }
 
-static bool fill_back(store_stream_t *stream, uint64_t from, uint64_t to, found_t *found) {
+static bool fill_back(store_stream_t *stream, uint64_t from, uint64_t to, message_row_t *found) {
     const fills_t *fills = &stream->notes.fills;
     uint32_t i = notes_fill_from(&stream->notes, to + 1);
     while (i > 0 && fills->at[i - 1].seq >= from) {
@@ -112,7 +112,7 @@ static bool fill_back(store_stream_t *stream, uint64_t from, uint64_t to, found_
 
 /* ---- by sequence ------------------------------------------------------------------------------------------------- */
 
-status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found) {
+status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, message_row_t *found) {
     store_t *store = stream->store;
     if (seq < stream->log.first_seq || seq > stream->log.last_seq) {
         return STATUS_NOT_FOUND;
@@ -176,7 +176,7 @@ static inline __attribute__((always_inline)) status_t message_lmdb_step(store_st
 }
 
 static status_t next_in_lmdb(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
-                             found_t *found) {
+                             message_row_t *found) {
     while (*from <= upto) {
         uint64_t seq = 0;
         bytes_t key = BYTES_NONE;
@@ -206,7 +206,7 @@ static status_t next_in_lmdb(store_stream_t *stream, uint64_t *from, uint64_t up
 }
 
 static status_t next_in_overlay(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t *budget,
-                                found_t *found) {
+                                message_row_t *found) {
     for (uint64_t i = places_find(&stream->notes.places, *from); i < places_count(&stream->notes.places); i++) {
         place_t place = places_get(&stream->notes.places, i);
         if (place.seq > upto) {
@@ -236,7 +236,7 @@ static void learn_gap(store_stream_t *stream, uint64_t from, uint64_t to, uint32
 }
 
 static status_t next_alive(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
-                           found_t *found) {
+                           message_row_t *found) {
     uint64_t overlay_from = places_first(&stream->notes.places);
     if (*from < overlay_from && stream->notes.hidden_until == 0) {
         status_t status =
@@ -250,9 +250,9 @@ static status_t next_alive(store_stream_t *stream, uint64_t *from, uint64_t upto
 
 /* The same, where a fill lies before what was found, or in place of it. */
 static status_t next_or_fill(store_stream_t *stream, uint64_t begin, uint64_t *from, uint64_t upto, status_t status,
-                             found_t *found) {
+                             message_row_t *found) {
     uint64_t to = status == STATUS_OK ? found->seq : status == STATUS_AGAIN ? *from - 1 : upto;
-    found_t filled;
+    message_row_t filled;
     bool unknown = status_unknown(status) && status != STATUS_AGAIN;
     if (unknown || begin > to || !fill_next(stream, begin, to, &filled)) {
         return status;
@@ -263,7 +263,7 @@ static status_t next_or_fill(store_stream_t *stream, uint64_t begin, uint64_t *f
 }
 
 status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
-                           found_t *found) {
+                           message_row_t *found) {
     *from = *from < stream->log.first_seq ? stream->log.first_seq : *from;
     *from = stream->gaps != NULL ? gaps_over(stream->gaps, *from) : *from;
     upto = upto > stream->log.last_seq ? stream->log.last_seq : upto;
@@ -286,7 +286,7 @@ status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto
     return status;
 }
 
-static status_t back_in_lmdb(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found) {
+static status_t back_in_lmdb(store_stream_t *stream, uint64_t *from, uint32_t *budget, message_row_t *found) {
     store_t *store = stream->store;
     while (*from >= stream->log.first_seq && *from > 0) {
         if (*budget == 0) {
@@ -318,7 +318,7 @@ static status_t back_in_lmdb(store_stream_t *stream, uint64_t *from, uint32_t *b
     return STATUS_NOT_FOUND;
 }
 
-static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found) {
+static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *budget, message_row_t *found) {
     uint64_t overlay_from = places_first(&stream->notes.places);
     if (*from >= overlay_from) {
         uint64_t i = places_find(&stream->notes.places, *from);
@@ -347,9 +347,10 @@ static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *bud
     return stream->notes.hidden_until != 0 ? STATUS_NOT_FOUND : back_in_lmdb(stream, from, budget, found);
 }
 
-static status_t back_or_fill(store_stream_t *stream, uint64_t begin, uint64_t *from, status_t status, found_t *found) {
+static status_t back_or_fill(store_stream_t *stream, uint64_t begin, uint64_t *from, status_t status,
+                             message_row_t *found) {
     uint64_t to = status == STATUS_OK ? found->seq : status == STATUS_AGAIN ? *from + 1 : stream->log.first_seq;
-    found_t filled;
+    message_row_t filled;
     bool unknown = status_unknown(status) && status != STATUS_AGAIN;
     if (unknown || to > begin || !fill_back(stream, to, begin, &filled)) {
         return status;
@@ -359,7 +360,7 @@ static status_t back_or_fill(store_stream_t *stream, uint64_t begin, uint64_t *f
     return STATUS_OK;
 }
 
-status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, found_t *found) {
+status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, message_row_t *found) {
     *from = *from > stream->log.last_seq ? stream->log.last_seq : *from;
     *from = stream->gaps != NULL ? gaps_back(stream->gaps, *from) : *from;
     uint64_t begin = *from;
@@ -377,7 +378,7 @@ status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *bud
 }
 
 status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, uint32_t *steps,
-                       found_t *found) {
+                       message_row_t *found) {
     uint64_t seq = message->previous;
     floor = floor < stream->log.first_seq ? stream->log.first_seq : floor;
     while (seq >= floor && seq > 0) {
@@ -400,7 +401,7 @@ status_t message_chain(store_stream_t *stream, const message_record_t *message, 
     return STATUS_NOT_FOUND;
 }
 
-void found_out(const found_t *found, stored_message_t *out) {
+void message_row_out(const message_row_t *found, stored_message_t *out) {
     *out = (stored_message_t){.seq = found->seq,
                               .ts = found->message.ts,
                               .subject = found->message.subject,
@@ -409,7 +410,7 @@ void found_out(const found_t *found, stored_message_t *out) {
 }
 
 status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
-    found_t found;
+    message_row_t found;
     status_t status = message_find(stream, seq, true, &found);
     if (status == STATUS_CORRUPT) {
         store_corrupt(stream->store, stream, stream->id, seq, "a message");
@@ -420,7 +421,7 @@ status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out)
     if ((found.message.flags & MESSAGE_GONE) != 0) {
         return STATUS_NOT_FOUND;
     }
-    found_out(&found, out);
+    message_row_out(&found, out);
     return STATUS_OK;
 }
 
@@ -458,7 +459,7 @@ status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, u
         return STATUS_NOT_FOUND;
     }
     while (budget > 0) {
-        found_t found;
+        message_row_t found;
         status_t status = message_next_some(stream, from, last, true, &budget, &found);
         if (status != STATUS_OK) {
             return status;
@@ -467,7 +468,7 @@ status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, u
         if (!found.sound) {
             store_corrupt(stream->store, stream, stream->id, found.seq, "a message");
         } else if (filters_match(filters, found.message.subject)) {
-            found_out(&found, out);
+            message_row_out(&found, out);
             return STATUS_OK;
         }
         *from = found.seq + 1;
@@ -477,7 +478,7 @@ status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, u
 
 /* The first record of LMDB at or after from, up to upto, whose stamp can be read; also that of a deleted message: its
  * link keeps it. STATUS_NOT_FOUND: there is none; STATUS_CORRUPT: too many damaged ones lie before it. */
-static status_t stamp_in_lmdb(store_stream_t *stream, uint64_t from, uint64_t upto, found_t *found) {
+static status_t stamp_in_lmdb(store_stream_t *stream, uint64_t from, uint64_t upto, message_row_t *found) {
     for (uint32_t looks = 0; looks < STAMP_LOOKS; looks++) {
         uint64_t seq = 0;
         bytes_t key = BYTES_NONE;
@@ -494,7 +495,7 @@ static status_t stamp_in_lmdb(store_stream_t *stream, uint64_t from, uint64_t up
     return STATUS_CORRUPT;
 }
 
-static status_t stamp_from(store_stream_t *stream, uint64_t from, uint64_t upto, found_t *found) {
+static status_t stamp_from(store_stream_t *stream, uint64_t from, uint64_t upto, message_row_t *found) {
     uint64_t overlay_from = places_first(&stream->notes.places);
     if (from < overlay_from && stream->notes.hidden_until == 0) {
         status_t status = stamp_in_lmdb(stream, from, upto < overlay_from ? upto : overlay_from - 1, found);
@@ -518,7 +519,7 @@ status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, 
     *seq = stream->log.first_seq; /* below it all is older; the place is in [*seq, high] */
     while (*seq < high) {
         uint64_t middle = *seq + (high - *seq) / 2;
-        found_t found;
+        message_row_t found;
         status_t status = stamp_from(stream, middle, high - 1, &found);
         if (status_unknown(status)) {
             return status;
@@ -530,7 +531,7 @@ status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, 
         }
     }
     while (budget > 0) {
-        found_t found;
+        message_row_t found;
         status_t status = message_next_some(stream, seq, stream->log.last_seq, false, &budget, &found);
         if (status != STATUS_OK) {
             return status;
@@ -550,7 +551,7 @@ status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, ui
     *from = *from < stream->log.first_seq ? stream->log.first_seq : *from;
     uint32_t looks = budget; /* apart from visits: a row of links that is longer than the budget must still end */
     while (*from <= upto) {
-        found_t found;
+        message_row_t found;
         uint64_t at = *from;
         status_t status = message_next_some(stream, &at, upto, false, &looks, &found);
         if (status_unknown(status) && status != STATUS_AGAIN) {

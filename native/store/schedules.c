@@ -95,7 +95,7 @@ void schedules_forget(store_stream_t *stream) {
 }
 
 status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now) {
-    found_t found;
+    message_row_t found;
     status_t status = message_find(stream, seq, false, &found);
     if (status != STATUS_OK || (found.message.flags & MESSAGE_SCHEDULE) == 0) {
         return status == STATUS_OK ? STATUS_NOT_FOUND : status;

@@ -148,7 +148,7 @@ status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto,
     }
     *at = *at == 0 || *at > head.last ? head.last : *at;
     for (bool first = true; *budget > 0; first = false) {
-        found_t found;
+        message_row_t found;
         --*budget;
         if (*at == head.last && *at <= upto) {
             return STATUS_OK; /* whatever its checksum says: whoever reads it is told */
@@ -217,7 +217,7 @@ static status_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t up
     uint64_t at = upto > stream->log.last_seq ? stream->log.last_seq : upto;
     uint32_t steps = BACK_STEPS;
     for (int looked = 0; looked < BACK_SCAN; looked++) {
-        found_t found;
+        message_row_t found;
         status_t status = at == 0 ? STATUS_NOT_FOUND : message_back_some(stream, &at, &steps, &found);
         if (status != STATUS_OK) {
             return status;

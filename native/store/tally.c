@@ -90,7 +90,7 @@ void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject) {
     }
 }
 
-void tallies_removed(store_stream_t *stream, const found_t *found) {
+void tallies_removed(store_stream_t *stream, const message_row_t *found) {
     if (!found->sound) {
         return; /* nobody counted it */
     }
@@ -199,7 +199,7 @@ void tallies_emptied(store_stream_t *stream) {
 static bool step_chain(store_tally_t *tally, uint32_t budget) {
     store_stream_t *stream = tally->stream;
     for (uint32_t step = 0; step < budget / CHAIN_COST + 1; step++) {
-        found_t found;
+        message_row_t found;
         bool over = tally->at < tally->from || tally->at < stream->log.first_seq;
         status_t status = over ? STATUS_NOT_FOUND : message_find(stream, tally->at, false, &found);
         if (status_unknown(status)) {
@@ -270,7 +270,7 @@ static bool tally_walk(store_tally_t *tally, uint32_t budget) {
 }
 
 static bool step_scan(store_tally_t *tally, uint32_t budget) {
-    found_t found;
+    message_row_t found;
     while (tally->at <= tally->upto && budget > 0) {
         status_t status = message_next_some(tally->stream, &tally->at, tally->upto, false, &budget, &found);
         if (status_unknown(status)) {

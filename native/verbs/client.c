@@ -61,7 +61,7 @@ static void introduce_again(plane_t *plane, peer_t *peer, const op_t *op) {
 /* CONNECT goes to control. Any other verb, too, but stays in the input: with no_auth_user it is run after the
  * verdict. */
 static bool client_greet(plane_t *plane, peer_t *peer, const op_t *op) {
-    if (op->kind == OP_CONNECT && peer->welcomed && plane->admit_known != NULL
+    if (op->kind == OP_CONNECT && peer->greeted && plane->admit_known != NULL
         && plane->admit_known(plane, peer, op->body)) {
         return true;
     }

@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "exchange/exchange.h"
 #include "plane/account.h"
-#include "plane/far_services.h"
+#include "plane/remote_services.h"
 #include "plane/gateway_reply.h"
 #include "plane/peer.h"
 #include "plane/publication.h"

@@ -398,11 +398,11 @@ def test_subjects_that_both_sides_capture_are_stored_twice(pair: Pair) -> None:
     made(pair.leaf, name="TT", subjects=["tt.>"])
     made(pair.hub, name="HT", subjects=["tt.a.*"])
     try:
-        found = pair.until(Check.TWICE, "TT and HT", Level.WARNING)
+        found = pair.until(Check.DOUBLE_COPY, "TT and HT", Level.WARNING)
         assert "deny_exports: tt.>" in found.owner
         deleted(pair.hub, "HT")
         made(pair.hub, name="HT", subjects=["tt.>"], sources=[down("TT", "$JS.edge.API")])
-        found = pair.until(Check.TWICE, "TT and HT", Level.FAULT)
+        found = pair.until(Check.DOUBLE_COPY, "TT and HT", Level.FAULT)
         assert "each message twice" in found.text
     finally:
         deleted(pair.hub, "HT")

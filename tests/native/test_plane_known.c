@@ -1,5 +1,5 @@
 /* test_plane_known.c: what the plane does for who comes without asking control: INFO, and logins that are known. */
-#include "command/welcome.h"
+#include "command/greeting.h"
 #include "plane_rig.h"
 
 #define LISTENER 7u
@@ -11,23 +11,23 @@ static void listen_to(plane_t *plane, plane_listener_t *listener) {
     plane->listeners = listener;
 }
 
-static void say_welcome(plane_t *plane, const char *info) {
+static void say_greeting(plane_t *plane, const char *info) {
     rig_strings_t strings = {.size = 0};
     rig_pack(&strings, info);
     rig_pack(&strings, "");
     secure_t how = {0};
     rig_run(plane,
             (plane_command_t){
-                .op = COMMAND_WELCOME, .target = LISTENER, .body = (const uint8_t *)&how, .body_size = sizeof(how)},
+                .op = COMMAND_GREET, .target = LISTENER, .body = (const uint8_t *)&how, .body_size = sizeof(how)},
             &strings);
 }
 
 static peer_t *come(plane_t *plane, const plane_listener_t *listener, const char *address) {
     peer_t *peer = rig_peer(plane, listener->kind, address);
     CHECK(peer != NULL);
-    if (listener->welcome != NULL) {
-        welcome_from(peer, rig_text(address));
-        welcome_peer(plane, peer, listener);
+    if (listener->greeting != NULL) {
+        greeting_from(peer, rig_text(address));
+        greeting_peer(plane, peer, listener);
     }
     return peer;
 }
@@ -44,15 +44,16 @@ static void know(plane_t *plane, const char *connect, uint32_t account, const ch
         rig_pack(&strings, "");
     }
     conn_verdict_t verdict = {.flags = RIG_FLAGS};
-    rig_run(
-        plane,
-        (plane_command_t){
-            .op = COMMAND_KNOW, .account = account, .body = (const uint8_t *)&verdict, .body_size = sizeof(verdict)},
-        &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_REMEMBER,
+                              .account = account,
+                              .body = (const uint8_t *)&verdict,
+                              .body_size = sizeof(verdict)},
+            &strings);
 }
 
 static void end(plane_t *plane, plane_listener_t *listener) {
-    welcome_drop(listener);
+    greeting_drop(listener);
     plane->listeners = NULL;
     rig_close(plane);
 }
@@ -61,7 +62,7 @@ static void info_is_said_at_once(void) {
     plane_t *plane = rig_open(NULL, "");
     plane_listener_t listener;
     listen_to(plane, &listener);
-    say_welcome(plane, "INFO {\1,\2}\r\n");
+    say_greeting(plane, "INFO {\1,\2}\r\n");
     peer_t *peer = come(plane, &listener, "[::1]:5");
     char expected[64];
     snprintf(expected, sizeof expected, "INFO {%llu,::1}\r\n", (unsigned long long)peer->id);
@@ -72,7 +73,7 @@ static void info_is_said_at_once(void) {
     CHECK(rig_event(plane, EVENT_OPENED, &event));
     CHECK_EQ_U64(peer->id, event.target);
     CHECK_EQ_U64(1, event.arg2);
-    say_welcome(plane, "");
+    say_greeting(plane, "");
     peer = come(plane, &listener, "127.0.0.1:6");
     RIG_HEARD("", peer);
     CHECK(rig_event(plane, EVENT_OPENED, &event));
@@ -84,7 +85,7 @@ static void known_login_needs_no_verdict(void) {
     plane_t *plane = rig_open(NULL, "");
     plane_listener_t listener;
     listen_to(plane, &listener);
-    say_welcome(plane, "INFO {}\r\n");
+    say_greeting(plane, "INFO {}\r\n");
     know(plane, CONNECT, RIG_ACCOUNT, "secret");
     peer_t *peer = come(plane, &listener, "127.0.0.1:5");
     RIG_HEARD("INFO {}\r\n", peer);
@@ -124,8 +125,8 @@ static void all_others_are_asked_about(void) {
     plane_listener_t listener;
     listen_to(plane, &listener);
     know(plane, CONNECT, RIG_ACCOUNT, NULL);
-    CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), CONNECT)); /* not welcomed */
-    say_welcome(plane, "INFO {}\r\n");
+    CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), CONNECT)); /* not greeted */
+    say_greeting(plane, "INFO {}\r\n");
     CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), "{\"user\":\"a\",\"pass\":\"c\"}"));
     CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), "{\"user\":\"a\",\"pass\":\"b\" }"));
     CHECK(!asks(plane, come(plane, &listener, "127.0.0.1:5"), CONNECT));
@@ -141,7 +142,7 @@ static void the_last_64_count(void) {
     plane_t *plane = rig_open(NULL, "");
     plane_listener_t listener;
     listen_to(plane, &listener);
-    say_welcome(plane, "INFO {}\r\n");
+    say_greeting(plane, "INFO {}\r\n");
     char connect[32];
     for (int i = 0; i <= 64; i++) {
         snprintf(connect, sizeof connect, "{\"user\":\"%d\"}", i);
@@ -160,7 +161,7 @@ static void events_stay_in_order(void) {
     plane_t *plane = rig_open(NULL, "");
     plane_listener_t listener;
     listen_to(plane, &listener);
-    say_welcome(plane, "INFO {}\r\n");
+    say_greeting(plane, "INFO {}\r\n");
     know(plane, CONNECT, RIG_ACCOUNT, NULL);
     plane_event_t event;
     while (exchange_poll(&plane->exchange, &event, 1) != 0) {
@@ -184,7 +185,7 @@ static void events_stay_in_order(void) {
 }
 
 static void promises(void) {
-    RUN("who comes to a listener with a welcome gets its INFO at once, with its number and address",
+    RUN("who comes to a listener with a greeting gets its INFO at once, with its number and address",
         info_is_said_at_once);
     RUN("a known CONNECT is admitted without asking, with its rights, and control is told",
         known_login_needs_no_verdict);

@@ -22,7 +22,7 @@ from leafd.daemon.box_disks import BoxDisks, Disk
 from leafd.enrol import port
 from leafd.enrol.journal import NotWritten
 from leafd.enrol.names import is_name
-from leafd.enrol.roll import Refused as NotEnrolled
+from leafd.enrol.register import Refused as NotEnrolled
 from leafd.enrol.token import new_secret
 from leafd.monitor.boxes import BoxRow
 
@@ -57,7 +57,7 @@ class BoxDesk:
     ) -> None:
         self._plane, self._boxes, self._leafs, self._replicas = plane, boxes, leafs, replicas
         self._current, self._collect, self._log, self._guard = current, collect, log, guard
-        self._journal, self._roll = boxes.journal, boxes.roll
+        self._journal, self._register = boxes.journal, boxes.register
         self._disks = BoxDisks(plane)
         self._changed = trio.Event()
 
@@ -85,8 +85,8 @@ class BoxDesk:
 
     def rows(self, pattern: str) -> Iterator[BoxRow]:
         """The boxes of a pattern, by name."""
-        for name in self._roll.names(pattern):
-            box = self._roll.boxes.get(name)
+        for name in self._register.names(pattern):
+            box = self._register.boxes.get(name)
             if box is None:  # it was retired while this was read
                 continue
             link = next((one for one in self._boxes.here(box.nkey) if one.bind is not None), None)
@@ -135,7 +135,7 @@ class BoxDesk:
         pattern, uses, lasts_s = str(asked.get("pattern")), asked.get("uses"), asked.get("lasts_s")
         if not isinstance(uses, int) or not isinstance(lasts_s, int) or not 0 < lasts_s <= 10 * 366 * 86_400:
             raise port.Wrong("a token lasts up to ten years, and is good for a whole number of boxes")
-        refused = self._roll.token_refused(pattern, uses, time.time())
+        refused = self._register.token_refused(pattern, uses, time.time())
         if refused:
             raise port.Wrong(refused)
         secret = new_secret()
@@ -151,17 +151,17 @@ class BoxDesk:
         return {
             "tokens": [
                 {
-                    "id": one.id, "pattern": one.pattern, "uses": one.uses, "used": self._roll.used.get(one.id, 0),
+                    "id": one.id, "pattern": one.pattern, "uses": one.uses, "used": self._register.used.get(one.id, 0),
                     "expires": one.expires_s,
                 }
-                for one in self._roll.tokens.values()
-                if not self._roll.is_spent(one, now_s)
+                for one in self._register.tokens.values()
+                if not self._register.is_spent(one, now_s)
             ]
         }  # fmt: skip
 
     async def _revoke(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         wanted = str(asked.get("id"))
-        if wanted not in self._roll.tokens:
+        if wanted not in self._register.tokens:
             raise port.Wrong(f"there is no token {wanted[:100]!r}: `leafd enrol tokens` lists them")
         await self._journal.keep({"revoked": wanted})
         return {"revoked": wanted}
@@ -170,9 +170,9 @@ class BoxDesk:
         nkey, name = str(asked.get("nkey")), str(asked.get("name"))
         if not is_public_key(nkey, PREFIX_USER):
             raise port.Wrong(f"{nkey[:100]!r} is no public key of a user (U...): is it whole?")
-        if nkey in self._current.compiled.leaf_policy.nkeys and nkey not in self._roll.by_key:
+        if nkey in self._current.compiled.leaf_policy.nkeys and nkey not in self._register.by_key:
             raise port.Wrong("the configuration has a user with that key")
-        found = self._roll.enter(nkey, name, time.time())
+        found = self._register.enter(nkey, name, time.time())
         if isinstance(found, NotEnrolled):
             raise port.Wrong(found.text)
         await self._journal.keep(found)
@@ -182,7 +182,7 @@ class BoxDesk:
 
     async def _retire(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         name = str(asked.get("name"))
-        box = self._roll.boxes.get(name) if is_name(name) else None
+        box = self._register.boxes.get(name) if is_name(name) else None
         if box is None:
             raise port.Wrong(f"there is no box {name[:100]!r}: leafd boxes lists them")
         await self._journal.keep({"retired": name, "at": int(time.time())})

@@ -1,6 +1,6 @@
 """Boxes in the daemon's life: enrolled by their first login, one machine for each, gone when they are retired.
 
-    CONNECT --enrol()--> judged by the roll, written --> as any login --single()--> nobody else has that key: let in
+    CONNECT --enrol()--> judged by the register, written --> as any login --single()--> nobody else has that key: let in
                                                                                     the other one answers: refused
 
 Two machines with one key are a copied disk or a backup that was put back: the one that is there and answers stays, the
@@ -28,7 +28,7 @@ from leafd.enrol import seen
 from leafd.enrol.journal import Journal, NotWritten
 from leafd.enrol.names import VISITOR
 from leafd.enrol.people import user_token
-from leafd.enrol.roll import NO_TOKEN, Box, Refused as NotEnrolled, Roll
+from leafd.enrol.register import NO_TOKEN, Box, Refused as NotEnrolled, Register
 from leafd.enrol.token import Secret, read_secret
 from leafd.links.leaf import Acceptor, Login, Refused
 from leafd.monitor.facts import stamp
@@ -122,9 +122,9 @@ class Boxes:
         self.rivals: dict[str, Rival] = {}
 
     @property
-    def roll(self) -> Roll:
-        """The roll of enrolled boxes."""
-        return self.journal.roll
+    def register(self) -> Register:
+        """The register of enrolled boxes."""
+        return self.journal.register
 
     def close(self) -> None:
         """At the end. Blocks."""
@@ -151,7 +151,7 @@ class Boxes:
     def _times(self) -> Iterator[tuple[str, int]]:
         """Seconds, by name. Of those that are here it is this moment: a kill leaves no later one."""
         now_ns = time.time_ns()
-        for name, box in tuple(self.roll.boxes.items()):
+        for name, box in tuple(self.register.boxes.items()):
             at_ns = now_ns if self.here(box.nkey) else self.seen_ns.get(name)
             if at_ns is not None:
                 yield name, at_ns // 1_000_000_000
@@ -185,7 +185,7 @@ class Boxes:
 
     def box_of(self, nkey: str) -> Box | None:
         """Whose key that is. Who only says to have it is nobody: a JWT may be of another key than `nkey` names."""
-        return self.roll.by_key.get(nkey)
+        return self.register.by_key.get(nkey)
 
     def takes_time(self, connect: Mapping[str, Any]) -> bool:
         """Whether it has to be enrolled first, or another machine has its key."""
@@ -194,7 +194,7 @@ class Boxes:
     def _secret(self, connect: Mapping[str, Any]) -> Secret | None:
         """The token of one that is not known by its key."""
         nkey = str(connect.get("nkey") or "")
-        if not nkey or nkey in self.roll.by_key or nkey in self._current.compiled.leaf_policy.nkeys:
+        if not nkey or nkey in self.register.by_key or nkey in self._current.compiled.leaf_policy.nkeys:
             return None
         for name in ("auth_token", "pass", "user"):
             value = connect.get(name)
@@ -211,7 +211,7 @@ class Boxes:
             return None
         host, name = link.peer.rpartition(":")[0].strip("[]"), str(connect.get("name") or "")
         nkey, signature = str(connect["nkey"]), str(connect.get("sig") or "")
-        token = self.roll.tokens.get(secret.id)
+        token = self.register.tokens.get(secret.id)
 
         def wanted() -> bool:
             return not link.gone.is_set()
@@ -223,7 +223,7 @@ class Boxes:
         judge = partial(_proven, nkey, nonce, signature)
         if isinstance(await self._proofs.check(_GUESSES, host, nkey, judge, wanted), Refusal):
             return self._refuse(link, name, NotEnrolled("the nonce is not signed by the box's key", known=False))
-        found = self.roll.judge(secret, nkey, name, str(connect.get("domain") or ""), time.time())
+        found = self.register.judge(secret, nkey, name, str(connect.get("domain") or ""), time.time())
         if isinstance(found, NotEnrolled):
             refused = self._refuse(link, name, found)
             await trio.sleep(LATE_S)  # it asks again and again
@@ -288,7 +288,7 @@ class Boxes:
 
     def claim(self, link: Link, connect: Mapping[str, Any], login: Login, box: Box) -> Login | Refused | None:
         """The same, where no other machine is known to have the key; from here on it is this link's."""
-        if self.roll.by_key.get(box.nkey) is not box:  # it was retired just now
+        if self.register.by_key.get(box.nkey) is not box:  # it was retired just now
             return None
         link.box = box.nkey
         if _visits(connect):

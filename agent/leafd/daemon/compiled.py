@@ -24,7 +24,7 @@ from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.daemon.operator import Operated
-    from leafd.enrol.roll import Roll
+    from leafd.enrol.register import Register
     from leafd.jetstream.catalogue import Settings
 
 SECOND: Final = 1_000_000_000
@@ -164,11 +164,11 @@ def compile_config(
     known: tuple[Dialled, ...] = (),
     remote_place: Callable[[int], str] | None = None,
     operated: Operated | None = None,
-    roll: Roll | None = None,
+    register: Register | None = None,
 ) -> Compiled:
     """Compiles a configuration. known: remotes that are dialled already and stay the same objects if they have not
     changed. remote_place: where the remote of that number stands, for errors. operated: of the configuration before.
-    roll: of boxes that are enrolled. Raises ConfigError."""
+    register: of boxes that are enrolled. Raises ConfigError."""
     if config.operated:
         from leafd.daemon.operator import compile_operator
 
@@ -182,18 +182,18 @@ def compile_config(
         config,
         graph,
         compile_policy(config),
-        _leaf_policy(config, roll),
+        _leaf_policy(config, register),
         remotes_of(config, graph, known, remote_place),
     )
 
 
-def _leaf_policy(config: ServerConfig, roll: Roll | None) -> Policy:
+def _leaf_policy(config: ServerConfig, register: Register | None) -> Policy:
     policy = compile_leaf_policy(config)
-    if roll is None or config.enrol is None:
+    if register is None or config.enrol is None:
         return policy
     from leafd.enrol.people import widened  # here: most configurations enrol nobody
 
-    return widened(policy, config.enrol, roll)
+    return widened(policy, config.enrol, register)
 
 
 def signing_seed(path: str) -> tuple[str, str]:

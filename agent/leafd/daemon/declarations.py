@@ -20,7 +20,7 @@ from leafd.errors import ConfigError
 if TYPE_CHECKING:
     from leafd.declared.assets import Declared
     from leafd.declared.steps import PresentStream, Step
-    from leafd.enrol.roll import Roll
+    from leafd.enrol.register import Register
     from leafd.guard import Guard
     from leafd.host.log import Log
     from leafd.jetstream.service import JetStream
@@ -39,10 +39,10 @@ def declared_by(loaded: Loaded, graph: Graph) -> Declared | None:
 
 
 class Declarations:
-    """The declarations of a server's configuration today. roll: the boxes that are enrolled, where they may be."""
+    """The declarations of a server's configuration today. register: the boxes that are enrolled, where they may be."""
 
-    def __init__(self, jetstream: JetStream, roll: Roll | None, log: Log, guard: Guard) -> None:
-        self._jetstream, self._roll, self._log, self._guard = jetstream, roll, log, guard
+    def __init__(self, jetstream: JetStream, register: Register | None, log: Log, guard: Guard) -> None:
+        self._jetstream, self._register, self._log, self._guard = jetstream, register, log, guard
         self._declared: Declared | None = None
 
     async def judge(self, declared: Declared | None) -> None:
@@ -74,22 +74,22 @@ class Declarations:
 
     async def collect(self) -> None:
         """Other boxes are enrolled than before: the streams that collect from them follow. For who holds `changing`."""
-        if self._declared is None or self._roll is None:
+        if self._declared is None or self._register is None:
             return
         from leafd.declared.boxes import expanded
         from leafd.declared.bring import Bringer
 
-        wanted = expanded(self._declared, self._roll.names, only_these=True)
+        wanted = expanded(self._declared, self._register.names, only_these=True)
         if wanted.streams:
             new = frozenset(one.key for one in wanted.streams)
             await Bringer(self._jetstream, self._log).bring_about(wanted, new)
 
     def _expanded(self, declared: Declared) -> Declared:
-        if self._roll is None:
+        if self._register is None:
             return declared
         from leafd.declared.boxes import expanded
 
-        return expanded(declared, self._roll.names)
+        return expanded(declared, self._register.names)
 
 
 def rehearsed(loaded: Loaded, streams: Callable[[], Mapping[str, dict[str, PresentStream]]]) -> tuple[Step, ...]:

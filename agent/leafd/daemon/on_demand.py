@@ -81,6 +81,6 @@ def make_webs(
         block,
         leafs=lambda: current.config.leaf_address() is not None,
         mqtt=lambda: mqtt_address(current.config) is not None,
-        client=clients.welcome,
+        client=clients.greet,
         leaf=leaf,
     )

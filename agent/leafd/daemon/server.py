@@ -89,8 +89,8 @@ class Server:
         self.sockets = sockets
         numbers = Numbers()
         self._enrolled = self._open_journal(config)
-        roll = self._enrolled.roll if self._enrolled is not None else None
-        compiled = compile_config(config, numbers, roll=roll)
+        register = self._enrolled.register if self._enrolled is not None else None
+        compiled = compile_config(config, numbers, register=register)
         for warning in compiled.operated.warnings if compiled.operated else ():
             log.warning(warning)
         self._key = new_seed(PREFIX_SERVER) if compiled.judges_elsewhere else ""
@@ -277,8 +277,8 @@ class Server:
     def _make_declarations(self, jetstream: JetStream) -> Declarations:
         from leafd.daemon.declarations import Declarations
 
-        roll = self._enrolled.roll if self._enrolled is not None else None
-        return Declarations(jetstream, roll, self.log, self.guard)
+        register = self._enrolled.register if self._enrolled is not None else None
+        return Declarations(jetstream, register, self.log, self.guard)
 
     def _make_desk(self) -> BoxDesk | None:
         if self.boxes is None:
@@ -337,7 +337,7 @@ class Server:
             plane=self.plane,
             current=self.current,
             numbers=numbers,
-            roll=self._enrolled.roll if self._enrolled is not None else None,
+            register=self._enrolled.register if self._enrolled is not None else None,
             about=self.about,
             facts=self.facts,
             guard=self.guard,
@@ -560,7 +560,7 @@ class Server:
             self.plane, self.about, self.current, self._key, look_up, self.guard, self.log
         )
         await nursery.start(self.callouts.run)
-        self.clients.say_welcome()  # with its public key
+        self.clients.say_greeting()  # with its public key
 
     # ---- the end
 

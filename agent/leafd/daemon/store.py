@@ -38,7 +38,7 @@ def store_directory(server: ServerConfig) -> tuple[Path, bool]:
 
 
 def enrol_directory(server: ServerConfig) -> Path | None:
-    """The directory with the roll of enrolled boxes; None: nobody is enrolled."""
+    """The directory with the register of enrolled boxes; None: nobody is enrolled."""
     if server.enrol is None:
         return None
     if server.enrol.directory:

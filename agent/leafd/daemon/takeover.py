@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leafd.daemon.current import Current
     from leafd.daemon.listening import Listeners
     from leafd.daemon.tenants import Tenants
-    from leafd.enrol.roll import Roll
+    from leafd.enrol.register import Register
     from leafd.guard import Guard
     from leafd.jetstream.service import JetStream
     from leafd.links.leafs import Leafs
@@ -64,7 +64,7 @@ class Takeover:
     plane: Plane
     current: Current
     numbers: Numbers
-    roll: Roll | None
+    register: Register | None
     about: About
     facts: Facts
     guard: Guard
@@ -83,7 +83,7 @@ class Takeover:
         remote_place: where the remote of that number stands, for errors. Raises ConfigError."""
         current = self.current
         old = current.compiled
-        new = compile_config(config, self.numbers, old.remotes, remote_place, old.operated, self.roll)
+        new = compile_config(config, self.numbers, old.remotes, remote_place, old.operated, self.register)
         limits = replace(
             plane_limits(config, current.store),
             max_file_store=current.limits.max_file_store,

@@ -125,7 +125,7 @@ class Introductions:
         self._said = self._urls()
         self._plane.forget_logins()
         self._clients.known.forget()
-        self._clients.say_welcome()
+        self._clients.say_greeting()
         self._clients.announce()
         self._tell_leafs()
 

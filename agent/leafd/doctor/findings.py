@@ -42,7 +42,7 @@ class Check(StrEnum):
     ORIGIN_NEW = "origin-new"
     ORIGIN_OLD = "origin-old"
     LAG = "lag"
-    TWICE = "twice"
+    DOUBLE_COPY = "twice"
     LIMITS = "limits"
     BUDGET = "budget"
     CLOCK = "clock"

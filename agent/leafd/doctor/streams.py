@@ -45,20 +45,20 @@ def _told(hub: Hub, one: Stream, other: Stream, common: list[str], own: str) -> 
     about = f"{one.name} and {other.name}"
     if up:
         return fault(
-            Check.TWICE,
+            Check.DOUBLE_COPY,
             about,
             f"{subjects}: the hub's {other.name} captures it and also takes it from {one.name}: each message twice",
             operator=f"take {subjects} out of the subjects of {other.name}: the source alone collects it once",
         )
     if down:
         return fault(
-            Check.TWICE,
+            Check.DOUBLE_COPY,
             about,
             f"{subjects}: {one.name} captures it and also takes it from the hub's {other.name}: each message twice",
             owner=f"take {subjects} out of the subjects of {one.name}: the source alone brings it once",
         )
     return warning(
-        Check.TWICE,
+        Check.DOUBLE_COPY,
         about,
         f"{subjects} is captured on both sides of the link: each message is stored twice, and acknowledged by either",
         owner=f"keep it here alone by deny_exports: {common[0]} in the remote, if the hub shall take it by a source",

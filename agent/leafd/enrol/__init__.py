@@ -6,7 +6,7 @@
     box                                     hub
      |  <------------- INFO with a nonce ----|   the leaf listener, over TLS or WebSocket where that is configured
      |-- CONNECT { nkey, signature of the -->|   the nkey is known: a login as any other, the token is not looked at
-     |   nonce, token, name }                |   else: token, name and signature are judged (roll.py)
+     |   nonce, token, name }                |   else: token, name and signature are judged (register.py)
      |                                       |   one record is written and synced (journal.py)
      |  <------------- INFO: link is up -----|   and only then the box is let in
 
@@ -17,7 +17,7 @@ one line of one file, and who comes again with the same key is known, or is judg
 Who holds what: the box its seed, which never leaves it; the hub public keys and hashes of tokens; whoever is to set up
 a box a token, which is of no use once a box has used it. A replayed CONNECT has the wrong nonce.
 
-    token.py    what a token looks like             roll.py      who is enrolled, and who may be
+    token.py    what a token looks like             register.py      who is enrolled, and who may be
     names.py    names of boxes, and patterns        journal.py   the file of it
     people.py   boxes as users of the leaf listener port.py      the socket that commands speak to
 

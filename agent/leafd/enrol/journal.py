@@ -13,7 +13,7 @@
   enrols nobody, and keeps no box out that is known.
 - A file that holds much more than is worth keeping is made anew at a start: written beside it, synced, renamed.
 
-Not here: what a record means (roll.py).
+Not here: what a record means (register.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Final
 
 import trio
 
-from leafd.enrol.roll import Record, Roll
+from leafd.enrol.register import Record, Register
 from leafd.errors import LeafdError, StartError
 from leafd.files import open_file, sync_directory
 from leafd.records import dataclass
@@ -73,7 +73,7 @@ def decoded(line: bytes) -> list[Record] | None:
     return found if isinstance(found, list) and all(isinstance(one, dict) for one in found) else None
 
 
-def read(path: Path, roll: Roll) -> tuple[int, int]:
+def read(path: Path, register: Register) -> tuple[int, int]:
     """Takes over what the file has; the length of what is whole, and how many lines that is. Raises StartError."""
     try:
         with open_file(path) as file:
@@ -86,7 +86,7 @@ def read(path: Path, roll: Roll) -> tuple[int, int]:
                     if records is None:
                         raise ValueError("it is damaged")
                     for record in records:
-                        roll.apply(record)
+                        register.apply(record)
                 except (KeyError, TypeError, ValueError) as error:
                     raise StartError(
                         f"{path}, line {number}: {error}: put the file back from a backup, or take the line out and "
@@ -101,12 +101,12 @@ def read(path: Path, roll: Roll) -> tuple[int, int]:
 
 
 class Journal:
-    """The file, and the roll that follows from it."""
+    """The file, and the register that follows from it."""
 
     def __init__(self, directory: Path, now_s: float) -> None:
         """Blocks. Raises StartError."""
         self.path = directory / FILE
-        self.roll = Roll()
+        self.register = Register()
         self._waiting: list[_Waiting] = []
         self._writing = False
         self._size = 0
@@ -131,10 +131,10 @@ class Journal:
             raise StartError(f"{directory} cannot be used for enrolment: {error.strerror}") from error
 
     def _open(self, now_s: float) -> None:
-        self._size, lines = read(self.path, self.roll)
+        self._size, lines = read(self.path, self.register)
         new = not self.path.exists()
         self.cut_off = 0 if new else self.path.stat().st_size - self._size
-        kept = list(self.roll.records(now_s)) if lines > WASTE else []
+        kept = list(self.register.records(now_s)) if lines > WASTE else []
         if kept and lines > 2 * len(kept) + WASTE:
             self._make_anew(kept)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -196,9 +196,9 @@ class Journal:
             if error:
                 one.error = error
                 if "box" in one.record:
-                    self.roll.give_up(one.record)
+                    self.register.give_up(one.record)
             else:
-                self.roll.apply(one.record)
+                self.register.apply(one.record)
             one.done.set()
 
     def _append(self, data: bytes) -> None:
@@ -246,8 +246,8 @@ def whole_lines(directory: Path) -> bytes:
     return data[: data.rfind(b"\n") + 1]
 
 
-def names_of(directory: Path) -> Roll:
+def names_of(directory: Path) -> Register:
     """The enrolled boxes, for a command that runs beside the daemon. Raises StartError."""
-    roll = Roll()
-    read(directory / FILE, roll)
-    return roll
+    register = Register()
+    read(directory / FILE, register)
+    return register

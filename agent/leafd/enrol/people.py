@@ -19,7 +19,7 @@ from leafd.auth.jwt_write import write
 from leafd.auth.policy import Person, Policy, Rights, compile_rights
 from leafd.auth.verdict import LEAF_TYPES
 from leafd.config.schema.enrol import PLACE, Enrol
-from leafd.enrol.roll import Box, Roll
+from leafd.enrol.register import Box, Register
 
 _KINDS: Final = frozenset(LEAF_TYPES)
 
@@ -27,9 +27,9 @@ _KINDS: Final = frozenset(LEAF_TYPES)
 class Keys(Mapping[str, Person]):
     """Public nkeys and whose they are."""
 
-    def __init__(self, configured: Mapping[str, Person], block: Enrol, roll: Roll) -> None:
+    def __init__(self, configured: Mapping[str, Person], block: Enrol, register: Register) -> None:
         self._configured = configured
-        self._roll = roll
+        self._register = register
         self._account = block.account
         self._rights = compile_rights(block.permissions)
 
@@ -37,12 +37,12 @@ class Keys(Mapping[str, Person]):
         person = self._configured.get(nkey)
         if person is not None:
             return person
-        box = self._roll.by_key[nkey]
+        box = self._register.by_key[nkey]
         return Person(nkey, self._account, nkey=nkey, rights=rights_of(self._rights, box), connection_types=_KINDS)
 
     def __iter__(self) -> Iterator[str]:
         yield from self._configured
-        yield from (nkey for nkey in self._roll.by_key if nkey not in self._configured)
+        yield from (nkey for nkey in self._register.by_key if nkey not in self._configured)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -51,14 +51,14 @@ class Keys(Mapping[str, Person]):
         return True  # who has none yet may have one in a moment
 
     def __contains__(self, nkey: object) -> bool:
-        return nkey in self._configured or nkey in self._roll.by_key
+        return nkey in self._configured or nkey in self._register.by_key
 
 
-def widened(policy: Policy, block: Enrol | None, roll: Roll | None) -> Policy:
+def widened(policy: Policy, block: Enrol | None, register: Register | None) -> Policy:
     """The leaf listener's policy with the boxes that are enrolled."""
-    if block is None or roll is None or policy.trust is not None:
+    if block is None or register is None or policy.trust is not None:
         return policy
-    return replace(policy, nkeys=Keys(policy.nkeys, block, roll), open=False)
+    return replace(policy, nkeys=Keys(policy.nkeys, block, register), open=False)
 
 
 def user_token(box: Box, account: str, seed: str, *, scoped: bool) -> str:

@@ -1,6 +1,6 @@
 """The time at which each box was last here, over restarts of the hub.
 
-    seen    one line as those of the roll (journal.py): [{"seen": {NAME: s, ...}}], written anew as a whole
+    seen    one line as those of the register (journal.py): [{"seen": {NAME: s, ...}}], written anew as a whole
 
 It is written when the daemon stops, and every now and then before that, so that a kill costs minutes of it. Nothing
 depends on it but what people are shown: a file that cannot be read is as one that is not there, and nobody was seen.

@@ -85,7 +85,7 @@ class Clients:
         self._asked: set[int] = set()
         self.known = KnownLogins()
         self._listener: int | None = None
-        """Where the plane welcomes who comes."""
+        """Where the plane greets who comes."""
         self._clients: dict[int, Client] = {}
         self._per_account: dict[int, int] = {}
         self._deadlines = Deadlines(self._too_late, self._guard)
@@ -121,7 +121,7 @@ class Clients:
         alone they are to judge anew."""
         self._coming = coming
         if self._listener is not None:
-            self._plane.welcome(self._listener, None, b"")
+            self._plane.greet(self._listener, None, b"")
             self._plane.forget_logins()
             await self._plane.settled()  # who was let in by what was known is here
             self.known.forget()
@@ -132,7 +132,7 @@ class Clients:
         keeps the connection, with the rights of today; who does not is closed, and so is who came last where there are
         more than may be."""
         self._terms, self._coming = terms, None
-        self.say_welcome()
+        self.say_greeting()
         held, self._held = self._held, {}
         pause = Pause()
         for connection, implicit in held.items():
@@ -269,8 +269,8 @@ class Clients:
     def _opened(self, event: t.Opened) -> None:
         mqtt = Mqtt() if event.kind == t.ConnKind.MQTT else None
         client = Client(event.connection, event.peer, "", time.time_ns(), mqtt=mqtt)
-        if not event.welcomed:
-            self._welcome(client)
+        if not event.greeted:
+            self._greet(client)
             return
         self._clients[client.connection] = client
         self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection created")
@@ -278,30 +278,30 @@ class Clients:
             self._deadlines.add(client.connection, self._terms.timeout_s)
 
     def listening(self, listener: int) -> None:
-        """There clients come, and the plane may welcome them."""
+        """There clients come, and the plane may greet them."""
         self._listener = listener
-        self.say_welcome()
+        self.say_greeting()
 
-    def say_welcome(self) -> None:
+    def say_greeting(self) -> None:
         """Has the plane send INFO to new connections without asking, where INFO is the same for all."""
         listener, terms = self._listener, self._terms
         if listener is None or self._coming is not None:
             return
         if terms.policy.asks_for_nkeys or terms.proxied:  # each gets a nonce, or is not known yet
-            self._plane.welcome(listener, None, b"")
+            self._plane.greet(listener, None, b"")
             return
         info = self.info.plain() | terms.info | terms.required
         first = terms.secure is not None and bool(terms.secure.flags & t.SecureFlag.FIRST)
-        self._plane.welcome(listener, terms.secure, template(info), template(behind(info)) if first else b"")
+        self._plane.greet(listener, terms.secure, template(info), template(behind(info)) if first else b"")
 
-    def welcome(self, connection: int, peer: str, web: Web, tls: t.Secured | None) -> None:
+    def greet(self, connection: int, peer: str, web: Web, tls: t.Secured | None) -> None:
         """One has come over WebSocket, whose request was answered."""
         client = Client(connection, peer, "", time.time_ns(), web=web, mqtt=Mqtt() if web.mqtt else None)
-        self._guarded(connection, self._welcome, client)
+        self._guarded(connection, self._greet, client)
         if tls is not None and connection in self._clients:
             self._guarded(connection, self._secured, client, tls)
 
-    def _welcome(self, client: Client) -> None:
+    def _greet(self, client: Client) -> None:
         terms = self._terms.of(client)
         self._clients[client.connection] = client
         self._log.debug(f"{client.log_name} - Client connection created")
@@ -354,8 +354,8 @@ class Clients:
             connect = client.web.credentials | {name: value for name, value in connect.items() if value != ""}
         client.connect = connect
         self._judge(client)
-        welcomed = client.mqtt is None and self._listener is not None
-        if client.account is not None and self._coming is None and welcomed:
+        greeted = client.mqtt is None and self._listener is not None
+        if client.account is not None and self._coming is None and greeted:
             self._learn(client, event.payload)
 
     def _read(self, client: Client, line: bytes) -> dict[str, Any]:
@@ -370,7 +370,7 @@ class Clients:
             info = self._connect_info(client, known.account, known.max_payload)
             places = template({key: info[key] for key in info if key not in ("client_id", "client_ip")})
             after_pong = places if client.connect.get("protocol") == 1 else b""
-            self._plane.know(line, known.account.id, *known.granted, after_pong)
+            self._plane.remember(line, known.account.id, *known.granted, after_pong)
 
     def _let_in(self, client: Client, line: bytes) -> None:
         """The plane has, since it knows the login."""

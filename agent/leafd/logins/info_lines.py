@@ -15,7 +15,7 @@ from leafd.native import abi
 def template(info: dict[str, Any]) -> bytes:
     """An INFO line in which the plane fills in the connection's number and address."""
     text = json.dumps(info, separators=(",", ":"))[:-1]
-    places = f',"client_id":{chr(abi.WELCOME_CONNECTION)},"client_ip":"{chr(abi.WELCOME_ADDRESS)}"'
+    places = f',"client_id":{chr(abi.GREETING_CONNECTION)},"client_ip":"{chr(abi.GREETING_ADDRESS)}"'
     return f"INFO {text}{places}}} \r\n".encode()
 
 

@@ -1,7 +1,7 @@
 """The logins that the plane answers without asking, because control would say the same each time: the INFO, and the
 verdict on a CONNECT that has been judged before.
 
-    terms --> welcome --> the plane says it to each who comes, and Opened tells of it
+    terms --> greeting --> the plane says it to each who comes, and Opened tells of it
     a CONNECT that comes again --> known --> the plane admits who sends it once more, and Line tells of it
 
 Only a verdict that depends on nothing but the CONNECT and the terms can be known: no nonce was signed, no certificate

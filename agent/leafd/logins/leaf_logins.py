@@ -40,7 +40,7 @@ from leafd.native_connections import Connections
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
-    from leafd.enrol.roll import Box
+    from leafd.enrol.register import Box
 
 CERTIFICATE: Final = "\0certificate"
 WAY: Final = "\0way"

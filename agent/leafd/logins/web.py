@@ -1,6 +1,6 @@
 """Connections of the WebSocket listener until their HTTP request is answered; then they are clients' or leaf links'.
 
-    Opened --[ TLS ]--> Line of kind HTTP --judge()--> upgrade --> clients.welcome() | leafs.accept_web()
+    Opened --[ TLS ]--> Line of kind HTTP --judge()--> upgrade --> clients.greet() | leafs.accept_web()
                                                    --> an HTTP error and the end
 
 Imported only where the block is configured. Not here: what requests say (web_request.py), logins.

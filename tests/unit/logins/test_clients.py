@@ -35,7 +35,7 @@ class Plane(Unwilling):
     closed: dict[int, str] = field(default_factory=dict)
     admitted: dict[int, list[tuple[int, t.ConnVerdict, t.Permissions, bytes]]] = field(default_factory=dict)
 
-    welcomes: list[tuple[bytes, bytes]] = field(default_factory=list)
+    greetings: list[tuple[bytes, bytes]] = field(default_factory=list)
     known: dict[bytes, tuple[int, t.ConnVerdict, t.Permissions, bytes]] = field(default_factory=dict)
 
     def send(self, connection: int, frame: bytes) -> None:
@@ -60,10 +60,10 @@ class Plane(Unwilling):
     ) -> int:
         raise AssertionError("a reload is tested with the real plane: interop/test_reload.py")
 
-    def welcome(self, listener: int, how: t.Secure | None, before: bytes, behind: bytes = b"") -> None:
-        self.welcomes.append((before, behind))
+    def greet(self, listener: int, how: t.Secure | None, before: bytes, behind: bytes = b"") -> None:
+        self.greetings.append((before, behind))
 
-    def know(
+    def remember(
         self, connect: bytes, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
     ) -> None:
         self.known[connect] = (account, verdict, permissions, after_pong)

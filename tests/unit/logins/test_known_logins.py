@@ -113,9 +113,9 @@ def test_who_is_not_known_any_more_is_judged() -> None:
             come(clients, number, LOGIN)
         await clients.narrow(terms_of("accounts { A { users: [ {user: a, password: b} ] } }"))
         assert {} == plane.known
-        assert (b"", b"") == plane.welcomes[-1]
+        assert (b"", b"") == plane.greetings[-1]
         await clients.set_terms(terms_of("accounts { A { users: [ {user: a, password: b} ] } }"))
-        assert plane.welcomes[-1][0].startswith(b"INFO ")
+        assert plane.greetings[-1][0].startswith(b"INFO ")
         come(clients, 2, LOGIN, known=1)
         assert "Authorization Violation" == plane.closed[2]
 
@@ -136,17 +136,17 @@ def test_the_newest_are_known() -> None:
     assert KNOWN_MAX + 10 == len(plane.known)
 
 
-def test_a_welcome_has_places_for_number_and_address() -> None:
+def test_a_greeting_has_places_for_number_and_address() -> None:
     """The plane's INFO is the one that control would send, but for the two values that it fills in."""
     plane, _ = make(PLAIN)
-    text = plane.welcomes[0][0].decode()
-    text = text.replace(chr(abi.WELCOME_CONNECTION), "7").replace(chr(abi.WELCOME_ADDRESS), "::1")
+    text = plane.greetings[0][0].decode()
+    text = text.replace(chr(abi.GREETING_CONNECTION), "7").replace(chr(abi.GREETING_ADDRESS), "::1")
     expected = {"server_id": "N", "auth_required": True, "client_id": 7, "client_ip": "::1"}
     assert expected == json.loads(text.removeprefix("INFO "))
 
 
-def test_nobody_is_welcomed_where_each_gets_a_nonce() -> None:
+def test_nobody_is_greeted_where_each_gets_a_nonce() -> None:
     """Where somebody logs in by an nkey, control says INFO."""
     key = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
     plane, _ = make(f"authorization {{ users: [ {{nkey: {key}}} ] }}")
-    assert [(b"", b"")] == plane.welcomes
+    assert [(b"", b"")] == plane.greetings

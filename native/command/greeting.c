@@ -1,5 +1,5 @@
-/* welcome.c: see welcome.h: the INFO, and how who comes gets TLS. */
-#include "command/welcome.h"
+/* greeting.c: see greeting.h: the INFO, and how who comes gets TLS. */
+#include "command/greeting.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,36 +12,36 @@
 
 #define NUMBER_MAX 21u
 
-struct welcome {
+struct greeting {
     secure_t how; /* context 0: plain text */
     bytes_t before;
     bytes_t behind;
 };
 
-void welcome_drop(plane_listener_t *listener) {
-    if (listener->welcome != NULL) {
-        bytes_release(&listener->welcome->before);
-        bytes_release(&listener->welcome->behind);
-        free(listener->welcome);
-        listener->welcome = NULL;
+void greeting_drop(plane_listener_t *listener) {
+    if (listener->greeting != NULL) {
+        bytes_release(&listener->greeting->before);
+        bytes_release(&listener->greeting->behind);
+        free(listener->greeting);
+        listener->greeting = NULL;
     }
-    listener->kind &= ~(uint32_t)LISTEN_WELCOME;
+    listener->kind &= ~(uint32_t)LISTEN_GREETED;
 }
 
-static status_t welcome_put(plane_listener_t *listener, const secure_t *how, const bytes_t texts[2]) {
+static status_t greeting_put(plane_listener_t *listener, const secure_t *how, const bytes_t texts[2]) {
     bytes_t own[2];
-    welcome_t *welcome = calloc(1, sizeof(*welcome));
-    if (welcome == NULL || !bytes_copy_all(own, texts, 2)) {
-        free(welcome);
+    greeting_t *greeting = calloc(1, sizeof(*greeting));
+    if (greeting == NULL || !bytes_copy_all(own, texts, 2)) {
+        free(greeting);
         return STATUS_NO_MEMORY;
     }
-    *welcome = (welcome_t){.how = *how, .before = own[0], .behind = own[1]};
-    listener->welcome = welcome;
-    listener->kind |= LISTEN_WELCOME;
+    *greeting = (greeting_t){.how = *how, .before = own[0], .behind = own[1]};
+    listener->greeting = greeting;
+    listener->kind |= LISTEN_GREETED;
     return STATUS_OK;
 }
 
-void command_welcome(plane_t *plane, const plane_command_t *command) {
+void command_greet(plane_t *plane, const plane_command_t *command) {
     strings_t strings = strings_of(command);
     bytes_t texts[2];
     texts[0] = strings_next(&strings);
@@ -50,21 +50,21 @@ void command_welcome(plane_t *plane, const plane_command_t *command) {
     memcpy(&how, command->body, sizeof(how));
     for (plane_listener_t *one = plane->listeners; one != NULL; one = one->next) {
         if (one->id == command->target) {
-            welcome_drop(one);
-            /* Without memory control says it, as it does without a welcome. */
-            command_done(plane, command, texts[0].size == 0 ? STATUS_OK : welcome_put(one, &how, texts));
+            greeting_drop(one);
+            /* Without memory control says it, as it does without a greeting. */
+            command_done(plane, command, texts[0].size == 0 ? STATUS_OK : greeting_put(one, &how, texts));
             return;
         }
     }
     command_done(plane, command, STATUS_NOT_FOUND);
 }
 
-bytes_t welcome_text(const peer_t *peer, bytes_t text) {
+bytes_t greeting_text(const peer_t *peer, bytes_t text) {
     char number[NUMBER_MAX + 1];
     int digits = snprintf(number, sizeof number, "%llu", (unsigned long long)peer->id);
     size_t places = 0;
     for (uint32_t i = 0; i < text.size; i++) {
-        places += text.at[i] == WELCOME_CONNECTION || text.at[i] == WELCOME_ADDRESS;
+        places += text.at[i] == GREETING_CONNECTION || text.at[i] == GREETING_ADDRESS;
     }
     uint8_t *to = malloc(text.size + places * (NUMBER_MAX + peer->host.size));
     if (to == NULL || digits < 0) {
@@ -74,8 +74,8 @@ bytes_t welcome_text(const peer_t *peer, bytes_t text) {
     uint8_t *at = to;
     for (uint32_t i = 0; i < text.size; i++) {
         switch (text.at[i]) {
-        case WELCOME_CONNECTION: at = bytes_write(at, bytes_of(number, (uint32_t)digits)); break;
-        case WELCOME_ADDRESS: at = bytes_write(at, peer->host); break;
+        case GREETING_CONNECTION: at = bytes_write(at, bytes_of(number, (uint32_t)digits)); break;
+        case GREETING_ADDRESS: at = bytes_write(at, peer->host); break;
         default: *at++ = text.at[i];
         }
     }
@@ -93,18 +93,18 @@ static bytes_t host_of(bytes_t address) {
     return brackets ? bytes_of(host.at + 1, host.size - 2) : host;
 }
 
-void welcome_from(peer_t *peer, bytes_t address) {
+void greeting_from(peer_t *peer, bytes_t address) {
     bytes_release(&peer->host);
     peer->host = bytes_copy(host_of(address));
 }
 
-void welcome_peer(plane_t *plane, peer_t *peer, const plane_listener_t *listener) {
-    const welcome_t *welcome = listener->welcome;
-    bytes_t before = welcome_text(peer, welcome->before), behind = welcome_text(peer, welcome->behind);
-    if (before.size == 0 || (welcome->behind.size != 0 && behind.size == 0)) {
+void greeting_peer(plane_t *plane, peer_t *peer, const plane_listener_t *listener) {
+    const greeting_t *greeting = listener->greeting;
+    bytes_t before = greeting_text(peer, greeting->before), behind = greeting_text(peer, greeting->behind);
+    if (before.size == 0 || (greeting->behind.size != 0 && behind.size == 0)) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
-    } else if (welcome->how.context != 0) {
-        secure_peer(plane, peer, &welcome->how, &(secure_texts_t){.before = before, .behind = behind});
+    } else if (greeting->how.context != 0) {
+        secure_peer(plane, peer, &greeting->how, &(secure_texts_t){.before = before, .behind = behind});
     } else {
         peer_send_urgent(plane, peer, before);
         if (peer->excess) {

@@ -1,4 +1,4 @@
-"""The roll of enrolled boxes and tokens: pure, records in, verdicts out.
+"""The register of enrolled boxes and tokens: pure, records in, verdicts out.
 
     token    {"token": ID, "digest": ..., "pattern": "box-*", "uses": 1, "expires": s}   made by `leafd enrol token`;
                                    "used", where records of boxes that used it are gone
@@ -68,7 +68,7 @@ class Refused:
 NO_TOKEN: Final = Refused("the token is not known", known=False)
 
 
-class Roll:
+class Register:
     """All of it. Changed by apply() alone."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Who may be enrolled: names, tokens and the roll, as pure rules; and what is kept of them, after any power cut.
+"""Who may be enrolled: names, tokens and the register, as pure rules; and what is kept of them, after any power cut.
 
 Not here: logins (interop/test_enrol.py).
 """
@@ -19,7 +19,7 @@ import trio
 from leafd.enrol import journal
 from leafd.enrol.journal import Journal, NotWritten, names_of
 from leafd.enrol.names import is_name, is_pattern, matches
-from leafd.enrol.roll import BOXES_MAX, NO_TOKEN, TOKENS_MAX, Record, Refused, Roll
+from leafd.enrol.register import BOXES_MAX, NO_TOKEN, TOKENS_MAX, Record, Refused, Register
 from leafd.enrol.token import CERTIFICATE_MAX, Secret, Ticket, new_secret, read_secret, read_ticket
 from leafd.errors import StartError, UsageError
 
@@ -29,18 +29,18 @@ HOSTILE: Final = (
 )
 
 
-def made(roll: Roll, pattern: str, uses: int = 1, expires: int = NOW + 60) -> Secret:
+def made(register: Register, pattern: str, uses: int = 1, expires: int = NOW + 60) -> Secret:
     secret = new_secret()
-    roll.apply({"token": secret.id, "digest": secret.digest, "pattern": pattern, "uses": uses, "expires": expires})
+    register.apply({"token": secret.id, "digest": secret.digest, "pattern": pattern, "uses": uses, "expires": expires})
     return secret
 
 
-def enrolled(roll: Roll, secret: Secret, key: str, name: str, now: int = NOW) -> str:
+def enrolled(register: Register, secret: Secret, key: str, name: str, now: int = NOW) -> str:
     """Enrols; why not, or nothing."""
-    found = roll.judge(secret, key, name, name, now)
+    found = register.judge(secret, key, name, name, now)
     if isinstance(found, Refused):
         return found.text
-    roll.apply(found)
+    register.apply(found)
     return ""
 
 
@@ -85,12 +85,12 @@ def test_a_pattern_means_what_the_shell_s_star_means() -> None:
 
 
 def test_boxes_of_what_is_no_pattern_are_none() -> None:
-    roll = Roll()
-    assert not enrolled(roll, made(roll, "*"), "U1", "box-1")
-    assert roll.names("box-*") == ("box-1",) == roll.names("*-*1*")
-    assert not roll.names("*" * 100_000)
-    assert not roll.names("*.*")
-    assert not roll.names("")
+    register = Register()
+    assert not enrolled(register, made(register, "*"), "U1", "box-1")
+    assert register.names("box-*") == ("box-1",) == register.names("*-*1*")
+    assert not register.names("*" * 100_000)
+    assert not register.names("*.*")
+    assert not register.names("")
 
 
 def test_a_token_is_read_as_it_was_written() -> None:
@@ -123,71 +123,72 @@ def test_of_a_token_a_digest_is_kept_that_another_secret_does_not_have() -> None
 
 
 def test_a_token_is_used_once_also_by_boxes_that_come_at_the_same_moment() -> None:
-    roll = Roll()
-    secret = made(roll, "box-*")
-    first = roll.judge(secret, "UA", "box-1", "", NOW)
+    register = Register()
+    secret = made(register, "box-*")
+    first = register.judge(secret, "UA", "box-1", "", NOW)
     assert not isinstance(first, Refused)
     for key, name in (("UB", "box-2"), ("UA", "box-1"), ("UB", "box-1"), ("UA", "box-2")):
-        assert isinstance(roll.judge(secret, key, name, "", NOW), Refused)
-    roll.give_up(first)
-    assert enrolled(roll, secret, "UB", "box-2") == ""
-    assert enrolled(roll, secret, "UC", "box-3") == "the token was used, by box-2"
+        assert isinstance(register.judge(secret, key, name, "", NOW), Refused)
+    register.give_up(first)
+    assert enrolled(register, secret, "UB", "box-2") == ""
+    assert enrolled(register, secret, "UC", "box-3") == "the token was used, by box-2"
 
 
 def test_whoever_has_no_token_learns_nothing_of_names() -> None:
-    roll = Roll()
-    assert enrolled(roll, made(roll, "box-1"), "UA", "box-1") == ""
+    register = Register()
+    assert enrolled(register, made(register, "box-1"), "UA", "box-1") == ""
     stranger = new_secret()
-    guess = Secret(next(iter(roll.tokens)), stranger.secret)
+    guess = Secret(next(iter(register.tokens)), stranger.secret)
     for secret in (stranger, guess):
         for name in ("box-1", "box-2", "*"):
-            assert roll.judge(secret, "UB", name, name, NOW) is NO_TOKEN
+            assert register.judge(secret, "UB", name, name, NOW) is NO_TOKEN
 
 
 def test_time_and_revocation_end_a_token() -> None:
-    roll = Roll()
-    secret, other = made(roll, "*", uses=5, expires=NOW), made(roll, "*")
-    assert enrolled(roll, secret, "UA", "a", NOW - 1) == ""
-    assert enrolled(roll, secret, "UB", "b", NOW) == "the token has expired"
-    roll.apply({"revoked": other.id})
-    assert enrolled(roll, other, "UB", "b") == NO_TOKEN.text
+    register = Register()
+    secret, other = made(register, "*", uses=5, expires=NOW), made(register, "*")
+    assert enrolled(register, secret, "UA", "a", NOW - 1) == ""
+    assert enrolled(register, secret, "UB", "b", NOW) == "the token has expired"
+    register.apply({"revoked": other.id})
+    assert enrolled(register, other, "UB", "b") == NO_TOKEN.text
 
 
 def test_a_retired_box_is_nobody_and_its_name_takes_a_token_of_its_own() -> None:
-    roll = Roll()
-    factory = made(roll, "box-*", uses=9)
-    assert enrolled(roll, factory, "UA", "box-1") == ""
-    roll.apply({"retired": "box-1", "at": NOW})
-    assert roll.by_key == {}
-    assert roll.names("*") == ()
-    assert "was retired" in enrolled(roll, factory, "UA", "box-1")
-    assert enrolled(roll, made(roll, "box-1"), "UA", "box-1") == ""
-    assert "was retired" not in enrolled(roll, factory, "UB", "box-2")
+    register = Register()
+    factory = made(register, "box-*", uses=9)
+    assert enrolled(register, factory, "UA", "box-1") == ""
+    register.apply({"retired": "box-1", "at": NOW})
+    assert register.by_key == {}
+    assert register.names("*") == ()
+    assert "was retired" in enrolled(register, factory, "UA", "box-1")
+    assert enrolled(register, made(register, "box-1"), "UA", "box-1") == ""
+    assert "was retired" not in enrolled(register, factory, "UB", "box-2")
 
 
 @pytest.mark.parametrize(("pattern", "uses"), [("", 1), ("a.b", 1), ("a", 0), ("a", -1), ("a", 2), ("*", 1_000_001)])
 def test_a_token_that_makes_no_sense_is_not_made(pattern: str, uses: int) -> None:
-    assert Roll().token_refused(pattern, uses, NOW)
+    assert Register().token_refused(pattern, uses, NOW)
 
 
 def test_there_are_so_many_boxes_and_tokens_and_no_more() -> None:
-    roll = Roll()
-    secret = made(roll, "*", uses=BOXES_MAX + 1)
+    register = Register()
+    secret = made(register, "*", uses=BOXES_MAX + 1)
     for number in range(BOXES_MAX):
-        assert enrolled(roll, secret, f"U{number}", f"b{number}") == ""
-    assert "as many as there may be" in enrolled(roll, secret, "U", "b")
+        assert enrolled(register, secret, f"U{number}", f"b{number}") == ""
+    assert "as many as there may be" in enrolled(register, secret, "U", "b")
     for number in range(TOKENS_MAX - 1):
-        assert roll.token_refused("*", 1, NOW) == "", number
-        made(roll, "*")
-    assert "revoke some" in roll.token_refused("*", 1, NOW)
-    assert roll.token_refused("*", 1, NOW + 61) == "", "those that have expired do not count"
+        assert register.token_refused("*", 1, NOW) == "", number
+        made(register, "*")
+    assert "revoke some" in register.token_refused("*", 1, NOW)
+    assert register.token_refused("*", 1, NOW + 61) == "", "those that have expired do not count"
 
 
 # ---- the file
 
 
-def state(roll: Roll) -> tuple[Any, ...]:
-    return roll.boxes, roll.tokens, {name: used for name, used in roll.used.items() if used}, roll.retired
+def state(register: Register) -> tuple[Any, ...]:
+    used = {name: count for name, count in register.used.items() if count}
+    return register.boxes, register.tokens, used, register.retired
 
 
 def history(directory: Path) -> list[tuple[int, tuple[Any, ...]]]:
@@ -202,11 +203,11 @@ def history(directory: Path) -> list[tuple[int, tuple[Any, ...]]]:
         ]
         steps += [{"box": f"b{n}", "nkey": f"U{n}", "token": secrets[n % 2].id, "at": NOW} for n in range(4)]
         steps += [{"retired": "b1", "at": NOW}, {"revoked": secrets[2].id}]
-        found.append((0, state(Roll())))
+        found.append((0, state(Register())))
         for step in steps:
             await kept.keep(step)
             copy = names_of(directory)
-            assert state(copy) == state(kept.roll)
+            assert state(copy) == state(kept.register)
             found.append((kept.path.stat().st_size, state(copy)))
         kept.close()
 
@@ -226,7 +227,7 @@ def test_a_power_cut_at_any_byte_leaves_what_was_told_and_nothing_in_half(tmp_pa
             (directory / "boxes").write_bytes(data[:length] + tail)
             kept = Journal(directory, NOW)
             size, expected = max((one for one in steps if one[0] <= length), key=lambda one: one[0])
-            assert state(kept.roll) == expected, length
+            assert state(kept.register) == expected, length
             assert kept.path.stat().st_size == size, length
             assert kept.cut_off == length + len(tail) - size
             kept.close()
@@ -277,16 +278,16 @@ def test_what_cannot_be_written_does_not_hold_and_takes_nothing(tmp_path: Path, 
         secret = new_secret()
         made = {"token": secret.id, "digest": secret.digest, "pattern": "b1", "uses": 1, "expires": NOW + 60}
         await kept.keep(made)
-        before, size = state(kept.roll), kept.path.stat().st_size
+        before, size = state(kept.register), kept.path.stat().st_size
         full[0] = room
-        record = kept.roll.judge(secret, "UA", "b1", "", NOW)
+        record = kept.register.judge(secret, "UA", "b1", "", NOW)
         assert not isinstance(record, Refused)
         with pytest.raises(NotWritten, match="No space left"):
             await kept.keep(record)
-        assert state(kept.roll) == before
+        assert state(kept.register) == before
         assert kept.path.stat().st_size == size
         full[0] = 1 << 30
-        again = kept.roll.judge(secret, "UA", "b1", "", NOW)
+        again = kept.register.judge(secret, "UA", "b1", "", NOW)
         assert not isinstance(again, Refused), "neither the token nor the name is held any more"
         await kept.keep(again)
         kept.close()
@@ -330,7 +331,7 @@ def test_who_is_cancelled_while_it_is_written_is_enrolled_all_the_same(tmp_path:
         with trio.CancelScope() as scope:
             scope.cancel()
             await kept.keep({"box": "b1", "nkey": "UA", "token": "T", "at": NOW})
-        assert "b1" in kept.roll.boxes
+        assert "b1" in kept.register.boxes
         assert "b1" in names_of(tmp_path).boxes
         kept.close()
 
@@ -339,7 +340,7 @@ def test_who_is_cancelled_while_it_is_written_is_enrolled_all_the_same(tmp_path:
 
 def test_a_file_of_much_that_is_over_is_made_anew_and_says_the_same(tmp_path: Path) -> None:
     """Tokens that were used stay used, also by boxes that are gone."""
-    roll, lines = Roll(), []
+    register, lines = Register(), []
     secret = new_secret()
     kept: list[Record] = [
         {"token": secret.id, "digest": secret.digest, "pattern": "*", "uses": 2000, "expires": NOW + 60},
@@ -347,15 +348,15 @@ def test_a_file_of_much_that_is_over_is_made_anew_and_says_the_same(tmp_path: Pa
           {"retired": f"b{(n - 1) % 9}", "at": NOW} for n in range(3_000)),
     ]  # fmt: skip
     for record in kept:
-        roll.apply(record)
+        register.apply(record)
         lines.append(journal.encoded([record]))
     (tmp_path / "boxes").write_bytes(b"".join(lines) + b"half a line")
     first = Journal(tmp_path, NOW)
     assert 11 == first.cut_off
     first.close()
     assert (tmp_path / "boxes").stat().st_size < sum(map(len, lines)) // 10
-    assert state(names_of(tmp_path)) == state(roll)
-    assert roll.used[secret.id] == 1_500
+    assert state(names_of(tmp_path)) == state(register)
+    assert register.used[secret.id] == 1_500
 
 
 def test_a_line_is_json_that_people_can_read(tmp_path: Path) -> None:

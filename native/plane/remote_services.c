@@ -1,5 +1,5 @@
-/* far_services.c: see far_services.h. Reference: tests/interop/test_latency.py. */
-#include "plane/far_services.h"
+/* remote_services.c: see remote_services.h. Reference: tests/interop/test_latency.py. */
+#include "plane/remote_services.h"
 
 #include <stdlib.h>
 

@@ -1,12 +1,12 @@
-/* far_services.h: services here whose requests came over a link, from a server that measures them: its replies end with
- * a mark. It knows what a request took as a whole; what the service took of it is measured here, from the request's
- * coming to the first answer of a client, and told by EVENT_LATENCY_FAR.
+/* remote_services.h: services here whose requests came over a link, from a server that measures them: its replies
+ * end with a mark. It knows what a request took as a whole; what the service took of it is measured here, from the
+ * request's coming to the first answer of a client, and told by EVENT_LATENCY_FAR.
  *
  * An account without ACCOUNT_SERVES pays one look at its flags for a message of a link. Not here: what
  * is measured for imports of ours (latency.c).
  */
-#ifndef LEAFD_PLANE_FAR_SERVICES_H
-#define LEAFD_PLANE_FAR_SERVICES_H
+#ifndef LEAFD_PLANE_REMOTE_SERVICES_H
+#define LEAFD_PLANE_REMOTE_SERVICES_H
 
 #include <stdbool.h>
 
