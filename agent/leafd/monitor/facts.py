@@ -27,12 +27,12 @@ from leafd.monitor.rooms import (
     LeafsFacts,
     RoutesFacts,
 )
-from leafd.monitor.shapes import Shapes
 from leafd.native_plane import Plane
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.accounts.claims import ClaimedAccounts
+    from leafd.monitor.shapes import Shapes
 
 FEATURE_FLAGS: Final = {
     "js_ack_fc_v2": False,
@@ -84,8 +84,6 @@ class Facts:
     turns: Callable[[], dict[str, Any]] = dict
     warnings: Callable[[], Iterable[tuple[float, str, str]]] = tuple
     """The latest of the log: when (Unix time), level, text."""
-    shapes: Shapes = field(default_factory=Shapes)
-    """What configurations of streams and consumers have in common."""
     closed: ClosedConnections = field(default_factory=lambda: ClosedConnections(0))
     """The latest connections that have gone."""
     reports: Holding = field(default_factory=Holding)
@@ -101,8 +99,18 @@ class Facts:
     login: Login | None = None
     """Whether a user of the system account has this password: for the status page."""
     sequence: int = 0
+    _shapes: Shapes | None = None
     _cpu_seen: tuple[float, float] = field(default_factory=lambda: (sum(os.times()[:2]), time.monotonic()))
     _cpu_last: float = 0.0
+
+    @property
+    def shapes(self) -> Shapes:
+        """What configurations of streams and consumers have in common."""
+        if self._shapes is None:
+            from leafd.monitor.shapes import Shapes  # here: most boxes are asked for no report
+
+            self._shapes = Shapes()
+        return self._shapes
 
     def server_info(self) -> dict[str, Any]:
         """The "server" block of everything on $SYS."""

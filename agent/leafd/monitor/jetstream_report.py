@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
-from leafd.monitor.consumer_rows import Consumed, ConsumerRows
 from leafd.monitor.encoding import Alike
 from leafd.monitor.facts import Facts
 from leafd.monitor.options import Options, flag, number, text
-from leafd.monitor.plain_rows import PlainRows
 from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts, PlainFacts, StreamFacts
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
+
+if TYPE_CHECKING:
+    from leafd.monitor.consumer_rows import Consumed
+    from leafd.monitor.plain_rows import PlainRows
 
 API_LEVEL: Final = 5
 ACCOUNTS_MAX: Final = 1024
@@ -110,7 +112,8 @@ Plain = Mapping[str, Sequence[PlainFacts]]
 async def plain_streams(facts: Facts) -> tuple[Plain, dict[str, Consumed]]:
     """The plain streams of all accounts without their consumers, and the consumers of all streams."""
     jetstream = facts.jetstream
-    plain, consumers = dict[str, Sequence[PlainFacts]](), dict[str, Consumed]()
+    plain: dict[str, Sequence[PlainFacts]] = {}
+    consumers: dict[str, Consumed] = {}
     for account in list(jetstream.catalogue.by_name.values()) if jetstream is not None else ():
         if jetstream is None or not account.enabled:
             continue
@@ -237,6 +240,8 @@ _Rows = list[dict[str, Any] | Alike]
 
 
 async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
+    from leafd.monitor.plain_rows import PlainRows  # here, as all that writes rows: most boxes are asked for none
+
     streams = await wanted.jetstream.plain.of(account.name, consumers=wanted.consumers)
     told = {one.stream.name for one in wanted.but.get(account.name, ())}
     rows = PlainRows(
@@ -300,6 +305,8 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
 
 
 async def _consumers(wanted: _Detail, stream: StreamFacts, *, hidden: bool) -> list[Alike]:
+    from leafd.monitor.consumer_rows import ConsumerRows
+
     plain = wanted.jetstream.plain
     consumers = (await plain.consumers([stream], hidden=hidden)).get(stream.id, ())
     rows, found, pause = ConsumerRows(plain, wanted.facts.shapes, config=wanted.config), list[Alike](), Pause()
