@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include "plane/plane.h"
 #include "plane/protocol.h"
@@ -48,6 +49,10 @@ typedef struct plane_thread {
 #define READY_LOOK 8u /* so many ready ones between two looks at the clock */
 #define READY_TIME_NS (5 * NS_PER_MS)
 #define LARGE_BLOCK (256 * 1024)
+#define LINK_MEMORY (8u * 1024) /* of memory_limit that a connection from a server may take before it says anything */
+#define LINKS_LEAST 64u
+#define FDS_KEPT 100 /* of RLIMIT_NOFILE, for files and monitoring; clients leave some more (host/descriptors.py) */
+#define FDS_LEAST 64
 #define EXCESS_MAX 16u /* connections beyond the limit that live until they have been told */
 
 uint32_t plane_abi(void) {
@@ -55,6 +60,28 @@ uint32_t plane_abi(void) {
 }
 
 /* ---- ready descriptors ------------------------------------------------------------------------------------------- */
+
+/* Connections of the kind that a listener takes, and how many there may be. Servers are no clients: max_connections
+ * counts none of them, as in nats-server, and they have what memory_limit has room for. */
+typedef struct occupied {
+    uint64_t now;
+    uint64_t most;
+} occupied_t;
+
+static bool takes_servers(const plane_listener_t *listener) {
+    uint32_t kind = listener->kind & ~(uint32_t)LISTEN_GREETED; /* with LISTEN_WEB the first line tells */
+    return kind == CONN_LEAF || kind == CONN_ROUTE || kind == CONN_GATEWAY;
+}
+
+static occupied_t occupied_by(const plane_t *plane, const plane_listener_t *listener) {
+    const plane_limits_t *limits = &plane->limits;
+    uint64_t clients = limits->max_connections != 0 ? limits->max_connections : UINT32_MAX;
+    if (!takes_servers(listener)) {
+        return (occupied_t){.now = plane->stats.connections - plane->links, .most = clients};
+    }
+    uint64_t links = limits->memory_limit != 0 ? limits->memory_limit / LINK_MEMORY : UINT32_MAX;
+    return (occupied_t){.now = plane->links, .most = links > LINKS_LEAST ? links : LINKS_LEAST};
+}
 
 static void accept_some(plane_t *plane, plane_listener_t *listener) {
     for (uint32_t i = 0; i < LISTEN_ACCEPT_MAX && !event_crowded(&plane->exchange); i++) {
@@ -68,8 +95,8 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
             return;
         }
         /* Beyond the limit a few are told so; the others get no descriptor that the rest of the process may need. */
-        uint64_t most = plane->limits.max_connections;
-        if (most != 0 && plane->stats.connections >= most + EXCESS_MAX) {
+        occupied_t occupied = occupied_by(plane, listener);
+        if (occupied.now >= occupied.most + EXCESS_MAX || fd >= plane->fd_most) {
             close(fd);
             continue;
         }
@@ -81,9 +108,7 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
         if (listener->proxied) {
             proxied_begin(plane, peer);
         }
-        if (most != 0 && plane->stats.connections > most) {
-            peer->excess = true;
-        }
+        peer->excess = occupied.now >= occupied.most;
         if (!peer->protocol->link) {
             greeting_from(peer, bytes_of(address, (uint32_t)strlen(address)));
         }
@@ -244,6 +269,16 @@ static void freed_blocks_go_back(void) {
 #endif
 }
 
+/* The kernel gives the lowest number that is free. */
+static int descriptors_most(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT32_MAX) {
+        return INT32_MAX;
+    }
+    int most = (int)limit.rlim_cur - FDS_KEPT;
+    return most > FDS_LEAST ? most : FDS_LEAST;
+}
+
 void plane_hide(void) {
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* it cannot fail */
 }
@@ -259,6 +294,7 @@ plane_t *plane_open(const plane_limits_t *limits, const plane_keys_t *keys, cons
         return open_failed(NULL, STATUS_NO_MEMORY, status);
     }
     plane->threaded = true;
+    plane->fd_most = descriptors_most();
     plane->js.keys = keys;
     plane->now = clock_now();
     plane->loop.epoll_fd = -1;

@@ -142,6 +142,7 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     bytes_release(&peer->behind);
     bytes_release(&peer->host);
     plane->stats.connections--;
+    plane->links -= (uint32_t)peer->protocol->link;
     free(peer);
 }
 

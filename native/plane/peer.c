@@ -90,6 +90,7 @@ status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind) {
     if (protocol->link && (peer->queues = calloc(OP_QUEUES_MAX, sizeof(*peer->queues))) == NULL) {
         return STATUS_NO_MEMORY;
     }
+    plane->links += (uint32_t)(protocol->link && !peer->protocol->link);
     peer->kind = kind;
     peer->protocol = protocol;
     peer->conn.out.max_pending = plane->limits.max_pending * protocol->pending_factor;
@@ -140,6 +141,7 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     }
     plane->all_peers = peer;
     plane->stats.connections++;
+    plane->links += (uint32_t)peer->protocol->link;
     plane->stats.total_connections++;
     entry->event.target = peer->id;
     entry->event.code = peer->kind;

@@ -159,6 +159,7 @@ struct plane {
     int64_t tick_window_ns; /* driver/stats.c: start of the minute whose longest tick this is */
     uint64_t tick_window_max_ns;
     uint64_t tick_before_max_ns; /* the longest of the minute before */
+    uint32_t links;              /* of its connections; the others are clients */
     plane_stats_t stats;         /* the plane's own view; published once a tick */
     _Atomic uint64_t published[sizeof(plane_stats_t) / sizeof(uint64_t)];
     histogram_t disk_took[HISTOGRAMS]; /* the store's threads add to it, and whoever wants to reads it */
@@ -166,6 +167,7 @@ struct plane {
     /* the driver's */
     loop_t loop;
     conn_scratch_t input;
+    int fd_most;    /* a connection's descriptor is less: the others are for files and monitoring */
     bool ready_cut; /* the turn before did not reach all who were ready */
     bool threaded;  /* false: driven by a test, no sockets */
     _Atomic bool stopping;

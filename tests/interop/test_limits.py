@@ -9,9 +9,11 @@ import pytest
 
 from tests.interop.jwt_peer import Peer, close_all
 from tests.interop.limit_attacks import ATTACKS, STORE, Client, error
+from tests.interop.test_isolation import Leaf
 from tests.interop.test_resolver import full, push
 from tests.jwts import Operator
 from tests.limits_table import PLAYED, STORED, Row
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, REFERENCE, running
 
 CASES = [(row, kind) for row in PLAYED for kind in (LEAFD, REFERENCE) if kind == LEAFD or row.theirs]
@@ -26,6 +28,41 @@ def test_beyond_the_limit(row: Row, kind: str) -> None:
 def test_no_attack_is_left_over() -> None:
     """An attack without a row would never be played."""
     assert sorted(row.name for row in PLAYED) == sorted(ATTACKS)
+
+
+HUB = """
+listen: "127.0.0.1:{port}"
+server_name: hub
+max_connections: 1
+leafnodes { listen: "127.0.0.1:{leaf_port}", compression: off }
+cluster { name: "c", listen: "127.0.0.1:{route_port}" }
+"""
+BESIDE = """
+listen: "127.0.0.1:{port}"
+server_name: beside
+cluster { name: "c", listen: "127.0.0.1:{route_port}", routes: [ "nats-route://127.0.0.1:HUB" ] }
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_boxes_and_the_servers_of_a_cluster_take_no_clients_place(kind: str) -> None:
+    """A hub for one client has three boxes and another server below and beside it, and the client; no second one."""
+    with running(kind, HUB) as hub, running(kind, BESIDE.replace("HUB", str(hub.ports["route_port"]))) as other:
+        boxes = [Leaf(hub, f"box-{number}") for number in range(3)]
+        client, beside = Peer(hub), Peer(other)
+
+        def heard_beside() -> bool:
+            client.say("PUB far 0\r\n")
+            assert [] == client.lines()
+            return "MSG far 1 0" in beside.lines()
+
+        beside.say("SUB far 1")
+        eventually(heard_beside)
+        assert "-ERR 'maximum connections exceeded'" in Peer(hub).lines()
+        for box in boxes:
+            box.acted_on()
+            box.close()
+        close_all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
