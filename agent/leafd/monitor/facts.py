@@ -105,7 +105,7 @@ class Facts:
 
     @property
     def shapes(self) -> Shapes:
-        """What configurations of streams and consumers have in common."""
+        """The shapes that configurations of streams and consumers have in common."""
         if self._shapes is None:
             from leafd.monitor.shapes import Shapes  # here: most boxes are asked for no report
 
