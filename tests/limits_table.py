@@ -221,7 +221,7 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_mqtt_five.py::test_a_packet_that_is_larger_than_granted_ends_the_connection",
         "interop/test_mqtt_five.py::test_more_that_waits_for_its_acknowledgement_than_granted_ends_it",
     ),
-    "is one of 100,000": ("unit/enrol/test_roll.py::test_there_are_so_many_boxes_and_tokens_and_no_more",),
+    "is one of 100,000": ("unit/enrol/test_register.py::test_there_are_so_many_boxes_and_tokens_and_no_more",),
     "that tells of other servers of the hub is believed for 64": (
         "hostile/test_hub_gossip.py::test_of_a_line_full_of_addresses_a_bounded_number_is_kept",
         "unit/links/test_hub_servers.py::test_of_ten_thousand_addresses_a_bounded_number_is_kept",

@@ -13,6 +13,11 @@
 #include "plane/plane.h"
 #include "plane/protocol.h"
 
+/* A near link that is given more than it carries would reach max_pending some day, and be closed though it lives. From
+ * half of it on, what is too much is dropped as on a slow link, until an eighth waits. */
+#define CROWDED_FROM 2u
+#define CROWDED_UNTIL 8u
+
 /* ---- pure -------------------------------------------------------------------------------------------------------- */
 
 void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
@@ -73,8 +78,9 @@ static void learn_width(window_t *window) {
     if (window->narrow) {
         window->bytes = bytes;
         window->narrow = window->bytes <= WINDOW_MAX
-                         && (window->round_trip_min_ns >= WINDOW_NEAR_NS || window->rate < 2 * (uint64_t)WINDOW_SLOW);
-    } else if (window->rate < WINDOW_SLOW) {
+                         && (window->crowded || window->round_trip_min_ns >= WINDOW_NEAR_NS
+                             || window->rate < 2 * (uint64_t)WINDOW_SLOW);
+    } else if (window->crowded || window->rate < WINDOW_SLOW) {
         window->narrow = true;
         window->bytes = bytes < WINDOW_FIRST ? WINDOW_FIRST : bytes;
     }
@@ -365,7 +371,9 @@ static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
     window_t *window = &peer->window;
     bool narrow = window->narrow;
     /* A near link has to prove that it is the link that is slow, and not this processor. */
-    bool waiting = waiting_of(peer) != 0 && (narrow || seen->held != 0);
+    uint64_t waits = waiting_of(peer), most = peer->conn.out.max_pending;
+    bool waiting = waits != 0 && (narrow || seen->held != 0);
+    window->crowded = waits > most / (window->crowded ? CROWDED_UNTIL : CROWDED_FROM);
     window_learn(window, seen, waiting, plane->now.mono_ns);
     learn_packed(peer, seen);
     if (window->narrow && !narrow) {

@@ -71,6 +71,7 @@ typedef struct window {
     bool narrow;   /* it has a window */
     bool proven;   /* the rate was seen under load */
     bool busy;     /* something waited at the last look */
+    bool crowded;  /* so much waits that the link is nearly a slow consumer: it has a window, near or not */
     bool waits;    /* in plane->narrows */
     bool doubted;  /* control was told that it is in doubt */
     uint64_t bytes;

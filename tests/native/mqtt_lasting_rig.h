@@ -54,7 +54,8 @@ static inline void crash(void) {
     CHECK(system(command) == 0);
     moment_t now = plane->now;
     rig_close_and_remove(plane);
-    snprintf(rig_directory, sizeof rig_directory, "%s.crash", before);
+    CHECK((size_t)snprintf(command, sizeof command, "%s.crash", before) < sizeof rig_directory);
+    memcpy(rig_directory, command, sizeof rig_directory);
     plane = mqtt_open(rig_directory);
     plane->now = now;
     begin(1);

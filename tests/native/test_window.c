@@ -67,6 +67,19 @@ static void wide_ones_have_none(void) {
     CHECK(serial.window.narrow);
 }
 
+static void near_ones_with_a_long_queue_have_one(void) {
+    line_t lan = line_of(2.5e6, NS_PER_MS);
+    loaded(&lan, 60 * NS_PER_SECOND);
+    CHECK(!lan.window.narrow);
+    lan.window.crowded = true; /* half of max_pending waits */
+    loaded(&lan, 2 * NS_PER_SECOND);
+    CHECK(lan.window.narrow);
+    CHECK((double)lan.window.bytes >= 2.5e6 * 1e-3);
+    lan.window.crowded = false;
+    loaded(&lan, 2 * NS_PER_SECOND);
+    CHECK(!lan.window.narrow);
+}
+
 static void idle_time_proves_nothing(void) {
     line_t line = line_of(20e3, NS_PER_SECOND);
     loaded(&line, 60 * NS_PER_SECOND);
@@ -397,6 +410,8 @@ int main(void) {
     RUN("a message that is urgent does not wait for room for a packet", little_goes_at_once);
     RUN("a queue that stands for minutes is let run empty", a_queue_runs_empty_now_and_then);
     RUN("a link that carries much has no window, a near one that is slow gets one", wide_ones_have_none);
+    RUN("a near link of which max_pending is nearly reached has a window until the queue is short again",
+        near_ones_with_a_long_queue_have_one);
     RUN("a pace is kept, whatever the link could carry", a_pace_is_kept);
     RUN("time without load changes nothing", idle_time_proves_nothing);
     RUN("what comes in a heap after a stall does not make a link fast", a_stall_is_no_proof_of_speed);
