@@ -17,6 +17,7 @@
  * half of it on, what is too much is dropped as on a slow link, until an eighth waits. */
 #define CROWDED_FROM 2u
 #define CROWDED_UNTIL 8u
+#define TURN_NS (2 * WINDOW_WAIT_MIN_NS)
 
 /* ---- pure -------------------------------------------------------------------------------------------------------- */
 
@@ -40,8 +41,10 @@ static int64_t look_after(const window_t *window) {
     return window->round_trip_min_ns > WINDOW_LOOK_NS ? window->round_trip_min_ns : WINDOW_LOOK_NS;
 }
 
+/* Until what was given is acknowledged, or the socket is looked at again, if that is later. */
 static double under_way(const window_t *window) {
-    return (double)window->rate * (double)window->round_trip_min_ns / (double)NS_PER_SECOND;
+    int64_t trip_ns = window->round_trip_min_ns > TURN_NS ? window->round_trip_min_ns : TURN_NS;
+    return (double)window->rate * (double)trip_ns / (double)NS_PER_SECOND;
 }
 
 static bool is_coarse(const window_t *window) {
