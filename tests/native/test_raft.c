@@ -367,16 +367,23 @@ static void window_is_kept(void) {
     for (uint32_t at = 0; at < rig.bag_count; at++) CHECK(rig.bag[at].count <= RAFT_ENTRIES_MAX);
 }
 
-static void far_behind_gets_a_copy(void) {
+/* A member that was cut off needs entries that its leader has dropped, and is back since a second. by: that leader. */
+static uint32_t far_behind(uint32_t *by) {
     lead_three();
-    uint32_t by = leader(), off = (by + 1) % THREE;
+    *by = leader();
+    uint32_t off = (*by + 1) % THREE;
     rig.cut[off] = true;
-    (void)propose(by, 50);
+    (void)propose(*by, 50);
     settle();
-    raft_compact(&rig.raft[by], rig.committed[by]);
-    raft_term_t term = rig.raft[by].term;
+    raft_compact(&rig.raft[*by], rig.committed[*by]);
     rig.cut[off] = false;
     pass(1000 * MS);
+    return off;
+}
+
+static void far_behind_gets_a_copy(void) {
+    uint32_t by, off = far_behind(&by);
+    raft_term_t term = rig.raft[by].term;
     CHECK_EQ_U64(off + 1, rig.copy_for.peer);
     CHECK(raft_copied(&rig.raft[off], &outputs, rig.committed[by], term, raft_members(&rig.raft[by])));
     drain(off);
@@ -400,14 +407,7 @@ static void late_copy_takes_nothing_away(void) {
 }
 
 static void copy_is_acknowledged_at_once(void) {
-    lead_three();
-    uint32_t by = leader(), off = (by + 1) % THREE;
-    rig.cut[off] = true;
-    (void)propose(by, 50);
-    settle();
-    raft_compact(&rig.raft[by], rig.committed[by]);
-    rig.cut[off] = false;
-    pass(1000 * MS);
+    uint32_t by, off = far_behind(&by);
     CHECK(raft_copied(&rig.raft[off], &outputs, rig.committed[by], rig.raft[by].term, raft_members(&rig.raft[by])));
     rig.held[off] = true;
     drain(off);
