@@ -1,6 +1,6 @@
-"""Functions of the C extension that need no plane: contexts of TLS, checksums, S2 blocks.
+"""Functions of the C extension that need no plane: contexts of TLS, checksums, S2 blocks, free memory.
 
-Each is pure, but for the memory of a context, and may run on any thread. Not here: who uses a context
+Each is pure, but for the memory of a context or of the process, and may run on any thread. Not here: who uses a context
 (logins/handshakes.py), and the format of S2 streams (jetstream/backup/s2.py).
 """
 
@@ -30,6 +30,14 @@ def make_tls(settings: t.TlsSettings, texts: t.TlsTexts) -> int:
 def drop_tls(context: int) -> None:
     """Frees a context that no put_tls() has taken."""
     lib.plane_tls_drop(ffi.cast("void *", context))
+
+
+# ---- memory of the process: a millisecond
+
+
+def give_back() -> None:
+    """Pages in which nothing is allocated any more go back to the system."""
+    lib.plane_give_back()
 
 
 # ---- chunks of a backup: at once

@@ -269,6 +269,12 @@ static void freed_blocks_go_back(void) {
 #endif
 }
 
+void plane_give_back(void) {
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
 /* The kernel gives the lowest number that is free. */
 static int descriptors_most(void) {
     struct rlimit limit;

@@ -16,6 +16,7 @@ from typing import Any
 from leafd import _native
 
 from tests import servers
+from tests.rig.waiting import eventually
 
 AGENT = Path(__file__).parents[2] / "agent"
 
@@ -185,8 +186,8 @@ def test_what_a_reload_makes_necessary_is_loaded_by_the_reload() -> None:
         assert "Unexpected" not in server.log
 
 
-PRIVATE_MB_MAX = 24.5
-"""23.9 to 24.2 MB: Python takes memory in pieces of 1 MB, and how full the last ones are differs at each start."""
+PRIVATE_MB_MAX = 24
+"""23.3 MB, and 1.1 more before a start gave back what it had freed. Python takes memory in pieces of 1 MB."""
 LEAF = """
 port: {port}
 jetstream {{ store_dir: "{store}", domain: box }}
@@ -222,7 +223,10 @@ def test_an_idle_leaf_fits_a_small_box(tmp_path: Path) -> None:
     assert process.stderr is not None
     try:
         assert any("Server is ready" in line for line in iter(process.stderr.readline, ""))
-        assert private_kb(process.pid) <= PRIVATE_MB_MAX * 1024
+        # (A moment later it has given back what the start needed.)
+        eventually(
+            lambda: private_kb(process.pid) <= PRIVATE_MB_MAX * 1024, lambda: f"{private_kb(process.pid)} KB", seconds=5
+        )
     finally:
         process.terminate()
         process.stderr.read()

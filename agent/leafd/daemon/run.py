@@ -32,6 +32,7 @@ from leafd.host.gauge import Gauge
 from leafd.host.listeners import Sockets
 from leafd.host.log import Log
 from leafd.host.systemd import Life, Notifier
+from leafd.native_functions import give_back
 from leafd.turns import SWITCH_S
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ async def _main(server: Server, flags: Flags, gauge: Gauge, declared: Declared |
                         nursery.start_soon(_watchdog, server, notifier)
                     server.about.log_start(log, server.current.store)
                     notifier.ready(await _first_status(server, notifier, nursery))
-                    end_start()
+                    end_start(give_back)
                     gauge.begin()
                     reloads = Reloads(
                         server.current,

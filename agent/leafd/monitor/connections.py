@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.auth.connect import MQTT_CLIENT, claimed_user
@@ -21,9 +21,11 @@ from leafd.monitor.closed import Gone
 from leafd.monitor.encoding import Rows
 from leafd.monitor.facts import Facts, elapsed, round_trip, stamp
 from leafd.monitor.options import Options, flag, number, text
-from leafd.monitor.rooms import ClientFacts, LinkFacts
 from leafd.records import dataclass
 from leafd.turns import Pause
+
+if TYPE_CHECKING:
+    from leafd.monitor.rooms import ClientFacts, LinkFacts
 
 CONNECTIONS_MAX: Final = 1024
 _SORT: Final = {

@@ -14,14 +14,16 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from json.encoder import encode_basestring_ascii
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd.gotime import now_ns
 from leafd.monitor.encoding import Alike, Form, Hole
-from leafd.monitor.rooms import PlainConsumerFacts, PlainsFacts, StreamFacts
 from leafd.monitor.shapes import Shape, Shapes
 from leafd.native import layout
 from leafd.native_rows import RowColumn, RowKind, RowWriter
+
+if TYPE_CHECKING:
+    from leafd.monitor.rooms import PlainConsumerFacts, PlainsFacts, StreamFacts
 
 LINES_TOGETHER: Final = 256
 TEXTS: Final = (
@@ -126,7 +128,7 @@ METRICS: Final = {
 SINCE: Final = {"last_delivery_seconds": _LAST[0], "last_ack_seconds": _LAST[1]}
 """Likewise, of those that have such a time."""
 _Rows = tuple[bytes, bytes]
-Consumed = Sequence[tuple[StreamFacts, PlainConsumerFacts]]
+Consumed = Sequence[tuple["StreamFacts", "PlainConsumerFacts"]]
 
 
 class ConsumerLines:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd.config.schema.base import SECOND
 from leafd.monitor.facts import Facts
-from leafd.monitor.rooms import DevicesFacts
 from leafd.native_stats import StateRow
+
+if TYPE_CHECKING:
+    from leafd.monitor.rooms import DevicesFacts
 
 WAITING: Final = "$MQTT_msgs"
 RETAINED: Final = "$MQTT_rmsgs"

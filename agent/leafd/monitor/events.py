@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -28,8 +28,10 @@ from leafd.monitor import reports
 from leafd.monitor.closed import gone, reason
 from leafd.monitor.connections import issuer_of, shown_user, told_of
 from leafd.monitor.facts import Facts, stamp
-from leafd.monitor.rooms import ClientFacts, LinkFacts
 from leafd.turns import Pause
+
+if TYPE_CHECKING:
+    from leafd.monitor.rooms import ClientFacts, LinkFacts
 
 CONNECTED: Final = "io.nats.server.advisory.v1.client_connect"
 DISCONNECTED: Final = "io.nats.server.advisory.v1.client_disconnect"

@@ -19,19 +19,19 @@ from leafd.guard import Guard
 from leafd.holding import Holding
 from leafd.monitor.closed import ClosedConnections
 from leafd.monitor.elsewhere import Elsewhere
-from leafd.monitor.rooms import (
-    BoxesFacts,
-    ClientsFacts,
-    GatewaysFacts,
-    JetStreamFacts,
-    LeafsFacts,
-    RoutesFacts,
-)
 from leafd.native_plane import Plane
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.accounts.claims import ClaimedAccounts
+    from leafd.monitor.rooms import (
+        BoxesFacts,
+        ClientsFacts,
+        GatewaysFacts,
+        JetStreamFacts,
+        LeafsFacts,
+        RoutesFacts,
+    )
     from leafd.monitor.shapes import Shapes
 
 FEATURE_FLAGS: Final = {

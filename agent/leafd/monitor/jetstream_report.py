@@ -10,7 +10,6 @@ from leafd import native_types as t
 from leafd.monitor.encoding import Alike
 from leafd.monitor.facts import Facts
 from leafd.monitor.options import Options, flag, number, text
-from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts, PlainFacts, StreamFacts
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
@@ -18,6 +17,7 @@ from leafd.turns import Pause
 if TYPE_CHECKING:
     from leafd.monitor.consumer_rows import Consumed
     from leafd.monitor.plain_rows import PlainRows
+    from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts, PlainFacts, StreamFacts
 
 API_LEVEL: Final = 5
 ACCOUNTS_MAX: Final = 1024
@@ -105,7 +105,7 @@ async def _sums(jetstream: JetStreamFacts, usages: Usages | None = None) -> dict
     return found | {"streams": streams, "consumers": consumers}
 
 
-Plain = Mapping[str, Sequence[PlainFacts]]
+Plain = Mapping[str, Sequence["PlainFacts"]]
 """By account: streams of which there is nothing to tell but their counters and consumers."""
 
 

@@ -15,15 +15,17 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.gotime import parse_time
 from leafd.monitor.consumer_rows import Consumed, ConsumerLines
 from leafd.monitor.plain_rows import MetricLines
-from leafd.monitor.rooms import PlainFacts
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.monitor.rooms import PlainFacts
 
 OPENMETRICS: Final = "application/openmetrics-text"
 OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"

@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from json.encoder import encode_basestring_ascii
 from operator import itemgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd.monitor.consumer_rows import ConsumerRows, size, specimen
 from leafd.monitor.encoding import Alike, Form, Hole
-from leafd.monitor.rooms import PlainFacts, PlainsFacts
 from leafd.monitor.shapes import Shape, Shapes
 from leafd.native import layout
 from leafd.native_rows import RowColumn, RowKind, RowWriter
+
+if TYPE_CHECKING:
+    from leafd.monitor.rooms import PlainFacts, PlainsFacts
 
 TEXTS: Final = ("name", "description", "subjects")
 """Members of a stream's configuration in which those of one shape may differ."""

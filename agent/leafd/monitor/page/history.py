@@ -13,16 +13,18 @@ import math
 import time
 from array import array
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from leafd import native_types as t
 from leafd.monitor.facts import Facts, memory_bytes
-from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts, StreamFacts
 from leafd.records import dataclass
 from leafd.status import copies
 from leafd.turns import Pause
+
+if TYPE_CHECKING:
+    from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts, StreamFacts
 
 PERIOD_S: Final = 10.0
 SAMPLES: Final = 360

@@ -15,17 +15,19 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd.monitor import reports
 from leafd.monitor.facts import Facts
 from leafd.monitor.jetstream_report import configuration
 from leafd.monitor.page.history import History, look, streams_of
-from leafd.monitor.rooms import JetStreamFacts
 from leafd.quoting import listed, printable
 from leafd.records import dataclass
 from leafd.status import Consumer, Copy, Link, Server, Status, Stream, Taker, consumers, status, streams
 from leafd.turns import Pause
+
+if TYPE_CHECKING:
+    from leafd.monitor.rooms import JetStreamFacts
 
 ROWS_MAX: Final = 1000
 LINKS_MAX: Final = 300
