@@ -184,6 +184,11 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * strings: what we may ask the peer for: allow.. "", deny.. "", and what it may ask us for, likewise; then the id of
  * the server behind it (may be missing: nothing that came over a gateway is passed on to it) */
 #define COMMAND_ADMIT_ROUTE 34
+/* target = route connection that is admitted, extra = strings: other lists in place of those of ADMIT_ROUTE. What they
+ * no longer let through ends, what they let through anew is told; completion's arg = how much of the peer's interest
+ * went. arg 1: the lists are those by which the peer has judged our interest (export) until now, which is told again
+ * where they refused it. STATUS_FULL: an earlier one is still being carried out */
+#define COMMAND_ROUTE_RIGHTS 38
 /* target = gateway connection, body = gateway_terms_t, extra = strings: the name of the cluster behind it */
 #define COMMAND_ADMIT_GATEWAY 35
 /* extra = strings: our cluster's name, this server's id. Once, before the first ADMIT_GATEWAY */

@@ -20,6 +20,17 @@ class Servers(Submits):
         strings = permission_lists(permissions) | {"server": [server_id] if server_id else []}
         self._submit("ADMIT_ROUTE", target=connection, account=account, body=terms, strings=strings)
 
+    async def change_route_rights(self, connection: int, permissions: t.Permissions, *, refused: bool = False) -> None:
+        """Other permissions for an admitted route; as in admit_route(). refused: they are those by which the peer has
+        refused interest until now, which is told again. Raises PlaneError: FULL while an earlier change goes on."""
+        await self._request(
+            "ROUTE_RIGHTS",
+            f"changing what may be asked for over connection {connection}",
+            target=connection,
+            arg=int(refused),
+            strings=permission_lists(permissions),
+        )
+
     def gateway(self, name: str, server_id: str) -> None:
         """Sets this server's names for other clusters, once, before the first gateway is admitted. Once, before the
         first gateway is admitted."""

@@ -1,10 +1,11 @@
 /* admit.c: who comes in with which rights, and what becomes of a connection whose rights change: ADMIT, ADMIT_LEAF,
- * RIGHTS.
+ * RIGHTS, ROUTE_RIGHTS.
  *
  *     ADMIT, ADMIT_LEAF   the verdict on a login: account, limits, permissions           peer WAITING  -> ADMITTED
  *     RIGHTS              after a reload: the same login, other limits and permissions    peer ADMITTED -> ADMITTED,
  *                                                                                         with fewer
  *                         subscriptions where they are no longer allowed; or closed, where even so many are too many
+ *     ROUTE_RIGHTS        the same for a route: interest that is no longer let through goes
  *     AUTHOR              what somebody who stored a schedule may do today               plane/authors.c keeps it
  *
  * A verdict that cannot be carried out (no memory, no such account) closes the connection: nobody stays with rights
@@ -348,6 +349,13 @@ static bool judge_one(plane_t *plane, peer_t *peer, subscription_t *one) {
     if ((one->flags & SUBSCRIPTION_DEAD) != 0) {
         return true;
     }
+    if (peer->route != NULL) {
+        bool stays = peer->permissions == NULL || permissions_route_export(peer->permissions, one->target.subject);
+        if (!stays) {
+            subscription_kill(plane, one);
+        }
+        return stays;
+    }
     if (peer->permissions == NULL
         || permissions_subscribe(peer->permissions, one->target.subject, one->target.queue, &filtered)) {
         one->flags = (one->flags & ~SUBSCRIPTION_FILTERED) | (filtered ? SUBSCRIPTION_FILTERED : 0u);
@@ -391,6 +399,15 @@ static bool judging_step(leftover_t *self, void *context, uint32_t *budget) {
     return true;
 }
 
+static void judging_begin(plane_t *plane, judging_t *judging, const plane_command_t *command) {
+    judging->leftover.step = judging_step;
+    judging->command = *command;
+    uint32_t budget = JUDGED_AT_ONCE;
+    if (!judging_step(&judging->leftover, plane, &budget)) {
+        leftovers_add(&plane->leftovers, &judging->leftover);
+    }
+}
+
 static status_t rights_change(plane_t *plane, peer_t *peer, const plane_command_t *command) {
     granted_t granted;
     if (account_of(plane, command) != peer->account) {
@@ -424,12 +441,44 @@ void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer
         command_refuse_login(plane, peer, command, status);
         return;
     }
-    judging->leftover.step = judging_step;
-    judging->command = *command;
-    uint32_t budget = JUDGED_AT_ONCE;
-    if (!judging_step(&judging->leftover, plane, &budget)) {
-        leftovers_add(&plane->leftovers, &judging->leftover);
+    judging_begin(plane, judging, command);
+}
+
+/* ---- other rights for a route ------------------------------------------------------------------------------------ */
+
+static status_t route_rights_change(plane_t *plane, peer_t *peer, const plane_command_t *command) {
+    const conn_verdict_t verdict = {.flags = 0};
+    strings_t strings = strings_of(command);
+    permissions_t *permissions;
+    status_t status = read_permissions(plane, &strings, CLIENT_LISTS, &verdict, &permissions);
+    if (status == STATUS_OK) {
+        status = routed_regrant(plane, peer, command->arg == 0 ? REGRANT_OURS : REGRANT_THEIRS, permissions);
     }
+    return status;
+}
+
+void command_route_rights(plane_t *plane, const plane_command_t *command, peer_t *peer) {
+    if (peer->route == NULL || peer->state != PEER_ADMITTED) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+        return;
+    }
+    judging_t *judging = calloc(1, sizeof(*judging));
+    status_t status = judging == NULL ? STATUS_NO_MEMORY : route_rights_change(plane, peer, command);
+    if (status != STATUS_OK) {
+        free(judging);
+        if (status == STATUS_FULL) { /* control ends the route, and makes it anew */
+            command_done(plane, command, status);
+        } else {
+            command_refuse_login(plane, peer, command, status);
+        }
+        return;
+    }
+    if (command->arg != 0) { /* the peer's own interest is judged by what it was */
+        free(judging);
+        command_done(plane, command, STATUS_OK);
+        return;
+    }
+    judging_begin(plane, judging, command);
 }
 
 /* ---- the authors of schedules ------------------------------------------------------------------------------------ */

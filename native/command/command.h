@@ -56,6 +56,7 @@ void command_admit_gateway(plane_t *plane, const plane_command_t *command, peer_
 void command_gateway(plane_t *plane, const plane_command_t *command);
 void command_mqtt(plane_t *plane, const plane_command_t *command);
 void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer);
+void command_route_rights(plane_t *plane, const plane_command_t *command, peer_t *peer);
 /* Carries out an ADMIT; its account has to exist, which admit_possible() tells. */
 bool admit_possible(plane_t *plane, const plane_command_t *verdict);
 LEAF_MUST_USE status_t admit_peer(plane_t *plane, peer_t *peer, const plane_command_t *verdict);

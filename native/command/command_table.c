@@ -56,6 +56,7 @@ static const command_row_t command_rows[] = {
     LOGIN(ADMIT_LEAF,       command_admit,          BODY_OF(conn_verdict_t),
         "cluster loop_subject remote_domain " LISTS " mapped_deny*" WHO),
     LOGIN(ADMIT_ROUTE,      command_admit_route,    BODY_OF(route_terms_t),       LISTS " server..."),
+    LOGIN(ROUTE_RIGHTS,     command_route_rights,   BODY_NONE,                    LISTS),
     LOGIN(ADMIT_GATEWAY,    command_admit_gateway,  BODY_OF(gateway_terms_t),     "name"),
     PLANE(GATEWAY,          command_gateway,        BODY_NONE,                    "name server"),
     LOGIN(RIGHTS,           command_rights,         BODY_OF(conn_verdict_t),      "after_pong " LISTS WHO),

@@ -157,9 +157,11 @@ static void move_on(wanted_t **next, bool *told_all) {
 static void wanted_unlink(plane_t *plane, wanted_t *entry) {
     routed_t *routed = plane->routed;
     for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
-        if (peer->route->next == entry) {
-            move_on(&peer->route->next, &peer->route->told_all);
+        route_link_t *link = peer->route;
+        if (link->next == entry) {
+            move_on(&link->next, &link->told_all);
         }
+        link->again = link->again == entry ? entry->behind : link->again;
     }
     peer_t *inbound = plane->gateways == NULL ? NULL : plane->gateways->inbound;
     for (peer_t *peer = inbound; peer != NULL; peer = peer->gateway->next_gateway) {
@@ -185,6 +187,7 @@ static void wanted_renew(plane_t *plane, wanted_t *entry) {
         route_link_t *link = peer->route;
         link->next = link->told_all ? entry : link->next;
         link->told_all = false;
+        link->again = link->regrant != REGRANT_NONE && link->again == NULL ? entry : link->again;
     }
     peer_t *inbound = plane->gateways == NULL ? NULL : plane->gateways->inbound;
     for (peer_t *peer = inbound; peer != NULL; peer = peer->gateway->next_gateway) {
@@ -218,17 +221,25 @@ static bool carries(const route_link_t *link, const account_t *account) {
     return (account->flags & ACCOUNT_PINNED) == 0 && account->pool_hash % link->pool_size == link->pool_index;
 }
 
-static void route_tell(plane_t *plane, peer_t *peer, const wanted_t *entry) {
+static bool is_imported(const permissions_t *permissions, bytes_t subject) {
+    return permissions == NULL || permissions_route_import(permissions, subject);
+}
+
+/* Those by which the entry has been told, or not. */
+static const permissions_t *rights_for(const peer_t *peer, const wanted_t *entry) {
+    const route_link_t *link = peer->route;
+    bool old = link->regrant == REGRANT_OURS && link->again != NULL && entry->number >= link->again->number;
+    return old ? link->before : peer->permissions;
+}
+
+/* wanted: how many want it, 0: it is not told any more. */
+static void route_say(plane_t *plane, peer_t *peer, const wanted_t *entry, uint64_t wanted) {
     bytes_t subject = wanted_subject(entry), queue = wanted_queue(entry);
-    if (peer->state == PEER_DOOMED
-        || (peer->permissions != NULL && !permissions_route_import(peer->permissions, subject))) {
-        return;
-    }
     const route_link_t *link = peer->route;
     buffer_t *out = &peer->conn.out.data;
     route_names_t names = {.origin = wanted_origin(entry),
                            .account = link->only != NULL ? BYTES_NONE : entry->account->name};
-    uint32_t weight = entry->ours > WEIGHT_MAX ? WEIGHT_MAX : (uint32_t)entry->ours;
+    uint32_t weight = wanted > WEIGHT_MAX ? WEIGHT_MAX : (uint32_t)wanted;
     status_t status = weight != 0 ? emit_route_sub(out, &names, subject, queue, weight)
                                   : emit_route_unsub(out, &names, link->unsub_origins, subject, queue);
     if (status != STATUS_OK) {
@@ -239,10 +250,20 @@ static void route_tell(plane_t *plane, peer_t *peer, const wanted_t *entry) {
     peer_emitted(plane, peer);
 }
 
+static void route_tell(plane_t *plane, peer_t *peer, const wanted_t *entry) {
+    if (peer->state != PEER_DOOMED && is_imported(rights_for(peer, entry), wanted_subject(entry))) {
+        route_say(plane, peer, entry, entry->ours);
+    }
+}
+
+/* Has the route's first telling got beyond it? */
+static bool is_told(const route_link_t *link, const wanted_t *entry) {
+    return (link->told_all || entry->number < link->next->number) && carries(link, entry->account);
+}
+
 static void routes_tell(plane_t *plane, const wanted_t *entry) {
     for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
-        const route_link_t *link = peer->route;
-        if ((link->told_all || entry->number < link->next->number) && carries(link, entry->account)) {
+        if (is_told(peer->route, entry)) {
             route_tell(plane, peer, entry);
         }
     }
@@ -386,6 +407,53 @@ static void route_tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
     }
 }
 
+static void regrant_tell(plane_t *plane, peer_t *peer, const wanted_t *entry) {
+    const route_link_t *link = peer->route;
+    bytes_t subject = wanted_subject(entry);
+    bool may = is_imported(peer->permissions, subject);
+    if (link->regrant == REGRANT_OURS) {
+        if (may != is_imported(link->before, subject)) {
+            route_say(plane, peer, entry, may ? entry->ours : 0);
+        }
+    } else if (may && !permissions_route_export(link->before, subject)) {
+        route_say(plane, peer, entry, entry->ours);
+    }
+}
+
+/* The next slice of those that other rights may change; one that is behind the first telling's place is left to it. */
+static void regrant_some(plane_t *plane, peer_t *peer, uint32_t *budget) {
+    route_link_t *link = peer->route;
+    for (; link->again != NULL && *budget != 0 && peer->state != PEER_DOOMED; (*budget)--) {
+        const wanted_t *entry = link->again;
+        link->again = entry->behind;
+        if (entry->ours != 0 && is_told(link, entry)) {
+            regrant_tell(plane, peer, entry);
+        }
+    }
+    if (link->again == NULL) {
+        link->regrant = REGRANT_NONE;
+        permissions_leave(link->before, &plane->leftovers);
+        link->before = NULL;
+    }
+}
+
+status_t routed_regrant(plane_t *plane, peer_t *peer, routed_regrant_t which, permissions_t *permissions) {
+    route_link_t *link = peer->route;
+    if (link->regrant != REGRANT_NONE) {
+        permissions_leave(permissions, &plane->leftovers);
+        return STATUS_FULL;
+    }
+    link->before = which == REGRANT_OURS ? peer->permissions : permissions;
+    peer->permissions = which == REGRANT_OURS ? permissions : peer->permissions;
+    if (which == REGRANT_OURS || permissions != NULL) { /* a peer without lists has refused nothing */
+        link->regrant = which;
+        link->again = plane->routed->first;
+        uint32_t budget = TELL_FIRST;
+        regrant_some(plane, peer, &budget);
+    }
+    return STATUS_OK;
+}
+
 status_t routed_joined(plane_t *plane, peer_t *peer, route_link_t *link) {
     peer->route = link;
     peer->server = true;
@@ -462,11 +530,16 @@ void routed_tell(plane_t *plane) {
     }
     for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
         /* whoever is slow to take it holds nobody up, and goes on when it is drained */
-        if (peer->route->told_all || peer->state == PEER_DOOMED || peer_is_full(plane, peer)) {
+        const route_link_t *link = peer->route;
+        bool over = link->told_all && link->regrant == REGRANT_NONE;
+        if (over || peer->state == PEER_DOOMED || peer_is_full(plane, peer)) {
             continue;
         }
         route_tell_more(plane, peer, &budget);
-        plane->more = plane->more || !peer->route->told_all;
+        if (link->regrant != REGRANT_NONE) {
+            regrant_some(plane, peer, &budget);
+        }
+        plane->more = plane->more || !link->told_all || link->regrant != REGRANT_NONE;
     }
     if (plane->gateways != NULL) {
         tell_gateways(plane, &budget);
@@ -485,6 +558,7 @@ void routed_left(plane_t *plane, peer_t *peer) {
     plane->route_count--;
     peer->route = NULL;
     peer->server = false;
+    permissions_leave(link->before, &plane->leftovers);
     routed_speaks(peer, BYTES_NONE);
     free(link);
 }

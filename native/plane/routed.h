@@ -17,9 +17,17 @@
 #include "plane/peer.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
+#include "route/permissions.h"
 #include "route/route.h"
 
 typedef struct wanted wanted_t; /* routed.c */
+
+/* Other rights for a route, while what has been told is gone through for what they change. */
+typedef enum routed_regrant {
+    REGRANT_NONE = 0,
+    REGRANT_OURS,   /* what we may ask the peer for */
+    REGRANT_THEIRS, /* what the peer lets us ask for */
+} routed_regrant_t;
 
 /* The state of a route. Only routed.c writes it, but for `up` and `last`. */
 struct route_link {
@@ -34,6 +42,9 @@ struct route_link {
     bool lacks;          /* some of its interest was refused for memory */
     bool told_all;
     wanted_t *next; /* until then: it has been told of what is before this */
+    routed_regrant_t regrant;
+    wanted_t *again;       /* until it is over: entries from this one on are told by .. */
+    permissions_t *before; /* .. these rights; or those by which the peer has judged them until now */
     peer_t *next_route, **at_route;
 };
 
@@ -64,6 +75,9 @@ static inline bool routed_is_own(bytes_t subject) {
 
 /* Takes over link. STATUS_NO_MEMORY: it has not joined, and link is the peer's all the same. */
 LEAF_MUST_USE status_t routed_joined(plane_t *plane, peer_t *peer, route_link_t *link);
+/* OURS: the rights of the peer from now on; THEIRS: those by which it has refused interest until now. Takes permissions
+ * over. STATUS_FULL: the last ones are still gone through, and nothing has changed. */
+LEAF_MUST_USE status_t routed_regrant(plane_t *plane, peer_t *peer, routed_regrant_t which, permissions_t *permissions);
 void routed_left(plane_t *plane, peer_t *peer); /* its subscriptions are gone already */
 /* An inbound gateway that has just joined: its first slice. */
 void routed_tell_gateway(plane_t *plane, peer_t *peer);

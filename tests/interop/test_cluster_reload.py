@@ -47,6 +47,11 @@ def accounts_of(server: servers.Server) -> list[str]:
     return sorted(row.get("account", "") for row in report(server, "routez")["routes"])
 
 
+def routes_of(server: servers.Server) -> list[int]:
+    """The numbers of a server's routes."""
+    return sorted(row["rid"] for row in report(server, "routez")["routes"])
+
+
 async def until_routes(cluster: of_cluster.Cluster, accounts: list[str]) -> None:
     def found() -> list[list[str]]:
         return [accounts_of(server) for server in cluster.servers]
@@ -124,12 +129,17 @@ def test_a_pool_becomes_greater_and_smaller(mixed: of_cluster.Cluster) -> None:
 
 
 def test_permissions_hold_from_a_reload_on(pair: of_cluster.Cluster) -> None:
-    """What is no longer imported does not come, what is not exported neither, and all of it does when they are gone."""
+    """What is no longer imported does not come, what is not exported neither, and all of it does when they are gone. No
+    route is closed for it: each keeps its number, at both ends."""
 
     async def play() -> None:
         second = pair.servers[1]
+        numbers = [routes_of(server) for server in pair.servers]
         async with pair.clients() as (a, b):
             assert await hears(a, b, "told.x")
+            # what is wanted all the time is taken back, and told again
+            lasting = [await client.subscribe(subject) for client, subject in ((a, "told.z"), (b, "kept.z"))]
+            await until_heard([a, b], "before")
             denied = 'permissions { import: { deny: "kept.>" }, export: { deny: "told.>" } }\n'
             reloaded(second, "name: C\n", f"name: C\n  {denied}")
             await until_routes(pair, ["", "", "", "SYS"])
@@ -141,6 +151,10 @@ def test_permissions_hold_from_a_reload_on(pair: of_cluster.Cluster) -> None:
             await until_heard([a, b], "anew")
             assert await hears(a, b, "kept.x")
             assert await hears(b, a, "told.x")
+            await a.publish("kept.z", b"a")
+            await b.publish("told.z", b"b")
+            assert [(await one.next_msg(PATIENCE_S)).data for one in lasting] == [b"b", b"a"]
+        assert [routes_of(server) for server in pair.servers] == numbers
 
     asyncio.run(play())
 

@@ -111,7 +111,7 @@ static void told_by_its_import(void) {
     RIG_HEARD("RMSG A out.x 1\r\na\r\n", route);
 }
 
-#define MANY 5000u
+#define MANY 10000u
 
 static void told_in_slices(void) {
     peer_t *a = client_of(RIG_ACCOUNT);
@@ -133,21 +133,129 @@ static void told_in_slices(void) {
             &strings);
     CHECK(!route->route->told_all);
     const char *heard = rig_heard(route);
-    CHECK(strstr(heard, "RS+ A of.0\r\n") != NULL && strstr(heard, "of.4999\r\n") == NULL);
+    CHECK(strstr(heard, "RS+ A of.0\r\n") != NULL && strstr(heard, "of.9999\r\n") == NULL);
     /* what ends before it was told is never told, what was told is taken back, what is new comes in its turn */
-    rig_feed(plane, a, "UNSUB 1\r\nUNSUB 4999\r\nSUB late 9000\r\n");
+    rig_feed(plane, a, "UNSUB 1\r\nUNSUB 9999\r\nSUB late 20000\r\n");
     bool taken_back = false, told_late = false;
     uint32_t lines = 0;
     for (uint32_t turn = 0; turn < 100; turn++) {
         heard = rig_heard(route);
         taken_back = taken_back || strstr(heard, "RS- A of.0\r\n") != NULL;
         told_late = told_late || strstr(heard, "RS+ A late\r\n") != NULL;
-        CHECK(strstr(heard, "of.4998\r\n") == NULL);
+        CHECK(strstr(heard, "of.9998\r\n") == NULL);
         for (const char *at = heard; (at = strstr(at, "RS+ A of.")) != NULL; at++) lines++;
         rig_turn(plane);
     }
     CHECK(route->route->told_all && taken_back && told_late);
     CHECK_EQ_U64(MANY - TELL_FIRST - 1, lines);
+}
+
+/* ---- other rights ------------------------------------------------------------------------------------------------ */
+
+static void regrant(peer_t *route, uint64_t refused, const char *const lists[4]) {
+    rig_strings_t strings = {.size = 0};
+    for (uint32_t i = 0; i < 4; i++) {
+        if (lists[i] != NULL) rig_pack(&strings, lists[i]);
+        rig_pack(&strings, "");
+    }
+    rig_run(plane, (plane_command_t){.op = COMMAND_ROUTE_RIGHTS, .target = route->id, .token = 1, .arg = refused},
+            &strings);
+    rig_turn(plane);
+}
+
+/* nats-server sends INFO, which is control's here, and then the same lines */
+static void told_of_what_its_import_changes(void) {
+    const char *lists[4] = {NULL, "kept.>", NULL, NULL}, *others[4] = {NULL, "late.>", NULL, NULL}, *none[4] = {NULL};
+    peer_t *route = route_with(0, (route_terms_t){.flags = 0}, lists), *a = client_of(RIG_ACCOUNT);
+    rig_heard(route);
+    rig_feed(plane, a, "SUB kept.x 1\r\nSUB kept.q w 2\r\nSUB kept.q w 3\r\nSUB late.x 4\r\nSUB both 5\r\n");
+    RIG_HEARD("RS+ A late.x\r\nRS+ A both\r\n", route);
+    regrant(route, 0, others);
+    RIG_HEARD("RS+ A kept.x\r\nRS+ A kept.q w 2\r\nRS- A late.x\r\n", route);
+    rig_feed(plane, a, "UNSUB 3\r\nUNSUB 4\r\n");
+    rig_feed(plane, a, "SUB late.y 6\r\nSUB kept.y 7\r\n");
+    RIG_HEARD("RS+ A kept.q w 1\r\nRS+ A kept.y\r\n", route);
+    regrant(route, 0, none);
+    RIG_HEARD("RS+ A late.y\r\n", route);
+    CHECK(route->permissions == NULL && route->route->before == NULL && route->state == PEER_ADMITTED);
+}
+
+static void its_interest_goes_with_its_export(void) {
+    const char *denies[4] = {NULL, NULL, NULL, "out.>"}, *none[4] = {NULL};
+    peer_t *route = routed(), *a = client_of(RIG_ACCOUNT);
+    rig_feed(plane, route, "RS+ A out.x\r\nRS+ A out.q w 2\r\nLS+ leafs A out.y\r\nRS+ A kept\r\n");
+    regrant(route, 0, denies);
+    CHECK_EQ_U64(1, map_count(route->table) - route->dead_count);
+    rig_feed(plane, a, "PUB out.x 1\r\na\r\nPUB out.q 1\r\nb\r\nPUB out.y 1\r\nc\r\nPUB kept 1\r\nd\r\n");
+    RIG_HEARD("RMSG A kept 1\r\nd\r\n", route);
+    regrant(route, 0, none);
+    rig_feed(plane, route, "RS+ A out.x\r\n");
+    rig_feed(plane, a, "PUB out.x 1\r\ne\r\n");
+    RIG_HEARD("RMSG A out.x 1\r\ne\r\n", route);
+}
+
+static void told_again_of_what_the_peer_refused(void) {
+    const char *lists[4] = {NULL, "kept.>", NULL, NULL}, *refused[4] = {NULL, NULL, NULL, "out.>"}, *none[4] = {NULL};
+    peer_t *route = route_with(0, (route_terms_t){.flags = 0}, lists), *a = client_of(RIG_ACCOUNT);
+    rig_feed(plane, a, "SUB out.x 1\r\nSUB in.x 2\r\nSUB kept.x 3\r\nSUB out.y 4\r\nUNSUB 4\r\n");
+    rig_feed(plane, route, "RS+ A in.y\r\n");
+    rig_heard(route);
+    regrant(route, 1, refused);
+    RIG_HEARD("RS+ A out.x\r\n", route);
+    regrant(route, 1, none);
+    RIG_HEARD("", route);
+    CHECK(!permissions_route_import(route->permissions, BYTES_LITERAL("kept.x")));
+    CHECK_EQ_U64(1, map_count(route->table));
+}
+
+static uint32_t lines_with(const char *heard, const char *what) {
+    uint32_t count = 0;
+    for (const char *at = heard; (at = strstr(at, what)) != NULL; at++) count++;
+    return count;
+}
+
+static status_t last_status(void) {
+    plane_event_t event;
+    status_t status = STATUS_NOT_FOUND;
+    while (rig_event(plane, EVENT_DONE, &event)) status = (status_t)event.status;
+    return status;
+}
+
+static void regranted_in_slices(void) {
+    const char *denies[4] = {NULL, "of.>", NULL, NULL}, *none[4] = {NULL};
+    peer_t *a = client_of(RIG_ACCOUNT), *route = routed();
+    char line[64];
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(line, sizeof line, "SUB of.%u %u\r\n", i, i + 1);
+        rig_feed(plane, a, line);
+        rig_heard(route);
+    }
+    regrant(route, 0, denies);
+    const char *heard = rig_heard(route);
+    CHECK(strstr(heard, "RS- A of.0\r\n") != NULL && strstr(heard, "of.9999\r\n") == NULL);
+    uint32_t ended = lines_with(heard, "RS- A of."), begun = 0;
+    CHECK(ended > TELL_FIRST && ended < MANY);
+    /* another change has to wait; what is behind is told by the rights before until it is reached */
+    regrant(route, 0, none);
+    CHECK_EQ_I64(STATUS_FULL, last_status());
+    CHECK(route->state == PEER_ADMITTED);
+    rig_feed(plane, a, "UNSUB 10000\r\nSUB of.late 20000\r\nSUB other 20001\r\n");
+    for (uint32_t turn = 0; turn < 100; turn++) {
+        heard = rig_heard(route);
+        ended += lines_with(heard, "RS- A of.");
+        begun += lines_with(heard, "RS+ A ");
+        rig_turn(plane);
+    }
+    CHECK(route->route->again == NULL && route->route->before == NULL);
+    CHECK_EQ_U64(2, begun);
+    CHECK_EQ_U64(MANY + 1, ended);
+    regrant(route, 0, none);
+    CHECK_EQ_I64(STATUS_OK, last_status());
+    /* one that goes meanwhile leaves nothing behind */
+    CHECK(route->route->again != NULL);
+    peer_doom_silently(plane, route, CLOSE_CLIENT, BYTES_NONE);
+    core_settle(plane);
+    CHECK(plane->routes == NULL);
 }
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
@@ -286,9 +394,7 @@ static void a_route_is_an_answerer(void) {
 #define DRAWS 3000u
 
 static uint32_t heard_times(peer_t *peer, const char *what) {
-    uint32_t count = 0;
-    for (const char *at = rig_heard(peer); (at = strstr(at, what)) != NULL; at++) count++;
-    return count;
+    return lines_with(rig_heard(peer), what);
 }
 
 static void groups_by_weight(void) {
@@ -422,6 +528,10 @@ static void promises(void) {
     RUN_CLUSTERED("nor of what every server has itself", not_told_of_what_each_server_has);
     RUN_CLUSTERED("it is told of the accounts that it carries", told_only_of_what_it_carries);
     RUN_CLUSTERED("import says what it is told, export what it may ask for", told_by_its_import);
+    RUN_CLUSTERED("another import is told by what it changes", told_of_what_its_import_changes);
+    RUN_CLUSTERED("another export ends what the peer may no longer ask for", its_interest_goes_with_its_export);
+    RUN_CLUSTERED("a peer that takes more is told again of what it refused", told_again_of_what_the_peer_refused);
+    RUN_CLUSTERED("thousands are gone through in slices", regranted_in_slices);
     RUN_CLUSTERED("messages go out once, with their groups", messages_out);
     RUN_CLUSTERED("lines of a route for one account do not name it", messages_of_one_account);
     RUN_CLUSTERED("what comes by a route goes to clients, and to no other route", messages_in);

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ASKED_MAX: Final = 256
 """Accounts that get routes of their own because other servers ask for them."""
-AGREED: Final = ("authorization", "rules", "pool_size", "accounts", "compression")
+AGREED: Final = ("authorization", "pool_size", "accounts", "compression")
 """What two servers agree upon when they connect: where it changes, routes are made again."""
 
 

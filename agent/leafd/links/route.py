@@ -154,7 +154,10 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Relearned:
-    """The peer lets other interest through than before: it has to be told of what it did not take."""
+    """The peer takes other interest than before: it has to be told again of what it did not take, by these lists."""
+
+    allow: tuple[str, ...]
+    deny: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,9 +382,11 @@ class Machine:
             return [OtherCluster(name, kept_urls(info.get("gateway_urls")))] if gossip and is_name(name) else []
         server_id = str(info.get("server_id") or "")
         if server_id == self._route.server_id:
-            before, self.info = self.rules, self.info | {key: info.get(key) for key in ("import", "export")}
-            changed: list[Update] = [Relearned()] if self.rules != before else []
-            return [*changed, Leaves()] if info.get("ldm") else changed
+            if info.get("ldm"):
+                return [Leaves()]
+            before = permission(self.info, "export")
+            self.info |= {key: info.get(key) for key in ("import", "export")}
+            return [Relearned(*before)] if permission(self.info, "export") != before else []
         if server_id == self._cluster.server_id or not is_name(server_id):
             return []
         return self._learned(info, server_id)

@@ -18,6 +18,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -42,6 +43,7 @@ from leafd.links.servers import (
     failed,
 )
 from leafd.native_commands import Commands
+from leafd.native_types import PlaneError
 from leafd.operator_log import Log
 from leafd.quoting import quoted
 from leafd.records import dataclass
@@ -91,6 +93,8 @@ class Link:
     """It ends."""
     anew: bool = False
     """It ends because what holds for it has changed; who ends it makes it again."""
+    regrants: bool = False
+    """Other permissions are being carried out for it."""
     gone: trio.Event = field(default_factory=trio.Event)
     done: trio.Event = field(default_factory=trio.Event)
     """It has joined, or is gone."""
@@ -315,9 +319,10 @@ class Routes(Servers[Link, Terms]):
             case routing.Pinned():
                 if self._nursery is not None:
                     self._nursery.start_soon(self._pin, link, update)
-            case routing.Relearned():
+            case routing.Relearned(allow, deny):
                 if self._nursery is not None:
-                    self._nursery.start_soon(self._renew, [link])
+                    before = t.Permissions(subscribe_allow=allow, subscribe_deny=deny)
+                    self._nursery.start_soon(partial(self._regrant, link, before, refused=True))
             case routing.Prepared(request):
                 if request in self._prepared:
                     with contextlib.suppress(trio.WouldBlock, trio.BrokenResourceError):
@@ -410,7 +415,8 @@ class Routes(Servers[Link, Terms]):
     # ---- changes
 
     def change(self, terms: Terms, pool_size: int, accounts: Iterable[str], *, anew: bool) -> None:
-        """Another configuration. anew: what is there was agreed upon by the one before, and is made again."""
+        """Another configuration. anew: what is there was agreed upon by the one before, and is made again. Routes stay
+        where only permissions are others."""
         before, self._terms = self._terms, terms
         there, now = ({place.shown for place in one.places} for one in (before, terms))
         self._removed = (self._removed | there) - now
@@ -425,8 +431,13 @@ class Routes(Servers[Link, Terms]):
         for place in terms.places:
             for account in ("", *sorted(self.peers.accounts)) if place.shown not in there else sorted(added):
                 self._dial(place, explicit=True, account=account)
-        if anew and self._nursery is not None:
+        if self._nursery is None:
+            return
+        if anew:
             self._nursery.start_soon(self._change, sorted(added))
+        elif terms.permissions != before.permissions:
+            for link in self._links.values():
+                self._nursery.start_soon(self._regrant, link, terms.permissions)
 
     async def _change(self, added: list[str]) -> None:
         with self._guard.around("making routes anew"):
@@ -477,6 +488,24 @@ class Routes(Servers[Link, Terms]):
                 await link.gone.wait()
         for link in going:
             self._dial_again(link.route, anew=True)
+
+    async def _regrant(self, link: Link, permissions: t.Permissions, *, refused: bool = False) -> None:
+        """Other interest goes over a route that is there; it is made anew where that cannot be."""
+        with self._guard.around("changing what goes over a route"):
+            if link.regrants or not link.machine.joined:  # then it has told of the permissions before
+                await self._renew([link])
+                return
+            link.regrants = True
+            try:
+                await self._plane.change_route_rights(link.connection, permissions, refused=refused)
+            except PlaneError as error:
+                self._log.debug(f"{link.log_name} - is made anew for other permissions: {error}")
+                await self._renew([link] if link.connection in self._links else [])
+            else:
+                if not refused and link.connection in self._links:  # from here on the peer may ask for more
+                    self._plane.send(link.connection, frame("INFO", self.cluster.info(self.peers.pool_size)))
+            finally:
+                link.regrants = False
 
     def _today(self, place: Place) -> Place:
         """The same server with the login of today."""

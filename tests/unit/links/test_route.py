@@ -265,15 +265,17 @@ def test_an_info_of_another_server_is_news_of_it_and_one_of_its_own_may_say_that
     assert here.update(info(**other | {"ip": "http://[::1"})) == []
 
 
-def test_a_peer_that_lets_other_interest_through_is_told_all_again() -> None:
-    """What it did not take before it has forgotten. The same rules once more ask for nothing."""
+def test_a_peer_that_takes_other_interest_is_told_again_of_what_it_did_not_take() -> None:
+    """It has forgotten that. The same rules once more ask for nothing, and what it asks for is its own matter."""
     here = machine(dialled=True)
     here.line(LineKind.INFO, info())
     denies = {"export": {"deny": ["x"]}}
-    assert here.update(info(**denies)) == [Relearned()]
+    assert here.update(info(**denies)) == [Relearned((), ())]
     assert here.rules == {"export": {"allow": [], "deny": ["x"]}}
     assert here.update(info(**denies)) == []
-    assert here.update(info()) == [Relearned()]
+    assert here.update(info()) == [Relearned((), ("x",))]
+    assert here.update(info(**{"import": {"deny": ["y"]}})) == []
+    assert here.rules == {"import": {"allow": [], "deny": ["y"]}}
 
 
 def test_an_account_that_gets_a_connection_of_its_own_later_is_answered_without_its_name() -> None:

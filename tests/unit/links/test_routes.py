@@ -37,6 +37,8 @@ class Plane(Unwilling):
         self.said: list[tuple[int, str, dict[str, Any]]] = []
         self.closed: dict[int, str] = {}
         self.admitted: dict[int, tuple[int, t.RouteTerms]] = {}
+        self.regranted: list[tuple[int, t.Permissions, bool]] = []
+        self.regrants: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.last = 100
 
     async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> int:
@@ -59,6 +61,10 @@ class Plane(Unwilling):
         self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions, server_id: str = ""
     ) -> None:
         self.admitted[connection] = account, terms
+
+    async def change_route_rights(self, connection: int, permissions: t.Permissions, *, refused: bool = False) -> None:
+        self.regranted.append((connection, permissions, refused))
+        await self.regrants()
 
 
 class Stage:
@@ -336,8 +342,10 @@ def test_a_place_without_a_login_gets_the_clusters() -> None:
 
 
 def test_a_peer_that_changes_its_rules_again_and_again_is_dialled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its connection is made anew, however often it says so before it ends."""
+    """The first change is carried out; while it is, its connection is made anew, however often it says so before it
+    ends."""
     stage = Stage()
+    stage.plane.regrants = trio.sleep_forever
 
     async def scene() -> None:
         stage.join(1, ip="nats-route://10.0.0.9:6222")
@@ -345,10 +353,39 @@ def test_a_peer_that_changes_its_rules_again_and_again_is_dialled_once(monkeypat
             stage.tell(1, server_id="N1", export={"deny": [f"x{number}"]})
         await trio.lowlevel.checkpoint()
         await trio.testing.wait_all_tasks_blocked()
+        assert [connection for connection, _, _ in stage.plane.regranted] == [1]
         assert list(stage.plane.closed) == [1]
         stage.end(1)
         await trio.sleep(1)
         assert [place.host for _, place in stage.dialled] == ["10.0.0.9"]
+
+    play(stage, scene, monkeypatch)
+
+
+def test_a_route_stays_while_permissions_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own, of which the peer hears once they hold, or those of the peer. Where the plane cannot carry them out,
+    the route is made anew."""
+    stage = Stage()
+    denies = t.Permissions(publish_deny=("a",))
+
+    async def scene() -> None:
+        stage.join(1, ip="nats-route://10.0.0.9:6222", export={"deny": ["x"]})
+        told = len(stage.plane.said)
+        stage.routes.change(Terms(permissions=denies), 3, ["$SYS"], anew=False)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [(number, verb) for number, verb, _ in stage.plane.said[told:]] == [(1, "INFO")]
+        stage.tell(1, server_id="N1", export={"deny": ["y"]})
+        await trio.testing.wait_all_tasks_blocked()
+        assert stage.plane.regranted == [(1, denies, False), (1, t.Permissions(subscribe_deny=("x",)), True)]
+        assert stage.plane.closed == {}
+
+        async def fails() -> None:
+            raise t.PlaneError(t.Status.FULL, "full")
+
+        stage.plane.regrants = fails
+        stage.tell(1, server_id="N1", export={"deny": ["z"]})
+        await trio.testing.wait_all_tasks_blocked()
+        assert list(stage.plane.closed) == [1]
 
     play(stage, scene, monkeypatch)
 
