@@ -532,8 +532,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* How many bytes a share (MEMORY_*) is with that limit. */
 uint64_t plane_memory_share(uint64_t limit, uint32_t share);
 void plane_give_back(void); /* free pages of malloc go back to the system: 1 ms for 10 MB; from any thread */
-/* A consistent enough snapshot of the counters, from any thread. */
-void plane_stats(plane_t *plane, plane_stats_t *out);
+void plane_stats(plane_t *plane, plane_stats_t *out); /* a consistent enough snapshot, from any thread */
+uint32_t plane_advised(plane_t *plane);               /* see route_watch_t: who may hear of $JS.EVENT.>; any thread */
 /* How long the disk of the file streams took since the start, from any thread. */
 #define HISTOGRAM_SYNC 0   /* syncs of the journal: an acknowledgement waits for one */
 #define HISTOGRAM_COMMIT 1 /* commits of LMDB */

@@ -1,6 +1,7 @@
 """A fair queue: one queue for each asker, served in turn, groups of askers first.
 
     put(group, asker, item)  -->  groups in turn > askers in turn > oldest (or newest)  -->  take(), then done()
+    begin(group, asker)      -->  at work at once, where nobody waits; then done()
 
 API requests wait like this (accounts and their connections), and passwords to be checked (addresses and user names). An
 asker's items stay in their order, unless asked otherwise. Whoever asks at full speed waits behind himself; whoever asks
@@ -35,7 +36,7 @@ class _Queue(Generic[_Item]):
 
 
 class FairQueue(Generic[_Item]):
-    """All queues. done() must follow each take().
+    """All queues. done() must follow each take(), and each begin() that says yes.
 
     outdated: for items that are worth nothing when they have waited too long. The newest are served first, so that an
     overloaded queue serves some in time instead of each of them too late; of `waiting` items each asker has his share,
@@ -60,6 +61,7 @@ class FairQueue(Generic[_Item]):
         self._groups: dict[Hashable, int] = {}  # at work, where any are
         self._at_work = 0
         self._change = trio.Event()
+        self._idle = False  # take() waits
 
     def put(self, group: Hashable, asker: Hashable, item: _Item) -> None:
         """One more that waits."""
@@ -72,6 +74,33 @@ class FairQueue(Generic[_Item]):
         queue.waiting.append(item)
         self._refresh(key, queue)
 
+    def begin(self, group: Hashable, asker: Hashable) -> bool:
+        """Whether an item may be at work at once, without a turn of take(): nobody waits, and the asker has nothing
+        here before which it would be begun. It counts as at work then; else put() it.
+
+        While take() is on its way to something else the answer is no: it could take the asker's next one before what
+        is begun here has had its turn."""
+        key = (group, asker)
+        if not self._idle or self._ready or key in self._queues or self._room(group) <= 0:
+            return False
+        queue = self._queues[key] = _Queue()
+        self._begun(key, queue)
+        return True
+
+    def _begun(self, key: tuple[Hashable, Hashable], queue: _Queue[_Item]) -> None:
+        queue.at_work += 1
+        self._groups[key[0]] = self._groups.get(key[0], 0) + 1
+        self._at_work += 1
+
+    def _room(self, group: Hashable) -> int:
+        """How many items an asker of that group may have at work."""
+        free = self._most_at_work - self._at_work
+        if free <= 0:
+            return 0
+        if self._most_at_work_each == self._most_at_work:
+            return self._most_at_work
+        return free - self._groups.get(group, 0)
+
     def _refresh(self, key: tuple[Hashable, Hashable], queue: _Queue[_Item]) -> None:
         """A queue with something to serve gets its turn behind the others; an empty one is forgotten."""
         group, asker = key
@@ -83,13 +112,10 @@ class FairQueue(Generic[_Item]):
 
     def _next(self) -> tuple[Hashable, Hashable] | None:
         """Whose turn it is. Only who has something at work can be passed over, and those are no more than places."""
-        free = self._most_at_work - self._at_work
-        if free <= 0:
+        if self._at_work >= self._most_at_work:
             return None
         for group, askers in self._ready.items():
-            room = self._most_at_work
-            if self._most_at_work_each < self._most_at_work:
-                room = free - self._groups.get(group, 0)
+            room = self._room(group)
             for asker in askers if room > 0 else ():
                 if self._queues[group, asker].at_work < room:
                     return group, asker
@@ -100,7 +126,9 @@ class FairQueue(Generic[_Item]):
         await trio.lowlevel.checkpoint()
         while (turn := self._next()) is None:
             self._change = trio.Event()
+            self._idle = True
             await self._change.wait()
+            self._idle = False
         group, asker = turn
         askers = self._ready.pop(group)
         del askers[asker]
@@ -108,9 +136,7 @@ class FairQueue(Generic[_Item]):
             self._ready[group] = askers
         queue = self._queues[turn]
         item = queue.waiting.popleft() if self._outdated is None else queue.waiting.pop()
-        queue.at_work += 1
-        self._groups[group] = self._groups.get(group, 0) + 1
-        self._at_work += 1
+        self._begun(turn, queue)
         self._refresh(turn, queue)
         return item
 
@@ -123,4 +149,5 @@ class FairQueue(Generic[_Item]):
             del self._groups[group]
         self._at_work -= 1
         self._refresh((group, asker), queue)
-        self._change.set()
+        if self._ready:
+            self._change.set()

@@ -83,6 +83,8 @@ _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_Object, parse_int=_number, parse_float=_number, parse_constant=_constant
 )
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 
 def _described(value: Any) -> str:
     """Go's name for the kind of a JSON value."""
@@ -540,7 +542,7 @@ def written(value: Struct) -> dict[str, Any]:
 
 def dump(members: Mapping[str, Any]) -> bytes:
     """JSON text with Go's escapes of <, > and &, which can only occur inside strings."""
-    return _escaped(json.dumps(members, ensure_ascii=False, separators=(",", ":")))
+    return _escaped(_ENCODER.encode(members))
 
 
 async def dumped(weight: int, members: Mapping[str, Any]) -> bytes:
@@ -550,8 +552,7 @@ async def dumped(weight: int, members: Mapping[str, Any]) -> bytes:
 
 def dump_piecewise(members: Mapping[str, Any]) -> bytes:
     """For the worker thread. dumps() holds the interpreter until it is through; this lets the control thread in."""
-    encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-    return _escaped("".join(encoder.iterencode(members)))
+    return _escaped("".join(_ENCODER.iterencode(members)))
 
 
 def _escaped(text: str) -> bytes:

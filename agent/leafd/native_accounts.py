@@ -73,6 +73,10 @@ class Accounts(Submits):
         self._submit("PUBLISH", account=account, arg=int(flags), body=payload, strings=strings)
 
     @abstractmethod
+    def advised(self) -> bool:
+        """Whether anybody may hear what is published below $JS.EVENT, in some account."""
+
+    @abstractmethod
     def repay(self, message: t.Message) -> None:
         """Gives back a message's credit, once for each message that a handler has kept: its connection need not wait
         for the message any longer."""

@@ -236,6 +236,10 @@ class Plane(Commands):
         if isinstance(event, t.Message) and not kept:
             self.repay(event)
 
+    def advised(self) -> bool:
+        """See Accounts."""
+        return bool(lib.plane_advised(self._plane))
+
     def repay(self, message: t.Message) -> None:
         """See Accounts."""
         lib.plane_repay(self._plane, message.credit)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import MISSING
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 
@@ -51,6 +52,7 @@ def _refuse_to_delete(self: Any, name: str) -> None:
 def _init_of(cls: Any) -> Callable[..., None]:
     """The class's __init__, with one parameter a field."""
     scope: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
+    refuses = cls.__setattr__ is not object.__setattr__
     parameters, lines = ["self"], ["pass"]
     for one in dataclasses.fields(cls):
         name = value = one.name
@@ -63,8 +65,14 @@ def _init_of(cls: Any) -> Callable[..., None]:
             value = f"_make_{name}() if {name} is _missing else {name}"
         else:
             parameters.append(name)
-        # Past the class's own __setattr__, which may refuse.
-        lines.append(f"_set(self, {name!r}, {value})")
+        slot = getattr(cls, name, None)
+        if not refuses:
+            lines.append(f"self.{name} = {value}")
+        elif isinstance(slot, MemberDescriptorType):  # past the class's own __setattr__, at a third of the next line
+            scope[f"_set_{name}"] = slot.__set__
+            lines.append(f"_set_{name}(self, {value})")
+        else:
+            lines.append(f"_set(self, {name!r}, {value})")
     exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(lines), scope)
     init: Callable[..., None] = scope["__init__"]
     init.__qualname__ = f"{cls.__qualname__}.__init__"

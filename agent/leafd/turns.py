@@ -38,9 +38,17 @@ async def aside(weight: int, function: Callable[..., _Result], *arguments: objec
     return await trio.to_thread.run_sync(function, *arguments, limiter=_worker)
 
 
+async def hold(lock: trio.Lock) -> None:
+    """Takes a lock. One that is free is taken at once, where trio lets the others have a turn first: a request for
+    JetStream takes two."""
+    if lock.locked():
+        await lock.acquire()
+    else:
+        lock.acquire_nowait()
+
+
 class Held:
-    """While a lock is held. One that is free is taken at once, where trio lets the others have a turn first: a
-    request for JetStream takes two."""
+    """While a lock is held, as hold() takes it."""
 
     __slots__ = ("_lock",)
 
@@ -48,10 +56,7 @@ class Held:
         self._lock = lock
 
     async def __aenter__(self) -> None:
-        if self._lock.locked():
-            await self._lock.acquire()
-        else:
-            self._lock.acquire_nowait()
+        await hold(self._lock)
 
     async def __aexit__(self, *_: object) -> None:
         self._lock.release()

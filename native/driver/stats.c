@@ -51,6 +51,10 @@ void plane_histogram(plane_t *plane, uint32_t which, histogram_counts_t *out) {
     }
 }
 
+uint32_t plane_advised(plane_t *plane) {
+    return atomic_load_explicit(&plane->advised.count, memory_order_relaxed);
+}
+
 void plane_stats(plane_t *plane, plane_stats_t *out) {
     uint64_t words[sizeof(*out) / sizeof(uint64_t)];
     for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {

@@ -84,6 +84,11 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
         snprintf(reason, PLANE_REASON_SIZE, "no memory for gateways");
         return STATUS_NO_MEMORY;
     }
+    plane->advised.pattern = BYTES_LITERAL("$JS.EVENT.>");
+    if (plane->routed != NULL) {
+        /* What the other servers' clients listen to is not all known here. */
+        atomic_store_explicit(&plane->advised.count, 1, memory_order_relaxed);
+    }
     plane->mqtt_told = mqtt_told;
     plane->js.host = &plane_host;
     plane->js.plane = plane;

@@ -79,7 +79,7 @@ static account_t *account_make(plane_t *plane, uint32_t id, uint32_t flags, byte
     account_number(account, id);
     account->flags = flags;
     account->mark = ++plane->account_marks;
-    account->route = route_new();
+    account->route = route_new(&plane->advised);
     if (account->route == NULL || account_name(account, name, domain) != STATUS_OK
         || (id != 0 && table_put(&plane->accounts, id, account) != STATUS_OK)
         || named_put(plane, account, account->name) != STATUS_OK) {

@@ -37,6 +37,7 @@
 #include "exchange/held.h"
 #include "plane/memory.h"
 #include "plane/output.h"
+#include "route/route.h"
 
 typedef struct trace trace_t; /* trace.h */
 typedef struct peer peer_t;
@@ -104,9 +105,10 @@ struct plane {
     subscription_t *dead;
     plane_listener_t *listeners;
     uint64_t next_peer;
-    uint64_t publication; /* counts routed messages */
-    trace_t *trace;       /* trace.c: kept for the next one */
-    peer_t **links_room;  /* for the links that a message is routed to, see chosen_t */
+    uint64_t publication;  /* counts routed messages */
+    route_watch_t advised; /* who may hear what JetStream says of itself, in all accounts; in a cluster never 0 */
+    trace_t *trace;        /* trace.c: kept for the next one */
+    peer_t **links_room;   /* for the links that a message is routed to, see chosen_t */
     uint32_t links_room_max;
     uint32_t leafs_most; /* leaf links that an account has had */
     uint32_t route_count;

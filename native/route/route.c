@@ -36,6 +36,7 @@ typedef struct cache_entry {
 
 struct route {
     trie_node_t *root;
+    route_watch_t *watch; /* may be NULL */
     uint64_t generation;
     uint64_t count;
     cache_entry_t *cache;
@@ -47,11 +48,12 @@ struct route {
     trie_found_t found;
 };
 
-route_t *route_new(void) {
+route_t *route_new(route_watch_t *watch) {
     route_t *route = calloc(1, sizeof(*route));
     if (route == NULL) {
         return NULL;
     }
+    route->watch = watch;
     route->root = trie_node_new(NULL, BYTES_NONE);
     route->cache = calloc(CACHE_FIRST, sizeof(*route->cache));
     route->cache_size = CACHE_FIRST;
@@ -76,6 +78,10 @@ void route_free(route_t *route) {
     free(route->found.nodes);
     trie_node_free(route->root);
     free(route);
+}
+
+static bool is_watched(const route_t *route, bytes_t subject) {
+    return route->watch != NULL && subject_collides(subject, route->watch->pattern);
 }
 
 status_t route_add(route_t *route, route_target_t *target, bytes_t subject, bytes_t queue) {
@@ -104,6 +110,9 @@ status_t route_add(route_t *route, route_target_t *target, bytes_t subject, byte
         return status;
     }
     target->node = node;
+    if (is_watched(route, subject)) {
+        atomic_fetch_add_explicit(&route->watch->count, 1, memory_order_relaxed);
+    }
     route->count++;
     route->generation++;
     return STATUS_OK;
@@ -114,6 +123,9 @@ void route_remove(route_t *route, route_target_t *target) {
     check(node != NULL);
     trie_detach(node, target);
     trie_prune(node);
+    if (is_watched(route, target->subject)) {
+        atomic_fetch_sub_explicit(&route->watch->count, 1, memory_order_relaxed);
+    }
     free((void *)(uintptr_t)target->subject.at);
     target->node = NULL;
     target->subject = BYTES_NONE;

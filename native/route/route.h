@@ -10,6 +10,7 @@
 #ifndef LEAFD_ROUTE_ROUTE_H
 #define LEAFD_ROUTE_ROUTE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/bytes.h"
@@ -41,8 +42,15 @@ typedef struct route_match { /* valid until the next route_add/route_remove of t
     uint32_t group_count;
 } route_match_t;
 
-route_t *route_new(void);
-void route_free(route_t *route); /* targets are the owner's */
+/* Counts the targets of all its routes that a subject of the pattern may match: 0 means that nobody has to be told of
+ * anything there. Written by the routes' thread, read by any. */
+typedef struct route_watch {
+    bytes_t pattern;
+    _Atomic uint32_t count;
+} route_watch_t;
+
+route_t *route_new(route_watch_t *watch); /* NULL: nothing is counted */
+void route_free(route_t *route);          /* targets are the owner's */
 LEAF_MUST_USE status_t route_add(route_t *route, route_target_t *target, bytes_t subject, bytes_t queue);
 void route_remove(route_t *route, route_target_t *target);
 /* Matches a literal subject ('*' and '>' in it are ordinary tokens). Never NULL. */

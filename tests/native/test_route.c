@@ -87,7 +87,7 @@ static void compare(route_t *route, const row_t *rows, const char *subject) {
 
 static void duel(void) {
     static row_t rows[TARGETS];
-    route_t *route = route_new();
+    route_t *route = route_new(NULL);
     CHECK(route != NULL);
     uint64_t inside = 0;
     for (uint32_t step = 0; step < STEPS; step++) {
@@ -130,7 +130,7 @@ static void duel(void) {
 static void large_fan_out(void) {
     enum { MANY = 5000 };
     route_target_t *targets = calloc(MANY, sizeof(*targets));
-    route_t *route = route_new();
+    route_t *route = route_new(NULL);
     CHECK(targets != NULL && route != NULL);
     for (uint32_t i = 0; i < MANY; i++) {
         CHECK_EQ_I64(STATUS_OK, route_add(route, &targets[i], text("wide.>"), BYTES_NONE));
@@ -155,7 +155,7 @@ static void many_groups(void) {
     static const char *const patterns[NODES] = {"job.*", "job.>", "job.a"};
     char name[16];
     route_target_t *targets = calloc((size_t)MANY * NODES, sizeof(*targets));
-    route_t *route = route_new();
+    route_t *route = route_new(NULL);
     CHECK(targets != NULL && route != NULL);
     clock_t start = clock();
     for (uint32_t i = 0; i < MANY; i++) {
@@ -203,7 +203,7 @@ static void steps_are_counted(void) {
     enum { MANY = 256 };
     char pattern[64];
     route_target_t *targets = calloc(MANY, sizeof(*targets));
-    route_t *route = route_new();
+    route_t *route = route_new(NULL);
     CHECK(targets != NULL && route != NULL);
     const uint64_t *steps = route_steps(route);
     for (uint32_t i = 0; i < MANY; i++) {
@@ -236,7 +236,7 @@ static bool count_visit(void *context, route_target_t *target) {
 
 static void odd_subjects(void) {
     route_target_t star = {0}, rest = {0}, odd = {0};
-    route_t *route = route_new();
+    route_t *route = route_new(NULL);
     CHECK(route != NULL);
     CHECK_EQ_I64(STATUS_INVALID, route_add(route, &star, BYTES_NONE, BYTES_NONE));
     CHECK_EQ_I64(STATUS_OK, route_add(route, &star, text("a.*"), BYTES_NONE));
@@ -261,11 +261,40 @@ static void odd_subjects(void) {
     route_free(route);
 }
 
+static void watched(const char *subject, uint32_t counted) {
+    route_watch_t watch = {.pattern = BYTES_LITERAL("$JS.EVENT.>")};
+    route_t *routes[] = {route_new(&watch), route_new(&watch)};
+    route_target_t targets[2] = {{0}, {0}};
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK_EQ_I64(STATUS_OK, route_add(routes[i], &targets[i], text(subject), BYTES_NONE));
+    }
+    CHECK_EQ_U64(2 * counted, watch.count);
+    route_target_t refused = {0};
+    CHECK_EQ_I64(STATUS_INVALID, route_add(routes[0], &refused, BYTES_NONE, BYTES_NONE));
+    for (uint32_t i = 0; i < 2; i++) {
+        route_remove(routes[i], &targets[i]);
+        route_free(routes[i]);
+    }
+    CHECK_EQ_U64(0, watch.count);
+}
+
+static void watch_counts(void) {
+    static const char *const inside[] = {"$JS.EVENT.>", "$JS.EVENT.ADVISORY.API", "$JS.>", ">", "*.*.>", "*.EVENT.*"};
+    static const char *const outside[] = {"$JS.EVENT", "$JS.API.>", "$JS.box.API.>", "a.>", "*", "$JS.EVENTS.>"};
+    for (uint32_t i = 0; i < sizeof(inside) / sizeof(*inside); i++) {
+        watched(inside[i], 1);
+    }
+    for (uint32_t i = 0; i < sizeof(outside) / sizeof(*outside); i++) {
+        watched(outside[i], 0);
+    }
+}
+
 int main(void) {
     RUN("matching gives what comparing every subscription gives, through adds and removes", duel);
     RUN("a fan-out too large for the cache is matched all the same", large_fan_out);
     RUN("tens of thousands of queue groups on a subject cost their number, not its square", many_groups);
     RUN("what a search for deep patterns costs is counted, so that its turn can end", steps_are_counted);
     RUN("wildcard tokens in a published subject are ordinary tokens, and an empty token matches nothing", odd_subjects);
+    RUN("a watch counts the targets of all its domains that may match its pattern, and no others", watch_counts);
     return TEST_RESULT();
 }

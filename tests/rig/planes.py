@@ -22,6 +22,9 @@ class Unwilling(Commands):
     async def _request(self, op: str, what: str, **parts: Any) -> NoReturn:
         raise AssertionError(f"the plane of this test does not know the command {op}")
 
+    def advised(self) -> bool:
+        raise AssertionError("of the plane of this test it is not known who listens")
+
     def repay(self, message: t.Message) -> None:
         raise AssertionError("the plane of this test is paid for nothing")
 

@@ -126,6 +126,50 @@ def test_a_connection_leaves_places_free_for_others_of_its_account() -> None:
     assert ["1/9/x"] == at_work(requests)
 
 
+def begun(before: str, *names: str) -> list[bool]:
+    """Which of these are begun at once, while take() has taken `before` (none: "") and waits for more."""
+    requests = filled(*([before] if before else []))
+
+    async def run() -> list[bool]:
+        async with trio.open_nursery() as nursery:
+
+            async def take() -> None:
+                while True:
+                    await requests.take()
+
+            nursery.start_soon(take)
+            await trio.testing.wait_all_tasks_blocked()
+            found = []
+            for name in names:
+                account, connection = map(int, name.split("/")[:2])
+                found.append(requests.begin(account, connection))
+                if not found[-1]:
+                    requests.put(account, connection, name)
+            nursery.cancel_scope.cancel()
+        return found
+
+    return trio.run(run)
+
+
+def test_a_request_is_begun_at_once_where_nobody_waits() -> None:
+    """Not behind another one of its connection, at work or waiting, and not past somebody who waits."""
+    assert [True, True] == begun("", "1/1/a", "1/2/a")
+    assert [True, False] == begun("", "1/1/a", "1/1/b")
+    assert [True, False, False] == begun("", "1/1/a", "1/1/b", "2/1/a")
+    assert [False] == begun("1/1/a", "1/1/b")
+
+
+def test_what_is_begun_at_once_counts_among_what_is_at_work() -> None:
+    """An account leaves the same places free as with take(), and each place is free again when it is done."""
+    assert [True] * (AT_WORK_MAX // 2) + [False] == begun("", *(f"1/{n}/x" for n in range(AT_WORK_MAX // 2 + 1)))
+
+
+def test_nothing_is_begun_at_once_while_take_is_on_its_way() -> None:
+    """It might take the connection's next request before what is begun has had its turn."""
+    requests = filled("1/1/a")
+    assert not requests.begin(2, 1)
+
+
 def test_nothing_is_kept_of_connections_that_have_been_served() -> None:
     """Queues of connections that ask nothing take no memory, and no share."""
     requests = filled(*(f"1/{n}/x" for n in range(100)))

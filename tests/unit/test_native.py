@@ -17,7 +17,7 @@ from leafd import native_types as t
 from leafd.native import abi, command_rows, event_rows, ffi, layout
 from leafd.native_packing import encoded, packed, readers
 
-from tests.unit.real_plane import real_plane
+from tests.unit.real_plane import ACCOUNT, real_plane
 
 NATIVE = Path(__file__).resolve().parents[2] / "native"
 HEADER = (NATIVE / "abi_structs.h").read_text() + (NATIVE / "abi.h").read_text()
@@ -252,3 +252,25 @@ def test_freed_small_blocks_are_not_left_to_whoever_comes_next() -> None:
     ]
     assert gathered[0] > 40_000
     assert gathered[1] == 0
+
+
+def test_a_plane_says_whether_anybody_may_hear_of_jetstream() -> None:
+    """Subscriptions and streams count from the next command on, until they end."""
+
+    async def run() -> None:
+        async with real_plane() as plane:
+            await plane.reaches(ACCOUNT, "x")
+            assert not plane.advised()
+            one = plane.subscribe(ACCOUNT, "$JS.*.ADVISORY.>", lambda _: False)
+            await plane.reaches(ACCOUNT, "x")
+            assert plane.advised()
+            plane.unsubscribe(ACCOUNT, one)
+            await plane.stream_put(
+                7, t.FlatStream(ACCOUNT), name="S", definition=b"{}", domain="", subjects=("$JS.EVENT.ADVISORY.API",)
+            )
+            assert plane.advised()
+            await plane.stream_remove(7)
+            await plane.reaches(ACCOUNT, "x")
+            assert not plane.advised()
+
+    trio.run(run)

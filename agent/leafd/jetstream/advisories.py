@@ -1,8 +1,8 @@
 """Events that JetStream publishes about itself, under $JS.EVENT.
 
-They are published whether anybody listens or not: without a listener the plane drops them after one lookup, and
-streams may capture them. Only the audit of API calls can be large, and is cut off beyond a size. What does not live
-here: when something happened.
+Where nobody listens, they are neither written nor given to the plane: a request then costs it one message and not
+three. Streams that capture them, links and imports are listeners, too (plane_advised). Only the audit of API calls can
+be large, and is cut off beyond a size. What does not live here: when something happened.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from leafd import native_types as t
 from leafd.gojson import dump, dumped
 from leafd.gotime import ZERO_TIME, format_time, now_ns
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Settings, Stream
+from leafd.jetstream.ports import Asker
 from leafd.native_commands import Commands
 
 _ADVISORY: Final = "$JS.EVENT.ADVISORY"
@@ -59,7 +60,8 @@ class Advisories:
         self._settings = settings
 
     def _publish(self, account: JetStreamAccount, subject: str, type_name: str, members: dict[str, Any]) -> None:
-        self._plane.publish(account.id, subject, dump(self._event(type_name, members)))
+        if self._plane.advised():
+            self._plane.publish(account.id, subject, dump(self._event(type_name, members)))
 
     def _event(self, type_name: str, members: dict[str, Any]) -> dict[str, Any]:
         event = {"type": _TYPE + type_name, "id": unique(), "timestamp": format_time(now_ns())} | members
@@ -68,12 +70,12 @@ class Advisories:
         return event
 
     async def audit(
-        self, account: JetStreamAccount, subject: str, client: dict[str, Any], request: bytes, response: bytes
+        self, account: JetStreamAccount, subject: str, asker: Asker, request: bytes, response: bytes
     ) -> None:
         """An API call was answered."""
-        if len(request) + len(response) > AUDIT_SIZE_MAX:
+        if len(request) + len(response) > AUDIT_SIZE_MAX or not self._plane.advised():
             return
-        members: dict[str, Any] = {"server": self._settings.server_name, "client": client, "subject": subject}
+        members: dict[str, Any] = {"server": self._settings.server_name, "client": asker.info(), "subject": subject}
         if request:
             members["request"] = request.decode("utf-8", "replace")
         members["response"] = response.decode("utf-8", "replace")

@@ -12,9 +12,10 @@ not live here: what any endpoint does.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
+
+import trio
 
 from leafd.gojson import JsonError, Struct, decode, decode_whole
 from leafd.jetstream import errors
@@ -23,7 +24,7 @@ from leafd.jetstream.errors import ApiError
 from leafd.jetstream.ports import SERVER, Asker
 from leafd.jetstream.rules.versioning import check_level
 from leafd.records import dataclass
-from leafd.turns import WEIGHT_MAX, Held, aside
+from leafd.turns import WEIGHT_MAX, aside, hold
 
 if TYPE_CHECKING:
     from leafd.jetstream.context import Context
@@ -224,22 +225,26 @@ def refusal(line: Endpoint, error: ApiError) -> Answer:
 
 async def _run(line: Endpoint, call: Call) -> dict[str, Any] | None:
     request: Struct | None = None
-    async with AsyncExitStack() as held:
+    held: trio.Lock | None = None
+    try:
         # A large body is read elsewhere, and the requests behind it are begun meanwhile: they are to find it locked.
         taken = len(call.body) > WEIGHT_MAX
         if taken:
-            await _take(line, call, held)
+            held = await _take(line, call)
         for check in line.checks:
             if check in (Check.STREAM, Check.THERE) and not taken:
                 taken = True
-                await _take(line, call, held)
+                held = await _take(line, call)
             if check is Check.BODY:
                 request = await aside(len(call.body), _body, line, call)
             elif not _passes(check, line, call):
                 return None
         if not taken:
-            await _take(line, call, held)
+            held = await _take(line, call)
         return await line.function(call, request)
+    finally:
+        if held is not None:
+            held.release()
 
 
 def _passes(check: Check, line: Endpoint, call: Call) -> bool:
@@ -259,14 +264,15 @@ def _passes(check: Check, line: Endpoint, call: Call) -> bool:
     return True
 
 
-async def _take(line: Endpoint, call: Call, held: AsyncExitStack) -> None:
+async def _take(line: Endpoint, call: Call) -> trio.Lock | None:
+    """The lock that the endpoint wants, which is held when this returns."""
     if line.lock is Lock.ACCOUNT:
-        await held.enter_async_context(Held(call.account.lock))
-    elif "*" in line.pattern:
-        await _take_stream(line, call, held)
+        await hold(call.account.lock)
+        return call.account.lock
+    return await _take_stream(line, call) if "*" in line.pattern else None
 
 
-async def _take_stream(line: Endpoint, call: Call, held: AsyncExitStack) -> None:
+async def _take_stream(line: Endpoint, call: Call) -> trio.Lock | None:
     """Waits for what an earlier request is still making, and takes the stream's lock where the endpoint wants it.
 
     The first wildcard of a pattern is the stream's name in all endpoints, the second one the consumer's.
@@ -278,12 +284,14 @@ async def _take_stream(line: Endpoint, call: Call, held: AsyncExitStack) -> None
             pass
     stream = account.streams.get(name)
     if stream is None:
-        return
+        return None
     if line.lock is Lock.STREAM:
-        await held.enter_async_context(Held(stream.lock))
-    elif line.pattern[at + 1 :] == ("*",) and call.tokens[at + 1] not in stream.consumers and stream.lock.locked():
+        await hold(stream.lock)
+        return stream.lock
+    if line.pattern[at + 1 :] == ("*",) and call.tokens[at + 1] not in stream.consumers and stream.lock.locked():
         async with stream.lock:
             pass
+    return None
 
 
 def _check_empty(line: Endpoint, body: bytes) -> None:

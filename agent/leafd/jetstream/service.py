@@ -14,7 +14,7 @@ request does.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -319,16 +319,19 @@ class JetStream:
         Those of a connection are begun in the order in which they came: each runs to where it has to wait, for a lock
         at first, before the next one is begun. So a client need not wait for its stream before it asks for a consumer.
         """
-        async with trio.open_nursery() as self._nursery:
-            nursery = self._nursery
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
             nursery.start_soon(self._admit_listings)
             if self._templates is not None:
                 nursery.start_soon(self._templates.run)
             task_status.started()
-            while True:
-                account, message = await self._requests.take()
-                # take() is a checkpoint, so of two in a row the first has run to where it waits
-                nursery.start_soon(self._serve, account, message)
+            try:
+                while True:
+                    account, message = await self._requests.take()
+                    # take() is a checkpoint, so of two in a row the first has run to where it waits
+                    nursery.start_soon(self._serve, account, message)
+            finally:
+                self._nursery = None
 
     def _make_templates(self) -> Templates:
         if self._templates is None:
@@ -359,14 +362,20 @@ class JetStream:
         account = self.catalogue.accounts.get(message.account)
         if account is None or not message.subject.startswith(API):
             return False
-        self._requests.put(*_asker(message), (account, message))
+        if self._nursery is not None and self._requests.begin(*_asker(message)):
+            self._nursery.start_soon(self._serve, account, message)
+        else:
+            self._requests.put(*_asker(message), (account, message))
         return True
 
     async def _serve(self, account: JetStreamAccount, message: t.Message) -> None:
         asker = self._context.neighbours.asker(message)
         after: Callable[[], Awaitable[None]] | None = None
         try:
-            async with self._listing(message) if _lists(message) else nullcontext():
+            if _lists(message):
+                async with self._listing(message):
+                    after = await self._answer_and_reply(account, message, asker)
+            else:
                 after = await self._answer_and_reply(account, message, asker)
         finally:
             self._requests.done(*_asker(message))
@@ -382,8 +391,10 @@ class JetStream:
         answered = await self._answered(account, message, asker)
         if answered is None:
             return None
-        with self._guard.around("sending a JetStream API reply"):
+        try:
             await self._reply(account, message, asker, answered)
+        except Exception as error:
+            self._guard.caught("sending a JetStream API reply", error)
         return answered.after
 
     async def _answered(self, account: JetStreamAccount, message: t.Message, asker: Asker) -> Answer | None:
@@ -409,7 +420,7 @@ class JetStream:
             if message.reply:
                 self._plane.publish(account.id, message.reply, body, header=answered.header)
             if answered.counted and not account.system:
-                await self._context.advisories.audit(account, message.subject, asker.info(), message.payload, body)
+                await self._context.advisories.audit(account, message.subject, asker, message.payload, body)
 
     async def answer(
         self, account: JetStreamAccount, subject: str, header: bytes, body: bytes, asker: Asker = SERVER

@@ -75,6 +75,7 @@ class FakePlane(Unwilling):
         self.repaid: list[int] = []
         self.bound: set[str] = set()
         self.fail: t.PlaneError | None = None
+        self.listened = True
         self.clock = 1_700_000_000_000_000_000
 
     def _stream(self, stream: int) -> FakeStream:
@@ -96,6 +97,10 @@ class FakePlane(Unwilling):
         if self.fail is not None:
             error, self.fail = self.fail, None
             raise error
+
+    def advised(self) -> bool:
+        """As if somebody listened to all advisories, unless a test says otherwise."""
+        return self.listened
 
     def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]:
         """The definitions, as a restart would find them."""

@@ -360,6 +360,25 @@ def test_requests_run_side_by_side_and_reply(bench: Bench) -> None:
     assert 11 == len(audits)
 
 
+def test_a_request_of_which_nobody_hears_is_one_message_for_the_plane(bench: Bench) -> None:
+    """The reply, and neither of its two advisories; whoever listens gets them from the next request on."""
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(bench.service.run)
+            for number, bench.plane.listened in enumerate((False, True)):
+                body = json.dumps({"name": f"S{number}"}).encode()
+                subject = f"$JS.API.STREAM.CREATE.S{number}"
+                bench.service.message(t.Message(1, 1, 7, 1, subject, f"_INBOX.{number}", b"", body))
+                await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+    subjects = [subject for _, subject, *_ in bench.plane.published]
+    created, audit = "$JS.EVENT.ADVISORY.STREAM.CREATED.S1", "$JS.EVENT.ADVISORY.API"
+    assert ["_INBOX.0", created, "_INBOX.1", audit] == subjects
+
+
 def test_two_creates_of_one_name_make_one_stream(bench: Bench) -> None:
     """Side by side the second one waits for the first and finds its stream there."""
 
