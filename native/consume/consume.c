@@ -95,29 +95,6 @@ static group_t *consumers_group_make(consume_t *consume, store_stream_t *stream)
     return group;
 }
 
-/* Somebody has to attend to it, and nobody does: nothing that is stored makes it deliver. */
-static bool consumer_sleeps(const consumer_t *consumer) {
-    return (consumer->setup.config.flags & CONSUMER_ATTENDED) != 0 && !consumer->push.attended;
-}
-
-static void group_swap(group_t *group, uint32_t one, uint32_t other) {
-    consumer_t *moved = group->consumers[one];
-    group->consumers[one] = group->consumers[other];
-    group->consumers[other] = moved;
-    group->consumers[one]->group_index = one;
-    moved->group_index = other;
-}
-
-void consumer_attended(consumer_t *consumer) {
-    group_t *group = consumer->group;
-    bool sleeps = consumer_sleeps(consumer), slept = consumer->group_index >= group->awake;
-    if (slept && !sleeps) {
-        group_swap(group, consumer->group_index, group->awake++);
-    } else if (sleeps && !slept) {
-        group_swap(group, consumer->group_index, --group->awake);
-    }
-}
-
 /* Takes the consumer into its group, the table and the timer heap's room. */
 static status_t consumer_enter(consumer_t *consumer) {
     group_t *group = consumer->group;
@@ -135,7 +112,6 @@ static status_t consumer_enter(consumer_t *consumer) {
     if (status != STATUS_OK) return status;
     consumer->group_index = group->count;
     group->consumers[group->count++] = consumer;
-    consumer_attended(consumer);
     concern_forget(&group->concern);
     consumer->due_ns = NEVER;
     consumer->heap_index = (uint32_t)consume->heap_count;
@@ -179,19 +155,30 @@ static void list_append(consumer_list_t *list, consumer_t *consumer) {
     list->count++;
 }
 
+/* NULL: of no list. */
+static consumer_list_t *list_of(consumer_t *consumer, serving_t serving) {
+    switch (serving) {
+    case SERVING_READY: return &consumer->consume->ready;
+    case SERVING_BLOCKED: return &consumer->consume->blocked;
+    case SERVING_LATER: return &consumer->group->later;
+    default: return NULL;
+    }
+}
+
 static void consumer_set_serving(consumer_t *consumer, serving_t serving) {
     if (consumer->serving == serving) return;
-    consume_t *consume = consumer->consume;
-    if (consumer->serving == SERVING_READY) list_unlink(&consume->ready, consumer);
-    if (consumer->serving == SERVING_BLOCKED) list_unlink(&consume->blocked, consumer);
-    if (serving == SERVING_READY) list_append(&consume->ready, consumer);
-    if (serving == SERVING_BLOCKED) list_append(&consume->blocked, consumer);
+    consumer_list_t *before = list_of(consumer, consumer->serving), *after = list_of(consumer, serving);
+    if (before) list_unlink(before, consumer);
+    if (after) list_append(after, consumer);
     consumer->serving = serving;
 }
 
+static bool consumer_rests(const consumer_t *consumer) {
+    return consumer->serving == SERVING_IDLE || consumer->serving == SERVING_LATER;
+}
+
 void consumer_ready(consumer_t *consumer) {
-    if (consumer->serving == SERVING_IDLE && consumer_has_demand(consumer))
-        consumer_set_serving(consumer, SERVING_READY);
+    if (consumer_rests(consumer) && consumer_has_demand(consumer)) consumer_set_serving(consumer, SERVING_READY);
 }
 
 void consumer_unblock(consumer_t *consumer) {
@@ -228,8 +215,9 @@ void consumer_leave(consumer_t *consumer) {
         break;
     }
     table_drop(&consume->consumers, consumer_key(group->stream_id, consumer->setup.id));
-    if (consumer->group_index < group->awake) group_swap(group, consumer->group_index, --group->awake);
-    group_swap(group, consumer->group_index, --group->count);
+    consumer_t *last = group->consumers[--group->count];
+    group->consumers[consumer->group_index] = last;
+    last->group_index = consumer->group_index;
     concern_forget(&group->concern);
 }
 
@@ -237,6 +225,9 @@ void consumer_leave(consumer_t *consumer) {
 
 static bool note_appended(void *context, consumer_t *consumer) {
     consumer_appended(consumer, *(const uint64_t *)context);
+    if (consumer->serving == SERVING_IDLE && consumer_has_demand(consumer)) {
+        consumer_set_serving(consumer, SERVING_LATER); /* when it can be seen */
+    }
     return true;
 }
 
@@ -325,8 +316,7 @@ uint64_t consume_count(const consume_t *consume) {
 bool consume_sound(const consume_t *consume) {
     map_walk_t walk = {0};
     for (const consumer_t *one; (one = table_next(&consume->consumers, &walk)) != NULL;) {
-        bool awake = one->group_index < one->group->awake;
-        if (!consumer_sound(one) || awake == consumer_sleeps(one)) return false;
+        if (!consumer_sound(one) || one->group->consumers[one->group_index] != one) return false;
     }
     return true;
 }
@@ -356,7 +346,11 @@ void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now
 void consume_advanced(consume_t *consume, store_stream_t *stream) {
     group_t *group = group_of(consume, store_stream_id(stream));
     if (!group) return;
-    for (uint32_t i = 0; i < group->awake; i++) consumer_ready(group->consumers[i]);
+    while (group->later.head) {
+        consumer_t *consumer = group->later.head;
+        consumer_set_serving(consumer, SERVING_IDLE);
+        consumer_ready(consumer);
+    }
 }
 
 void consume_interest_changed(consume_t *consume) {
@@ -408,6 +402,7 @@ void consume_tick(consume_t *consume, moment_t now, bool *again) {
         turn_t turn = consumer_run(consumer, &budget);
         consumer_set_serving(consumer, SERVING_IDLE);
         if (turn == TURN_MORE) consumer_set_serving(consumer, SERVING_READY);
+        if (turn == TURN_LATER) consumer_set_serving(consumer, SERVING_LATER);
         if (turn == TURN_BLOCKED) {
             consumer_set_serving(consumer, SERVING_BLOCKED);
             consumer_arm(consumer, time_after(now.mono_ns, BLOCKED_NS));

@@ -390,6 +390,7 @@ static turn_t nothing_found(consumer_t *consumer, search_end_t found, uint32_t *
     switch (found) {
     case FOUND_AGAIN: *budget -= *budget < SCAN_BUDGET / 4 ? *budget : SCAN_BUDGET / 4; return TURN_MORE;
     case FOUND_END: pull_end_of_stream(consumer); break;
+    case FOUND_LATER: return TURN_LATER;
     case FOUND_UNREADABLE: (void)wait_until(consumer, RETRY_NS); break;
     case FOUND_STALLED:
         if (consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && !consumer->push.flow_open)
@@ -421,8 +422,8 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
         case SENT: bytes += out.size; break;
         case SENT_BLOCKED: return TURN_BLOCKED;
         case SENT_UNWANTED: pull_end_of_stream(consumer); return TURN_IDLE;
-        case SENT_WAIT:
-        case SENT_NOBODY: return TURN_IDLE;
+        case SENT_NOBODY: return TURN_LATER;
+        case SENT_WAIT: return TURN_IDLE;
         }
     }
     return TURN_MORE;

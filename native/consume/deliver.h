@@ -8,7 +8,7 @@
 
 #include "consume/private.h"
 
-typedef enum turn { TURN_MORE, TURN_IDLE, TURN_BLOCKED } turn_t;
+typedef enum turn { TURN_MORE, TURN_IDLE, TURN_LATER, TURN_BLOCKED } turn_t;
 turn_t consumer_run(consumer_t *consumer, uint32_t *budget);
 void consumer_expire(consumer_t *consumer);                /* ack waits that passed */
 void consumer_deliver_again(consumer_t *consumer);         /* all that is pending, at once */

@@ -10,8 +10,9 @@
  *     state.c/h     the stored bytes                     pending.c/h  what is in flight
  *     transfer.c    positions for backups            leave.c/h    messages that leave the stream
  *
- * A consumer with something to do is in the ready list; one whose receiver is full is in the blocked list; all others
- * wait for an event or for their timer. Timers are lazy: `due_ns` is never later than the true deadline, may be
+ * A consumer with something to do is in the ready list; one whose receiver is full is in the blocked list; one for which
+ * there is a message that cannot be seen yet is in its group's list of those that go on later, so that a batch wakes
+ * those whom it concerns, and not all of the stream; all others wait for an event or for their timer. Timers are lazy: `due_ns` is never later than the true deadline, may be
  * earlier, and firing computes it anew; so a delivery that only postpones a deadline touches no heap.
  */
 #ifndef LEAFD_CONSUME_PRIVATE_H
@@ -49,14 +50,19 @@
 #define STATUS_MAX 512
 #define DEFAULT_ACK_WAIT_NS (30 * NS_PER_SECOND)
 
+typedef struct consumer_list {
+    consumer_t *head, *tail;
+    uint32_t count;
+} consumer_list_t;
+
 /* The consumers of one stream. Exists from the first use until the stream is removed. */
 typedef struct group {
     consume_t *consume;
     store_stream_t *stream;
     uint32_t stream_id, count;
-    uint32_t awake; /* so many stand before those that wait for somebody to attend */
     uint64_t capacity;
     consumer_t **consumers;
+    consumer_list_t later; /* those that go on when the visible end has moved */
     concern_t *concern;
     bool strays; /* a consumer may hold what its filters do not match, see consumer_strays */
     struct group *next_sweeping;
@@ -78,7 +84,7 @@ typedef struct selection {
 
 typedef struct survey survey_t; /* start.c */
 
-typedef enum serving { SERVING_IDLE = 0, SERVING_READY, SERVING_BLOCKED } serving_t;
+typedef enum serving { SERVING_IDLE = 0, SERVING_READY, SERVING_BLOCKED, SERVING_LATER } serving_t;
 
 struct consumer {
     consume_t *consume;
@@ -141,11 +147,6 @@ struct consumer {
     uint8_t ack_prefix[ACK_PREFIX_MAX];
 };
 
-typedef struct consumer_list {
-    consumer_t *head, *tail;
-    uint32_t count;
-} consumer_list_t;
-
 struct consume {
     consume_out_t out;
     share_t *memory;
@@ -175,7 +176,6 @@ struct consume {
 /* ---- consume.c --------------------------------------------------------------------------------------------------- */
 group_t *group_of(consume_t *consume, uint32_t stream_id);
 void consumer_ready(consumer_t *consumer);               /* marks that it has something to do, or may have */
-void consumer_attended(consumer_t *consumer);            /* or not any more */
 void consumer_unblock(consumer_t *consumer);             /* ask its receiver again */
 void consumer_arm(consumer_t *consumer, int64_t due_ns); /* serve it not later than due */
 uint64_t consume_random(consume_t *consume);

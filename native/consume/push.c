@@ -96,7 +96,6 @@ void push_review(consumer_t *consumer) {
 void consumer_attend(consumer_t *consumer, int32_t max_ack_pending, int64_t ack_wait_ns, moment_t now) {
     consumer->consume->now = now;
     consumer->push.attended = true;
-    consumer_attended(consumer);
     consumer->setup.config.max_ack_pending = max_ack_pending;
     consumer->setup.config.ack_wait_ns = ack_wait_ns;
     push_review(consumer);
@@ -107,7 +106,6 @@ void consumer_attend(consumer_t *consumer, int32_t max_ack_pending, int64_t ack_
 void consumer_leave_alone(consumer_t *consumer, moment_t now) {
     consumer->consume->now = now;
     consumer->push.attended = false;
-    consumer_attended(consumer);
     push_review(consumer);
 }
 

@@ -1,5 +1,6 @@
 /* test_consume_concern.c: the index of filters against asking every consumer: what each has left is the same. */
 #include "base/random.h"
+#include "base/visits.h"
 #include "consume_rig.h"
 #include "text/subject.h"
 
@@ -135,8 +136,77 @@ static void gone_for_all(void) {
     rig_end();
 }
 
+/* ---- who is woken ------------------------------------------------------------------------------------------------ */
+
+#define MANY 2000u
+#define FEW_THERE 20u
+
+static consumer_t *receiver(uint32_t number) {
+    char subject[16], inbox[16];
+    (void)snprintf(subject, sizeof subject, "to.%u", number);
+    (void)snprintf(inbox, sizeof inbox, "in.%u", number);
+    bytes_t filter = text(subject);
+    consumer_setup_t setup = rig_setup("c");
+    setup.id = number + 1;
+    setup.deliver_subject = text(inbox);
+    setup.filters = (filters_t){.patterns = &filter, .count = 1};
+    setup.config.flags = CONSUMER_PUSH;
+    return rig_add(&setup);
+}
+
+/* Blocks of code that a message for one of so many costs, from the batch that has it to its delivery. */
+static uint64_t cost_among(uint32_t count) {
+    rig_start(0);
+    for (uint32_t i = 0; i < count; i++) (void)receiver(i);
+    (void)rig_publish("to.0", "x"); /* makes the index */
+    rig_run();
+    (void)blocks_take();
+    (void)rig_publish("to.7", "x");
+    bool again;
+    consume_tick(rig.consume, rig.now, &again); /* without a flush: the fake store looks for records one by one */
+    uint64_t blocks = blocks_take();
+    EXPECT_DELIVERY("in.0 <- to.0 | $JS.ACK.S.c.1.1.1");
+    EXPECT_DELIVERY("in.7 <- to.7 | $JS.ACK.S.c.1.2.1");
+    EXPECT_NOTHING();
+    rig_end();
+    return blocks;
+}
+
+static void wakes_whom_it_concerns(void) {
+    uint64_t few = cost_among(FEW_THERE), many = cost_among(MANY);
+    CHECK(many <= few + few / 4);
+}
+
+/* The message is in a batch before the consumer comes, and can be seen after it has looked for the first time. */
+static void seen_later(void) {
+    rig_start(0);
+    for (uint32_t i = 0; i < FEW_THERE; i++) (void)receiver(i);
+    rig_run();
+    rig.stream->hold = true;
+    (void)rig_publish("to.3", "first"); /* one that waits already */
+    consumer_setup_t setup = rig_setup("c");
+    setup.id = FEW_THERE + 1;
+    setup.deliver_subject = text("late");
+    setup.config.flags = CONSUMER_PUSH;
+    (void)rig_add(&setup); /* delivers all that is there */
+    rig_run();
+    EXPECT_NOTHING();
+    consume_advanced(rig.consume, rig.stream); /* another batch: of this one nothing can be seen yet */
+    rig_run();
+    EXPECT_NOTHING();
+    fake_show(rig.stream);
+    consume_advanced(rig.consume, rig.stream);
+    rig_run();
+    EXPECT_DELIVERY("in.3 <- to.3 | $JS.ACK.S.c.1.1.1");
+    EXPECT_DELIVERY("late <- to.3 | $JS.ACK.S.c.1.1.1");
+    EXPECT_NOTHING();
+    rig_end();
+}
+
 int main(void) {
     RUN("what each of many consumers has left is what asking each of them for every message would count", agrees);
     RUN("a message that leaves the stream leaves each of many consumers that hold it", gone_for_all);
+    RUN("a message costs what those cost whom it concerns, not what all of the stream do", wakes_whom_it_concerns);
+    RUN("a message that cannot be seen yet is delivered when it can, to a consumer that came between, too", seen_later);
     return TEST_RESULT();
 }
