@@ -332,6 +332,23 @@ bool consume_wanted(consume_t *consume, uint32_t stream_id, bytes_t subject) {
     return !concern_each(&group->concern, group->consumers, group->count, subject, goes_by, NULL);
 }
 
+typedef struct wanting {
+    bool (*visit)(void *context, consumer_t *consumer);
+    void *context;
+} wanting_t;
+
+static bool visit_wanting(void *context, consumer_t *consumer) {
+    const wanting_t *wanting = context;
+    return !consumer_counts(consumer) || wanting->visit(wanting->context, consumer);
+}
+
+void consume_each_wanting(consume_t *consume, uint32_t stream_id, bytes_t subject,
+                          bool (*visit)(void *context, consumer_t *consumer), void *context) {
+    group_t *group = group_of(consume, stream_id);
+    wanting_t wanting = {.visit = visit, .context = context};
+    if (group) (void)concern_each(&group->concern, group->consumers, group->count, subject, visit_wanting, &wanting);
+}
+
 void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now) {
     group_t *group = group_of(consume, stream_id);
     if (!group) return;

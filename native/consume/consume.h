@@ -126,6 +126,8 @@ void consumer_spare(consumer_t *consumer, int64_t interval_ns, moment_t now);
 /* CONSUMER_ATTENDED: its receiver has come, and gets again all that it has not acknowledged; or it has gone. */
 void consumer_attend(consumer_t *consumer, int32_t max_ack_pending, int64_t ack_wait_ns, moment_t now);
 void consumer_leave_alone(consumer_t *consumer, moment_t now);
+void consumer_again(consumer_t *consumer, uint64_t seq, moment_t now); /* delivers one that is pending */
+void consumer_go_on(consumer_t *consumer, moment_t now);               /* its receiver was full and is not any more */
 void consumer_begin(consumer_t *consumer, moment_t now); /* one that CONSUMER_HELD made wait may deliver */
 /* The id of the pinned client, empty when no client is pinned; valid until the next call that is given a time. */
 bytes_t consumer_pin_id(const consumer_t *consumer);
@@ -145,6 +147,9 @@ void consumer_import_end(consumer_t *consumer, moment_t now);
 
 /* Does any consumer of the stream want this subject? (interest retention, asked before the append) */
 bool consume_wanted(consume_t *consume, uint32_t stream_id, bytes_t subject);
+/* Visits those that do; false from visit ends it. */
+void consume_each_wanting(consume_t *consume, uint32_t stream_id, bytes_t subject,
+                          bool (*visit)(void *context, consumer_t *consumer), void *context);
 /* The visible end of the stream moved. Cheap; work is done in consume_tick. */
 void consume_advanced(consume_t *consume, store_stream_t *stream);
 /* Interest somewhere changed (subscription added or removed, link up or down): look again at push and waiting pulls. */

@@ -109,6 +109,25 @@ void consumer_leave_alone(consumer_t *consumer, moment_t now) {
     push_review(consumer);
 }
 
+void consumer_again(consumer_t *consumer, uint64_t seq, moment_t now) {
+    consumer->consume->now = now;
+    uint32_t row = pending_find(&consumer->pending, seq);
+    if (row == PENDING_NONE || pending_row(&consumer->pending, row)->flags & PENDING_QUEUED) return;
+    if (pending_queue(&consumer->pending, row) == STATUS_OK) {
+        consumer_ready(consumer);
+        return;
+    }
+    pending_row(&consumer->pending, row)->due_ns = time_after(now.mono_ns, RETRY_NS); /* no memory */
+    consumer_expires_by(consumer, time_after(now.mono_ns, RETRY_NS));
+    consumer_arm(consumer, consumer->expiry_due_ns);
+}
+
+void consumer_go_on(consumer_t *consumer, moment_t now) {
+    consumer->consume->now = now;
+    consumer_unblock(consumer);
+    consumer_ready(consumer);
+}
+
 /* ---- heartbeats -------------------------------------------------------------------------------------------------- */
 
 static int flow_subject(const consumer_t *consumer, char *to, size_t size) {

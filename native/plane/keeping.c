@@ -75,8 +75,23 @@ uint64_t keeping_last(const stream_t *stream) {
 
 /* ---- consumers --------------------------------------------------------------------------------------------------- */
 
-bool keeping_wanted(plane_t *plane, const stream_t *stream, bytes_t subject) {
-    return stream->seat_count != 0 && consume_wanted(plane->js.consume, stream->id, subject);
+typedef struct asking {
+    bool (*visit)(void *context, void *receiver);
+    void *context;
+} asking_t;
+
+static bool ask_receiver(void *context, consumer_t *consumer) {
+    const asking_t *asking = context;
+    const consumer_seat_t *seat = consumer_owner(consumer);
+    return seat == NULL || asking->visit(asking->context, seat->receiver);
+}
+
+void keeping_wanted(plane_t *plane, const stream_t *stream, bytes_t subject,
+                    bool (*visit)(void *context, void *receiver), void *context) {
+    asking_t asking = {.visit = visit, .context = context};
+    if (stream->seat_count != 0) {
+        consume_each_wanting(plane->js.consume, stream->id, subject, ask_receiver, &asking);
+    }
 }
 
 status_t keeping_consume(plane_t *plane, stream_t *stream, const keeping_consumer_t *wanted, bool loading,
@@ -127,6 +142,16 @@ void keeping_attend(plane_t *plane, const consumer_seat_t *seat, uint32_t max_ac
 
 void keeping_leave(plane_t *plane, const consumer_seat_t *seat) {
     consumer_leave_alone(seat->consumer, plane->now);
+}
+
+void keeping_again(plane_t *plane, const consumer_seat_t *seat, uint64_t seq) {
+    consumer_again(seat->consumer, seq, plane->now);
+    plane->js.more = true;
+}
+
+void keeping_go_on(plane_t *plane, const consumer_seat_t *seat) {
+    consumer_go_on(seat->consumer, plane->now);
+    plane->js.more = true;
 }
 
 void keeping_acknowledge(plane_t *plane, const consumer_seat_t *seat, uint64_t seq) {

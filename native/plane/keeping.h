@@ -32,8 +32,10 @@ LEAF_MUST_USE status_t keeping_each(plane_t *plane, const stream_t *stream, uint
 void keeping_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload);
 int64_t keeping_age_ns(plane_t *plane, const stream_t *stream); /* now on the store's own clock */
 uint64_t keeping_last(const stream_t *stream);                  /* the sequence of its last message */
-/* Does a consumer want that subject? */
-bool keeping_wanted(plane_t *plane, const stream_t *stream, bytes_t subject);
+/* Visits the receiver of each consumer that wants that subject, NULL if it is none of these; false from visit ends
+ * it. */
+void keeping_wanted(plane_t *plane, const stream_t *stream, bytes_t subject,
+                    bool (*visit)(void *context, void *receiver), void *context);
 
 typedef struct keeping_consumer {
     uint32_t number;
@@ -51,6 +53,8 @@ void keeping_end(plane_t *plane, consumer_seat_t **seat); /* with what it knows;
 /* The receiver is there, and gets again what it has not acknowledged; ack_wait_ns 0: then, and not before. */
 void keeping_attend(plane_t *plane, const consumer_seat_t *seat, uint32_t max_ack_pending, int64_t ack_wait_ns);
 void keeping_leave(plane_t *plane, const consumer_seat_t *seat);
+void keeping_again(plane_t *plane, const consumer_seat_t *seat, uint64_t seq); /* delivers one that is under way */
+void keeping_go_on(plane_t *plane, const consumer_seat_t *seat);               /* its receiver has room again */
 void keeping_acknowledge(plane_t *plane, const consumer_seat_t *seat, uint64_t seq);
 
 #endif

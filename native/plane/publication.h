@@ -35,8 +35,9 @@ typedef struct trace trace_t; /* trace.h */
 #define PUBLICATION_BACK                                                                                               \
     1024u /* an answer to one of ours, by its bare name: also gateways have it, though it came over one */
 #define PUBLICATION_REPUBLISHED                                                                                        \
-    4096u                       /* a stream has it on disk, and sessions of MQTT have it from their stream with QoS 1 */
-#define PUBLICATION_TELLS 2048u /* tell says who wants to hear of streams that keep it */
+    4096u /* a stream has it on disk, and sessions of MQTT have it from their stream with QoS 1 */
+#define PUBLICATION_WITHOUT 8192u /* to no member of the groups that it names as left out */
+#define PUBLICATION_TELLS 2048u   /* tell says who wants to hear of streams that keep it */
 /* we publish it, to a subject that somebody named whose right to publish there nobody looked at (a reply, a deliver
  * subject): never to JetStream's own subjects */
 #define PUBLICATION_UNJUDGED 64u
@@ -69,6 +70,8 @@ typedef struct publication {
     const requester_t *requester; /* NULL: it came through no service import */
     const bytes_t *queues;
     uint32_t queue_count;
+    uint32_t without_count;
+    const bytes_t *without; /* with PUBLICATION_WITHOUT: groups */
     uint32_t flags;
     trace_t *trace; /* NULL: nobody asked what becomes of it */
     tell_t *tell;   /* with PUBLICATION_TELLS */

@@ -226,6 +226,14 @@ SPECIALIZED bool offer_local(routing_t *routing, route_target_t *target, const b
 }
 
 static bool group_is_named(const publication_t *publication, bytes_t queue) {
+    if (LEAF_LIKELY((publication->flags & (PUBLICATION_FROM_LINK | PUBLICATION_WITHOUT)) == 0)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < publication->without_count; i++) {
+        if (bytes_equal(publication->without[i], queue)) {
+            return false;
+        }
+    }
     if ((publication->flags & PUBLICATION_FROM_LINK) == 0) {
         return true;
     }

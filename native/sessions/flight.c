@@ -148,6 +148,20 @@ bool flight_has(const flight_t *flight, uint64_t seq) {
     return sequences_find(&flight->sequences, flight_id(seq)) == seq;
 }
 
+bool flight_fits(const flight_t *flight, uint64_t seq) {
+    return flight_waiting(flight) == 0 && flight_has_room(flight) && !id_taken(flight, flight_id(seq));
+}
+
+void flight_mark(flight_t *flight, uint64_t seq, uint32_t share) {
+    if (flight_has(flight, seq)) {
+        sequences_mark(&flight->sequences, flight_id(seq), share);
+    }
+}
+
+uint32_t flight_share(const flight_t *flight, uint16_t id) {
+    return sequences_share(&flight->sequences, id);
+}
+
 bool flight_acknowledged(flight_t *flight, uint16_t id, uint64_t *seq) {
     *seq = sequences_take(&flight->sequences, id);
     return ids_take(&flight->sent, id);

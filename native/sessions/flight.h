@@ -60,6 +60,11 @@ void flight_gone(flight_t *flight);
 bool flight_waits(const flight_t *flight, uint64_t seq);
 bool flight_has(const flight_t *flight, uint64_t seq);
 uint16_t flight_id(uint64_t seq); /* that it has */
+/* Could it go now, with its identifier? */
+bool flight_fits(const flight_t *flight, uint64_t seq);
+/* Notes that a message on its way is of that shared subscription; and of which one is it? 0: of none. */
+void flight_mark(flight_t *flight, uint64_t seq, uint32_t share);
+uint32_t flight_share(const flight_t *flight, uint16_t id);
 /* Takes the client's answer. false: there is no such message. *seq: its sequence, 0: it has none. */
 bool flight_acknowledged(flight_t *flight, uint16_t id, uint64_t *seq);
 bool flight_received(flight_t *flight, uint16_t id, uint64_t *seq);

@@ -12,7 +12,8 @@
  *     filter    0 flags 4 | 4 identifier 4 | 8 first 8 | 16 size 2 | 18 text
  *
  * Numbers are big-endian; the store adds its checksum. `left` is when the connection ended, on the store's age clock;
- * 0: it has not. `first` is the sequence from which on the stream's messages are the subscription's. The two sets of
+ * 0: it has not. `first` is the sequence from which on the stream's messages are the subscription's; of a shared one
+ * whose flags say so, the number of what its sessions share. The two sets of
  * identifiers are records of their own, one for each, since they come and go with each message, and so is the will
  * (will.h).
  */
@@ -40,6 +41,7 @@ typedef struct kept_filter {
     uint32_t identifier;
     uint64_t first;
     bool shared;
+    bool joined; /* it counts among those that share it; the caller's */
 } kept_filter_t;
 
 typedef struct kept {

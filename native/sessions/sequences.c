@@ -44,6 +44,16 @@ uint64_t sequences_find(const sequences_t *sequences, uint16_t id) {
     return sequences->room == 0 ? 0 : sequences->slots[sequence_slot(sequences, id)].seq;
 }
 
+void sequences_mark(const sequences_t *sequences, uint16_t id, uint32_t share) {
+    if (sequences_find(sequences, id) != 0) {
+        sequences->slots[sequence_slot(sequences, id)].share = share;
+    }
+}
+
+uint32_t sequences_share(const sequences_t *sequences, uint16_t id) {
+    return sequences_find(sequences, id) == 0 ? 0 : sequences->slots[sequence_slot(sequences, id)].share;
+}
+
 /* Entries behind it, up to the next free slot, are put anew: one of them may have passed over this one. */
 uint64_t sequences_take(sequences_t *sequences, uint16_t id) {
     uint64_t seq = sequences_find(sequences, id);

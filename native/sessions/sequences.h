@@ -14,7 +14,8 @@
 #include "base/status.h"
 
 typedef struct sequence_slot {
-    uint64_t seq; /* 0: the slot is free */
+    uint64_t seq;   /* 0: the slot is free */
+    uint32_t share; /* of which shared subscription; 0: of none */
     uint16_t id;
 } sequence_slot_t;
 
@@ -26,6 +27,8 @@ typedef struct sequences {
 
 LEAF_MUST_USE status_t sequences_put(sequences_t *sequences, uint16_t id, uint64_t seq); /* replaces */
 uint64_t sequences_find(const sequences_t *sequences, uint16_t id);                      /* 0: it stands for none */
+void sequences_mark(const sequences_t *sequences, uint16_t id, uint32_t share);
+uint32_t sequences_share(const sequences_t *sequences, uint16_t id);
 uint64_t sequences_take(sequences_t *sequences, uint16_t id); /* the same, and it is free then */
 void sequences_free(sequences_t *sequences);
 

@@ -19,7 +19,8 @@
 #define RECORD_SESSION 12
 #define RECORD_SESSION_IN 13
 #define RECORD_SESSION_OUT 14
-#define RECORD_SESSION_WILL 15 /* sessions/will.h */
+#define RECORD_SESSION_WILL 15   /* sessions/will.h */
+#define RECORD_SESSION_SHARED 16 /* as OUT; verbs/mqtt_share.h */
 
 #define STORE_RECORD_MAX (UINT32_C(32) << 20)
 LEAF_MUST_USE status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value);

@@ -156,9 +156,9 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
 }
 
 static const uint32_t stream_record_kinds[] = {
-    RECORD_STREAM,           RECORD_CONSUMER,   RECORD_SOURCE,      RECORD_CONSUMER_STATE,
-    RECORD_CONSUMER_PENDING, RECORD_SCHEDULE,   RECORD_THIN,        RECORD_HOLE,
-    RECORD_SESSION,          RECORD_SESSION_IN, RECORD_SESSION_OUT, RECORD_SESSION_WILL};
+    RECORD_STREAM,      RECORD_CONSUMER,     RECORD_SOURCE,        RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING,
+    RECORD_SCHEDULE,    RECORD_THIN,         RECORD_HOLE,          RECORD_SESSION,        RECORD_SESSION_IN,
+    RECORD_SESSION_OUT, RECORD_SESSION_WILL, RECORD_SESSION_SHARED};
 static const store_db_t stream_dbs[] = {DB_MESSAGES, DB_IDS, DB_ID_ORDER, DB_EXPIRY}; /* heads: heads_leave */
 
 status_t store_stream_remove(store_stream_t *stream) {

@@ -10,6 +10,7 @@
  */
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_share.h"
 
 #include <stdlib.h>
 
@@ -66,13 +67,16 @@ void mqtt_close(plane_t *plane) {
         for (kept_t *kept; (kept = table_next(&one->numbers, &kept_walk)) != NULL;) {
             mqtt_kept_forget(plane, kept);
         }
+        mqtt_share_forget_all(plane, one);
         table_free(&one->numbers);
+        table_free(&one->shares);
         sink_remove(plane, &one->sink);
         free(one);
     }
     table_free(&desk->accounts);
     map_free(&desk->here);
     map_free(&desk->kept);
+    map_free(&desk->shares);
     due_free(&desk->due);
     due_free(&desk->wills);
     buffer_free(&desk->header);

@@ -8,6 +8,7 @@
  *     mqtt_retain.c     retained messages
  *     mqtt_stream.c     the stream of messages that sessions are to have, and its sessions when it is opened
  *     mqtt_kept.c       a session that outlives its connection: made, found, left, expired, ended
+ *     mqtt_share.c/h    a shared subscription with such a session
  *     mqtt_will.c       the message that a client leaves behind
  *     mqtt_receive.c    what such a session gets out of the stream
  *     mqtt_deliver.c    a message to a client, and what that answers
@@ -39,6 +40,7 @@
 #define MQTT_HEAD_BYTES (64u * 1024u)   /* of a packet beside its payload */
 #define MQTT_TOPIC_BYTES SUBJECT_BYTES_MAX
 #define MQTT_FILTERS_MAX 256u            /* of one SUBSCRIBE or UNSUBSCRIBE; the others are refused */
+#define MQTT_GROUPS_MAX 64u              /* shared subscriptions that one message may wait in */
 #define MQTT_ASKED_BYTES (1024u * 1024u) /* of what one message is made of, beside its payload */
 
 /* Flags of a subscription. */
@@ -46,7 +48,8 @@
 #define MQTT_SUB_QOS_SHIFT 8u
 #define MQTT_SUB_NO_LOCAL (SUBSCRIPTION_OWN << 2)
 #define MQTT_SUB_AS_PUBLISHED (SUBSCRIPTION_OWN << 3)
-#define MQTT_SUB_WILD (SUBSCRIPTION_OWN << 4) /* begins with a wildcard: nothing that begins with '$' */
+#define MQTT_SUB_WILD (SUBSCRIPTION_OWN << 4)    /* begins with a wildcard: nothing that begins with '$' */
+#define MQTT_SUB_GROUPED (SUBSCRIPTION_OWN << 5) /* of a session: `first` is the number of its share */
 
 _Static_assert(1u << MQTT_SUB_QOS_SHIFT == SUBSCRIPTION_OWN, "the quality of service is in the first bits of its own");
 
@@ -86,6 +89,7 @@ typedef struct mqtt_account {
     stream_t *messages;    /* that they wait for; NULL: there is no such stream */
     uint32_t last_number;  /* of a session */
     table_t numbers;       /* of sessions > kept_t */
+    table_t shares;        /* likewise of shared subscriptions (mqtt_share.h) */
     session_t *waiting;    /* what they sent needs to know that */
 } mqtt_account_t;
 
@@ -95,18 +99,20 @@ typedef struct mqtt_desk {
     map_t *here;      /* sessions with a connection, by account and client */
     table_t accounts; /* number > mqtt_account_t */
     map_t *kept;      /* sessions that outlive their connection, likewise */
+    map_t *shares;    /* by account and filter */
     due_list_t due;   /* of these, whose client is away: when they expire */
     due_list_t wills; /* messages that wait, since their client is away */
     uint64_t key;     /* of the subjects where streams answer, which nobody guesses */
     uint64_t open;    /* likewise where control does: who listens to all requests sees it */
     mqtt_current_t current;
     mqtt_made_t made;
-    uint8_t qos;         /* of the delivery that comes next */
-    bool as_it_came;     /* likewise: it is the current message */
-    bool retained;       /* likewise: it is one that was retained */
-    buffer_t header;     /* scratch: of what is published */
-    buffer_t properties; /* scratch: of mqtt_made_t */
-    buffer_t packet;     /* scratch: one that waits */
+    uint8_t qos;                     /* of the delivery that comes next */
+    bool as_it_came;                 /* likewise: it is the current message */
+    bool retained;                   /* likewise: it is one that was retained */
+    bytes_t groups[MQTT_GROUPS_MAX]; /* that a publication goes to out of the stream, and not at once */
+    buffer_t header;                 /* scratch: of what is published */
+    buffer_t properties;             /* scratch: of mqtt_made_t */
+    buffer_t packet;                 /* scratch: one that waits */
     op_t op;
     uint8_t subject[MQTT_TOPIC_BYTES];
     uint8_t reply[MQTT_TOPIC_BYTES];
@@ -152,6 +158,8 @@ void mqtt_left(plane_t *plane, peer_t *peer);
 mqtt_account_t *mqtt_account_of(plane_t *plane, mqtt_desk_t *desk, account_t *account);
 /* The subject on which an answer for that peer comes to mqtt_told; what: its last word. */
 void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text);
+/* Likewise of a message of a shared subscription: "h", it is not wanted any more; "g", it is on disk for whom it is. */
+void mqtt_share_subject(const mqtt_desk_t *desk, uint32_t share, const char *what, uint64_t seq, text_t *text);
 /* A packet that may go when what is in the store's open batch is on disk. what: "k", it is CONNACK; "p", any other. */
 void mqtt_say_durable(plane_t *plane, peer_t *peer, const char *what, bytes_t packet);
 /* An acknowledgement as bytes, in desk->packet. false: no memory. */

@@ -4,6 +4,8 @@
  *     $MQTT.A.<key>.<peer>.r               what is retained, for a new subscription
  *     $MQTT.A.<key>.<peer>.k, .p           what the peer may be told is on disk: a packet, its CONNACK or another one
  *     $MQTT.A.<key>.<peer>.a<sequence>     nobody wants that message of its session any more
+ *     $MQTT.A.<key>.<share>.h<sequence>    likewise of a shared subscription
+ *     $MQTT.A.<key>.<share>.g<sequence>    it is on disk who alone may have that message
  *     $MQTT.A.<open>.<account>.s, .m       the stream of retained messages, that for sessions, has been made, or not
  *
  * Nobody but us listens there, and only what this server answers gets there (PUBLICATION_OWN). Whoever has JetStream
@@ -19,6 +21,7 @@
 #include "text/decimal.h"
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_share.h"
 #include "verbs/verbs.h"
 
 #define ANSWER_SUBJECTS "$MQTT.A."
@@ -84,6 +87,10 @@ static void compose_answer_subject(uint64_t key, uint64_t whom, const char *what
 
 void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text) {
     compose_answer_subject(desk->key, peer->id, what, number, text);
+}
+
+void mqtt_share_subject(const mqtt_desk_t *desk, uint32_t share, const char *what, uint64_t seq, text_t *text) {
+    compose_answer_subject(desk->key, share, what, seq, text);
 }
 
 static bool ask_api(plane_t *plane, account_t *account, const char *api, bytes_t body, const text_t *reply,
@@ -169,6 +176,14 @@ void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publicat
             mqtt_retain_made(plane, (mqtt_account_t *)sink, publication->message.payload);
         } else if (bytes_equal(text, BYTES_LITERAL("m"))) {
             mqtt_stream_made(plane, (mqtt_account_t *)sink);
+        }
+        return;
+    }
+    if (key == desk->key && (bytes_starts(text, BYTES_LITERAL("h")) || bytes_starts(text, BYTES_LITERAL("g")))) {
+        bool done = text.at[0] == 'h';
+        if (decimal_parse(bytes_after(text, 1), &id)) {
+            (done ? mqtt_share_acknowledge : mqtt_share_noted)(plane, (const mqtt_account_t *)sink,
+                                                               (uint32_t)connection, id);
         }
         return;
     }

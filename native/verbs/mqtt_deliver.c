@@ -17,6 +17,7 @@
 #include "sessions/carry.h"
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_share.h"
 
 /* ---- who gets it ------------------------------------------------------------------------------------------------- */
 
@@ -266,15 +267,27 @@ void mqtt_send_waiting(plane_t *plane, peer_t *peer) {
     }
 }
 
+/* The client has that message of the stream. share: of which shared subscription it is; 0: of none. */
+static void settle_stored(plane_t *plane, session_t *session, uint32_t share, uint64_t seq) {
+    if (share != 0) {
+        const mqtt_desk_t *desk = session->shared;
+        mqtt_share_acknowledge(plane, table_find(&desk->accounts, session->account), share, seq);
+    } else if (session->kept != NULL) {
+        mqtt_kept_acknowledge(plane, session->kept, seq);
+    }
+}
+
 /* PUBREC: the client has the message. That is on disk before it is told to forget that it had it. */
 static void answer_received(plane_t *plane, peer_t *peer, uint16_t id) {
     session_t *session = peer->session;
     kept_t *kept = session->kept;
     uint64_t seq;
+    uint32_t share = flight_share(&session->flight, id);
     bool known = flight_received(&session->flight, id, &seq);
     bytes_t packet;
     mqtt_reason_t reason = known ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND;
     if (kept == NULL || !known) {
+        settle_stored(plane, session, share, seq);
         mqtt_acknowledge(plane, peer, MQTT_PUBREL, id, reason);
         return;
     }
@@ -285,7 +298,7 @@ static void answer_received(plane_t *plane, peer_t *peer, uint16_t id) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no room for a message's state"));
         return;
     }
-    mqtt_kept_acknowledge(plane, kept, seq);
+    settle_stored(plane, session, share, seq);
     mqtt_say_durable(plane, peer, "p", packet);
 }
 
@@ -294,6 +307,7 @@ void mqtt_answered(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     flight_t *flight = &session->flight;
     kept_t *kept = session->kept;
     uint64_t seq;
+    uint32_t share = flight_share(flight, packet->id);
     if (packet->kind == MQTT_PUBREC && packet->reason < MQTT_REASON_UNSPECIFIED) {
         answer_received(plane, peer, packet->id);
         return;
@@ -304,8 +318,8 @@ void mqtt_answered(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
             && mqtt_kept_note(plane, kept, RECORD_SESSION_OUT, packet->id, false)) {
             (void)ids_take(&kept->released, packet->id);
         }
-    } else if (flight_acknowledged(flight, packet->id, &seq) && kept != NULL) {
-        mqtt_kept_acknowledge(plane, kept, seq);
+    } else if (flight_acknowledged(flight, packet->id, &seq)) {
+        settle_stored(plane, session, share, seq);
     }
     mqtt_send_waiting(plane, peer);
 }

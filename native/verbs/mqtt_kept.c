@@ -3,6 +3,7 @@
  *     RECORD_SESSION      who it is, its subscriptions, when its client left       kept.h
  *     RECORD_SESSION_IN   a message of QoS 2 of the client, until its PUBREL
  *     RECORD_SESSION_OUT  a message of QoS 2 that the client has, until its PUBCOMP
+ *     RECORD_SESSION_SHARED a message of QoS 2 that it alone may have  mqtt_share.c
  *     RECORD_SESSION_WILL the message that it leaves behind        mqtt_will.c
  *     a consumer          which messages of the stream it wants, has been sent, has acknowledged
  *
@@ -21,6 +22,7 @@
 #include "plane/memory.h"
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_share.h"
 #include "verbs/verbs.h"
 
 #define NUMBER_MAX UINT32_C(0x7FFFFFFE)
@@ -60,8 +62,9 @@ static bytes_t key_of(const kept_t *kept, uint8_t key[ID_KEY_SIZE]) {
 
 /* ---- its consumer ------------------------------------------------------------------------------------------------ */
 
-static bool wants_stored(const kept_filter_t *filter) {
-    return !filter->shared && (filter->flags & MQTT_SUB_QOS) != 0;
+/* What is shared is the share's, whose one filter it is. */
+static bool wants_stored(const kept_t *kept, const kept_filter_t *filter) {
+    return filter->shared == is_share(kept) && (filter->flags & MQTT_SUB_QOS) != 0;
 }
 
 /* The subjects of the stream that it wants, in one piece of memory: slices, then texts. NULL: no memory. */
@@ -76,7 +79,7 @@ static bytes_t *wanted_subjects(const kept_t *kept, uint32_t *count) {
     for (uint32_t i = 0; slices != NULL && i < kept->filter_count; i++) {
         const kept_filter_t *filter = &kept->filters[i];
         const bytes_t patterns[2] = {filter->pattern, bytes_of(filter->pattern.at, filter->parent)};
-        for (uint32_t j = 0; j < 2 && patterns[j].size != 0 && wants_stored(filter); j++) {
+        for (uint32_t j = 0; j < 2 && patterns[j].size != 0 && wants_stored(kept, filter); j++) {
             uint8_t *end = bytes_write(bytes_write(to, BYTES_LITERAL(MQTT_MESSAGES)), patterns[j]);
             slices[(*count)++] = bytes_of(to, (uint32_t)(end - to));
             to = end;
@@ -175,6 +178,7 @@ static status_t wait_for_end(plane_t *plane, kept_t *kept) {
 void mqtt_kept_forget(plane_t *plane, kept_t *kept) {
     mqtt_desk_t *desk = kept->shared;
     mqtt_account_t *keeper = kept->keeper;
+    mqtt_share_forget(kept);
     plane->stats.mqtt_sessions--;
     plane->stats.mqtt_away -= kept->session == NULL;
     if (kept->session != NULL) {
@@ -191,17 +195,18 @@ void mqtt_kept_forget(plane_t *plane, kept_t *kept) {
 }
 
 status_t mqtt_kept_end(plane_t *plane, kept_t *kept) {
-    static const uint32_t records[] = {RECORD_SESSION_IN, RECORD_SESSION_OUT};
+    static const uint32_t records[] = {RECORD_SESSION_IN, RECORD_SESSION_OUT, RECORD_SESSION_SHARED};
     uint8_t key[ID_KEY_SIZE];
     bytes_t prefix = key_of(kept, key);
     status_t status = mqtt_will_forsake(plane, kept);
     status = status == STATUS_OK ? keeping_drop(plane, kept_stream(kept), RECORD_SESSION, prefix, false) : status;
-    for (uint32_t i = 0; i < 2 && status == STATUS_OK; i++) {
+    for (uint32_t i = 0; i < 3 && status == STATUS_OK; i++) {
         status = keeping_drop(plane, kept_stream(kept), records[i], prefix, true);
     }
     if (status == STATUS_OK) {
         consumer_seat_t *seat = kept->seat;
         keeping_end(plane, &seat);
+        mqtt_share_end_all(plane, kept);
         mqtt_kept_forget(plane, kept);
     }
     return status;
@@ -217,6 +222,16 @@ static bool end_sometime(plane_t *plane, kept_t *kept) {
     status_t status = due_put(&desk->due, &kept->due, plane->now.mono_ns + RETRY_NS);
     (void)status;
     return false;
+}
+
+static status_t load_shares(plane_t *plane, kept_t *kept) {
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; i < kept->filter_count && status == STATUS_OK; i++) {
+        if ((kept->filters[i].flags & MQTT_SUB_GROUPED) != 0) {
+            status = mqtt_share_load(plane, kept, &kept->filters[i]);
+        }
+    }
+    return status;
 }
 
 status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, bool loading) {
@@ -251,7 +266,8 @@ status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, boo
     if (!loading) {
         return STATUS_OK;
     }
-    status = mqtt_kept_filters(plane, kept, true);
+    status = load_shares(plane, kept);
+    status = status == STATUS_OK ? mqtt_kept_filters(plane, kept, true) : status;
     if (status != STATUS_OK) { /* it is read again */
         mqtt_kept_forget(plane, kept);
         return status;
@@ -272,6 +288,7 @@ void mqtt_kept_attend(plane_t *plane, kept_t *kept, session_t *session) {
 
 void mqtt_kept_hand_over(plane_t *plane, kept_t *kept) {
     plane->stats.mqtt_away++;
+    mqtt_share_left(plane, kept->session);
     kept->session->kept = NULL;
     kept->session = NULL;
     if (kept->seat != NULL) {

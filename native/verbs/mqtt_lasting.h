@@ -4,6 +4,7 @@
 #ifndef LEAFD_VERBS_MQTT_LASTING_H
 #define LEAFD_VERBS_MQTT_LASTING_H
 
+#include "text/ack_reply.h"
 #include "verbs/mqtt.h"
 
 /* ---- mqtt_stream.c ----------------------------------------------------------------------------------------------- */
@@ -13,8 +14,10 @@
 /* Begins with a peer whose account has JetStream: the stream is asked for, if it is not known. */
 void mqtt_stream_begin(plane_t *plane, peer_t *peer);
 void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper); /* or was not */
-/* Does a session of the account wait for that subject? */
-bool mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, bytes_t subject);
+/* Is it wanted for sessions? WANTED_TOO_MUCH: by more shared subscriptions than a message may have; groups of those
+ * that want it are left out of the publication. */
+typedef enum mqtt_wanted { WANTED_NOT = 0, WANTED, WANTED_TOO_MUCH } mqtt_wanted_t;
+mqtt_wanted_t mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, publication_t *publication);
 
 /* ---- mqtt_kept.c ------------------------------------------------------------------------------------------------- */
 
@@ -38,6 +41,28 @@ void mqtt_kept_leave(plane_t *plane, kept_t *kept);
 void mqtt_kept_acknowledge(plane_t *plane, kept_t *kept, uint64_t seq);
 /* record: RECORD_SESSION_IN or RECORD_SESSION_OUT; there: it is to be. false: no room. */
 bool mqtt_kept_note(plane_t *plane, kept_t *kept, uint32_t record, uint16_t id, bool there);
+
+/* ---- mqtt_receive.c ---------------------------------------------------------------------------------------------- */
+
+/* A message out of the stream, whose parts are in desk->made. */
+typedef struct mqtt_stored {
+    message_t message;
+    ack_reply_t place;
+} mqtt_stored_t;
+
+/* How a client gets it. */
+typedef struct mqtt_terms {
+    uint8_t qos;
+    bool as_published;
+    bool again;
+    const uint32_t *identifiers;
+    uint32_t count;
+} mqtt_terms_t;
+
+/* false: it is none of ours. */
+bool mqtt_read_stored(plane_t *plane, const delivery_t *delivery, mqtt_stored_t *out);
+/* false: it cannot be sent to that client. */
+bool mqtt_send_stored(plane_t *plane, peer_t *peer, const mqtt_stored_t *stored, const mqtt_terms_t *terms);
 
 /* ---- mqtt_will.c ------------------------------------------------------------------------------------------------- */
 

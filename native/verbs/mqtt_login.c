@@ -16,6 +16,7 @@
 #include "plane/memory.h"
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_share.h"
 
 /* ---- reasons ----------------------------------------------------------------------------------------------------- */
 
@@ -463,6 +464,8 @@ void mqtt_left(plane_t *plane, peer_t *peer) {
     mqtt_will_left(plane, peer);
     if (session->kept != NULL) {
         mqtt_kept_leave(plane, session->kept);
+    } else {
+        mqtt_share_left(plane, session);
     }
     plane->memory.interest.used -= session->cost;
     session_free(session);

@@ -156,12 +156,16 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
         sending->tell.at = text_bytes(&answer);
         publication.flags |= PUBLICATION_TELLS;
     }
+    mqtt_wanted_t wanted = message->qos == 0 ? WANTED_NOT : mqtt_stream_wanted(plane, keeper, &publication);
+    if (wanted == WANTED_TOO_MUCH) {
+        return MQTT_REASON_QUOTA;
+    }
     desk->current = (mqtt_current_t){
         .account = sending->account, .message = message, .topic = sending->topic, .subject = sending->named};
     (void)publish(plane, &publication);
     desk->current = (mqtt_current_t){.account = NULL};
     uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
-    if (message->qos != 0 && mqtt_stream_wanted(plane, keeper, sending->subject)) {
+    if (wanted == WANTED) {
         mqtt_reason_t reason =
             mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, message->retain ? message : NULL);
         if (reason != MQTT_REASON_SUCCESS) {

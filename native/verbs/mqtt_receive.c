@@ -14,10 +14,10 @@
 #include "plane/account.h"
 #include "plane/output.h"
 #include "route/permissions.h"
-#include "text/ack_reply.h"
 #include "text/subject.h"
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_share.h"
 #include "verbs/verbs.h"
 
 #define IDENTIFIERS_MAX 16u
@@ -71,61 +71,82 @@ static bool allowed(const peer_t *peer, bytes_t subject) {
     return peer->permissions == NULL || permissions_deliver(peer->permissions, subject, BYTES_NONE);
 }
 
-static void send(plane_t *plane, peer_t *peer, const message_t *message, mqtt_outgoing_t *out) {
+/* false: it takes no packet of that size (5: 3.1.2.11.4). */
+static bool send(plane_t *plane, peer_t *peer, const message_t *message, mqtt_outgoing_t *out) {
     status_t status = mqtt_put(peer->session, &peer->conn.out, out, message->payload);
-    if (status == STATUS_INVALID) { /* it takes no packet of that size (5: 3.1.2.11.4) */
-        acknowledge_later(plane, peer, out->seq);
-        return;
+    if (status == STATUS_INVALID) {
+        return false;
     }
     mqtt_emitted(plane, peer, status);
-    if (out->publish.qos == 0) { /* published by NATS, right into the stream */
-        acknowledge_later(plane, peer, out->seq);
-    }
     peer->out_msgs++;
     peer->out_bytes += message->payload.size;
     plane->stats.out_msgs++;
     plane->stats.out_bytes += message->payload.size;
+    return true;
+}
+
+bool mqtt_read_stored(plane_t *plane, const delivery_t *delivery, mqtt_stored_t *out) {
+    if (!ack_reply_parse(delivery->reply, &out->place)
+        || !bytes_starts(delivery->subject, BYTES_LITERAL(MQTT_MESSAGES))) {
+        return false;
+    }
+    out->message = (message_t){.subject = bytes_after(delivery->subject, sizeof(MQTT_MESSAGES) - 1),
+                               .header = delivery->header,
+                               .payload = delivery->payload};
+    mqtt_make(plane, plane->mqtt_desk, &out->message, plane->now.wall_ns - out->place.ts);
+    return true;
+}
+
+bool mqtt_send_stored(plane_t *plane, peer_t *peer, const mqtt_stored_t *stored, const mqtt_terms_t *terms) {
+    mqtt_desk_t *desk = plane->mqtt_desk;
+    mqtt_outgoing_t out;
+    if (!mqtt_compose(desk, peer->session, &stored->message, &out)) {
+        return false;
+    }
+    out.publish.qos = terms->qos;
+    out.publish.dup = terms->again && terms->qos != 0;
+    out.publish.retain = desk->made.carried.retain && terms->as_published;
+    out.seq = stored->place.stream_seq;
+    if (terms->count != 0) {
+        mqtt_set_number(&out.properties, MQTT_SUBSCRIPTION_ID, terms->identifiers[0]);
+        out.properties.more = terms->identifiers + 1;
+        out.properties.more_count = terms->count - 1;
+    }
+    return send(plane, peer, &stored->message, &out);
 }
 
 delivered_t mqtt_receive(plane_t *plane, void *receiver, const delivery_t *delivery) {
-    const kept_t *kept = receiver;
+    kept_t *kept = receiver;
+    if (is_share(kept)) {
+        return mqtt_share_receive(plane, kept, delivery);
+    }
     session_t *session = kept->session;
     peer_t *peer = session == NULL ? NULL : session->owner;
-    ack_reply_t place;
-    if (peer == NULL || peer->state != PEER_ADMITTED || session->enters) {
+    mqtt_stored_t stored;
+    if (peer == NULL || peer->state != PEER_ADMITTED || session->enters
+        || !mqtt_read_stored(plane, delivery, &stored)) {
         return DELIVERED_NO_INTEREST;
     }
-    if (!ack_reply_parse(delivery->reply, &place) || !bytes_starts(delivery->subject, BYTES_LITERAL(MQTT_MESSAGES))) {
-        return DELIVERED_NO_INTEREST;
-    }
-    if (peer_is_full(plane, peer)) {
+    uint64_t seq = stored.place.stream_seq;
+    bool sent = flight_has(&session->flight, seq);
+    if (peer_is_full(plane, peer) || (sent && flight_share(&session->flight, flight_id(seq)) != 0)) {
         return DELIVERED_FULL;
     }
-    bool sent = flight_has(&session->flight, place.stream_seq);
-    if (flight_waits(&session->flight, place.stream_seq) || (sent && session->writer.level == MQTT_5)) {
+    if (flight_waits(&session->flight, seq) || (sent && session->writer.level == MQTT_5)) {
         return DELIVERED;
     }
-    message_t message = {.subject = bytes_after(delivery->subject, sizeof(MQTT_MESSAGES) - 1),
-                         .header = delivery->header,
-                         .payload = delivery->payload};
-    mqtt_desk_t *desk = session->shared;
-    mqtt_outgoing_t out;
+    const carry_t *carried = &((const mqtt_desk_t *)plane->mqtt_desk)->made.carried;
     wanted_t wanted;
-    mqtt_make(plane, desk, &message, plane->now.wall_ns - place.ts);
-    look_at_filters(kept, message.subject, place.stream_seq, &desk->made.carried, &wanted);
-    if (!wanted.any || !allowed(peer, message.subject) || !mqtt_compose(desk, session, &message, &out)) {
-        acknowledge_later(plane, peer, place.stream_seq);
-        return DELIVERED;
+    look_at_filters(kept, stored.message.subject, seq, carried, &wanted);
+    const mqtt_terms_t terms = {.qos = wanted.qos,
+                                .as_published = wanted.as_published,
+                                .again = stored.place.delivered > 1,
+                                .identifiers = wanted.identifiers,
+                                .count = wanted.count};
+    /* QoS 0 was published by NATS, right into the stream */
+    if (!wanted.any || !allowed(peer, stored.message.subject) || !mqtt_send_stored(plane, peer, &stored, &terms)
+        || wanted.qos == 0) {
+        acknowledge_later(plane, peer, seq);
     }
-    out.publish.qos = wanted.qos;
-    out.publish.dup = place.delivered > 1 && wanted.qos != 0;
-    out.publish.retain = desk->made.carried.retain && wanted.as_published;
-    out.seq = place.stream_seq;
-    if (wanted.count != 0) {
-        mqtt_set_number(&out.properties, MQTT_SUBSCRIPTION_ID, wanted.identifiers[0]);
-        out.properties.more = wanted.identifiers + 1;
-        out.properties.more_count = wanted.count - 1;
-    }
-    send(plane, peer, &message, &out);
     return DELIVERED;
 }

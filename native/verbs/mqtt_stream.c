@@ -16,6 +16,7 @@
 #include "plane/keeping.h"
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_share.h"
 #include "verbs/verbs.h"
 
 #define NAME "$MQTT_msgs"
@@ -53,14 +54,44 @@ void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper) {
     }
 }
 
-bool mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, bytes_t subject) {
+typedef struct asked_for {
+    mqtt_desk_t *desk;
+    mqtt_wanted_t wanted;
+    uint32_t groups;
+    bool shares; /* there are any */
+} asked_for_t;
+
+static bool note_wanted(void *context, void *receiver) {
+    asked_for_t *asked = context;
+    const kept_t *kept = receiver;
+    asked->wanted = asked->wanted == WANTED_NOT ? WANTED : asked->wanted;
+    if (kept != NULL && is_share(kept)) {
+        if (asked->groups == MQTT_GROUPS_MAX) {
+            asked->wanted = WANTED_TOO_MUCH;
+            return false;
+        }
+        asked->desk->groups[asked->groups++] = mqtt_share_group(kept);
+    }
+    return asked->shares;
+}
+
+mqtt_wanted_t mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, publication_t *publication) {
     text_t text = {0};
+    asked_for_t asked = {.desk = plane->mqtt_desk, .shares = table_count(&keeper->shares) != 0};
     if (keeper->messages == NULL || keeper->messages->seat_count == 0) {
-        return false;
+        return WANTED_NOT;
     }
     text_add_literal(&text, MQTT_MESSAGES);
-    text_add(&text, subject);
-    return text_bytes(&text).size != 0 && keeping_wanted(plane, keeper->messages, text_bytes(&text));
+    text_add(&text, publication->message.subject);
+    if (text_bytes(&text).size != 0) {
+        keeping_wanted(plane, keeper->messages, text_bytes(&text), note_wanted, &asked);
+    }
+    if (asked.groups != 0) {
+        publication->without = asked.desk->groups;
+        publication->without_count = asked.groups;
+        publication->flags |= PUBLICATION_WITHOUT;
+    }
+    return asked.wanted;
 }
 
 /* A message that a stream publishes again: sessions get it with QoS 1, since it is on disk. Fields that order something
@@ -70,7 +101,8 @@ void mqtt_republished(plane_t *plane, publication_t *publication) {
     const mqtt_account_t *keeper =
         desk == NULL || publication->account == NULL ? NULL : table_find(&desk->accounts, publication->account->js.id);
     publication->flags &= ~PUBLICATION_REPUBLISHED;
-    if (keeper == NULL || !mqtt_stream_wanted(plane, keeper, publication->message.subject)) {
+    if (keeper == NULL || mqtt_stream_wanted(plane, keeper, publication) != WANTED) {
+        publication->flags &= ~PUBLICATION_WITHOUT;
         return;
     }
     publication_t copy = *publication;
@@ -148,12 +180,14 @@ static bool gather_record(void *context, bytes_t key, bytes_t value) {
 }
 
 static status_t read_record(reading_t *reading, bytes_t key, bytes_t value) {
-    bool identifier = reading->kind == RECORD_SESSION_IN || reading->kind == RECORD_SESSION_OUT;
+    bool shared = reading->kind == RECORD_SESSION_SHARED;
+    bool identifier = reading->kind == RECORD_SESSION_IN || reading->kind == RECORD_SESSION_OUT || shared;
     if (key.size != (identifier ? ID_KEY_SIZE : KEY_SIZE)) {
         return STATUS_OK;
     }
     uint32_t number = load_be32(key.at);
-    return identifier                        ? read_identifier(reading, number, load_be16(key.at + 4))
+    return shared                            ? mqtt_share_found(reading->plane, reading->keeper, number, value)
+           : identifier                      ? read_identifier(reading, number, load_be16(key.at + 4))
            : reading->kind == RECORD_SESSION ? read_session(reading, number, value)
                                              : mqtt_will_found(reading->plane, reading->keeper, number, value);
 }
@@ -198,7 +232,7 @@ static bool reading_step(js_t *js, job_t *job) {
     }
     reading->kind++;
     reading->after_size = 0;
-    return reading->kind > RECORD_SESSION_WILL;
+    return reading->kind > RECORD_SESSION_SHARED;
 }
 
 static void reading_end(js_t *js, job_t *job, status_t status) {
@@ -247,6 +281,7 @@ void mqtt_stream_removed(plane_t *plane, stream_t *stream) {
         }
         mqtt_kept_forget(plane, kept);
     }
+    mqtt_share_forget_all(plane, keeper);
     keeper->messages = NULL;
     keeper->sessions = KEEPS_UNKNOWN;
 }

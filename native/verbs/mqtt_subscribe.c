@@ -17,6 +17,7 @@
 #include "text/subject.h"
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_share.h"
 
 #define PARENT_SUFFIX BYTES_LITERAL(" fwc")
 #define OWN_SUBJECTS BYTES_LITERAL("$MQTT.")
@@ -114,6 +115,28 @@ static void drop_filters(plane_t *plane, peer_t *peer, mqtt_desk_t *desk, bytes_
     }
 }
 
+static void forget_filter(plane_t *plane, kept_t *kept, bytes_t text) {
+    kept_filter_t *one = kept_find(kept, text);
+    if (one != NULL) {
+        mqtt_share_part(plane, kept, one);
+        (void)kept_drop(kept, text);
+    }
+}
+
+/* A shared one waits in the stream from QoS 1 on. */
+static bool share_filter(plane_t *plane, kept_t *kept, kept_filter_t *one, uint32_t flags) {
+    one->flags = flags | (one->joined ? MQTT_SUB_GROUPED : 0);
+    if ((flags & MQTT_SUB_QOS) == 0) {
+        mqtt_share_part(plane, kept, one);
+        return true;
+    }
+    if (mqtt_share_join(plane, kept, one) != STATUS_OK) {
+        (void)kept_drop(kept, one->text);
+        return false;
+    }
+    return true;
+}
+
 /* In its session, where it is kept; what is in the stream already is not for a new one. false: too many, no memory. */
 static bool remember_filter(plane_t *plane, session_t *session, const mqtt_filter_t *filter, const wanted_t *wanted) {
     kept_t *kept = session->kept;
@@ -124,9 +147,12 @@ static bool remember_filter(plane_t *plane, session_t *session, const mqtt_filte
         || kept_put(kept, filter->text, &one) != STATUS_OK) {
         return false;
     }
+    one->identifier = wanted->identifier;
+    if (one->shared) {
+        return share_filter(plane, kept, one, wanted->flags);
+    }
     one->first = known ? one->first : keeping_last(keeper->messages) + 1;
     one->flags = wanted->flags;
-    one->identifier = wanted->identifier;
     return true;
 }
 
@@ -194,6 +220,9 @@ static uint8_t grant(plane_t *plane, peer_t *peer, session_t *session, const mqt
         } else if (reason != MQTT_REASON_SUCCESS) {
             drop_filter(plane, peer, wanted.sid);
         }
+    }
+    if (wanted.group.size != 0 && reason == MQTT_REASON_SUCCESS) {
+        mqtt_share_woken(plane, session, mqtt_account_of(plane, desk, peer->account), wanted.sid);
     }
     if (out != NULL) {
         *out = wanted;
@@ -279,7 +308,7 @@ void mqtt_unsubscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet)
         bool there = subscription_find_sid(peer->table, filter.text) != NULL;
         drop_filters(plane, peer, desk, filter.text);
         if (session->kept != NULL) {
-            (void)kept_drop(session->kept, filter.text);
+            forget_filter(plane, session->kept, filter.text);
         }
         reasons[count++] = there ? MQTT_REASON_SUCCESS : MQTT_REASON_NO_SUBSCRIPTION;
     }
@@ -302,8 +331,12 @@ void mqtt_resubscribe(plane_t *plane, peer_t *peer) {
     kept_t *kept = peer->session->kept;
     bool changed = false;
     for (uint32_t i = kept->filter_count; i-- != 0;) {
-        if (!restore(plane, peer, &kept->filters[i])) {
-            changed = kept_drop(kept, kept->filters[i].text) || changed;
+        kept_filter_t *one = &kept->filters[i];
+        if (!restore(plane, peer, one)) {
+            forget_filter(plane, kept, one->text);
+            changed = true;
+        } else if (one->shared && !one->joined && (one->flags & MQTT_SUB_QOS) != 0) { /* of an older leafd */
+            changed = mqtt_share_join(plane, kept, one) == STATUS_OK || changed;
         }
     }
     kept->no_local = wants_none_of_its_own(kept);

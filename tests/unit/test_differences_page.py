@@ -392,6 +392,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "What streams answer for MQTT clients": (
         "interop/test_mqtt_links.py::test_what_a_server_says_to_itself_for_its_devices_stays_there",
     ),
+    "A shared subscription": ("native/test_plane_mqtt_share.c",),
     "A session that outlives": ("interop/test_mqtt_five.py::test_where_no_session_can_be_kept_that_is_said",),
     "A message keeps its packet identifier": (
         "crash/test_mqtt.py::test_what_is_acknowledged_outlives_kills_and_qos_2_comes_once",
@@ -517,7 +518,6 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
     # ---- not yet
-    "Of MQTT: shared": ("interop/test_mqtt_five.py::test_a_shared_subscription_gets_each_message_once",),
     "Replicas": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
 }  # fmt: skip
 
