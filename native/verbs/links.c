@@ -133,6 +133,7 @@ void link_take_in_back(plane_t *plane, peer_t *peer, account_t *account, const o
     }
     publication.message.subject = bare;
     publication.flags = bytes_starts(bare, BYTES_LITERAL("_R_.")) ? 0 : PUBLICATION_BACK;
+    link_take_reply(plane, peer, account, op->reply, &publication);
     (void)publish(plane, &publication);
 }
 

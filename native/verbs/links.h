@@ -62,6 +62,16 @@ void link_take_in_back(plane_t *plane, peer_t *peer, account_t *account, const o
 LEAF_MUST_USE status_t link_queue_message(peer_t *peer, outq_t *out, const message_t *message,
                                           const route_names_t *names, const message_t *body, bool headers);
 
+/* The reply that receivers here see: no way back to another cluster in front of it, no name of a delivery behind it. */
+static inline void link_take_reply(plane_t *plane, const peer_t *peer, account_t *account, bytes_t reply,
+                                   publication_t *publication) {
+    bytes_t named = LEAF_UNLIKELY(gateway_is_reply(reply)) ? link_answer_named(plane, account, reply, publication)
+                                                           : link_stored_subject(reply, &publication->message.reply);
+    if (LEAF_UNLIKELY(named.size != 0)) {
+        link_name_delivery(plane, peer, named, publication);
+    }
+}
+
 /* subject: where it goes. */
 static inline void link_take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
     publication_t publication = {.account = account,
@@ -70,12 +80,7 @@ static inline void link_take_in(plane_t *plane, peer_t *peer, account_t *account
                                  .queues = op->queues,
                                  .queue_count = op->queue_count,
                                  .flags = PUBLICATION_FROM_LINK};
-    bytes_t named = LEAF_UNLIKELY(gateway_is_reply(op->reply))
-                        ? link_answer_named(plane, account, op->reply, &publication)
-                        : link_stored_subject(op->reply, &publication.message.reply);
-    if (LEAF_UNLIKELY(named.size != 0)) {
-        link_name_delivery(plane, peer, named, &publication);
-    }
+    link_take_reply(plane, peer, account, op->reply, &publication);
     if (LEAF_UNLIKELY(op->header.size != 0) && trace_request_likely(op->header, account->trace.size != 0)) {
         link_take_in_traced(plane, peer, op, &publication);
         return;

@@ -410,6 +410,31 @@ static void a_delivery_has_its_name_behind_both(void) {
     RIG_HEARD("RMSG A " FROM_D "$JS.ACK.s.c.1.2.3.4.5 4\r\n+ACK\r\n", away);
 }
 
+/* Whoever asked has the way back as its subject: what a stream delivers comes by it, and by the route to its server. */
+static void a_delivery_by_a_way_back_has_its_name(void) {
+    peer_t *gateway = inbound("D"), *away = outbound("D"), *a = client_of(RIG_ACCOUNT), *route = route_of("S2");
+    rig_feed(plane, a, "SUB inbox 1\r\n");
+    rig_heard(gateway), rig_heard(route);
+    rig_feed(plane, gateway, "RMSG A " OWN "inbox $JS.ACK.s.c.1.2.3.4.5@orders.1 1\r\na\r\n");
+    RIG_HEARD("MSG orders.1 1 $JS.ACK.s.c.1.2.3.4.5 1\r\na\r\n", a);
+    rig_feed(plane, route, "RMSG A " OWN "inbox $JS.ACK.s.c.1.2.3.4.5@orders.2 1\r\nb\r\n");
+    RIG_HEARD("MSG orders.2 1 $JS.ACK.s.c.1.2.3.4.5 1\r\nb\r\n", a);
+    /* of another server of this cluster, and of whoever listens in the other cluster: as it came */
+    rig_feed(plane, gateway,
+             "RMSG A _GR_." OWN_CLUSTER "." SERVER_2 ".inbox $JS.ACK.s.c.1.2.3.4.5@orders.3 1\r\nc\r\n");
+    RIG_HEARD("RMSG A _GR_." OWN_CLUSTER "." SERVER_2 ".inbox $JS.ACK.s.c.1.2.3.4.5@orders.3 1\r\nc\r\n", route);
+    rig_feed(plane, away, "RS+ A inbox\r\n");
+    rig_feed(plane, gateway, "RMSG A " OWN "inbox $JS.ACK.s.c.1.2.3.4.5@orders.4 1\r\nd\r\n");
+    RIG_HEARD("RMSG A inbox $JS.ACK.s.c.1.2.3.4.5@orders.4 1\r\nd\r\n", away);
+    RIG_HEARD("MSG orders.4 1 $JS.ACK.s.c.1.2.3.4.5 1\r\nd\r\n", a);
+    /* the acknowledgement has a way of its own */
+    rig_feed(plane, gateway, "RMSG A " OWN "inbox " FROM_D "$JS.ACK.s.c.1.2.3.4.5@orders.5 1\r\ne\r\n");
+    RIG_HEARD("MSG orders.5 1 $JS.ACK.s.c.1.2.3.4.5 1\r\ne\r\n", a);
+    rig_heard(away);
+    rig_feed(plane, a, "PUB $JS.ACK.s.c.1.2.3.4.5 4\r\n+ACK\r\n");
+    RIG_HEARD("RMSG A " FROM_D "$JS.ACK.s.c.1.2.3.4.5 4\r\n+ACK\r\n", away);
+}
+
 static void leafs_answer_by_the_whole_name(void) {
     peer_t *gateway = inbound("D"), *away = outbound("D"), *leaf = leaf_of(0, "leafs"), *route = route_of("S2");
     rig_feed(plane, leaf, "LS+ x\r\n");
@@ -564,6 +589,7 @@ static void promises(void) {
     RUN_AMONG("an answer with the way goes to who asked, or on to the server that did", answers_come_back);
     RUN_AMONG("clients answer by the bare name for two seconds", clients_answer_by_the_bare_name);
     RUN_AMONG("a consumer's delivery keeps its name and its acknowledgement", a_delivery_has_its_name_behind_both);
+    RUN_AMONG("so does one that comes back to who asked for it", a_delivery_by_a_way_back_has_its_name);
     RUN_AMONG("leafs answer by the whole name", leafs_answer_by_the_whole_name);
     RUN_AMONG("control answers by the whole name", control_answers_by_the_whole_name);
     RUN("a leaf of a cluster with gateways answers over its hub", a_leaf_of_a_cluster_answers_too);
