@@ -36,6 +36,7 @@ typedef struct route_terms {
 } route_terms_t;
 
 #define ROUTE_UNSUB_ORIGIN 1 /* its LS- name their origin */
+#define ROUTE_TRACES 2       /* it knows traces of messages */
 
 /* A gateway, likewise. */
 typedef struct gateway_terms {

@@ -126,6 +126,7 @@ class RouteFlag(IntFlag):
     """The flags of RouteTerms (ROUTE_* of abi.h)."""
 
     UNSUB_ORIGIN = abi.ROUTE_UNSUB_ORIGIN
+    TRACES = abi.ROUTE_TRACES
 
 
 class GatewayFlag(IntFlag):

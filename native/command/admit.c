@@ -205,7 +205,8 @@ static status_t take_in_route(plane_t *plane, peer_t *peer, account_t *only, con
     if (terms.pool_size != 0 && terms.pool_index >= terms.pool_size && only == NULL) {
         return STATUS_INVALID;
     }
-    const conn_verdict_t verdict = {.flags = VERDICT_HEADERS | VERDICT_TRACES,
+    uint32_t traces = (terms.flags & ROUTE_TRACES) != 0 ? VERDICT_TRACES : 0;
+    const conn_verdict_t verdict = {.flags = VERDICT_HEADERS | traces,
                                     .max_payload = terms.max_payload,
                                     .ping_interval_ns = terms.ping_interval_ns};
     strings_t strings = strings_of(command);

@@ -455,10 +455,6 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A server named in routes without a login": (
         "unit/links/test_routes.py::test_a_place_without_a_login_gets_the_clusters",
     ),
-    "Traces of messages": (
-        "unit/links/test_route.py::"
-        "test_whoever_listens_says_info_first_and_waits_for_connect_then_for_info",
-    ),
     "Clusters of leafd and of nats-server are joined by gateways": (
         "interop/test_supercluster.py::"
         "test_each_message_comes_to_each_cluster_once_and_in_the_order_of_its_publisher",

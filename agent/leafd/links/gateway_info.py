@@ -20,8 +20,8 @@ from leafd.links.addresses import host_port
 from leafd.links.route_info import URLS_MAX, Place, kept_urls
 from leafd.records import dataclass
 
-GATEWAY_PROTOCOL: Final = 2
-"""As on routes: from 3 on a peer expects us to answer traces of messages."""
+GATEWAY_PROTOCOL: Final = 3
+"""As on routes."""
 INTEREST_BEGINS: Final = 2
 """gateway_cmd, as GATEWAY_GOSSIP: an account's interest begins, .."""
 INTEREST_ENDS: Final = 3

@@ -28,7 +28,7 @@ from leafd.links.gateway import Machine, Supercluster, Told
 from leafd.links.gateway_info import places_in, texts
 from leafd.links.handshake import Close
 from leafd.links.leaf_info import frame
-from leafd.links.route_info import GATEWAY_GOSSIP, URLS_MAX, Place, certificate_name
+from leafd.links.route_info import GATEWAY_GOSSIP, SERVER_TRACES, URLS_MAX, Place, certificate_name
 from leafd.links.servers import (
     AGAIN_S,
     APART_S,
@@ -136,6 +136,7 @@ class GatewayStatus:
     outbound: bool
     explicit: bool
     remote_id: str
+    remote_name: str
     peer: str
     opened_ns: int
 
@@ -170,6 +171,7 @@ class Gateways(Servers[Link, Terms]):
                 link.remote is not None,
                 link.remote is not None and link.remote.explicit,
                 str(link.machine.info.get("server_id") or ""),
+                str(link.machine.info.get("server_name") or ""),
                 link.peer,
                 link.opened_ns,
             )
@@ -209,6 +211,8 @@ class Gateways(Servers[Link, Terms]):
         flags = t.GatewayFlag.HEADERS if link.machine.headers else t.GatewayFlag(0)
         if remote is not None:
             flags |= t.GatewayFlag.OUTBOUND
+        if int(info.get("proto") or 0) >= SERVER_TRACES:
+            flags |= t.GatewayFlag.TRACES
         payload = max(self.own.max_payload, int(info.get("max_payload") or 0))
         terms = t.GatewayTerms(
             flags=int(flags),

@@ -19,8 +19,10 @@ from leafd.links.addresses import certificate_name as named, host_port
 from leafd.links.leaf_info import InfoPermission
 from leafd.records import dataclass
 
-ROUTE_PROTOCOL: Final = 2
-"""Lines name accounts. From 3 on a peer expects us to answer traces of messages."""
+ROUTE_PROTOCOL: Final = 3
+"""From 2 on lines name accounts, .."""
+SERVER_TRACES: Final = 3
+""".. and from this on a server knows traces of messages, on routes and gateways alike."""
 SCHEME: Final = "nats-route"
 DEFAULT_PORT: Final = 6222
 GOSSIP: Final = 0

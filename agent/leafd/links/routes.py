@@ -31,7 +31,7 @@ from leafd.links.leaf_info import frame
 from leafd.links.link import age
 from leafd.links.peers import PEERS_MAX, Gone, Peer, Peers, Route
 from leafd.links.route import Cluster, Machine
-from leafd.links.route_info import Place, certificate_name
+from leafd.links.route_info import SERVER_TRACES, Place, certificate_name
 from leafd.links.servers import (
     AGAIN_S,
     APART_S,
@@ -264,6 +264,8 @@ class Routes(Servers[Link, Terms]):
         link.more = placed.more
         account = self._account_id(route.account) if route.account else 0
         flags = t.RouteFlag.UNSUB_ORIGIN if info.get("lnocu") else t.RouteFlag(0)
+        if int(info.get("proto") or 0) >= SERVER_TRACES:
+            flags |= t.RouteFlag.TRACES
         payload = max(self.cluster.max_payload, int(info.get("max_payload") or 0))
         pool = 0 if not route.pooled else placed.pool_size
         self._plane.admit_route(

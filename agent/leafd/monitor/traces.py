@@ -18,7 +18,7 @@ from leafd.monitor.facts import Facts, stamp
 from leafd.native import abi
 from leafd.native_traces import Record, records
 
-_KINDS: Final = {abi.CONN_CLIENT: 0, abi.CONN_LEAF: 4}
+_KINDS: Final = {abi.CONN_CLIENT: 0, abi.CONN_ROUTE: 1, abi.CONN_GATEWAY: 2, abi.CONN_LEAF: 4}
 """The reference's numbers of kinds of connections."""
 _FAULTS: Final = {
     abi.TRACE_FAULT_NO_ECHO: "Not delivered because of no echo",
@@ -98,12 +98,18 @@ class Traces:
 
     def _connection(self, kind: int, connection: int) -> dict[str, Any]:
         found: dict[str, Any] = {"kind": _KINDS.get(kind, 0), "cid": connection}
-        client = self._facts.clients.get(connection)
+        return found | _present({"name": self._name(connection)})
+
+    def _name(self, connection: int) -> str:
+        """What a client calls itself, or the server at the other end of a link."""
+        facts = self._facts
+        client = facts.clients.get(connection)
         if client is not None:
-            name = str(client.connect.get("name") or "")
-        else:
-            name = next((link.name for link in self._facts.leafs.links() if link.connection == connection), "")
-        return found | _present({"name": name})
+            return str(client.connect.get("name") or "")
+        servers = [(one.connection, one.remote_name) for one in facts.routes.rows()] if facts.routes else []
+        servers += [(one.connection, one.remote_name) for one in facts.gateways.rows()] if facts.gateways else []
+        servers += [(link.connection, link.name) for link in facts.leafs.links()]
+        return dict(servers).get(connection, "")
 
     def _account(self, number: int) -> str:
         account = self._facts.graph.by_id.get(number)

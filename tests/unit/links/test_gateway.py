@@ -78,7 +78,7 @@ def test_who_is_dialled_says_info_first_and_waits_for_connect_then_for_info() ->
     assert told["gateway_url"] == "10.0.0.1:7222"
     assert told["gateway_nrp"]
     assert told["gateway_iom"]
-    assert told["proto"] == 2, "from 3 on a server is sent traces"
+    assert told["proto"] == 3, "from 3 on a server is sent traces"
     assert "auth_required" not in told
     assert here.line(LineKind.CONNECT, connect()) == [Resume()]
     assert not here.joined

@@ -92,7 +92,7 @@ class Stage:
         base: dict[str, Any] = {"gateway": name, "user": "u", "pass": "p", "name": f"N{number}"}
         if kind == t.LineKind.INFO:
             base = {"server_id": f"N{number}", "server_name": f"s{number}", "gateway": name, "headers": True}
-            base |= {"gateway_urls": [f"10.0.0.{number % 200}:7222"], "gateway_iom": True}
+            base |= {"proto": 3, "gateway_urls": [f"10.0.0.{number % 200}:7222"], "gateway_iom": True}
         self.gateways.handle(t.Line(number, kind, json.dumps(base | fields).encode()))
 
     def join(self, number: int, name: str = "B", **fields: Any) -> None:
@@ -143,7 +143,7 @@ def test_clusters_of_the_configuration_are_dialled_a_second_after_the_start(monk
 
     play(stage, scene, monkeypatch)
     terms, name = stage.plane.admitted[101]
-    assert t.GatewayFlag(terms.flags) == t.GatewayFlag.OUTBOUND | t.GatewayFlag.HEADERS
+    assert t.GatewayFlag(terms.flags) == t.GatewayFlag.OUTBOUND | t.GatewayFlag.HEADERS | t.GatewayFlag.TRACES
     assert name == stage.gateways._out[name].name
     assert terms.ping_interval_ns == 15_000_000_000
 

@@ -80,7 +80,7 @@ def test_whoever_listens_says_info_first_and_waits_for_connect_then_for_info() -
     assert (told["server_id"], told["cluster"], told["route_pool_size"], told["nonce"]) == ("NOWN", "C", 3, "nonce")
     assert told["lnoc"]
     assert told["lnocu"]
-    assert told["proto"] == 2, "from 3 on a server is sent traces"
+    assert told["proto"] == 3, "from 3 on a server is sent traces"
     assert "route_pool_idx" not in told
     assert here.line(LineKind.CONNECT, connect()) == [Resume()]
     (join,) = here.line(LineKind.INFO, info(route_pool_idx=2))

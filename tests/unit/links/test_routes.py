@@ -275,12 +275,12 @@ def test_others_are_told_of_a_new_server_once_and_with_its_address(monkeypatch: 
 
 
 def test_what_the_plane_is_told_of_a_route(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its place in the pool, or its account; and the greater of both sides' messages."""
+    """Its place in the pool, or its account; the greater of both sides' messages; whether it knows traces."""
     stage = Stage()
 
     async def scene() -> None:
-        stage.join(1, route_pool_idx=2, max_payload=8 << 20)
-        stage.join(2, server_id="N1", route_account="$SYS")
+        stage.join(1, route_pool_idx=2, max_payload=8 << 20, proto=3)
+        stage.join(2, server_id="N1", route_account="$SYS", proto=2)
         stage.join(3, route_pool_size=0)
         await trio.lowlevel.checkpoint()
 
@@ -288,7 +288,9 @@ def test_what_the_plane_is_told_of_a_route(monkeypatch: pytest.MonkeyPatch) -> N
     account, terms = stage.plane.admitted[1]
     assert (account, terms.pool_index, terms.pool_size) == (0, 2, 3)
     assert terms.max_payload > 8 << 20
+    assert t.RouteFlag.TRACES in t.RouteFlag(terms.flags)
     assert stage.plane.admitted[2][0] == 9
+    assert t.RouteFlag.TRACES not in t.RouteFlag(stage.plane.admitted[2][1].flags)
     assert stage.plane.admitted[3][1].pool_size == 0
 
 
