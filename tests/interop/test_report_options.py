@@ -13,6 +13,7 @@ import urllib.request
 from typing import Any
 
 import nats
+import nats.errors
 import pytest
 from nats.aio.client import Client
 from nats.js.api import ConsumerConfig, StreamConfig, StreamSource
@@ -231,3 +232,46 @@ def test_the_same_connections_are_listed(found: dict[str, dict[str, Any]], query
     assert theirs == ours
     numbers = ("num_connections", "total", "offset", "limit")
     assert [reports[0][name] for name in numbers] == [reports[1][name] for name in numbers]
+
+
+PLAIN = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+server_name: plain
+server_tags: ["Az:West", " az:west", "", "KIND:core"]
+accounts { A { users: [{user: a, password: a}] }, SYS { users: [{user: s, password: s}] } }
+system_account: SYS
+"""
+
+
+def test_a_server_without_jetstream_leaves_the_answer_to_who_leads() -> None:
+    """`nats server check meta` asks all servers, and takes the first answer; tags are asked for in any case."""
+
+    async def ask(server: servers.Server) -> list[Any]:
+        client = await nats.connect(server.url, user="s", password="s")
+        found: list[Any] = []
+        for what, body in (
+            ("JSZ", {"leader_only": True}),
+            ("JSZ", {}),
+            ("VARZ", {"tags": ["AZ:WEST ", "kind:core"]}),
+            ("VARZ", {"tags": ["az:east"]}),
+        ):
+            subject = f"$SYS.REQ.SERVER.PING.{what}"
+            try:
+                answer = json.loads((await client.request(subject, json.dumps(body).encode(), timeout=2)).data)
+                data = answer["data"]
+                found.append([answer["server"]["tags"], data.get("tags"), data.get("api"), "limits" in data])
+            except nats.errors.TimeoutError:
+                found.append(None)
+        await client.close()
+        return [*found, *(got(server, "/jsz?leader-only=1")), got(server, "/varz")[1]["tags"]]
+
+    told = []
+    for kind in servers.KINDS:
+        with servers.running(kind, PLAIN) as server:
+            told.append(asyncio.run(ask(server)))
+    ours, theirs = told if servers.KINDS[0] == servers.LEAFD else reversed(told)
+    assert ours == theirs
+    assert theirs[0] is None
+    assert theirs[3] is None
+    assert theirs[-1] == ["az:west", "kind:core"]

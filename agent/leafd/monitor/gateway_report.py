@@ -91,7 +91,7 @@ async def _accounts(
         queues = sum(bool(each.queue) for each in rows)
         shown |= {"num_subs": len(rows)} if rows else {}
         shown |= {"num_queue_subs": queues} if queues else {}
-        if listed and rows and not detail:
+        if listed and rows:  # before the details, unlike in the other reports: as in nats-server
             shown["subscriptions_list"] = [each.subject for each in rows]
         elif detail and rows:
             shown["subscriptions_list_detail"] = [

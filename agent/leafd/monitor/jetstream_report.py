@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leafd import native_types as t
 from leafd.monitor.encoding import Alike
 from leafd.monitor.facts import Facts
-from leafd.monitor.options import Options, flag, number, text
+from leafd.monitor.options import NotMeant, Options, flag, number, text
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
@@ -130,9 +130,11 @@ async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> di
     jetstream = facts.jetstream
     if jetstream is None:
         empty = dict.fromkeys(("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets"), 0)
-        api = {"level": API_LEVEL, "total": 0, "errors": 0}
+        if flag(options, "leader-only", "leader_only"):
+            raise NotMeant("filtered response: not leader")
+        api = {"level": 0, "total": 0, "errors": 0}
         return empty | {"api": api} | facts.head() | {
-            "disabled": True, "config": {"max_memory": 0, "max_storage": 0}, "limits": {}, "streams": 0, "consumers": 0,
+            "disabled": True, "config": {"max_memory": 0, "max_storage": 0}, "streams": 0, "consumers": 0,
             "messages": 0, "bytes": 0, "total": 0,
         }  # fmt: skip
     accounts = [one for one in jetstream.catalogue.by_name.values() if one.enabled]

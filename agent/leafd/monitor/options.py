@@ -18,6 +18,10 @@ _TEXT_MAX: Final = 100
 _NUMBER_MAX: Final = (1 << 63) - 1
 
 
+class NotMeant(ValueError):
+    """The request is for other servers: over HTTP that is an error, in the system account nothing is answered."""
+
+
 def flag(options: Options, *names: str) -> bool:
     """A switch; on where any of the names is."""
     switches = [_switch(name, options.get(name)) for name in names]  # all are read: each may be wrong

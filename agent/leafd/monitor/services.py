@@ -31,6 +31,7 @@ from leafd.monitor.facts import Facts, stamp
 from leafd.monitor.gateway_report import gatewayz
 from leafd.monitor.heavy import weight
 from leafd.monitor.jetstream_report import healthz, jsz, jsz_account
+from leafd.monitor.options import NotMeant
 from leafd.native_commands import Commands
 from leafd.turns import Pause
 
@@ -168,6 +169,8 @@ class Services:
                 return await self._server(message.subject.removeprefix(SERVER).split("."), options, envelope)
             found = await self._account(message.subject.removeprefix(ACCOUNT).split("."), options)
             return None if found is None else envelope | found
+        except NotMeant:
+            return None
         except Refused as error:
             return envelope | {"data": None, "error": {"code": error.code, "description": str(error)}}
 
@@ -203,7 +206,7 @@ class Services:
             and fits("cluster", facts.cluster)
             and fits("host", facts.host)
             and fits("domain", facts.domain)
-            and all(tag in facts.config.server_tags for tag in tags)
+            and all(isinstance(tag, str) and tag.strip().lower() in facts.config.server_tags for tag in tags)
         )
 
     # ---- the requests
@@ -323,5 +326,7 @@ def _body(payload: bytes) -> dict[str, Any]:
 async def _report(function: Report, facts: Facts, options: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return await function(facts, options)
+    except NotMeant:
+        raise
     except (ValueError, TypeError) as error:
         raise Refused(500, str(error)) from error

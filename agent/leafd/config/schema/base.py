@@ -84,6 +84,15 @@ def _strings(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
+def _tags(value: object) -> object:
+    """As nats-server keeps them, since people and tools ask by these names: lower case, each once."""
+    found = _strings(value)
+    if not isinstance(found, tuple | list):
+        return found
+    each = [one.strip().lower() if isinstance(one, str) else one for one in found]
+    return tuple(one for number, one in enumerate(each) if one != "" and one not in each[:number])
+
+
 def _strict_int(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"a whole number is expected, not {shown(value)}")
@@ -124,3 +133,4 @@ File = Annotated[str, Reader(credential_file), Reader(_strict_str)]
 """The name of a file, or of a credential of systemd."""
 Flag = Annotated[bool, Reader(_strict_bool)]
 Strings = Annotated[tuple[Text, ...], Reader(_strings)]
+Tags = Annotated[tuple[Text, ...], Reader(_tags)]

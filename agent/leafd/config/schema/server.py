@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from leafd.config.schema.accounts import ConfiguredAccount
-from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
+from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Tags, Text, zero_means_default
 from leafd.config.schema.cluster import Cluster, check_cluster
 from leafd.config.schema.declared import CONSUMERS, KINDS, KV, OBJECTS, STREAMS, AsWritten
 from leafd.config.schema.enrol import Enrol
@@ -57,7 +57,7 @@ class ServerConfig(Section):
         " different names. Empty: its id.",
         example='"box-17"',
     )
-    server_tags: Strings = option((), "Tags that reports show, each as key:value.", takes=Takes.LIVE)
+    server_tags: Tags = option((), "Tags that reports show, each as key:value.", takes=Takes.LIVE)
     server_metadata: dict[str, Text] = option({}, "Names and values that reports show.", takes=Takes.LIVE)
 
     http: Listen | None = option(
