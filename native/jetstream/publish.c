@@ -49,20 +49,24 @@ static const refusal_t refused_subject_full = {503, 10077, "maximum messages per
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-static void hold(js_t *js, const stream_t *stream, uint32_t flags, bytes_t subject, bytes_t header, bytes_t payload) {
+static status_t hold(js_t *js, const stream_t *stream, uint32_t flags, bytes_t subject, bytes_t header,
+                     bytes_t payload) {
     uint64_t batch = store_batch(js->stores[stream->which_store]);
-    status_t status = held_message(&js->held[stream->which_store], batch, stream->account->id, flags, subject,
-                                   BYTES_NONE, header, payload);
-    /* Without memory for it the publisher gets no ack and sends again: nothing is lost, nothing is claimed. */
-    (void)status;
+    return held_message(&js->held[stream->which_store], batch, stream->account->id, flags, subject, BYTES_NONE, header,
+                        payload);
 }
 
+status_t js_try_hold(js_t *js, const stream_t *stream, bytes_t subject, bytes_t payload) {
+    return hold(js, stream, js->host->answer_flags, subject, BYTES_NONE, payload);
+}
+
+/* Without memory for it the publisher gets no ack and sends again: nothing is lost, nothing is claimed. */
 void js_hold(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload) {
-    hold(js, stream, js->host->answer_flags, subject, header, payload);
+    (void)hold(js, stream, js->host->answer_flags, subject, header, payload);
 }
 
 void js_hold_republished(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload) {
-    hold(js, stream, js->host->republish_flags, subject, header, payload);
+    (void)hold(js, stream, js->host->republish_flags, subject, header, payload);
 }
 
 void ack_text(const stream_t *stream, uint64_t seq, text_t *text) {

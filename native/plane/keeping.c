@@ -58,9 +58,9 @@ status_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, byt
                              after.size == 0 ? BYTES_NONE : whole_key(stream, after, whole), visit_record, &own);
 }
 
-void keeping_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload) {
-    js_hold(&plane->js, stream, subject, BYTES_NONE, payload);
+status_t keeping_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload) {
     plane->js.more = true;
+    return js_try_hold(&plane->js, stream, subject, payload);
 }
 
 int64_t keeping_age_ns(plane_t *plane, const stream_t *stream) {

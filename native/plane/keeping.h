@@ -29,7 +29,7 @@ LEAF_MUST_USE status_t keeping_drop(plane_t *plane, const stream_t *stream, uint
 LEAF_MUST_USE status_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t after,
                                     bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);
 /* To that subject of the stream's account, when what is in the open batch is on disk. */
-void keeping_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload);
+LEAF_MUST_USE status_t keeping_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload);
 int64_t keeping_age_ns(plane_t *plane, const stream_t *stream); /* now on the store's own clock */
 uint64_t keeping_last(const stream_t *stream);                  /* the sequence of its last message */
 /* Visits the receiver of each consumer that wants that subject, NULL if it is none of these; false from visit ends

@@ -87,6 +87,7 @@ typedef struct mqtt_account {
     mqtt_keeps_t sessions; /* the same of sessions: KEEPS_ASKED also while they are read */
     bool unreadable;       /* some are there that could not be read */
     stream_t *messages;    /* that they wait for; NULL: there is no such stream */
+    stream_t *retained;    /* likewise */
     uint32_t last_number;  /* of a session */
     table_t numbers;       /* of sessions > kept_t */
     table_t shares;        /* likewise of shared subscriptions (mqtt_share.h) */
@@ -173,6 +174,7 @@ bool mqtt_ask_inside(plane_t *plane, peer_t *peer, const char *api, bytes_t body
 
 /* ---- mqtt_retain.c ----------------------------------------------------------------------------------------------- */
 
+#define MQTT_RETAINED "$MQTT_rmsgs"
 /* Asks for the stream of the account's retained messages, if it is not known whether there is one. */
 void mqtt_retain_begin(plane_t *plane, account_t *account);
 mqtt_keeps_t mqtt_retain_keeps(const peer_t *peer);
@@ -185,6 +187,7 @@ mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t
                           const mqtt_message_t *message);
 /* A new subscription gets what is retained. pattern: of its filter, or of the level above. false: no memory. */
 bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern);
+void mqtt_retain_durable(plane_t *plane, peer_t *peer); /* it is on disk, and can be read */
 /* Takes the answer. */
 void mqtt_retain_found(plane_t *plane, peer_t *peer, const message_t *message);
 void mqtt_retain_forget(peer_t *peer); /* it goes, and waits no more */

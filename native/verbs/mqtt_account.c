@@ -1,7 +1,8 @@
 /* mqtt_account.c: where an account's streams answer to its clients of MQTT.
  *
  *     $MQTT.A.<key>.<peer>.<identifier>    a stream has kept that message of the peer's, or not
- *     $MQTT.A.<key>.<peer>.r               what is retained, for a new subscription
+ *     $MQTT.A.<key>.<peer>.b               what was retained before a new subscription is on disk
+ *     $MQTT.A.<key>.<peer>.r               what is retained, for that subscription
  *     $MQTT.A.<key>.<peer>.k, .p           what the peer may be told is on disk: a packet, its CONNACK or another one
  *     $MQTT.A.<key>.<peer>.a<sequence>     nobody wants that message of its session any more
  *     $MQTT.A.<key>.<share>.h<sequence>    likewise of a shared subscription
@@ -121,7 +122,9 @@ void mqtt_say_durable(plane_t *plane, peer_t *peer, const char *what, bytes_t pa
             : peer->session->kept->keeper;
     text_t at;
     mqtt_answer_subject(peer->session->shared, peer, what, 0, &at);
-    keeping_hold(plane, keeper->messages, text_bytes(&at), packet);
+    if (keeping_hold(plane, keeper->messages, text_bytes(&at), packet) != STATUS_OK) {
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for what waits for the disk"));
+    }
 }
 
 bool mqtt_draft(const session_t *session, mqtt_kind_t kind, uint16_t id, bytes_t *packet) {
@@ -193,6 +196,8 @@ void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publicat
     }
     if (bytes_equal(text, BYTES_LITERAL("r"))) {
         mqtt_retain_found(plane, peer, &publication->message);
+    } else if (bytes_equal(text, BYTES_LITERAL("b"))) {
+        mqtt_retain_durable(plane, peer);
     } else if (bytes_equal(text, BYTES_LITERAL("p")) || bytes_equal(text, BYTES_LITERAL("k"))) {
         said(plane, peer, text, publication->message.payload);
     } else if (bytes_take(&text, 'a')) {

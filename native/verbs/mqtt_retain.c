@@ -3,7 +3,8 @@
  *
  *     PUBLISH, retain --> $MQTT.rmsgs.<subject>      one message a subject; its expiry is its TTL
  *     without payload --> the same with a TTL of a second, which nobody is sent: the subject has none then
- *     SUBSCRIBE       --> direct gets of a part at a time, while the client keeps up --> PUBLISH, retain
+ *     SUBSCRIBE       --> all that was retained before it is on disk
+ *                     --> direct gets of a part at a time, while the client keeps up --> PUBLISH, retain
  *
  * A message has nats-server's fields Nmqtt-RTopic and Nmqtt-RFlags: either server's stream may be a copy of the other.
  * The stream is asked for by JetStream's own API when the first client of an account with JetStream comes, and again
@@ -11,6 +12,7 @@
  */
 #include "net/outq.h"
 #include "plane/account.h"
+#include "plane/keeping.h"
 #include "route/permissions.h"
 #include "text/decimal.h"
 #include "text/headers.h"
@@ -18,8 +20,8 @@
 #include "verbs/mqtt.h"
 
 #define SUBJECTS "$MQTT.rmsgs."
-#define CREATE "$JS.API.STREAM.CREATE.$MQTT_rmsgs"
-#define GET "$JS.API.DIRECT.GET.$MQTT_rmsgs"
+#define CREATE "$JS.API.STREAM.CREATE." MQTT_RETAINED
+#define GET "$JS.API.DIRECT.GET." MQTT_RETAINED
 #define PART_MESSAGES 256u
 #define PART_BYTES (64u * 1024u)
 #define ENDED_SECONDS 1u /* so long a subject that was cleared still has a message */
@@ -41,7 +43,7 @@ void mqtt_retain_begin(plane_t *plane, account_t *account) {
         return;
     }
     text_t text = {0};
-    text_add_literal(&text, "{\"name\":\"$MQTT_rmsgs\",\"subjects\":[\"" SUBJECTS ">\"],\"retention\":\"limits\","
+    text_add_literal(&text, "{\"name\":\"" MQTT_RETAINED "\",\"subjects\":[\"" SUBJECTS ">\"],\"retention\":\"limits\","
                             "\"storage\":\"file\",\"discard\":\"new\",\"max_consumers\":-1,\"max_msgs_per_subject\":1,"
                             "\"num_replicas\":1,\"allow_direct\":true,\"allow_msg_ttl\":true");
     if (plane->mqtt.max_retained != 0) {
@@ -189,6 +191,34 @@ static void ask_part(plane_t *plane, peer_t *peer) {
     }
 }
 
+static void read_later(plane_t *plane, peer_t *peer) {
+    peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("retained messages cannot be read now"));
+}
+
+/* Direct gets show what is on disk alone. A message that was retained before the subscription and is not there yet has
+ * passed already, so it would be missed, and with it the one that it replaced. */
+static void begin_read(plane_t *plane, peer_t *peer) {
+    const mqtt_account_t *keeper = keeper_of(peer);
+    if (peer->session->reads == NULL) {
+        return;
+    }
+    if (keeper == NULL || keeper->retained == NULL) {
+        ask_part(plane, peer); /* which finds nobody */
+        return;
+    }
+    text_t at;
+    mqtt_answer_subject(peer->session->shared, peer, "b", 0, &at);
+    if (keeping_hold(plane, keeper->retained, text_bytes(&at), BYTES_NONE) != STATUS_OK) {
+        read_later(plane, peer);
+    }
+}
+
+void mqtt_retain_durable(plane_t *plane, peer_t *peer) {
+    if (peer->state == PEER_ADMITTED) {
+        ask_part(plane, peer);
+    }
+}
+
 bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern) {
     session_t *session = peer->session;
     bool idle = session->reads == NULL;
@@ -199,7 +229,7 @@ bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern
     session->cost += size;
     plane->memory.interest.used += size;
     if (idle) {
-        ask_part(plane, peer);
+        begin_read(plane, peer);
     }
     return true;
 }
@@ -233,7 +263,7 @@ static void end_part(plane_t *plane, peer_t *peer, bytes_t header) {
                 && decimal_parse(last, &sequence) && sequence >= session->reads->from;
     if (!more) {
         read_is_over(plane, session);
-        ask_part(plane, peer);
+        begin_read(plane, peer);
         return;
     }
     session->reads->from = sequence + 1;
@@ -264,6 +294,6 @@ void mqtt_retain_found(plane_t *plane, peer_t *peer, const message_t *message) {
     } else if (header.at[9] == '2' || header.at[9] == '4') { /* the end, or there is none */
         end_part(plane, peer, header);
     } else { /* what cannot be read is not known: it is to ask again */
-        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("retained messages cannot be read now"));
+        read_later(plane, peer);
     }
 }

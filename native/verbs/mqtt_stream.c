@@ -121,8 +121,9 @@ void mqtt_republished(plane_t *plane, publication_t *publication) {
 
 /* ---- what is there ----------------------------------------------------------------------------------------------- */
 
-static mqtt_account_t *stream_keeper(plane_t *plane, const stream_t *stream) {
-    mqtt_desk_t *desk = bytes_equal(stream->name, BYTES_LITERAL(NAME)) ? mqtt_desk_of(plane) : NULL;
+/* NULL: the stream has another name. */
+static mqtt_account_t *stream_keeper(plane_t *plane, const stream_t *stream, bytes_t name) {
+    mqtt_desk_t *desk = bytes_equal(stream->name, name) ? mqtt_desk_of(plane) : NULL;
     account_t *account = desk == NULL ? NULL : account_find(plane, stream->account->id);
     return account == NULL ? NULL : mqtt_account_of(plane, desk, account);
 }
@@ -246,12 +247,8 @@ static void reading_end(js_t *js, job_t *job, status_t status) {
     free(reading);
 }
 
-void mqtt_stream_opened(plane_t *plane, stream_t *stream) {
-    mqtt_account_t *keeper = stream_keeper(plane, stream);
-    reading_t *reading = keeper == NULL ? NULL : calloc(1, sizeof(*reading));
-    if (keeper == NULL) {
-        return;
-    }
+static void messages_opened(plane_t *plane, mqtt_account_t *keeper, stream_t *stream) {
+    reading_t *reading = calloc(1, sizeof(*reading));
     keeper->messages = stream;
     keeper->sessions = KEEPS_ASKED;
     keeper->unreadable = reading == NULL;
@@ -267,11 +264,7 @@ void mqtt_stream_opened(plane_t *plane, stream_t *stream) {
     job_start(&plane->js, &reading->job);
 }
 
-void mqtt_stream_removed(plane_t *plane, stream_t *stream) {
-    mqtt_account_t *keeper = stream_keeper(plane, stream);
-    if (keeper == NULL || keeper->messages != stream) {
-        return;
-    }
+static void messages_removed(plane_t *plane, mqtt_account_t *keeper) {
     map_walk_t walk = {0};
     for (kept_t *kept; (kept = table_next(&keeper->numbers, &walk)) != NULL;) {
         kept->seat = NULL; /* it goes with the stream */
@@ -284,4 +277,24 @@ void mqtt_stream_removed(plane_t *plane, stream_t *stream) {
     mqtt_share_forget_all(plane, keeper);
     keeper->messages = NULL;
     keeper->sessions = KEEPS_UNKNOWN;
+}
+
+void mqtt_stream_opened(plane_t *plane, stream_t *stream) {
+    mqtt_account_t *retains = stream_keeper(plane, stream, BYTES_LITERAL(MQTT_RETAINED));
+    mqtt_account_t *keeper = stream_keeper(plane, stream, BYTES_LITERAL(NAME));
+    if (retains != NULL) {
+        retains->retained = stream;
+    } else if (keeper != NULL) {
+        messages_opened(plane, keeper, stream);
+    }
+}
+
+void mqtt_stream_removed(plane_t *plane, stream_t *stream) {
+    mqtt_account_t *retains = stream_keeper(plane, stream, BYTES_LITERAL(MQTT_RETAINED));
+    mqtt_account_t *keeper = stream_keeper(plane, stream, BYTES_LITERAL(NAME));
+    if (retains != NULL && retains->retained == stream) {
+        retains->retained = NULL;
+    } else if (keeper != NULL && keeper->messages == stream) {
+        messages_removed(plane, keeper);
+    }
 }

@@ -400,6 +400,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Whoever comes back gets at once": (
         "interop/test_mqtt_sessions.py::test_what_was_not_acknowledged_comes_again",
     ),
+    "A new subscription gets all that was retained": (
+        "interop/test_mqtt_retained.py::test_what_was_retained_a_moment_ago_reaches_a_new_subscription",
+    ),
     "PROXY headers are read at this": ("interop/test_mqtt_logins.py::test_a_proxy_may_say_whom_it_speaks_for",),
     "mqtt needs jetstream": ("unit/config/test_mqtt.py::test_what_does_not_fit_is_no_configuration",),
     "A password may be a hash": ("unit/cli/test_mosquitto.py::test_a_password_of_mosquitto_is_the_same_here",),

@@ -1,0 +1,82 @@
+"""What was retained reaches each new subscription, however short a time ago that was ("MQTT Version 3.1.1", 3.3.1.3; 5:
+3.3.1.3). leafd and mosquitto, where it is on the path.
+
+A disk whose sync takes long is not here: every sync leaves the same gap, and a client that publishes and subscribes in
+one segment always meets it. Not here: what retained messages carry, expiry, bounds (test_mqtt_five.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests import mqtt, servers
+from tests.interop.test_mqtt_sessions import KINDS, broker
+from tests.mqtt import LEVELS, PUBLISH, SUBACK, Peer
+
+KEEPS: Final = [kind for kind in KINDS if kind != servers.REFERENCE]
+"""nats-server sends what its stream has by then: it misses most of these."""
+ROUNDS: Final = 20
+
+
+@pytest.fixture(scope="module", params=KEEPS)
+def port(request: pytest.FixtureRequest) -> Iterator[int]:
+    with broker(request.param) as found:
+        yield found
+
+
+def retained(peer: Peer, count: int) -> list[tuple[str, bytes]]:
+    """So many PUBLISH packets, sorted, that come behind SUBACK."""
+    peer.expect(SUBACK)
+    return sorted((one.topic, one.payload) for one in (peer.expect(PUBLISH) for _ in range(count)))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_what_was_retained_a_moment_ago_reaches_a_new_subscription(port: int, level: int, qos: int) -> None:
+    """One segment has PUBLISH and SUBSCRIBE, with a filter each for the topic, its level, and all below another one."""
+    answers: dict[int, list[int]] = {0: [], 1: [mqtt.PUBACK], 2: [mqtt.PUBREC, mqtt.PUBCOMP]}
+    for number in range(ROUNDS):
+        top = f"{level}-{qos}-{number}"
+        with Peer(port, level=level, client=f"a{top}") as peer:
+            said = []
+            for id, leaf in enumerate(("a/b", "c"), 10):
+                said.append(mqtt.publish(f"{top}/{leaf}", leaf.encode(), level=level, qos=qos, id=id, retain=True))
+                said += [mqtt.acknowledge(mqtt.PUBREL, id)] if qos == 2 else []
+            said.append(mqtt.subscribe(1, (f"{top}/a/#", 0), (f"{top}/c", 0), level=level))
+            peer.send(b"".join(said))
+            found = [peer.packet() for _ in range(3 + 2 * len(answers[qos]))]
+            heard = sorted((one.topic, one.payload) for one in found if one.kind == PUBLISH)
+            assert [(f"{top}/a/b", b"a/b"), (f"{top}/c", b"c")] == heard
+            assert sorted([SUBACK, PUBLISH, PUBLISH, *answers[qos] * 2]) == sorted(one.kind for one in found)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_topic_that_changes_all_the_time_always_has_a_value(port: int, level: int) -> None:
+    """Each subscriber gets one at once, which is never older than what its publisher said before it came."""
+    topic = f"often/{level}"
+    with Peer(port, level=level, client="often") as publisher:
+        for number in range(ROUNDS):
+            for value in range(50 * number, 50 * (number + 1)):
+                publisher.publish(topic, b"%d" % value, retain=True)
+            publisher.round_trip()
+            with Peer(port, level=level, client=f"reader{number}") as reader:
+                reader.send(mqtt.subscribe(1, (topic, 0), level=level))
+                assert [(topic, b"%d" % (50 * number + 49))] == retained(reader, 1)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_was_cleared_a_moment_ago_reaches_nobody(port: int, level: int) -> None:
+    """One segment has PUBLISH without payload and SUBSCRIBE."""
+    for number in range(ROUNDS):
+        topic = f"cleared/{level}/{number}"
+        with Peer(port, level=level, client=f"c{number}") as peer:
+            peer.publish(topic, b"x", retain=True)
+            peer.send(mqtt.publish(topic, retain=True, level=level) + mqtt.subscribe(1, (topic, 0), level=level))
+            peer.expect(SUBACK)
+            # What a later subscription gets comes behind all that the first one gets.
+            peer.publish(f"{topic}/end", b"x", retain=True)
+            peer.send(mqtt.subscribe(2, (f"{topic}/end", 0), level=level))
+            assert [(f"{topic}/end", b"x")] == retained(peer, 1)
