@@ -306,9 +306,9 @@ static bool note_received(plane_t *plane, peer_t *peer, sending_t *sending, uint
     }
     text_t at;
     mqtt_answer_subject(session->shared, peer, "", id, &at);
-    keeping_hold(plane, ((const mqtt_account_t *)kept->keeper)->messages, text_bytes(&at), BYTES_NONE);
+    const mqtt_account_t *keeper = kept->keeper;
     sending->tell.streams++;
-    return true;
+    return keeping_hold(plane, keeper->messages, text_bytes(&at), BYTES_NONE) == STATUS_OK;
 }
 
 bool mqtt_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {

@@ -142,14 +142,15 @@ def forget(server: servers.Server, *topics: str) -> None:
 
 
 def retained_one(server: servers.Server, topic: str, qos: int, *, there: bool = True, **login: Any) -> list[Any]:
-    """What is retained for that filter. there: it is waited for; else nothing comes, in a while."""
+    """What is retained for that filter. there: it is waited for, and what comes live is not it; else nothing comes, in
+    a while."""
 
     def found() -> list[Any]:
         with client(server, **login) as peer:
             peer.send(mqtt.subscribe(1, (topic, qos)))
             peer.expect(SUBACK)
             time.sleep(STILL_S)
-            return all_seen(peer.round_trip())
+            return all_seen([one for one in peer.round_trip() if one.retain or not there])
 
     return eventually(found) if there else found()
 
