@@ -73,6 +73,18 @@ def test_mqtt_three_is_told_that_its_version_is_not_spoken(ours: servers.Server)
         assert peer.ended() is None
 
 
+@pytest.mark.parametrize("kind", servers.KINDS)
+@pytest.mark.parametrize("topic", ["", "a/+", "#"])
+def test_a_will_that_is_no_message_ends_the_connection_without_a_word(
+    kind: str, topic: str, ours: servers.Server, theirs: servers.Server
+) -> None:
+    """3.1.1 has no return code for a CONNECT that breaks the protocol, and forbids to take another one
+    (MQTT-3.1.4-1)."""
+    with Peer(port(ours if kind == servers.LEAFD else theirs), begin=False) as peer:
+        peer.send(mqtt.connect(4, "c", will=mqtt.Will(topic, b"x")))
+        assert peer.ended_without_a_word()
+
+
 def test_a_filter_of_a_tree_is_granted_without_its_root_where_that_is_denied(ours: servers.Server) -> None:
     """`down/#` stands for two subjects: who may hear `down.>` alone gets that, and nothing that is published to `down`.
     nats-server refuses the filter."""
