@@ -31,9 +31,31 @@ _PORT: Final = 1883
 # What says nothing that leafd would have to do, or does anyway: its value does not matter.
 _NEEDLESS: Final = re.compile(
     r"autosave_\w+|persistence\w*|pid_file|user|log_\w+|connection_messages|sys_interval|queue_qos0_messages|"
-    r"set_tcp_nodelay|socket_domain|retain_available|check_retain_source|websockets_\w+|upgrade_outgoing_qos|"
-    r"max_topic_alias\w*|max_inflight_\w+|max_queued_\w+|memory_limit|dhparamfile|ciphers\S*|tls_version"
+    r"set_tcp_nodelay|socket_domain|check_retain_source|websockets_\w+|upgrade_outgoing_qos|retry_interval|"
+    r"max_topic_alias_broker|max_inflight_bytes|max_queued_\w+|memory_limit|dhparamfile|ciphers\S*|tls_version"
 )
+# Bounds that have a key in the mqtt block: its name, what stands behind the number, the largest one. 0 is said of
+# what has no bound at mosquitto, and is the same there.
+_BOUNDS: Final = {
+    "max_inflight_messages": ("max_ack_pending", "", 65535),
+    "max_keepalive": ("max_keep_alive", "s", 65535),
+    "max_packet_size": ("max_packet_size", "", (1 << 28) - 1),
+    "max_topic_alias": ("topic_alias_maximum", "", 256),
+}
+_QOS: Final = {"1": ("reject_qos2_publish: true", "downgrade_qos2_subscribe: true"), "2": ()}
+_SPANS: Final = {"h": 3600, "d": 86400, "w": 604800, "m": 2592000, "y": 31536000}
+_SPAN_MAX: Final = (1 << 32) - 1
+# Why a line is left out, where more can be said than that.
+_NOTHING: Final = "leafd has nothing like it"
+_REASONS: Final = {
+    "message_size_limit": "max_payload is the bound here, of all clients",
+    "max_connections": "max_connections is that of the whole server here",
+    "retain_available": "messages are retained here; max_retained bounds how many",
+    "plugin": "there are no plugins here: users, JWTs or auth_callout say who may come",
+    "auth_plugin": "there are no plugins here: users, JWTs or auth_callout say who may come",
+    "psk_file": "TLS needs certificates here",
+}
+_BRIDGE: Final = "it is of a bridge; a leaf link joins servers here"
 
 
 @dataclass(slots=True)
@@ -75,6 +97,8 @@ class Taken:
     listeners: list[Listener] = field(default_factory=list)
     users: dict[str, User] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    bounds: dict[str, str] = field(default_factory=dict)
+    """Lines of the mqtt block, by the setting that they come from."""
     anonymous: bool | None = None
     restricted: bool = False
     """There is a file of ACLs, so that who is not in it may do nothing."""
@@ -88,10 +112,11 @@ class Taken:
         one = plain[0]
         for other in plain[1:]:
             self.left.append(f"listener {other.port}: leafd has one listener of MQTT; it is that of port {one.port}")
+        bounds = "".join(self.bounds.values())
         if one.port:
-            yield f"mqtt {{\n  listen: {_text(one.place)}\n{_tls(one)}}}\n"
+            yield f"mqtt {{\n  listen: {_text(one.place)}\n{bounds}{_tls(one)}}}\n"
         else:
-            yield LOCAL
+            yield LOCAL.removesuffix(" }\n") + f"\n{bounds}}}\n" if bounds else LOCAL
 
     def _web(self) -> Iterator[str]:
         framed = [one for one in self.listeners if one.framed]
@@ -162,16 +187,21 @@ class _Reader:
         self._patterns: list[tuple[str, str, str]] = []
         self._acl: list[tuple[str, str, str, str]] = []
         self._listeners: list[Listener] = []
+        self._bridge = False
+        """The lines belong to a bridge, unless they are known."""
 
     def configuration(self, file: Path, depth: int = 0) -> None:
         """One file, and those that it includes."""
         for where, word, rest in _lines(file):
             if word == "include_dir" and depth < 8:
-                folder = Path(rest)
-                for one in sorted(folder.glob("*.conf")) if folder.is_dir() else ():
+                if not Path(rest).is_dir():
+                    self._leave(where, word, rest, "there is no such directory")
+                    continue
+                for one in sorted(Path(rest).glob("*.conf")):
                     self.configuration(one, depth + 1)
             elif not self._listener(where, word, rest) and not self._server(where, word, rest):
-                self._leave(where, word, rest, "leafd has nothing like it")
+                self._bridge = self._bridge or word == "connection"
+                self._leave(where, word, rest, _REASONS.get(word, _BRIDGE if self._bridge else _NOTHING))
 
     def _leave(self, where: str, word: str, rest: str, why: str) -> None:
         self._taken.left.append(f"{where}: {word} {rest}".rstrip() + f": {why}")
@@ -205,15 +235,37 @@ class _Reader:
         """Whether the line is one that is known."""
         if word == "allow_anonymous":
             self._taken.anonymous = rest == "true"
-        elif word == "password_file":
-            self._passwords(Path(rest))
-        elif word == "acl_file":
-            self._rules(Path(rest))
+        elif word in ("password_file", "acl_file"):
+            if not rest:
+                raise LeafdError(f"{where}: {word}: the name of a file is expected")
+            (self._passwords if word == "password_file" else self._rules)(Path(rest))
         elif word == "per_listener_settings":
             if rest == "true":
                 self._leave(where, word, rest, "users and ACLs of all listeners are put together")
+        elif (word, rest) not in (("retain_available", "true"), ("max_connections", "-1")):
+            return _NEEDLESS.fullmatch(word) is not None or self._bound(where, word, rest)
+        return True
+
+    def _bound(self, where: str, word: str, rest: str) -> bool:
+        """Whether the line is a bound that has a key here."""
+        lines: tuple[str, ...]
+        if word in _BOUNDS:
+            key, unit, most = _BOUNDS[word]
+            if not rest.isdecimal() or int(rest) > most:
+                self._leave(where, word, rest, f"a number up to {most} is expected")
+                return True
+            lines = (f"{key}: {rest}{unit}",)
+        elif word == "persistent_client_expiration":
+            seconds = int(rest[:-1]) * _SPANS.get(rest[-1:], 0) if rest[:-1].isdecimal() else 0
+            if not 0 < seconds <= _SPAN_MAX:
+                self._leave(where, word, rest, "a number of h, d, w, m or y is expected")
+                return True
+            lines = (f"max_session_expiry: {seconds}s",)
+        elif word == "maximum_qos" and rest in _QOS:
+            lines = _QOS[rest]
         else:
-            return _NEEDLESS.fullmatch(word) is not None
+            return False
+        self._taken.bounds[word] = "".join(f"  {line}\n" for line in lines)
         return True
 
     def _passwords(self, file: Path) -> None:
@@ -244,8 +296,9 @@ class _Reader:
         taken.listeners = self._listeners
         anybody = taken.anonymous or (taken.anonymous is None and not self._listeners)
         if not anybody and not taken.users:
+            left = "".join(f"\n    not taken over: {line}" for line in taken.left)
             raise LeafdError(
-                "nobody could log in: there is no user whose password is read, and allow_anonymous is false"
+                f"nobody could log in: there is no user whose password is read, and allow_anonymous is false{left}"
             )
         if anybody and (taken.restricted or taken.users):
             taken.users.setdefault(ANONYMOUS, User(ANONYMOUS))
@@ -263,6 +316,11 @@ class _Reader:
         every = self._taken.users.values()
         named = [one for one in every if user == "%" or one.name == (user or ANONYMOUS)]
         for one in named:
+            if "%u" in topic and user == "%" and one.name == ANONYMOUS and not one.password:
+                continue  # who has no name is meant by no such line
+            if "%u" in topic and user == "%" and re.search("[+#/]", one.name):
+                self._taken.left.append(f"{where}: {topic}: the name of {one.name} would be more than one level")
+                continue
             subjects = subjects_of(topic.replace("%u", one.name) if user == "%" else topic)
             if any(" " in subject or not subject for subject in subjects):
                 self._taken.left.append(f"{where}: {topic}: no subject can be made of it for {one.name}")

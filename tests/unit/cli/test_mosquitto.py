@@ -106,8 +106,76 @@ def test_users_and_acls_become_logins_and_permissions(tmp_path: Path) -> None:
     nobody = judge_client({}, "", policy, kind="MQTT")
     assert isinstance(nobody, Verdict)
     assert ("public", "public.>") == nobody.rights.subscribe_allow
-    for word in ("dave", "carol", "%c", "1885", "max_keepalive", "connection bridge", "address hub:1883"):
+    for word in ("dave", "carol", "%c", "1885", "connection bridge", "address hub:1883"):
         assert word in left, word
+
+
+def test_bounds_become_those_of_the_block(tmp_path: Path) -> None:
+    """Where mosquitto and leafd have the same one; what is no such number is named."""
+    text, left = taken_over(
+        tmp_path,
+        "listener 1883\nallow_anonymous true\nmax_keepalive 120\nmax_packet_size 65536\nmax_inflight_messages 40\n"
+        "persistent_client_expiration 2d\nmax_topic_alias 12\nmaximum_qos 1\nretain_available true\n"
+        "max_connections -1\n",
+    )
+    block = load_text(text, "leafd.conf").server.mqtt
+    assert block is not None
+    assert (120 * 10**9, 172_800 * 10**9) == (block.max_keep_alive, block.max_session_expiry)
+    assert (65_536, 40, 12) == (block.max_packet_size, block.max_ack_pending, block.topic_alias_maximum)
+    assert block.reject_qos2_publish
+    assert block.downgrade_qos2_subscribe
+    assert left == ""
+
+
+def test_bounds_hold_without_a_listener(tmp_path: Path) -> None:
+    """As the listener of mosquitto's own, which takes this machine's programs."""
+    block = load_text(taken_over(tmp_path, "max_packet_size 70000\n")[0], "leafd.conf").server.mqtt
+    assert block is not None
+    assert (("127.0.0.1", 1883), 70_000) == (block.address(), block.max_packet_size)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("max_keepalive 65536", "up to 65535"),
+        ("max_packet_size many", "a number"),
+        ("persistent_client_expiration 2", "h, d, w, m or y"),
+        ("maximum_qos 0", "nothing like it"),
+        ("retain_available false", "max_retained"),
+        ("max_connections 10", "whole server"),
+        ("message_size_limit 10", "max_payload"),
+        ("plugin /usr/lib/x.so", "no plugins"),
+        ("include_dir /nowhere", "no such directory"),
+        ("connection cloud\naddress hub:1883\ntopic # out", "leaf link"),
+        ("listner 1884", "nothing like it"),
+    ],
+)
+def test_what_is_not_taken_over_is_named_with_its_line_and_why(line: str, why: str, tmp_path: Path) -> None:
+    """Each line of it."""
+    _, left = taken_over(tmp_path, f"listener 1883\nallow_anonymous true\n{line}\n")
+    for number, one in enumerate(line.splitlines(), 3):
+        (named,) = [said for said in left.splitlines() if f"mosquitto.conf:{number}: {one}: " in said]
+        assert why in named
+
+
+def test_a_pattern_is_of_users_with_a_name_of_one_level(tmp_path: Path) -> None:
+    """Neither of who has none, nor of one whose name would be a wildcard (mosquitto refuses both)."""
+    (tmp_path / "acl").write_text("pattern readwrite own/%u/#\n")
+    (tmp_path / "passwords").write_text(f"alice:{ALICE}\n+:{BOB}\n")
+    text, left = taken_over(
+        tmp_path,
+        f"listener 1883\nallow_anonymous true\npassword_file {tmp_path}/passwords\nacl_file {tmp_path}/acl\n",
+    )
+    policy = compile_policy(load_text(text, "leafd.conf").server)
+    for login, allowed in (
+        ({"user": "alice", "pass": "secret"}, ("own.alice", "own.alice.>")),
+        ({}, ()),
+        ({"user": "+", "pass": "päss"}, ()),
+    ):
+        verdict = judge_client(login, "", policy, kind="MQTT")
+        assert isinstance(verdict, Verdict)
+        assert allowed == verdict.rights.publish_allow
+    assert "the name of +" in left
 
 
 def test_who_is_not_in_the_file_of_acls_may_do_nothing(tmp_path: Path) -> None:
@@ -126,6 +194,19 @@ def test_strangers_are_let_in_where_mosquitto_lets_them_in(text: str, tmp_path: 
     written, _ = taken_over(tmp_path, text)
     policy = compile_policy(load_text(written, "leafd.conf").server)
     assert isinstance(judge_client({}, "", policy, kind="MQTT"), Verdict)
+
+
+@pytest.mark.parametrize("line", ["password_file", "acl_file"])
+def test_a_file_without_a_name_is_named_by_its_line(line: str, tmp_path: Path) -> None:
+    """And is not the directory."""
+    with pytest.raises(LeafdError, match=f"mosquitto.conf:2: {line}: "):
+        taken_over(tmp_path, f"listener 1883\n{line}\n")
+
+
+def test_a_refusal_names_what_was_left_out(tmp_path: Path) -> None:
+    """It may be the reason why nobody could log in."""
+    with pytest.raises(LeafdError, match=r"mosquitto.conf:2: plugin x: there are no plugins"):
+        taken_over(tmp_path, "listener 1883\nplugin x\n")
 
 
 @pytest.mark.parametrize("text", ["listener 1883\n", "allow_anonymous false\n"])
