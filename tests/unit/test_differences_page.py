@@ -400,6 +400,16 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Whoever comes back gets at once": (
         "interop/test_mqtt_sessions.py::test_what_was_not_acknowledged_comes_again",
     ),
+    "A will waits no longer": (
+        "interop/test_mqtt_standard.py::test_a_will_waits_no_longer_than_its_session_lasts",
+        "interop/test_mqtt_standard.py::test_who_is_taken_over_leaves_a_will",
+    ),
+    "A PUBLISH of QoS 2": (
+        "interop/test_mqtt_standard.py::test_a_message_of_quality_two_that_comes_again_is_answered_each_time",
+    ),
+    "A client's maximum packet size": (
+        "interop/test_mqtt_standard.py::test_the_largest_packet_is_counted_with_its_first_bytes",
+    ),
     "A new subscription gets all that was retained": (
         "interop/test_mqtt_retained.py::test_what_was_retained_a_moment_ago_reaches_a_new_subscription",
     ),

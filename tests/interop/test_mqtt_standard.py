@@ -1,0 +1,90 @@
+"""Where brokers differ and the standard says who is right: what mosquitto's own tests expect otherwise ("MQTT Version
+5.0", cited as 5: section).
+
+Not here: what the standard leaves open (test_mqtt_five.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests import mqtt, servers
+from tests.interop.test_mqtt_sessions import broker
+from tests.mqtt import LEVELS, PUBLISH, PUBREC, Peer, Will
+
+LATE_S: Final = 3600
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with broker(servers.LEAFD) as found:
+        yield found
+
+
+def test_a_will_waits_no_longer_than_its_session_lasts(port: int) -> None:
+    """5: 3.1.3.2.2: until the delay is over or the session ends, whichever is first. Here it ends with its connection;
+    mosquitto waits all the same."""
+    will = Will("left/short", b"gone", properties={"will_delay": LATE_S})
+    with Peer(port, level=5, client="watches") as watcher:
+        watcher.subscribe("left/short")
+        with Peer(port, level=5, client="short", will=will):
+            pass
+        assert b"gone" == watcher.expect(PUBLISH).payload
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_who_is_taken_over_leaves_a_will(port: int, level: int) -> None:
+    """3.1.1: 3.1.2.5, 5: 3.1.4: the older connection is closed, though its session goes on. mosquitto says none."""
+    more: dict[str, Any] = {"found": {"session_expiry": LATE_S}} if level == 5 else {}
+    name = f"taken{level}"
+    with Peer(port, level=level, client=f"watches{level}") as watcher:
+        watcher.subscribe("left/#")
+        older = Peer(port, level=level, client=name, clean=False, will=Will(f"left/{name}", b"gone"), **more)
+        with older, Peer(port, level=level, client=name, clean=False, **more) as newer:
+            assert newer.welcome.session_present
+            older.ended()
+            one = watcher.expect(PUBLISH)
+            assert (f"left/{name}", b"gone") == (one.topic, one.payload)
+        with Peer(port, level=level, client=name):
+            pass  # its session ends
+
+
+def test_a_will_that_waits_is_not_left_by_who_is_taken_over(port: int) -> None:
+    """5: 3.1.4, where the session goes on."""
+    will = Will("waits/will", b"gone", properties={"will_delay": LATE_S})
+    with Peer(port, level=5, client="watches") as watcher, Peer(port, level=5, client="says") as says:
+        watcher.subscribe("waits/#")
+        lasting = {"session_expiry": LATE_S}
+        older = Peer(port, level=5, client="waits", clean=False, will=will, found=lasting)
+        with older, Peer(port, level=5, client="waits", clean=False, found=lasting):
+            older.ended()
+            says.publish("waits/end", b"end")
+            assert b"end" == watcher.expect(PUBLISH).payload
+        with Peer(port, level=5, client="waits"):
+            pass  # its session ends
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_message_of_quality_two_that_comes_again_is_answered_each_time(port: int, level: int) -> None:
+    """And passed on once (4.3.3). mosquitto closes at the third."""
+    with Peer(port, level=level, client="hears") as hears, Peer(port, level=level, client="repeats") as peer:
+        hears.subscribe(f"again/{level}")
+        for dup in (False, True, True, True, True):
+            peer.send(mqtt.publish(f"again/{level}", b"x", level=level, qos=2, id=7, dup=dup))
+            assert 7 == peer.expect(PUBREC).id
+        assert [b"x"] == [one.payload for one in hears.round_trip()]
+
+
+def test_the_largest_packet_is_counted_with_its_first_bytes(port: int) -> None:
+    """5: 3.1.2.11.4 and 2.1.4: the whole packet. mosquitto leaves the fixed header out."""
+    size = len(mqtt.publish("size/topic", b"7890", level=5, qos=1, id=1))
+    for most, fits in ((size, True), (size - 1, False)):
+        with Peer(port, level=5, client="small", found={"maximum_packet": most}) as small:
+            small.subscribe(("size/topic", 1))
+            with Peer(port, level=5, client="large") as large:
+                large.publish("size/topic", b"7890", qos=1)
+                large.expect(mqtt.PUBACK)
+            assert ([b"7890"] if fits else []) == [one.payload for one in small.round_trip()]
