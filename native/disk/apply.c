@@ -71,14 +71,19 @@ static bool late_is_last(const late_row_t *row, uint32_t i) {
 }
 
 /* Sorts by key, and equal keys by position: the later op comes last. */
-static status_t late_apply_row(late_t *late, late_row_t *row, env_t *env) {
-    status_t status = STATUS_OK;
+static void late_sort(const late_t *late, late_row_t *row) {
     batch_op_t op;
     for (uint32_t i = 0; i < row->count; i++) {
         op_read_sealed(late->batches, row->at[i].rank, &op);
         row->at[i].bytes = op.key;
     }
     order_sort(row->at, row->count);
+}
+
+static status_t late_apply_row(const late_t *late, late_row_t *row, env_t *env) {
+    status_t status = STATUS_OK;
+    batch_op_t op;
+    late_sort(late, row);
     for (uint32_t i = 0; status == STATUS_OK && i < row->count; i++) {
         if (!late_is_last(row, i)) {
             continue;
@@ -93,13 +98,39 @@ static status_t late_apply_row(late_t *late, late_row_t *row, env_t *env) {
     return status;
 }
 
+/* Leaves those entries that stay: the last one of each key, if no removal comes behind it. */
+static void late_drop_removed(late_t *late) {
+    late_row_t *row = &late->entries;
+    uint32_t stay = 0;
+    late_sort(late, row);
+    ranges_sort(&late->removed);
+    for (uint32_t i = 0; i < row->count; i++) {
+        if (late_is_last(row, i) && !ranges_hold(&late->removed, DB_LEDGER, row->at[i].bytes, row->at[i].rank)) {
+            row->at[stay++] = row->at[i];
+        }
+    }
+    row->count = stay;
+    late->removed.count = 0;
+}
+
+static status_t late_apply_entries(late_t *late, env_t *env) {
+    if (late->entries.count == 0) {
+        late->removed.count = 0;
+        return STATUS_OK;
+    }
+    late_drop_removed(late);
+    return late_apply_row(late, &late->entries, env);
+}
+
 status_t late_apply(late_t *late, env_t *env) {
     status_t status = late_apply_row(late, &late->ids, env);
-    return status == STATUS_OK ? late_apply_row(late, &late->heads, env) : status;
+    status = status == STATUS_OK ? late_apply_row(late, &late->heads, env) : status;
+    return status == STATUS_OK ? late_apply_entries(late, env) : status;
 }
 
 void late_forget(late_t *late) {
-    late->ids.count = late->heads.count = 0;
+    late->ids.count = late->heads.count = late->entries.count = 0;
+    late->removed.count = 0;
 }
 
 static void late_row_give_back(late_row_t *row) {
@@ -112,6 +143,10 @@ static void late_row_give_back(late_row_t *row) {
 void late_give_back(late_t *late) {
     late_row_give_back(&late->ids);
     late_row_give_back(&late->heads);
+    late_row_give_back(&late->entries);
+    if (late->removed.count == 0) {
+        ranges_free(&late->removed);
+    }
 }
 
 /* STATUS_AGAIN: the op cannot wait; what waits has been done before it. */
@@ -125,8 +160,36 @@ static status_t late_take(late_t *late, late_row_t *row, env_t *env, const batch
     return row->count == LATE_MAX ? late_apply_row(late, row, env) : STATUS_OK;
 }
 
+/* The same for a ledger. What a removal takes of LMDB goes at once: nothing that waits is there yet. */
+static status_t late_take_entry(late_t *late, env_t *env, const batch_op_t *op, uint64_t position) {
+    late_row_t *row = &late->entries;
+    bool waits = op->kind == OP_PUT
+                 && array_reserve(&row->at, &row->room, row->count + 1, LATE_MIN, sizeof *row->at) == STATUS_OK;
+    bool noted =
+        op->kind == OP_DELETE_RANGE && (row->count == 0 || ranges_add(&late->removed, op, position) == STATUS_OK);
+    if (!waits) {
+        status_t status = noted ? STATUS_OK : late_apply_entries(late, env);
+        return status == STATUS_OK ? STATUS_AGAIN : status;
+    }
+    row->at[row->count++] = (order_item_t){.rank = position};
+    if (row->count < LATE_MAX) {
+        return STATUS_OK;
+    }
+    late_drop_removed(late);
+    return row->count < LATE_MAX / 2 ? STATUS_OK : late_apply_entries(late, env);
+}
+
 static late_row_t *late_row_of(late_t *late, store_db_t db) {
     return db == DB_IDS ? &late->ids : db == DB_HEADS && late->heads_wait ? &late->heads : NULL;
+}
+
+/* Lets an op wait. STATUS_AGAIN: it is to be done now. hides: keys with a text have another order in LMDB. */
+static inline status_t late_look(late_t *late, env_t *env, bool hides, const batch_op_t *op, uint64_t position) {
+    if (LEAF_UNLIKELY(op->db == DB_LEDGER)) {
+        return late_take_entry(late, env, op, position);
+    }
+    late_row_t *waiting = hides ? NULL : late_row_of(late, (store_db_t)op->db);
+    return waiting != NULL ? late_take(late, waiting, env, op, position) : STATUS_AGAIN;
 }
 
 status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *late) {
@@ -135,7 +198,7 @@ status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *la
     batch_header_t header = {0};
     row_of_puts_t row;
     row.count = 0;
-    late = in_rows || !batch_header_read(batch, &header) ? NULL : late;
+    late = !batch_header_read(batch, &header) ? NULL : late;
     while (offset < size) {
         batch_op_t op;
         uint32_t at = offset;
@@ -143,9 +206,8 @@ status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *la
         if (!op_next(batch, size, &offset, &op)) {
             return STATUS_CORRUPT;
         }
-        late_row_t *waiting = late != NULL ? late_row_of(late, (store_db_t)op.db) : NULL;
-        if (waiting != NULL) {
-            status = late_take(late, waiting, env, &op, header.position + at);
+        if (late != NULL) {
+            status = late_look(late, env, in_rows, &op, header.position + at);
         }
         if (status == STATUS_AGAIN) {
             status = LEAF_UNLIKELY(in_rows) ? apply_in_rows(env, &row, &op) : apply_op(env, &op);

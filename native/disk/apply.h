@@ -8,7 +8,10 @@
  *     LMDB       message        message        message                       head of t.2, head of t.7, id x
  *
  * Heads do so where the last checkpoint's changes were scattered, and after a start. With a sealer, whose keys have
- * another order, nothing waits.
+ * another order, neither waits.
+ *
+ * Entries of ledgers wait always: mostly the same checkpoint has what they did and the removal of those below the
+ * floor. An entry that a removal behind it takes is not put at all, so that few ever come to LMDB.
  */
 #ifndef LEAFD_DISK_APPLY_H
 #define LEAFD_DISK_APPLY_H
@@ -16,6 +19,7 @@
 #include "base/order.h"
 #include "disk/batch.h"
 #include "disk/env.h"
+#include "disk/ranges.h"
 
 #define LATE_MAX 32768u /* of one index: more than these are done, and others wait anew */
 
@@ -29,6 +33,8 @@ typedef struct late {
     const batches_t *batches; /* where they lie */
     late_row_t ids;
     late_row_t heads;
+    late_row_t entries; /* .. of ledgers, and what removes some of them */
+    ranges_t removed;
     bool heads_wait; /* changes only while none does: where subjects come in order, sorting them is only work */
 } late_t;
 

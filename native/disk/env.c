@@ -85,6 +85,10 @@ static status_t index_for_first_put(env_t *env, bytes_t key, uint32_t *index) {
 
 static inline status_t index_for_put(env_t *env, store_db_t db, bytes_t key, uint32_t *index) {
     *index = env_index(env, &env->write_slots, db, key);
+    if (LEAF_UNLIKELY(env_lacks(env, *index))) {
+        env->formats |= STORE_FORMAT_LEDGERS;
+        return env_translate(env_open_ledger(env, env->write, MDB_CREATE));
+    }
     bool first = db == DB_MESSAGES && *index == DB_MESSAGES && env->opened != MESSAGE_DBS_MAX;
     return LEAF_UNLIKELY(first) ? index_for_first_put(env, key, index) : STATUS_OK;
 }
@@ -246,6 +250,9 @@ static status_t delete_stored(env_t *env, store_db_t db, bytes_t lmdb) {
     MDB_val k = env_val(lmdb);
     store_db_t twin = env_twin_of(db, lmdb);
     uint32_t index = env_index(env, &env->write_slots, db, lmdb);
+    if (env_lacks(env, index)) {
+        return STATUS_OK;
+    }
     status_t status = env_judge(env, index, lmdb);
     status = status == STATUS_OK && twin != DB_COUNT ? env_judge(env, twin, lmdb) : status;
     if (status != STATUS_OK) {
@@ -303,6 +310,9 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
     MDB_cursor *cursor = NULL;
     uint32_t index = env_index(env, &env->write_slots, db, from);
     *done = 0;
+    if (env_lacks(env, index)) {
+        return STATUS_OK;
+    }
     if (index >= DB_COUNT && from.size == 4) { /* all of a stream: no need to look at each */
         status_t judged = env_judge_whole(env, index);
         int code = judged == STATUS_OK ? mdb_drop(env->write, env->dbs[index], 0) : 0;
@@ -354,6 +364,9 @@ status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     key = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
     MDB_val k = env_val(key);
     uint32_t index = env_index(env, &env->write_slots, db, key);
+    if (env_lacks(env, index)) {
+        return STATUS_NOT_FOUND;
+    }
     status_t status = env_judge(env, index, key);
     status = status == STATUS_OK ? env_translate(mdb_get(env->write, env->dbs[index], &k, &v)) : status;
     if (status == STATUS_CORRUPT && db == DB_META) { /* a page that could not be mended: the copies are elsewhere */
@@ -376,6 +389,9 @@ status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
 status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found) {
     MDB_cursor *cursor = NULL;
     uint32_t index = env_index(env, &env->write_slots, db, key);
+    if (env_lacks(env, index)) {
+        return STATUS_NOT_FOUND;
+    }
     status_t status = env_judge(env, index, key);
     status = status == STATUS_OK ? writer(env, index, &cursor) : status;
     if (status != STATUS_OK) {
@@ -426,7 +442,7 @@ status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_
     if (index >= DB_COUNT + env->opened) {
         return STATUS_NOT_FOUND;
     }
-    if (is_twin(index)) { /* goes with its other side */
+    if (is_twin(index) || env_lacks(env, index)) { /* a twin goes with its other side */
         return STATUS_OK;
     }
     store_db_t db = env_db_of(index);
@@ -478,7 +494,7 @@ status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t c
         MDB_cursor *cursor = NULL;
         MDB_val k;
         MDB_val v;
-        if (index == DB_META || is_twin(index)) {
+        if (index == DB_META || is_twin(index) || env_lacks(env, index)) {
             continue;
         }
         status_t status = env_judge_leaves(env, index);
@@ -529,12 +545,17 @@ status_t env_write_commit(env_t *env) {
     env->write = NULL;
     if (code == 0) {
         env_judge_committed(env);
+        env->had_ledger = env->has_ledger;
         atomic_store_explicit(&env->published, env->opened, memory_order_release);
     } else {
         env_forget_opened(env);
     }
     packer_ended(env->packer, code == 0);
     return env_commit_status(env, code);
+}
+
+void env_keep_ledgers(env_t *env) {
+    env->formats |= STORE_FORMAT_LEDGERS;
 }
 
 void env_write_abort(env_t *env) {

@@ -118,6 +118,8 @@ struct env {
     uint32_t formats_noted; /* .. and what META says of it */
     changed_t changed;
     uint32_t opened; /* slots in use, those of the open transaction included */
+    bool has_ledger; /* there is a table of entries; in the open transaction, .. */
+    bool had_ledger; /* .. and before it */
 };
 
 /* Finds the root of a database's tree; PAGE_NONE: the database is not there yet. */
@@ -172,6 +174,12 @@ static inline void env_note_unread(env_t *env) {
 status_t env_commit_status(env_t *env, int code);
 /* Gives a stream a database of its own, inside the write transaction; LMDB's code. */
 int env_open_messages(env_t *env, MDB_txn *txn, uint32_t stream);
+/* The table of entries; LMDB's code. Without MDB_CREATE there may be none. */
+int env_open_ledger(env_t *env, MDB_txn *txn, unsigned int flags);
+/* Nobody has put anything into that database yet, and LMDB does not have it. */
+static inline bool env_lacks(const env_t *env, uint32_t index) {
+    return index == DB_LEDGER && !env->has_ledger;
+}
 /* The transaction that opened some has ended without a commit. */
 void env_forget_opened(env_t *env);
 

@@ -11,8 +11,8 @@
 #define MESSAGE_DB_NAME_SIZE 9 /* "m0000002a" */
 
 static const char *const db_names[DB_COUNT] = {
-    "meta",   "records",      "messages",          "heads",         "ids",         "id_order",
-    "expiry", "dictionaries", "dictionary_copies", "record_copies", "meta_copies", "names"};
+    "meta",         "records",           "messages",      "heads",       "ids",   "id_order", "expiry",
+    "dictionaries", "dictionary_copies", "record_copies", "meta_copies", "names", "ledger"};
 
 status_t env_translate(int code) {
     switch (code) {
@@ -51,6 +51,12 @@ int env_open_messages(env_t *env, MDB_txn *txn, uint32_t stream) {
         slots_catch_up(&env->write_slots, env->slots, env->opened);
     }
     return code;
+}
+
+int env_open_ledger(env_t *env, MDB_txn *txn, unsigned int flags) {
+    int code = mdb_dbi_open(txn, db_names[DB_LEDGER], flags, &env->dbs[DB_LEDGER]);
+    env->has_ledger = code == 0;
+    return code == MDB_NOTFOUND ? 0 : code;
 }
 
 /* Opens the message databases that are there; one that a removed stream left empty goes (tidy), which takes some pages.
@@ -112,6 +118,7 @@ status_t env_find_root(const env_t *env, trees_t *trees, uint32_t index, page_db
 
 void env_forget_opened(env_t *env) {
     env->opened = atomic_load_explicit(&env->published, memory_order_relaxed);
+    env->has_ledger = env->had_ledger;
     memset(&env->write_slots, 0, sizeof env->write_slots);
     slots_catch_up(&env->write_slots, env->slots, env->opened);
 }
@@ -122,9 +129,10 @@ static status_t open_databases(env_t *env, bool tidy) {
     if (code != 0) {
         return env_translate(code);
     }
-    for (int db = 0; code == 0 && db < DB_COUNT; db++) {
+    for (int db = 0; code == 0 && db < DB_LEDGER; db++) {
         code = mdb_dbi_open(txn, db_names[db], MDB_CREATE, &env->dbs[db]);
     }
+    code = code == 0 ? env_open_ledger(env, txn, 0) : code;
     if (code == 0) {
         code = open_message_dbs(env, txn, tidy);
     }
@@ -134,6 +142,7 @@ static status_t open_databases(env_t *env, bool tidy) {
     }
     code = mdb_txn_commit(txn);
     if (code == 0) {
+        env->had_ledger = env->has_ledger;
         atomic_store_explicit(&env->published, env->opened, memory_order_release);
         slots_catch_up(&env->read_slots, env->slots, env->opened);
     }

@@ -59,6 +59,13 @@ void key_expiry(store_key_t *key, uint32_t stream, int64_t expires, uint64_t seq
     store_be64(key->at + 12, seq);
 }
 
+void key_ledger(store_key_t *key, uint32_t group, uint64_t index) {
+    key->at[0] = KEY_LEDGER;
+    store_be32(key->at + 1, group);
+    store_be64(key->at + 5, index);
+    key->size = LEDGER_KEY_SIZE;
+}
+
 /* A text of exactly KEY_TEXT_MAX bytes is cut as well, so the size of a key says whether it was. */
 bool key_text_is_cut(bytes_t text) {
     return text.size >= KEY_TEXT_MAX;

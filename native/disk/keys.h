@@ -20,6 +20,7 @@
  *  DICTIONARIES, DICTIONARY_COPIES                         see dictionary.h; never in the journal
  *  RECORD_COPIES, META_COPIES                              see env_twins.c; never in the journal
  *  NAMES                                                   see env_names.c; never in the journal
+ *  LEDGER      KEY_LEDGER 1, group 4, index 8          term 8, kind 1, bytes                  (store/ledger.h)
  *
  * - Messages lie in a database for each stream (env.c says why); the key has the stream all the same, for the shared
  *   database of those over the limit and for the checksum.
@@ -32,6 +33,8 @@
  * - previous: the sequence of the message before on the same subject when this one was appended, 0 = none. It may be
  *   gone by now: a chain ends where it goes below the head's `first`, and a message deleted out of the middle leaves a
  *   GONE record (no subject, no payload) that keeps its link. So "the last N of a subject" needs no further index.
+ * - LEDGER comes to LMDB with a store's first entry. Its keys begin with a byte that no other key begins with: bytes of
+ *   an entry come from others, and whoever names entries by their form (look.c) takes none for a message.
  * - head.first is a lower bound: nothing of the subject lies below it. last and count are exact.
  */
 #ifndef LEAFD_DISK_KEYS_H
@@ -44,13 +47,15 @@
 #define STORE_FORMAT 1
 /* In the format of META, so that a leafd which does not know of them refuses the store: with a sealer (sealer.h), with
  * values that are compressed (packing.h), some of them behind dictionaries, with stamps in the records of sources, with
- * twins (env_twins.c). */
+ * twins (env_twins.c), with ledgers. */
 #define STORE_FORMAT_SEALED (UINT32_C(1) << 31)
 #define STORE_FORMAT_PACKED (UINT32_C(1) << 30)
 #define STORE_FORMAT_PRIMED (UINT32_C(1) << 29)
 #define STORE_FORMAT_STAMPED (UINT32_C(1) << 28)
 #define STORE_FORMAT_TWICE (UINT32_C(1) << 27)
-#define STORE_FORMAT_KEPT (STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED | STORE_FORMAT_STAMPED | STORE_FORMAT_TWICE)
+#define STORE_FORMAT_LEDGERS (UINT32_C(1) << 26)
+#define STORE_FORMAT_KEPT                                                                                              \
+    (STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED | STORE_FORMAT_STAMPED | STORE_FORMAT_TWICE | STORE_FORMAT_LEDGERS)
 #define STORE_FORMAT_FLAGS (STORE_FORMAT_SEALED | STORE_FORMAT_KEPT)
 #define STORE_FORMAT_KEY "format"
 
@@ -67,6 +72,7 @@ typedef enum store_db {
     DB_RECORD_COPIES,
     DB_META_COPIES,
     DB_NAMES,
+    DB_LEDGER,
     DB_COUNT
 } store_db_t;
 
@@ -75,6 +81,12 @@ typedef enum store_db {
 #define RECORD_SCHEDULE 201 /* key = stream id, seq 8; value: due 8 on the age clock, due 8 as wall ns */
 #define RECORD_THIN 202     /* key = stream id; no value: subjects are being held to their limit */
 #define RECORD_NAME 203     /* NAMES alone; key = kind and key of the record that has the name */
+
+/* store/ledger.h: key = group; promise; how far it is applied. Without a key: the disk's id */
+#define RECORD_PROMISE 204
+#define RECORD_APPLIED 205
+#define RECORD_DISK 206
+#define KEY_LEDGER 207 /* LEDGER alone */
 
 #define KEY_MAX 511
 #define KEY_TEXT_MAX 480
@@ -88,6 +100,8 @@ typedef enum store_db {
 #define ID_FIXED_SIZE 20
 #define ID_ORDER_FIXED_SIZE 12
 #define EXPIRY_KEY_SIZE 20
+#define LEDGER_KEY_SIZE 13
+#define LEDGER_FIXED_SIZE 13 /* crc included */
 
 #define MESSAGE_GONE 1     /* deleted; only the link is left */
 #define MESSAGE_NEVER 2    /* exempt from max_age */
@@ -126,6 +140,7 @@ static inline bytes_t key_bytes(const store_key_t *key) {
 
 void key_message(store_key_t *key, uint32_t stream, uint64_t seq); /* MESSAGES and ID_ORDER */
 void key_expiry(store_key_t *key, uint32_t stream, int64_t expires, uint64_t seq);
+void key_ledger(store_key_t *key, uint32_t group, uint64_t index);
 void key_text(store_key_t *key, uint32_t stream, bytes_t text); /* HEADS and IDS: cut when long */
 bool key_text_is_cut(bytes_t text);
 void key_record(store_key_t *key, uint32_t kind, bytes_t record_key); /* record_key at most KEY_RECORD_MAX */

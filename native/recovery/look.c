@@ -18,8 +18,8 @@ _Static_assert(LOOK_META_MAX >= SEALING_RECORD_SIZE, "every record of META finds
 
 store_db_t look_database(const char *name) {
     static const char *const names[DB_COUNT] = {
-        "meta",   "records",      "messages",          "heads",         "ids",         "id_order",
-        "expiry", "dictionaries", "dictionary_copies", "record_copies", "meta_copies", "names"};
+        "meta",         "records",           "messages",      "heads",       "ids",   "id_order", "expiry",
+        "dictionaries", "dictionary_copies", "record_copies", "meta_copies", "names", "ledger"};
     for (int db = 0; db < DB_COUNT; db++) {
         if (strcmp(name, names[db]) == 0) {
             return (store_db_t)db;
@@ -86,7 +86,10 @@ void look_name(void *context, bytes_t key, bytes_t value, char name[64]) {
                && look_opens(look, "ids", key, value)) {
         is = "ids";
     } else if (key.size > 0 && key.at[0] != 0) {
-        is = key.at[0] >= 'a' && key.at[0] <= 'z' ? "meta" : key.at[0] == RECORD_NAME ? "names" : "records";
+        is = key.at[0] >= 'a' && key.at[0] <= 'z' ? "meta"
+             : key.at[0] == RECORD_NAME           ? "names"
+             : key.at[0] == KEY_LEDGER            ? "ledger"
+                                                  : "records";
     }
     snprintf(name, 64, "%s", is);
 }
@@ -123,6 +126,9 @@ static void describe_record(bytes_t key, char *to, size_t size) {
     case RECORD_SCHEDULE: snprintf(to, size, "a schedule of stream %u", stream); break;
     case RECORD_HOLE: snprintf(to, size, "a mark that stream %u has lost messages to damage", stream); break;
     case RECORD_THIN: snprintf(to, size, "a mark that subjects of stream %u are held to their limit", stream); break;
+    case RECORD_PROMISE: snprintf(to, size, "promise of a member of group %u", stream); break;
+    case RECORD_APPLIED: snprintf(to, size, "how far group %u is applied", stream); break;
+    case RECORD_DISK: snprintf(to, size, "the id of the disk"); break;
     default: snprintf(to, size, "state of a consumer of stream %u", stream);
     }
 }
@@ -148,6 +154,11 @@ void look_describe(const look_entry_t *entry, char *to, size_t size) {
     case DB_DICTIONARY_COPIES:
         snprintf(to, size, "one of two copies of dictionary %u of stream %u, which compressed messages need",
                  key.size == DICTIONARY_KEY_SIZE ? load_be16(key.at + 4) : 0u, stream);
+        break;
+    case DB_LEDGER:
+        snprintf(to, size, "entry %llu of group %u",
+                 key.size == LEDGER_KEY_SIZE ? (unsigned long long)load_be64(key.at + 5) : 0,
+                 key.size == LEDGER_KEY_SIZE ? load_be32(key.at + 1) : 0);
         break;
     case DB_COUNT: snprintf(to, size, "an entry of no database of ours");
     }

@@ -244,6 +244,18 @@ static bool misses_unreadable(opening_t *opening) {
     return end || opening->unfinished || (opening->damage.seen && opening->damage.lost > 0);
 }
 
+/* Something of the journal is lost, and with it perhaps what this disk has promised: in the transaction that goes past
+ * the damage. */
+static status_t replay_stranger(opening_t *opening) {
+    const damage_t *damage = &opening->damage;
+    if (!damage->seen || (damage->lost == 0 && damage->what == NULL)) {
+        return STATUS_OK;
+    }
+    status_t status = opening->writing ? STATUS_OK : env_write_begin(opening->store->env);
+    opening->writing = status == STATUS_OK;
+    return status == STATUS_OK ? recover_stranger(opening->store->env) : status;
+}
+
 static status_t opening_replay(opening_t *opening) {
     store_t *store = opening->store;
     opening->checkpoint =
@@ -253,6 +265,7 @@ static status_t opening_replay(opening_t *opening) {
     if (status == STATUS_OK && misses_unreadable(opening)) {
         status = recover_refuse(opening, STATUS_IO, "a part of the journal cannot be read");
     }
+    status = status == STATUS_OK ? replay_stranger(opening) : status;
     if (status == STATUS_OK && opening->writing) {
         status = keeper_commit(store->env, opening->position, opening->number, opening->chain);
         status = opening->damage.seen ? status : replay_room(opening, status);
@@ -370,6 +383,59 @@ static status_t level_twins(opening_t *opening) {
                : opening_fail(opening, status, "cannot write to the store in", 0);
 }
 
+/* Has META said so already? */
+static bool says_ledgers(env_t *env) {
+    bytes_t value = BYTES_NONE;
+    status_t status = env_write_get(env, DB_META, bytes_of(format_name, sizeof format_name - 1), &value);
+    return status == STATUS_OK && value.size >= VALUE_CRC_SIZE + 4
+           && (load_be32(value.at + VALUE_CRC_SIZE) & STORE_FORMAT_LEDGERS) != 0;
+}
+
+/* An id that is damaged on both sides is made anew: promises are then those of another disk, which is safe. */
+static status_t put_disk(env_t *env, bool *anew) {
+    uint64_t disk = 0;
+    uint8_t made[VALUE_CRC_SIZE + sizeof disk];
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    key_record(&key, RECORD_DISK, BYTES_NONE);
+    status_t status = env_write_get(env, DB_RECORDS, key_bytes(&key), &value);
+    if (status_unknown(status) || (status == STATUS_OK && value_sound(key_bytes(&key), value))) {
+        return status;
+    }
+    while (disk == 0) {
+        if (getrandom(&disk, sizeof disk, 0) != sizeof disk) {
+            return STATUS_IO;
+        }
+    }
+    store_be64(made + VALUE_CRC_SIZE, disk);
+    value_seal(key_bytes(&key), made, sizeof made);
+    *anew = true;
+    return env_write_put(env, DB_RECORDS, key_bytes(&key), bytes_of(made, sizeof made));
+}
+
+/* Before the journal can have an entry, META says that there may be ledgers: a leafd that does not know them refuses
+ * the store. Without room no ledger is opened, until another start. */
+static status_t keep_ledgers(opening_t *opening) {
+    env_t *env = opening->store->env;
+    bool anew = false;
+    if (!opening->store->options.ledgers || opening->store->options.memory || opening->no_room) {
+        return STATUS_OK;
+    }
+    status_t status = env_write_begin(env);
+    if (status == STATUS_OK && !says_ledgers(env)) {
+        env_keep_ledgers(env);
+        anew = true;
+    }
+    status = status == STATUS_OK ? put_disk(env, &anew) : status;
+    if (status == STATUS_OK && anew) {
+        status = env_write_commit(env);
+    }
+    env_write_abort(env);
+    return status == STATUS_OK || can_wait(opening, status)
+               ? STATUS_OK
+               : opening_fail(opening, status, "cannot write to the store in", 0);
+}
+
 static status_t open_ring(opening_t *opening, uint64_t size, uint32_t alignment) {
     store_t *store = opening->store;
     batches_close(&store->batches);
@@ -399,6 +465,7 @@ static status_t open_journal(opening_t *opening) {
     }
     status = status == STATUS_OK ? change_key(opening) : status;
     status = status == STATUS_OK && !store->options.memory ? level_twins(opening) : status;
+    status = status == STATUS_OK ? keep_ledgers(opening) : status;
     if (status == STATUS_OK && !opening->no_room) {
         recover_promise(opening);
     }

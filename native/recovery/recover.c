@@ -75,6 +75,23 @@ status_t recover_use_note(env_t *env, journal_use_t use, uint64_t position) {
     return env_write_commit(env);
 }
 
+/* ---- the disk's id ----------------------------------------------------------------------------------------------- */
+
+status_t recover_stranger(env_t *env) {
+    store_key_t key;
+    key_record(&key, RECORD_DISK, BYTES_NONE);
+    return env_write_delete(env, DB_RECORDS, key_bytes(&key));
+}
+
+/* Before the journal is made anew, which may have held promises. */
+static status_t stranger_at_once(env_t *env) {
+    status_t status = env_write_begin(env);
+    status = status == STATUS_OK ? recover_stranger(env) : status;
+    status = status == STATUS_OK ? env_write_commit(env) : status;
+    env_write_abort(env);
+    return status;
+}
+
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static bool lmdb_file_exists(const opening_t *opening, const char *name) {
@@ -256,6 +273,12 @@ status_t recover_journal(opening_t *opening) {
                                    opening->reason_size);
     if (status != STATUS_OK || (found == JOURNAL_SOUND && !opening->distrusted)) {
         return status;
+    }
+    if (opening->distrusted || opening->accepted) {
+        status = stranger_at_once(store->env);
+    }
+    if (status != STATUS_OK) {
+        return opening_fail(opening, status, "cannot write to the store in", 0);
     }
     if (opening->distrusted) {
         return make_anew(opening, "the journal cannot be told from another store's and was made anew");

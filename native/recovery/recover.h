@@ -58,6 +58,9 @@ bool store_path(const store_t *store, const char *name, char path[STORE_PATH_MAX
 /* Writes the reason; returns status. */
 status_t opening_fail(opening_t *opening, status_t status, const char *what, int error);
 
+/* Inside a write transaction: something is lost that groups of servers may have been promised, so the disk is no longer
+ * the one that promised it (store/ledger.h). */
+LEAF_MUST_USE status_t recover_stranger(env_t *env);
 /* Inside a write transaction. */
 LEAF_MUST_USE status_t recover_use_read(env_t *env, journal_use_t *use, uint64_t *position);
 /* A transaction of its own. */

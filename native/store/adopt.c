@@ -57,7 +57,8 @@ static status_t adopt_put(store_t *store, const batch_op_t *op, uint64_t positio
         }
         return status;
     }
-    case DB_ID_ORDER: return STATUS_OK; /* only looked at in LMDB */
+    case DB_ID_ORDER:
+    case DB_LEDGER: return STATUS_OK; /* only looked at in LMDB; a ledger is opened when LMDB has it all */
     case DB_META:
     case DB_HEADS:
     case DB_IDS:

@@ -24,6 +24,7 @@
 #include "store/carried.h"
 #include "store/gather.h"
 #include "store/heads.h"
+#include "store/ledger.h"
 #include "store/log.h"
 #include "store/notes.h"
 #include "store/room.h"
@@ -170,6 +171,7 @@ struct store {               /* only lifecycle.c writes to it */
     turn_t turn;
     cursor_t cursor;
     trouble_t trouble;
+    ledgers_t ledgers;
     alarms_t alarms;
     uint64_t replayed; /* only open.c, salvage.c */
 };
@@ -216,6 +218,13 @@ void heads_join(store_stream_t *stream);                       /* it is opened *
 void heads_leave(store_stream_t *stream);                      /* all of them, in memory and in the batch */
 /* Newest of the subjects that match, 0 = none. */
 LEAF_MUST_USE status_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq);
+
+/* ---- ledger.c ---------------------------------------------------------------------------------------------------- */
+void ledgers_settle(store_t *store); /* how far they are applied, into the batch that closes */
+/* With a sync interval: that batch is closed / what was synced meanwhile. */
+void ledgers_sealed(store_t *store, uint64_t number, uint64_t end);
+void ledgers_follow(store_t *store);
+void ledgers_free(store_t *store);
 
 /* ---- store.c ----------------------------------------------------------------------------------------------------- */
 void store_clock(store_t *store, moment_t now);

@@ -115,6 +115,7 @@ void store_free(store_t *store) {
     records_free(store);
     free(store->streams.at);
     carried_free(store);
+    ledgers_free(store);
     if (store->lock_fd >= 0) {
         close(store->lock_fd);
     }

@@ -121,10 +121,14 @@ status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value)
         return status;
     }
     if (!value_sound(key, stored)) {
-        uint32_t stream = key.size >= 5 && db == DB_RECORDS ? load_be32(key.at + 1)
-                          : key.size >= 4                   ? load_be32(key.at)
-                                                            : 0;
-        store_corrupt(store, NULL, stream, 0, db == DB_RECORDS ? "a stored record" : "an index entry");
+        uint32_t stream = db == DB_LEDGER                     ? 0
+                          : key.size >= 5 && db == DB_RECORDS ? load_be32(key.at + 1)
+                          : key.size >= 4                     ? load_be32(key.at)
+                                                              : 0;
+        store_corrupt(store, NULL, stream, 0,
+                      db == DB_RECORDS  ? "a stored record"
+                      : db == DB_LEDGER ? "an entry of a group's log"
+                                        : "an index entry");
         return STATUS_CORRUPT;
     }
     *value = bytes_of(stored.at + VALUE_CRC_SIZE, stored.size - VALUE_CRC_SIZE);

@@ -81,12 +81,16 @@ void store_seal(store_t *store) {
     keep_clock(store);
     heads_settle(store);
     carried_seal(store);
+    ledgers_settle(store);
     check(store->batches.promised == 0);
     store->pipeline.flight_number = store->batches.number;
     batch_seal(&store->batches);
     store->pipeline.flight_end = store->batches.begin;
     if (store->pipeline.pending_since == INT64_MAX) {
         store->pipeline.pending_since = store->turn.now_mono;
+    }
+    if (LEAF_UNLIKELY(store->ledgers.count > 0 && store->options.sync_interval_ns != 0)) {
+        ledgers_sealed(store, store->pipeline.flight_number, store->pipeline.flight_end);
     }
     keeper_seal(&store->keeper, store->pipeline.flight_end);
     room_measure(store);
@@ -100,6 +104,9 @@ static void take_durable(store_t *store) {
         store->pipeline.durable = store->pipeline.flight_number;
         gather_durable(&store->pipeline.gather, store->batches.count, store->turn.now_mono);
         carried_durable(store, store->pipeline.durable);
+    }
+    if (LEAF_UNLIKELY(store->ledgers.oldest.number != 0)) {
+        ledgers_follow(store);
     }
     bool checkpoint =
         store->pipeline.boundary != 0 && !store->pipeline.boundary_sent && durable >= store->pipeline.boundary;
@@ -328,14 +335,18 @@ static int64_t checkpoint_at(const store_t *store) {
     return rest < at ? rest : at;
 }
 
-static bool checkpoint_due(const store_t *store) {
+static bool checkpoint_due(const store_t *store, int64_t now_mono) {
     if (store->pipeline.boundary != 0 || store->pipeline.pending_since == INT64_MAX) {
         return false;
     }
     if (batches_used(&store->batches) >= checkpoint_bytes(store) || store->batches.room < store->batches.lap) {
         return true;
     }
-    return store->turn.now_mono >= checkpoint_at(store);
+    return now_mono >= checkpoint_at(store);
+}
+
+bool store_checkpoint_soon(const store_t *store, moment_t now) {
+    return checkpoint_due(store, now.mono_ns);
 }
 
 /* At the end of a batch, before the next one has an op. */
@@ -380,10 +391,10 @@ void store_tick(store_t *store, moment_t now) {
             store->turn.background_at = store->turn.now_mono + BACKGROUND_NS;
         }
         store_seal(store);
-        if (checkpoint_due(store)) {
+        if (checkpoint_due(store, store->turn.now_mono)) {
             begin_checkpoint(store);
         }
-    } else if (store_batch_empty(store) && checkpoint_due(store)) {
+    } else if (store_batch_empty(store) && checkpoint_due(store, store->turn.now_mono)) {
         begin_checkpoint(store);
     }
     if (store->options.memory || (store->pipeline.boundary != 0 && !store->pipeline.boundary_sent)) {
@@ -422,7 +433,8 @@ uint64_t store_batch(const store_t *store) {
 }
 
 bool store_batch_empty(const store_t *store) {
-    return batch_is_empty(&store->batches) && store->carried.touched.count == 0 && store->heads.dirty_count == 0;
+    return batch_is_empty(&store->batches) && store->carried.touched.count == 0 && store->heads.dirty_count == 0
+           && store->ledgers.touched_count == 0;
 }
 
 uint64_t store_durable(const store_t *store) {

@@ -25,7 +25,6 @@
 #define LEAFD_STORE_STORE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "base/abi_types.h"
 #include "base/buffer.h"
@@ -54,6 +53,7 @@ typedef struct store_options {
     uint64_t pack_from;       /* a compressed stream's first dictionary comes so many bytes later, 0 = as many as pay */
     int64_t sync_interval_ns; /* 0 = durable before acknowledged */
     bool lossy;               /* data.mdb has lost messages: replay counts anew what the journal says of streams */
+    bool ledgers;             /* groups of servers keep their logs here: ledger.h. Not in a memory store */
     bool memory;              /* environment on tmpfs, no journal, no sync, emptied at open */
     const plane_keys_t *keys; /* NULL = not encrypted; only store_open looks. A memory store is not */
     histogram_t *took;        /* HISTOGRAMS of how long the disk took, which the threads add to; NULL = none */

@@ -19,6 +19,7 @@
 #include "base/crc.h"
 #include "store_rig.h"
 
+#include "ledger_workload.h"
 #include "powercut.h"
 
 #define IMAGES_A_GENERATION 40
@@ -48,6 +49,7 @@ typedef struct boundary {
     uint64_t op; /* the last one before a tick: no other op may be the last one on disk */
     uint64_t batch;
     picture_t pictures[STREAMS];
+    ledger_picture_t ledger;
     uint64_t id_op; /* whose message id must still be known, 0 = none; and that message's sequence */
     uint64_t id_seq;
 } boundary_t;
@@ -85,10 +87,13 @@ static stream_config_t config_of(int i) {
     return config;
 }
 
-static void open_streams(void) {
+static ledger_picture_t open_streams(void) {
+    ledger_picture_t loaded;
     for (int i = 0; i < STREAMS; i++) {
         streams[i] = rig_stream(&rig, (uint32_t)i + 1, config_of(i));
     }
+    open_ledger(rig.store, &loaded);
+    return loaded;
 }
 
 /* STATUS of store_open; the reason goes to the log when it is not well. */
@@ -103,6 +108,7 @@ static status_t open_at(const char *directory) {
                                     .changed_max = 128 << 10, /* checkpoints commit in between */
                                     .checkpoint_ns = 5 * NS_PER_SECOND,
                                     .pack_from = 2 << 10,
+                                    .ledgers = true,
                                     .sync_interval_ns = sync_interval_ns};
     status_t status = store_open(&rig.options, &rig.store, reason, sizeof reason);
     if (status != STATUS_OK) {
@@ -261,6 +267,9 @@ static void put_group(int i, uint64_t op) {
 static void do_op(uint64_t op) {
     uint64_t dice = below(100);
     int i = (int)below(STREAMS);
+    if (below(4) == 0) {
+        do_ledger(rig.store, op, below);
+    }
     if (dice < 6) {
         put_group(i, op);
     } else if (dice < 80) {
@@ -289,6 +298,7 @@ static void add_boundary(void) {
     CHECK(boundary_count < BOUNDARIES_MAX);
     last.batch = store_batch(rig.store);
     take_pictures(last.pictures);
+    last.ledger = take_ledger();
     boundaries[boundary_count++] = last;
     powercut_note(MARK_HANDED, last.op);
 }
@@ -334,7 +344,7 @@ static void record(const char *directory) {
     sync_interval_ns = below(4) == 0 ? 20 * NS_PER_MS : 0;
     powercut_record(directory);
     CHECK_EQ_I64(STATUS_OK, open_at(directory));
-    open_streams();
+    (void)open_streams();
     last = (boundary_t){.op = op_count()};
     boundary_count = 0;
     add_boundary();
@@ -397,18 +407,21 @@ static void check_goes_on(void) {
     rig_sync(&rig);
     picture_t before[STREAMS];
     take_pictures(before);
+    ledger_picture_t ledger_before = take_ledger();
     rig_reopen(&rig);
-    open_streams();
+    ledger_picture_t loaded = open_streams();
     check_pictures(before);
+    check_ledger(&ledger_before, &loaded);
 }
 
 static void check_image(uint64_t cut, const char *directory, bool thorough) {
     CHECK_EQ_I64(STATUS_OK, open_at(directory));
-    open_streams();
+    ledger_picture_t loaded = open_streams();
     uint64_t op = op_count();
     check_bounds(cut, op);
     const boundary_t *boundary = boundary_at(op);
     check_pictures(boundary->pictures);
+    check_ledger(&boundary->ledger, &loaded);
     store_alarm_t alarm;
     while (store_alarm_next(rig.store, &alarm)) {
         CHECK(strstr(alarm.text, "last write") != NULL); /* a torn one is named, and nothing is taken for damage */

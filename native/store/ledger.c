@@ -1,0 +1,494 @@
+/* ledger.c: see ledger.h. */
+#include "store/ledger.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/check.h"
+#include "store/overlay.h"
+#include "store/record.h"
+
+#define LEDGERS_MIN 16
+#define PROMISE_FIXED_SIZE 56
+#define APPLIED_SIZE 8
+#define APPLIED_OP (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + APPLIED_SIZE)
+#define LEDGER_OP_SIZE (OP_HEADER_SIZE + LEDGER_KEY_SIZE + LEDGER_FIXED_SIZE)
+#define NOTES 32 /* of all that one call notes */
+/* Two promises, a cut, a floor. */
+#define LEDGER_CALL (2 * (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX) + 2 * 64)
+
+/* ---- records ----------------------------------------------------------------------------------------------------- */
+
+static bytes_t group_key(uint32_t group, uint8_t at[4]) {
+    store_be32(at, group);
+    return bytes_of(at, 4);
+}
+
+static ledger_outcome_t outcome_of(status_t status) {
+    return status == STATUS_OK ? LEDGER_FOUND : status == STATUS_NOT_FOUND ? LEDGER_NONE : LEDGER_UNKNOWN;
+}
+
+/* Where LMDB says that there is none while a page of it cannot be read, that is said by another status. */
+static ledger_outcome_t promise_read(store_t *store, uint32_t group, ledger_promise_t *promise) {
+    uint8_t at[4];
+    bytes_t value = BYTES_NONE;
+    ledger_outcome_t outcome = outcome_of(store_record_get(store, RECORD_PROMISE, group_key(group, at), &value));
+    if (outcome != LEDGER_FOUND) {
+        return outcome;
+    }
+    if (value.size < PROMISE_FIXED_SIZE || value.size > PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX) {
+        return LEDGER_UNKNOWN;
+    }
+    *promise = (ledger_promise_t){.term = load_be64(value.at),
+                                  .vote_peer = load_be64(value.at + 8),
+                                  .vote_disk = load_be64(value.at + 16),
+                                  .floor = load_be64(value.at + 24),
+                                  .floor_term = load_be64(value.at + 32),
+                                  .disk = load_be64(value.at + 40),
+                                  .members = bytes_after(value, PROMISE_FIXED_SIZE)};
+    return LEDGER_FOUND;
+}
+
+static status_t promise_write(store_t *store, uint32_t group, const ledger_promise_t *promise) {
+    uint8_t key[4];
+    uint8_t value[PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX];
+    check(promise->members.size <= LEDGER_MEMBERS_MAX);
+    store_be64(value, promise->term);
+    store_be64(value + 8, promise->vote_peer);
+    store_be64(value + 16, promise->vote_disk);
+    store_be64(value + 24, promise->floor);
+    store_be64(value + 32, promise->floor_term);
+    store_be64(value + 40, store->ledgers.disk);
+    store_be64(value + 48, 0);
+    uint8_t *end = bytes_write(value + PROMISE_FIXED_SIZE, promise->members);
+    return store_record_put(store, RECORD_PROMISE, group_key(group, key), bytes_of(value, (uint32_t)(end - value)));
+}
+
+static ledger_outcome_t applied_read(store_t *store, uint32_t group, uint64_t *applied) {
+    uint8_t at[4];
+    bytes_t value = BYTES_NONE;
+    ledger_outcome_t outcome = outcome_of(store_record_get(store, RECORD_APPLIED, group_key(group, at), &value));
+    if (outcome == LEDGER_FOUND && value.size != APPLIED_SIZE) {
+        return LEDGER_UNKNOWN;
+    }
+    *applied = outcome == LEDGER_FOUND ? load_be64(value.at) : 0;
+    return outcome;
+}
+
+/* The caller has room for it. */
+static void applied_write(store_t *store, uint32_t group, uint64_t applied) {
+    uint8_t at[4];
+    store_key_t key;
+    key_record(&key, RECORD_APPLIED, group_key(group, at));
+    uint8_t *value = overlay_put(store, DB_RECORDS, key_bytes(&key), VALUE_CRC_SIZE + APPLIED_SIZE, true, NULL);
+    store_be64(value + VALUE_CRC_SIZE, applied);
+    value_seal(key_bytes(&key), value, VALUE_CRC_SIZE + APPLIED_SIZE);
+}
+
+bool store_ledger_disk(store_t *store, uint64_t *disk) {
+    bytes_t value = BYTES_NONE;
+    if (store->ledgers.disk == 0 && store_record_get(store, RECORD_DISK, BYTES_NONE, &value) == STATUS_OK
+        && value.size == sizeof *disk) {
+        store->ledgers.disk = load_be64(value.at);
+    }
+    *disk = store->ledgers.disk;
+    return *disk != 0;
+}
+
+/* ---- a ledger's life --------------------------------------------------------------------------------------------- */
+
+static ledger_t *ledger_of(const store_t *store, uint32_t group) {
+    for (uint64_t i = 0; i < store->ledgers.count; i++) {
+        if (store->ledgers.at[i]->group == group) {
+            return store->ledgers.at[i];
+        }
+    }
+    return NULL;
+}
+
+static status_t ledger_new(store_t *store, uint32_t group, ledger_t **out) {
+    ledgers_t *ledgers = &store->ledgers;
+    uint64_t count = ledgers->count + 1;
+    status_t status = array_reserve(&ledgers->at, &ledgers->room, count, LEDGERS_MIN, sizeof *ledgers->at);
+    if (status == STATUS_OK) {
+        status = array_reserve(&ledgers->touched, &ledgers->touched_room, count, LEDGERS_MIN, sizeof *ledgers->touched);
+    }
+    *out = status == STATUS_OK ? calloc(1, sizeof **out) : NULL;
+    if (*out == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    **out = (ledger_t){.store = store, .group = group};
+    return STATUS_OK;
+}
+
+static bool entry_read(bytes_t key, bytes_t value, ledger_entry_t *entry) {
+    if (key.size != LEDGER_KEY_SIZE || value.size < LEDGER_FIXED_SIZE || !value_sound(key, value)) {
+        return false;
+    }
+    *entry = (ledger_entry_t){.index = load_be64(key.at + 5),
+                              .term = load_be64(value.at + 4),
+                              .kind = value.at[12],
+                              .bytes = bytes_after(value, LEDGER_FIXED_SIZE)};
+    return true;
+}
+
+/* All that LMDB has of it, which is all that there is: one behind the other, up to the last. */
+static status_t entries_load(ledger_t *ledger, ledger_visit_t visit, void *context) {
+    store_t *store = ledger->store;
+    store_key_t from;
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    key_ledger(&from, ledger->group, 0);
+    status_t status = env_seek(store->env, DB_LEDGER, key_bytes(&from), &key, &value);
+    while (status == STATUS_OK && bytes_starts(key, bytes_of(from.at, 5))) {
+        ledger_entry_t entry;
+        if (!entry_read(key, value, &entry) || entry.index != ledger->last + 1) {
+            return STATUS_CORRUPT;
+        }
+        ledger->last = entry.index;
+        ledger->bytes += LEDGER_OP_SIZE + (uint64_t)entry.bytes.size;
+        status = visit(context, &entry);
+        status = status == STATUS_OK ? env_next(store->env, DB_LEDGER, BYTES_NONE, &key, &value) : status;
+    }
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *context) {
+    store_t *store = ledger->store;
+    ledger_promise_t promise = {0};
+    uint64_t disk;
+    ledger_outcome_t promised = promise_read(store, ledger->group, &promise);
+    ledger_outcome_t applied = applied_read(store, ledger->group, &ledger->applied);
+    if (promised == LEDGER_UNKNOWN || applied != promised || !store_ledger_disk(store, &disk)) {
+        return STATUS_CORRUPT;
+    }
+    ledger->foreign = promise.disk != disk;
+    ledger->floor = ledger->last = promise.floor;
+    status_t status = entries_load(ledger, visit, context);
+    bool within = ledger->floor <= ledger->applied && ledger->applied <= ledger->last;
+    if (status != STATUS_OK) {
+        return status == STATUS_AGAIN ? STATUS_IO : status;
+    }
+    if (promised == LEDGER_NONE) {
+        return ledger->last == 0 ? STATUS_NOT_FOUND : STATUS_CORRUPT;
+    }
+    return within ? STATUS_OK : STATUS_CORRUPT;
+}
+
+status_t store_ledger_open(store_t *store, uint32_t group, ledger_visit_t visit, void *context, ledger_t **out) {
+    ledgers_t *ledgers = &store->ledgers;
+    check(store->options.ledgers);
+    *out = NULL;
+    if (ledger_of(store, group) != NULL) {
+        return STATUS_IN_USE;
+    }
+    if (store->adopted.end > store->batches.freed) {
+        return STATUS_AGAIN;
+    }
+    status_t status = ledger_new(store, group, out);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = ledger_load(*out, visit, context);
+    if (status != STATUS_OK) {
+        free(*out);
+        *out = NULL;
+        return status;
+    }
+    ledgers->bytes += (*out)->bytes;
+    ledgers->at[ledgers->count++] = *out;
+    return STATUS_OK;
+}
+
+static status_t nothing_there(void *context, const ledger_entry_t *entry) {
+    (void)context;
+    (void)entry;
+    return STATUS_EXISTS;
+}
+
+status_t store_ledger_make(store_t *store, uint32_t group, bytes_t members, ledger_t **out) {
+    ledgers_t *ledgers = &store->ledgers;
+    status_t status = store_ledger_open(store, group, nothing_there, NULL, out);
+    if (status == STATUS_OK) { /* an empty one */
+        store_ledger_close(*out);
+        *out = NULL;
+    }
+    if (status != STATUS_NOT_FOUND) {
+        return status == STATUS_OK || status == STATUS_IN_USE ? STATUS_EXISTS : status;
+    }
+    if (!overlay_fits(store, LEDGER_CALL + APPLIED_OP)) {
+        return STATUS_FULL;
+    }
+    status = ledger_new(store, group, out);
+    const ledger_promise_t promise = {.members = members};
+    status = status == STATUS_OK ? promise_write(store, group, &promise) : status;
+    if (status != STATUS_OK) {
+        free(*out);
+        *out = NULL;
+        return status;
+    }
+    applied_write(store, group, 0);
+    (*out)->written = true;
+    ledgers->at[ledgers->count++] = *out;
+    return STATUS_OK;
+}
+
+typedef struct groups {
+    bool (*visit)(void *context, uint32_t group);
+    void *context;
+    bool sound;
+} groups_t;
+
+static bool group_visit(void *context, bytes_t key, bytes_t value) {
+    groups_t *groups = context;
+    (void)value;
+    groups->sound = groups->sound && key.size == 4;
+    return groups->sound && groups->visit(groups->context, load_be32(key.at));
+}
+
+status_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group), void *context) {
+    groups_t groups = {.visit = visit, .context = context, .sound = true};
+    status_t status = store_record_each(store, RECORD_PROMISE, BYTES_NONE, BYTES_NONE, group_visit, &groups);
+    return status == STATUS_OK && !groups.sound ? STATUS_CORRUPT : status;
+}
+
+static void ledger_end(ledger_t *ledger) {
+    ledgers_t *ledgers = &ledger->store->ledgers;
+    uint64_t i = 0;
+    ledgers->bytes -= ledger->bytes;
+    while (ledgers->at[i] != ledger) i++;
+    ledgers->at[i] = ledgers->at[--ledgers->count];
+    free(ledger);
+}
+
+void store_ledger_close(ledger_t *ledger) {
+    check(!ledger->written);
+    ledger_end(ledger);
+}
+
+status_t store_ledger_remove(ledger_t *ledger) {
+    store_t *store = ledger->store;
+    ledgers_t *ledgers = &store->ledgers;
+    uint8_t at[4];
+    store_key_t key;
+    if (!overlay_fits(store, LEDGER_CALL)) {
+        return STATUS_FULL;
+    }
+    key_ledger(&key, ledger->group, 0);
+    overlay_delete_prefix(store, DB_LEDGER, bytes_of(key.at, 5));
+    check(store_record_delete(store, RECORD_PROMISE, group_key(ledger->group, at)) == STATUS_OK);
+    check(store_record_delete(store, RECORD_APPLIED, group_key(ledger->group, at)) == STATUS_OK);
+    if (ledger->touched) {
+        uint64_t i = 0;
+        while (ledgers->touched[i] != ledger) i++;
+        ledgers->touched[i] = ledgers->touched[--ledgers->touched_count];
+        overlay_give_back(store, APPLIED_OP);
+    }
+    ledger_end(ledger);
+    return STATUS_OK;
+}
+
+void ledgers_free(store_t *store) {
+    for (uint64_t i = 0; i < store->ledgers.count; i++) {
+        free(store->ledgers.at[i]);
+    }
+    free(store->ledgers.at);
+    free(store->ledgers.touched);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+ledger_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise) {
+    ledger_outcome_t outcome = promise_read(ledger->store, ledger->group, promise);
+    return outcome == LEDGER_NONE ? LEDGER_UNKNOWN : outcome;
+}
+
+ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry) {
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    if (index <= ledger->floor || index > ledger->last) {
+        return LEDGER_NONE;
+    }
+    key_ledger(&key, ledger->group, index);
+    if (overlay_get(ledger->store, DB_LEDGER, key_bytes(&key), &value) != STATUS_OK
+        || value.size < LEDGER_FIXED_SIZE - VALUE_CRC_SIZE) {
+        return LEDGER_UNKNOWN;
+    }
+    *entry = (ledger_entry_t){.index = index,
+                              .term = load_be64(value.at),
+                              .kind = value.at[8],
+                              .bytes = bytes_after(value, LEDGER_FIXED_SIZE - VALUE_CRC_SIZE)};
+    return LEDGER_FOUND;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t ledgers_budget(const store_t *store) {
+    return store->journal.size / LEDGER_PART;
+}
+
+bool store_ledger_takes(const store_t *store, uint64_t bytes) {
+    return bytes + LEDGER_OP_SIZE <= number_least(ledgers_budget(store), room_message_max(store));
+}
+
+bool store_ledger_fits(ledger_t *ledger, uint64_t entries, uint64_t bytes) {
+    store_t *store = ledger->store;
+    uint64_t need = entries * LEDGER_OP_SIZE + bytes;
+    bool within = bytes == 0 || store->ledgers.bytes + need <= ledgers_budget(store);
+    return within && overlay_fits(store, need + LEDGER_CALL) && overlay_reserve(store, entries + NOTES) == STATUS_OK;
+}
+
+status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry) {
+    store_t *store = ledger->store;
+    store_key_t key;
+    check(entry->index == ledger->last + 1);
+    if (!store_ledger_fits(ledger, 1, entry->bytes.size)) {
+        return STATUS_FULL;
+    }
+    key_ledger(&key, ledger->group, entry->index);
+    uint32_t size = LEDGER_FIXED_SIZE + entry->bytes.size;
+    uint8_t *value = overlay_put(store, DB_LEDGER, key_bytes(&key), size, true, NULL);
+    store_be64(value + 4, entry->term);
+    value[12] = entry->kind;
+    (void)bytes_write(value + LEDGER_FIXED_SIZE, entry->bytes);
+    value_seal(key_bytes(&key), value, size);
+    ledger->last = entry->index;
+    ledger->bytes += LEDGER_OP_SIZE + (uint64_t)entry->bytes.size;
+    store->ledgers.bytes += LEDGER_OP_SIZE + (uint64_t)entry->bytes.size;
+    ledger->written = true;
+    return STATUS_OK;
+}
+
+/* Removes what lies in (after, upto], which begins at the floor or ends with the last. One that cannot be read counts
+ * on until the ledger is empty: too much rather than too little. */
+static void entries_remove(ledger_t *ledger, uint64_t after, uint64_t upto) {
+    store_t *store = ledger->store;
+    store_key_t from;
+    store_key_t to;
+    uint64_t bytes = 0;
+    for (uint64_t index = after + 1; index <= upto; index++) {
+        ledger_entry_t entry;
+        bool found = store_ledger_get(ledger, index, &entry) == LEDGER_FOUND;
+        bytes += found ? LEDGER_OP_SIZE + (uint64_t)entry.bytes.size : 0;
+    }
+    bytes = after == ledger->floor && upto == ledger->last ? ledger->bytes : bytes;
+    ledger->bytes -= bytes;
+    store->ledgers.bytes -= bytes;
+    key_ledger(&from, ledger->group, after + 1);
+    key_ledger(&to, ledger->group, upto + 1);
+    overlay_delete_range(store, DB_LEDGER, key_bytes(&from), key_bytes(&to));
+    ledger->written = true;
+}
+
+status_t store_ledger_cut(ledger_t *ledger, uint64_t index) {
+    check(index >= ledger->applied);
+    if (index >= ledger->last) {
+        return STATUS_OK;
+    }
+    if (!overlay_fits(ledger->store, LEDGER_CALL)) {
+        return STATUS_FULL;
+    }
+    entries_remove(ledger, index, ledger->last);
+    ledger->last = index;
+    return STATUS_OK;
+}
+
+/* Reads the promise as it is; writes it with what `change` says. */
+static status_t promise_change(ledger_t *ledger, const ledger_promise_t *change, bool floor) {
+    store_t *store = ledger->store;
+    ledger_promise_t promise;
+    uint8_t members[LEDGER_MEMBERS_MAX];
+    if (store_ledger_promised(ledger, &promise) != LEDGER_FOUND) {
+        return STATUS_IO;
+    }
+    if (!overlay_fits(store, LEDGER_CALL)) {
+        return STATUS_FULL;
+    }
+    (void)bytes_write(members, promise.members);
+    promise.members.at = members;
+    if (floor) {
+        promise.floor = change->floor;
+        promise.floor_term = change->floor_term;
+        promise.members = change->members;
+    } else {
+        promise.term = change->term;
+        promise.vote_peer = change->vote_peer;
+        promise.vote_disk = change->vote_disk;
+    }
+    ledger->written = true;
+    return promise_write(store, ledger->group, &promise);
+}
+
+status_t store_ledger_promise(ledger_t *ledger, uint64_t term, uint64_t vote_peer, uint64_t vote_disk) {
+    check(!ledger->foreign);
+    const ledger_promise_t change = {.term = term, .vote_peer = vote_peer, .vote_disk = vote_disk};
+    return promise_change(ledger, &change, false);
+}
+
+status_t store_ledger_floor(ledger_t *ledger, uint64_t index, uint64_t term, bytes_t members) {
+    check(index <= ledger->applied);
+    if (index <= ledger->floor) {
+        return STATUS_OK;
+    }
+    const ledger_promise_t change = {.floor = index, .floor_term = term, .members = members};
+    status_t status = promise_change(ledger, &change, true);
+    if (status == STATUS_OK) {
+        entries_remove(ledger, ledger->floor, index);
+        ledger->floor = index;
+    }
+    return status;
+}
+
+status_t store_ledger_touch(ledger_t *ledger) {
+    store_t *store = ledger->store;
+    if (ledger->touched) {
+        return STATUS_OK;
+    }
+    if (!overlay_fits(store, 2 * APPLIED_OP)) {
+        return STATUS_FULL;
+    }
+    overlay_promise(store, APPLIED_OP);
+    store->ledgers.touched[store->ledgers.touched_count++] = ledger;
+    ledger->touched = ledger->written = true;
+    return STATUS_OK;
+}
+
+void store_ledger_applied(ledger_t *ledger, uint64_t index) {
+    check(ledger->touched);
+    check(index > ledger->applied);
+    check(index <= ledger->last);
+    ledger->applied = index;
+}
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+void ledgers_settle(store_t *store) {
+    ledgers_t *ledgers = &store->ledgers;
+    for (uint64_t i = 0; i < ledgers->touched_count; i++) {
+        ledger_t *ledger = ledgers->touched[i];
+        overlay_give_back(store, APPLIED_OP);
+        applied_write(store, ledger->group, ledger->applied);
+        ledger->touched = false;
+    }
+    ledgers->touched_count = 0;
+}
+
+void ledgers_sealed(store_t *store, uint64_t number, uint64_t end) {
+    ledgers_t *ledgers = &store->ledgers;
+    ledger_mark_t *mark = ledgers->oldest.number == 0 ? &ledgers->oldest : &ledgers->newest;
+    *mark = (ledger_mark_t){.number = number, .end = end};
+}
+
+void ledgers_follow(store_t *store) {
+    ledgers_t *ledgers = &store->ledgers;
+    uint64_t synced = atomic_load_explicit(&store->keeper.synced, memory_order_acquire);
+    for (int i = 0; i < 2 && ledgers->oldest.number != 0 && ledgers->oldest.end <= synced; i++) {
+        ledgers->synced = ledgers->oldest.number;
+        ledgers->oldest = ledgers->newest;
+        ledgers->newest = (ledger_mark_t){0};
+    }
+}
+
+uint64_t store_ledger_synced(const store_t *store) {
+    return store->options.sync_interval_ns == 0 ? store->pipeline.durable : store->ledgers.synced;
+}

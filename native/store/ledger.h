@@ -1,0 +1,134 @@
+/* ledger.h: ledgers: the logs that groups of servers agree on, as a store keeps them. A ledger is numbered entries, a
+ * promise (term, vote, floor), and how far it is applied. All of it are operations of the open batch, so that an entry,
+ * what it did, and the note that it was done are durable together or not at all. Knows no server and no message of
+ * theirs (native/raft, native/group).
+ *
+ *     floor                 applied                last
+ *       |  done, still there   |  to be applied      |      put: behind last; cut: back to an index, never below floor
+ *     --+----------------------+---------------------+--
+ *
+ *     DB_LEDGER        KEY_LEDGER 1, group 4, index 8    term 8, kind 1, bytes
+ *     RECORD_PROMISE   group 4                           term 8, vote 16, floor 8, term at the floor 8, disk 8, members
+ *     RECORD_APPLIED   group 4                           index 8
+ *     RECORD_DISK                                        8 bytes by chance
+ *
+ * - The floor moves by an operation in the journal, behind that of what was applied: where the floor has passed an
+ *   entry, its effects are. The keeper keeps entries back until its checkpoint ends and leaves out those that a later
+ *   operation removes (disk/apply.h), so that few ever come to LMDB.
+ * - A read has three outcomes. Between floor and last there is no "none": an entry that is not there, or is damaged, is
+ *   LEDGER_UNKNOWN. It is never cut off: it may have been acknowledged, and a member that forgets what it acknowledged
+ *   takes part in a majority that has it no more.
+ * - A disk that has lost something (a batch that nothing put right, an accepted loss, data.mdb made anew from what
+ *   could be read) gets another id at that start. The promises on it are those of another disk from then on:
+ *   ledger->foreign.
+ * - All ledgers together take a quarter of the journal: store_ledger_fits. It is the only bound, and the journal never
+ *   waits for a ledger.
+ */
+#ifndef LEAFD_STORE_LEDGER_H
+#define LEAFD_STORE_LEDGER_H
+
+#include "store/store.h"
+
+#define LEDGER_PART 4          /* of the journal, for all ledgers */
+#define LEDGER_MEMBERS_MAX 512 /* bytes */
+
+typedef enum ledger_outcome { LEDGER_FOUND = 0, LEDGER_NONE, LEDGER_UNKNOWN } ledger_outcome_t;
+
+typedef struct ledger_entry {
+    uint64_t index;
+    uint64_t term;
+    uint8_t kind;
+    bytes_t bytes;
+} ledger_entry_t;
+
+typedef struct ledger_promise {
+    uint64_t term;
+    uint64_t vote_peer;
+    uint64_t vote_disk;
+    uint64_t floor; /* entries up to there are gone */
+    uint64_t floor_term;
+    uint64_t disk;   /* on which it was made; store_ledger_make and store_ledger_promise fill it in */
+    bytes_t members; /* at the floor, as its owner writes them; valid as what store_record_get gives */
+} ledger_promise_t;
+
+typedef struct ledger { /* only ledger.c writes to it */
+    store_t *store;
+    uint32_t group;
+    bool foreign; /* the promise is that of another disk */
+    bool written; /* in this run */
+    bool touched; /* how far it is applied goes into the open batch */
+    uint64_t floor;
+    uint64_t applied;
+    uint64_t last;
+    uint64_t bytes; /* of its entries */
+} ledger_t;
+
+/* A batch with operations on ledgers. */
+typedef struct ledger_mark {
+    uint64_t number; /* 0: none */
+    uint64_t end;
+} ledger_mark_t;
+
+typedef struct ledgers { /* only ledger.c writes to it */
+    ledger_t **at;
+    uint64_t count;
+    uint64_t room;
+    ledger_t **touched;
+    uint64_t touched_count;
+    uint64_t touched_room;
+    uint64_t bytes; /* of the entries of all */
+    uint64_t disk;  /* 0: not known yet */
+    /* with a sync interval: batches that are in the journal and wait for its sync */
+    ledger_mark_t oldest;
+    ledger_mark_t newest;
+    uint64_t synced;
+} ledgers_t;
+
+/* Opens the ledger of a group; each entry behind the floor is shown, in order. STATUS_NOT_FOUND: there is none.
+ * STATUS_AGAIN: LMDB had no room for what the journal has, later. Any other: it cannot be read, and the group must not
+ * start. STATUS_IN_USE: it is open. Needs store_options.ledgers. Lives until store_ledger_remove or store_close. */
+typedef status_t (*ledger_visit_t)(void *context, const ledger_entry_t *entry);
+LEAF_MUST_USE status_t store_ledger_open(store_t *store, uint32_t group, ledger_visit_t visit, void *context,
+                                         ledger_t **out);
+/* One that nothing was written to since: it may be opened again. */
+void store_ledger_close(ledger_t *ledger);
+/* One that nothing was written to since: it may be opened again. */
+void store_ledger_close(ledger_t *ledger);
+/* A new one, with nothing below its first entry. STATUS_EXISTS; STATUS_FULL: no room, later. */
+LEAF_MUST_USE status_t store_ledger_make(store_t *store, uint32_t group, bytes_t members, ledger_t **out);
+/* Of all groups that this store has a promise of, those behind `after`. false from visit ends it. */
+LEAF_MUST_USE status_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group), void *context);
+/* LEDGER_UNKNOWN: neither may it vote nor may it be taken for a new one. */
+ledger_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise);
+/* LEDGER_NONE: below or at the floor, or behind the last one. Bytes valid until the next store_tick or write. */
+ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry);
+
+/* Room in the open batch for a promise, a cut, a floor, and so many entries with so many bytes in all; and for these in
+ * the budget, which entries without bytes do not ask for: an election needs one. After a yes none of the following says
+ * STATUS_FULL. */
+bool store_ledger_fits(ledger_t *ledger, uint64_t entries, uint64_t bytes);
+/* Would such an entry ever fit? */
+bool store_ledger_takes(const store_t *store, uint64_t bytes);
+/* The entry behind the last one. */
+LEAF_MUST_USE status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry);
+/* Removes the entries behind index, which is not below what is applied. */
+LEAF_MUST_USE status_t store_ledger_cut(ledger_t *ledger, uint64_t index);
+/* Term and vote. */
+LEAF_MUST_USE status_t store_ledger_promise(ledger_t *ledger, uint64_t term, uint64_t vote_peer, uint64_t vote_disk);
+/* Removes the entries up to index, which is applied; its term and members are kept in the promise. */
+LEAF_MUST_USE status_t store_ledger_floor(ledger_t *ledger, uint64_t index, uint64_t term, bytes_t members);
+/* Room in the open batch for how far it is applied: before the first effect of an entry. STATUS_FULL: later. */
+LEAF_MUST_USE status_t store_ledger_touch(ledger_t *ledger);
+/* The effects of all up to index are in this batch or an earlier one. Behind store_ledger_touch, before the tick. */
+void store_ledger_applied(ledger_t *ledger, uint64_t index);
+/* Everything of it goes; the handle is dead after it. STATUS_FULL: later. */
+LEAF_MUST_USE status_t store_ledger_remove(ledger_t *ledger);
+
+/* Does the next tick begin a checkpoint? What is done may be removed from the journal before. */
+bool store_checkpoint_soon(const store_t *store, moment_t now);
+/* Every batch up to this number is on disk, whatever the sync interval is: what a member promises waits for this. */
+uint64_t store_ledger_synced(const store_t *store);
+/* The disk's id, never 0. false: it cannot be read. */
+bool store_ledger_disk(store_t *store, uint64_t *disk);
+
+#endif

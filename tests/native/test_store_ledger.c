@@ -1,0 +1,576 @@
+/* test_store_ledger.c: ledgers in a store (store/ledger.h): against a dumb twin through crashes and checkpoints, what
+ * comes to LMDB and what does not, damage, the budget, and the disk's id. Power cuts: test_store_powercut.c. Reads and
+ * allocations that fail: test_ledger_faults_memory.c.
+ */
+#include "base/random.h"
+#include "disk/env.h"
+#include "store/ledger.h"
+#include "store_rig.h"
+
+#define GROUPS 5
+#define ENTRIES 400
+#define BYTES_MAX 300
+
+static rig_t rig;
+static uint64_t chance;
+
+static uint32_t below(uint32_t n) {
+    return random_below(&chance, n);
+}
+
+static void begin(uint64_t journal_size) {
+    rig = (rig_t){.in_memory = true, .options = {.ledgers = true, .journal_size = journal_size}};
+    rig_open(&rig);
+}
+
+/* ---- a twin ------------------------------------------------------------------------------------------------------ */
+
+typedef struct twin_entry {
+    uint64_t term;
+    uint8_t kind;
+    uint32_t size;
+    uint8_t fill;
+} twin_entry_t;
+
+typedef struct twin {
+    ledger_t *ledger;
+    uint64_t term, vote, floor, floor_term, applied, last;
+    uint32_t members;
+    twin_entry_t at[ENTRIES]; /* index % ENTRIES */
+} twin_t;
+
+static twin_t twins[GROUPS];
+static uint8_t filled[BYTES_MAX];
+
+static bytes_t filling(uint32_t size, uint8_t fill) {
+    memset(filled, fill, sizeof filled);
+    return bytes_of(filled, size);
+}
+
+static void same_entry(const twin_t *twin, const ledger_entry_t *entry) {
+    const twin_entry_t *is = &twin->at[entry->index % ENTRIES];
+    CHECK_EQ_U64(is->term, entry->term);
+    CHECK_EQ_U64(is->kind, entry->kind);
+    CHECK(bytes_equal(filling(is->size, is->fill), entry->bytes));
+}
+
+static void look_at(twin_t *twin) {
+    ledger_t *ledger = twin->ledger;
+    ledger_promise_t promise;
+    ledger_entry_t entry;
+    CHECK_EQ_U64(twin->floor, ledger->floor);
+    CHECK_EQ_U64(twin->applied, ledger->applied);
+    CHECK_EQ_U64(twin->last, ledger->last);
+    CHECK_EQ_I64(LEDGER_FOUND, store_ledger_promised(ledger, &promise));
+    CHECK_EQ_U64(twin->term, promise.term);
+    CHECK_EQ_U64(twin->vote, promise.vote_peer);
+    CHECK_EQ_U64(twin->vote + 1, promise.vote_disk);
+    CHECK_EQ_U64(twin->floor, promise.floor);
+    CHECK_EQ_U64(twin->floor_term, promise.floor_term);
+    CHECK_EQ_U64(twin->members, promise.members.size);
+    CHECK_EQ_I64(LEDGER_NONE, store_ledger_get(ledger, twin->floor, &entry));
+    CHECK_EQ_I64(LEDGER_NONE, store_ledger_get(ledger, twin->last + 1, &entry));
+    for (uint64_t index = twin->floor + 1; index <= twin->last; index++) {
+        CHECK_EQ_I64(LEDGER_FOUND, store_ledger_get(ledger, index, &entry));
+        CHECK_EQ_U64(index, entry.index);
+        same_entry(twin, &entry);
+    }
+}
+
+static status_t compare_loaded(void *context, const ledger_entry_t *entry) {
+    twin_t *twin = context;
+    same_entry(twin, entry);
+    return STATUS_OK;
+}
+
+static bool count_group(void *context, uint32_t group) {
+    uint32_t *count = context;
+    CHECK_EQ_U64(1000u + *count, group);
+    ++*count;
+    return true;
+}
+
+static void load_twins(void) {
+    uint32_t count = 0;
+    CHECK_EQ_I64(STATUS_OK, store_ledger_each(rig.store, count_group, &count));
+    CHECK_EQ_U64(GROUPS, count);
+    for (uint32_t i = 0; i < GROUPS; i++) {
+        CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 1000 + i, compare_loaded, &twins[i], &twins[i].ledger));
+        CHECK(!twins[i].ledger->foreign);
+        look_at(&twins[i]);
+    }
+}
+
+static void make_twins(void) {
+    for (uint32_t i = 0; i < GROUPS; i++) {
+        twins[i] = (twin_t){.members = 20, .vote = 0};
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 1000 + i, filling(20, 'm'), &twins[i].ledger));
+        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(twins[i].ledger, 0, 0, 1));
+    }
+}
+
+static void put_one(twin_t *twin) {
+    const twin_entry_t is = {
+        .term = twin->term, .kind = (uint8_t)below(3), .size = below(BYTES_MAX), .fill = (uint8_t)below(256)};
+    const ledger_entry_t entry = {
+        .index = twin->last + 1, .term = is.term, .kind = is.kind, .bytes = filling(is.size, is.fill)};
+    if (twin->last - twin->floor < ENTRIES - 1 && store_ledger_put(twin->ledger, &entry) == STATUS_OK) {
+        twin->at[++twin->last % ENTRIES] = is;
+    }
+}
+
+static void apply_some(twin_t *twin) {
+    uint64_t most = twin->last - twin->applied;
+    if (most > 0 && store_ledger_touch(twin->ledger) == STATUS_OK) {
+        twin->applied += 1 + below((uint32_t)most);
+        store_ledger_applied(twin->ledger, twin->applied);
+    }
+}
+
+static void raise_floor(twin_t *twin) {
+    uint64_t to = twin->floor + below((uint32_t)(twin->applied - twin->floor) + 1);
+    uint64_t term = to > twin->floor ? twin->at[to % ENTRIES].term : twin->floor_term;
+    uint32_t members = below(60);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_floor(twin->ledger, to, term, filling(members, 'n')));
+    if (to > twin->floor) {
+        twin->floor = to;
+        twin->floor_term = term;
+        twin->members = members;
+    }
+}
+
+static void do_one(twin_t *twin) {
+    uint32_t dice = below(100);
+    if (dice < 60) {
+        put_one(twin);
+    } else if (dice < 75) {
+        apply_some(twin);
+    } else if (dice < 82) {
+        twin->last = twin->applied + below((uint32_t)(twin->last - twin->applied) + 1);
+        CHECK_EQ_I64(STATUS_OK, store_ledger_cut(twin->ledger, twin->last));
+    } else if (dice < 92) {
+        raise_floor(twin);
+    } else {
+        twin->term += below(3);
+        twin->vote = below(9);
+        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(twin->ledger, twin->term, twin->vote, twin->vote + 1));
+    }
+}
+
+static void duel(void) {
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        chance = seed;
+        begin(0);
+        make_twins();
+        for (uint32_t turn = 0; turn < 400; turn++) {
+            for (uint32_t n = below(12); n > 0; n--) {
+                do_one(&twins[below(GROUPS)]);
+            }
+            uint32_t dice = below(60);
+            if (dice < 20) {
+                rig_sync(&rig);
+            } else if (dice < 23) {
+                rig_checkpoint(&rig);
+            } else if (dice < 26) {
+                rig_sync(&rig);
+                dice == 23 ? rig_reopen(&rig) : rig_crash(&rig);
+                load_twins();
+            } else {
+                store_tick(rig.store, rig.now);
+            }
+            look_at(&twins[below(GROUPS)]);
+        }
+        rig_close(&rig);
+    }
+}
+
+/* ---- what comes to LMDB ------------------------------------------------------------------------------------------ */
+
+static env_t *open_env(void) {
+    char reason[256];
+    env_t *env;
+    store_close(rig.store);
+    rig.store = NULL;
+    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 256 << 20, false, &env, reason, sizeof reason));
+    return env;
+}
+
+static uint32_t stored_entries(env_t *env) {
+    static const uint8_t lowest[] = {0};
+    bytes_t key, value;
+    uint32_t count = 0;
+    status_t status = env_seek(env, DB_LEDGER, bytes_of(lowest, 1), &key, &value);
+    for (; status == STATUS_OK; count++) {
+        status = env_next(env, DB_LEDGER, BYTES_NONE, &key, &value);
+    }
+    CHECK_EQ_I64(STATUS_NOT_FOUND, status);
+    return count;
+}
+
+static bool says_ledgers(env_t *env) {
+    bytes_t value;
+    CHECK_EQ_I64(STATUS_OK, env_get(env, DB_META, text(STORE_FORMAT_KEY), &value));
+    return (load_be32(value.at + VALUE_CRC_SIZE) & STORE_FORMAT_LEDGERS) != 0;
+}
+
+static bool file_has(const char *word) {
+    static uint8_t file[1 << 20];
+    size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
+    return memmem(file, size, word, strlen(word)) != NULL;
+}
+
+static status_t ignore(void *context, const ledger_entry_t *entry) {
+    (void)context;
+    (void)entry;
+    return STATUS_OK;
+}
+
+static void fill_up(ledger_t *ledger, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        const ledger_entry_t entry = {.index = ledger->last + 1, .term = 1, .bytes = filling(100, 'e')};
+        CHECK_EQ_I64(STATUS_OK, store_ledger_put(ledger, &entry));
+    }
+}
+
+static void done_upto(ledger_t *ledger, uint64_t index) {
+    if (index <= ledger->applied) {
+        return;
+    }
+    CHECK_EQ_I64(STATUS_OK, store_ledger_touch(ledger));
+    store_ledger_applied(ledger, index);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_floor(ledger, index, 1, BYTES_NONE));
+}
+
+static void lone(void) {
+    rig = (rig_t){.in_memory = true};
+    rig_open(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a", "b").verdict);
+    rig_checkpoint(&rig);
+    env_t *env = open_env();
+    CHECK(!says_ledgers(env));
+    CHECK_EQ_U64(0, stored_entries(env));
+    env_close(env);
+    CHECK(!file_has("ledger"));
+    rig_start(&rig);
+    rig_close(&rig);
+}
+
+static void below_the_floor(void) {
+    ledger_t *ledger;
+    begin(UINT64_C(16) << 20); /* one checkpoint, at the end */
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    for (int round = 0; round < 40; round++) {
+        fill_up(ledger, 25);
+        rig_sync(&rig);
+        done_upto(ledger, ledger->last);
+    }
+    rig_checkpoint(&rig);
+    env_t *env = open_env();
+    CHECK(says_ledgers(env)); /* since its start, so that the journal says nothing that an older leafd does not know */
+    CHECK_EQ_U64(0, stored_entries(env));
+    env_close(env);
+    CHECK(!file_has("ledger"));
+    rig_start(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    CHECK_EQ_U64(1000, ledger->floor);
+    fill_up(ledger, 30);
+    rig_checkpoint(&rig);
+    done_upto(ledger, 1010);
+    rig_checkpoint(&rig);
+    env = open_env();
+    CHECK_EQ_U64(20, stored_entries(env));
+    CHECK(!env_broken(env));
+    env_close(env);
+    CHECK(file_has("ledger"));
+    rig_start(&rig);
+    rig_close(&rig);
+}
+
+/* More entries than the keeper lets wait at once. */
+static void more_than_wait(void) {
+    ledger_t *ledger;
+    begin(UINT64_C(64) << 20);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    for (int round = 0; round < 50; round++) {
+        fill_up(ledger, 1000);
+        rig_sync(&rig);
+        done_upto(ledger, ledger->last - 400);
+    }
+    rig_checkpoint(&rig);
+    env_t *env = open_env();
+    CHECK_EQ_U64(400, stored_entries(env));
+    env_close(env);
+    rig_start(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    CHECK_EQ_U64(50000, ledger->last);
+    rig_close(&rig);
+}
+
+static void older_leafd(void) {
+    begin(0);
+    env_t *env = open_env();
+    CHECK(says_ledgers(env));
+    env_close(env);
+    rig.options.ledgers = false; /* the cluster is gone from the configuration: what was said stays */
+    rig_start(&rig);
+    env = open_env();
+    CHECK(says_ledgers(env));
+    env_close(env);
+    rig_start(&rig);
+    rig_close(&rig);
+}
+
+static void older_store(void) {
+    uint64_t disk, again;
+    rig = (rig_t){.in_memory = true};
+    rig_open(&rig);
+    CHECK(!store_ledger_disk(rig.store, &disk));
+    rig.options.ledgers = true;
+    rig_reopen(&rig);
+    CHECK(store_ledger_disk(rig.store, &disk));
+    rig_crash(&rig);
+    CHECK(store_ledger_disk(rig.store, &again));
+    CHECK_EQ_U64(disk, again);
+    rig_close(&rig);
+}
+
+/* ---- damage ------------------------------------------------------------------------------------------------------ */
+
+typedef enum harm { SPOIL_ENTRY, LOSE_ENTRY, LOSE_ALL, SPOIL_PROMISE, SPOIL_APPLIED, SPOIL_DISK, HARMS } harm_t;
+
+static void harm(harm_t what) {
+    static const uint8_t group[] = {0, 0, 0, 7};
+    store_key_t key, end;
+    uint64_t done;
+    env_t *env = open_env();
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    key_ledger(&key, 7, what == LOSE_ALL ? 0 : 5);
+    key_ledger(&end, 7, what == LOSE_ALL ? 100 : 6);
+    if (what == SPOIL_ENTRY) {
+        CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_LEDGER, key_bytes(&key), text("spoiled, and long enough")));
+    } else if (what <= LOSE_ALL) {
+        CHECK_EQ_I64(STATUS_OK, env_write_delete_range(env, DB_LEDGER, key_bytes(&key), key_bytes(&end), 100, &done));
+        CHECK_EQ_U64(what == LOSE_ALL ? 10 : 1, done);
+    } else { /* both copies */
+        key_record(&key,
+                   what == SPOIL_PROMISE   ? RECORD_PROMISE
+                   : what == SPOIL_APPLIED ? RECORD_APPLIED
+                                           : RECORD_DISK,
+                   what == SPOIL_DISK ? BYTES_NONE : bytes_of(group, 4));
+        CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_RECORDS, key_bytes(&key), text("spoiled")));
+    }
+    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
+    env_close(env);
+    rig_start(&rig);
+}
+
+static void harmed(void) {
+    for (harm_t what = SPOIL_ENTRY; what < HARMS; what++) {
+        ledger_t *ledger;
+        begin(0);
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, 3, 1, 2));
+        fill_up(ledger, 10);
+        CHECK_EQ_I64(STATUS_OK, store_ledger_touch(ledger));
+        store_ledger_applied(ledger, 3);
+        rig_checkpoint(&rig);
+        harm(what);
+        status_t status = store_ledger_open(rig.store, 7, ignore, NULL, &ledger);
+        if (what == SPOIL_DISK) {
+            CHECK_EQ_I64(STATUS_OK, status);
+            CHECK(ledger->foreign);
+        } else {
+            CHECK_EQ_I64(STATUS_CORRUPT, status);
+            CHECK(ledger == NULL);
+            CHECK(store_ledger_make(rig.store, 7, BYTES_NONE, &ledger) != STATUS_OK);
+        }
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 8, BYTES_NONE, &ledger)); /* others are well */
+        rig_close(&rig);
+    }
+}
+
+static void promiseless(void) {
+    ledger_t *ledger;
+    uint8_t group[4] = {0, 0, 0, 7};
+    begin(0);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    fill_up(ledger, 3);
+    CHECK_EQ_I64(STATUS_OK, store_record_delete(rig.store, RECORD_PROMISE, bytes_of(group, 4)));
+    CHECK_EQ_I64(STATUS_OK, store_record_delete(rig.store, RECORD_APPLIED, bytes_of(group, 4)));
+    rig_checkpoint(&rig);
+    rig_reopen(&rig);
+    CHECK_EQ_I64(STATUS_CORRUPT, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    rig_close(&rig);
+}
+
+static void lost_batch(void) {
+    uint8_t garbage[64];
+    uint64_t disk, other;
+    ledger_t *ledger;
+    memset(garbage, 0x5a, sizeof garbage);
+    begin(0);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    CHECK(store_ledger_disk(rig.store, &disk));
+    for (uint64_t term = 1; term < 8; term++) {
+        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, term, 1, disk));
+        rig_sync(&rig);
+    }
+    rig_kill(&rig);
+    rig_write_at(&rig, "journal", garbage, sizeof garbage,
+                 4096 + 65536 + 3 * 4096 + 40); /* its batch of term 3, about */
+    rig_start(&rig);
+    CHECK(store_ledger_disk(rig.store, &other));
+    CHECK(other != disk);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    CHECK(ledger->foreign);
+    rig_reopen(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    CHECK(ledger->foreign);
+    rig_close(&rig);
+}
+
+static void accepted_loss(void) {
+    uint64_t disk, other;
+    begin(0);
+    CHECK(store_ledger_disk(rig.store, &disk));
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a", "b").verdict);
+    rig_sync(&rig);
+    rig_kill(&rig);
+    rig_unlink(&rig, "journal");
+    rig_write_at(&rig, "accept-loss", "", 0, 0);
+    rig_start(&rig);
+    CHECK(store_ledger_disk(rig.store, &other));
+    CHECK(other != disk);
+    rig_close(&rig);
+}
+
+/* A page of data.mdb was damaged, and a start makes the file anew of what can be read. */
+static void mended(void) {
+    static uint8_t file[4 << 20], garbage[4096];
+    uint64_t disk, other;
+    ledger_t *ledger;
+    begin(0);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    CHECK(store_ledger_disk(rig.store, &disk));
+    for (int i = 0; i < 500; i++) {
+        CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a", "a payload of this test").verdict);
+    }
+    fill_up(ledger, 3);
+    rig_checkpoint(&rig);
+    store_close(rig.store);
+    size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
+    const uint8_t *page = memmem(file, size, "a payload of this test", 22);
+    CHECK(test_sealer() != NULL || page != NULL);
+    if (page != NULL) { /* sealed, it cannot be told which one it is */
+        memset(garbage, 0x5a, sizeof garbage);
+        rig_write_at(&rig, "data.mdb", garbage, sizeof garbage, (page - file) / 4096 * 4096);
+    }
+    rig_write_at(&rig, "data.mdb.suspect", "", 0, 0);
+    rig_start(&rig);
+    CHECK(store_ledger_disk(rig.store, &other));
+    CHECK_EQ_U64(page != NULL, other != disk);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    CHECK_EQ_U64(page != NULL, ledger->foreign);
+    CHECK_EQ_U64(3, ledger->last);
+    rig_close(&rig);
+}
+
+/* ---- bounds ------------------------------------------------------------------------------------------------------ */
+
+static void budget(void) {
+    ledger_t *one, *two;
+    static uint8_t large[8192];
+    uint64_t put = 0;
+    begin(0);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &one));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 8, BYTES_NONE, &two));
+    for (;; put++) {
+        ledger_t *ledger = put % 2 == 0 ? one : two;
+        const ledger_entry_t entry = {.index = ledger->last + 1, .term = 1, .bytes = bytes_of(large, sizeof large)};
+        if (store_ledger_put(ledger, &entry) != STATUS_OK) {
+            rig_checkpoint(&rig); /* it is not for want of room in the ring */
+            if (store_ledger_put(ledger, &entry) != STATUS_OK) break;
+        }
+    }
+    CHECK_EQ_U64((UINT64_C(1) << 20) / 4 / (sizeof large + 34), put);
+    CHECK(!store_ledger_takes(rig.store, (UINT64_C(1) << 20) / 4));
+    CHECK(store_ledger_takes(rig.store, sizeof large));
+    for (int i = 0; i < 3000; i++) {
+        append_t append = {.subject = text("s"), .payload = bytes_of(large, 1000)};
+        CHECK_EQ_U64(APPEND_STORED, rig_append(&rig, stream, &append).verdict);
+    }
+    rig_crash(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &one));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 8, ignore, NULL, &two));
+    const ledger_entry_t more = {.index = two->last + 1, .term = 1, .bytes = bytes_of(large, sizeof large)};
+    CHECK_EQ_I64(STATUS_FULL, store_ledger_put(two, &more));
+    done_upto(one, 1);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_put(two, &more));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_cut(two, 0));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_remove(one));
+    rig_checkpoint(&rig);
+    rig_reopen(&rig);
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_ledger_open(rig.store, 7, ignore, NULL, &one));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 8, ignore, NULL, &two));
+    CHECK_EQ_U64(0, two->last);
+    rig_close(&rig);
+}
+
+static void thousand(void) {
+    static ledger_t *ledgers[1000];
+    begin(UINT64_C(8) << 20);
+    for (uint32_t i = 0; i < 1000; i++) {
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, i + 1, BYTES_NONE, &ledgers[i]));
+    }
+    for (uint32_t round = 0; round < 8; round++) {
+        for (uint32_t i = 0; i < 1000; i++) {
+            fill_up(ledgers[i], 1);
+            done_upto(ledgers[i], ledgers[i]->last - (i % 2 == 0 && ledgers[i]->last > 1));
+        }
+        round == 4 ? rig_checkpoint(&rig) : rig_sync(&rig);
+    }
+    rig_crash(&rig);
+    for (uint32_t i = 0; i < 1000; i++) {
+        CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, i + 1, ignore, NULL, &ledgers[i]));
+        CHECK_EQ_U64(8, ledgers[i]->last);
+        CHECK_EQ_U64(8u - (i % 2 == 0), ledgers[i]->floor);
+    }
+    rig_close(&rig);
+}
+
+static void interval(void) {
+    ledger_t *ledger;
+    rig = (rig_t){.in_memory = true, .options = {.ledgers = true, .sync_interval_ns = 3600 * NS_PER_SECOND}};
+    rig_open(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    uint64_t batch = store_batch(rig.store);
+    rig_sync(&rig);
+    CHECK_EQ_U64(batch, store_durable(rig.store)); /* which says that it was written, no more */
+    CHECK(store_ledger_synced(rig.store) < batch);
+    rig_checkpoint(&rig); /* syncs first */
+    store_tick(rig.store, rig.now);
+    CHECK(store_ledger_synced(rig.store) >= batch);
+    rig_close(&rig);
+}
+
+int main(void) {
+    RUN("a ledger is what its twin is, through checkpoints, crashes and restarts", duel);
+    RUN("a store without groups has no table, no record and no word of them", lone);
+    RUN("entries below the floor at a checkpoint never come to LMDB", below_the_floor);
+    RUN("as many entries as do not wait are those that stay", more_than_wait);
+    RUN("an older leafd refuses the store before the journal has an entry", older_leafd);
+    RUN("an older store gets the word and an id when it is first used in a cluster", older_store);
+    RUN("what is damaged or missing is not taken for the end of the log nor for a new member", harmed);
+    RUN("entries without a promise are no new member", promiseless);
+    RUN("a disk that has lost a batch is a stranger from then on", lost_batch);
+    RUN("a disk whose loss was accepted is a stranger", accepted_loss);
+    RUN("a disk whose data.mdb was made anew of what could be read is a stranger", mended);
+    RUN("all ledgers together take a quarter of the journal, and streams go on", budget);
+    RUN("a thousand groups are there after a crash", thousand);
+    RUN("with a sync interval what is promised waits for the sync", interval);
+    return TEST_RESULT();
+}
