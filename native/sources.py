@@ -50,6 +50,7 @@ STANDS_ON = {
         "plane",
     ],
 }
+STANDS_ON["group"] = ["base", "text", "raft", "disk", "store", "group"]
 STANDS_ON["sessions"] = ["base", "text", "mqtt", "sessions"]
 STANDS_ON["verbs"] = [*STANDS_ON["plane"], "mqtt", "sessions", "verbs"]
 STANDS_ON["command"] = [*STANDS_ON["plane"], "command"]

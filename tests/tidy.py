@@ -47,6 +47,7 @@ C_ROOMS: dict[str, set[str]] = {
     "mqtt": {"base", "text"},
     "sessions": {"base", "text", "mqtt"},
     "raft": {"base"},
+    "group": {"base", "raft", "store"},
     "route": {"base", "text"},
     "arrow": {"base", "text"},
     "disk": {"base", "text"},
