@@ -45,10 +45,12 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One kind of link, the same in both directions."""
+    """One kind of link, the same in both directions but for its rate."""
 
     rate: float = 0.0
     """Bits a second; 0: as fast as they come."""
+    rate_up: float = 0.0
+    """Those to HUB, if they are others."""
     delay: float = 0.0
     """Seconds, one way."""
     loss: float = 0.0
@@ -58,6 +60,16 @@ class Link:
     """Bytes that wait for their turn; what comes then is lost."""
     schedule: tuple[float, float] = (0.0, 0.0)
     """So many seconds it is there, and then for so many it is silent; from the moment it is set."""
+    late: float = 0.0
+    """The share of packets that come up to late_s later than they should, so that others overtake them."""
+    late_s: float = 0.5
+    doubled: float = 0.0
+    """The share of packets that arrive twice."""
+    packet: int = MTU
+    """A larger packet is lost, and nobody is told."""
+    forgets: float = 0.0
+    """After so many seconds of silence a connection brings nothing any more, as behind a router that translates
+    addresses; 0: never."""
     apart: bool = False
     """Each connection has such a link to itself: boxes far from each other, and one hub."""
 
@@ -99,7 +111,8 @@ class Cell:
         self._ways = (Way(), Way())
         self._underway: list[tuple[float, int, int, Way, bytes]] = []
         self._taken = itertools.count()
-        self._flows: set[Flow] = set()
+        self._flows: dict[Flow, float] = {}
+        """When each was last used."""
         self._forgotten: set[Flow] = set()
         self._ended = threading.Event()
         for place in (HUB, LEAF):
@@ -143,7 +156,7 @@ class Cell:
 
     def forget(self) -> None:
         """As a router does that translates addresses: connections that are there bring nothing any more, either way."""
-        self._forgotten |= self._flows
+        self._forgotten |= self._flows.keys()
 
     def close(self) -> None:
         self._ended.set()
@@ -156,27 +169,39 @@ class Cell:
         there, away = self._link.schedule
         return away <= 0 or (now - self._since) % (there + away) < there
 
+    def _is_forgotten(self, flow: Flow, now: float) -> bool:
+        if self._link.forgets and now - self._flows.get(flow, now) > self._link.forgets:
+            self._forgotten.add(flow)
+        self._flows[flow] = now
+        return flow in self._forgotten
+
     def _take(self, to: int, packet: bytes, now: float) -> None:
         link = self._link
         self.tried[to] += len(packet)
         loss = max(link.loss, self.deaf[to])
+        rate = (link.rate_up or link.rate) if to == HUB else link.rate
         flow = _flow(packet)
-        self._flows.add(flow)
         way = self.apart[to].setdefault(flow, Way()) if link.apart else self._ways[to]
-        waits = max(way.free_at - now, 0.0) * link.rate / 8
+        waits = max(way.free_at - now, 0.0) * rate / 8
         if (
-            flow in self._forgotten
+            self._is_forgotten(flow, now)
             or not self.up(now)
+            or len(packet) > link.packet
             or self._random.random() < loss
-            or (link.rate and waits + len(packet) > link.queue)
+            or (rate and waits + len(packet) > link.queue)
         ):
             self.lost[to] += 1
             return
         self.first = self.first or now
-        way.free_at = max(way.free_at, now) + (len(packet) * 8 / link.rate if link.rate else 0.0)
-        way.last_at = max(way.last_at, way.free_at + link.delay + self._random.random() * link.jitter)
+        way.free_at = max(way.free_at, now) + (len(packet) * 8 / rate if rate else 0.0)
+        arrives_at = max(way.last_at, way.free_at + link.delay + self._random.random() * link.jitter)
         way.queued = max(way.queued, int(waits) + len(packet))
-        heapq.heappush(self._underway, (way.last_at, next(self._taken), to, way, packet))
+        if self._random.random() < link.late:
+            arrives_at += self._random.random() * link.late_s
+        else:
+            way.last_at = arrives_at
+        for _ in range(2 if self._random.random() < link.doubled else 1):
+            heapq.heappush(self._underway, (arrives_at, next(self._taken), to, way, packet))
 
     def _carry(self) -> None:
         underway = self._underway

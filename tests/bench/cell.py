@@ -15,6 +15,7 @@ import base64
 import contextlib
 import json
 import random
+import re
 import socket
 import statistics
 import tempfile
@@ -144,18 +145,17 @@ def delays(name: str, sent: dict[int, float], came: dict[int, float]) -> None:
         print(f"{name}: {len(took)} of {len(sent)}, median {statistics.median(took):.2f} s, longest {max(took):.2f} s")
 
 
-def drain(options: argparse.Namespace) -> None:
-    """One run."""
-    calm = Link(rate=2e6, delay=min(options.trip / 2, 0.1))  # a nats-server's leaf gives its hub two seconds to answer
-    line = Link(options.rate, options.trip / 2, options.loss, schedule=(options.up, options.down))
+def drain(options: argparse.Namespace, calm: Link, line: Link) -> None:
+    """One run. calm: while both are linked and filled, and line from then on."""
     with joined(calm) as cell, pair(cell, options.hub, options.leaf, compression=options.compression) as (hub, leaf):
         with cell.at(LEAF):
             at_leaf, below = Api(leaf.port), Listener(leaf.port, "command.>")
         with cell.at(HUB):
             at_hub, above = Api(hub.port), Listener(hub.port, "event.>")
         fill(at_leaf, options.messages, real=options.telemetry)
-        time.sleep(1 + 3 * options.trip)
+        time.sleep(1 + 6 * line.delay)
         cell.change(line)
+        time.sleep(options.idle)
         cell.carried[:], cell.tried[:] = [0, 0], [0, 0]
         began = time.monotonic()
         at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
@@ -173,6 +173,8 @@ def drain(options: argparse.Namespace) -> None:
         print(f"sent up, with what was lost: {cell.tried[HUB]} bytes")
         delays("command down", sent, below.came)
         delays("event up", sent, above.came)
+        for one in (hub, leaf):
+            print("\n".join(re.findall(r".*(?:connection closed|Slow Consumer).*", one.server.log)))
         found = at_hub.must("$JS.API.STREAM.INFO.COPY")["state"]
         print(f"stored {found['messages']}, last sequence {found['last_seq']}, of {options.messages}")
 
@@ -187,7 +189,11 @@ def main() -> None:
     parser.add_argument("--telemetry", action="store_true", help="JSON as boxes send it")
     parser.add_argument("--compression", default="", help="of the link, at both ends")
     parser.add_argument("--seconds", type=float, default=900.0)
-    drain(parser.parse_args())
+    parser.add_argument("--idle", type=float, default=0.0, help="so long nothing is sent at first")
+    options = parser.parse_args()
+    line = Link(options.rate, options.trip / 2, options.loss, schedule=(options.up, options.down))
+    # A nats-server's leaf gives its hub two seconds to answer.
+    drain(options, Link(rate=2e6, delay=min(options.trip / 2, 0.1)), line)
 
 
 if __name__ == "__main__":
