@@ -66,8 +66,12 @@ judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
 }
 
 /* A stored message answers no request. */
-judged_t judge_shown(plane_t *plane, const peer_t *peer, bytes_t named) {
-    bool may = !bytes_starts(named, BYTES_LITERAL("_R_.")) && judge_may_publish(plane, peer, named);
+judged_t judge_shown(plane_t *plane, const publication_t *publication) {
+    bytes_t named = publication->copied;
+    if ((publication->flags & PUBLICATION_NAMED) == 0) {
+        return publication->shown;
+    }
+    bool may = !bytes_starts(named, BYTES_LITERAL("_R_.")) && judge_may_publish(plane, publication->origin, named);
     return (judged_t){may ? named : BYTES_NONE};
 }
 

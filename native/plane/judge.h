@@ -29,8 +29,8 @@ typedef struct judged {
 } judged_t;
 
 judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject);
-/* Judges the name of a delivery that comes over a link. */
-judged_t judge_shown(plane_t *plane, const peer_t *peer, bytes_t named);
+/* The judged name of a delivery that comes over a link, or of another publication. */
+judged_t judge_shown(plane_t *plane, const publication_t *publication);
 /* May a copy store under that name what the peer delivers (NULL: this server)? The names of `origin`, the connection
  * that answered for the copy's origin, are what its owner asked for; whoever else delivers has its own rights. */
 bool judge_copied(plane_t *plane, const peer_t *peer, uint64_t origin, bytes_t named);

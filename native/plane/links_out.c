@@ -18,20 +18,20 @@
 
 /* The next server judges the name anew. One that its sender may not publish to goes on only to a copy of ours or of
  * theirs, which no client subscribes to. */
-static bytes_t link_name(const publication_t *publication) {
+static bytes_t link_name(plane_t *plane, const publication_t *publication) {
     bytes_t subject = publication->message.subject;
     bool copy = bytes_starts(subject, BYTES_LITERAL("$JS.M.")) || bytes_starts(subject, BYTES_LITERAL("$JS.S."));
-    return copy ? publication->copied : publication->shown.name;
+    return copy ? publication->copied : judge_shown(plane, publication).name;
 }
 
 void link_send(plane_t *plane, peer_t *peer, const publication_t *publication) {
     if (LEAF_UNLIKELY(peer->lanes != NULL)) {
-        output_line_up(plane, peer, publication, link_name(publication));
+        output_line_up(plane, peer, publication, link_name(plane, publication));
         return;
     }
     const message_t *message = &publication->message;
     outq_t *out = &peer->conn.out;
-    status_t status = peer->protocol->emit_link(peer, out, publication, link_name(publication));
+    status_t status = peer->protocol->emit_link(peer, out, publication, link_name(plane, publication));
     if (status == STATUS_INVALID) {
         return; /* this link does not get it */
     }

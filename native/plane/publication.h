@@ -42,6 +42,10 @@ typedef struct trace trace_t; /* trace.h */
  * subject): never to JetStream's own subjects */
 #define PUBLICATION_UNJUDGED 64u
 
+/* shown is what judge_shown() says of copied, and is found out when somebody sees it: a copy's own messages are seen by
+ * nobody else */
+#define PUBLICATION_NAMED 8192u
+
 /* The first requester of a message that came through service imports. It lies where the first of them was crossed. */
 typedef struct requester {
     const account_t *account;

@@ -196,9 +196,22 @@ static bool offer_crossing(routing_t *routing, const route_target_t *target, con
     return cross_note(routing->plane, routing->publication, target, queue, &routing->crossings) && queue != NULL;
 }
 
+/* The first who sees the name behind the subject has it judged. */
+static __attribute__((noinline)) void show_name(routing_t *routing) {
+    publication_t *publication = routing->publication;
+    publication->shown = judge_shown(routing->plane, publication);
+    publication->flags &= ~PUBLICATION_NAMED;
+    if (publication->shown.name.size != 0) {
+        routing->shown.subject = publication->shown.name;
+    }
+}
+
 SPECIALIZED bool offer_local(routing_t *routing, route_target_t *target, const bool traced) {
     uint32_t flags = routing->publication->flags;
     if (LEAF_LIKELY(target->kind == TARGET_CLIENT)) {
+        if (LEAF_UNLIKELY((flags & PUBLICATION_NAMED) != 0)) {
+            show_name(routing);
+        }
         return (flags & PUBLICATION_INSIDE) == 0
                && (traced ? deliver_client_traced(routing->plane, target->owner, routing->publication, &routing->shown)
                           : deliver_client(routing->plane, target->owner, routing->publication, &routing->shown));
@@ -421,6 +434,9 @@ SPECIALIZED void route_to_all(routing_t *routing, account_t *account, const bool
     }
     routing->taken += routing->chosen.count;
     if (LEAF_UNLIKELY(routing->crossings.any)) {
+        if ((publication->flags & PUBLICATION_NAMED) != 0) {
+            show_name(routing);
+        }
         routing->taken += cross(plane, publication, &routing->crossings);
     }
 }

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "exchange/exchange.h"
 #include "plane/gateway.h"
-#include "plane/judge.h"
 #include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
@@ -99,13 +98,6 @@ bytes_t link_split(bytes_t reply, bytes_t *ack) {
     return BYTES_NONE;
 }
 
-/* The peer chose this name. A copy stores it, because its owner asked the peer for it, and the store looks whether it
- * is a subject. */
-void link_name_delivery(plane_t *plane, const peer_t *peer, bytes_t named, publication_t *publication) {
-    publication->copied = named;
-    publication->shown = judge_shown(plane, peer, named);
-}
-
 bytes_t link_answer_named(plane_t *plane, account_t *account, bytes_t reply, publication_t *publication) {
     bytes_t ack, named = link_stored_subject(gateway_bare(reply), &ack);
     publication->message.reply = bytes_of(reply.at, GATEWAY_PREFIX_SIZE + ack.size);
@@ -133,7 +125,7 @@ void link_take_in_back(plane_t *plane, peer_t *peer, account_t *account, const o
     }
     publication.message.subject = bare;
     publication.flags = bytes_starts(bare, BYTES_LITERAL("_R_.")) ? 0 : PUBLICATION_BACK;
-    link_take_reply(plane, peer, account, op->reply, &publication);
+    link_take_reply(plane, account, op->reply, &publication);
     (void)publish(plane, &publication);
 }
 
