@@ -462,7 +462,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 #define EVENT_REACHED 21 /* a link asks for an API of JetStream: account, subject = `$JS.<domain>.API.` and > or so */
 #define EVENT_CARRIED 22 /* target = leaf, arg = bytes on the wire: its budget_t.tell is reached */
-#define EVENT_DOUBTED 23 /* target = leaf that we dialled, arg = 1: nothing that is sent arrives; 0: again it does */
+#define EVENT_DOUBTED 23 /* target = leaf that we dialled, arg = DOUBT_* */
+#define DOUBT_NONE 0     /* what is sent arrives again */
+#define DOUBT_ALL 1      /* nothing that is sent arrives */
+#define DOUBT_LARGE 2    /* a full packet may be more than the way carries: none came through yet, this way or that */
 #define TRACE_INGRESS 1  /* text 4 = why it went nowhere */
 #define TRACE_EGRESS 2   /* texts: subscription, queue, hop */
 #define TRACE_MAPPING 3  /* text 1 = mapped to */

@@ -67,6 +67,14 @@ class ListenFlag(IntFlag):
     PROXIED = abi.LISTEN_PROXIED
 
 
+class Doubt(IntEnum):
+    """What is thought of a link that we dialled (DOUBT_* of abi.h)."""
+
+    NONE = abi.DOUBT_NONE
+    ALL = abi.DOUBT_ALL
+    LARGE = abi.DOUBT_LARGE
+
+
 class CloseReason(IntEnum):
     """Why a connection ended (CLOSE_* of abi.h)."""
 

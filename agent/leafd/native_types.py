@@ -24,6 +24,7 @@ from leafd.native_codes import (
     ClusteredFlag as ClusteredFlag,
     ConnKind as ConnKind,
     ConsumerFlag as ConsumerFlag,
+    Doubt as Doubt,
     GatewayFlag as GatewayFlag,
     ImportKind as ImportKind,
     IngestCode as IngestCode,
@@ -525,10 +526,11 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Doubted:
-    """A link that we dialled is in doubt: nothing arrives any more that is sent over it; 0: something arrives again."""
+    """A link that we dialled is in doubt, or no longer."""
 
     connection: int
     doubted: int
+    """As in Doubt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,290 +13,6 @@
 #include "plane/plane.h"
 #include "plane/protocol.h"
 
-/* A near link that is given more than it carries would reach max_pending some day, and be closed though it lives. From
- * half of it on, what is too much is dropped as on a slow link, until an eighth waits. */
-#define CROWDED_FROM 2u
-#define CROWDED_UNTIL 8u
-#define TURN_NS (2 * WINDOW_WAIT_MIN_NS)
-
-/* ---- pure -------------------------------------------------------------------------------------------------------- */
-
-void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
-    *window = (window_t){.measured = true,
-                         .narrow = look->round_trip_min_ns >= WINDOW_NEAR_NS,
-                         .bytes = WINDOW_FIRST,
-                         .packet = look->packet != 0 ? look->packet : WINDOW_PACKET,
-                         .acked = look->acked,
-                         .arrived = look->acked + look->beyond,
-                         .looked_ns = mono_ns,
-                         .progress_ns = mono_ns,
-                         .alive_ns = mono_ns,
-                         .drained_ns = mono_ns,
-                         .packed = 1,
-                         .round_trip_ns = look->round_trip_ns,
-                         .round_trip_min_ns = look->round_trip_min_ns};
-}
-
-static int64_t look_after(const window_t *window) {
-    return window->round_trip_min_ns > WINDOW_LOOK_NS ? window->round_trip_min_ns : WINDOW_LOOK_NS;
-}
-
-/* Until what was given is acknowledged, or the socket is looked at again, if that is later. */
-static double under_way(const window_t *window) {
-    int64_t trip_ns = window->round_trip_min_ns > TURN_NS ? window->round_trip_min_ns : TURN_NS;
-    return (double)window->rate * (double)trip_ns / (double)NS_PER_SECOND;
-}
-
-static bool is_coarse(const window_t *window) {
-    return window->proven && under_way(window) < (double)window->packet;
-}
-
-uint64_t window_piece(const window_t *window) {
-    uint64_t quarter = window->bytes / 4;
-    return is_coarse(window) ? window->packet / 2 : quarter > window->packet ? quarter : window->packet;
-}
-
-/* The bytes under way at the window's rate, a quarter and two packets more: one that is being sent, and one behind it.
- * Where packets are half full, one of these does. */
-static uint64_t bytes_at(const window_t *window) {
-    double bytes = under_way(window) * (window->level < WINDOW_LEVEL ? 2.0 : 1.25)
-                   + (is_coarse(window) ? 1.0 : 2.0) * (double)window->packet;
-    return bytes > (double)WINDOW_MAX ? (uint64_t)WINDOW_MAX + 1 : (uint64_t)bytes;
-}
-
-static void learn_rate(window_t *window, uint64_t sample) {
-    bool rises = !window->proven || sample > window->rate + window->rate / 10;
-    window->level = rises && window->level < WINDOW_LEVEL ? 0 : window->level + (window->level < WINDOW_LEVEL);
-    /* Half of a rise at once: what was acknowledged after a stall comes in a heap, and was not carried as fast. */
-    if (sample > window->rate) {
-        window->rate = window->proven ? window->rate + (sample - window->rate) / 2 : sample;
-    } else {
-        window->rate -= (window->rate - sample) / 8;
-    }
-    window->proven = true;
-}
-
-static void learn_width(window_t *window) {
-    uint64_t bytes = bytes_at(window);
-    if (window->narrow) {
-        window->bytes = bytes;
-        window->narrow = window->bytes <= WINDOW_MAX
-                         && (window->crowded || window->round_trip_min_ns >= WINDOW_NEAR_NS
-                             || window->rate < 2 * (uint64_t)WINDOW_SLOW);
-    } else if (window->crowded || window->rate < WINDOW_SLOW) {
-        window->narrow = true;
-        window->bytes = bytes < WINDOW_FIRST ? WINDOW_FIRST : bytes;
-    }
-}
-
-static bool is_long(int64_t trip_ns, int64_t least_ns) {
-    return trip_ns > WINDOW_LONGER * least_ns && trip_ns >= WINDOW_LONGER_NS;
-}
-
-/* The time of a full packet, without the time that it takes to be sent; half of it at least. */
-static int64_t travel_ns(const window_t *window, int64_t trip_ns) {
-    double rate = window->rate != 0 ? (double)window->rate : 1.0;
-    double sending = (double)window->packet * (double)NS_PER_SECOND / rate;
-    return sending > (double)trip_ns / 2 ? trip_ns / 2 : trip_ns - (int64_t)sending;
-}
-
-/* Is it worth a pause to know? Where it is not a longer way, seldom, unless something has happened since. */
-static bool asks(const window_t *window, int64_t trip_ns, int64_t mono_ns) {
-    int64_t since_ns = mono_ns - window->emptied_ns;
-    if (trip_ns > 2 * window->round_trip_ns && trip_ns > WINDOW_GAP_NS) {
-        return false; /* an outage, or something that was lost again and again */
-    }
-    if (window->longer_ns != 0 && since_ns >= WINDOW_DRAIN_NS) {
-        return true; /* it may be short again */
-    }
-    return is_long(travel_ns(window, trip_ns), window->round_trip_min_ns)
-           && (since_ns >= window->empty_after_ns
-               || (since_ns >= WINDOW_EMPTY_NS / 3 && trip_ns > window->emptied_trip_ns * 3 / 2));
-}
-
-static void run_empty(window_t *window, int64_t trip_ns, int64_t mono_ns) {
-    int64_t after_ns = window->empty_after_ns == 0 ? WINDOW_EMPTY_NS : 2 * window->empty_after_ns;
-    window->empties = true;
-    window->emptied_ns = mono_ns;
-    window->emptied_trip_ns = trip_ns;
-    window->empty_after_ns = after_ns > WINDOW_DRAIN_NS ? WINDOW_DRAIN_NS : after_ns;
-    /* By then a lost packet has been sent again. */
-    window->resume_ns = mono_ns + 3 * (trip_ns < WINDOW_GAP_NS ? trip_ns : WINDOW_GAP_NS);
-}
-
-/* Nothing was learned, since a packet was lost: it is asked again soon. */
-static void ask_again(window_t *window) {
-    window->empties = false;
-    window->emptied_trip_ns = 0;
-}
-
-/* Learns from a piece's time whether the way has become longer, or shorter again. least_ns: the kernel's. */
-static void learn_way(window_t *window, int64_t trip_ns, int64_t least_ns, int64_t mono_ns) {
-    if (window->given_alone) {
-        int64_t way_ns = travel_ns(window, trip_ns);
-        bool longer = is_long(way_ns, least_ns);
-        if (longer && way_ns > window->longer_ns + window->longer_ns / 4) {
-            window->level = 0; /* it may carry more than fitted into the window */
-        }
-        window->longer_ns = longer ? way_ns : 0;
-        window->empties = false;
-    } else if (trip_ns < window->longer_ns) {
-        window->longer_ns = trip_ns;
-    } else if (asks(window, trip_ns, mono_ns)) {
-        run_empty(window, trip_ns, mono_ns);
-    }
-}
-
-static void time_piece(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
-    bool told = window->given_ns != 0 && look->acked > window->given_end;
-    /* A piece that waited behind others only tells that it took longer. */
-    bool lost = window->given_ns != 0 && window->given_alone && look->resent != window->given_resent;
-    int64_t trip_ns = mono_ns - window->given_ns, unseen_ns = mono_ns - window->seen_ns;
-    if (told && !lost && window->proven && unseen_ns <= trip_ns / 4) {
-        learn_way(window, trip_ns, look->round_trip_min_ns, mono_ns);
-    } else if (lost && window->empties) {
-        ask_again(window);
-    }
-    if (told || lost) {
-        window->given_ns = 0;
-    }
-    window->seen_ns = mono_ns;
-    if (window->longer_ns <= look->round_trip_min_ns * 5 / 4) {
-        window->longer_ns = 0;
-    }
-    window->round_trip_min_ns = window->longer_ns != 0 ? window->longer_ns : look->round_trip_min_ns;
-}
-
-/* A piece is given to the kernel. */
-static void mark_piece(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
-    bool alone = look->held == 0;
-    if (window->empties && !alone && mono_ns >= window->resume_ns) {
-        ask_again(window);
-    }
-    if (window->given_ns == 0 || alone) {
-        window->given_ns = mono_ns;
-        window->given_end = look->acked + look->held;
-        window->given_resent = look->resent;
-        window->given_alone = alone;
-    }
-}
-
-void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_t mono_ns) {
-    window->round_trip_ns = look->round_trip_ns;
-    time_piece(window, look, mono_ns);
-    window->packet = look->packet != 0 ? look->packet : window->packet;
-    window->wire = look->wire;
-    window->out = look->out;
-    window->unsent = look->unsent;
-    int64_t took_ns = mono_ns - window->looked_ns;
-    if (took_ns < look_after(window)) {
-        return;
-    }
-    uint64_t arrived = look->acked + look->beyond;
-    if (look->acked != window->acked || arrived > window->arrived) {
-        window->alive_ns = mono_ns;
-    }
-    if (window->alive_ns == mono_ns || look->held == 0) {
-        window->progress_ns = mono_ns;
-    }
-    window->acked = look->acked;
-    uint64_t moved = arrived > window->arrived ? arrived - window->arrived : 0;
-    if (window->busy && waiting && moved == 0 && look->held != 0) {
-        return; /* the next time that something has arrived says how fast it was */
-    }
-    if (window->busy && waiting) {
-        learn_rate(window, (uint64_t)((double)moved * (double)NS_PER_SECOND / (double)took_ns));
-        learn_width(window);
-    }
-    window->busy = waiting;
-    window->arrived = arrived;
-    window->looked_ns = mono_ns;
-}
-
-/* Is the queue to run empty, so that a round trip is seen without it? Then nothing but what is urgent goes for as long
- * as it takes. */
-static bool drains(window_t *window, uint64_t flying, int64_t mono_ns) {
-    if (flying == 0 || (flying <= window->packet && !window->empties)) {
-        window->drained_ns = mono_ns;
-        window->resume_ns = flying == 0 ? mono_ns : window->resume_ns;
-    } else if (mono_ns - window->drained_ns > WINDOW_DRAIN_NS) {
-        window->drained_ns = mono_ns;
-        window->resume_ns = mono_ns + window->round_trip_ns - window->round_trip_min_ns * 7 / 8;
-    }
-    return mono_ns < window->resume_ns;
-}
-
-static uint64_t less(uint64_t a, uint64_t b) {
-    return a > b ? a - b : 0;
-}
-
-static uint64_t gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns) {
-    uint64_t flying = less(look->held, look->beyond);
-    uint64_t limit = drains(window, flying, mono_ns) ? 0 : window->bytes;
-    uint64_t room = less(limit, flying);
-    if (look->held > 4 * window->bytes) {
-        return 0; /* one that is lost again and again: the peer has to keep all behind it */
-    }
-    if (room >= window_piece(window) || room >= waiting || look->held == 0) {
-        return room;
-    }
-    room = less(limit + window->packet, flying);
-    return room < urgent ? room : urgent;
-}
-
-uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns) {
-    uint64_t room = gives(window, look, waiting, urgent, mono_ns);
-    if (room != 0 && waiting != 0) {
-        mark_piece(window, look, mono_ns);
-    }
-    return room;
-}
-
-int64_t window_patience_ns(const window_t *window) {
-    int64_t trips_ns = window->round_trip_ns * WINDOW_PATIENCE_TRIPS;
-    return trips_ns > WINDOW_PATIENCE_NS ? trips_ns : WINDOW_PATIENCE_NS;
-}
-
-bool window_doubtful(const window_t *window, int64_t mono_ns) {
-    int64_t trips_ns = window->round_trip_ns * WINDOW_DOUBT_TRIPS;
-    return mono_ns - window->progress_ns >= (trips_ns > WINDOW_DOUBT_NS ? trips_ns : WINDOW_DOUBT_NS);
-}
-
-bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono_ns) {
-    int64_t patience_ns = window_patience_ns(window);
-    return mono_ns - window->progress_ns >= (write_deadline_ns > patience_ns ? write_deadline_ns : patience_ns)
-           && mono_ns - window->alive_ns >= patience_ns + WINDOW_ALIVE_NS;
-}
-
-/* Not where the way has become longer than BBR allows for: it begins with the kernel's least round trip, which is that
- * of five minutes. */
-bool window_spares(window_t *window, bool waiting, int64_t mono_ns) {
-    if (!waiting || !window->narrow || window->round_trip_min_ns < WINDOW_PROBE_TRIP_NS || window->longer_ns != 0
-        || window->round_trip_ns > WINDOW_PROBE_WORTH * window->round_trip_min_ns
-        || mono_ns - window->spared_ns < WINDOW_PROBE_NS) {
-        return false;
-    }
-    window->spared_ns = mono_ns;
-    return true;
-}
-
-uint64_t window_saved(window_t *window, uint64_t waiting, int64_t mono_ns) {
-    double most = (double)window->pace / 4, packet = (double)window->packet;
-    packet = packet > WINDOW_PACKET ? WINDOW_PACKET : packet; /* loopback's are 64 KB */
-    most = most < 2 * packet ? 2 * packet : most;
-    window->saved += (double)window->pace * (double)(mono_ns - window->saved_ns) / (double)NS_PER_SECOND;
-    window->saved -= (double)less(window->out, window->spent);
-    window->saved = window->saved > most ? most : window->saved;
-    window->saved_ns = mono_ns;
-    window->spent = window->out;
-    if (window->saved <= 0 || (window->saved < packet && window->saved < (double)waiting)) {
-        return 0;
-    }
-    return (uint64_t)window->saved;
-}
-
-/* ---- of a link --------------------------------------------------------------------------------------------------- */
-
 static void expect_the_worst(const peer_t *peer) {
     int64_t again_ns = peer->window.round_trip_ns * WINDOW_AGAIN_TRIPS;
     tcp_expect_loss(peer->conn.fd);
@@ -376,7 +92,7 @@ static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
     /* A near link has to prove that it is the link that is slow, and not this processor. */
     uint64_t waits = waiting_of(peer), most = peer->conn.out.max_pending;
     bool waiting = waits != 0 && (narrow || seen->held != 0);
-    window->crowded = waits > most / (window->crowded ? CROWDED_UNTIL : CROWDED_FROM);
+    window->crowded = window_crowds(window->crowded, waits, most);
     window_learn(window, seen, waiting, plane->now.mono_ns);
     learn_packed(peer, seen);
     if (window->narrow && !narrow) {
@@ -389,19 +105,35 @@ static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
     reckon(plane, peer);
 }
 
+static uint32_t doubt_of(const plane_t *plane, const peer_t *peer) {
+    int64_t now = plane->now.mono_ns, quiet_ns = now - peer->last_input_ns;
+    bool doubtful = window_doubtful(&peer->window, now);
+    tcp_look_t seen;
+    if (!doubtful && (peer->pings_out == 0 || quiet_ns < WINDOW_ALIVE_NS)) {
+        return DOUBT_NONE;
+    }
+    if (!tcp_look(peer->conn.fd, &seen)) {
+        return doubtful ? DOUBT_ALL : DOUBT_NONE;
+    }
+    return doubtful ? window_doubt(&seen) : window_unanswered(&peer->window, &seen, quiet_ns);
+}
+
 /* Tells control of a link that we dialled, which may dial another one beside it. */
 static void tell_doubt(plane_t *plane, peer_t *peer) {
     window_t *window = &peer->window;
-    bool doubted = window_doubtful(window, plane->now.mono_ns);
-    if (!peer->dialled || peer->state != PEER_ADMITTED || doubted == window->doubted) {
+    if (!peer->dialled || peer->state != PEER_ADMITTED) {
+        return;
+    }
+    uint32_t doubt = doubt_of(plane, peer);
+    if ((doubt != DOUBT_NONE) == window->doubted) {
         return;
     }
     event_entry_t *entry = event_new(EVENT_DOUBTED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
     if (entry != NULL) { /* else at the next look */
         entry->event.target = peer->id;
-        entry->event.arg = doubted;
+        entry->event.arg = doubt;
         event_post(&plane->exchange, entry);
-        window->doubted = doubted;
+        window->doubted = doubt != DOUBT_NONE;
     }
 }
 
@@ -411,7 +143,7 @@ void window_chores(plane_t *plane, peer_t *peer) {
     if (!window->measured) {
         return;
     }
-    if (plane->now.mono_ns - window->looked_ns >= look_after(window) && tcp_look(peer->conn.fd, &seen)) {
+    if (plane->now.mono_ns - window->looked_ns >= window_look_after(window) && tcp_look(peer->conn.fd, &seen)) {
         learn(plane, peer, &seen);
     }
     tell_doubt(plane, peer);

@@ -19,7 +19,7 @@
  * of one piece after another is taken, from when it is given until it is acknowledged. If that is much longer than the
  * shortest round trip, the link is let run empty, and the next piece tells, alone: a queue, or the way itself.
  *
- * window_learn is a pure function of what was seen; window.c asks the kernel.
+ * window_learn.c has pure functions of what was seen; window.c asks the kernel.
  */
 #ifndef LEAFD_PLANE_WINDOW_H
 #define LEAFD_PLANE_WINDOW_H
@@ -112,6 +112,8 @@ typedef struct window {
 
 /* ---- pure -------------------------------------------------------------------------------------------------------- */
 
+/* Is so much waiting, of at most so much, that a near link needs a window? crowded: it has one for that. */
+bool window_crowds(bool crowded, uint64_t waits, uint64_t most);
 void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns);
 /* waiting: something waits here or in the kernel. */
 void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_t mono_ns);
@@ -120,9 +122,19 @@ int64_t window_patience_ns(const window_t *window);
  * kernel has behind a gap has arrived: it is acknowledged only when the gap is closed, which takes a link as long as
  * its queue is, and again if that packet is lost, too. */
 bool window_doubtful(const window_t *window, int64_t mono_ns);
+/* DOUBT_*, of one that is in doubt: does it stand at the first full packet of its life? */
+uint32_t window_doubt(const tcp_look_t *look);
+/* DOUBT_*, of one by which nothing came for quiet_ns, though it was asked for a sign of life. Where what is sent arrives
+ * the peer may stand at its first full packet. */
+uint32_t window_unanswered(const window_t *window, const tcp_look_t *look, int64_t quiet_ns);
 /* Nothing has arrived for so long that the link is dead. A link that was busy is given as long, from the last sign of
  * life on, as one that was idle and had to be asked first: after an outage of 30 s TCP needs its time. */
 bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono_ns);
+
+/* Between two looks at the socket of one that is quiet, at least. */
+static inline int64_t window_look_after(const window_t *window) {
+    return window->round_trip_min_ns > WINDOW_LOOK_NS ? window->round_trip_min_ns : WINDOW_LOOK_NS;
+}
 
 /* So much may wait here before consumers stop: enough for the time until the next look at the socket, and for a piece
  * that is well packed. */

@@ -176,6 +176,21 @@ def test_a_source_drains_over_a_slow_lossy_link() -> None:
         assert joined.carried[HUB] - before < 2 * MESSAGES * SIZE
 
 
+def test_a_way_that_loses_large_packets_without_a_word_carries_a_backlog_in_small_ones() -> None:
+    """The link stands at its first full packet. Each is lost, and no router says so."""
+    with cell.joined(Link(rate=1e6, delay=0.05, packet=1000)) as joined, pair(joined) as both:
+        assert both.linked_within(20)
+        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+        at_leaf.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
+        for _ in range(MESSAGES):
+            at_leaf.publish("t.a", random.randbytes(SIZE))
+        at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
+        deadline = time.monotonic() + 60
+        while at_hub.messages_in("COPY") < MESSAGES and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert at_hub.messages_in("COPY") == MESSAGES
+
+
 def test_a_live_link_is_not_closed_for_being_slow() -> None:
     """More is published than the link carries within `write_deadline` (10 s): it stays up, and brings all of it."""
     with cell.joined(Link(rate=1e6, delay=0.25)) as joined, pair(joined) as both:

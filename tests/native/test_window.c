@@ -1,6 +1,7 @@
 /* test_window.c: what a link is given, by what was seen of it; with looks and time handed in. */
 #include "plane/window.h"
 
+#include "base/abi_types.h"
 #include "test.h"
 
 typedef struct line {
@@ -78,6 +79,47 @@ static void near_ones_with_a_long_queue_have_one(void) {
     lan.window.crowded = false;
     loaded(&lan, 2 * NS_PER_SECOND);
     CHECK(!lan.window.narrow);
+}
+
+/* Half of what may wait is crowded, and then an eighth is, still: a link does not change with each look. */
+static void crowded_begins_at_a_half_and_ends_at_an_eighth(void) {
+    const uint64_t most = 64u << 20;
+    CHECK(!window_crowds(false, most / 2, most));
+    CHECK(window_crowds(false, most / 2 + 1, most));
+    CHECK(window_crowds(true, most / 2, most));
+    CHECK(window_crowds(true, most / 8 + 1, most));
+    CHECK(!window_crowds(true, most / 8, most));
+    CHECK(!window_crowds(false, most / 8 + 1, most));
+    CHECK(!window_crowds(false, 0, 0));
+}
+
+/* An outage is an outage; a link that never had a full packet through, and has one under way, may have met a way that
+ * carries none. */
+static void a_first_full_packet_that_stands_is_told_from_silence(void) {
+    tcp_look_t look = {.packet = 1448, .acked = 900, .held = 1448};
+    CHECK_EQ_U64(DOUBT_LARGE, window_doubt(&look));
+    look.unsent = 1; /* of which the kernel has sent no full packet */
+    CHECK_EQ_U64(DOUBT_ALL, window_doubt(&look));
+    look = (tcp_look_t){.packet = 1448, .acked = 900, .held = 6};
+    CHECK_EQ_U64(DOUBT_ALL, window_doubt(&look));
+    look = (tcp_look_t){.packet = 1448, .acked = WINDOW_FIRST, .held = 20000};
+    CHECK_EQ_U64(DOUBT_ALL, window_doubt(&look));
+}
+
+/* A ping arrives, and neither its answer nor anything else comes: the peer may stand at its first full packet. */
+static void a_peer_that_stands_at_its_first_full_packet_is_told_from_a_busy_one(void) {
+    const window_t near = {.round_trip_ns = NS_PER_MS}, far = {.round_trip_ns = 2 * NS_PER_SECOND};
+    tcp_look_t look = {.packet = 1448, .acked = 900, .received = 700};
+    CHECK_EQ_U64(DOUBT_NONE, window_unanswered(&near, &look, 25 * NS_PER_SECOND - 1));
+    CHECK_EQ_U64(DOUBT_LARGE, window_unanswered(&near, &look, 25 * NS_PER_SECOND));
+    CHECK_EQ_U64(DOUBT_NONE, window_unanswered(&far, &look, 31 * NS_PER_SECOND - 1));
+    CHECK_EQ_U64(DOUBT_LARGE, window_unanswered(&far, &look, 31 * NS_PER_SECOND));
+    look.held = 6; /* one ping more */
+    CHECK_EQ_U64(DOUBT_LARGE, window_unanswered(&near, &look, 25 * NS_PER_SECOND));
+    look.held = 1448; /* whose packets do not arrive either */
+    CHECK_EQ_U64(DOUBT_NONE, window_unanswered(&near, &look, 25 * NS_PER_SECOND));
+    look = (tcp_look_t){.packet = 1448, .acked = 900, .received = WINDOW_FIRST};
+    CHECK_EQ_U64(DOUBT_NONE, window_unanswered(&near, &look, 25 * NS_PER_SECOND));
 }
 
 static void idle_time_proves_nothing(void) {
@@ -412,6 +454,11 @@ int main(void) {
     RUN("a link that carries much has no window, a near one that is slow gets one", wide_ones_have_none);
     RUN("a near link of which max_pending is nearly reached has a window until the queue is short again",
         near_ones_with_a_long_queue_have_one);
+    RUN("from half of max_pending on a link is crowded, until an eighth waits",
+        crowded_begins_at_a_half_and_ends_at_an_eighth);
+    RUN("a link that stands at its first full packet is told from one that is silent",
+        a_first_full_packet_that_stands_is_told_from_silence);
+    RUN("so is a peer that stands at its own", a_peer_that_stands_at_its_first_full_packet_is_told_from_a_busy_one);
     RUN("a pace is kept, whatever the link could carry", a_pace_is_kept);
     RUN("time without load changes nothing", idle_time_proves_nothing);
     RUN("what comes in a heap after a stall does not make a link fast", a_stall_is_no_proof_of_speed);

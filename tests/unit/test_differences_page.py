@@ -301,6 +301,13 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_beside.py::test_a_link_that_is_well_again_stays_and_what_was_dialled_beside_it_goes",
         "native/test_window.c: a link is in doubt while nothing arrives of what was sent",
     ),
+    "Where a link stands at the first full packet": (
+        "interop/test_cell.py::test_a_way_that_loses_large_packets_without_a_word_carries_a_backlog_in_small_ones",
+        "unit/links/test_packets.py::test_two_logins_in_a_row_that_met_silence_are_tried_twice_in_small_packets_and_so_on",
+        "unit/links/test_packets.py::test_both_ends_send_packets_of_that_size",
+        "native/test_window.c: a link that stands at its first full packet is told from one that is silent",
+        "native/test_window.c: so is a peer that stands at its own",
+    ),
     "A copy whose link has gone": ("unit/links/test_flight.py::test_a_link_that_is_lost_stops_its_copies_at_once",),
     "A mirror or source takes its origin's consumer": (
         "native/test_jetstream.c: while a link brings nothing at all, none of its copies is silent",

@@ -60,6 +60,7 @@ class Beside:
                 if newer.bind is not None or link.gone.is_set():
                     link = newer
                 else:
+                    self._status.packets.failed(trio.current_time())
                     await self._pause(newer.delay_s)
             if link.bind is not None and not link.gone.is_set():
                 self._status.linked(link)
@@ -106,6 +107,7 @@ class Beside:
             if newer.heard.is_set() and not newer.gone.is_set():
                 begun.append(newer)
             elif not newer.gone.is_set():
+                self._status.packets.failed(trio.current_time())
                 self._close(newer.connection, "", CloseReason.CLIENT)
         return bool(begun)
 

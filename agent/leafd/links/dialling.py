@@ -60,6 +60,8 @@ DIAL_S: Final = (5.0, 10.0, 20.0)
 """How long the connection to a hub may take where the configuration says nothing, one attempt after the other: the
 first finds out soon that a hub is not there, the last gets through at a round trip of seconds."""
 AGAIN_S: Final = 8.0
+SOON_S: Final = 1.0
+"""In a short attempt at several addresses in small packets: about so far apart, the first packets of two."""
 STEADY: Final = ((60.0, 4.0),) * 3 + ((300.0, 8.0), (600.0, 14.0)) + ((1200.0, 23.0),) * 2 + ((1200.0, 12.0),)
 """After these, where nothing else is to be tried: how long, and how far apart its packets are at most; the last for
 ever. A contact after minutes is used within seconds; a night without a signal costs little."""
@@ -126,6 +128,8 @@ class Patience:
     """Its machine is asked so often whether anything reaches it. 0: it is not."""
     together: int = 1
     """So many servers are dialled at once, their packets by turns."""
+    packet: int = 0
+    """Bytes in a full packet of the connection, both ways, at most. 0: as many as the kernel has."""
 
 
 def patience(configured_s: float, attempt: int, *, servers: int = 1, echoes: bool = False) -> Patience:
@@ -152,7 +156,7 @@ async def connect(
     """A connection to a hub. last: where the last one went to. Raises OSError, NoTunnel, and trio.TooSlowError after
     that time."""
     if proxy is not None and proxy.seconds:
-        patience = Patience(proxy.seconds, proxy.seconds)
+        patience = Patience(proxy.seconds, proxy.seconds, packet=patience.packet)
     with trio.fail_after(patience.seconds) as limit:
         if proxy is None:
             return await _reached(host, port, patience, limit, last)
@@ -191,6 +195,9 @@ async def _reached(
     places = await _places(host, port, patience, last)
     if len(places) > 1 and patience.seconds > patience.several_s:
         return (await _race(places, patience, limit))[0]
+    if len(places) > 1 and patience.packet:
+        limit.deadline = soon_s
+        return (await _race(places, replace(patience, again_s=SOON_S), limit))[0]
     if len(places) != 1:
         limit.deadline = soon_s
         return await trio.open_tcp_stream(host, port)
@@ -201,6 +208,8 @@ async def _asked(place: Place, patience: Patience, limit: trio.CancelScope, soon
     family, address = place
     sock = trio.socket.socket(family, socket.SOCK_STREAM)
     try:
+        if patience.packet:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, patience.packet)
         if not _ask_again_each(sock, round(patience.again_s * 1000)) and not patience.echo_s:
             limit.deadline = soon_s
         await sock.connect(address)

@@ -237,7 +237,7 @@ class Leafs:
                 return self.sending.carried(event)
             case t.Doubted():
                 if event.connection in self._links:
-                    self._links[event.connection].doubt(doubted=event.doubted != 0)
+                    self._links[event.connection].doubt(event.doubted)
                 return True
             case t.LeafInfo():
                 return self.sending.heard(event)
@@ -512,6 +512,7 @@ class Leafs:
                     delay_s = link.delay_s
                     status.last_error = link.last_error
                     if link.bind is None:
+                        status.packets.failed(trio.current_time())
                         self._dial_failed(status, url, refusal_advice(link.last_error))
             except OSError as error:
                 self._dial_failed(status, url, dial_error(error))
@@ -569,7 +570,7 @@ class Leafs:
         link = self._links[connection] = Link(
             connection, f"{host}:{port}", machine, remote, host=host, url=url, asked=web, web=web is not None
         )
-        link.servers, link.round_trip_s = status.servers, round_trip_s
+        link.servers, link.packets, link.round_trip_s = status.servers, status.packets, round_trip_s
         if first:
             self._secure(link, t.SecureFlag.FIRST)
         if web is not None:

@@ -14,6 +14,7 @@ from leafd.auth.connect import claimed_user
 from leafd.links import leaf
 from leafd.links.compression import UNCOMPRESSED
 from leafd.links.hub_servers import HubServers, listed
+from leafd.links.packets import Packets
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ class Link:
     held: str = ""
     """What the budget of the other end lets go there (limits.py), as it says; empty: it says nothing."""
     servers: HubServers | None = None
-    """Of the hub that we dialled."""
+    """Of the hub that we dialled. .."""
+    packets: Packets = field(default_factory=Packets)
+    """.. How large they may be."""
     listed: frozenset[str] = frozenset()
     """The addresses of its servers, as it told them last."""
     on_grown: list[Callable[[Link], None]] = field(default_factory=list)
@@ -70,9 +73,11 @@ class Link:
     """.. and then something does."""
     gone: trio.Event = field(default_factory=trio.Event)
 
-    def doubt(self, *, doubted: bool) -> None:
+    def doubt(self, doubt: int) -> None:
         """Marks the link as in doubt, or not, by the plane's view of its sent bytes."""
-        if doubted:
+        if doubt == t.Doubt.LARGE:
+            self.packets.stuck(trio.current_time())
+        if doubt:
             self.settled = trio.Event()
             self.doubted.set()
         else:
@@ -179,6 +184,7 @@ class RemoteStatus:
     ever: bool = False
     """It was connected before."""
     servers: HubServers = field(default_factory=lambda: HubServers(()))
+    packets: Packets = field(default_factory=Packets)
     place: Place | None = None
     """Where the last connection went to. .."""
     place_of: str = ""
@@ -194,6 +200,7 @@ class RemoteStatus:
     def linked(self, link: Link) -> None:
         """There is this link."""
         self.servers.linked(link.url)
+        self.packets.logged_in(trio.current_time())
         self.connected = self.ever = True
         self.attempts = self.hinted = 0
         self.last_error = ""

@@ -8,6 +8,7 @@ Not here: the packets (dialling.py, echo.py), when the next attempt is (leafs.py
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import trio
@@ -28,6 +29,7 @@ async def connected(status: RemoteStatus, ways: Ways, url: str) -> tuple[trio.So
         status.hinted = status.attempts
     else:
         stream, at = found
+        status.packets.connected(trio.current_time())
         status.place, status.place_of = (stream.socket.family, stream.socket.getpeername()), place_of(at)
     return found
 
@@ -37,12 +39,13 @@ async def _unless_heard(status: RemoteStatus, url: str) -> tuple[trio.SocketStre
     place = status.place if status.place_of == place_of(url) else None
     echoes = status.echoes and place is not None and servers.alone
     patience = dialling.patience(remote.dial_s, number, servers=servers.count, echoes=echoes)
+    patience = replace(patience, packet=status.packets.size(trio.current_time()))
     if patience.together > 1 and remote.proxy is None:
         urls = servers.together(url, patience.together)
         stream, which = await dialling.connect_first([split_url(one)[:2] for one in urls], patience, place)
         return stream, urls[which]
     if remote.proxy is not None and not servers.alone:
-        patience = dialling.Patience(patience.several_s, patience.several_s)
+        patience = dialling.Patience(patience.several_s, patience.several_s, packet=patience.packet)
     host, port, _, _ = split_url(url)
     dial = partial(dialling.connect, host, port, remote.proxy, patience, place if servers.alone else None)
     if not echoes or place is None or not patience.echo_s:

@@ -11,7 +11,7 @@ from leafd.links import leaf
 from leafd.links.beside import HEARD_S, OVERTAKEN, Beside
 from leafd.links.hub_servers import HubServers
 from leafd.links.link import Link, RemoteStatus
-from leafd.native_types import Permissions
+from leafd.native_types import Doubt, Permissions
 
 BOUND = leaf.Bind(1, "A", False, Permissions(), "", "", "hub", "H", "A", True, 1 << 20, False)
 MACHINE: Any = None
@@ -80,7 +80,7 @@ def test_the_newer_connection_is_the_link_as_soon_as_it_is_logged_in() -> None:
     stage = Stage()
 
     async def story() -> None:
-        stage.older.doubt(doubted=True)
+        stage.older.doubt(Doubt.ALL)
         await trio.sleep(1.5)
         stage.dialled[0].heard.set()
         await trio.sleep(0.5)
@@ -101,15 +101,15 @@ def test_a_link_that_is_well_again_stays_and_what_was_dialled_beside_it_goes() -
     stage = Stage()
 
     async def story() -> None:
-        stage.older.doubt(doubted=True)
+        stage.older.doubt(Doubt.ALL)
         await trio.sleep(1.5)
-        stage.older.doubt(doubted=False)
+        stage.older.doubt(Doubt.NONE)
         await trio.sleep(100)
         assert stage.closed == [stage.dialled[0].connection]
         assert stage.status.attempts == 0
-        stage.older.doubt(doubted=True)  # and once more
+        stage.older.doubt(Doubt.ALL)  # and once more
         await trio.sleep(0.5)
-        stage.older.doubt(doubted=False)
+        stage.older.doubt(Doubt.NONE)
         await trio.sleep(100)
 
     stage.play(story)
@@ -122,10 +122,10 @@ def test_a_hub_that_has_spoken_counts_even_if_the_older_link_is_well_in_that_mom
     stage = Stage()
 
     async def story() -> None:
-        stage.older.doubt(doubted=True)
+        stage.older.doubt(Doubt.ALL)
         await trio.sleep(1.5)
         stage.dialled[0].heard.set()
-        stage.older.doubt(doubted=False)
+        stage.older.doubt(Doubt.NONE)
         await trio.sleep(100)
 
     stage.play(story)
@@ -138,7 +138,7 @@ def test_a_hub_that_refuses_the_newer_connection_is_dialled_again_while_the_olde
     stage.refuses = True
 
     async def story() -> None:
-        stage.older.doubt(doubted=True)
+        stage.older.doubt(Doubt.ALL)
         for number in range(3):
             while len(stage.dialled) == number:
                 await trio.sleep(0.1)
@@ -146,7 +146,7 @@ def test_a_hub_that_refuses_the_newer_connection_is_dialled_again_while_the_olde
             stage.dialled[number].heard.set()
             await trio.sleep(30)  # and what it takes to log in, to wait and to dial
             assert len(stage.dialled) == number + 1
-        stage.older.doubt(doubted=False)
+        stage.older.doubt(Doubt.NONE)
         await trio.sleep(100)
 
     stage.play(story)
@@ -160,7 +160,7 @@ def test_attempts_that_fail_go_on_until_the_older_link_is_dead_and_are_counted_o
     stage.fails = OSError("no route")
 
     async def story() -> None:
-        stage.older.doubt(doubted=True)
+        stage.older.doubt(Doubt.ALL)
         await trio.sleep(45)
         stage.older.gone.set()
 
@@ -174,7 +174,7 @@ def test_a_hub_that_takes_a_connection_and_says_nothing_is_waited_for_and_then_d
     stage = Stage()
 
     async def story() -> None:
-        stage.older.doubt(doubted=True)
+        stage.older.doubt(Doubt.ALL)
         await trio.sleep(HEARD_S + 10)
 
     stage.play(story)
