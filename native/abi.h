@@ -170,7 +170,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* target = connection, body = bytes of a control frame (INFO ...\r\n, CONNECT ...\r\n) */
 #define COMMAND_SEND 4
 #define COMMAND_RESUME 5 /* target = connection: go on reading after an EVENT_LINE without a verdict */
-#define COMMAND_CLOSE 6  /* target = connection, body = -ERR text (may be empty), arg = CLOSE_* reason */
+#define COMMAND_CLOSE 6 /* target = connection, body = -ERR text or none, arg = CLOSE_*; arg2 1: unless it has spoken */
 /* target = client connection, account; body = conn_verdict_t, extra = strings: frame to send after the first PONG ("" =
  * none), then pub allow.. "", pub deny.. "", sub allow.. "", sub deny.. "" (each list ends with an empty string), then
  * who it is, for Nats-Schedule-Author (may be missing: nobody can be told from others) */

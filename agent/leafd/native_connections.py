@@ -111,6 +111,12 @@ class Connections(Submits):
         """Sends -ERR 'text' (unless empty) and closes."""
         self._submit("CLOSE", target=connection, arg=int(reason), body=as_bytes(text))
 
+    def end_silence(self, connection: int, text: str) -> None:
+        """As close_connection(), of one whose time to log in is over. It stays if its CONNECT has come meanwhile, of
+        which the plane knows before control does."""
+        reason = int(t.CloseReason.AUTHENTICATION)
+        self._submit("CLOSE", target=connection, arg=reason, arg2=1, body=as_bytes(text))
+
     def admit(
         self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
     ) -> None:

@@ -146,7 +146,10 @@ void command_resume(plane_t *plane, const plane_command_t *command, peer_t *peer
 }
 
 void command_close(plane_t *plane, const plane_command_t *command, peer_t *peer) {
-    peer_doom(plane, peer, (uint32_t)command->arg, command_body(command));
+    /* Of a login that is under way, or over, control may not have heard yet: its time is not what was too short. */
+    if (command->arg2 == 0 || peer->state == PEER_GREETING) {
+        peer_doom(plane, peer, (uint32_t)command->arg, command_body(command));
+    }
     command_done(plane, command, STATUS_OK);
 }
 

@@ -326,6 +326,23 @@ static void second_connect(void) {
     rig_close(plane);
 }
 
+static peer_state_t state_after_silence(plane_t *plane, const peer_t *peer) {
+    rig_run(plane, (plane_command_t){.op = COMMAND_CLOSE, .target = peer->id, .arg = CLOSE_AUTHENTICATION, .arg2 = 1},
+            NULL);
+    return peer->state;
+}
+
+/* control may be seconds behind when a thousand come at once */
+static void time_to_log_in(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *silent = rig_peer(plane, CONN_CLIENT, "test:1"), *asks = rig_peer(plane, CONN_CLIENT, "test:2");
+    rig_say(plane, asks, "CONNECT {}\r\n");
+    CHECK(state_after_silence(plane, asks) == PEER_WAITING);
+    CHECK(state_after_silence(plane, rig_client(plane)) == PEER_ADMITTED);
+    CHECK(state_after_silence(plane, silent) == PEER_DOOMED);
+    rig_close(plane);
+}
+
 static uint64_t change_rights(plane_t *plane, const peer_t *peer, conn_verdict_t verdict, const char *const lists[4],
                               int32_t *status) {
     rig_strings_t strings = {.size = 0};
@@ -516,6 +533,7 @@ static void introduced_again(void) {
 }
 
 static void promises(void) {
+    RUN("who has said CONNECT in time is not closed for silence", time_to_log_in);
     RUN("a message goes to every subscription that matches, with its header and reply", message_to_all);
     RUN("input may be cut anywhere", split_anywhere);
     RUN("a queue group gets a message once, each member its share; plain subscriptions get it too", one_of_a_group);

@@ -594,4 +594,4 @@ class Clients:
         client = self._clients.get(connection)
         waits = connection in self._held or connection in self._asked  # which has a time of its own
         if client is not None and client.account is None and not waits:
-            self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
+            self._plane.end_silence(connection, AUTHENTICATION_TIMEOUT)

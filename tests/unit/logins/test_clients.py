@@ -50,6 +50,9 @@ class Plane(Unwilling):
         assert connection not in self.closed
         self.closed[connection] = text
 
+    def end_silence(self, connection: int, text: str) -> None:
+        self.close_connection(connection, text)
+
     def admit(
         self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
     ) -> None:
