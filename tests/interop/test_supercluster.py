@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -367,6 +368,38 @@ def test_clusters_of_several_servers_hear_each_other_once(kinds: tuple[str, ...]
             asyncio.run(with_leaf(found, leaf.url))
         finally:
             leaf.stop()
+
+
+@pytest.mark.parametrize("kinds", PAIRS, ids="-".join)
+def test_who_asks_is_told_of_with_the_clusters_that_are_reached(kinds: tuple[str, ...], tmp_path: Path) -> None:
+    """A stream is placed in one of them where its client's own cluster has no JetStream. The clients are there before
+    the other cluster is."""
+    text = CONFIG.replace("password: a} ]", 'password: a} ], exports: [ {service: "who"} ]')
+    shared = '{service: {account: A, subject: "who"}, share: true}'
+    text = text.replace("password: b} ]", f"password: b}} ], imports: [ {shared} ]")
+
+    async def play(found: Supercluster) -> None:
+        async with found.clients() as services, found.clients("b") as asking:
+
+            async def tell(message: Msg) -> None:
+                await message.respond(((message.headers or {})["Nats-Request-Info"]).encode())
+
+            for number, other in enumerate("BA"):
+                heard = await services[number].subscribe("who", cb=tell)
+                await services[number].flush(30)
+
+                async def known(client: Client = asking[number], other: str = other) -> bool:
+                    try:
+                        told: dict[str, Any] = json.loads((await client.request("who", timeout=30)).data)
+                    except nats.errors.NoRespondersError:
+                        return False  # seen of a nats-server, while its gateway with a leafd came up
+                    return told.get("alts") == [other]
+
+                await until(known, "the other cluster is not told of")
+                await heard.unsubscribe()
+
+    with started(kinds, tmp_path, text=text) as found:
+        asyncio.run(play(found))
 
 
 @pytest.mark.parametrize("kinds", PAIRS, ids="-".join)

@@ -475,6 +475,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A server named in routes without a login": (
         "unit/links/test_routes.py::test_a_place_without_a_login_gets_the_clusters",
     ),
+    "Where a service is told who asks": (
+        "interop/test_supercluster.py::test_who_asks_is_told_of_with_the_clusters_that_are_reached",
+    ),
     "Clusters of leafd and of nats-server are joined by gateways": (
         "interop/test_supercluster.py::"
         "test_each_message_comes_to_each_cluster_once_and_in_the_order_of_its_publisher",

@@ -9,15 +9,19 @@ Each room is imported with the first event that needs it. Not here: what an even
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import trio
+
 from leafd.links.origin import hash8
+from leafd.turns import Pause
 
 if TYPE_CHECKING:
     from leafd import native_types as t
     from leafd.daemon.current import Current
     from leafd.links.leaf import Bind
+    from leafd.links.leafs import Leafs
     from leafd.links.link import Link
     from leafd.logins.client import Client
     from leafd.logins.clients import Clients
@@ -27,16 +31,42 @@ if TYPE_CHECKING:
 
 
 class Descriptions:
-    """The descriptions of connections whose accounts share them. cluster: the name that leaf links belong to."""
+    """The descriptions of connections whose accounts share them. cluster: the name that leaf links belong to; others:
+    the clusters that are reached."""
 
-    def __init__(self, plane: Plane, current: Current, server_name: str, cluster: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        plane: Plane,
+        current: Current,
+        server_name: str,
+        cluster: Callable[[], str],
+        others: Callable[[], Sequence[str]],
+    ) -> None:
         self._plane, self._current, self._server_name, self._cluster = plane, current, server_name, cluster
+        self._others = others
+        self._changed = trio.Event()
+
+    def others_changed(self) -> None:
+        """Another cluster is reached."""
+        self._changed.set()
+
+    async def follow(self, clients: Clients, leafs: Leafs) -> None:
+        """Describes those that are here anew after each such change."""
+        while True:
+            await self._changed.wait()
+            self._changed, pause = trio.Event(), Pause()
+            leafs.describe_again()
+            for client in clients.all():
+                await pause()
+                if client.described:
+                    self.client(client)
 
     def client(self, client: Client) -> None:
         """Describes a client, where its account is described."""
         from leafd.logins.description import description
 
-        self._plane.describe(client.connection, description(client, self._server_name, self._cluster()))
+        found = description(client, self._server_name, self._cluster(), self._others())
+        self._plane.describe(client.connection, found)
 
     def link(self, link: Link, bind: Bind) -> None:
         """Describes a leaf link, where its account is described."""
@@ -45,7 +75,7 @@ class Descriptions:
             return
         from leafd.logins.description import link_description
 
-        self._plane.describe(link.connection, link_description(link, bind, self._cluster()))
+        self._plane.describe(link.connection, link_description(link, bind, self._cluster(), self._others()))
 
 
 class Measurements:

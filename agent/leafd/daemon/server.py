@@ -104,7 +104,9 @@ class Server:
         self.book: AccountBook | None = None
         self.handshakes = Handshakes(self.plane)
         self.together = self._make_together()
-        self._descriptions = Descriptions(self.plane, self.current, self.about.name, self._leaf_cluster)
+        self._descriptions = Descriptions(
+            self.plane, self.current, self.about.name, self._leaf_cluster, self._other_clusters
+        )
         self.clients = self._make_clients()
         self.leafs = self._make_leafs()
         self.arrivals = Arrivals(self._leaf_event, self.plane.settled, self.leafs.turn_away)
@@ -139,6 +141,10 @@ class Server:
         if self.callouts is not None:
             info["xkey"] = self.callouts.public_xkey
         return info
+
+    def _other_clusters(self) -> tuple[str, ...]:
+        gateways = self.together.gateways if self.together is not None else None
+        return gateways.sent_to if gateways is not None else ()
 
     def _leaf_cluster(self) -> str:
         """A server that dials hubs and is in no cluster is, to them, a cluster of its own name."""
@@ -448,7 +454,7 @@ class Server:
             routes.pin = changes.pin
             self.current.followers += [changes.follow]
         if self.together.gateways is not None:
-            self.together.gateways.on_joined += [events.cluster_grew]
+            self.together.gateways.on_joined += [events.cluster_grew, self._descriptions.others_changed]
 
     def _event(self, event: t.Event) -> None:
         if self.together is not None and self.together.handle(event):
@@ -526,6 +532,8 @@ class Server:
         await nursery.start(self.clients.run)
         await nursery.start(self.leaf_logins.run)
         nursery.start_soon(self.arrivals.run)
+        if self.together is not None and self.together.gateways is not None:
+            nursery.start_soon(self._descriptions.follow, self.clients, self.leafs)
         if self.book is not None:
             self.book.preload()
         await self.tenants.make_known(tuple(compiled.graph.by_id.values()))

@@ -180,6 +180,11 @@ class Gateways(Servers[Link, Terms]):
         ]
 
     @property
+    def sent_to(self) -> tuple[str, ...]:
+        """The clusters that this server sends to, in the order in which it came to them."""
+        return tuple(self._out)
+
+    @property
     def joined(self) -> bool:
         """Is there another cluster?"""
         return any(link.machine.joined for link in self._links.values())

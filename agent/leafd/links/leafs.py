@@ -457,6 +457,10 @@ class Leafs:
     def belong_to(self, cluster: str) -> None:
         """After a reload: links that begin from now on are told of this cluster, and the plane of those that are up."""
         self._identity = replace(self._identity, cluster=cluster)
+        self.describe_again()
+
+    def describe_again(self) -> None:
+        """What requests over links say of the server has changed."""
         for link in self._links.values():
             if link.bind is not None:
                 self._describe(link, link.bind)

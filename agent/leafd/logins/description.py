@@ -1,8 +1,8 @@
 """The description of a connection for the plane, beyond its account: the parts of `Nats-Request-Info` where an import
 shares it, and the parts about requester and responder in a measurement of a service's latency.
 
-    {"start","host","id", | "acc" | "user","name","lang","ver" | "rtt" | "server","cluster" | "jwt",...,"client_type"}
-        before                         between                            place                     behind
+    {"start","host","id", | "acc" | "user","name","lang","ver" | "rtt" | "server","cluster","alts" | "jwt",...,"kind"}
+        before                         between                                place                   behind
 
 The plane knows the account and the round-trip time and puts the rest around them. Loaded where an account shares or
 measures anything. Not here: which connections are described (clients.py, links/leafs.py).
@@ -24,6 +24,8 @@ from leafd.links.leaf import Acceptor
 from leafd.monitor.connections import issuer_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from leafd.links.leaf import Bind
     from leafd.links.link import Link
     from leafd.logins.client import Client
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
 _HIDDEN = "[REDACTED]"
 
 
-def description(client: Client, server: str, cluster: str) -> t.Description:
-    """The description of a client. server, cluster: this server's names."""
+def description(client: Client, server: str, cluster: str, others: Sequence[str] = ()) -> t.Description:
+    """The description of a client. server, cluster: this server's names; others: clusters where a stream may be placed
+    that this one has no room for."""
     connect, claims = client.connect, claims_of(client)
     before = {"start": format_time(client.opened_ns), "host": client.host, "id": client.connection}
     between = {"user": shown_user(client)} | {
@@ -43,7 +46,7 @@ def description(client: Client, server: str, cluster: str) -> t.Description:
         behind = {"jwt": connect.get("jwt"), "issuer_key": claims.iss, "name_tag": claims.name}
         behind["tags"] = list(claims.nats.tags)
     behind |= {"kind": "Client", "client_type": SHOWN_TYPES[client.kind]}
-    return _cut(before, between, {"server": server, "cluster": cluster}, behind)
+    return _cut(before, between, {"server": server, "cluster": cluster, "alts": list(others)}, behind)
 
 
 def whole(client: Client, server: str, cluster: str, round_trip_ns: int) -> dict[str, Any]:
@@ -57,14 +60,15 @@ def whole(client: Client, server: str, cluster: str, round_trip_ns: int) -> dict
     return found
 
 
-def link_description(link: Link, bind: Bind, cluster: str) -> t.Description:
+def link_description(link: Link, bind: Bind, cluster: str, others: Sequence[str] = ()) -> t.Description:
     """The description of a leaf link; a link that we dialled has no login."""
     accepted = link.machine.accepted if isinstance(link.machine, Acceptor) else None
     connect = accepted[0] if accepted is not None else {}
     host = link.peer.rpartition(":")[0].strip("[]")
     before = {"start": format_time(time.time_ns()), "host": host, "id": link.connection}
     between = {"user": claimed_user(connect), "name": bind.remote_name, "ver": connect.get("version")}
-    return _cut(before, between, {"server": bind.remote_name, "cluster": cluster}, {"kind": "Leafnode"})
+    place = {"server": bind.remote_name, "cluster": cluster, "alts": list(others)}
+    return _cut(before, between, place, {"kind": "Leafnode"})
 
 
 def claims_of(client: Client) -> UserClaims | None:
