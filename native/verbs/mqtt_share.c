@@ -129,10 +129,9 @@ static bool note_owned(plane_t *plane, const mqtt_share_t *share, owned_t *one, 
         one->session = 0;
         return false;
     }
-    one->waits = true;
     mqtt_share_subject(share->as.shared, share->as.number, "g", one->seq, &at);
-    keeping_hold(plane, stream_of(share), text_bytes(&at), BYTES_NONE);
-    return true;
+    one->waits = keeping_hold(plane, stream_of(share), text_bytes(&at), BYTES_NONE) == STATUS_OK;
+    return one->waits;
 }
 
 void mqtt_share_noted(plane_t *plane, const mqtt_account_t *keeper, uint32_t number, uint64_t seq) {
