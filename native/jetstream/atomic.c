@@ -128,10 +128,10 @@ static int64_t atomic_deadline(const js_t *js) {
 
 static const refusal_t *atomic_begin(js_t *js, stream_t *stream, bytes_t id, atomic_batch_t **out) {
     if (js->atomic == NULL) {
-        js->atomic = calloc(1, sizeof(*js->atomic));
+        js->atomic = open_batches_make();
     }
     if (js->atomic == NULL || stream->atomic_count >= given(js->limits->batches_per_stream, PER_STREAM_DEFAULT)
-        || js->atomic->count >= given(js->limits->batches_total, TOTAL_DEFAULT)) {
+        || open_batches_count(js->atomic) >= given(js->limits->batches_total, TOTAL_DEFAULT)) {
         return &refused_many;
     }
     atomic_batch_t *batch = calloc(1, sizeof(*batch));

@@ -173,10 +173,10 @@ static void batch_drop(open_batches_t *batches, fast_batch_t *batch) {
 
 static const refusal_t *batch_begin(js_t *js, stream_t *stream, const fast_word_t *word, fast_batch_t **out) {
     if (js->fast == NULL) {
-        js->fast = calloc(1, sizeof(*js->fast));
+        js->fast = open_batches_make();
     }
     open_batches_t *batches = js->fast;
-    if (batches == NULL || stream->fast_count >= FAST_PER_STREAM_MAX || batches->count >= FAST_TOTAL_MAX) {
+    if (batches == NULL || stream->fast_count >= FAST_PER_STREAM_MAX || open_batches_count(batches) >= FAST_TOTAL_MAX) {
         return &refused_many;
     }
     fast_batch_t *batch = calloc(1, sizeof(*batch));

@@ -16,6 +16,7 @@
 #include "exchange/held.h"
 #include "jetstream/job.h"
 #include "jetstream/js.h"
+#include "jetstream/open_batches.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
 #include "recovery/open.h"
@@ -125,14 +126,12 @@ void js_close(js_t *js) {
     }
     buffer_free(&js->scratch);
     free(js->memory_directory);
-    free(js->fast); /* its batches went with their streams */
-    free(js->atomic);
+    open_batches_free(&js->fast); /* its batches went with their streams */
+    open_batches_free(&js->atomic);
     buffer_free(&js->counted);
     buffer_free(&js->sourced);
     js->consume = NULL;
     js->memory_directory = NULL;
-    js->fast = NULL;
-    js->atomic = NULL;
 }
 
 /* ---- a turn ------------------------------------------------------------------------------------------------------ */

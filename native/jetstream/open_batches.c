@@ -1,9 +1,12 @@
 /* open_batches.c: see open_batches.h. */
 #include "jetstream/open_batches.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
+#include "base/status.h"
 
 static uint64_t batch_hash(const stream_t *stream, bytes_t id) {
     return hash_bytes(id.at, id.size) ^ stream->id;
@@ -22,24 +25,40 @@ static void age_link(open_batches_t *batches, open_batch_t *batch, int64_t deadl
     batches->newest = batch;
 }
 
-open_batch_t *open_batch_find(const open_batches_t *batches, const stream_t *stream, bytes_t id) {
-    open_batch_t *batch = batches == NULL ? NULL : batches->buckets[batch_hash(stream, id) % OPEN_BATCH_BUCKETS];
-    while (batch != NULL && (batch->stream != stream || !bytes_equal(open_batch_id(batch), id))) {
-        batch = batch->next;
+open_batches_t *open_batches_make(void) {
+    open_batches_t *batches = calloc(1, sizeof(*batches));
+    if (batches != NULL && map_open(&batches->by_id) != STATUS_OK) {
+        open_batches_free(&batches);
     }
-    return batch;
+    return batches;
+}
+
+void open_batches_free(open_batches_t **batches) {
+    if (*batches != NULL) {
+        map_free(&(*batches)->by_id);
+        free(*batches);
+        *batches = NULL;
+    }
+}
+
+open_batch_t *open_batch_find(const open_batches_t *batches, const stream_t *stream, bytes_t id) {
+    map_link_t *link = batches == NULL ? NULL : map_first(batches->by_id, batch_hash(stream, id));
+    for (; link != NULL; link = link->next) {
+        open_batch_t *batch = MAP_ENTRY(link, open_batch_t, link);
+        if (batch->stream == stream && bytes_equal(open_batch_id(batch), id)) {
+            return batch;
+        }
+    }
+    return NULL;
 }
 
 void open_batch_add(open_batches_t *batches, open_batch_t *batch, stream_t *stream, bytes_t id, int64_t deadline_ns) {
     batch->stream = stream;
-    batch->hash = batch_hash(stream, id);
     batch->id_size = id.size;
     memcpy(batch->id, id.at, id.size);
-    open_batch_t **bucket = &batches->buckets[batch->hash % OPEN_BATCH_BUCKETS];
-    batch->next = *bucket;
-    *bucket = batch;
+    status_t status = map_put(&batches->by_id, &batch->link, batch_hash(stream, id));
+    check(status == STATUS_OK); /* it is open */
     age_link(batches, batch, deadline_ns);
-    batches->count++;
 }
 
 void open_batch_heard(open_batches_t *batches, open_batch_t *batch, int64_t deadline_ns) {
@@ -48,11 +67,6 @@ void open_batch_heard(open_batches_t *batches, open_batch_t *batch, int64_t dead
 }
 
 void open_batch_remove(open_batches_t *batches, open_batch_t *batch) {
-    open_batch_t **at = &batches->buckets[batch->hash % OPEN_BATCH_BUCKETS];
-    while (*at != batch) {
-        at = &(*at)->next;
-    }
-    *at = batch->next;
+    map_take(batches->by_id, &batch->link);
     age_unlink(batches, batch);
-    batches->count--;
 }

@@ -7,29 +7,33 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/map.h"
 #include "jetstream/stream.h"
 
 #define OPEN_BATCH_ID_MAX 64u
-#define OPEN_BATCH_BUCKETS 1024u
 
 /* The first member of a struct of the owner's. */
 typedef struct open_batch {
-    struct open_batch *next;  /* in its bucket */
+    map_link_t link;
     struct open_batch *newer; /* by last word */
     struct open_batch *older;
     stream_t *stream;
-    uint64_t hash;
     int64_t deadline_ns;
     uint32_t id_size;
     uint8_t id[OPEN_BATCH_ID_MAX];
 } open_batch_t;
 
 typedef struct open_batches {
-    open_batch_t *buckets[OPEN_BATCH_BUCKETS];
+    map_t *by_id;
     open_batch_t *newest;
     open_batch_t *oldest;
-    uint32_t count;
 } open_batches_t;
+
+open_batches_t *open_batches_make(void);          /* NULL: no memory */
+void open_batches_free(open_batches_t **batches); /* none is left in them */
+static inline uint32_t open_batches_count(const open_batches_t *batches) {
+    return map_count(batches->by_id);
+}
 
 /* NULL: there is none. batches may be NULL. id: at most OPEN_BATCH_ID_MAX bytes, here and below. */
 open_batch_t *open_batch_find(const open_batches_t *batches, const stream_t *stream, bytes_t id);

@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/holders.h"
 #include "base/leftover.h"
+#include "base/map.h"
 #include "base/status.h"
 #include "base/visits.h"
 #include "text/subject.h"
@@ -50,10 +51,9 @@ typedef struct verdict_slot {
 } verdict_slot_t;
 
 typedef struct reply_slot {
-    struct reply_slot *next; /* in its bucket */
+    map_link_t link;
     struct reply_slot *newer;
     struct reply_slot *older;
-    uint64_t hash;
     int64_t expires_ns;
     uint32_t left;
     uint32_t size;
@@ -61,14 +61,13 @@ typedef struct reply_slot {
 } reply_slot_t;
 
 /* Lists, once for all that have the same. */
-struct permission_set {
-    struct permission_set *next; /* in the pool's bucket */
+typedef struct permission_set {
+    map_link_t link;
     list_t lists[PERMISSION_LISTS];
-    uint64_t hash;
     uint64_t users;
     uint32_t size;
     uint8_t *text; /* all of them, which tells sets apart */
-};
+} permission_set_t;
 
 struct permissions {
     leftover_t leftover; /* once they are nobody's */
@@ -77,18 +76,12 @@ struct permissions {
     verdict_slot_t *cache; /* NULL until the first publish */
     uint32_t response_max;
     int64_t response_ttl_ns;
-    reply_slot_t **replies; /* buckets; NULL until the first one */
-    uint32_t buckets;       /* a power of two */
+    map_t *replies; /* NULL until the first one */
     reply_slot_t *oldest;
     reply_slot_t *newest;
-    uint32_t reply_count;
     holders_t *holders; /* what they take of memory is counted there */
     holder_t holder;
 };
-
-#define REPLY_BUCKETS_FIRST 16u
-#define REPLY_BUCKETS_MAX 1024u
-#define REPLY_BUCKETS_FACTOR 4u
 
 /* A failure leaves a list that can be freed. */
 static status_t list_make(list_t *list, const bytes_t *at, uint32_t count) {
@@ -143,7 +136,7 @@ static bool list_is_empty(const list_t *list) {
 /* ---- replies ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t slot_size(uint32_t subject_size) {
-    return sizeof(reply_slot_t) + subject_size + ROW_OVERHEAD;
+    return sizeof(reply_slot_t) + sizeof(map_link_t *) + subject_size + ROW_OVERHEAD;
 }
 
 static void age_put(permissions_t *permissions, reply_slot_t *slot) {
@@ -160,14 +153,8 @@ static void age_take(permissions_t *permissions, reply_slot_t *slot) {
 
 static void reply_drop(permissions_t *permissions, reply_slot_t *slot) {
     visits_add(1);
-    reply_slot_t **at = &permissions->replies[slot->hash % permissions->buckets];
-    while (*at != slot) {
-        check(*at != NULL);
-        at = &(*at)->next;
-    }
-    *at = slot->next;
+    map_take(permissions->replies, &slot->link);
     age_take(permissions, slot);
-    permissions->reply_count--;
     holders_give(permissions->holders, &permissions->holder, slot_size(slot->size));
     free(slot);
 }
@@ -179,56 +166,30 @@ static void reply_drop_oldest(holder_t *holder, void *context) {
 }
 
 static reply_slot_t *reply_find(const permissions_t *permissions, bytes_t reply, uint64_t hash) {
-    reply_slot_t *slot = permissions->replies == NULL ? NULL : permissions->replies[hash % permissions->buckets];
-    while (slot != NULL && (slot->hash != hash || !bytes_equal(bytes_of(slot->at, slot->size), reply))) {
-        slot = slot->next;
+    for (map_link_t *link = map_first(permissions->replies, hash); link != NULL; link = link->next) {
+        reply_slot_t *slot = MAP_ENTRY(link, reply_slot_t, link);
+        if (link->hash == hash && bytes_equal(bytes_of(slot->at, slot->size), reply)) {
+            return slot;
+        }
     }
-    return slot;
+    return NULL;
 }
 
 bool permissions_tracks(const permissions_t *permissions) {
     return permissions->response_max != 0;
 }
 
-static void bucket_put(reply_slot_t **replies, uint32_t buckets, reply_slot_t *slot) {
-    reply_slot_t **bucket = &replies[slot->hash % buckets];
-    slot->next = *bucket;
-    *bucket = slot;
-}
-
-/* More buckets, while there are few for so many. false: there are none at all. */
-static bool buckets_grow(permissions_t *permissions) {
-    uint32_t buckets = permissions->replies == NULL ? REPLY_BUCKETS_FIRST : permissions->buckets * REPLY_BUCKETS_FACTOR;
-    if (permissions->replies != NULL
-        && (permissions->reply_count < permissions->buckets || buckets > REPLY_BUCKETS_MAX)) {
-        return true;
-    }
-    reply_slot_t **replies = calloc(buckets, sizeof(*replies));
-    if (replies == NULL) {
-        return permissions->replies != NULL;
-    }
-    for (reply_slot_t *slot = permissions->oldest; slot != NULL; slot = slot->newer) {
-        visits_add(1);
-        bucket_put(replies, buckets, slot);
-    }
-    free(permissions->replies);
-    permissions->replies = replies;
-    permissions->buckets = buckets;
-    return true;
-}
-
 static reply_slot_t *reply_make(permissions_t *permissions, bytes_t reply, uint64_t hash) {
     uint64_t bytes = slot_size(reply.size);
-    reply_slot_t *slot = buckets_grow(permissions) ? calloc(1, sizeof(*slot) + reply.size) : NULL;
+    reply_slot_t *slot = map_open(&permissions->replies) == STATUS_OK ? calloc(1, sizeof(*slot) + reply.size) : NULL;
     if (slot == NULL || !holders_take(permissions->holders, &permissions->holder, bytes)) {
         free(slot);
         return NULL;
     }
-    slot->hash = hash;
+    status_t status = map_put(&permissions->replies, &slot->link, hash);
+    check(status == STATUS_OK); /* it is open */
     slot->size = reply.size;
     memcpy(slot->at, reply.at, reply.size);
-    bucket_put(permissions->replies, permissions->buckets, slot);
-    permissions->reply_count++;
     return slot;
 }
 
@@ -244,7 +205,7 @@ void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t 
     if (slot != NULL) {
         age_take(permissions, slot);
     } else {
-        if (permissions->reply_count >= REPLIES_MAX) {
+        if (map_count(permissions->replies) >= REPLIES_MAX) {
             reply_drop(permissions, permissions->oldest);
         }
         slot = reply_make(permissions, reply, hash);
@@ -258,8 +219,8 @@ void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t 
 }
 
 static bool reply_allowed(permissions_t *permissions, bytes_t subject, int64_t mono_ns) {
-    if (permissions->replies == NULL) {
-        return false; /* none yet */
+    if (map_count(permissions->replies) == 0) {
+        return false;
     }
     reply_slot_t *slot = reply_find(permissions, subject, hash_bytes(subject.at, subject.size));
     if (slot == NULL) {
@@ -303,6 +264,9 @@ static uint8_t *lists_text(const permission_lists_t *lists, uint32_t *size) {
 }
 
 static void set_free(permission_set_t *set) {
+    if (set == NULL) {
+        return;
+    }
     for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
         permission_list_free(&set->lists[i]);
     }
@@ -311,7 +275,7 @@ static void set_free(permission_set_t *set) {
 }
 
 /* text: becomes the set's, or is freed. */
-static permission_set_t *set_make(const permission_lists_t *lists, uint8_t *text, uint32_t size, uint64_t hash) {
+static permission_set_t *set_make(const permission_lists_t *lists, uint8_t *text, uint32_t size) {
     permission_set_t *set = calloc(1, sizeof(*set));
     if (set == NULL) {
         free(text);
@@ -319,7 +283,6 @@ static permission_set_t *set_make(const permission_lists_t *lists, uint8_t *text
     }
     set->text = text;
     set->size = size;
-    set->hash = hash;
     for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
         if (list_make(&set->lists[i], lists->at[i], lists->count[i]) != STATUS_OK) {
             set_free(set);
@@ -327,6 +290,16 @@ static permission_set_t *set_make(const permission_lists_t *lists, uint8_t *text
         }
     }
     return set;
+}
+
+static permission_set_t *set_find(const permission_pool_t *pool, const uint8_t *text, uint32_t size, uint64_t hash) {
+    for (map_link_t *link = map_first(pool->sets, hash); link != NULL; link = link->next) {
+        permission_set_t *set = MAP_ENTRY(link, permission_set_t, link);
+        if (link->hash == hash && set->size == size && memcmp(set->text, text, size) == 0) {
+            return set;
+        }
+    }
+    return NULL;
 }
 
 /* NULL: no memory. */
@@ -337,20 +310,17 @@ static permission_set_t *set_take(permission_pool_t *pool, const permission_list
         return NULL;
     }
     uint64_t hash = hash_bytes(text, size);
-    permission_set_t **bucket = &pool->buckets[hash % PERMISSION_POOL_BUCKETS], *set = *bucket;
-    while (set != NULL && (set->hash != hash || set->size != size || memcmp(set->text, text, size) != 0)) {
-        set = set->next;
-    }
+    permission_set_t *set = set_find(pool, text, size, hash);
     if (set != NULL) {
         free(text);
-    } else if ((set = set_make(lists, text, size, hash)) != NULL) {
-        set->next = *bucket;
-        *bucket = set;
-        pool->count++;
+    } else {
+        set = set_make(lists, text, size);
+        if (set == NULL || map_put(&pool->sets, &set->link, hash) != STATUS_OK) {
+            set_free(set);
+            return NULL;
+        }
     }
-    if (set != NULL) {
-        set->users++;
-    }
+    set->users++;
     return set;
 }
 
@@ -358,14 +328,11 @@ static void set_give(permission_pool_t *pool, permission_set_t *set) {
     if (set == NULL || --set->users != 0) {
         return;
     }
-    permission_set_t **at = &pool->buckets[set->hash % PERMISSION_POOL_BUCKETS];
-    while (*at != set) {
-        check(*at != NULL);
-        at = &(*at)->next;
-    }
-    *at = set->next;
-    pool->count--;
+    map_take(pool->sets, &set->link);
     set_free(set);
+    if (map_count(pool->sets) == 0) {
+        map_free(&pool->sets);
+    }
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -388,7 +355,7 @@ void permissions_free(permissions_t *permissions) {
     while (permissions->oldest != NULL) {
         reply_drop(permissions, permissions->oldest);
     }
-    free(permissions->replies);
+    map_free(&permissions->replies);
     free(permissions->cache);
     free(permissions);
 }

@@ -9,17 +9,14 @@
 #include "base/bytes.h"
 #include "base/holders.h"
 #include "base/leftover.h"
+#include "base/map.h"
 #include "base/status.h"
 
-#define PERMISSION_POOL_BUCKETS 256u
-
 typedef struct permissions permissions_t;
-typedef struct permission_set permission_set_t;
 
 /* The lists of all connections, each set of them once. All zero at first. */
 typedef struct permission_pool {
-    permission_set_t *buckets[PERMISSION_POOL_BUCKETS];
-    uint32_t count;
+    map_t *sets; /* NULL while there are none */
 } permission_pool_t;
 
 #define PERMISSION_LISTS 5u
