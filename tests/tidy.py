@@ -91,6 +91,7 @@ PYTHON_RANKS = {
     "auth": 3,
     "host": 3,
     "accounts": 4,
+    "cluster": 4,
     "enrol": 4,
     "jetstream": 8,
     "links": 8,
