@@ -36,8 +36,8 @@ typedef struct trace trace_t; /* trace.h */
     1024u /* an answer to one of ours, by its bare name: also gateways have it, though it came over one */
 #define PUBLICATION_REPUBLISHED                                                                                        \
     4096u /* a stream has it on disk, and sessions of MQTT have it from their stream with QoS 1 */
-#define PUBLICATION_WITHOUT 8192u /* to no member of the groups that it names as left out */
-#define PUBLICATION_TELLS 2048u   /* tell says who wants to hear of streams that keep it */
+#define PUBLICATION_WITHOUT 16384u /* to no member of the groups that it names as left out */
+#define PUBLICATION_TELLS 2048u    /* tell says who wants to hear of streams that keep it */
 /* we publish it, to a subject that somebody named whose right to publish there nobody looked at (a reply, a deliver
  * subject): never to JetStream's own subjects */
 #define PUBLICATION_UNJUDGED 64u
