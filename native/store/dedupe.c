@@ -74,8 +74,13 @@ status_t dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64
         return STATUS_NOT_FOUND;
     }
     int64_t born = 0;
-    status_t status = id_find(stream, id, seq, &born);
-    return status == STATUS_OK && age_now - born >= stream->config.duplicate_window_ns ? STATUS_NOT_FOUND : status;
+    uint64_t first = 0;
+    status_t status = id_find(stream, id, &first, &born);
+    if (status == STATUS_OK && age_now - born >= stream->config.duplicate_window_ns) {
+        return STATUS_NOT_FOUND; /* whether or not housekeeping has come by */
+    }
+    *seq = first;
+    return status;
 }
 
 void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) {
