@@ -466,21 +466,6 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define DOUBT_NONE 0     /* what is sent arrives again */
 #define DOUBT_ALL 1      /* nothing that is sent arrives */
 #define DOUBT_LARGE 2    /* a full packet may be more than the way carries: none came through yet, this way or that */
-#define TRACE_INGRESS 1  /* text 4 = why it went nowhere */
-#define TRACE_EGRESS 2   /* texts: subscription, queue, hop */
-#define TRACE_MAPPING 3  /* text 1 = mapped to */
-#define TRACE_STREAM_EXPORT 4  /* account = importer, text 1 = its subject there */
-#define TRACE_SERVICE_IMPORT 5 /* account = exporter, texts: to, from */
-#define TRACE_JETSTREAM 6      /* texts: stream, subject, "", refusal; fault 1 = no interest */
-
-#define TRACE_FAULT_NONE 0
-#define TRACE_FAULT_NO_ECHO 1
-#define TRACE_FAULT_DENIED_OUT 2 /* over the link */
-#define TRACE_FAULT_DENIED_IN 3  /* by the subscriber's permissions */
-#define TRACE_FAULT_SUBSCRIPTION_CLOSED 4
-#define TRACE_FAULT_CLIENT_CLOSED 5
-#define TRACE_FAULT_ONLY_UNKNOWN 6 /* the other side knows no traces, and this one was only to be traced */
-#define TRACE_FAULT_UNKNOWN 7      /* it knows none */
 
 /* a handshake is over; target = connection, code = SECURED_*, arg = version (0x0303: TLS 1.2), arg2 = bytes of the
  * handshake on the wire, subject = cipher suite, payload = the peer's certificate, DER, header = of who dialled those

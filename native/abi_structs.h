@@ -548,3 +548,20 @@ typedef struct store_audit {
 #define REFUSED_CONTROL_LINE 6
 #define REFUSED_PROTOCOL 7 /* subject = how the input begins that is no protocol */
 #define REFUSED_REMOVED 8  /* subject, queue, sid: a subscription that a reload took away */
+
+/* of the records of EVENT_MESSAGE_TRACE */
+#define TRACE_INGRESS 1        /* text 4 = why it went nowhere */
+#define TRACE_EGRESS 2         /* texts: subscription, queue, hop */
+#define TRACE_MAPPING 3        /* text 1 = mapped to */
+#define TRACE_STREAM_EXPORT 4  /* account = importer, text 1 = its subject there */
+#define TRACE_SERVICE_IMPORT 5 /* account = exporter, texts: to, from */
+#define TRACE_JETSTREAM 6      /* texts: stream, subject, "", refusal; fault 1 = no interest */
+
+#define TRACE_FAULT_NONE 0
+#define TRACE_FAULT_NO_ECHO 1
+#define TRACE_FAULT_DENIED_OUT 2 /* over the link */
+#define TRACE_FAULT_DENIED_IN 3  /* by the subscriber's permissions */
+#define TRACE_FAULT_SUBSCRIPTION_CLOSED 4
+#define TRACE_FAULT_CLIENT_CLOSED 5
+#define TRACE_FAULT_ONLY_UNKNOWN 6 /* the other side knows no traces, and this one was only to be traced */
+#define TRACE_FAULT_UNKNOWN 7      /* it knows none */

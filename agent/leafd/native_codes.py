@@ -68,7 +68,7 @@ class ListenFlag(IntFlag):
 
 
 class Doubt(IntEnum):
-    """What is thought of a link that we dialled (DOUBT_* of abi.h)."""
+    """The doubts about a link that we dialled (DOUBT_* of abi.h)."""
 
     NONE = abi.DOUBT_NONE
     ALL = abi.DOUBT_ALL

@@ -10,10 +10,10 @@
  *     state.c/h     the stored bytes                     pending.c/h  what is in flight
  *     transfer.c    positions for backups            leave.c/h    messages that leave the stream
  *
- * A consumer with something to do is in the ready list; one whose receiver is full is in the blocked list; one for which
- * there is a message that cannot be seen yet is in its group's list of those that go on later, so that a batch wakes
- * those whom it concerns, and not all of the stream; all others wait for an event or for their timer. Timers are lazy: `due_ns` is never later than the true deadline, may be
- * earlier, and firing computes it anew; so a delivery that only postpones a deadline touches no heap.
+ * A consumer with something to do is in the ready list, one whose receiver is full in the blocked list. One for which
+ * there is a message that cannot be seen yet is in its group's list of those that go on later: a batch wakes those whom
+ * it concerns. All others wait for an event or for their timer. Timers are lazy: `due_ns` is never later than the true
+ * deadline, may be earlier, and firing computes it anew; so a delivery that only postpones a deadline touches no heap.
  */
 #ifndef LEAFD_CONSUME_PRIVATE_H
 #define LEAFD_CONSUME_PRIVATE_H

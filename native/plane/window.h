@@ -124,8 +124,8 @@ int64_t window_patience_ns(const window_t *window);
 bool window_doubtful(const window_t *window, int64_t mono_ns);
 /* DOUBT_*, of one that is in doubt: does it stand at the first full packet of its life? */
 uint32_t window_doubt(const tcp_look_t *look);
-/* DOUBT_*, of one by which nothing came for quiet_ns, though it was asked for a sign of life. Where what is sent arrives
- * the peer may stand at its first full packet. */
+/* DOUBT_*, of one by which nothing came for quiet_ns, though it was asked for a sign of life. Where what is sent
+ * arrives the peer may stand at its first full packet. */
 uint32_t window_unanswered(const window_t *window, const tcp_look_t *look, int64_t quiet_ns);
 /* Nothing has arrived for so long that the link is dead. A link that was busy is given as long, from the last sign of
  * life on, as one that was idle and had to be asked first: after an outage of 30 s TCP needs its time. */

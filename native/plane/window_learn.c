@@ -1,4 +1,4 @@
-/* window_learn.c: the pure part of window.h: what a window learns of looks at its socket, and what may be given then. */
+/* window_learn.c: the pure part of window.h: what a window learns of looks at its socket, and what it then lets out. */
 #include "plane/window.h"
 
 #include "base/abi_types.h"

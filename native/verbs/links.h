@@ -66,8 +66,8 @@ static inline void link_take_reply(plane_t *plane, account_t *account, bytes_t r
     bytes_t named = LEAF_UNLIKELY(gateway_is_reply(reply)) ? link_answer_named(plane, account, reply, publication)
                                                            : link_stored_subject(reply, &publication->message.reply);
     if (LEAF_UNLIKELY(named.size != 0)) {
-        /* The peer chose it. A copy stores it, because its owner asked the peer for it, and the store looks whether it is
-         * a subject. */
+        /* The peer chose it. A copy stores it, because its owner asked the peer for it, and the store looks whether it
+         * is a subject. */
         publication->copied = named;
         publication->flags |= PUBLICATION_NAMED;
     }

@@ -95,11 +95,11 @@ static owned_t *own(plane_t *plane, mqtt_share_t *share, uint64_t seq, const voi
     return one;
 }
 
-static const stream_t *stream_of(const mqtt_share_t *share) {
+static const stream_t *share_stream(const mqtt_share_t *share) {
     return ((const mqtt_account_t *)share->as.keeper)->messages;
 }
 
-static bytes_t record_key(const owned_t *one, uint8_t key[RECORD_KEY_SIZE]) {
+static bytes_t share_note_key(const owned_t *one, uint8_t key[RECORD_KEY_SIZE]) {
     store_be32(key, one->session);
     store_be16(key + 4, flight_id(one->seq));
     return bytes_of(key, RECORD_KEY_SIZE);
@@ -110,7 +110,8 @@ static bytes_t record_key(const owned_t *one, uint8_t key[RECORD_KEY_SIZE]) {
 static void disown(plane_t *plane, mqtt_share_t *share, owned_t *one) {
     uint8_t key[RECORD_KEY_SIZE];
     if (one->session != 0) {
-        status_t status = keeping_drop(plane, stream_of(share), RECORD_SESSION_SHARED, record_key(one, key), false);
+        status_t status =
+            keeping_drop(plane, share_stream(share), RECORD_SESSION_SHARED, share_note_key(one, key), false);
         (void)status;
     }
     map_take(share->owned, &one->link);
@@ -124,13 +125,14 @@ static bool note_owned(plane_t *plane, const mqtt_share_t *share, owned_t *one, 
     one->session = session;
     store_be32(record, share->as.number);
     store_be64(record + 4, one->seq);
-    if (keeping_put(plane, stream_of(share), RECORD_SESSION_SHARED, record_key(one, key), bytes_of(record, RECORD_SIZE))
+    if (keeping_put(plane, share_stream(share), RECORD_SESSION_SHARED, share_note_key(one, key),
+                    bytes_of(record, RECORD_SIZE))
         != STATUS_OK) {
         one->session = 0;
         return false;
     }
     mqtt_share_subject(share->as.shared, share->as.number, "g", one->seq, &at);
-    one->waits = keeping_hold(plane, stream_of(share), text_bytes(&at), BYTES_NONE) == STATUS_OK;
+    one->waits = keeping_hold(plane, share_stream(share), text_bytes(&at), BYTES_NONE) == STATUS_OK;
     return one->waits;
 }
 
@@ -362,7 +364,7 @@ void mqtt_share_woken(plane_t *plane, const session_t *session, const mqtt_accou
 }
 
 /* One of its messages that the session has not acknowledged. */
-static void left_behind(plane_t *plane, const session_t *session, mqtt_share_t *share, uint64_t seq) {
+static void share_left_behind(plane_t *plane, const session_t *session, mqtt_share_t *share, uint64_t seq) {
     owned_t *one = owned_find(share, seq);
     if (one == NULL || one->owner != owner_of(session)) {
         return;
@@ -388,7 +390,7 @@ void mqtt_share_left(plane_t *plane, session_t *session) {
         sequence_slot_t *slot = &under_way->slots[i];
         mqtt_share_t *share = slot->seq == 0 || slot->share == 0 ? NULL : table_find(&keeper->shares, slot->share);
         if (share != NULL) {
-            left_behind(plane, session, share, slot->seq);
+            share_left_behind(plane, session, share, slot->seq);
         }
         slot->share = 0;
     }
@@ -433,8 +435,8 @@ static const route_group_t *members_of(const account_t *account, const mqtt_shar
 }
 
 /* owned: its owner alone may be it; NULL: whoever has not had it from the stream already. */
-static void consider(plane_t *plane, const subscription_t *one, const mqtt_stored_t *stored, const owned_t *owned,
-                     candidate_t *out) {
+static void share_consider(plane_t *plane, const subscription_t *one, const mqtt_stored_t *stored, const owned_t *owned,
+                           candidate_t *out) {
     peer_t *peer = one->peer;
     const session_t *session = peer->session;
     uint64_t seq = stored->place.stream_seq;
@@ -468,7 +470,7 @@ static candidate_t find_member(plane_t *plane, mqtt_share_t *share, const mqtt_s
             || one->peer->state != PEER_ADMITTED || one->peer->session->enters || !is_member(share, one)) {
             continue;
         }
-        consider(plane, one, stored, owned, &found);
+        share_consider(plane, one, stored, owned, &found);
     }
     return found;
 }
@@ -499,7 +501,7 @@ static void send_to(plane_t *plane, const mqtt_share_t *share, const candidate_t
 }
 
 /* Whose it is has to be on disk before that one has a message of QoS 2. false: no room. */
-static bool reserve(plane_t *plane, mqtt_share_t *share, session_t *session, owned_t *one) {
+static bool share_reserve(plane_t *plane, mqtt_share_t *share, session_t *session, owned_t *one) {
     uint16_t id = flight_begin(&session->flight, one->seq);
     if (id == 0) {
         return false;
@@ -524,7 +526,7 @@ static delivered_t give(plane_t *plane, mqtt_share_t *share, const candidate_t *
         if (one == NULL) {
             return DELIVERED_FULL;
         }
-        if (noted && !reserve(plane, share, session, one)) {
+        if (noted && !share_reserve(plane, share, session, one)) {
             disown(plane, share, one);
             return DELIVERED_FULL;
         }

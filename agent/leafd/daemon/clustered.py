@@ -25,7 +25,8 @@ from leafd.links.compression import Compression
 from leafd.links.peers import Peers
 from leafd.links.route import Cluster
 from leafd.links.route_info import DEFAULT_PORT, place_of, places_of
-from leafd.links.routes import Routes, Terms
+from leafd.links.route_links import Terms
+from leafd.links.routes import Routes
 from leafd.logins.handshakes import ROUTES, ROUTES_DIALLED
 
 if TYPE_CHECKING:

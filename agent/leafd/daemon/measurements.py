@@ -20,6 +20,7 @@ from leafd.turns import Pause
 if TYPE_CHECKING:
     from leafd import native_types as t
     from leafd.daemon.current import Current
+    from leafd.daemon.together import Together
     from leafd.links.leaf import Bind
     from leafd.links.leafs import Leafs
     from leafd.links.link import Link
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from leafd.monitor.facts import Facts
     from leafd.monitor.latency import Latencies
     from leafd.native_plane import Plane
+
+
+def reached(together: Together | None) -> tuple[str, ...]:
+    """The names of the other clusters that messages go to."""
+    gateways = together.gateways if together is not None else None
+    return gateways.sent_to if gateways is not None else ()
 
 
 class Descriptions:

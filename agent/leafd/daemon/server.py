@@ -33,7 +33,7 @@ from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_se
 from leafd.daemon.current import Current
 from leafd.daemon.farewell import Farewell
 from leafd.daemon.listening import Listeners
-from leafd.daemon.measurements import Descriptions, Measurements
+from leafd.daemon.measurements import Descriptions, Measurements, reached
 from leafd.daemon.store import (
     MemoryDirectory,
     check_members,
@@ -105,7 +105,7 @@ class Server:
         self.handshakes = Handshakes(self.plane)
         self.together = self._make_together()
         self._descriptions = Descriptions(
-            self.plane, self.current, self.about.name, self._leaf_cluster, self._other_clusters
+            self.plane, self.current, self.about.name, self._leaf_cluster, partial(reached, self.together)
         )
         self.clients = self._make_clients()
         self.leafs = self._make_leafs()
@@ -141,10 +141,6 @@ class Server:
         if self.callouts is not None:
             info["xkey"] = self.callouts.public_xkey
         return info
-
-    def _other_clusters(self) -> tuple[str, ...]:
-        gateways = self.together.gateways if self.together is not None else None
-        return gateways.sent_to if gateways is not None else ()
 
     def _leaf_cluster(self) -> str:
         """A server that dials hubs and is in no cluster is, to them, a cluster of its own name."""

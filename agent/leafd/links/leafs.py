@@ -460,7 +460,7 @@ class Leafs:
         self.describe_again()
 
     def describe_again(self) -> None:
-        """What requests over links say of the server has changed."""
+        """The server's part of what requests over links say has changed."""
         for link in self._links.values():
             if link.bind is not None:
                 self._describe(link, link.bind)

@@ -15,11 +15,9 @@ from __future__ import annotations
 import contextlib
 import random
 import secrets
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import field
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import trio
 
@@ -32,6 +30,7 @@ from leafd.links.link import age
 from leafd.links.peers import PEERS_MAX, Gone, Peer, Peers, Route
 from leafd.links.route import Cluster, Machine
 from leafd.links.route_info import SERVER_TRACES, Place, certificate_name
+from leafd.links.route_links import Link, RouteStatus, Terms
 from leafd.links.servers import (
     AGAIN_S,
     APART_S,
@@ -46,7 +45,6 @@ from leafd.native_commands import Commands
 from leafd.native_types import PlaneError
 from leafd.operator_log import Log
 from leafd.quoting import quoted
-from leafd.records import dataclass
 
 PREPARED_S: Final = 2.0
 """How long others may take to be ready for an account's own connections, as in nats-server."""
@@ -56,78 +54,6 @@ RENEWED_S: Final = 5.0
 
 async def _refuse(account: str) -> bool:
     return False
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How routes are made."""
-
-    places: tuple[Place, ...] = ()
-    """Of the configuration."""
-    retries: int = 0
-    backoff: bool = False
-    advertises: bool = True
-    login_s: float = 2.0
-    ping_interval_ns: int = 0
-    permissions: t.Permissions = t.Permissions()
-    accepts: t.Secure | None = None
-    """TLS with who dials this server, .."""
-    dials: t.Secure | None = None
-    """.. and with whom it dials."""
-    reports: tuple[int, int] = (600, 600)
-    """Which failed attempts to dial are logged besides the first one, before a first connection and after it."""
-
-
-@dataclass(slots=True)
-class Link:
-    """One connection with another server, in either direction."""
-
-    route: Route
-    machine: Machine
-    opened_ns: int = field(default_factory=time.time_ns)
-    more: bool = False
-    """The next one of the pool is dialled when this one is up."""
-    up: bool = False
-    """The peer has answered behind the handshake."""
-    why: str = ""
-    """It ends."""
-    anew: bool = False
-    """It ends because what holds for it has changed; who ends it makes it again."""
-    regrants: bool = False
-    """Other permissions are being carried out for it."""
-    gone: trio.Event = field(default_factory=trio.Event)
-    done: trio.Event = field(default_factory=trio.Event)
-    """It has joined, or is gone."""
-
-    @property
-    def connection(self) -> int:
-        return self.route.connection
-
-    @property
-    def dialled(self) -> bool:
-        return self.route.dialled
-
-    @property
-    def log_name(self) -> str:
-        """The beginning of log lines about the route."""
-        return f"{self.route.peer} - rid:{self.connection}"
-
-
-@dataclass(frozen=True, slots=True)
-class RouteStatus:
-    """One row of /routez."""
-
-    connection: int
-    remote_id: str
-    remote_name: str
-    dialled: bool
-    explicit: bool
-    peer: str
-    account: str
-    compression: str
-    opened_ns: int
-    told: Mapping[str, Any]
-    """What the peer's INFO says of what it lets through: import, export."""
 
 
 class Routes(Servers[Link, Terms]):

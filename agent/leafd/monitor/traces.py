@@ -101,7 +101,7 @@ class Traces:
         return found | _present({"name": self._name(connection)})
 
     def _name(self, connection: int) -> str:
-        """What a client calls itself, or the server at the other end of a link."""
+        """The name that a client gives itself, or that of the server at the other end of a link."""
         facts = self._facts
         client = facts.clients.get(connection)
         if client is not None:

@@ -20,7 +20,8 @@ from leafd.links import servers as room
 from leafd.links.peers import PEERS_MAX, Peers
 from leafd.links.route import Cluster
 from leafd.links.route_info import Place, places_of
-from leafd.links.routes import Routes, Terms
+from leafd.links.route_links import Terms
+from leafd.links.routes import Routes
 from leafd.links.servers import DIALS_MAX, LOGINS_MAX
 
 from tests.rig.logs import KeptLog
