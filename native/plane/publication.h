@@ -23,28 +23,28 @@ typedef struct trace trace_t; /* trace.h */
 
 #define INTERNAL_TARGETS_MAX 64u
 
-#define PUBLICATION_OWN 1u       /* with INSIDE: an answer to what we asked for a client of MQTT, for nobody else */
-#define PUBLICATION_FROM_LINK 2u /* queue members only of the groups that it names */
-#define PUBLICATION_DEFER 4u     /* out of JetStream: into JetStream only at the next tick */
-#define PUBLICATION_INSIDE 8u    /* that next tick: everybody else has had it */
-#define PUBLICATION_SERVICE 16u  /* came through a service import: no stream imports */
-#define PUBLICATION_IMPORTED 32u /* came through a stream import: subscriptions and streams only */
-#define PUBLICATION_SHARED 128u  /* the first service import that it came through shares who asks */
-#define PUBLICATION_PLACED 256u  /* who asks is told with its server */
-#define PUBLICATION_ANSWER 512u  /* its reply is the whole name of an answer to another cluster (gateway_reply.h) */
-#define PUBLICATION_BACK                                                                                               \
-    1024u /* an answer to one of ours, by its bare name: also gateways have it, though it came over one */
-#define PUBLICATION_REPUBLISHED                                                                                        \
-    4096u /* a stream has it on disk, and sessions of MQTT have it from their stream with QoS 1 */
-#define PUBLICATION_WITHOUT 16384u /* to no member of the groups that it names as left out */
-#define PUBLICATION_TELLS 2048u    /* tell says who wants to hear of streams that keep it */
+/* Each has a bit of its own, which the order shows; a target withholds by the low eight. */
+#define PUBLICATION_OWN (1u << 0) /* with INSIDE: an answer to what we asked for a client of MQTT, for nobody else */
+#define PUBLICATION_FROM_LINK (1u << 1) /* queue members only of the groups that it names */
+#define PUBLICATION_DEFER (1u << 2)     /* out of JetStream: into JetStream only at the next tick */
+#define PUBLICATION_INSIDE (1u << 3)    /* that next tick: everybody else has had it */
+#define PUBLICATION_SERVICE (1u << 4)   /* came through a service import: no stream imports */
+#define PUBLICATION_IMPORTED (1u << 5)  /* came through a stream import: subscriptions and streams only */
 /* we publish it, to a subject that somebody named whose right to publish there nobody looked at (a reply, a deliver
  * subject): never to JetStream's own subjects */
-#define PUBLICATION_UNJUDGED 64u
-
+#define PUBLICATION_UNJUDGED (1u << 6)
+#define PUBLICATION_SHARED (1u << 7) /* the first service import that it came through shares who asks */
+#define PUBLICATION_PLACED (1u << 8) /* who asks is told with its server */
+#define PUBLICATION_ANSWER (1u << 9) /* its reply is the whole name of an answer to another cluster (gateway_reply.h) */
+/* an answer to one of ours, by its bare name: also gateways have it, though it came over one */
+#define PUBLICATION_BACK (1u << 10)
+#define PUBLICATION_TELLS (1u << 11) /* tell says who wants to hear of streams that keep it */
+/* a stream has it on disk, and sessions of MQTT have it from their stream with QoS 1 */
+#define PUBLICATION_REPUBLISHED (1u << 12)
 /* shown is what judge_shown() says of copied, and is found out when somebody sees it: a copy's own messages are seen by
  * nobody else */
-#define PUBLICATION_NAMED 8192u
+#define PUBLICATION_NAMED (1u << 13)
+#define PUBLICATION_WITHOUT (1u << 14) /* to no member of the groups that it names as left out */
 
 /* The first requester of a message that came through service imports. It lies where the first of them was crossed. */
 typedef struct requester {
