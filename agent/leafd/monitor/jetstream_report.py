@@ -259,7 +259,8 @@ async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
         and (not wanted.consumers or all(map(wanted.is_short, streams)))
     ):
         return await _rows(rows, streams)
-    found, run, pause = _Rows(), list[PlainFacts](), Pause()
+    found, pause = _Rows(), Pause()
+    run: list[PlainFacts] = []
     plain = {one.stream.name: one for one in streams}
     for stream in list(account.sorted_streams()):
         if stream.name in told:
