@@ -142,10 +142,10 @@ static bool answers(uint32_t client) {
     return size != 0;
 }
 
-/* Bytes of the input, as they are, to a client that then is away. */
+/* Bytes of the input, as they are, to a client that then is away. The driver never hands on none. */
 static void raw(uint32_t client, bytes_t sent) {
     peer_t *peer = peer_of(client);
-    if (peer == NULL || !peer_is_read(peer)) {
+    if (peer == NULL || !peer_is_read(peer) || sent.size == 0) {
         return;
     }
     mqtt_say_bytes(plane, peer, sent.at, sent.size);
