@@ -29,8 +29,7 @@
 
 #define PEER_INPUT_SLACK (64u * 1024u)
 #define LEAF_CONTROL_LINE_FACTOR 16u
-/* the longest line before the login: this or max_control_line, which bounds a CONNECT with its JWT in the reference,
- * too */
+/* the longest line before the login: this or max_control_line, which bounds a CONNECT with its JWT, as in the reference */
 #define GREETING_LINE_MIN 4096u
 #define GREETING_SLACK 64u       /* for the verb, blanks, the end of the line */
 #define LEAF_ERRORS_A_SECOND 16u /* of a link, told to control; the others are counted */
@@ -130,6 +129,7 @@ struct peer {
     bool drains;                 /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                  /* input waits in conn.rest after a pause */
     bool server;                 /* it is a route or a gateway that was admitted */
+    bool named;                  /* a link that was accepted: its CONNECT has come */
     bool yielded;                /* its input was much work: the rest waits for the next turn */
     hearing_t hearing;           /* leafs: what it has been told of interest */
     route_link_t *route;         /* routes: likewise, and which accounts go by it; NULL: it is none */

@@ -45,6 +45,7 @@ void link_error(plane_t *plane, peer_t *peer, const op_t *op) {
 }
 
 bool link_greet(plane_t *plane, peer_t *peer, const op_t *op) {
+    peer->named = peer->named || op->kind == OP_CONNECT;
     if (op->kind == OP_PING) {
         peer_pong(plane, peer);
         return true;
@@ -62,8 +63,10 @@ bool link_greet(plane_t *plane, peer_t *peer, const op_t *op) {
     return op->kind == OP_CONNECT || op->kind == OP_INFO || op->kind == OP_ERR;
 }
 
+/* Nothing comes before the CONNECT of who has dialled this server, not even PING, but for a leaf's INFO. */
 bool link_greets(plane_t *plane, peer_t *peer, uint8_t first) {
-    if (first != 0 && strchr(peer->dialled ? "IiPp+-" : "CcIiPp", first) != NULL) {
+    const char *accepted = peer->named ? "CcIiPp" : "CcIi";
+    if (first != 0 && strchr(peer->dialled ? "IiPp+-" : accepted, first) != NULL) {
         return true;
     }
     if (peer->dialled) {

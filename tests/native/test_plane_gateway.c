@@ -441,7 +441,35 @@ static void a_slow_one_holds_up_nobody(void) {
     CHECK_EQ_U64(1, plane->stats.slow_consumers);
 }
 
+static bool closed_by(uint32_t kind, const char *first) {
+    peer_t *peer = rig_peer(plane, kind, "test:1");
+    CHECK(peer != NULL);
+    rig_say(plane, peer, first);
+    if (peer->state == PEER_DOOMED) {
+        RIG_HEARD("-ERR 'Authorization Violation'\r\n", peer);
+    }
+    return peer->state == PEER_DOOMED;
+}
+
+static void nothing_comes_before_connect(void) {
+    static const uint32_t kinds[] = {CONN_LEAF, CONN_ROUTE, CONN_GATEWAY};
+    static const char *const first[] = {"PING\r\n", "PONG\r\n", "ping\r\n", "+OK\r\n", "-ERR 'x'\r\n", "LS+ x\r\n"};
+    for (uint32_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        for (uint32_t j = 0; j < sizeof(first) / sizeof(first[0]); j++) {
+            CHECK(closed_by(kinds[i], first[j]));
+        }
+        peer_t *peer = rig_peer(plane, kinds[i], "test:2");
+        rig_say(plane, peer, "CONNECT {}\r\n");
+        CHECK(peer->state == PEER_WAITING); /* control hears of CONNECT, and has to say who goes on */
+        rig_run(plane, (plane_command_t){.op = COMMAND_RESUME, .target = peer->id}, NULL);
+        rig_feed(plane, peer, "PING\r\n");
+        RIG_HEARD("PONG\r\n", peer);
+        CHECK(peer->state == PEER_GREETING);
+    }
+}
+
 static void promises(void) {
+    RUN_AMONG("a server that dials is closed for whatever it says before its CONNECT", nothing_comes_before_connect);
     RUN_AMONG("a gateway is told of each account that it is told all, then of what our cluster wants", told_by_account);
     RUN_AMONG("that is what clients, leafs and other servers want together", told_of_all_of_the_cluster);
     RUN_AMONG("it is not told of what other clusters want", not_told_of_other_clusters);
