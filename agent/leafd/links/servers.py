@@ -41,6 +41,7 @@ DIALS_MAX: Final = 16
 """Connections that are being made at a time to servers that others told of."""
 REASONS_MAX: Final = 64
 """Reasons that are kept; some have words of the other side's choosing."""
+AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 HEADERS_MAX: Final = 64 << 10
 """What servers on the way may add to a message."""
 Addressed = t.Line | t.Closed | t.LeafError | t.LeafInfo | t.Secured
@@ -207,12 +208,13 @@ class Servers(ABC, Generic[LinkT, TermsT]):
         self._plane.secure(link.connection, secure, behind=behind, name=name)
 
     async def _hurry(self, link: LinkT, seconds: float) -> None:
-        """Closes a connection that does not log in in time."""
-        with trio.move_on_after(seconds) as scope:
-            await link.done.wait()
-        if scope.cancelled_caught and not link.done.is_set():
-            link.why = "Authentication Timeout"
-            self._plane.close_connection(link.connection, link.why, t.CloseReason.AUTHENTICATION)
+        """Ends the silence of a connection that does not log in in time. What it has said counts, though nobody has
+        looked at it yet: the plane knows, and it is asked again when as much time is over."""
+        while not link.done.is_set():
+            with trio.move_on_after(seconds):
+                await link.done.wait()
+                return
+            self._plane.end_silence(link.connection, AUTHENTICATION_TIMEOUT)
 
     def _act(self, link: LinkT, actions: Iterable[object]) -> None:
         for action in actions:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
-from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
 from leafd.auth.authors import author_of
 from leafd.auth.policy import Policy
@@ -163,15 +162,16 @@ class LeafLogins:
         self._deadlines.add(connection, self._terms.timeout_s - AT_ONCE_S)
 
     def _too_late(self, connection: int) -> None:
-        if self._waits(connection):
-            self._deadlines.add(connection, AT_ONCE_S)
+        if not self._links.logging_in(connection):
+            self._patient.pop(connection, None)
             return
-        self._patient.pop(connection, None)
-        if connection in self._asked:  # which has a time of its own
-            return
-        if self._links.bind_of(connection) is None:
-            # The plane ignores the order for a connection that has closed in the meantime.
-            self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
+        if not self._waits(connection):
+            self._patient.pop(connection, None)
+            if connection in self._asked:  # which has a time of its own
+                return
+            # The plane knows what has come, and leaves alone who has said CONNECT: control may be seconds behind.
+            self._plane.end_silence(connection, AUTHENTICATION_TIMEOUT)
+        self._deadlines.add(connection, AT_ONCE_S)
 
     # ---- a login
 

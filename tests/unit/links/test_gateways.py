@@ -55,6 +55,9 @@ class Plane(Unwilling):
     def close_connection(self, connection: int, text: str = "", reason: int = 0) -> None:
         self.closed[connection] = text
 
+    def end_silence(self, connection: int, text: str) -> None:
+        self.close_connection(connection, text)
+
     def admit_gateway(self, connection: int, terms: t.GatewayTerms, name: str) -> None:
         self.admitted[connection] = terms, name
 

@@ -37,6 +37,7 @@ class Plane(Unwilling):
         super().__init__()
         self.said: list[tuple[int, str, dict[str, Any]]] = []
         self.closed: dict[int, str] = {}
+        self.heard: set[int] = set()
         self.admitted: dict[int, tuple[int, t.RouteTerms]] = {}
         self.regranted: list[tuple[int, t.Permissions, bool]] = []
         self.regrants: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
@@ -57,6 +58,10 @@ class Plane(Unwilling):
 
     def close_connection(self, connection: int, text: str = "", reason: int = 0) -> None:
         self.closed[connection] = text
+
+    def end_silence(self, connection: int, text: str) -> None:
+        if connection not in self.heard:  # what has come is known here before anybody looks at it
+            self.close_connection(connection, text)
 
     def admit_route(
         self, connection: int, account: int, terms: t.RouteTerms, permissions: t.Permissions, server_id: str = ""
@@ -236,6 +241,24 @@ def test_logins_at_a_time_are_bounded_and_have_to_end_in_time(monkeypatch: pytes
         assert last not in stage.plane.closed
         assert stage.plane.closed[last - 1] == "Authentication Timeout"
         assert len(stage.plane.closed) == last - 1
+
+    play(stage, scene, monkeypatch)
+
+
+def test_a_server_whose_connect_has_come_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it said may wait for control longer than a login may take. Who says no more after that is closed, too."""
+    stage = Stage(login_s=2.0)
+
+    async def scene() -> None:
+        stage.accept(1)
+        stage.accept(2)
+        stage.plane.heard.add(1)
+        await trio.sleep(3)
+        assert list(stage.plane.closed) == [2]
+        stage.hear(1, t.LineKind.CONNECT)
+        stage.plane.heard.discard(1)
+        await trio.sleep(3)
+        assert list(stage.plane.closed) == [2, 1]
 
     play(stage, scene, monkeypatch)
 

@@ -20,6 +20,8 @@ class Links(Unwilling):
         super().__init__()
         self.waiting: set[int] = set()
         self.closed: list[tuple[float, int]] = []
+        self.spoken: set[int] = set()
+        """Whose CONNECT has come, as the plane knows."""
 
     def bind_of(self, connection: int) -> None:
         return None
@@ -27,8 +29,8 @@ class Links(Unwilling):
     def logging_in(self, connection: int) -> bool:
         return connection in self.waiting
 
-    def close_connection(self, connection: int, text: str = "", reason: int = 0) -> None:
-        if connection in self.waiting:  # as the plane, which ignores the order for one that has gone
+    def end_silence(self, connection: int, text: str) -> None:
+        if connection in self.waiting - self.spoken:  # as the plane, which ignores the order for one that has gone
             self.waiting.discard(connection)
             self.closed.append((trio.current_time(), connection))
 
@@ -95,3 +97,28 @@ def test_what_a_leaf_has_said_and_nobody_has_looked_at_is_not_late() -> None:
     ((at, connection),) = links.closed
     assert connection == 7
     assert 10.0 <= at < 14.0
+
+
+def test_a_leaf_whose_connect_has_come_is_not_silent() -> None:
+    """Its line may be on its way to control for seconds, when a thousand come at once. When it has said something that
+    was no login, and then nothing, its time is over a moment later."""
+    links = Links()
+
+    async def run() -> None:
+        terms = cast("LeafTerms", SimpleNamespace(timeout_s=3.0))
+        logins = LeafLogins(links, terms, cast("Any", None), Guard(), links=cast("Any", links))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(logins.run)
+            for connection in (1, 2, 3):
+                links.waiting.add(connection)
+                logins.opened(connection)
+            links.spoken |= {1, 2}
+            await trio.sleep(6.0)
+            assert [3] == [connection for _, connection in links.closed]
+            links.waiting.discard(1)  # it is up
+            links.spoken.discard(2)
+            await trio.sleep(6.0)
+            nursery.cancel_scope.cancel()
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert [3, 2] == [connection for _, connection in links.closed]
