@@ -34,6 +34,7 @@
 #include "text/headers.h"
 #include "text/subject.h"
 #include "text/text.h"
+#include "text/tokens.h"
 #include "text/transform.h"
 #include "text/ttl.h"
 
@@ -60,6 +61,22 @@ void ingest_fail(js_t *js, ingest_t *ingest, uint32_t code, status_t status) {
 }
 
 /* ---- control frames ---------------------------------------------------------------------------------------------- */
+
+/* The last token but one. */
+bytes_t ingest_flow_consumer(bytes_t subject) {
+    bytes_t id, consumer;
+    return tokens_take_last(&subject, &id) && tokens_take_last(&subject, &consumer) ? consumer : BYTES_NONE;
+}
+
+/* A request for a consumer that was sent twice may have made two, until control has deleted one: both deliver to the
+ * same subject. The other one is not acknowledged, so that it soon waits. A heartbeat does not say whose it is: one that
+ * ends where the other consumer's deliveries do is taken for that one's. */
+static bool ingest_is_other(const ingest_t *ingest, bytes_t flow, uint64_t delivered) {
+    if (flow.size != 0) {
+        return !bytes_equal(ingest_flow_consumer(flow), ingest->consumer);
+    }
+    return ingest->other_seq != 0 && delivered == ingest->other_seq && delivered != ingest->consumer_seq;
+}
 
 /* Held: the origin's window opens again only for what is on disk here. What it acknowledges is what this consumer has
  * delivered: one that was set back delivers again what is stored here, and to be told of more would confuse it. */
@@ -137,20 +154,27 @@ static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message)
         return;
     }
     if (message->reply.size != 0) {
+        if (ingest_is_other(ingest, message->reply, 0)) {
+            return;
+        }
         ingest_flow_reply(js, ingest, message->reply);
         ingest_span_flow(js, ingest);
         return;
     }
     bytes_t stalled = BYTES_NONE, value;
-    if (headers_find(message->header, BYTES_LITERAL("Nats-Consumer-Stalled"), &stalled)) {
+    uint64_t delivered = 0;
+    bool is_stalled = headers_find(message->header, BYTES_LITERAL("Nats-Consumer-Stalled"), &stalled);
+    bool found =
+        headers_find(message->header, BYTES_LITERAL("Nats-Last-Consumer"), &value) && decimal_parse(value, &delivered);
+    if (ingest_is_other(ingest, stalled, delivered)) {
+        return;
+    }
+    if (is_stalled) {
         ingest_flow_reply(js, ingest, stalled);
     }
     if (ingest_is_stuck(js, ingest)) {
         return;
     }
-    uint64_t delivered = 0;
-    bool found =
-        headers_find(message->header, BYTES_LITERAL("Nats-Last-Consumer"), &value) && decimal_parse(value, &delivered);
     if (found && (delivered > ingest->consumer_seq || (ingest->durable && delivered < ingest->consumer_seq))) {
         ingest_fail(js, ingest, INGEST_GAP, STATUS_OK);
         return;
@@ -372,7 +396,11 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
         }
         return;
     }
-    if (!bytes_equal(ack.consumer, ingest->consumer) || ack.delivered > 1 || ingest_saw(ingest, &ack)) {
+    if (!bytes_equal(ack.consumer, ingest->consumer)) {
+        ingest->other_seq = ack.consumer_seq;
+        return;
+    }
+    if (ack.delivered > 1 || ingest_saw(ingest, &ack)) {
         return;
     }
     if (ack.consumer_seq != ingest->consumer_seq + 1 || (ingest->durable && ack.stream_seq <= ingest->taken_seq)) {

@@ -112,21 +112,12 @@ void ingest_free_all(js_t *js) {
     map_free(&js->named_ingests);
 }
 
-/* Its last token but one; empty: there is none. */
-static bytes_t consumer_of(bytes_t subject) {
-    uint32_t end = subject.size;
-    while (end > 0 && subject.at[end - 1] != '.') end--;
-    uint32_t begin = end > 0 ? --end : 0;
-    while (begin > 0 && subject.at[begin - 1] != '.') begin--;
-    return bytes_of(subject.at + begin, end - begin);
-}
-
 /* A durable consumer goes on at its stream's next leader by itself. */
 void ingest_unwanted(js_t *js, uint64_t connection, bytes_t subject) {
     if (!bytes_starts(subject, BYTES_LITERAL("$JS.FC."))) {
         return;
     }
-    bytes_t consumer = consumer_of(subject);
+    bytes_t consumer = ingest_flow_consumer(subject);
     uint64_t hash = hash_bytes(consumer.at, consumer.size);
     for (map_link_t *link = map_first(js->named_ingests, hash); link != NULL; link = link->next) {
         ingest_t *ingest = MAP_ENTRY(link, ingest_t, named);

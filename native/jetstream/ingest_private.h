@@ -41,6 +41,7 @@ struct ingest {
     uint64_t last_seq;     /* origin sequence stored last */
     int64_t newest_ts;     /* stamp of the newest message that came of the origin; 0: not known */
     uint64_t consumer_seq; /* delivered last */
+    uint64_t other_seq;    /* by another consumer, whose deliveries come to the same subject; 0: there was none */
     uint64_t taken_seq;    /* its origin sequence; before the first one, of what the consumer is behind */
     behind_t behind;
     span_t span;
@@ -63,6 +64,8 @@ status_t ingest_mirror_header(js_t *js, bytes_t header, bytes_t *out);
 /* A source's message, as it came, becomes what is stored: renamed, perhaps in `renamed`, and with its origin's sequence
  * in its header, in js->scratch, which the caller has emptied. STATUS_FULL: the header has no room for that. */
 status_t ingest_source(js_t *js, const ingest_t *ingest, uint64_t seq, append_t *append, text_t *renamed);
+/* Whose flow control that subject of "$JS.FC." answers; empty: it names none. */
+bytes_t ingest_flow_consumer(bytes_t subject);
 /* NULL: that slot does not take in now, or its origin's consumer is being asked for. */
 const ingest_t *ingest_find(js_t *js, const stream_t *stream, uint64_t slot);
 bool ingest_tell(js_t *js, const ingest_t *ingest, uint32_t code, status_t status);

@@ -14,9 +14,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from leafd.links.beside import OVERTAKEN
+from leafd.links.replica import ANSWER_TIMEOUT_S
 
 from tests import cell, servers
 from tests.bench.process import Api, Process
@@ -78,6 +81,14 @@ class Pair:
     def log(self, place: int) -> str:
         return self._servers[place].server.log
 
+    def consumers(self) -> int:
+        """How many consumers of copies a nats-server as the leaf has for its streams."""
+        address = f"http://127.0.0.1:{self._servers[LEAF].server.ports['monitor_port']}/jsz"
+        with self._joined.at(LEAF), urlopen(f"{address}?consumers=1&direct-consumers=1", timeout=5) as answer:
+            found = json.load(answer)
+        streams = [stream for account in found["account_details"] for stream in account.get("stream_detail", [])]
+        return sum(len(stream.get("direct_consumer_detail", [])) for stream in streams)
+
 
 @contextlib.contextmanager
 def pair(joined: Cell, kind: str = servers.LEAFD) -> Iterator[Pair]:
@@ -99,6 +110,11 @@ def pair(joined: Cell, kind: str = servers.LEAFD) -> Iterator[Pair]:
             leaf.start()
         ends.callback(leaf.server.stop)
         yield Pair(joined, hub, leaf, ends)
+
+
+def all_of(api: Api, stream: str) -> list[dict[str, Any]]:
+    last = api.must(f"$JS.API.STREAM.INFO.{stream}")["state"]["last_seq"]
+    return [api.must(f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": seq}) for seq in range(1, last + 1)]
 
 
 def publish(api: Api, count: int) -> None:
@@ -152,6 +168,35 @@ def test_a_nats_server_behind_a_line_that_comes_and_goes_has_little_on_its_way_a
         last = at_hub.must("$JS.API.STREAM.MSG.GET.COPY", {"seq": copied})["message"]["data"]
         assert json.loads(base64.b64decode(last)) == {"n": len(rows)}
         assert joined.carried[HUB] - before < 2 * len(rows) * 250
+
+
+def test_a_nats_server_that_was_asked_twice_for_a_consumer_is_left_with_one() -> None:
+    """It makes one for each request, with the same deliver subject. A link that was near becomes slow just then, and
+    the first answer takes longer than the hub waits for it."""
+    near = Link(rate=1e6, delay=0.002)
+    with cell.joined(near) as joined, pair(joined, servers.REFERENCE) as both:
+        assert both.linked_within(60)
+        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+        at_leaf.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
+        at_leaf.must("$JS.API.STREAM.CREATE.A", {"name": "A", "subjects": ["$JS.EVENT.ADVISORY.API"]})
+        publish(at_leaf, MESSAGES)
+        joined.change(Link(rate=1e6, delay=ANSWER_TIMEOUT_S * 0.55))
+        at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
+        deadline = time.monotonic() + 90
+        while at_hub.messages_in("COPY") < MESSAGES and time.monotonic() < deadline:
+            time.sleep(3.0)
+        joined.change(near)
+        while both.consumers() != 1 and time.monotonic() < deadline:
+            time.sleep(0.5)
+
+        assert at_hub.messages_in("COPY") == MESSAGES
+        asked = [json.loads(base64.b64decode(one["message"]["data"]))["subject"] for one in all_of(at_leaf, "A")]
+        assert asked.count("$JS.API.CONSUMER.CREATE.T") > 1
+        assert both.consumers() == 1
+        publish(at_leaf, 1)
+        while at_hub.messages_in("COPY") <= MESSAGES and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert at_hub.messages_in("COPY") == MESSAGES + 1
 
 
 def test_a_source_drains_over_a_slow_lossy_link() -> None:

@@ -317,6 +317,34 @@ static void acknowledges_what_it_was_given(void) {
     CHECK(!told_of_a_gap(rig));
 }
 
+static void beside_another_consumer(void) {
+    const char *theirs = "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 4\r\n\r\n";
+    js_rig_t *rig = taking(false);
+    for (uint64_t seq = 1; seq <= 2; seq++) {
+        char reply[64];
+        (void)snprintf(reply, sizeof(reply), "$JS.ACK.O.C-2.1.%d.%d.1.0", (int)seq + 2, (int)seq);
+        message_t message = {.subject = js_rig_text("s.a"), .reply = js_rig_text(reply)};
+        ingest_frame(&rig->js, rig->js.ingests, &message, BYTES_NONE);
+    }
+    control(rig, "$JS.FC.O.C-2.x", "NATS/1.0 100 FlowControl Request\r\n\r\n");
+    control(
+        rig, "",
+        "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 2\r\nNats-Consumer-Stalled: $JS.FC.h.a.O.C-2.x\r\n\r\n");
+    control(rig, "", theirs);
+    CHECK_EQ_U64(0, stored(rig));
+    taken(rig, 1, 3);
+    control(rig, "", theirs);
+    taken(rig, 2, 4);
+    control(rig, "", theirs);
+    control(rig, "$JS.FC.h.a.O.C.y", "NATS/1.0 100 FlowControl Request\r\n\r\n");
+    js_rig_until_durable(rig);
+    JS_RIG_HEARD("$JS.FC.h.a.O.C.y NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 4\r\n\r\n\n", rig);
+    CHECK_EQ_U64(2, stored(rig));
+    CHECK(ingest_feeds(rig->js.ingests, &(uint32_t){0}));
+    control(rig, "", "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 3\r\nNats-Last-Stream: 5\r\n\r\n");
+    CHECK(told_of_a_gap(rig));
+}
+
 static status_t put_consumer(js_rig_t *rig, uint32_t id, uint32_t flags) {
     consumer_config_t config = {.account = 1, .flags = flags, .max_deliver = -1, .max_waiting = 10};
     char name[16];
@@ -503,6 +531,8 @@ int main(void) {
     RUN("the heartbeat of a durable consumer that was set back tells so", heartbeat_of_one_set_back);
     RUN("flow control acknowledges what the consumer delivered, not what is stored beyond it",
         acknowledges_what_it_was_given);
+    RUN("of two consumers that a request made one is taken, acknowledged and judged by its heartbeats",
+        beside_another_consumer);
     RUN("a copy begins anew when its origin's server takes no answers for its consumer any more, and only then",
         unwanted_by_its_origin);
     RUN("each of a stream's consumers is found, and counted if clients may see it, whichever have gone",

@@ -263,6 +263,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_cell.py::test_a_nats_server_behind_a_line_that_comes_and_goes_has_little_on_its_way_and_drains",
         "native/test_span.c: a slow link that is far is used with few on their way",
         "unit/links/test_replica.py::test_a_server_that_refuses_the_bound_is_asked_without_until_its_link_is_back",
+        "interop/test_cell.py::test_a_nats_server_that_was_asked_twice_for_a_consumer_is_left_with_one",
+        "unit/links/test_asking.py::test_what_a_repeated_request_made_is_deleted",
     ),
     "A hub's machine that answers to an ICMP echo request": (
         "unit/links/test_echo.py::test_a_dial_that_waits_is_given_up_when_the_line_is_back",

@@ -22,7 +22,7 @@ A server that is no leafd sends megabytes over a link that carries kilobytes a s
 consumer sends is acknowledged, so that no more is on its way than the link needs (native/jetstream/span.h finds out how
 much). A server that refuses such a consumer, or is never told of what was acknowledged, has one without.
 
-Not here: messages (native/jetstream/ingest.c), sockets, subscriptions (replicas.py).
+Not here: messages (native/jetstream/ingest.c), sockets, subscriptions (asking.py).
 Reference: tests/wire/jetstream.md, "Mirrors and sources".
 """
 
@@ -75,6 +75,9 @@ SPARED_S: Final = 300
 SILENCE_NS: Final = 5_000_000_000
 """So long nothing may come, at least."""
 INACTIVE_NS: Final = 10_000_000_000
+"""So long a consumer stays without interest. .."""
+FAR_INACTIVE_NS: Final = 60_000_000_000
+""".. One behind a far link: its answer has to come here, and what is heard by it has to come back there."""
 FAR_S: Final = 0.02
 """A round trip from which on a link is far."""
 SPAN_FIRST: Final = 64
@@ -224,6 +227,14 @@ class Created(Struct):
     config: CreatedConfig | None = wire(Nested(CreatedConfig), "config")
     delivered: CreatedPosition | None = wire(Nested(CreatedPosition), "delivered")
     num_pending: int = wire(UINT64, "num_pending")
+
+
+def made(body: bytes) -> str:
+    """The name of the consumer that an answer tells of; empty: none was made."""
+    try:
+        return decode(Created, body, strict=False).name
+    except JsonError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -564,7 +575,7 @@ class Replica:
             "direct": True,
         }
         if self.span:
-            config |= {"ack_policy": "all", "max_ack_pending": self.span}
+            config |= {"ack_policy": "all", "max_ack_pending": self.span, "inactive_threshold": FAR_INACTIVE_NS}
         if level:
             kind = "mirror" if slot.mirror else "src"
             metadata = {f"_nats.{kind}.stream": slot.stream_name, f"_nats.{kind}.acc": slot.account_name}

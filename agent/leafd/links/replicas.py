@@ -8,8 +8,8 @@ domain, and nothing else is looked at. A slot whose origin is in the domain at t
 delivered to by that link, and no other one is told of the subjects: with a thousand boxes each would hear of those of
 all others.
 
-Not here: the state of one slot (replica.py), names (origin.py), jobs and deadlines (orders.py), messages
-(native/jetstream/ingest.c).
+Not here: the state of one slot (replica.py), where its answers come (asking.py), names (origin.py), jobs and deadlines
+(orders.py), messages (native/jetstream/ingest.c).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import trio
 from leafd import native_types as t
 from leafd.gojson import JsonError
 from leafd.guard import Guard
+from leafd.links.asking import Asking
 from leafd.links.leaders import Key, Leaders
 from leafd.links.link import Link
 from leafd.links.orders import Job, Moments, Orders, Waiting
@@ -43,24 +44,11 @@ UNTOLD_S: Final = 0.5
 class _Active(Waiting):
     """One slot at work."""
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: Replica, asking: Asking) -> None:
         super().__init__(hash((replica.slot.stream, replica.slot.number)))
         self.replica = replica
+        self.asking = asking
         self.consumer = ""
-        self.reply = 0
-        self.asked = 0
-        """The number of the request whose answer it listens for, .."""
-        self.inbox = ""
-        """.. where, .."""
-        self.asked_link = 0
-        """.. and of which link it is told, 0: of all."""
-        self.answered_by = 0
-        """The connection by which that answer came; 0: this server's own."""
-        self.ahead = 0
-        """The subscription to the deliver subject while the consumer is asked for, whose answer comes first. .."""
-        self.kept: t.Message | None = None
-        """.. The answer: nothing is read behind it before the consumer's messages are taken in."""
-        self.probe = 0
         self.ingesting = False
         self.link = 0
         """The connection that it ingests by, if it is known."""
@@ -131,7 +119,7 @@ class Replicas:
                 if not slot.mirror:
                     last, newest_ts = self._progress.get((stream, slot.origin.key), (0, 0))
                 identity = self._identities.get(slot.identity_key, "")
-                active = self._slots[key] = _Active(Replica(slot, last, identity, newest_ts))
+                active = self._slots[key] = _Active(Replica(slot, last, identity, newest_ts), Asking(self._plane, slot))
                 self._numbers.setdefault(stream, set()).add(slot.number)
                 self._by_domain.setdefault(active.domain, {})[key] = active
                 self._due(active)
@@ -280,7 +268,7 @@ class Replicas:
         try:
             for order in replica.poll(now_s):
                 self._queue(active, order)
-            if active.replica.unanswered and not active.probe:
+            if active.replica.unanswered and not active.asking.probes:
                 self._listen(active)
         except Exception as error:
             self._guard.caught("a mirror or source", error)
@@ -299,13 +287,12 @@ class Replicas:
     def _listen(self, active: _Active) -> None:
         """A durable consumer that did not answer may be made at any time: what it delivers, if only a heartbeat, tells
         that it is there. It is then set back, so that nothing of it is missed."""
-        slot = active.replica.slot
 
         def heard(_message: t.Message) -> None:
-            self._drop_probe(active)
+            active.asking.drop_probe()
             self._kick(active)
 
-        active.probe = self._plane.subscribe(slot.account, slot.origin.durable_deliver, heard)
+        active.asking.probe(active.replica.slot.origin.durable_deliver, heard)
 
     async def _do(self, job: Job) -> None:
         try:
@@ -356,13 +343,14 @@ class Replicas:
             return
         if not self._is_current(active) or not active.replica.waits_for(order.number):
             return  # another one has taken its place meanwhile
-        if not active.reply or (active.asked, active.asked_link) != (order.number, self._only_link_of(active)):
+        if not active.asking.listens(order.number, self._only_link_of(active)):
             self._listen_for(active, order)
+        active.asking.sent()
         heard = await self._plane.publish_counted(
             slot.account,
             order.subject,
             order.body,
-            reply=active.inbox,
+            reply=active.asking.inbox,
             header=order.header,
             flags=t.PublishFlag.REQUEST,
             link=self._link_of(active) if order.ahead else 0,
@@ -371,22 +359,16 @@ class Replicas:
             self._unheard(active, order)
 
     def _unheard(self, active: _Active, order: Ask) -> None:
-        self._drop_reply(active)
+        active.asking.drop()
         active.replica.unheard(order.number, trio.current_time(), len(self._slots) / UNHEARD_A_SECOND)
         self._due(active)
 
     def _listen_for(self, active: _Active, order: Ask) -> None:
-        """Whichever answer to that request comes first is taken, however often it was sent."""
-        self._drop_reply(active)
         self._leaders.listen(active.replica.slot, self._link_of(active))
-        account = active.replica.slot.account
 
         def answered(message: t.Message) -> bool:
-            if not self.may_answer(active.replica.slot, message.connection):
+            if not self.may_answer(active.replica.slot, message.connection) or not active.asking.first(message):
                 return False
-            active.answered_by = message.connection
-            self._drop_answer(active)
-            self._drop_probe(active)
             wanted = ("Nats-Stream-Identity", "Leafd-Stream-Position", "Leafd-Heartbeat")
             identity, position, heartbeat = (header_field(message.header, name) for name in wanted)
             now_s = trio.current_time()
@@ -396,33 +378,17 @@ class Replicas:
                 self._queue(active, next_order)
             self._due(active)
             if not order.ahead or not active.jobs:
-                self._drop_ahead(active)
+                active.asking.drop_ahead()
                 return False
-            self._repay(active)
-            active.kept = message
+            active.asking.keep(message)
             return True
 
-        active.asked, active.inbox = order.number, f"$JSC.R.{random8()}"
-        active.asked_link = link = self._only_link_of(active)
-        flags = t.SubscribeFlag.ALONE if order.ahead else 0
-        if order.ahead:
-            # Its first message comes right behind the answer: who asked only then waits for a round trip more.
-            active.ahead = self._plane.subscribe(account, order.deliver, _ignored, link=link)
-        active.reply = self._plane.subscribe(account, active.inbox, answered, flags=flags, link=link)
+        deliver = order.deliver if order.ahead else ""
+        active.asking.listen(order.number, self._only_link_of(active), answered, deliver)
 
     def _rested(self, active: _Active) -> None:
-        if active.kept is not None:
-            self._let_go(active)
-
-    def _let_go(self, active: _Active) -> None:
-        """Lets the messages behind the answer come."""
-        self._drop_ahead(active)
-        self._repay(active)
-
-    def _repay(self, active: _Active) -> None:
-        if active.kept is not None:
-            message, active.kept = active.kept, None
-            self._plane.repay(message)
+        if active.asking.keeps:
+            active.asking.let_go()
 
     def may_answer(self, slot: Slot, connection: int) -> bool:
         """Whose deliveries are taken under the names that they give: this server's own API answers for a stream of its
@@ -455,7 +421,7 @@ class Replicas:
                 transforms=slot.origin.transforms,
                 link=link,
                 alone=self._only_link_of(active) != 0,
-                origin=active.answered_by,
+                origin=active.asking.answered_by,
                 by_time=order.by_time,
                 pending=order.pending,
                 spared=order.spared,
@@ -474,10 +440,9 @@ class Replicas:
     def _look(self, active: _Active) -> None:
         """Asks the origin where its stream ends. Without an answer that is asked at the next start."""
         slot, replica = active.replica.slot, active.replica
-        self._drop_probe(active)
 
         def told(message: t.Message) -> None:
-            self._drop_probe(active)
+            active.asking.drop_probe()
             try:
                 ends = replica.ends_early(message.payload)
             except JsonError:
@@ -488,7 +453,7 @@ class Replicas:
                 self._queue_restart(active)
 
         inbox = f"$JSC.R.{random8()}"
-        active.probe = self._plane.subscribe(slot.account, inbox, told, link=self._only_link_of(active))
+        active.asking.probe(inbox, told, self._only_link_of(active))
         self._plane.publish(slot.account, slot.origin.info_subject, b"", reply=inbox, flags=t.PublishFlag.REQUEST)
 
     async def _remember(self, slot: Slot, identity: str) -> None:
@@ -545,11 +510,8 @@ class Replicas:
         )
 
     def _delete_consumer(self, active: _Active) -> None:
-        """Best effort: spares the origin ten seconds of a consumer that nobody listens to."""
-        slot = active.replica.slot
-        if active.consumer and not slot.origin.durable:
-            subject = slot.origin.delete_subject(active.consumer)
-            self._plane.publish(slot.account, subject, b"", flags=t.PublishFlag.REQUEST)
+        if active.consumer and not active.replica.slot.origin.durable:
+            active.asking.delete(active.consumer)
             active.consumer = ""
 
     def _end(self, key: tuple[int, int]) -> None:
@@ -562,9 +524,9 @@ class Replicas:
         del self._by_domain[active.domain][key]
         if not self._by_domain[active.domain]:
             del self._by_domain[active.domain]
-        self._drop_reply(active)
-        self._drop_probe(active)
-        self._let_go(active)
+        active.asking.drop()
+        active.asking.drop_probe()
+        active.asking.let_go()
 
         async def end() -> None:
             self._delete_consumer(active)
@@ -574,26 +536,3 @@ class Replicas:
         running = active.ingesting or active.replica.state is State.RUNNING
         if running or active.consumer or active.jobs:
             self._job(active, "end", end)
-
-    def _drop_reply(self, active: _Active) -> None:
-        self._drop_answer(active)
-        self._drop_ahead(active)
-
-    def _drop_answer(self, active: _Active) -> None:
-        if active.reply:
-            self._plane.unsubscribe(active.replica.slot.account, active.reply)
-            active.reply = 0
-
-    def _drop_ahead(self, active: _Active) -> None:
-        if active.ahead:
-            self._plane.unsubscribe(active.replica.slot.account, active.ahead)
-            active.ahead = 0
-
-    def _drop_probe(self, active: _Active) -> None:
-        if active.probe:
-            self._plane.unsubscribe(active.replica.slot.account, active.probe)
-            active.probe = 0
-
-
-def _ignored(_message: t.Message) -> None:
-    """Ignores a message that came before the answer, and so from a consumer that is gone."""

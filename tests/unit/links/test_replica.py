@@ -378,6 +378,7 @@ def test_a_server_that_is_far_may_have_so_much_on_its_way_before_it_is_acknowled
     replica.lost(0, 2.0)
     order, body = ask(replica, 2.0)
     assert body["config"]["max_ack_pending"] == 256
+    assert body["config"]["inactive_threshold"] == 60 * 10**9
     assert span_of(replica.answered(order.number, "", created_as("flow_control"), 3.0)) == Span(256, True, "ORDERS")
 
 
@@ -387,6 +388,7 @@ def test_what_is_near_or_a_leafd_or_has_another_name_is_not_bounded() -> None:
     _, body = ask(near, 0.0)
     assert body["config"]["ack_policy"] == "none"
     assert "max_ack_pending" not in body["config"]
+    assert body["config"]["inactive_threshold"] == 10 * 10**9
     for ack_policy, name in (("none", "JS_SRC_x-1"), ("all", "worker")):
         replica = far_replica()
         order, _ = ask(replica, 0.0)
