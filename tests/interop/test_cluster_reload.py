@@ -52,6 +52,11 @@ def routes_of(server: servers.Server) -> list[int]:
     return sorted(row["rid"] for row in report(server, "routez")["routes"])
 
 
+def pooled(server: servers.Server) -> set[int]:
+    """The numbers of those that are not of one account alone."""
+    return {row["rid"] for row in report(server, "routez")["routes"] if not row.get("account")}
+
+
 async def until_routes(cluster: of_cluster.Cluster, accounts: list[str]) -> None:
     def found() -> list[list[str]]:
         return [accounts_of(server) for server in cluster.servers]
@@ -94,20 +99,25 @@ def test_a_server_comes_and_goes_with_its_address_in_routes(mixed: of_cluster.Cl
 
 
 def test_an_account_gets_routes_of_its_own_and_loses_them(pair: of_cluster.Cluster) -> None:
-    """One server is told before the other; at the end of both, and before both, messages go both ways."""
+    """One server is told before the other; at the end of both, and before both, messages go both ways. Other routes
+    than the one of the pool by which the account goes stay, and in nats-server that one, too."""
 
     async def play() -> None:
         first, second = pair.servers
+        lost = 0 if {server.kind for server in pair.servers} == {R} else 1
         async with pair.clients() as clients:
             await until_heard(clients, "early")
             for before, after, accounts in (
                 ("name: C\n", "name: C\n  accounts: [A]\n", ["", "", "", "A", "SYS"]),
                 ("  accounts: [A]\n", "", ["", "", "", "SYS"]),
             ):
+                numbers = [pooled(server) for server in pair.servers]
                 for server in (second, first):
                     reloaded(server, before, after)
                 await until_routes(pair, accounts)
                 await until_heard(clients, f"later.{len(accounts)}")
+                for there, server in zip(numbers, pair.servers, strict=True):
+                    assert len(there & pooled(server)) >= len(there) - lost, server.kind
 
     asyncio.run(play())
 

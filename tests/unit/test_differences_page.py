@@ -459,7 +459,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/config/test_cluster.py::test_a_reload_changes_all_but_what_the_server_is_and_listens_on",
         "interop/test_cluster_reload.py::test_an_address_that_is_listened_on_stays",
     ),
-    "A reload that changes accounts": (
+    "A reload that changes authorization, compression": (
         "interop/test_cluster_reload.py::test_an_account_gets_routes_of_its_own_and_loses_them",
         "interop/test_cluster_reload.py::test_a_pool_becomes_greater_and_smaller",
         "interop/test_cluster_reload.py::test_permissions_hold_from_a_reload_on",

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 ASKED_MAX: Final = 256
 """Accounts that get routes of their own because other servers ask for them."""
-AGREED: Final = ("authorization", "pool_size", "accounts", "compression")
-"""What two servers agree upon when they connect: where it changes, routes are made again."""
+AGREED: Final = ("authorization", "pool_size", "compression")
+"""What two servers agree upon when they connect: where it changes, all routes are made again."""
 
 
 class ClusterChanges:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 from functools import partial
 from typing import Final
 
@@ -343,12 +343,12 @@ class Routes(Servers[Link, Terms]):
     # ---- changes
 
     def change(self, terms: Terms, pool_size: int, accounts: Iterable[str], *, anew: bool) -> None:
-        """Another configuration. anew: what is there was agreed upon by the one before, and is made again. Routes stay
-        where only permissions are others."""
+        """Another configuration. anew: what is there was agreed upon by the one before, and is made again. Else routes
+        stay, but for those that carry an account that gets connections of its own, or has them no longer."""
         before, self._terms = self._terms, terms
         there, now = ({place.shown for place in one.places} for one in (before, terms))
         self._removed = (self._removed | there) - now
-        added = frozenset(accounts) - self.peers.accounts
+        added, removed = frozenset(accounts) - self.peers.accounts, self.peers.accounts - frozenset(accounts)
         self.peers.pool_size, self.peers.accounts = pool_size, set(accounts)
         for link in list(self._links.values()):
             place = link.route.place
@@ -361,16 +361,21 @@ class Routes(Servers[Link, Terms]):
                 self._dial(place, explicit=True, account=account)
         if self._nursery is None:
             return
-        if anew:
-            self._nursery.start_soon(self._change, sorted(added))
-        elif terms.permissions != before.permissions:
+        if anew or added or removed:
+            self._nursery.start_soon(self._change, sorted(added), removed, anew)
+        if not anew and terms.permissions != before.permissions:
             for link in self._links.values():
                 self._nursery.start_soon(self._regrant, link, terms.permissions)
 
-    async def _change(self, added: list[str]) -> None:
+    async def _change(self, added: list[str], removed: Set[str], anew: bool) -> None:
         with self._guard.around("making routes anew"):
             await self._prepare(added)
-            await self._renew(self._links.values())
+            going = {route.connection for account in (*added, *removed) for route in self.peers.carriers(account)}
+            await self._renew(
+                link
+                for link in list(self._links.values())
+                if anew or link.connection in going or link.route.account in removed
+            )
 
     async def _prepare(self, accounts: list[str]) -> None:
         """Others are to be ready for connections of these accounts' own, which they refuse until they are told."""
