@@ -62,7 +62,10 @@ typedef struct mqtt_limits {
     int64_t ack_wait_ns;
     int64_t session_expiry_max_ns; /* 0 = no limit; likewise the next two */
     int64_t message_expiry_max_ns;
-    uint64_t max_retained_bytes; /* of an account */
+    uint64_t max_retained_bytes; /* of an account; likewise the next one */
+    uint64_t max_queued_bytes;   /* of messages that wait for sessions, 0 = no limit; likewise the next one */
+    uint32_t max_queued;         /* messages that wait for one session, beside those in flight */
+    uint32_t reserved;
 } mqtt_limits_t;
 
 #define MQTT_VERSION_3 1 /* 3.1.1 */
@@ -466,6 +469,7 @@ typedef struct plane_stats {
     uint64_t mqtt_expired;      /* of these, that ended since their time was over */
     uint64_t mqtt_no_session;   /* clients that were told that there are too many */
     uint64_t mqtt_not_stored;   /* messages of QoS 1 and 2 that a stream had no room for, or did not take */
+    uint64_t mqtt_passed_over;  /* messages that a session will not have, since more waited for it than may */
 } plane_stats_t;
 
 /* Shares of plane_limits_t.memory_limit. */

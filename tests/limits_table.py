@@ -112,6 +112,15 @@ ROWS: Final[tuple[Row, ...]] = (
         proofs=("interop/test_mqtt_sessions.py::test_a_session_is_not_kept_longer_than_the_block_says",),
     ),
     Row(
+        "mqtt.max_queued", "nothing; the oldest message of the session is dropped", "the newest, and what is in flight",
+        theirs=False,
+        proofs=("interop/test_mqtt_sessions.py::test_no_more_waits_for_a_session_than_the_block_says",),
+    ),
+    Row(
+        "mqtt.max_queued_bytes", "PUBACK 0x97 with MQTT 5, with 3.1.1 closed", "those that wait already", theirs=False,
+        proofs=("interop/test_mqtt_sessions.py::test_no_more_bytes_wait_for_sessions_than_the_block_says",),
+    ),
+    Row(
         "mqtt.max_retained", "PUBACK 0x97 with MQTT 5", "those that are there, which can change", theirs=False,
         proofs=("interop/test_mqtt_five.py::test_an_account_keeps_no_more_retained_messages_than_the_block_says",),
     ),

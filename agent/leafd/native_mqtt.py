@@ -34,3 +34,6 @@ class MqttLimits:
     session_expiry_max_ns: int = 0
     message_expiry_max_ns: int = 0
     max_retained_bytes: int = 0
+    max_queued_bytes: int = 0
+    max_queued: int = 0
+    reserved: int = 0

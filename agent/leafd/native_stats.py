@@ -70,6 +70,7 @@ class Stats:
     mqtt_expired: int
     mqtt_no_session: int
     mqtt_not_stored: int
+    mqtt_passed_over: int
 
     def refused_storage(self) -> list[str]:
         """The stores that refuse publishers, for lack of room or because writing fails."""

@@ -24,6 +24,7 @@
 #include "plane/account.h"
 #include "plane/authors.h"
 #include "plane/gateway.h"
+#include "plane/keeping.h"
 #include "command/command.h"
 #include "plane/protocol.h"
 #include "plane/peer.h"
@@ -312,6 +313,7 @@ void command_mqtt(plane_t *plane, const plane_command_t *command) {
     memcpy(&plane->mqtt, command->body, sizeof(plane->mqtt));
     bytes_release(&plane->mqtt_domain);
     plane->mqtt_domain = copy;
+    keeping_bound(plane, plane->mqtt.max_queued);
     command_done(plane, command, STATUS_OK);
 }
 

@@ -411,6 +411,7 @@ void consume_tick(consume_t *consume, moment_t now, bool *again) {
     consume->ends_left = ENDS_A_TURN;
     leftovers_step(&consume->leftovers, consume, &consume->ends_left);
     if (consume->interest_changed) review_interest(consume);
+    if (consume->bound_changed) bound_changed(consume);
     fire_timers(consume, again);
     uint32_t budget = TICK_MESSAGES;
     /* Each consumer that is ready now gets one turn; one that has more to do goes to the end of the list. */

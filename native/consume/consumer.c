@@ -5,6 +5,7 @@
 #include "base/leftover.h"
 #include "base/number.h"
 #include "text/subject.h"
+#include "consume/bound.h"
 #include "consume/deliver.h"
 #include "consume/private.h"
 #include "consume/state.h"
@@ -269,7 +270,10 @@ uint64_t consumer_left(consumer_t *consumer) {
 }
 
 void consumer_appended(consumer_t *consumer, uint64_t seq) {
-    if (seq >= consumer->cursor && consumer->left_known) consumer->left++;
+    if (seq >= consumer->cursor && consumer->left_known) {
+        consumer->left++;
+        bound_appended(consumer);
+    }
 }
 
 static bool selection_has(const selection_t *selection, uint64_t seq) {
@@ -532,6 +536,7 @@ bool consumer_on_time(consumer_t *consumer) {
     if (consumer->requests.due_ns <= now_ns) pull_on_time(consumer);
     priority_on_time(consumer);
     if (consumer_is_push(consumer)) push_on_time(consumer);
+    bound_on_time(consumer);
     if (consumer->settle_due_ns <= now_ns) {
         consumer->settle_due_ns = NEVER;
         state_settle(consumer);

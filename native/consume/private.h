@@ -9,6 +9,7 @@
  *     ack.c         the verbs                            retention.c  which messages nobody needs any more
  *     state.c/h     the stored bytes                     pending.c/h  what is in flight
  *     transfer.c    positions for backups            leave.c/h    messages that leave the stream
+ *     bound.c/h     the oldest that are passed over, where too many wait
  *
  * A consumer with something to do is in the ready list, one whose receiver is full in the blocked list. One for which
  * there is a message that cannot be seen yet is in its group's list of those that go on later: a batch wakes those whom
@@ -163,6 +164,9 @@ struct consume {
     bool stopping;         /* there is no later turn */
     bool closing;          /* nobody is told anything any more */
     bool interest_changed;
+    bool bound_changed;     /* all that it concerns are to be looked at */
+    uint32_t waiting_most;  /* for one with CONSUMER_ATTENDED; 0 = no bound */
+    uint64_t passed_over;   /* messages, since there were more */
     struct orphan *orphans; /* pending records that the next flush removes, see state.c */
     uint32_t orphan_count;
     uint64_t orphan_capacity;
@@ -212,6 +216,9 @@ void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint
                      int64_t ack_time_ns, bytes_t text);
 /* The floor after an acknowledged row left the order; both sequences are the row's. */
 void consumer_move_floor(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq);
+
+/* ---- bound.c ----------------------------------------------------------------------------------------------------- */
+void bound_changed(consume_t *consume); /* looks at all that it concerns */
 
 /* ---- start.c ----------------------------------------------------------------------------------------------------- */
 void consumer_start(consumer_t *consumer);

@@ -73,6 +73,12 @@ uint64_t keeping_last(const stream_t *stream) {
     return state.last_seq;
 }
 
+uint64_t keeping_bytes(const stream_t *stream) {
+    stream_state_t state;
+    store_stream_state(stream->store, &state);
+    return state.bytes;
+}
+
 /* ---- consumers --------------------------------------------------------------------------------------------------- */
 
 typedef struct asking {
@@ -124,6 +130,13 @@ status_t keeping_consume(plane_t *plane, stream_t *stream, const keeping_consume
         (*seat)->receiver = wanted->receiver;
     }
     return status;
+}
+
+void keeping_bound(plane_t *plane, uint32_t most) {
+    if (plane->js.consume != NULL) {
+        consume_bound(plane->js.consume, most);
+        plane->js.more = true;
+    }
 }
 
 void keeping_end(plane_t *plane, consumer_seat_t **seat) {

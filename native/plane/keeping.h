@@ -32,6 +32,7 @@ LEAF_MUST_USE status_t keeping_each(plane_t *plane, const stream_t *stream, uint
 LEAF_MUST_USE status_t keeping_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload);
 int64_t keeping_age_ns(plane_t *plane, const stream_t *stream); /* now on the store's own clock */
 uint64_t keeping_last(const stream_t *stream);                  /* the sequence of its last message */
+uint64_t keeping_bytes(const stream_t *stream);                 /* of all its messages */
 /* Visits the receiver of each consumer that wants that subject, NULL if it is none of these; false from visit ends
  * it. */
 void keeping_wanted(plane_t *plane, const stream_t *stream, bytes_t subject,
@@ -49,6 +50,7 @@ typedef struct keeping_consumer {
  * subjects are changed. */
 LEAF_MUST_USE status_t keeping_consume(plane_t *plane, stream_t *stream, const keeping_consumer_t *wanted, bool loading,
                                        consumer_seat_t **seat);
+void keeping_bound(plane_t *plane, uint32_t most); /* messages that wait for one of these; it gives up the oldest */
 void keeping_end(plane_t *plane, consumer_seat_t **seat); /* with what it knows; fine if there is none */
 /* The receiver is there, and gets again what it has not acknowledged; ack_wait_ns 0: then, and not before. */
 void keeping_attend(plane_t *plane, const consumer_seat_t *seat, uint32_t max_ack_pending, int64_t ack_wait_ns);

@@ -86,6 +86,10 @@ mqtt_wanted_t mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, p
     if (text_bytes(&text).size != 0) {
         keeping_wanted(plane, keeper->messages, text_bytes(&text), note_wanted, &asked);
     }
+    uint64_t most = plane->mqtt.max_queued_bytes;
+    if (asked.wanted == WANTED && most != 0 && keeping_bytes(keeper->messages) >= most) {
+        asked.wanted = WANTED_TOO_MUCH;
+    }
     if (asked.groups != 0) {
         publication->without = asked.desk->groups;
         publication->without_count = asked.groups;
@@ -101,7 +105,9 @@ void mqtt_republished(plane_t *plane, publication_t *publication) {
     const mqtt_account_t *keeper =
         desk == NULL || publication->account == NULL ? NULL : table_find(&desk->accounts, publication->account->js.id);
     publication->flags &= ~PUBLICATION_REPUBLISHED;
-    if (keeper == NULL || mqtt_stream_wanted(plane, keeper, publication) != WANTED) {
+    mqtt_wanted_t wanted = keeper == NULL ? WANTED_NOT : mqtt_stream_wanted(plane, keeper, publication);
+    plane->stats.mqtt_not_stored += wanted == WANTED_TOO_MUCH;
+    if (wanted != WANTED) {
         publication->flags &= ~PUBLICATION_WITHOUT;
         return;
     }
@@ -262,6 +268,7 @@ static void messages_opened(plane_t *plane, mqtt_account_t *keeper, stream_t *st
     reading->plane = plane;
     reading->kind = RECORD_SESSION;
     job_start(&plane->js, &reading->job);
+    keeping_bound(plane, plane->mqtt.max_queued);
 }
 
 static void messages_removed(plane_t *plane, mqtt_account_t *keeper) {

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Self
 
 from tests import mqtt, servers
 from tests.mqtt import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Packet, Peer, Will
+from tests.rig.waiting import eventually
 from tests.wire.player import Connection
 
 CONFIGURATION: Final = """
@@ -118,6 +120,18 @@ class Nats(Connection):
         while (line := self.line(mqtt.PATIENCE_S)) != "PONG":
             lines.append(line)
         return lines
+
+
+def reload(server: servers.Server, before: str, after: str) -> None:
+    """A reload with one text in the place of another."""
+    file = server.directory / "server.conf"
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+    times = server.log.count("Reloaded server configuration")
+    assert server.process is not None
+    server.process.send_signal(signal.SIGHUP)
+    eventually(lambda: server.log.count("Reloaded server configuration") > times)
 
 
 def port(server: servers.Server) -> int:

@@ -19,7 +19,7 @@ import pytest
 
 from tests import jwts, mqtt, servers
 from tests.certificates import Authority
-from tests.interop.mqtt_walks import CONFIGURATION, Nats, client, port
+from tests.interop.mqtt_walks import CONFIGURATION, Nats, client, port, reload
 from tests.mqtt import CONNACK, DISCONNECT, PATIENCE_S, PUBACK, PUBLISH, Peer
 from tests.rig.reports import report
 from tests.rig.waiting import eventually
@@ -222,18 +222,6 @@ def test_versions_may_be_left_out() -> None:
 
 
 # ---- afterwards
-
-
-def reload(server: servers.Server, before: str, after: str) -> None:
-    """A reload with one text in the place of another."""
-    file = server.directory / "server.conf"
-    text = file.read_text()
-    assert before in text
-    file.write_text(text.replace(before, after))
-    times = server.log.count("Reloaded server configuration")
-    assert server.process is not None
-    server.process.send_signal(signal.SIGHUP)
-    eventually(lambda: server.log.count("Reloaded server configuration") > times)
 
 
 def test_a_reload_takes_away_what_a_device_may_not_any_more() -> None:

@@ -18,8 +18,9 @@ from typing import Any, Final
 import pytest
 
 from tests import mqtt, servers
-from tests.interop.mqtt_walks import seen
+from tests.interop.mqtt_walks import reload, seen
 from tests.mqtt import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Packet, Peer
+from tests.rig.reports import report
 from tests.rig.waiting import eventually
 
 MOSQUITTO: Final = "mosquitto"
@@ -363,6 +364,83 @@ def test_a_session_is_not_kept_longer_than_the_block_says(bounded: int) -> None:
         return not present
 
     eventually(gone)
+
+
+REPORTING: Final = 'http: "127.0.0.1:{http_port}"\n'
+
+
+def numbered(first: int, end: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, end)]
+
+
+def test_no_more_waits_for_a_session_than_the_block_says() -> None:
+    """Beside what is in flight; the oldest goes, for that session alone, and is counted. A restart brings none back,
+    and a reload changes the bound for what waits already."""
+    text = REPORTING + CONFIGURATION.replace("mqtt {", "mqtt { max_queued: 10, max_ack_pending: 4,")
+    with servers.running(servers.LEAFD, text) as server:
+        port = server.ports["mqtt_port"]
+        for name, topic in (("away", "q/#"), ("third", "p/#"), ("here", "q/#")):
+            with three(port, name) as peer:
+                peer.subscribe((topic, 1))
+                leave(peer)
+        with three(port, "here") as here:
+            published(port, "q/1", numbered(0, 4))
+            flying = [here.expect(PUBLISH) for _ in range(4)]
+            published(port, "q/1", numbered(4, 30))
+            published(port, "p/1", numbered(0, 5))
+            eventually(lambda: dropped(server) == 16 + 20)
+            for one in flying:
+                here.send(mqtt.acknowledge(PUBACK, one.id))
+            assert numbered(20, 30) == [one.payload for one in taken(here, 10)]
+            leave(here)
+        server.kill()
+        server.start()
+        with three(port, "third") as peer:
+            assert numbered(0, 5) == [one.payload for one in taken(peer, 5)]
+        with three(port, "away") as peer:
+            peer.expect(PUBLISH)
+        reload(server, "max_queued: 10", "max_queued: 3")
+        eventually(lambda: dropped(server) == 3)
+        with three(port, "away") as peer:
+            assert numbered(20, 24) + numbered(27, 30) == [one.payload for one in taken(peer, 7)]
+            assert [] == finished(peer)
+
+
+def dropped(server: servers.Server) -> int:
+    found: int = report(server, "varz")["leafd"]["mqtt"]["dropped_messages"]
+    return found
+
+
+def test_no_more_bytes_wait_for_sessions_than_the_block_says() -> None:
+    """Of an account, each message once, whoever waits for it. What is more is refused, until some was acknowledged;
+    what no session waits for is not."""
+    text = CONFIGURATION.replace("mqtt {", "mqtt { max_queued_bytes: 5000,")
+    with servers.running(servers.LEAFD, text) as server:
+        port = server.ports["mqtt_port"]
+        for name in ("one", "two"):
+            with three(port, name) as peer:
+                peer.subscribe(("q/#", 1))
+                leave(peer)
+        with five(port, "pub", clean=True, expiry=0) as peer:
+            reasons = []
+            for topic in ("q/1", "q/1", "q/1", "q/1", "q/1", "q/1", "p/1"):
+                peer.publish(topic, bytes(1000), qos=1)
+                reasons.append(peer.expect(PUBACK).reason)
+            assert [0, 0, 0, 0, 0x97, 0] == reasons[1:]
+            with three(port, "old") as old:
+                old.publish("q/1", bytes(1000), qos=1)
+                old.ended()
+            for name in ("one", "two"):
+                with three(port, name) as late:
+                    assert 5 == len(taken(late, 5))
+                    late.round_trip()
+                    leave(late)
+
+            def room() -> bool:
+                peer.publish("q/1", b"x", qos=1)
+                return peer.expect(PUBACK).reason == 0
+
+            eventually(room)
 
 
 @pytest.mark.parametrize("kind", servers.KINDS)

@@ -403,6 +403,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "A shared subscription": ("native/test_plane_mqtt_share.c",),
     "A session that outlives": ("interop/test_mqtt_five.py::test_where_no_session_can_be_kept_that_is_said",),
+    "Where more than max_queued messages wait": (
+        "interop/test_mqtt_sessions.py::test_no_more_waits_for_a_session_than_the_block_says",
+        "interop/test_mqtt_sessions.py::test_no_more_bytes_wait_for_sessions_than_the_block_says",
+    ),
     "A message keeps its packet identifier": (
         "crash/test_mqtt.py::test_what_is_acknowledged_outlives_kills_and_qos_2_comes_once",
     ),

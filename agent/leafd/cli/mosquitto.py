@@ -32,12 +32,13 @@ _PORT: Final = 1883
 _NEEDLESS: Final = re.compile(
     r"autosave_\w+|persistence\w*|pid_file|user|log_\w+|connection_messages|sys_interval|queue_qos0_messages|"
     r"set_tcp_nodelay|socket_domain|check_retain_source|websockets_\w+|upgrade_outgoing_qos|retry_interval|"
-    r"max_topic_alias_broker|max_inflight_bytes|max_queued_\w+|memory_limit|dhparamfile|ciphers\S*|tls_version"
+    r"max_topic_alias_broker|max_inflight_bytes|memory_limit|dhparamfile|ciphers\S*|tls_version"
 )
 # Bounds that have a key in the mqtt block: its name, what stands behind the number, the largest one. 0 is said of
 # what has no bound at mosquitto, and is the same there.
 _BOUNDS: Final = {
     "max_inflight_messages": ("max_ack_pending", "", 65535),
+    "max_queued_messages": ("max_queued", "", (1 << 32) - 1),
     "max_keepalive": ("max_keep_alive", "s", 65535),
     "max_packet_size": ("max_packet_size", "", (1 << 28) - 1),
     "max_topic_alias": ("topic_alias_maximum", "", 256),
@@ -50,6 +51,7 @@ _NOTHING: Final = "leafd has nothing like it"
 _REASONS: Final = {
     "message_size_limit": "max_payload is the bound here, of all clients",
     "max_connections": "max_connections is that of the whole server here",
+    "max_queued_bytes": "max_queued_bytes is the bound of all sessions of an account here, and what is more is refused",
     "retain_available": "messages are retained here; max_retained bounds how many",
     "plugin": "there are no plugins here: users, JWTs or auth_callout say who may come",
     "auth_plugin": "there are no plugins here: users, JWTs or auth_callout say who may come",

@@ -41,6 +41,8 @@ def limits_of(block: Mqtt) -> t.MqttLimits:
         max_sessions=block.max_sessions,
         max_retained=block.max_retained,
         max_retained_bytes=block.max_retained_bytes,
+        max_queued=block.max_queued,
+        max_queued_bytes=block.max_queued_bytes,
     )
 
 

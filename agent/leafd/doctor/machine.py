@@ -162,7 +162,7 @@ def devices(varz: Page, report: Report) -> None:
         judged.append(warning(Check.DEVICES, about, text, owner=remedy))
     if found.not_stored:
         text = f"{found.not_stored} messages with QoS 1 or 2 were not stored since the start"
-        remedy = "look at max_retained, max_retained_bytes and the limits of the streams that devices publish to"
+        remedy = "look at max_retained, max_retained_bytes, max_queued_bytes and the limits of what devices publish to"
         judged.append(warning(Check.DEVICES, "messages", text, owner=remedy))
     if found.away and found.oldest_s is not None and found.oldest_s > FORGOTTEN_S:
         days = int(found.oldest_s // DAY_S)

@@ -39,6 +39,7 @@ async def devices_block(facts: Facts, devices: DevicesFacts) -> dict[str, Any]:
         "expired_sessions": stats.mqtt_expired,
         "refused_sessions": stats.mqtt_no_session,
         "refused_messages": stats.mqtt_not_stored,
+        "dropped_messages": stats.mqtt_passed_over,
         "waiting": _summed(waiting) | {"oldest_seconds": _oldest_s(waiting)},
         "retained": _summed(one for name, one in states if name == RETAINED),
     }

@@ -103,6 +103,20 @@ class Mqtt(Section):
         ge=0,
         le=_MANY,
     )
+    max_queued: Number = option(
+        0,
+        "Messages with QoS 1 or 2 that wait for a session, or for a shared subscription, beside max_ack_pending in"
+        " flight. One more, and the oldest is dropped. 0: no bound.",
+        takes=Takes.LIVE,
+        ge=0,
+        le=_MANY,
+    )
+    max_queued_bytes: StorageSize = option(
+        0,
+        "Bytes of the messages that wait for an account's sessions, each counted once. 0: as many as it may store.",
+        takes=Takes.LIVE,
+        ge=0,
+    )
     max_retained: Number = option(
         0, "Retained messages of an account, one for each topic. 0: as many as it may store.", ge=0, le=_MANY
     )
