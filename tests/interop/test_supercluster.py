@@ -453,7 +453,8 @@ def test_a_wrong_login_is_refused_and_told(tmp_path: Path) -> None:
                 server.stop()
 
 
-def test_the_walkthroughs_three_clusters_start_as_they_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kinds", [(L, L, L), (L, R, R), (R, L, R), (R, R, L), (L, L, R), (R, R, R)], ids="-".join)
+def test_the_walkthroughs_three_clusters_start_as_they_are(kinds: tuple[str, ...], tmp_path: Path) -> None:
     """Its configurations, but for JetStream and the ports: a request of one cluster is answered in another."""
     names = ["east", "central", "west"]
     ports = {name: {word: servers.free_port() for word in ("port", "http", "route", "gateway")} for name in names}
@@ -486,7 +487,8 @@ gateway: {
             words = {"number": number + 1, "name": name, **ports[name]}
             for word, value in (words | {one: ports[one]["gateway"] for one in names}).items():
                 filled = filled.replace("{%s}" % word, str(value))  # noqa: UP031
-            server = servers.Server(L, place, filled, {"port": ports[name]["port"], "http_port": ports[name]["http"]})
+            known = {"port": ports[name]["port"], "http_port": ports[name]["http"]}
+            server = servers.Server(kinds[number], place, filled, known)
             server.start()
             stack.callback(server.stop)
             made.append(server)

@@ -463,6 +463,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/config/test_cluster.py::test_a_reload_changes_all_but_what_the_server_is_and_listens_on",
         "interop/test_cluster_reload.py::test_an_address_that_is_listened_on_stays",
     ),
+    "INFO names neither git_commit": ("interop/test_info.py::test_each_listener_says_what_nats_server_says",),
     "A reload that changes authorization, compression": (
         "interop/test_cluster_reload.py::test_an_account_gets_routes_of_its_own_and_loses_them",
         "interop/test_cluster_reload.py::test_a_pool_becomes_greater_and_smaller",
