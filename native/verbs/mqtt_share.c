@@ -284,16 +284,33 @@ status_t mqtt_share_load(plane_t *plane, kept_t *kept, kept_filter_t *filter) {
     return status;
 }
 
-/* What the session owns and may not get any more is given up: no other one may have it (5: 4.8.2-5). */
-static void give_up(plane_t *plane, mqtt_share_t *share, const kept_t *kept) {
+/* A message that its owner will not get: another one may have it unless this one has had it with QoS 2
+ * (5: 4.8.2-5). */
+static void pass_on(plane_t *plane, mqtt_share_t *share, owned_t *one) {
+    uint64_t seq = one->seq;
+    bool gone = one->qos == 2 && one->sent;
+    disown(plane, share, one);
+    if (gone) {
+        keeping_acknowledge(plane, share->as.seat, seq);
+    } else {
+        keeping_again(plane, share->as.seat, seq);
+    }
+}
+
+/* What the session owns and may not get any more. What a client that is here has been sent it still answers, which the
+ * server has to wait for (5: 3.10.4-3). */
+static void give_up(plane_t *plane, mqtt_share_t *share, kept_t *kept) {
+    session_t *session = kept->session;
     map_walk_t walk = {0};
     for (map_link_t *link; (link = map_next(share->owned, &walk)) != NULL;) {
         owned_t *one = MAP_ENTRY(link, owned_t, link);
-        if (one->owner == kept) {
-            uint64_t seq = one->seq;
-            disown(plane, share, one);
-            keeping_acknowledge(plane, share->as.seat, seq);
+        if (one->owner != kept || (session != NULL && one->sent)) {
+            continue;
         }
+        if (session != NULL) {
+            flight_undo(&session->flight, flight_id(one->seq));
+        }
+        pass_on(plane, share, one);
     }
 }
 
@@ -306,10 +323,8 @@ void mqtt_share_part(plane_t *plane, kept_t *kept, kept_filter_t *filter) {
     filter->joined = false;
     filter->flags &= ~MQTT_SUB_GROUPED;
     if (--share->members != 0) {
-        if (kept->session == NULL) {
-            give_up(plane, share, kept);
-        }
-        return; /* a client that is here still answers what it was sent */
+        give_up(plane, share, kept);
+        return;
     }
     consumer_seat_t *seat = share->as.seat;
     keeping_end(plane, &seat);
@@ -373,13 +388,7 @@ static void share_left_behind(plane_t *plane, const session_t *session, mqtt_sha
     if (one->qos == 2 && filter != NULL && filter->joined) {
         return; /* it is for this session alone */
     }
-    uint8_t qos = one->qos;
-    disown(plane, share, one);
-    if (qos == 2) {
-        keeping_acknowledge(plane, share->as.seat, seq);
-    } else {
-        keeping_again(plane, share->as.seat, seq);
-    }
+    pass_on(plane, share, one);
 }
 
 void mqtt_share_left(plane_t *plane, session_t *session) {

@@ -238,6 +238,53 @@ static void two_stays_over_a_crash(void) {
     CHECK_EQ_U64(0, hear(came(KEPT("B"))).publishes + hear(came(KEPT("A"))).publishes);
 }
 
+/* 5: 3.10.4-3: the server completes what it has begun to send, so no other one has it meanwhile. */
+static void one_that_unsubscribes_completes(void) {
+    peer_t *one = member(KEPT("A"), SHARED_1), *from = mqtt_client_3(plane);
+    sends(from, 1, 'x');
+    sends(from, 1, 'y');
+    heard_t heard = hear(one);
+    CHECK_EQ_U64(2, heard.publishes);
+    peer_t *two = member(KEPT("B"), SHARED_1);
+    mqtt_say(plane, one, "a2 10 0002 000c'$share/g/w/#'");
+    CHECK_EQ_U64(0, hear(one).publishes + hear(two).publishes);
+    answers(one, PUBACK, heard.ids[0]);
+    CHECK_EQ_U64(1, left_in_stream());
+    sends(from, 1, 'z');
+    CHECK_EQ_U64(1, hear(two).publishes);
+    breaks(one); /* without an answer to the second one */
+    heard = hear(two);
+    CHECK_EQ_U64(1, heard.publishes);
+    CHECK_EQ_U64('y', heard.payloads[0]);
+}
+
+/* Whenever it is that a member goes, between PUBLISH and the message on its way to it: one of them gets it. */
+static void goes_after(uint32_t turns) {
+    peer_t *members[2] = {member(KEPT("A"), SHARED_2), member(KEPT("B"), SHARED_2)}, *from = mqtt_client_3(plane);
+    mqtt_say(plane, from, "34 08 0003'w/a' 0077 'x'");
+    for (uint32_t i = 0; i < turns; i++) {
+        rig_turn(plane);
+        usleep(300);
+    }
+    mqtt_say(plane, members[0], "a2 10 0002 000c'$share/g/w/#'");
+    rig_turn(plane);
+    heard_t heard[2] = {hear(members[0]), hear(members[1])};
+    CHECK_EQ_U64(1, heard[0].qos2 + heard[1].qos2);
+    uint32_t who = heard[1].qos2;
+    answers(members[who], PUBREC, heard[who].ids[0]);
+    answers(members[who], PUBCOMP, heard[who].ids[0]);
+    CHECK_EQ_U64(0, left_in_stream());
+}
+
+static void goes_at_any_time(void) {
+    for (uint32_t turns = 0; turns < 12; turns++) {
+        goes_after(turns);
+        rig_close_and_remove(plane);
+        plane = mqtt_open(rig_new_directory());
+        begin(0);
+    }
+}
+
 /* ---- bounds ------------------------------------------------------------------------------------------------------ */
 
 /* A client of 5 takes one at a time: the others go to whom has room, and wait where nobody has. */
@@ -307,6 +354,8 @@ int main(void) {
     ALONE("one of QoS 2 is for the member that it was sent to", two_stays);
     ALONE("and for nobody when that one's session ends", two_ends_with_its_session);
     ALONE("and so it is over a crash", two_stays_over_a_crash);
+    ALONE("a member that unsubscribes still answers what it was sent", one_that_unsubscribes_completes);
+    ALONE("one of QoS 2 goes to another one as long as it was not sent", goes_at_any_time);
     ALONE("messages go to members that take more, and wait where none does", full_members);
     ALONE("a member's own subscription gets the message beside what it shares", beside_its_own);
     ALONE("a message for more groups than a publish has room for is refused", many_groups);
