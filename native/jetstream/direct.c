@@ -10,7 +10,8 @@
  *
  * An answer is made in steps, and what is not ready with the first one is a job (jobs.c). As of when:
  *     single      the last step: nothing that matches and is nearer has been there since
- *     batch       Nats-Num-Pending is the number when the counting ended, less what was sent since
+ *     batch       Nats-Num-Pending is the number when the counting ended, less what was sent since; uncounted (a field
+ *                 of ours: who reads many parts would have each of them counted to the end): 1 while there may be more
  *     multi_last  up_to is fixed at the first step, so what comes meanwhile is not looked at; what leaves meanwhile is
  *                 not sent, as in the reference, which reads messages after it has selected them
  */
@@ -195,6 +196,11 @@ static bool step_first(direct_t *direct) {
     if (status == STATUS_AGAIN) {
         return false;
     }
+    if (direct->asked.uncounted && status == STATUS_OK) {
+        direct->pending = 1;
+        direct->stage = DIRECT_SEND;
+        return false;
+    }
     filters_t filters = {.patterns = &direct->asked.next_by, .count = direct->asked.next_by.size != 0 ? 1 : 0};
     direct->tally = status == STATUS_OK ? store_tally_open(direct->stream->store, filters, message.seq) : NULL;
     if (direct->tally == NULL) {
@@ -232,10 +238,12 @@ static bool step_send(direct_t *direct) {
             return false;
         }
         if (status != STATUS_OK) {
+            direct->pending = direct->asked.uncounted && !status_unknown(status) ? 0 : direct->pending;
             return end_batch(direct);
         }
         uint64_t seq = message.seq;
-        direct->pending -= direct->pending != 0 && !direct->asked.no_header; /* likewise: the end tells of all then */
+        bool told = direct->asked.no_header || direct->asked.uncounted; /* at the end, of all then (as the reference) */
+        direct->pending -= direct->pending != 0 && !told;
         direct->bytes += stored_size(&message);
         batch_place_t place = {direct->pending, direct->last_seq};
         if (!answer_message(direct, &message, &place)) {

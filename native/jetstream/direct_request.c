@@ -156,6 +156,10 @@ static bool request_field(direct_request_t *request, const json_field_t *field) 
         request->no_header = field->value.size == 4 && field->kind == JSON_BOOL; /* true */
         return field->kind == JSON_BOOL || field->kind == JSON_NULL;
     }
+    if (json_named(field, "uncounted")) {
+        request->uncounted = field->value.size == 4 && field->kind == JSON_BOOL; /* true */
+        return true;
+    }
     if (json_named(field, "multi_last")) {
         request->multi = BYTES_NONE;
         return field->kind == JSON_NULL || (field->kind == JSON_ARRAY && request_filters(request, field->value));

@@ -17,6 +17,7 @@ typedef struct direct_request {
     bool has_time;
     bool has_up_to_time;
     bool no_header;
+    bool uncounted; /* a reader of ours, which only wants to know whether there is more */
     uint64_t seq;
     int64_t start_ts;
     int64_t batch; /* below 0: none, but the end is told */

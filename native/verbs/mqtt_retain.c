@@ -181,7 +181,7 @@ static void ask_part(plane_t *plane, peer_t *peer) {
         text_add_number(&text, PART_MESSAGES);
         text_add_literal(&text, ",\"max_bytes\":");
         text_add_number(&text, PART_BYTES);
-        text_add_literal(&text, ",\"next_by_subj\":\"" SUBJECTS);
+        text_add_literal(&text, ",\"uncounted\":true,\"next_by_subj\":\"" SUBJECTS);
         text_add_escaped(&text, bytes_of(read->bytes + read->sid_size, read->pattern_size));
         text_add_literal(&text, "\"}");
         if (text_bytes(&text).size != 0 && mqtt_ask_inside(plane, peer, GET, text_bytes(&text), "r")) {

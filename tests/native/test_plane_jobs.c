@@ -135,6 +135,24 @@ static void answered_whole(void) {
     rig_close_and_remove(plane);
 }
 
+/* Who reads a stream in many parts would have the rest counted with each of them. */
+static void uncounted_at_once(void) {
+    plane_t *plane = open_filled();
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 1\r\n");
+    publish_request(plane, a, "$JS.API.DIRECT.GET.S",
+                    "{\"next_by_subj\":\"s.*\",\"seq\":1,\"batch\":2,\"uncounted\":true}");
+    CHECK_EQ_U64(0, plane->js.job_count);
+    const char *heard = rig_heard(a);
+    CHECK_EQ_U64(3, occurrences(heard, "Nats-Num-Pending: 1\r\n"));
+    CHECK_EQ_U64(1, occurrences(heard, "204 EOB\r\nNats-Num-Pending: 1\r\nNats-Last-Sequence: 2\r\n"));
+    publish_request(plane, a, "$JS.API.DIRECT.GET.S",
+                    "{\"next_by_subj\":\"s.*\",\"seq\":23999,\"batch\":10,\"uncounted\":true}");
+    heard = rig_heard(a);
+    CHECK_EQ_U64(1, occurrences(heard, "204 EOB\r\nNats-Num-Pending: 0\r\nNats-Last-Sequence: 24000\r\n"));
+    rig_close_and_remove(plane);
+}
+
 static void stream_goes(void) {
     plane_t *plane = open_filled();
     peer_t *a = rig_client(plane);
@@ -287,6 +305,7 @@ int main(void) {
         consumers_told_together);
     RUN("one answer tells of as many consumers as a turn has time for", consumers_with_many_requests);
     RUN("long work is answered once and whole, and others are served between its steps", answered_whole);
+    RUN("a part of a stream whose rest is not counted is answered at once", uncounted_at_once);
     RUN("when the stream goes, its jobs go, and their commands are told", stream_goes);
     RUN("when the client goes, its jobs end unheard", client_goes);
     RUN("when the plane goes, its jobs go", plane_goes);
