@@ -3,9 +3,10 @@
  * stream's messages, what consumers have delivered, the subscriptions of clients and links. */
 #include "stream_rig.h"
 
-#define MANY 60000u
+#define MANY 30000u
 #define TURNS (MANY / 64)   /* in which what is left of so many is done: each end costs several of a turn's budget */
-#define BLOCKS_MAX 2500000u /* for each of MANY forty, reads of the disk included: a loop over all does not fit */
+#define BLOCKS_MAX 1250000u /* for each of MANY forty, reads of the disk included: a loop over all does not fit */
+#define REMOVALS_MAX (BLOCKS_MAX * 2) /* where each takes hundreds: a turn's share of them, and not half of them all */
 #define E RIG_ACCOUNT
 #define I 2u
 
@@ -172,7 +173,7 @@ static fetched_t fetch_all(uint8_t retention, uint8_t policy, bool settled) {
     rig_put_consumer(plane, consumer);
     publish_many(plane, "");
     fetched_t fetched = {.plane = plane, .client = rig_client(plane)};
-    rig_feed(plane, fetched.client, "SUB in 1\r\nPUB $JS.API.CONSUMER.MSG.NEXT.S.C in 15\r\n{\"batch\":60000}\r\n");
+    rig_feed(plane, fetched.client, "SUB in 1\r\nPUB $JS.API.CONSUMER.MSG.NEXT.S.C in 15\r\n{\"batch\":30000}\r\n");
     uint32_t heard = 0;
     for (int64_t until = 0; heard < MANY && patient(&until);) {
         const char *said = rig_heard(fetched.client);
@@ -348,8 +349,8 @@ static void imports_that_come(void) {
     peer_doom(plane, goes, CLOSE_CLIENT, BYTES_NONE);
     rig_feed(plane, c, "SUB b.new n\r\n");
     turns_told(plane, NULL);
-    rig_feed(plane, e, "PUB a.7 1\r\nx\r\nPUB a.59999 1\r\nx\r\nPUB a.new 1\r\nx\r\n");
-    RIG_HEARD("MSG b.7 7 1\r\nx\r\nMSG b.59999 59999 1\r\nx\r\nMSG b.new n 1\r\nx\r\n", c);
+    rig_feed(plane, e, "PUB a.7 1\r\nx\r\nPUB a.29999 1\r\nx\r\nPUB a.new 1\r\nx\r\n");
+    RIG_HEARD("MSG b.7 7 1\r\nx\r\nMSG b.29999 29999 1\r\nx\r\nMSG b.new n 1\r\nx\r\n", c);
     import_stream(plane, true);
     import_stream(plane, false); /* while the shadows of another would be cast */
     turns_told(plane, NULL);
@@ -455,9 +456,11 @@ int main(void) {
     rig_blocks_max = BLOCKS_MAX;
     RUN("subscriptions that come by the thousand", subscriptions_that_come);
     RUN("a purge of any kind, and a stream's removal", purges);
+    rig_blocks_max = REMOVALS_MAX;
     RUN("limits that are lowered", limits);
     RUN("messages whose time is over, with markers and without", times_to_live);
     RUN("message ids whose window is over", message_ids);
+    rig_blocks_max = BLOCKS_MAX;
     RUN("schedules that are purged, or due together", schedules);
     RUN("consumers that are removed, set back or lose their messages", consumers_that_end);
     RUN("deliveries that nobody acknowledges in time", ack_waits);
