@@ -23,14 +23,12 @@ static void damage_key(size_t from, size_t to, uint8_t mask) {
     env_close(env);
     size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
     unsigned found = 0;
-    for (size_t at = 0; at + sizeof record <= size; at++) {
-        if (memcmp(file + at, record, sizeof record) == 0) {
-            for (size_t i = from; i < to; i++) {
-                file[at + i] ^= mask;
-            }
-            rig_write_at(&rig, "data.mdb", file + at + from, to - from, (off_t)(at + from));
-            found++;
+    for (uint8_t *at = file; (at = memmem(at, (size_t)(file + size - at), record, sizeof record)) != NULL; at++) {
+        for (size_t i = from; i < to; i++) {
+            at[i] ^= mask;
         }
+        rig_write_at(&rig, "data.mdb", at + from, to - from, (off_t)((size_t)(at - file) + from));
+        found++;
     }
     CHECK(found > 0);
 }
@@ -70,11 +68,10 @@ static void start_flipped(const char *name, const uint8_t *kept, size_t kept_siz
     CHECK_EQ_I64(0, mkdir(rig.directory, 0700));
     rig_write_at(&rig, "data.mdb", kept_lmdb, lmdb_size, 0);
     rig_write_at(&rig, "journal", kept_journal, journal_size, 0);
-    for (size_t at = 0; at + size <= kept_size; at++) {
-        if (memcmp(kept + at, kept + from, size) == 0) {
-            uint8_t byte = kept[at + bit / 8] ^ (uint8_t)(1u << (bit % 8));
-            rig_write_at(&rig, name, &byte, 1, (off_t)(at + bit / 8));
-        }
+    const uint8_t *end = kept + kept_size;
+    for (const uint8_t *at = kept; (at = memmem(at, (size_t)(end - at), kept + from, size)) != NULL; at++) {
+        uint8_t byte = at[bit / 8] ^ (uint8_t)(1u << (bit % 8));
+        rig_write_at(&rig, name, &byte, 1, (off_t)((size_t)(at - kept) + bit / 8));
     }
     start_with(&first_key);
 }

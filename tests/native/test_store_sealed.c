@@ -25,12 +25,10 @@ static uint64_t put(const char *payload) {
 /* The last place of these bytes in the file, 0: none. */
 static size_t find_in(const char *name, const char *needle) {
     size_t size = rig_read_at(&rig, name, file, sizeof file, 0);
-    size_t length = strlen(needle);
-    size_t at = 0;
-    for (size_t i = 0; i + length <= size; i++) {
-        at = memcmp(file + i, needle, length) == 0 ? i : at;
-    }
-    return at;
+    size_t last = 0;
+    for (const uint8_t *at = file; (at = memmem(at, (size_t)(file + size - at), needle, strlen(needle))) != NULL; at++)
+        last = (size_t)(at - file);
+    return last;
 }
 
 static void flip_at(const char *name, size_t at) {
