@@ -1,52 +1,19 @@
-/* group.c: see group.h. */
+/* group.c: a member's life, its waiting clients, applying, turns: see group.h. What raft asks for: carry.c. */
 #include "group/group.h"
 
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/buffer.h"
 #include "base/check.h"
-#include "raft/frame.h"
+#include "group/private.h"
 
 #define WAITING_MIN 16
 #define WAITING_MAX 65536u
 #define FLOOR_ENTRIES 256u /* applied and still in the log: then the floor moves .. */
 #define FLOOR_BYTES (UINT64_C(64) << 10)
+#define KEEP_NS (5 * NS_PER_SECOND)
 #define OWN_ENTRIES 2 /* that one call of raft's may append, beside those proposed */
-#define WRITES_MAX 16u
-
 _Static_assert(FRAME_MEMBERS_SIZE_MAX <= LEDGER_MEMBERS_MAX, "members find room in a promise");
-
-typedef struct waiting {
-    raft_index_t index;
-    uint64_t token;
-} waiting_t;
-
-/* Raft's writes up to one are in a batch. */
-typedef struct writing {
-    uint64_t write;
-    uint64_t batch;
-} writing_t;
-
-struct group {
-    store_t *store;
-    ledger_t *ledger;
-    group_hooks_t hooks;
-    group_state_t state;
-    raft_t raft;
-    raft_outputs_t out;
-    raft_index_t committed;
-    raft_config_t members; /* at what is applied */
-    uint64_t floor_bytes;  /* of entries between floor and applied */
-    bytes_t proposed;
-    buffer_t applying; /* an entry's bytes, while what it asks for is written */
-    waiting_t *waiting;
-    uint64_t waiting_room;
-    uint64_t waiting_first;
-    uint64_t waiting_count; /* those before waiting_first included */
-    uint32_t writing_count;
-    writing_t writing[WRITES_MAX];
-};
 
 /* ---- waiting clients --------------------------------------------------------------------------------------------- */
 
@@ -62,67 +29,17 @@ static status_t waiting_reserve(group_t *group) {
                                sizeof *group->waiting);
 }
 
-static void answer_upto(group_t *group, raft_index_t index, bool applied) {
+void answer_upto(group_t *group, raft_index_t index, bool applied) {
     while (group->waiting_first < group->waiting_count && group->waiting[group->waiting_first].index <= index) {
         group->hooks.answer(group->hooks.context, group->waiting[group->waiting_first++].token, applied);
     }
 }
 
-/* ---- what raft asks for ------------------------------------------------------------------------------------------ */
+/* ---- room -------------------------------------------------------------------------------------------------------- */
 
-/* That write is in the open batch. Where more batches are on their way than there are places, the last place has
- * several: it is true later, and never too early. */
-static void note_write(group_t *group, uint64_t write) {
-    uint64_t batch = store_batch(group->store);
-    writing_t *last = group->writing_count > 0 ? &group->writing[group->writing_count - 1] : NULL;
-    if (last == NULL || (last->batch != batch && group->writing_count < WRITES_MAX)) {
-        last = &group->writing[group->writing_count++];
-    }
-    *last = (writing_t){.write = write, .batch = batch};
-}
-
-static void group_append(group_t *group, const raft_output_t *output) {
-    uint8_t members[FRAME_MEMBERS_SIZE_MAX];
-    bytes_t bytes = output->kind == RAFT_DATA ? group->proposed : BYTES_NONE;
-    if (output->kind == RAFT_MEMBERS) {
-        bytes = bytes_of(members, frame_write_members(members, raft_members(&group->raft)));
-    }
-    check(output->from == output->upto);
-    const ledger_entry_t entry = {
-        .index = output->from, .term = output->term, .kind = (uint8_t)output->kind, .bytes = bytes};
-    check(store_ledger_put(group->ledger, &entry) == STATUS_OK);
-}
-
-static void carry_out(group_t *group, const raft_output_t *output) {
-    switch (output->action) {
-    case RAFT_SAVE:
-        check(store_ledger_promise(group->ledger, output->term, output->vote.peer, output->vote.disk) == STATUS_OK);
-        break;
-    case RAFT_CUT: check(store_ledger_cut(group->ledger, output->from) == STATUS_OK); break;
-    case RAFT_APPEND: group_append(group, output); break;
-    case RAFT_COMMIT: group->committed = output->upto; return;
-    case RAFT_ROLE:
-        if (group->raft.role != RAFT_LEADER) {
-            answer_upto(group, UINT64_MAX, false);
-        }
-        return;
-    case RAFT_RESET: /* comes with a copy, .. */
-    case RAFT_SEND:  /* .. these are for other members: a group of one has none */
-    case RAFT_COPY: return;
-    }
-    note_write(group, output->write);
-}
-
-static void carry_out_all(group_t *group, moment_t now) {
-    raft_output_t output;
-    while (raft_next(&group->raft, &group->out, &output, now.mono_ns)) {
-        carry_out(group, &output);
-    }
-}
-
-/* Is there room for all that one call of raft's can write? */
-static bool group_fits(group_t *group, uint64_t bytes) {
-    bool fits = store_ledger_fits(group->ledger, OWN_ENTRIES + (bytes > 0 ? 1u : 0u), bytes);
+/* Is there room for all that one call of raft's can write, beside its own entries so many with so many bytes? */
+static bool group_fits(group_t *group, uint64_t entries, uint64_t bytes) {
+    bool fits = store_ledger_fits(group->ledger, OWN_ENTRIES + entries, bytes);
     group->state = fits ? GROUP_RUNS : GROUP_WAITS;
     return fits;
 }
@@ -160,25 +77,58 @@ static void apply_committed(group_t *group) {
             return;
         }
         store_ledger_applied(group->ledger, index);
-        group->floor_bytes += group->applying.size;
         answer_upto(group, index, true);
     }
 }
 
-/* Applied entries go: many at once, and all that a checkpoint would bring into LMDB otherwise. */
+static bool is_self(const group_t *group, raft_disk_t id) {
+    return id.peer == group->raft.self.peer && id.disk == group->raft.self.disk;
+}
+
+/* For whom does a leader keep no entries? Who needs a copy has no use for them; and when they take too much room, a
+ * member that has got no further for a while is not waited for. One that is slow holds up the others before that. */
+static bool is_given_up(const group_t *group, uint32_t place, moment_t now) {
+    return group->raft.progress[place].pace == RAFT_COPYING
+           || (store_ledger_pressed(group->store) && now.mono_ns - group->moved_ns[place] >= KEEP_NS);
+}
+
+/* A leader's word, to which its entries are kept here and at all members. */
+static raft_index_t had_by_all(group_t *group, moment_t now) {
+    const raft_config_t *members = raft_members(&group->raft);
+    raft_index_t all = RAFT_INDEX_MAX;
+    for (uint32_t i = 0; i < members->count; i++) {
+        raft_index_t match = group->raft.progress[i].match;
+        if (is_self(group, members->at[i].id)) {
+            continue;
+        }
+        if (group->moved_ns[i] == 0 || match != group->moved_to[i] || match == group->raft.trail.last) {
+            group->moved_to[i] = match;
+            group->moved_ns[i] = now.mono_ns;
+        }
+        if (!is_given_up(group, i, now)) {
+            all = match < all ? match : all;
+        }
+    }
+    return all;
+}
+
+/* Entries that no member needs any more go: many at once, and all that a checkpoint would bring into LMDB otherwise. */
 static void group_raise_floor(group_t *group, moment_t now) {
     const ledger_t *ledger = group->ledger;
     uint8_t members[FRAME_MEMBERS_SIZE_MAX];
     raft_term_t term;
-    bool due = ledger->applied - ledger->floor >= FLOOR_ENTRIES || group->floor_bytes >= FLOOR_BYTES
-               || store_checkpoint_soon(group->store, now) || group->state == GROUP_WAITS;
-    if (!due || ledger->applied == ledger->floor || !trail_term(&group->raft.trail, ledger->applied, &term)) {
+    if (group_leads(group)) {
+        group->everybody = had_by_all(group, now);
+    }
+    raft_index_t floor = group->everybody < ledger->applied ? group->everybody : ledger->applied;
+    if (floor <= ledger->floor || !trail_term(&group->raft.trail, floor, &term)) {
         return;
     }
+    bool due = floor - ledger->floor >= FLOOR_ENTRIES || ledger->bytes >= FLOOR_BYTES
+               || store_checkpoint_soon(group->store, now) || group->state == GROUP_WAITS;
     bytes_t bytes = bytes_of(members, frame_write_members(members, &group->members));
-    if (store_ledger_floor(group->ledger, ledger->applied, term, bytes) == STATUS_OK) {
+    if (due && store_ledger_floor(group->ledger, floor, term, bytes) == STATUS_OK) {
         raft_compact(&group->raft, ledger->floor);
-        group->floor_bytes = 0;
     }
 }
 
@@ -189,7 +139,7 @@ static status_t group_new(const group_options_t *options, group_t **out) {
     if (*out == NULL) {
         return STATUS_NO_MEMORY;
     }
-    **out = (group_t){.store = options->store, .hooks = options->hooks};
+    **out = (group_t){.store = options->store, .hooks = options->hooks, .out = options->outputs};
     buffer_init(&(*out)->applying, UINT32_MAX);
     return STATUS_OK;
 }
@@ -293,6 +243,15 @@ status_t group_open(const group_options_t *options, moment_t now, group_t **out)
     return status;
 }
 
+static bool among(const raft_config_t *config, raft_disk_t id) {
+    for (uint32_t i = 0; i < config->count; i++) {
+        if (config->at[i].id.peer == id.peer && config->at[i].id.disk == id.disk) {
+            return true;
+        }
+    }
+    return false;
+}
+
 status_t group_make(const group_options_t *options, moment_t now, group_t **out) {
     loading_t loading = {0};
     uint8_t members[FRAME_MEMBERS_SIZE_MAX];
@@ -301,11 +260,16 @@ status_t group_make(const group_options_t *options, moment_t now, group_t **out)
     if (!store_ledger_disk(options->store, &disk)) {
         return STATUS_IO;
     }
-    const raft_config_t alone = {.count = 1, .at = {{.id = {.peer = options->peer, .disk = disk}, .voter = true}}};
-    bytes_t bytes = bytes_of(members, frame_write_members(members, &alone));
+    const raft_disk_t self = {.peer = options->peer, .disk = disk};
+    const raft_config_t alone = {.count = 1, .at = {{.id = self, .voter = true}}};
+    const raft_config_t *founders = options->founders != NULL ? options->founders : &alone;
+    if (founders->count > 0 && !among(founders, self)) {
+        return STATUS_INVALID;
+    }
+    bytes_t bytes = bytes_of(members, frame_write_members(members, founders));
     status_t status = group_new(options, out);
     if (status == STATUS_OK) {
-        status = store_ledger_make(options->store, options->number, bytes, &(*out)->ledger);
+        status = store_ledger_make(options->store, options->number, options->name, bytes, &(*out)->ledger);
     }
     if (status == STATUS_OK) {
         status = member_begin(*out, options, &loading, now);
@@ -325,21 +289,22 @@ static void take_persisted(group_t *group, moment_t now) {
     while (done < group->writing_count && group->writing[done].batch <= synced) {
         done++;
     }
-    if (done == 0 || !group_fits(group, 0)) {
+    if (done == 0 || !group_fits(group, 0, 0)) {
         return;
     }
     uint64_t write = group->writing[done - 1].write;
     group->writing_count -= done;
     memmove(group->writing, group->writing + done, group->writing_count * sizeof *group->writing);
-    raft_persisted(&group->raft, &group->out, write, now.mono_ns);
+    raft_persisted(&group->raft, group->out, write, now.mono_ns);
     carry_out_all(group, now);
 }
 
 void group_turn(group_t *group, moment_t now) {
     group->state = GROUP_RUNS;
+    send_held(group);
     take_persisted(group, now);
-    if (now.mono_ns >= group->raft.due_ns && group_fits(group, 0)) {
-        raft_tick(&group->raft, &group->out, now.mono_ns);
+    if (now.mono_ns >= group->raft.due_ns && group_fits(group, 0, 0)) {
+        raft_tick(&group->raft, group->out, now.mono_ns);
         carry_out_all(group, now);
     }
     apply_committed(group);
@@ -351,10 +316,10 @@ status_t group_propose(group_t *group, bytes_t bytes, uint64_t token, moment_t n
     if (!store_ledger_takes(group->store, bytes.size)) {
         return STATUS_INVALID;
     }
-    if (!group_leads(group) || waiting_reserve(group) != STATUS_OK || !group_fits(group, bytes.size)) {
+    if (!group_leads(group) || waiting_reserve(group) != STATUS_OK || !group_fits(group, 1, bytes.size)) {
         return STATUS_AGAIN;
     }
-    if (!raft_propose(&group->raft, &group->out, 1, &index)) {
+    if (!raft_propose(&group->raft, group->out, 1, &index)) {
         return STATUS_AGAIN;
     }
     group->waiting[group->waiting_count++] = (waiting_t){.index = index, .token = token};
@@ -364,10 +329,55 @@ status_t group_propose(group_t *group, bytes_t bytes, uint64_t token, moment_t n
     return STATUS_OK;
 }
 
+/* Leaves a message as many of its entries as there is room for. false: there is room for none of what it may cause. */
+static bool receive_fits(group_t *group, frame_message_t *received) {
+    while (!group_fits(group, received->message.count, received->entries.size)) {
+        if (received->message.count == 0) {
+            return false;
+        }
+        frame_shorten(received, received->message.count / 2);
+    }
+    return true;
+}
+
+void group_receive(group_t *group, frame_message_t *received, moment_t now) {
+    const raft_message_t *message = &received->message;
+    if (!receive_fits(group, received)) {
+        return; /* lost, as on a network */
+    }
+    if (message->subject == RAFT_ENTRIES && message->term >= group->raft.term && message->refused > group->everybody) {
+        group->everybody = message->refused;
+    }
+    group->received_from = message->index + 1;
+    group->received = received->entries;
+    raft_receive(&group->raft, group->out, message, now.mono_ns);
+    carry_out_all(group, now);
+    group->received = BYTES_NONE;
+}
+
+bool group_alter(group_t *group, raft_change_t change, raft_disk_t id, moment_t now) {
+    bool altered = group_fits(group, 1, FRAME_MEMBERS_SIZE_MAX) && raft_alter(&group->raft, group->out, change, id);
+    carry_out_all(group, now);
+    return altered;
+}
+
+bool group_transfer(group_t *group, raft_disk_t to, moment_t now) {
+    return raft_transfer(&group->raft, to, now.mono_ns);
+}
+
 /* ---- looks ------------------------------------------------------------------------------------------------------- */
 
 int64_t group_deadline(const group_t *group) {
     return group->raft.due_ns;
+}
+
+bool group_rests(const group_t *group) {
+    return group->writing_count == 0 && group->held_count == 0 && group->ledger->applied == group->committed
+           && group->state == GROUP_RUNS;
+}
+
+uint64_t group_name(const group_t *group) {
+    return group->ledger->promise.name;
 }
 
 bool group_leads(const group_t *group) {
@@ -384,4 +394,37 @@ raft_index_t group_applied(const group_t *group) {
 
 bool group_quiet(const group_t *group) {
     return group->ledger->applied == group->ledger->last;
+}
+
+static group_member_t member_look(const group_t *group, uint32_t place) {
+    const raft_t *raft = &group->raft;
+    const raft_progress_t *progress = &raft->progress[place];
+    group_member_t member = {.member = raft_members(raft)->at[place]};
+    member.self = is_self(group, member.member.id);
+    if (raft->role == RAFT_LEADER && !member.self) {
+        member.copies = progress->pace == RAFT_COPYING;
+        member.heard_ns = progress->stamp_ns == INT64_MIN ? 0 : progress->heard_ns;
+        member.lag = raft->trail.last - progress->match;
+    }
+    return member;
+}
+
+group_look_t group_look(const group_t *group, moment_t now) {
+    const raft_t *raft = &group->raft;
+    group_look_t look = {.name = group_name(group),
+                         .role = raft->role,
+                         .state = group->state,
+                         .term = raft->term,
+                         .self = raft->self,
+                         .leader = raft->leader,
+                         .last = raft->trail.last,
+                         .committed = group->committed,
+                         .applied = group->ledger->applied,
+                         .floor = group->ledger->floor,
+                         .leased = raft_leased(raft, now.mono_ns),
+                         .count = raft_members(raft)->count};
+    for (uint32_t i = 0; i < look.count; i++) {
+        look.members[i] = member_look(group, i);
+    }
+    return look;
 }

@@ -1,18 +1,26 @@
 /* group.h: one member of one group on this server: what native/raft decides, carried out on a ledger of the store
  * (store/ledger.h), and committed entries applied in their order. Knows no bytes of entries and not how messages
- * travel. Today a group has one member: it commits by itself, behind the same rules as many would.
+ * travel; all groups of a server, and the frames to and from other servers: groups.h.
  *
  *     group_propose --> entry in the open batch --> on disk --> committed --> hooks.apply --> hooks.answer
- *                       (raft APPEND)            (raft_persisted)  (COMMIT)     \__ one batch: its effects, and the
- *                                                                                   note that it is applied
+ *          |            (raft APPEND)            (raft_persisted)  (COMMIT)     \__ one batch: its effects, and the
+ *          '--> ENTRIES to each member, at once           ^                         note that it is applied
+ *                                                         |
+ *     group_receive --> entries in the open batch --> on disk --> TAKEN to the leader
  *
  * - The plane calls group_turn before each store_tick and once behind it. Nothing here waits, and nothing is called
  *   from anywhere else.
  * - Raft's writes cannot be refused. So before it is asked anything there is room in the open batch for all that one
- *   call can write, or it is asked later.
+ *   call can write, or it is asked later. A message that finds none is lost, as on a network; of its
+ *   entries those are taken that the ledger has room for, so that what it says of older ones is heard.
+ * - A message that promises something is held until the batch with the promise is on the disk.
  * - Applying refuses nothing for a reason of its own, it waits. What an entry does and the note that it is applied are
  *   in one batch, so that a start goes on behind what is done: no entry is applied twice, or passed over.
  * - An answer needs no further write: the entry is on disk, and what it did is done again from there.
+ * - The floor stays below what some member lacks: the leader says with its entries what all have. When all ledgers
+ *   together take more than half of their budget it is not kept for a member that has got no further for five seconds:
+ *   that one has to have a copy of the state. Copies are not built: it stands still, and group_look shows it. For one
+ *   that is only slow, publishers wait.
  * - What cannot be read is not passed over: the group stands still (GROUP_UNREADABLE) until it can be read. A member
  *   whose promise cannot be read, or is that of another disk, does not start: it votes for nobody.
  */
@@ -22,6 +30,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "raft/frame.h"
 #include "raft/raft.h"
 #include "store/ledger.h"
 
@@ -41,6 +50,10 @@ typedef struct group_hooks {
     /* What became of a proposal, in their order. applied false: this member leads no more, and it is not known whether
      * the entry will be committed. */
     void (*answer)(void *context, uint64_t token, bool applied);
+    /* Where a message to that disk is to be written, with room for `need` bytes; NULL: it cannot be sent now. A group
+     * that has this disk alone never asks. */
+    frame_writer_t *(*frame)(void *frame_context, raft_disk_t to, uint32_t need);
+    void *frame_context;
 } group_hooks_t;
 
 typedef struct group_options {
@@ -50,9 +63,39 @@ typedef struct group_options {
     raft_times_t times;
     uint64_t seed; /* not 0 */
     group_hooks_t hooks;
+    raft_outputs_t *outputs; /* of one call at a time, so that all groups of a thread share it; empty */
+    /* group_make alone: */
+    uint64_t name; /* the same at all members */
+    /* The first members, this disk among them; NULL: this disk alone. Of none, it waits until a leader lets it in. */
+    const raft_config_t *founders;
 } group_options_t;
 
-/* A new group, this disk its only member. STATUS_EXISTS; STATUS_FULL, STATUS_AGAIN: later. */
+/* A member as it is now, for reports. */
+typedef struct group_member {
+    raft_member_t member;
+    bool self;
+    bool copies;      /* it lacks entries that are gone, and needs a copy */
+    int64_t heard_ns; /* mono, at the leader alone; 0: not in this term */
+    uint64_t lag;     /* entries that it is not known to have; at the leader alone */
+} group_member_t;
+
+typedef struct group_look {
+    uint64_t name;
+    raft_role_t role;
+    group_state_t state;
+    raft_term_t term;
+    raft_disk_t self;
+    raft_disk_t leader; /* peer 0: none is known */
+    raft_index_t last;
+    raft_index_t committed;
+    raft_index_t applied;
+    raft_index_t floor;
+    bool leased; /* a leader beside which there is no other now */
+    uint32_t count;
+    group_member_t members[RAFT_MEMBERS_MAX];
+} group_look_t;
+
+/* A new group. STATUS_EXISTS; STATUS_FULL, STATUS_AGAIN: later; STATUS_INVALID: this disk is not among the founders. */
 LEAF_MUST_USE status_t group_make(const group_options_t *options, moment_t now, group_t **out);
 /* One that the store has. STATUS_NOT_FOUND; STATUS_AGAIN: later; STATUS_INVALID: its promise is that of another disk;
  * any other: it cannot be read. */
@@ -63,14 +106,25 @@ void group_close(group_t *group);
 /* STATUS_OK: token is answered once. STATUS_AGAIN: it does not lead, or has no room: later. STATUS_INVALID: so many
  * bytes never find room. */
 LEAF_MUST_USE status_t group_propose(group_t *group, bytes_t bytes, uint64_t token, moment_t now);
+/* A message of a frame that was meant for this disk. What finds no room is taken away from it. */
+void group_receive(group_t *group, frame_message_t *received, moment_t now);
+/* One change of members at a time. false: it does not lead, another change is under way, the members do not allow it,
+ * or there is no room just now. */
+bool group_alter(group_t *group, raft_change_t change, raft_disk_t id, moment_t now);
+/* Hands the lead over. false: it does not lead, or `to` is no other voter. */
+bool group_transfer(group_t *group, raft_disk_t to, moment_t now);
 void group_turn(group_t *group, moment_t now);
 /* mono ns of what comes next by itself, INT64_MAX: nothing does. */
 int64_t group_deadline(const group_t *group);
+/* Until its deadline, or a message or a proposal, no turn of it does anything. */
+bool group_rests(const group_t *group);
 
+uint64_t group_name(const group_t *group);
 bool group_leads(const group_t *group);
 group_state_t group_state(const group_t *group);
 raft_index_t group_applied(const group_t *group);
 /* All that is in its log is committed and applied. */
 bool group_quiet(const group_t *group);
+group_look_t group_look(const group_t *group, moment_t now);
 
 #endif

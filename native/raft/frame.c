@@ -67,6 +67,7 @@ static bool read_entries(frame_message_t *next) {
     frame_entry_t entry;
     uint32_t count = 0;
     raft_config_t *config = next->configs;
+    message->config_count = 0;
     for (; count < message->count && frame_take_entry(&left, &entry); count++) {
         if ((uint32_t)entry.kind > RAFT_MEMBERS) return false;
         if (entry.kind == RAFT_EMPTY && entry.bytes.size != 0) return false;
@@ -79,6 +80,16 @@ static bool read_entries(frame_message_t *next) {
     }
     message->configs = next->configs;
     return count == message->count && left.size == 0;
+}
+
+void frame_shorten(frame_message_t *message, uint32_t count) {
+    bytes_t left = message->entries;
+    frame_entry_t entry;
+    check(count <= message->message.count);
+    for (uint32_t i = 0; i < count; i++) check(frame_take_entry(&left, &entry));
+    message->entries.size -= left.size;
+    message->message.count = count;
+    check(read_entries(message));
 }
 
 /* false: the bytes are none. */

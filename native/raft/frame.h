@@ -4,6 +4,7 @@
  *              52 crc32c of all other bytes  56 message ...
  *     message   0 group  8 subject  9 flags  10 entries  12 size of entries  16 term  24 index  32 log_term
  *              40 entry_term  48 commit  56 refused  64 stamp_ns  72 entry ...
+ *               refused: of ENTRIES, up to where every member has the log, which is the caller's (group/group.h)
  *     entry     0 size of bytes  4 kind  5 bytes
  *     members   0 count  1 member: 0 peer  8 disk  16 voter         the bytes of an entry of kind RAFT_MEMBERS
  *
@@ -57,6 +58,8 @@ typedef struct frame_writer {
 bool frame_open(frame_t *frame, bytes_t bytes);
 /* false: that was all. */
 bool frame_next(frame_t *frame, frame_message_t *next);
+/* Leaves the message its first `count` entries, and the members that they change to. */
+void frame_shorten(frame_message_t *message, uint32_t count);
 /* Takes the first of a message's entries. false: that was all. */
 bool frame_take_entry(bytes_t *entries, frame_entry_t *entry);
 

@@ -12,10 +12,13 @@
 #define PROMISE_FIXED_SIZE 56
 #define APPLIED_SIZE 8
 #define APPLIED_OP (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + APPLIED_SIZE)
+#define APPLIED_PROMISE NOTE_BYTES_MIN /* more than the op takes, so that its note finds room, too */
 #define LEDGER_OP_SIZE (OP_HEADER_SIZE + LEDGER_KEY_SIZE + LEDGER_FIXED_SIZE)
 #define NOTES 32 /* of all that one call notes */
 /* Two promises, a cut, a floor. */
 #define LEDGER_CALL (2 * (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX) + 2 * 64)
+
+_Static_assert(APPLIED_OP <= APPLIED_PROMISE, "what is promised is enough");
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
@@ -45,6 +48,7 @@ static ledger_outcome_t promise_read(store_t *store, uint32_t group, ledger_prom
                                   .floor = load_be64(value.at + 24),
                                   .floor_term = load_be64(value.at + 32),
                                   .disk = load_be64(value.at + 40),
+                                  .name = load_be64(value.at + 48),
                                   .members = bytes_after(value, PROMISE_FIXED_SIZE)};
     return LEDGER_FOUND;
 }
@@ -59,7 +63,7 @@ static status_t promise_write(store_t *store, uint32_t group, const ledger_promi
     store_be64(value + 24, promise->floor);
     store_be64(value + 32, promise->floor_term);
     store_be64(value + 40, store->ledgers.disk);
-    store_be64(value + 48, 0);
+    store_be64(value + 48, promise->name);
     uint8_t *end = bytes_write(value + PROMISE_FIXED_SIZE, promise->members);
     return store_record_put(store, RECORD_PROMISE, group_key(group, key), bytes_of(value, (uint32_t)(end - value)));
 }
@@ -153,6 +157,14 @@ static status_t entries_load(ledger_t *ledger, ledger_visit_t visit, void *conte
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
+static void promise_keep(ledger_t *ledger, const ledger_promise_t *promise) {
+    ledger->promise = *promise;
+    if (promise->members.size > 0) {
+        memmove(ledger->members, promise->members.at, promise->members.size);
+    }
+    ledger->promise.members.at = ledger->members;
+}
+
 static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *context) {
     store_t *store = ledger->store;
     ledger_promise_t promise = {0};
@@ -161,6 +173,9 @@ static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *contex
     ledger_outcome_t applied = applied_read(store, ledger->group, &ledger->applied);
     if (promised == LEDGER_UNKNOWN || applied != promised || !store_ledger_disk(store, &disk)) {
         return STATUS_CORRUPT;
+    }
+    if (promised == LEDGER_FOUND) {
+        promise_keep(ledger, &promise);
     }
     ledger->foreign = promise.disk != disk;
     ledger->floor = ledger->last = promise.floor;
@@ -206,7 +221,7 @@ static status_t nothing_there(void *context, const ledger_entry_t *entry) {
     return STATUS_EXISTS;
 }
 
-status_t store_ledger_make(store_t *store, uint32_t group, bytes_t members, ledger_t **out) {
+status_t store_ledger_make(store_t *store, uint32_t group, uint64_t name, bytes_t members, ledger_t **out) {
     ledgers_t *ledgers = &store->ledgers;
     status_t status = store_ledger_open(store, group, nothing_there, NULL, out);
     if (status == STATUS_OK) { /* an empty one */
@@ -220,7 +235,7 @@ status_t store_ledger_make(store_t *store, uint32_t group, bytes_t members, ledg
         return STATUS_FULL;
     }
     status = ledger_new(store, group, out);
-    const ledger_promise_t promise = {.members = members};
+    const ledger_promise_t promise = {.name = name, .members = members};
     status = status == STATUS_OK ? promise_write(store, group, &promise) : status;
     if (status != STATUS_OK) {
         free(*out);
@@ -228,6 +243,7 @@ status_t store_ledger_make(store_t *store, uint32_t group, bytes_t members, ledg
         return status;
     }
     applied_write(store, group, 0);
+    promise_keep(*out, &promise);
     (*out)->written = true;
     ledgers->at[ledgers->count++] = *out;
     return STATUS_OK;
@@ -282,7 +298,7 @@ status_t store_ledger_remove(ledger_t *ledger) {
         uint64_t i = 0;
         while (ledgers->touched[i] != ledger) i++;
         ledgers->touched[i] = ledgers->touched[--ledgers->touched_count];
-        overlay_give_back(store, APPLIED_OP);
+        overlay_give_back(store, APPLIED_PROMISE);
     }
     ledger_end(ledger);
     return STATUS_OK;
@@ -325,6 +341,10 @@ ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry
 
 static uint64_t ledgers_budget(const store_t *store) {
     return store->journal.size / LEDGER_PART;
+}
+
+bool store_ledger_pressed(const store_t *store) {
+    return store->ledgers.bytes > ledgers_budget(store) / 2;
 }
 
 bool store_ledger_takes(const store_t *store, uint64_t bytes) {
@@ -393,19 +413,13 @@ status_t store_ledger_cut(ledger_t *ledger, uint64_t index) {
     return STATUS_OK;
 }
 
-/* Reads the promise as it is; writes it with what `change` says. */
+/* Writes the promise with what `change` says. */
 static status_t promise_change(ledger_t *ledger, const ledger_promise_t *change, bool floor) {
     store_t *store = ledger->store;
-    ledger_promise_t promise;
-    uint8_t members[LEDGER_MEMBERS_MAX];
-    if (store_ledger_promised(ledger, &promise) != LEDGER_FOUND) {
-        return STATUS_IO;
-    }
+    ledger_promise_t promise = ledger->promise;
     if (!overlay_fits(store, LEDGER_CALL)) {
         return STATUS_FULL;
     }
-    (void)bytes_write(members, promise.members);
-    promise.members.at = members;
     if (floor) {
         promise.floor = change->floor;
         promise.floor_term = change->floor_term;
@@ -415,8 +429,12 @@ static status_t promise_change(ledger_t *ledger, const ledger_promise_t *change,
         promise.vote_peer = change->vote_peer;
         promise.vote_disk = change->vote_disk;
     }
-    ledger->written = true;
-    return promise_write(store, ledger->group, &promise);
+    status_t status = promise_write(store, ledger->group, &promise);
+    if (status == STATUS_OK) {
+        promise_keep(ledger, &promise);
+        ledger->written = true;
+    }
+    return status;
 }
 
 status_t store_ledger_promise(ledger_t *ledger, uint64_t term, uint64_t vote_peer, uint64_t vote_disk) {
@@ -444,10 +462,10 @@ status_t store_ledger_touch(ledger_t *ledger) {
     if (ledger->touched) {
         return STATUS_OK;
     }
-    if (!overlay_fits(store, 2 * APPLIED_OP)) {
+    if (!overlay_fits(store, 2 * APPLIED_PROMISE)) {
         return STATUS_FULL;
     }
-    overlay_promise(store, APPLIED_OP);
+    overlay_promise(store, APPLIED_PROMISE);
     store->ledgers.touched[store->ledgers.touched_count++] = ledger;
     ledger->touched = ledger->written = true;
     return STATUS_OK;
@@ -466,7 +484,7 @@ void ledgers_settle(store_t *store) {
     ledgers_t *ledgers = &store->ledgers;
     for (uint64_t i = 0; i < ledgers->touched_count; i++) {
         ledger_t *ledger = ledgers->touched[i];
-        overlay_give_back(store, APPLIED_OP);
+        overlay_give_back(store, APPLIED_PROMISE);
         applied_write(store, ledger->group, ledger->applied);
         ledger->touched = false;
     }

@@ -8,7 +8,8 @@
  *     --+----------------------+---------------------+--
  *
  *     DB_LEDGER        KEY_LEDGER 1, group 4, index 8    term 8, kind 1, bytes
- *     RECORD_PROMISE   group 4                           term 8, vote 16, floor 8, term at the floor 8, disk 8, members
+ *     RECORD_PROMISE   group 4                           term 8, vote 16, floor 8, term at the floor 8, disk 8,
+ *                                                    name of the group 8, members
  *     RECORD_APPLIED   group 4                           index 8
  *     RECORD_DISK                                        8 bytes by chance
  *
@@ -48,6 +49,7 @@ typedef struct ledger_promise {
     uint64_t floor; /* entries up to there are gone */
     uint64_t floor_term;
     uint64_t disk;   /* on which it was made; store_ledger_make and store_ledger_promise fill it in */
+    uint64_t name;   /* of the group, among all servers */
     bytes_t members; /* at the floor, as its owner writes them; valid as what store_record_get gives */
 } ledger_promise_t;
 
@@ -61,6 +63,9 @@ typedef struct ledger { /* only ledger.c writes to it */
     uint64_t applied;
     uint64_t last;
     uint64_t bytes; /* of its entries */
+    /* As it is on the disk or on its way there: what is to be changed of it need not be read again, which can fail. */
+    ledger_promise_t promise;
+    uint8_t members[LEDGER_MEMBERS_MAX]; /* the promise's */
 } ledger_t;
 
 /* A batch with operations on ledgers. */
@@ -92,10 +97,9 @@ LEAF_MUST_USE status_t store_ledger_open(store_t *store, uint32_t group, ledger_
                                          ledger_t **out);
 /* One that nothing was written to since: it may be opened again. */
 void store_ledger_close(ledger_t *ledger);
-/* One that nothing was written to since: it may be opened again. */
-void store_ledger_close(ledger_t *ledger);
 /* A new one, with nothing below its first entry. STATUS_EXISTS; STATUS_FULL: no room, later. */
-LEAF_MUST_USE status_t store_ledger_make(store_t *store, uint32_t group, bytes_t members, ledger_t **out);
+LEAF_MUST_USE status_t store_ledger_make(store_t *store, uint32_t group, uint64_t name, bytes_t members,
+                                         ledger_t **out);
 /* Of all groups that this store has a promise of, those behind `after`. false from visit ends it. */
 LEAF_MUST_USE status_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group), void *context);
 /* LEDGER_UNKNOWN: neither may it vote nor may it be taken for a new one. */
@@ -107,6 +111,8 @@ ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry
  * the budget, which entries without bytes do not ask for: an election needs one. After a yes none of the following says
  * STATUS_FULL. */
 bool store_ledger_fits(ledger_t *ledger, uint64_t entries, uint64_t bytes);
+/* Do all ledgers together take more than half of what they may? */
+bool store_ledger_pressed(const store_t *store);
 /* Would such an entry ever fit? */
 bool store_ledger_takes(const store_t *store, uint64_t bytes);
 /* The entry behind the last one. */

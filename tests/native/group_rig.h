@@ -16,6 +16,7 @@ static bool refuses;     /* what an entry asks for has no room */
 static uint64_t applied; /* by the hook */
 static uint64_t answers[ANSWERS];
 static uint32_t answered;
+static raft_outputs_t outputs;
 static uint32_t lost; /* of these, whose outcome is not known */
 
 static inline bool apply(void *context, raft_index_t index, bytes_t bytes) {
@@ -42,6 +43,8 @@ static inline group_options_t options(uint32_t number) {
         .store = rig.store,
         .number = number,
         .peer = 77,
+        .name = 7700 + number,
+        .outputs = &outputs,
         .times = {.election_ns = 1500 * NS_PER_MS, .lease_ns = 1200 * NS_PER_MS, .beat_ns = 200 * NS_PER_MS},
         .seed = number + 1,
         .hooks = {.apply = apply, .answer = answer}};

@@ -83,7 +83,7 @@ static void do_ledger(store_t *store, uint64_t op, uint64_t (*below)(uint64_t n)
                                   .bytes = bytes_of(fill, (uint32_t)below(sizeof fill))};
     memset(fill, (int)op, sizeof fill);
     if (ledger == NULL) {
-        status_t status = store_ledger_make(store, 9, text("members"), &ledger);
+        status_t status = store_ledger_make(store, 9, 99, text("members"), &ledger);
         CHECK(status == STATUS_OK || status == STATUS_FULL);
     } else if (dice < 60) {
         status_t status = store_ledger_put(ledger, &entry);

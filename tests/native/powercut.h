@@ -495,7 +495,7 @@ static void powercut_image(uint64_t cut, powercut_plan_t plan, powercut_chance_t
     }
 }
 
-static void powercut_stop(void) {
+static inline void powercut_stop(void) {
     pthread_mutex_lock(&powercut.lock);
     powercut.on = false;
     pthread_mutex_unlock(&powercut.lock);

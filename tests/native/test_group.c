@@ -199,7 +199,7 @@ static void forged(void) {
         uint8_t members[18] = {1, [8] = 77, [16] = 1, [17] = 1};
         rig = (rig_t){.in_memory = true, .options = {.ledgers = true}};
         rig_open(&rig);
-        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 5, bytes_of(members, sizeof members), &ledger));
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 5, 55, bytes_of(members, sizeof members), &ledger));
         CHECK_EQ_I64(STATUS_OK, store_ledger_put(ledger, &entries[i]));
         rig_sync(&rig);
         rig_crash(&rig);

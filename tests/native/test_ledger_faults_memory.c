@@ -52,7 +52,7 @@ static status_t take(void *context, const ledger_entry_t *entry) {
 static void begin(void) {
     rig = (rig_t){.in_memory = true, .options = {.ledgers = true}};
     rig_open(&rig);
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, text("first"), &ledger));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 77, text("first"), &ledger));
     for (uint64_t index = 1; index <= ENTRIES; index++) {
         const ledger_entry_t entry = {.index = index, .term = index / 3, .bytes = bytes_at(index)};
         CHECK_EQ_I64(STATUS_OK, store_ledger_put(ledger, &entry));
@@ -95,7 +95,7 @@ static unsigned open_with(unsigned n, unsigned times) {
     if (status != STATUS_OK) {
         CHECK(status != STATUS_NOT_FOUND);
         CHECK(ledger == NULL);
-        status = store_ledger_make(rig.store, 7, text("new"), &ledger);
+        status = store_ledger_make(rig.store, 7, 77, text("new"), &ledger);
         CHECK(status != STATUS_OK);
         CHECK(ledger == NULL);
         heal();

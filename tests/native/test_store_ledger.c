@@ -104,7 +104,7 @@ static void load_twins(void) {
 static void make_twins(void) {
     for (uint32_t i = 0; i < GROUPS; i++) {
         twins[i] = (twin_t){.members = 20, .vote = 0};
-        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 1000 + i, filling(20, 'm'), &twins[i].ledger));
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 1000 + i, i, filling(20, 'm'), &twins[i].ledger));
         CHECK_EQ_I64(STATUS_OK, store_ledger_promise(twins[i].ledger, 0, 0, 1));
     }
 }
@@ -259,7 +259,7 @@ static void lone(void) {
 static void below_the_floor(void) {
     ledger_t *ledger;
     begin(UINT64_C(16) << 20); /* one checkpoint, at the end */
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
     for (int round = 0; round < 40; round++) {
         fill_up(ledger, 25);
         rig_sync(&rig);
@@ -291,7 +291,7 @@ static void below_the_floor(void) {
 static void more_than_wait(void) {
     ledger_t *ledger;
     begin(UINT64_C(64) << 20);
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
     for (int round = 0; round < 50; round++) {
         fill_up(ledger, 1000);
         rig_sync(&rig);
@@ -369,7 +369,7 @@ static void harmed(void) {
     for (harm_t what = SPOIL_ENTRY; what < HARMS; what++) {
         ledger_t *ledger;
         begin(0);
-        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
         CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, 3, 1, 2));
         fill_up(ledger, 10);
         CHECK_EQ_I64(STATUS_OK, store_ledger_touch(ledger));
@@ -383,9 +383,9 @@ static void harmed(void) {
         } else {
             CHECK_EQ_I64(STATUS_CORRUPT, status);
             CHECK(ledger == NULL);
-            CHECK(store_ledger_make(rig.store, 7, BYTES_NONE, &ledger) != STATUS_OK);
+            CHECK(store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger) != STATUS_OK);
         }
-        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 8, BYTES_NONE, &ledger)); /* others are well */
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 8, 70, BYTES_NONE, &ledger)); /* others are well */
         rig_close(&rig);
     }
 }
@@ -394,7 +394,7 @@ static void promiseless(void) {
     ledger_t *ledger;
     uint8_t group[4] = {0, 0, 0, 7};
     begin(0);
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
     fill_up(ledger, 3);
     CHECK_EQ_I64(STATUS_OK, store_record_delete(rig.store, RECORD_PROMISE, bytes_of(group, 4)));
     CHECK_EQ_I64(STATUS_OK, store_record_delete(rig.store, RECORD_APPLIED, bytes_of(group, 4)));
@@ -410,7 +410,7 @@ static void lost_batch(void) {
     ledger_t *ledger;
     memset(garbage, 0x5a, sizeof garbage);
     begin(0);
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
     CHECK(store_ledger_disk(rig.store, &disk));
     for (uint64_t term = 1; term < 8; term++) {
         CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, term, 1, disk));
@@ -453,7 +453,7 @@ static void mended(void) {
     ledger_t *ledger;
     begin(0);
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
     CHECK(store_ledger_disk(rig.store, &disk));
     for (int i = 0; i < 500; i++) {
         CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a", "a payload of this test").verdict);
@@ -486,8 +486,8 @@ static void budget(void) {
     uint64_t put = 0;
     begin(0);
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &one));
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 8, BYTES_NONE, &two));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &one));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 8, 70, BYTES_NONE, &two));
     for (;; put++) {
         ledger_t *ledger = put % 2 == 0 ? one : two;
         const ledger_entry_t entry = {.index = ledger->last + 1, .term = 1, .bytes = bytes_of(large, sizeof large)};
@@ -524,7 +524,7 @@ static void thousand(void) {
     static ledger_t *ledgers[1000];
     begin(UINT64_C(8) << 20);
     for (uint32_t i = 0; i < 1000; i++) {
-        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, i + 1, BYTES_NONE, &ledgers[i]));
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, i + 1, i, BYTES_NONE, &ledgers[i]));
     }
     for (uint32_t round = 0; round < 8; round++) {
         for (uint32_t i = 0; i < 1000; i++) {
@@ -546,7 +546,7 @@ static void interval(void) {
     ledger_t *ledger;
     rig = (rig_t){.in_memory = true, .options = {.ledgers = true, .sync_interval_ns = 3600 * NS_PER_SECOND}};
     rig_open(&rig);
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, BYTES_NONE, &ledger));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
     uint64_t batch = store_batch(rig.store);
     rig_sync(&rig);
     CHECK_EQ_U64(batch, store_durable(rig.store)); /* which says that it was written, no more */
@@ -554,6 +554,29 @@ static void interval(void) {
     rig_checkpoint(&rig); /* syncs first */
     store_tick(rig.store, rig.now);
     CHECK(store_ledger_synced(rig.store) >= batch);
+    rig_close(&rig);
+}
+
+/* An idle store gives memory back at the end of a checkpoint, also while that note is all that a batch has. */
+static void touched_alone(void) {
+    ledger_t *ledger;
+    begin(UINT64_C(16) << 20);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
+    for (int i = 0; i < 90; i++) {
+        fill_up(ledger, 100);
+        rig_sync(&rig);
+    }
+    rig_pass(&rig, 6 * NS_PER_SECOND);
+    for (uint64_t index = 1; index <= 2000; index++) { /* the checkpoint ends meanwhile */
+        store_tick(rig.store, rig.now);
+        CHECK_EQ_I64(STATUS_OK, store_ledger_touch(ledger));
+        store_ledger_applied(ledger, index);
+        usleep(200);
+    }
+    rig_sync(&rig);
+    rig_crash(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    CHECK_EQ_U64(2000, ledger->applied);
     rig_close(&rig);
 }
 
@@ -571,6 +594,7 @@ int main(void) {
     RUN("a disk whose data.mdb was made anew of what could be read is a stranger", mended);
     RUN("all ledgers together take a quarter of the journal, and streams go on", budget);
     RUN("a thousand groups are there after a crash", thousand);
+    RUN("a batch that has nothing but how far a ledger is applied outlives a checkpoint's end", touched_alone);
     RUN("with a sync interval what is promised waits for the sync", interval);
     return TEST_RESULT();
 }

@@ -1,0 +1,328 @@
+/* groups.c: see groups.h. */
+#include "group/groups.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/check.h"
+
+#define FRAME_ROOM_MIN 4096u
+#define FRAME_ROOM (1u << 20) /* of a frame, unless one entry alone needs more */
+#define LOOK_NS (10 * NS_PER_MS)
+#define SEATS_MIN 8
+
+/* The frame that is being written for a server. */
+typedef struct outgoing {
+    uint64_t peer;
+    raft_disk_t to;
+    uint8_t *at;
+    uint32_t room;
+    frame_writer_t writer; /* at NULL: none is begun */
+} outgoing_t;
+
+typedef struct seat {
+    group_t *group;
+    bool awake;
+} seat_t;
+
+struct groups {
+    store_t *store;
+    raft_disk_t self;
+    groups_hooks_t hooks;
+    raft_outputs_t outputs;
+    moment_t now;
+    int64_t due_ns; /* of the first of them */
+    bool stirred;   /* one is awake */
+    seat_t *seats;  /* by name, ascending */
+    uint64_t count;
+    uint64_t room;
+    outgoing_t *outgoing;
+    uint64_t outgoing_count;
+    uint64_t outgoing_room;
+    groups_stats_t stats;
+};
+
+/* ---- frames out -------------------------------------------------------------------------------------------------- */
+
+static void outgoing_flush(groups_t *groups, outgoing_t *outgoing) {
+    if (outgoing->writer.at == NULL) {
+        return;
+    }
+    uint32_t size = frame_end(&outgoing->writer);
+    groups->stats.frames_out++;
+    groups->stats.bytes_out += size;
+    outgoing->writer.at = NULL;
+    groups->hooks.deliver(groups->hooks.context, outgoing->peer, bytes_of(outgoing->at, size));
+    if (outgoing->room > FRAME_ROOM) {
+        free(outgoing->at);
+        outgoing->at = NULL;
+        outgoing->room = 0;
+    }
+}
+
+static outgoing_t *outgoing_to(groups_t *groups, uint64_t peer) {
+    for (uint64_t i = 0; i < groups->outgoing_count; i++) {
+        if (groups->outgoing[i].peer == peer) {
+            return &groups->outgoing[i];
+        }
+    }
+    if (array_reserve(&groups->outgoing, &groups->outgoing_room, groups->outgoing_count + 1, SEATS_MIN,
+                      sizeof *groups->outgoing)
+        != STATUS_OK) {
+        return NULL;
+    }
+    outgoing_t *outgoing = &groups->outgoing[groups->outgoing_count++];
+    *outgoing = (outgoing_t){.peer = peer};
+    return outgoing;
+}
+
+/* Room for so many bytes in all. */
+static bool outgoing_reserve(outgoing_t *outgoing, uint32_t size) {
+    uint32_t room = outgoing->room == 0 ? FRAME_ROOM_MIN : outgoing->room;
+    while (room < size && room < FRAME_ROOM) {
+        room *= 2;
+    }
+    room = room < size ? size : room;
+    if (room > outgoing->room) {
+        uint8_t *at = realloc(outgoing->at, room);
+        if (at == NULL) {
+            return false;
+        }
+        outgoing->at = at;
+        outgoing->room = room;
+        if (outgoing->writer.at != NULL) {
+            outgoing->writer.at = at;
+            outgoing->writer.room = room;
+        }
+    }
+    return true;
+}
+
+static frame_writer_t *groups_frame(void *context, raft_disk_t to, uint32_t need) {
+    groups_t *groups = context;
+    bool reached = need <= FRAME_SIZE_MAX - FRAME_HEAD && groups->hooks.reaches(groups->hooks.context, to.peer);
+    outgoing_t *outgoing = reached ? outgoing_to(groups, to.peer) : NULL;
+    if (outgoing == NULL) {
+        groups->stats.refused++;
+        return NULL;
+    }
+    frame_writer_t *writer = &outgoing->writer;
+    bool full = writer->at != NULL && (writer->size + need > FRAME_ROOM || writer->messages == FRAME_MESSAGES_MAX);
+    if (full || outgoing->to.disk != to.disk) {
+        outgoing_flush(groups, outgoing);
+    }
+    if (!outgoing_reserve(outgoing, need + (writer->at != NULL ? writer->size : FRAME_HEAD))) {
+        groups->stats.refused++;
+        return NULL;
+    }
+    if (writer->at == NULL) {
+        outgoing->to = to;
+        frame_begin(writer, outgoing->at, outgoing->room, groups->self, to, groups->now.mono_ns);
+    }
+    return writer;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
+status_t groups_open(store_t *store, uint64_t peer, groups_hooks_t hooks, groups_t **out) {
+    uint64_t disk;
+    check(peer != 0);
+    *out = NULL;
+    if (!store_ledger_disk(store, &disk)) {
+        return STATUS_IO;
+    }
+    groups_t *groups = calloc(1, sizeof *groups);
+    if (groups == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    groups->store = store;
+    groups->self = (raft_disk_t){.peer = peer, .disk = disk};
+    groups->hooks = hooks;
+    groups->due_ns = INT64_MAX;
+    *out = groups;
+    return STATUS_OK;
+}
+
+void groups_close(groups_t *groups) {
+    if (groups == NULL) {
+        return;
+    }
+    for (uint64_t i = 0; i < groups->count; i++) {
+        group_close(groups->seats[i].group);
+    }
+    for (uint64_t i = 0; i < groups->outgoing_count; i++) {
+        free(groups->outgoing[i].at);
+    }
+    free(groups->seats);
+    free(groups->outgoing);
+    free(groups);
+}
+
+/* The first seat whose group's name is not below `name`. */
+static uint64_t seat_at(const groups_t *groups, uint64_t name) {
+    uint64_t low = 0;
+    uint64_t high = groups->count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (group_name(groups->seats[middle].group) < name) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+group_t *groups_named(const groups_t *groups, uint64_t name) {
+    uint64_t at = seat_at(groups, name);
+    return at < groups->count && group_name(groups->seats[at].group) == name ? groups->seats[at].group : NULL;
+}
+
+group_t *groups_next(const groups_t *groups, const group_t *before) {
+    uint64_t at = before == NULL ? 0 : seat_at(groups, group_name(before)) + 1;
+    return at < groups->count ? groups->seats[at].group : NULL;
+}
+
+static void groups_due(groups_t *groups, const group_t *group) {
+    int64_t due_ns = group_deadline(group);
+    groups->due_ns = due_ns < groups->due_ns ? due_ns : groups->due_ns;
+}
+
+void groups_stir(groups_t *groups, group_t *group) {
+    groups->seats[seat_at(groups, group_name(group))].awake = true;
+    groups->stirred = true;
+    groups_due(groups, group);
+}
+
+static group_options_t complete(groups_t *groups, group_options_t options) {
+    options.store = groups->store;
+    options.peer = groups->self.peer;
+    options.outputs = &groups->outputs;
+    options.hooks.frame = groups_frame;
+    options.hooks.frame_context = groups;
+    return options;
+}
+
+static void seat_take(groups_t *groups, group_t *group) {
+    uint64_t at = seat_at(groups, group_name(group));
+    memmove(groups->seats + at + 1, groups->seats + at, (groups->count - at) * sizeof *groups->seats);
+    groups->seats[at] = (seat_t){.group = group};
+    groups->count++;
+    groups_stir(groups, group);
+}
+
+static status_t seat_reserve(groups_t *groups) {
+    return array_reserve(&groups->seats, &groups->room, groups->count + 1, SEATS_MIN, sizeof *groups->seats);
+}
+
+status_t groups_make(groups_t *groups, group_options_t options, moment_t now, group_t **out) {
+    options = complete(groups, options);
+    *out = NULL;
+    if (groups_named(groups, options.name) != NULL) {
+        return STATUS_EXISTS;
+    }
+    status_t status = seat_reserve(groups);
+    status = status == STATUS_OK ? group_make(&options, now, out) : status;
+    if (status == STATUS_OK) {
+        seat_take(groups, *out);
+    }
+    return status;
+}
+
+status_t groups_load(groups_t *groups, group_options_t options, moment_t now, group_t **out) {
+    options = complete(groups, options);
+    *out = NULL;
+    status_t status = seat_reserve(groups);
+    status = status == STATUS_OK ? group_open(&options, now, out) : status;
+    if (status == STATUS_OK && groups_named(groups, group_name(*out)) != NULL) {
+        group_close(*out);
+        *out = NULL;
+        return STATUS_EXISTS;
+    }
+    if (status == STATUS_OK) {
+        seat_take(groups, *out);
+    }
+    return status;
+}
+
+void groups_leave(groups_t *groups, group_t *group) {
+    uint64_t at = seat_at(groups, group_name(group));
+    check(at < groups->count && groups->seats[at].group == group);
+    groups->count--;
+    memmove(groups->seats + at, groups->seats + at + 1, (groups->count - at) * sizeof *groups->seats);
+    group_close(group);
+}
+
+/* ---- frames in --------------------------------------------------------------------------------------------------- */
+
+void groups_receive(groups_t *groups, uint64_t peer, bytes_t bytes, moment_t now) {
+    frame_t frame;
+    frame_message_t message;
+    groups->now = now;
+    if (!frame_open(&frame, bytes) || frame.from.peer != peer || frame.to.peer != groups->self.peer
+        || frame.to.disk != groups->self.disk) {
+        groups->stats.bad++;
+        return;
+    }
+    groups->stats.frames_in++;
+    groups->stats.bytes_in += bytes.size;
+    while (frame_next(&frame, &message)) {
+        group_t *group = groups_named(groups, message.group);
+        if (group == NULL) {
+            groups->stats.unknown++;
+            continue;
+        }
+        group_receive(group, &message, now);
+        groups_stir(groups, group);
+    }
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
+
+/* true: one is still awake. */
+static bool turn_awake(groups_t *groups, bool all, moment_t now) {
+    bool stirred = false;
+    for (uint64_t i = 0; i < groups->count; i++) {
+        seat_t *seat = &groups->seats[i];
+        if (seat->awake || all) {
+            group_turn(seat->group, now);
+            seat->awake = !group_rests(seat->group);
+            stirred = stirred || seat->awake;
+            groups_due(groups, seat->group);
+        }
+    }
+    return stirred;
+}
+
+void groups_turn(groups_t *groups, moment_t now) {
+    bool all = now.mono_ns >= groups->due_ns || store_checkpoint_soon(groups->store, now);
+    groups->now = now;
+    if (all) {
+        groups->due_ns = INT64_MAX;
+    }
+    if (all || groups->stirred) {
+        groups->stirred = turn_awake(groups, all, now);
+    }
+    if (all && groups->due_ns < now.mono_ns + LOOK_NS) {
+        groups->due_ns = now.mono_ns + LOOK_NS;
+    }
+    for (uint64_t i = 0; i < groups->outgoing_count; i++) {
+        outgoing_flush(groups, &groups->outgoing[i]);
+    }
+}
+
+int64_t groups_deadline(const groups_t *groups) {
+    return groups->due_ns;
+}
+
+/* ---- looks ------------------------------------------------------------------------------------------------------- */
+
+raft_disk_t groups_self(const groups_t *groups) {
+    return groups->self;
+}
+
+groups_stats_t groups_stats(const groups_t *groups) {
+    groups_stats_t stats = groups->stats;
+    stats.groups = groups->count;
+    return stats;
+}

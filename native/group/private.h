@@ -1,0 +1,65 @@
+/* private.h: a member, for the files of this room that carry out its group's decisions. */
+#ifndef LEAFD_GROUP_PRIVATE_H
+#define LEAFD_GROUP_PRIVATE_H
+
+#include "base/buffer.h"
+#include "group/group.h"
+
+#define WRITES_MAX 16u
+#define HELD_MAX 24u /* requests for votes to all members, and answers in each batch that is on its way */
+
+_Static_assert(HELD_MAX >= 2 * RAFT_MEMBERS_MAX, "an election's requests find room");
+
+typedef struct waiting {
+    raft_index_t index;
+    uint64_t token;
+} waiting_t;
+
+/* Raft's writes up to one are in a batch. */
+typedef struct writing {
+    uint64_t write;
+    uint64_t batch;
+} writing_t;
+
+/* A message that may leave when its batch is on the disk. */
+typedef struct held {
+    uint64_t batch;
+    raft_message_t message;
+} held_t;
+
+struct group {
+    store_t *store;
+    ledger_t *ledger;
+    group_hooks_t hooks;
+    group_state_t state;
+    raft_outputs_t *out;
+    raft_t raft;
+    raft_index_t committed;
+    raft_index_t everybody;                  /* all members have the log up to there, or it is not kept for them */
+    raft_index_t moved_to[RAFT_MEMBERS_MAX]; /* a leader's: what each was known to have, .. */
+    int64_t moved_ns[RAFT_MEMBERS_MAX];      /* .. and since when; 0: it has led for less than a turn */
+    raft_config_t members;                   /* at what is applied */
+    bytes_t proposed;
+    raft_index_t received_from; /* the first of these entries */
+    bytes_t received;           /* of the message that raft is asked about */
+    buffer_t applying;          /* an entry's bytes, while what it asks for is written */
+    waiting_t *waiting;
+    uint64_t waiting_room;
+    uint64_t waiting_first;
+    uint64_t waiting_count; /* those before waiting_first included */
+    uint32_t writing_count;
+    writing_t writing[WRITES_MAX];
+    uint32_t held_count;
+    held_t held[HELD_MAX];
+};
+
+/* group.c */
+void answer_upto(group_t *group, raft_index_t index, bool applied);
+
+/* carry.c */
+/* Does what raft has asked for in its last call. */
+void carry_out_all(group_t *group, moment_t now);
+/* Sends what was held for batches that are on the disk now. */
+void send_held(group_t *group);
+
+#endif

@@ -1,0 +1,449 @@
+/* groups_world.h: several servers in one process, each with a store of its own and its groups (group/groups.h), joined
+ * by a network of the test, for the C tests of groups of many members. Time is moved by hand; the threads of the stores
+ * are real.
+ *
+ * An entry is the number of its proposal and becomes a message of the group's stream. What has to hold is looked at all
+ * the while:
+ *
+ *     of one index, every server applies the same entry          (entries)
+ *     there is never more than one leader with a lease           (look_at_leads)
+ *     what was answered is in every log, once                    (world_agree)
+ *     what was answered before another was proposed is before it (world_agree)
+ */
+#ifndef LEAFD_TESTS_GROUPS_WORLD_H
+#define LEAFD_TESTS_GROUPS_WORLD_H
+
+#include "base/random.h"
+#include "group/groups.h"
+#include "store_rig.h"
+
+#define NODES_MAX 5
+#define GROUPS_MAX 3
+#define PARCELS_MAX 4096
+#define TOKENS_MAX 20000
+#define STEP_NS (5 * NS_PER_MS)
+
+typedef struct place {
+    uint32_t node;
+    uint32_t group;
+} place_t;
+
+typedef struct node {
+    rig_t rig;
+    groups_t *groups;
+    group_t *group[GROUPS_MAX];
+    store_stream_t *stream[GROUPS_MAX];
+    place_t places[GROUPS_MAX]; /* contexts of the hooks */
+    raft_disk_t id;
+    bool up;
+    bool refuses;      /* what an entry asks for has no room */
+    int64_t stands_ns; /* the process is stopped until then */
+} node_t;
+
+typedef struct parcel {
+    int64_t due_ns;
+    uint32_t from;
+    uint32_t to;
+    uint32_t size;
+    uint8_t *bytes; /* NULL: no parcel */
+} parcel_t;
+
+typedef struct proposal {
+    int64_t proposed_ns;
+    int64_t answered_ns; /* 0: not, or it is not known */
+    uint64_t applied_at; /* index, 0: nowhere yet */
+    uint32_t group;
+} proposal_t;
+
+typedef struct world {
+    uint64_t random;
+    moment_t now;
+    uint32_t nodes;
+    uint32_t groups;
+    node_t node[NODES_MAX];
+    raft_config_t founders;
+    parcel_t parcels[PARCELS_MAX];
+    bool cut[NODES_MAX][NODES_MAX];
+    uint32_t loss;                    /* of 1,000 frames */
+    uint32_t twice;                   /* likewise */
+    int64_t late_ns;                  /* at most */
+    bool copies;                      /* a member may come to need a copy, which nobody makes: it stands still */
+    proposal_t proposals[TOKENS_MAX]; /* by token */
+    uint64_t tokens;
+    uint64_t answered;
+    uint64_t entries[GROUPS_MAX][TOKENS_MAX]; /* by index: the token that was applied first */
+    uint64_t frames;
+    uint64_t frame_bytes;
+} world_t;
+
+static world_t world;
+
+/* ---- the network ------------------------------------------------------------------------------------------------- */
+
+static inline bool world_reaches(void *context, uint64_t peer) {
+    const node_t *node = context;
+    return peer >= 1 && peer <= world.nodes && !world.cut[node->id.peer - 1][peer - 1];
+}
+
+static inline void world_post(uint32_t from, uint32_t to, bytes_t frame) {
+    for (uint32_t i = 0; i < PARCELS_MAX; i++) {
+        parcel_t *parcel = &world.parcels[i];
+        if (parcel->bytes == NULL) {
+            int64_t late_ns = world.late_ns / 1024 * random_below(&world.random, 1024);
+            *parcel = (parcel_t){.due_ns = world.now.mono_ns + late_ns, .from = from, .to = to, .size = frame.size};
+            parcel->bytes = malloc(frame.size);
+            memcpy(parcel->bytes, frame.at, frame.size);
+            return;
+        }
+    }
+}
+
+static inline void world_deliver(void *context, uint64_t peer, bytes_t frame) {
+    const node_t *node = context;
+    uint32_t from = (uint32_t)node->id.peer - 1;
+    world.frames++;
+    world.frame_bytes += frame.size;
+    if (random_below(&world.random, 1000) >= world.loss) {
+        world_post(from, (uint32_t)peer - 1, frame);
+    }
+    if (random_below(&world.random, 1000) < world.twice) {
+        world_post(from, (uint32_t)peer - 1, frame);
+    }
+}
+
+static inline void world_forget(parcel_t *parcel) {
+    free(parcel->bytes);
+    parcel->bytes = NULL;
+}
+
+static inline void world_carry(void) {
+    for (uint32_t i = 0; i < PARCELS_MAX; i++) {
+        parcel_t *parcel = &world.parcels[i];
+        node_t *node = &world.node[parcel->to];
+        if (parcel->bytes == NULL || parcel->due_ns > world.now.mono_ns || node->stands_ns > world.now.mono_ns) {
+            continue;
+        }
+        if (node->up && !world.cut[parcel->from][parcel->to]) {
+            groups_receive(node->groups, parcel->from + 1, bytes_of(parcel->bytes, parcel->size), world.now);
+        }
+        world_forget(parcel);
+    }
+}
+
+/* ---- what entries do --------------------------------------------------------------------------------------------- */
+
+static inline bool world_apply(void *context, raft_index_t index, bytes_t bytes) {
+    const place_t *place = context;
+    node_t *node = &world.node[place->node];
+    if (node->refuses) {
+        return false;
+    }
+    CHECK(index < TOKENS_MAX);
+    uint64_t token = load_be64(bytes.at);
+    uint64_t *entry = &world.entries[place->group][index];
+    CHECK(*entry == 0 || *entry == token);
+    CHECK(world.proposals[token].applied_at == 0 || world.proposals[token].applied_at == index);
+    append_t append = {.subject = text("s"), .payload = bytes};
+    if (store_append(node->stream[place->group], &append, world.now).verdict != APPEND_STORED) {
+        return false;
+    }
+    *entry = token;
+    world.proposals[token].applied_at = index;
+    return true;
+}
+
+static inline void world_answer(void *context, uint64_t token, bool applied) {
+    (void)context;
+    CHECK(world.proposals[token].answered_ns == 0);
+    if (applied) {
+        CHECK(world.proposals[token].applied_at != 0);
+        world.proposals[token].answered_ns = world.now.mono_ns;
+        world.answered++;
+    }
+}
+
+/* Entries of `size` bytes, at least 8. */
+static inline bool world_propose(uint32_t at, uint32_t group, uint32_t size) {
+    static uint8_t bytes[1 << 16];
+    node_t *node = &world.node[at];
+    CHECK(world.tokens + 1 < TOKENS_MAX);
+    CHECK(size >= 8 && size <= sizeof bytes);
+    if (!node->up || node->stands_ns > world.now.mono_ns) {
+        return false;
+    }
+    uint64_t token = world.tokens + 1;
+    store_be64(bytes, token);
+    world.proposals[token] = (proposal_t){.proposed_ns = world.now.mono_ns, .group = group};
+    if (group_propose(node->group[group], bytes_of(bytes, size), token, world.now) != STATUS_OK) {
+        return false;
+    }
+    groups_stir(node->groups, node->group[group]);
+    world.tokens = token;
+    return true;
+}
+
+/* ---- servers ----------------------------------------------------------------------------------------------------- */
+
+static inline group_options_t world_options(uint32_t at, uint32_t group) {
+    node_t *node = &world.node[at];
+    node->places[group] = (place_t){.node = at, .group = group};
+    return (group_options_t){
+        .number = group + 1,
+        .name = 500 + group,
+        .founders = &world.founders,
+        .times = {.election_ns = 1500 * NS_PER_MS, .lease_ns = 1200 * NS_PER_MS, .beat_ns = 200 * NS_PER_MS},
+        .seed = random_next(&world.random) | 1,
+        .hooks = {.context = &node->places[group], .apply = world_apply, .answer = world_answer}};
+}
+
+/* Its store is open: the groups that it has, or has to have. */
+static inline void node_begin(uint32_t at) {
+    node_t *node = &world.node[at];
+    groups_hooks_t hooks = {.context = node, .reaches = world_reaches, .deliver = world_deliver};
+    CHECK_EQ_I64(STATUS_OK, groups_open(node->rig.store, at + 1, hooks, &node->groups));
+    for (uint32_t group = 0; group < world.groups; group++) {
+        node->stream[group] = rig_stream(&node->rig, group + 1, rig_config());
+        status_t status = groups_load(node->groups, world_options(at, group), world.now, &node->group[group]);
+        if (status == STATUS_NOT_FOUND) {
+            status = groups_make(node->groups, world_options(at, group), world.now, &node->group[group]);
+        }
+        CHECK_EQ_I64(STATUS_OK, status);
+        CHECK_EQ_U64(500 + group, group_name(node->group[group]));
+    }
+    CHECK(groups_self(node->groups).disk == node->id.disk);
+    node->up = true;
+}
+
+static inline void node_start(uint32_t at) {
+    world.node[at].rig.now = world.now;
+    rig_start(&world.node[at].rig);
+    node_begin(at);
+}
+
+static inline void node_down(uint32_t at) {
+    node_t *node = &world.node[at];
+    groups_close(node->groups);
+    node->groups = NULL;
+    node->up = false;
+    node->stands_ns = 0;
+}
+
+/* kill -9 */
+static inline void node_kill(uint32_t at) {
+    node_down(at);
+    rig_kill(&world.node[at].rig);
+}
+
+static inline void world_begin(uint32_t nodes, uint32_t groups, uint64_t seed) {
+    memset(&world, 0, sizeof world);
+    world.random = seed;
+    world.nodes = nodes;
+    world.groups = groups;
+    world.now = (moment_t){.mono_ns = NS_PER_SECOND, .wall_ns = RIG_START};
+    for (uint32_t at = 0; at < nodes; at++) {
+        node_t *node = &world.node[at];
+        node->rig = (rig_t){.in_memory = true, .options = {.ledgers = true, .max_bytes = 1 << 28}};
+        rig_open(&node->rig);
+        node->id.peer = at + 1;
+        CHECK(store_ledger_disk(node->rig.store, &node->id.disk));
+        world.founders.at[world.founders.count++] = (raft_member_t){.id = node->id, .voter = true};
+    }
+    for (uint32_t at = 0; at < nodes; at++) {
+        node_begin(at);
+    }
+}
+
+static inline void world_end(void) {
+    for (uint32_t i = 0; i < PARCELS_MAX; i++) {
+        world_forget(&world.parcels[i]);
+    }
+    for (uint32_t at = 0; at < world.nodes; at++) {
+        groups_close(world.node[at].groups);
+        rig_close(&world.node[at].rig);
+    }
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+static inline void look_at_leads(void) {
+    for (uint32_t group = 0; group < world.groups; group++) {
+        uint32_t leased = 0;
+        for (uint32_t at = 0; at < world.nodes; at++) {
+            const node_t *node = &world.node[at];
+            leased += node->up && group_look(node->group[group], world.now).leased;
+        }
+        CHECK(leased <= 1);
+    }
+}
+
+/* As the plane: the groups, the store, the groups. */
+static inline void node_turn(node_t *node) {
+    node->rig.now = world.now;
+    groups_turn(node->groups, world.now);
+    store_tick(node->rig.store, world.now);
+    groups_turn(node->groups, world.now);
+    while (store_advanced_next(node->rig.store) != NULL) {
+    }
+}
+
+static inline void world_show(void) {
+    for (uint32_t group = 0; group < world.groups; group++) {
+        for (uint32_t at = 0; at < world.nodes; at++) {
+            const node_t *node = &world.node[at];
+            group_look_t look = {0};
+            if (node->up) {
+                look = group_look(node->group[group], world.now);
+            }
+            fprintf(
+                stderr,
+                "  group %u at %u: %s role %d state %d term %llu last %llu committed %llu applied %llu floor %llu\n",
+                group, at, node->up ? "up" : "down", (int)look.role, (int)look.state, (unsigned long long)look.term,
+                (unsigned long long)look.last, (unsigned long long)look.committed, (unsigned long long)look.applied,
+                (unsigned long long)look.floor);
+        }
+    }
+}
+
+static inline void world_step(void) {
+    struct pollfd pollers[NODES_MAX];
+    uint32_t waiting = 0;
+    world_carry();
+    for (uint32_t at = 0; at < world.nodes; at++) {
+        node_t *node = &world.node[at];
+        if (node->up && node->stands_ns <= world.now.mono_ns) {
+            node_turn(node);
+            bool writes = !store_batch_empty(node->rig.store)
+                          || store_durable(node->rig.store) + 1 < store_batch(node->rig.store);
+            if (!writes) {
+                continue;
+            }
+            pollers[waiting++] = (struct pollfd){.fd = store_wake_fd(node->rig.store), .events = POLLIN};
+        }
+    }
+    look_at_leads();
+    poll(pollers, waiting, waiting > 0 ? 1 : 0);
+    world.now.mono_ns += STEP_NS;
+    world.now.wall_ns += STEP_NS;
+}
+
+static inline void world_pass(int64_t ns) {
+    for (int64_t until_ns = world.now.mono_ns + ns; world.now.mono_ns < until_ns;) {
+        world_step();
+    }
+}
+
+/* nodes: no leader with a lease. */
+static inline uint32_t world_leader(uint32_t group) {
+    for (uint32_t at = 0; at < world.nodes; at++) {
+        if (world.node[at].up && group_look(world.node[at].group[group], world.now).leased) {
+            return at;
+        }
+    }
+    return world.nodes;
+}
+
+/* Simulated time bounds it: what does not come to it in a minute does not come to it. */
+static inline void world_until(bool (*done)(void)) {
+    for (int64_t until_ns = world.now.mono_ns + 60 * NS_PER_SECOND; world.now.mono_ns < until_ns;) {
+        if (done()) {
+            return;
+        }
+        world_step();
+    }
+    world_show();
+    FAIL("the groups do not come to it");
+}
+
+static inline bool all_lead(void) {
+    for (uint32_t group = 0; group < world.groups; group++) {
+        if (world_leader(group) == world.nodes) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Does it stand still, since what it lacks is in no log any more? */
+static inline bool world_copies(uint32_t group, uint32_t at) {
+    uint32_t leader = world_leader(group);
+    return world.copies && leader != world.nodes
+           && group_look(world.node[leader].group[group], world.now).members[at].copies;
+}
+
+static inline bool all_level(void) {
+    for (uint32_t group = 0; group < world.groups; group++) {
+        uint32_t leader = world_leader(group);
+        if (leader == world.nodes) {
+            return false;
+        }
+        raft_index_t last = group_look(world.node[leader].group[group], world.now).last;
+        for (uint32_t at = 0; at < world.nodes; at++) {
+            if (world.node[at].up && group_applied(world.node[at].group[group]) != last && !world_copies(group, at)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- the end of a history ---------------------------------------------------------------------------------------- */
+
+static inline void world_heal(void) {
+    memset(world.cut, 0, sizeof world.cut);
+    world.loss = world.twice = 0;
+    world.late_ns = 0;
+    for (uint32_t at = 0; at < world.nodes; at++) {
+        world.node[at].stands_ns = 0;
+        world.node[at].refuses = false;
+        if (!world.node[at].up) {
+            node_start(at);
+        }
+    }
+}
+
+static inline void node_agrees(const node_t *node, uint32_t group) {
+    uint64_t seq = 0;
+    for (uint64_t index = 1; index < TOKENS_MAX; index++) {
+        stored_message_t message;
+        uint64_t token = world.entries[group][index];
+        if (token == 0) {
+            continue;
+        }
+        CHECK_EQ_I64(STATUS_OK, store_read(node->stream[group], ++seq, &message));
+        CHECK_EQ_U64(token, load_be64(message.payload.at));
+    }
+    CHECK_EQ_U64(seq, rig_state(node->stream[group]).messages);
+}
+
+/* Orders and the clock agree: whatever was answered before another was proposed comes before it. */
+static inline void order_agrees(uint32_t group) {
+    uint64_t latest = 0; /* of the proposals so far by index, when the latest was made */
+    for (uint64_t index = 1; index < TOKENS_MAX; index++) {
+        const proposal_t *proposal = &world.proposals[world.entries[group][index]];
+        if (world.entries[group][index] == 0) {
+            continue;
+        }
+        CHECK(proposal->answered_ns == 0 || (uint64_t)proposal->answered_ns >= latest);
+        latest = (uint64_t)proposal->proposed_ns > latest ? (uint64_t)proposal->proposed_ns : latest;
+    }
+}
+
+/* Everything is well again, all servers come to the same, and that is what was answered. */
+static inline void world_agree(void) {
+    world_heal();
+    world_until(all_level);
+    for (uint64_t token = 1; token <= world.tokens; token++) {
+        const proposal_t *proposal = &world.proposals[token];
+        CHECK(proposal->answered_ns == 0 || world.entries[proposal->group][proposal->applied_at] == token);
+    }
+    for (uint32_t group = 0; group < world.groups; group++) {
+        order_agrees(group);
+        for (uint32_t at = 0; at < world.nodes; at++) {
+            if (!world_copies(group, at)) {
+                node_agrees(&world.node[at], group);
+            }
+        }
+    }
+}
+
+#endif

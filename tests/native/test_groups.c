@@ -1,0 +1,509 @@
+/* test_groups.c: groups of several members, each on a store of its own, over a network of the test (groups_world.h):
+ * what was answered is in all logs, once and in its order, whoever is killed, stopped or cut off. Power cuts:
+ * test_groups_powercut.c.
+ *
+ *     LEAFD_GROUPS_SEEDS=1000 LEAFD_GROUPS_SEED=7 build/dev/tests/native/test_groups
+ */
+#include "groups_world.h"
+
+static uint32_t killed;
+
+static bool lead_elsewhere(void) {
+    uint32_t leader = world_leader(0);
+    return leader != world.nodes && leader != killed;
+}
+
+static bool all_answered(void) {
+    return world.answered == world.tokens;
+}
+
+static uint32_t others_of(uint32_t at, uint32_t nth) {
+    return (at + nth) % world.nodes;
+}
+
+static void cut_off(uint32_t at) {
+    for (uint32_t other = 0; other < world.nodes; other++) {
+        world.cut[at][other] = world.cut[other][at] = other != at;
+    }
+}
+
+static void begin(uint32_t nodes) {
+    world_begin(nodes, 1, 11 + nodes);
+    world_until(all_lead);
+}
+
+static void propose_some(uint32_t count, uint32_t size) {
+    int64_t until_ns = world.now.mono_ns + 60 * NS_PER_SECOND;
+    while (count > 0) {
+        uint32_t leader = world_leader(0);
+        if (leader != world.nodes && world_propose(leader, 0, size)) {
+            count--;
+        } else {
+            if (world.now.mono_ns > until_ns) {
+                world_show();
+                FAIL("%u more are not taken", count);
+            }
+            world_step();
+        }
+    }
+}
+
+static void one_log(void) {
+    for (uint32_t nodes = 1; nodes <= 5; nodes += 2) {
+        begin(nodes);
+        propose_some(1500, 40);
+        world_until(all_answered);
+        CHECK_EQ_U64(1500, world.answered);
+        world_agree();
+        world_end();
+    }
+}
+
+/* While a majority cannot be reached, nothing is answered, and the leader is none before others may have one. */
+static void no_majority(void) {
+    begin(3);
+    uint32_t leader = world_leader(0);
+    cut_off(leader);
+    for (uint32_t i = 0; i < 10; i++) {
+        CHECK(world_propose(leader, 0, 8));
+    }
+    world_pass(1300 * NS_PER_MS);
+    CHECK(!group_look(world.node[leader].group[0], world.now).leased);
+    killed = leader;
+    world_until(lead_elsewhere);
+    CHECK_EQ_U64(0, world.answered);
+    CHECK(!world_propose(leader, 0, 8));
+    propose_some(20, 8);
+    world_pass(NS_PER_SECOND);
+    CHECK_EQ_U64(20, world.answered);
+    world_agree();
+    /* The ten were cut from the log: 20 and the leaders' empty ones are all that there is. */
+    CHECK_EQ_U64(20, rig_state(world.node[leader].stream[0]).messages);
+    world_end();
+}
+
+/* An answer comes when a second disk has the entry, and not when it was sent there. */
+static void not_before_two_disks(void) {
+    begin(3);
+    uint32_t leader = world_leader(0);
+    world_pass(NS_PER_SECOND);
+    for (uint32_t nth = 1; nth < 3; nth++) {
+        world.node[others_of(leader, nth)].stands_ns = world.now.mono_ns + 800 * NS_PER_MS;
+    }
+    CHECK(world_propose(leader, 0, 8));
+    world_pass(700 * NS_PER_MS);
+    CHECK_EQ_U64(0, world.answered);
+    CHECK_EQ_U64(0, rig_state(world.node[leader].stream[0]).messages);
+    world_pass(500 * NS_PER_MS);
+    CHECK_EQ_U64(1, world.answered);
+    world_end();
+}
+
+static void leader_killed(void) {
+    begin(3);
+    for (int round = 0; round < 6; round++) {
+        propose_some(50, 100);
+        world_until(all_answered);
+        killed = world_leader(0);
+        node_kill(killed);
+        int64_t before_ns = world.now.mono_ns;
+        world_until(lead_elsewhere);
+        CHECK(world.now.mono_ns - before_ns < 6 * NS_PER_SECOND);
+        propose_some(50, 100);
+        world_until(all_answered);
+        node_start(killed);
+        world_until(all_level);
+    }
+    CHECK_EQ_U64(600, world.answered);
+    world_agree();
+    world_end();
+}
+
+static void all_killed(void) {
+    begin(3);
+    for (int round = 0; round < 6; round++) {
+        propose_some(40, 100);
+        world_until(all_answered);
+        for (uint32_t at = 0; at < 3; at++) {
+            node_kill(at);
+        }
+        world_pass(NS_PER_SECOND);
+        for (uint32_t at = 0; at < 3; at++) {
+            node_start((at + (uint32_t)round) % 3);
+        }
+        world_until(all_level);
+    }
+    CHECK_EQ_U64(240, world.answered);
+    world_agree();
+    world_end();
+}
+
+/* What one lacks is kept for it, also by those who do not lead; and let go when it has it. */
+static void kept_for_who_is_away(void) {
+    begin(3);
+    uint32_t leader = world_leader(0);
+    uint32_t away = others_of(leader, 1);
+    node_kill(away);
+    propose_some(1000, 20);
+    world_until(all_answered);
+    world_pass(12 * NS_PER_SECOND); /* two checkpoints */
+    for (uint32_t nth = 0; nth < 3; nth++) {
+        const node_t *node = &world.node[others_of(leader, nth)];
+        CHECK(!node->up || group_look(node->group[0], world.now).floor <= 2);
+    }
+    /* Who has led dies, and the next one has what is needed. */
+    node_kill(leader);
+    node_start(away);
+    world_until(all_level);
+    node_start(leader);
+    world_until(all_level);
+    world_pass(12 * NS_PER_SECOND);
+    for (uint32_t at = 0; at < 3; at++) {
+        group_look_t look = group_look(world.node[at].group[0], world.now);
+        CHECK_EQ_U64(look.last, look.floor);
+    }
+    world_agree();
+    world_end();
+}
+
+/* Beyond half of the budget nothing is kept. Who lacks it is shown, and the others go on. */
+static void too_long_away(void) {
+    begin(3);
+    uint32_t leader = world_leader(0);
+    uint32_t away = others_of(leader, 1);
+    node_kill(away);
+    propose_some(100, 4000);
+    world_until(all_answered);
+    world_pass(6 * NS_PER_SECOND);
+    leader = world_leader(0);
+    CHECK(group_look(world.node[leader].group[0], world.now).floor > 0);
+    node_start(away);
+    world_pass(4 * NS_PER_SECOND);
+    leader = world_leader(0);
+    group_look_t look = group_look(world.node[leader].group[0], world.now);
+    CHECK(look.members[away].copies);
+    CHECK(!look.members[others_of(away, 1)].copies && !look.members[others_of(away, 2)].copies);
+    CHECK(look.members[away].lag > 0);
+    CHECK_EQ_U64(0, group_applied(world.node[away].group[0]) / 100);
+    propose_some(10, 8);
+    world_until(all_answered);
+    CHECK_EQ_U64(110, world.answered);
+    world_end();
+}
+
+/* More than one frame takes, and entries as large as the journal lets them be. */
+static void large_entries(void) {
+    begin(3);
+    world_pass(NS_PER_SECOND);
+    uint32_t leader = world_leader(0);
+    killed = others_of(leader, 1);
+    node_kill(killed);
+    propose_some(3, 40000);
+    world_until(all_answered);
+    node_start(killed);
+    world_until(all_level);
+    propose_some(200, 9000);
+    world_until(all_answered);
+    propose_some(30, 60000);
+    world_until(all_answered);
+    world_agree();
+    world_end();
+}
+
+/* A server whose store has no room applies later, and the others do not wait for it. */
+static void room_at_one(void) {
+    begin(3);
+    uint32_t full = others_of(world_leader(0), 1);
+    world.node[full].refuses = true;
+    propose_some(1500, 200); /* more than a ledger may take: 256 KiB */
+    world_until(all_answered);
+    CHECK_EQ_U64(1500, world.answered);
+    CHECK_EQ_U64(0, rig_state(world.node[full].stream[0]).messages);
+    CHECK_EQ_I64(GROUP_WAITS, group_state(world.node[full].group[0]));
+    world.node[full].refuses = false;
+    world_pass(3 * NS_PER_SECOND);
+    uint32_t leader = world_leader(0);
+    group_look_t look = group_look(world.node[leader].group[0], world.now);
+    if (!look.members[full].copies) { /* what it lacked was not gone */
+        world_agree();
+    }
+    CHECK(rig_state(world.node[full].stream[0]).messages > 0);
+    world_end();
+}
+
+static bool handed_over(void) {
+    return world_leader(0) == killed;
+}
+
+static void hands_over(void) {
+    begin(3);
+    for (uint32_t round = 0; round < 6; round++) {
+        propose_some(20, 8);
+        uint32_t leader = world_leader(0);
+        killed = others_of(leader, 1 + round % 2);
+        CHECK(!group_transfer(world.node[killed].group[0], world.node[leader].id, world.now));
+        CHECK(group_transfer(world.node[leader].group[0], world.node[killed].id, world.now));
+        groups_stir(world.node[leader].groups, world.node[leader].group[0]);
+        int64_t before_ns = world.now.mono_ns;
+        world_until(handed_over);
+        CHECK(world.now.mono_ns - before_ns < 500 * NS_PER_MS);
+    }
+    world_agree();
+    world_end();
+}
+
+static bool change(raft_change_t what, uint32_t at) {
+    uint32_t leader = world_leader(0);
+    if (leader == world.nodes || !group_alter(world.node[leader].group[0], what, world.node[at].id, world.now)) {
+        return false;
+    }
+    groups_stir(world.node[leader].groups, world.node[leader].group[0]);
+    return true;
+}
+
+static void change_until(raft_change_t what, uint32_t at) {
+    int64_t until_ns = world.now.mono_ns + 20 * NS_PER_SECOND;
+    while (!change(what, at)) {
+        CHECK(world.now.mono_ns < until_ns);
+        world_step();
+    }
+}
+
+/* A fourth and a fifth server come, the first leader goes; each is killed in between. */
+static void members_change(void) {
+    world_begin(5, 0, 23);
+    world.groups = 1;
+    world.founders.count = 3;
+    for (uint32_t at = 0; at < 5; at++) {
+        node_down(at);
+        raft_config_t founders = world.founders;
+        world.founders.count = at < 3 ? 3 : 0;
+        node_begin(at);
+        world.founders = founders;
+    }
+    world_until(all_lead);
+    propose_some(20, 30);
+    for (uint32_t at = 3; at < 5; at++) {
+        change_until(RAFT_LEARN, at);
+        node_kill(at);
+        node_start(at);
+        change_until(RAFT_PROMOTE, at);
+        propose_some(20, 30);
+    }
+    world_until(all_level);
+    CHECK_EQ_U64(5, group_look(world.node[3].group[0], world.now).count);
+    uint32_t first = world_leader(0);
+    change_until(RAFT_REMOVE, first);
+    killed = first;
+    world_until(lead_elsewhere);
+    propose_some(100, 30);
+    for (uint32_t at = 0; at < 5; at++) {
+        node_kill(at);
+        node_start(at);
+    }
+    world_until(lead_elsewhere);
+    uint64_t answered = world.answered;
+    propose_some(10, 30);
+    world_pass(NS_PER_SECOND);
+    CHECK_EQ_U64(answered + 10, world.answered);
+    CHECK_EQ_U64(4, group_look(world.node[world_leader(0)].group[0], world.now).count);
+    /* Who was removed leads no more, and has at most what it had. */
+    CHECK(!group_leads(world.node[first].group[0]));
+    CHECK(rig_state(world.node[first].stream[0]).messages <= 160);
+    world_end();
+}
+
+/* A frame is taken from the server that the network says it is from, when it is whole and for this disk. */
+static void forged_frames(void) {
+    uint8_t bytes[FRAME_HEAD + 2 * FRAME_MESSAGE_HEAD];
+    frame_writer_t writer;
+    begin(3);
+    uint32_t leader = world_leader(0);
+    node_t *node = &world.node[leader];
+    raft_term_t term = group_look(node->group[0], world.now).term;
+    raft_disk_t other = world.node[others_of(leader, 1)].id;
+    raft_disk_t stranger = {.peer = other.peer, .disk = other.disk + 1};
+    const struct {
+        raft_disk_t from;
+        raft_disk_t to;
+        uint64_t sent_by;
+        uint64_t group;
+        uint64_t bad;
+        uint64_t unknown;
+    } cases[] = {
+        {other, node->id, other.peer, 500, 0, 0},
+        {other, node->id, other.peer, 501, 0, 1},
+        {other, node->id, node->id.peer, 500, 1, 0},
+        {other, {.peer = node->id.peer, .disk = node->id.disk + 1}, other.peer, 500, 1, 0},
+        {other, other, other.peer, 500, 1, 0},
+        {stranger, node->id, other.peer, 500, 0, 0}, /* no member: its word does not count */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const raft_message_t answer = {.subject = RAFT_TAKEN, .term = term, .granted = true, .index = 1000000};
+        groups_stats_t before = groups_stats(node->groups);
+        frame_begin(&writer, bytes, sizeof bytes, cases[i].from, cases[i].to, 0);
+        CHECK(frame_put(&writer, cases[i].group, &answer));
+        uint32_t size = frame_end(&writer);
+        groups_receive(node->groups, cases[i].sent_by, bytes_of(bytes, size), world.now);
+        groups_stats_t after = groups_stats(node->groups);
+        CHECK_EQ_U64(cases[i].bad, after.bad - before.bad);
+        CHECK_EQ_U64(cases[i].unknown, after.unknown - before.unknown);
+        for (uint32_t at = 0; at < size; at++) {
+            bytes[at] ^= 1;
+            groups_receive(node->groups, cases[i].sent_by, bytes_of(bytes, size), world.now);
+            bytes[at] ^= 1;
+        }
+        CHECK_EQ_U64(size + after.bad, groups_stats(node->groups).bad);
+    }
+    propose_some(10, 8);
+    world_until(all_answered);
+    world_agree();
+    world_end();
+}
+
+/* ---- by chance --------------------------------------------------------------------------------------------------- */
+
+static uint32_t below(uint32_t n) {
+    return random_below(&world.random, n);
+}
+
+static void harm(void) {
+    uint32_t at = below(world.nodes);
+    node_t *node = &world.node[at];
+    switch (below(12)) {
+    case 0:
+    case 1:
+        if (node->up) {
+            node_kill(at);
+        }
+        break;
+    case 2: node->stands_ns = world.now.mono_ns + below(4000) * NS_PER_MS; break;
+    case 3: world.cut[at][below(world.nodes)] = true; break;
+    case 4: cut_off(at); break;
+    case 5:
+    case 6: memset(world.cut, 0, sizeof world.cut); break;
+    case 7: world.loss = below(400); break;
+    case 8: world.twice = below(300); break;
+    case 9: world.late_ns = below(600) * NS_PER_MS; break;
+    case 10: node->refuses = below(2) == 0; break;
+    default: world.loss = world.twice = 0; world.late_ns = 0;
+    }
+}
+
+static void mend(void) {
+    for (uint32_t at = 0; at < world.nodes; at++) {
+        if (!world.node[at].up && below(3) == 0) {
+            node_start(at);
+        }
+    }
+}
+
+static void live(uint64_t seed) {
+    world_begin(seed % 3 == 0 ? 5 : 3, 1 + (uint32_t)seed % GROUPS_MAX, seed * 2654435761 + 1);
+    world.copies = true;
+    world_until(all_lead);
+    for (int round = 0; round < 30; round++) {
+        harm();
+        /* Sometimes long enough for an election. */
+        for (uint32_t steps = below(below(3) == 0 ? 1200 : 120); steps > 0; steps--) {
+            uint32_t group = below(world.groups);
+            for (uint32_t count = below(4); count > 0; count--) {
+                (void)world_propose(below(world.nodes), group, 8 + below(60));
+            }
+            world_step();
+        }
+        mend();
+    }
+    world_agree();
+    world_end();
+}
+
+static void by_chance(void) {
+    const char *seeds = getenv("LEAFD_GROUPS_SEEDS");
+    const char *first = getenv("LEAFD_GROUPS_SEED");
+    uint64_t seed = first != NULL ? strtoull(first, NULL, 10) : 1;
+    uint64_t answered = 0;
+    for (uint64_t left = seeds != NULL ? strtoull(seeds, NULL, 10) : 6; left > 0; left--, seed++) {
+        if (seeds != NULL) {
+            printf("seed %llu: %llu answered before it\n", (unsigned long long)seed, (unsigned long long)answered);
+            fflush(stdout);
+        }
+        live(seed);
+        answered += world.answered;
+    }
+    CHECK(answered > 0);
+}
+
+/* ---- many groups ------------------------------------------------------------------------------------------------- */
+
+#define MANY 1000u
+
+static bool nothing_to_apply(void *context, raft_index_t index, bytes_t bytes) {
+    (void)context;
+    (void)index;
+    (void)bytes;
+    return true;
+}
+
+static uint32_t many_leads(void) {
+    uint32_t leads = 0;
+    for (uint32_t at = 0; at < world.nodes; at++) {
+        for (const group_t *group = NULL; (group = groups_next(world.node[at].groups, group)) != NULL;) {
+            leads += group_look(group, world.now).leased;
+        }
+    }
+    return leads;
+}
+
+static bool many_lead(void) {
+    return many_leads() == MANY;
+}
+
+/* A thousand groups are led, and what they say while nothing happens is a frame a beat and pair, not one a group. */
+static void many_groups(void) {
+    world_begin(3, 0, 5);
+    for (uint32_t i = 0; i < MANY; i++) {
+        for (uint32_t at = 0; at < 3; at++) {
+            group_t *group;
+            group_options_t options = world_options(at, 0);
+            options.number = i + 1;
+            options.name = (i * UINT64_C(0x9e3779b97f4a7c15)) | 1;
+            options.hooks.apply = nothing_to_apply;
+            status_t status = groups_make(world.node[at].groups, options, world.now, &group);
+            while (status == STATUS_FULL) {
+                node_turn(&world.node[at]);
+                status = groups_make(world.node[at].groups, options, world.now, &group);
+            }
+            CHECK_EQ_I64(STATUS_OK, status);
+        }
+    }
+    world_until(many_lead);
+    CHECK_EQ_U64(MANY, groups_stats(world.node[0].groups).groups);
+    world_pass(5 * NS_PER_SECOND);
+    uint64_t frames = world.frames;
+    uint64_t bytes = world.frame_bytes;
+    world_pass(2 * NS_PER_SECOND);
+    CHECK_EQ_U64(MANY, many_leads());
+    /* A step has a frame a pair and direction at most; each group 10 beats and 10 answers of 72 bytes for two. */
+    CHECK(world.frames - frames <= UINT64_C(2) * 6 * 200);
+    CHECK(world.frame_bytes - bytes <= MANY * 11 * 4 * FRAME_MESSAGE_HEAD + (world.frames - frames) * FRAME_HEAD);
+    world_end();
+}
+
+int main(void) {
+    RUN("what is proposed is in the logs of all, once and in order", one_log);
+    RUN("without a majority nothing is answered, and the lead ends", no_majority);
+    RUN("an answer waits for the disk of a majority", not_before_two_disks);
+    RUN("a leader is killed, and what it had answered is there", leader_killed);
+    RUN("all are killed, and what was answered is there", all_killed);
+    RUN("what a member lacks is kept for it until it has it", kept_for_who_is_away);
+    RUN("what a member lacks is not kept beyond half of the budget, and it is shown", too_long_away);
+    RUN("entries that no frame takes at once, and large ones", large_entries);
+    RUN("a member without room applies later, and the others do not wait", room_at_one);
+    RUN("the lead is handed over at once", hands_over);
+    RUN("members come and go", members_change);
+    RUN("frames of others than they say, for another disk, or damaged do nothing", forged_frames);
+    RUN("kills, stops, cuts, loss, repetition and delay by chance: all logs are one", by_chance);
+    RUN("a thousand groups share their frames", many_groups);
+    return TEST_RESULT();
+}
