@@ -329,6 +329,12 @@ static void welcome(plane_t *plane, peer_t *peer, bool written) {
     mqtt_say_durable(plane, peer, "k", bytes_of(desk->packet.at, (uint32_t)desk->packet.size));
 }
 
+/* A will is published without a wait when its connection ends, so it is known before whether it can be retained. */
+static bool is_unknown(const mqtt_account_t *keeper, const session_t *session) {
+    bool retains = session->will != NULL && session->will->message.retain;
+    return keeper->sessions == KEEPS_ASKED || (retains && keeper->keeps == KEEPS_ASKED);
+}
+
 void mqtt_enter(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
     mqtt_account_t *keeper = mqtt_account_of(plane, session->shared, peer->account);
@@ -340,7 +346,7 @@ void mqtt_enter(plane_t *plane, peer_t *peer) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
         return;
     }
-    if (keeper->sessions == KEEPS_ASKED) {
+    if (is_unknown(keeper, session)) {
         mqtt_retain_wait(plane, peer);
         return;
     }

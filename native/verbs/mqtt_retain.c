@@ -2,7 +2,8 @@
  * the account, `$MQTT_rmsgs`.
  *
  *     PUBLISH, retain --> $MQTT.rmsgs.<subject>      one message a subject; its expiry is its TTL
- *     without payload --> the same with a TTL of a second, which nobody is sent: the subject has none then
+ *     without payload --> the same with a TTL of an hour, which nobody is sent: the subject has none then; who copies the
+ *                         stream hears so of it, also behind an outage (of a second where max_retained counts them)
  *     SUBSCRIBE       --> all that was retained before it is on disk
  *                     --> direct gets of a part at a time, while the client keeps up --> PUBLISH, retain
  *
@@ -24,7 +25,8 @@
 #define GET "$JS.API.DIRECT.GET." MQTT_RETAINED
 #define PART_MESSAGES 256u
 #define PART_BYTES (64u * 1024u)
-#define ENDED_SECONDS 1u /* so long a subject that was cleared still has a message */
+#define ENDED_SECONDS 3600u      /* so long a subject that was cleared still has a message .. */
+#define ENDED_COUNTED_SECONDS 1u /* .. or, where those are counted that may be there, for another one's sake */
 
 /* ---- the stream -------------------------------------------------------------------------------------------------- */
 
@@ -153,7 +155,8 @@ mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *
 mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication,
                           const mqtt_message_t *message) {
     uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
-    return mqtt_keep(plane, desk, publication, SUBJECTS, message->payload.size == 0 ? ENDED_SECONDS : expiry, message);
+    uint32_t ended = plane->mqtt.max_retained == 0 ? ENDED_SECONDS : ENDED_COUNTED_SECONDS;
+    return mqtt_keep(plane, desk, publication, SUBJECTS, message->payload.size == 0 ? ended : expiry, message);
 }
 
 /* ---- for a new subscription -------------------------------------------------------------------------------------- */

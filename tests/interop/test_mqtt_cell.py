@@ -22,6 +22,7 @@ from tests import cell, servers
 from tests.bench.process import Api, Process
 from tests.cell import HUB, HUB_ADDRESS, LEAF, Cell, Link
 from tests.mqtt import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Peer, acknowledge
+from tests.rig.waiting import eventually
 
 MISSING = cell.missing()
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
@@ -30,13 +31,14 @@ FAR: Final = Link(rate=50_000, delay=0.5, loss=0.02)
 SILENT: Final = Link(rate=50_000, delay=0.5, loss=1.0)
 PATIENCE_S: Final = 180.0
 COUNT: Final = 40
+RETAINED: Final = "$MQTT_rmsgs"
 HUB_TEXT: Final = """
 server_name: hub
 listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{monitor_port}"
 jetstream { store_dir: "{store}", domain: hub, max_mem: 64MB, max_file: 256MB }
 mqtt { listen: "127.0.0.1:{mqtt_port}" }
-leafnodes { listen: "0.0.0.0:{leaf_port}" }
+leafnodes { listen: "0.0.0.0:{leaf_port}", authorization { timeout: 20 } }
 """
 BOX_TEXT: Final = f"""
 server_name: box
@@ -56,10 +58,11 @@ class Place:
     number: int
     process: Process
 
-    def device(self, name: str) -> Peer:
+    def device(self, name: str, level: int = 5, clean: bool = True) -> Peer:
         with self.joined.at(self.number):
             sock = socket.create_connection(("127.0.0.1", self.process.server.ports["mqtt_port"]))
-        return Peer(sock, level=5, client=name, keep_alive=0)
+        sock.settimeout(PATIENCE_S)
+        return Peer(sock, level=level, client=name, clean=clean, keep_alive=0)
 
     @contextlib.contextmanager
     def api(self) -> Iterator[Api]:
@@ -73,8 +76,15 @@ class Place:
 
 @pytest.fixture
 def places() -> Iterator[tuple[Place, Place]]:
+    with apart(servers.LEAFD, FAR) as both:
+        yield both
+
+
+@contextlib.contextmanager
+def apart(kind: str, line: Link) -> Iterator[tuple[Place, Place]]:
+    """A hub of that kind, and a leafd as the box."""
     with (
-        cell.joined(FAR) as joined,
+        cell.joined(line) as joined,
         tempfile.TemporaryDirectory(prefix="leafd-cell-") as folder,
         contextlib.ExitStack() as ends,
     ):
@@ -83,7 +93,7 @@ def places() -> Iterator[tuple[Place, Place]]:
             directory = Path(folder) / str(number)
             directory.mkdir()
             ports = {"hub_leaf_port": found[0].process.server.ports["leaf_port"]} if found else {}
-            process = Process(servers.make(servers.LEAFD, text, directory, **ports))
+            process = Process(servers.make(servers.LEAFD if found else kind, text, directory, **ports))
             with joined.at(number):
                 process.start()
             ends.callback(process.server.stop)
@@ -133,3 +143,79 @@ def test_what_is_acknowledged_to_a_device_comes_to_the_hub_once_and_in_order(pla
         got = [at_hub.must("$JS.API.STREAM.MSG.GET.ALL", {"seq": one + 2})["message"] for one in range(COUNT)]
         assert ["tele.meter"] * COUNT == [one["subject"] for one in got]
         assert list(range(COUNT)) == [int(base64.b64decode(one["data"])[:3]) for one in got]
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_commands_and_states_of_the_hub_come_to_devices_that_are_away_over_a_line_that_was_cut(kind: str) -> None:
+    """What the hub's stream acknowledged while nothing passes, and the box dies meanwhile: the device finds each
+    command once and in order when it comes, with QoS 1. What was retained at the hub, which the box sources, is there
+    for a new subscription, as it was last."""
+    line = Link(rate=50_000, delay=1.0, loss=0.05)
+    with apart(kind, line) as (hub, box), hub.api() as at_hub:
+        with box.device("valve", level=4, clean=False) as valve, hub.device("panel", level=4) as panel:
+            valve.subscribe(("do/#", 1))
+            panel.round_trip()
+        at_hub.must("$JS.API.STREAM.CREATE.CMD", {"name": "CMD", "subjects": ["cmd.>"]})
+        with box.api() as at_box:
+            external = {"api": "$JS.hub.API"}
+            until_linked(at_box)
+            republish = {"src": "cmd.>", "dest": "do.>"}
+            copy = {"name": "COPY", "mirror": {"name": "CMD", "external": external}, "republish": republish}
+            at_box.must("$JS.API.STREAM.CREATE.COPY", copy)
+            config = at_box.must(f"$JS.API.STREAM.INFO.{RETAINED}", None)["config"]
+            source = {"name": RETAINED, "filter_subject": "$MQTT.rmsgs.want.>", "external": external}
+            at_box.must(f"$JS.API.STREAM.UPDATE.{RETAINED}", {**config, "sources": [source]})
+            for number in range(10):
+                at_hub.must("cmd.valve", {"step": number})
+            want(hub, b"old", b"far")
+            until_held(at_box, "COPY", 10)
+            until_held(at_box, RETAINED, 2)
+        hub.joined.change(SILENT)
+        for number in range(10, 20):
+            at_hub.must("cmd.valve", {"step": number})
+        want(hub, b"new", b"")
+        box.process.server.kill()
+        with box.joined.at(box.number):
+            box.process.start()
+        with box.device("valve", level=4, clean=False) as valve:
+            assert [b'{"step": %d}' % number for number in range(10)] == commands(valve, 10)
+        hub.joined.change(line)
+        with box.api() as at_box:
+            until_held(at_box, "COPY", 20)
+            stays = {} if kind == servers.LEAFD else {"want/close": b"far"}  # nobody hears what nats-server removes
+            eventually(lambda: states(box) == {"want/open": b"new", **stays}, lambda: states(box), seconds=PATIENCE_S)
+        with box.device("valve", level=4, clean=False) as valve:
+            assert [b'{"step": %d}' % number for number in range(10, 20)] == commands(valve, 10)
+            assert [] == valve.round_trip()
+
+
+def want(hub: Place, *payloads: bytes) -> None:
+    """Retained at the hub, a topic each, and acknowledged."""
+    with hub.device("panel", level=4) as panel:
+        for topic, payload in zip(("want/open", "want/close"), payloads, strict=True):
+            panel.publish(topic, payload, qos=1, retain=True)
+            panel.expect(PUBACK)
+
+
+def commands(valve: Peer, count: int) -> list[bytes]:
+    """So many, acknowledged."""
+    found = []
+    for _ in range(count):
+        one = valve.expect(PUBLISH)
+        assert (one.topic, one.qos) == ("do/valve", 1)
+        valve.send(acknowledge(PUBACK, one.id))
+        found.append(one.payload)
+    valve.round_trip()
+    return found
+
+
+def states(box: Place) -> dict[str, bytes]:
+    """What is retained, for a device that is new."""
+    with box.device("shows", level=4) as shows:
+        shows.subscribe(("want/#", 1))
+        time.sleep(0.3)
+        return {one.topic: one.payload for one in shows.round_trip() if one.kind == PUBLISH}
+
+
+def until_linked(at_box: Api) -> None:
+    eventually(lambda: "error" not in at_box.request("$JS.hub.API.INFO"), seconds=PATIENCE_S)

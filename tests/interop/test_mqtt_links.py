@@ -229,7 +229,7 @@ def retained(server: servers.Server, filter: str) -> list[tuple[str, bytes, int,
 
 def test_retained_messages_are_at_the_hub_by_a_source(pair: Pair) -> None:
     """The hub's stream of retained messages sources that of the box: a device of the hub gets the states of the box's
-    devices with its subscription, and none that was cleared."""
+    devices with its subscription, and none that was cleared; of a leafd also behind an outage."""
     with client(pair.box, "lamp") as lamp, client(pair.hub):  # both have their streams
         published(lamp, "state/lamp/a", b"on", 1, retain=True)
         published(lamp, "state/lamp/b", b"off", 1, retain=True)
@@ -247,6 +247,17 @@ def test_retained_messages_are_at_the_hub_by_a_source(pair: Pair) -> None:
         one = [("state/lamp/b", b"on", 1, True)]
         eventually(
             lambda: retained(pair.hub, "state/#") == one, lambda: retained(pair.hub, "state/#"), seconds=PATIENCE_S
+        )
+        pair.wire.cut()
+        published(lamp, "state/lamp/b", b"", 1, retain=True)
+        published(lamp, "state/lamp/c", b"on", 1, retain=True)
+        time.sleep(2.5)
+        pair.wire.mend()
+        last = [("state/lamp/c", b"on", 1, True)]
+        if pair.box.kind != servers.LEAFD:  # it has removed the message, which nobody hears of who was away
+            last.insert(0, one[0])
+        eventually(
+            lambda: retained(pair.hub, "state/#") == last, lambda: retained(pair.hub, "state/#"), seconds=PATIENCE_S
         )
 
 

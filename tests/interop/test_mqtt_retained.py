@@ -15,9 +15,12 @@ import pytest
 from tests import mqtt, servers
 from tests.interop.test_mqtt_sessions import KINDS, broker
 from tests.mqtt import LEVELS, PUBLISH, SUBACK, Peer
+from tests.rig.waiting import eventually
 
 KEEPS: Final = [kind for kind in KINDS if kind != servers.REFERENCE]
 """nats-server sends what its stream has by then: it misses most of these."""
+SPOKEN: Final = {servers.REFERENCE: (4,)}
+"""Levels, where not all are."""
 ROUNDS: Final = 20
 
 
@@ -80,3 +83,17 @@ def test_what_was_cleared_a_moment_ago_reaches_nobody(port: int, level: int) -> 
             peer.publish(f"{topic}/end", b"x", retain=True)
             peer.send(mqtt.subscribe(2, (f"{topic}/end", 0), level=level))
             assert [(f"{topic}/end", b"x")] == retained(peer, 1)
+
+
+@pytest.mark.parametrize(("kind", "level"), [(kind, level) for kind in KINDS for level in SPOKEN.get(kind, LEVELS)])
+def test_the_will_of_the_first_client_is_retained(kind: str, level: int) -> None:
+    """Its connection breaks as soon as it is welcome, while the server makes what retained messages are kept in."""
+    with broker(kind) as port:
+        Peer(port, level=level, client="first", will=mqtt.Will("gone", b"bye", qos=1, retain=True)).socket.close()
+
+        def heard() -> list[bytes]:
+            with Peer(port, level=level, client="late") as late:
+                late.subscribe(("gone", 0))
+                return [one.payload for one in late.round_trip() if one.kind == PUBLISH and one.retain]
+
+        eventually(lambda: heard() == [b"bye"], seconds=10)

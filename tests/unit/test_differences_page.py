@@ -407,6 +407,22 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_mqtt_sessions.py::test_no_more_waits_for_a_session_than_the_block_says",
         "interop/test_mqtt_sessions.py::test_no_more_bytes_wait_for_sessions_than_the_block_says",
     ),
+    "A message of QoS 2 is passed on at PUBLISH": (
+        "interop/test_mqtt_named.py::test_a_message_of_qos_2_is_passed_on_at_publish",
+    ),
+    "Who is here and has a session that ends": (
+        "interop/test_mqtt_named.py::test_a_connection_whose_session_ends_with_it_hears_nothing_twice",
+    ),
+    "With reject_qos2_publish a will": (
+        "interop/test_mqtt_named.py::test_a_will_of_qos_2_is_refused_with_a_code_of_the_standard",
+    ),
+    "Topics of Sparkplug B": ("interop/test_mqtt_named.py::test_sparkplug_messages_are_messages_like_others",),
+    "A message that several subscriptions match": (
+        "interop/test_mqtt_named.py::test_a_message_for_several_subscriptions_says_which",
+    ),
+    "A topic whose retained message was cleared": (
+        "interop/test_mqtt_links.py::test_retained_messages_are_at_the_hub_by_a_source",
+    ),
     "A message keeps its packet identifier": (
         "crash/test_mqtt.py::test_what_is_acknowledged_outlives_kills_and_qos_2_comes_once",
     ),
