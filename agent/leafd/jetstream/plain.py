@@ -62,12 +62,11 @@ class PlainStreams:
             some = streams[begin : begin + TOGETHER]
             states = await self._plane.streams_states([one.id for one in some])
             taken = await self.consumers(some) if consumers else {}
-            plain = {one.id for one in self._plain(some)}
-            told = zip(some, states, strict=True)
+            plain = set(self._plain(some))
             found += [
                 PlainStream(one, state, taken.get(one.id, ()) if taken else ())
-                for one, state in told
-                if state is not None and one.id in plain
+                for one, state in zip(some, states, strict=True)
+                if state is not None and one in plain
             ]
             await pause()
         return found
@@ -88,6 +87,8 @@ class PlainStreams:
         found: dict[int, list[PlainConsumer]] = {}
         some, pause = list[tuple[Stream, Consumer]](), Pause()
         for stream in streams:
+            if not stream.consumers:
+                continue
             for one in list(stream.consumers.values()) if hidden else stream.listed():
                 if one.hidden is hidden:
                     some.append((stream, one))

@@ -2,7 +2,7 @@
 
     a record for jsz       sizes of the JSON of the stream's name and of its own 8 8 | created 8 | now 8 |
                            consumer_state_t | sizes of the texts of its configuration, 8 each, where that is shown
-    a record for metrics   size of the labels 8 | since the last delivery and acknowledgement 8 8 | consumer_state_t
+    a record for metrics   sizes of both names 8 8 | since the last delivery and acknowledgement 8 8 | consumer_state_t
 
 A stream of few consumers has them in its own record (plain_rows.py). Not here: how rows are written (encoding.py,
 native_rows.py), whose they are (jetstream/plain.py).
@@ -11,13 +11,13 @@ native_rows.py), whose they are (jetstream/plain.py).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Final
 
 from leafd.gotime import now_ns
-from leafd.monitor.encoding import Alike, Form, Hole
+from leafd.monitor.encoding import Alike, Form, Hole, in_labels
 from leafd.monitor.shapes import Shape, Shapes
 from leafd.native import layout
 from leafd.native_rows import RowColumn, RowKind, RowWriter
@@ -113,7 +113,7 @@ def specimen(shape: Shape | None, at: int) -> Mapping[str, Any]:
     return form | ({"config": shape.placed(state + _STATE.size)} if shape is not None else {})
 
 
-_METRIC: Final = struct.Struct("=3Q")
+_METRIC: Final = struct.Struct("=4Q")
 METRICS: Final = {
     "num_pending": "pending",
     "num_ack_pending": "ack_pending",
@@ -132,44 +132,53 @@ Consumed = Sequence[tuple["StreamFacts", "PlainConsumerFacts"]]
 
 
 class ConsumerLines:
-    """Samples of an account's consumers. labels: by the names of its stream and its own. They are put together some at
-    a time, when the first metric is written, and kept for the others."""
+    """Samples of an account's consumers. before, between, after: what stands before the stream's name among the labels,
+    between that and the consumer's own, and behind it. Records are put together some at a time, when the first metric
+    is written, and kept for the others."""
 
-    def __init__(self, consumers: Consumed, labels: Callable[[str, str], str]) -> None:
+    def __init__(self, consumers: Consumed, before: str, between: str, after: str) -> None:
         self._consumers = consumers
-        self._labels = labels
+        self._before, self._between, self._after = before, between, after
         self._now = now_ns()
         self._known = dict[int, dict[str, _Rows]]()
+        self._last: dict[str, list[int]] = {name: [] for name in _LAST}
+        """When each was given something the last time, and acknowledged it; 0: never."""
+        for begin in range(0, len(consumers), LINES_TOGETHER):
+            states = b"".join([one.state for _, one in consumers[begin : begin + LINES_TOGETHER]])
+            for name, stamps in self._last.items():
+                stamps += memoryview(states).cast("q")[_STATE.names.index(name) :: len(_STATE.names)].tolist()
 
     def has(self, sample: str) -> bool:
         """Whether a consumer has such a sample."""
-        at = _STATE.names.index(SINCE.get(sample) or METRICS[sample])
-        return sample in METRICS or any(memoryview(one.state).cast("q")[at] for _, one in self._consumers)
+        return sample in METRICS or any(self._last[SINCE[sample]])
 
     def of(self, sample: str, name: str) -> Iterator[str]:
         """One line of each consumer that has such a sample, under the metric's name."""
         since = SINCE.get(sample, "")
         kind, at = RowKind.NUMBER, _METRIC.size + _offset(since or METRICS[sample])
         if since:
-            kind, at = RowKind.SECONDS, _SIZE * (1 + _LAST.index(since))
-        columns = [RowColumn(f"{name}{{".encode(), RowKind.TEXT, 0), RowColumn(b"} ", kind, at)]
-        writer = RowWriter([*columns, RowColumn(b"\n", RowKind.NOTHING, 0)], _METRIC.size + _STATE.size)
+            kind, at = RowKind.SECONDS, _SIZE * (2 + _LAST.index(since))
+        columns = [
+            RowColumn(f"{name}{{{self._before}".encode(), RowKind.TEXT, 0),
+            RowColumn(self._between.encode(), RowKind.TEXT, _SIZE),
+            RowColumn(f"{self._after}}} ".encode(), kind, at),
+            RowColumn(b"\n", RowKind.NOTHING, 0),
+        ]
+        writer = RowWriter(columns, _METRIC.size + _STATE.size)
         for begin in range(0, len(self._consumers), LINES_TOGETHER):
-            if begin not in self._known:
-                self._known[begin] = self._some(self._consumers[begin : begin + LINES_TOGETHER])
-            yield writer.text(*self._known[begin][since])
+            known = self._known.setdefault(begin, {})
+            if since not in known:
+                known[since] = self._some(begin, self._last.get(since))
+            yield writer.text(*known[since])
 
-    def _some(self, consumers: Consumed) -> dict[str, _Rows]:
-        """The records and labels of all of them, and of those that have one of these times."""
-        found: dict[str, tuple[list[bytes], list[bytes]]] = {name: ([], []) for name in ("", *_LAST)}
-        for stream, one in consumers:
-            text = self._labels(stream.name, one.consumer.name).encode()
-            told = memoryview(one.state).cast("q")
-            stamps = {name: told[_STATE.names.index(name)] for name in _LAST}
-            ages = [max(self._now - stamp, 0) for stamp in stamps.values()]
-            record = _METRIC.pack(len(text), *ages) + one.state
-            for name, (records, texts) in found.items():
-                if not name or stamps[name]:
-                    records.append(record)
-                    texts.append(text)
-        return {name: (b"".join(records), b"".join(texts)) for name, (records, texts) in found.items()}
+    def _some(self, begin: int, wanted: list[int] | None) -> _Rows:
+        """The records and names of some; wanted: 0 where one is to be left out."""
+        which = range(begin, min(begin + LINES_TOGETHER, len(self._consumers)))
+        chosen = [at for at in which if wanted is None or wanted[at]]
+        some = [self._consumers[at] for at in chosen]
+        ages = [[max(self._now - stamps[at], 0) for at in chosen] for stamps in self._last.values()]
+        sizes, texts = in_labels([name for stream, one in some for name in (stream.name, one.consumer.name)])
+        records = list[bytes]()
+        for of_stream, own, delivered, acked, (_, one) in zip(sizes[::2], sizes[1::2], *ages, some, strict=True):
+            records += (_METRIC.pack(of_stream, own, delivered, acked), one.state)
+        return b"".join(records), texts

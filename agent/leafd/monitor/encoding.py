@@ -7,7 +7,7 @@ Not here: what the reports say.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from json.encoder import encode_basestring_ascii
 from typing import Any, Final
@@ -62,6 +62,24 @@ class Alike:
     records: list[bytes]
     texts: list[bytes]
     """As many for each record as the form has such holes."""
+
+
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
+
+def in_label(text: str) -> str:
+    """The text as a label's value, or a help, of a metric has it."""
+    return text.translate(_ESCAPES)
+
+
+def in_labels(names: Sequence[str]) -> tuple[list[int], bytes]:
+    """The same of many: how many bytes each has, and all of them together."""
+    joined = "".join(names)
+    told = in_label(joined)
+    if len(told) != len(joined):
+        names = [in_label(one) for one in names]
+    body = told.encode()
+    return [len(one) for one in names] if len(body) == len(told) else [len(one.encode()) for one in names], body
 
 
 class TooLarge(Exception):

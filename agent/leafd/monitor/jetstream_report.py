@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,7 +120,9 @@ async def plain_streams(facts: Facts) -> tuple[Plain, dict[str, Consumed]]:
         plain[account.name] = await jetstream.plain.of(account.name)
         streams = list(account.sorted_streams())
         found = await jetstream.plain.consumers(streams)
-        consumers[account.name] = [(stream, one) for stream in streams for one in found.get(stream.id, ())]
+        consumers[account.name] = [
+            (stream, one) for stream in streams if stream.id in found for one in found[stream.id]
+        ]
     return plain, consumers
 
 
@@ -244,8 +246,9 @@ _Rows = list[dict[str, Any] | Alike]
 async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
     from leafd.monitor.plain_rows import PlainRows  # here, as all that writes rows: most boxes are asked for none
 
+    if account.name in wanted.but:
+        return await _others(wanted, account, {one.stream for one in wanted.but[account.name]})
     streams = await wanted.jetstream.plain.of(account.name, consumers=wanted.consumers)
-    told = {one.stream.name for one in wanted.but.get(account.name, ())}
     rows = PlainRows(
         wanted.jetstream.plain,
         wanted.facts.shapes,
@@ -253,18 +256,12 @@ async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
         consumers=wanted.consumers,
         config=wanted.config,
     )
-    if (
-        not told
-        and len(streams) == len(account.streams)
-        and (not wanted.consumers or all(map(wanted.is_short, streams)))
-    ):
+    if len(streams) == len(account.streams) and (not wanted.consumers or all(map(wanted.is_short, streams))):
         return await _rows(rows, streams)
     found, pause = _Rows(), Pause()
     run: list[PlainFacts] = []
     plain = {one.stream.name: one for one in streams}
     for stream in list(account.sorted_streams()):
-        if stream.name in told:
-            continue
         one = plain.get(stream.name)
         if one is not None and wanted.is_short(one):
             run.append(one)
@@ -275,6 +272,16 @@ async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
         if (detail := await _stream(wanted, account, stream.name)) is not None:
             found.append(detail)
     return found + await _rows(rows, run)
+
+
+async def _others(wanted: _Detail, account: JetStreamAccountFacts, told: Set[object]) -> _Rows:
+    """The rows of the streams that are told of in no other way."""
+    found, pause = _Rows(), Pause()
+    for stream in [one for one in account.sorted_streams() if one not in told]:
+        await pause()
+        if (detail := await _stream(wanted, account, stream.name)) is not None:
+            found.append(detail)
+    return found
 
 
 async def _rows(rows: PlainRows, streams: Sequence[PlainFacts]) -> _Rows:

@@ -21,6 +21,7 @@ from leafd import native_types as t
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.gotime import parse_time
 from leafd.monitor.consumer_rows import Consumed, ConsumerLines
+from leafd.monitor.encoding import in_label
 from leafd.monitor.plain_rows import MetricLines
 from leafd.records import dataclass
 
@@ -287,20 +288,15 @@ def _jetstream(found: _Families, server: Labels, reports: Reports) -> None:
             _consumers(found, labels, consumers)
 
 
-def _of_stream(account: Labels) -> Callable[[str], str]:
-    """The labels of an account's streams, by name."""
-    before, after = _inner(account) + ',stream_name="', '",is_stream_leader="true"'
-    return lambda name: f"{before}{name.translate(_ESCAPES)}{after}"
+def _around(account: Labels) -> tuple[str, str]:
+    """What stands before the name of an account's stream among its labels, and what behind it."""
+    return _inner(account) + ',stream_name="', '",is_stream_leader="true"'
 
 
 def _consumers(found: _Families, account: Labels, consumers: Consumed) -> None:
     """The samples of consumers."""
-    of_stream, before, after = _of_stream(account), ',consumer_name="', '",is_consumer_leader="true"'
-
-    def labels(stream: str, name: str) -> str:
-        return f"{of_stream(stream)}{before}{name.translate(_ESCAPES)}{after}"
-
-    lines = ConsumerLines(consumers, labels)
+    before, after = _around(account)
+    lines = ConsumerLines(consumers, before, f'{after},consumer_name="', '",is_consumer_leader="true"')
     for name, text in _CONSUMER.items():
         if lines.has(name):
             found.gauges(f"jetstream_consumer_{name}", text, partial(lines.of, name))
@@ -309,7 +305,7 @@ def _consumers(found: _Families, account: Labels, consumers: Consumed) -> None:
 def _plain_streams(found: _Families, account: Labels, streams: Sequence[PlainFacts]) -> None:
     """The same samples as _stream() makes of a stream without copies, without an object for each: with thousands of
     streams these are all there is."""
-    lines = MetricLines(streams, _of_stream(account))
+    lines = MetricLines(streams, *_around(account))
     for name, (member, text) in _STREAM.items():
         found.gauges(f"jetstream_stream_{name}", text, partial(lines.of, member))
     for name, member in _LIMITS.items():
@@ -457,9 +453,6 @@ def _devices(found: _Families, mqtt: Report) -> None:
         found.gauge("leafd_mqtt_waiting_oldest_seconds", text, {}, oldest)
 
 
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
-
-
 def content_type(accept: str) -> str:
     """OpenMetrics for who accepts that."""
     return OPENMETRICS_TYPE if OPENMETRICS in accept else PROMETHEUS_TYPE
@@ -473,7 +466,7 @@ def page(found: Iterable[Family], accept: str) -> Iterator[str]:
     for family in found:
         # A counter's name ends with _total; OpenMetrics tells type and help without that.
         name = family.name if openmetrics or family.kind != "counter" else f"{family.name}_total"
-        yield f"# TYPE {name} {family.kind}\n# HELP {name} {family.help.translate(_ESCAPES)}\n"
+        yield f"# TYPE {name} {family.kind}\n# HELP {name} {in_label(family.help)}\n"
         for ending, labels, value in family.samples:
             inner = texts.get(id(labels))
             if inner is None:
@@ -486,4 +479,4 @@ def page(found: Iterable[Family], accept: str) -> Iterator[str]:
 
 
 def _inner(labels: Labels) -> str:
-    return ",".join([f'{label}="{str(said).translate(_ESCAPES)}"' for label, said in labels.items()])
+    return ",".join([f'{label}="{in_label(str(said))}"' for label, said in labels.items()])

@@ -2,7 +2,7 @@
 
     a record for jsz       size of the name's JSON 8 | created 8 | consumers 8 | stream_state_t | sizes of the texts of
                            its configuration, 8 each, where that is shown | records of its consumers (consumer_rows.py)
-    a record for metrics   size of the labels 8 | max_msgs 8 | max_bytes 8 | consumers 8 | stream_state_t
+    a record for metrics   size of the name 8 | max_msgs 8 | max_bytes 8 | consumers 8 | stream_state_t
 
 Not here: how rows are written (encoding.py, native_rows.py), which streams these are (jetstream/plain.py), all other
 rows (jetstream_report.py, metrics.py).
@@ -11,14 +11,14 @@ rows (jetstream_report.py, metrics.py).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from json.encoder import encode_basestring_ascii
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from leafd.monitor.consumer_rows import ConsumerRows, size, specimen
-from leafd.monitor.encoding import Alike, Form, Hole
+from leafd.monitor.encoding import Alike, Form, Hole, in_labels
 from leafd.monitor.shapes import Shape, Shapes
 from leafd.native import layout
 from leafd.native_rows import RowColumn, RowKind, RowWriter
@@ -53,8 +53,13 @@ class PlainRows:
     def of(self, streams: Sequence[PlainFacts]) -> Iterator[Alike]:
         """The rows of streams, with their consumers where these are shown."""
         if not self._config and self._consumers is None:
-            texts = [encode_basestring_ascii(one.stream.name).encode() for one in streams]
-            yield Alike(self._form_of(_BARE), [_record(*pair) for pair in zip(streams, texts, strict=True)], texts)
+            told = [(one.stream, one.state) for one in streams]
+            texts = [encode_basestring_ascii(stream.name).encode() for stream, _ in told]
+            records = [
+                _RECORD.pack(len(text), stream.created, len(stream.names)) + state
+                for (stream, state), text in zip(told, texts, strict=True)
+            ]
+            yield Alike(self._form_of(_BARE), records, texts)
             return
         shaped = ((one, self._shapes(one)) for one in streams)
         for shapes, alike in groupby(shaped, itemgetter(1)):
@@ -70,7 +75,7 @@ class PlainRows:
     def _record(self, one: PlainFacts, shapes: _Shapes, texts: list[bytes]) -> bytes:
         name, (shape, *others) = encode_basestring_ascii(one.stream.name).encode(), shapes
         texts.append(name)
-        record = _record(one, name)
+        record = _RECORD.pack(len(name), one.stream.created, len(one.stream.names)) + one.state
         if shape is not None:
             told = shape.texts(one.stream.config)
             texts += told
@@ -118,13 +123,11 @@ def _counted(member: str, kind: RowKind = RowKind.NUMBER) -> Hole:
     return Hole(kind, _RECORD.size + _SIZE * _STATE.names.index(member))
 
 
-def _record(one: PlainFacts, name: bytes) -> bytes:
-    stream = one.stream
-    return _RECORD.pack(len(name), stream.created, len(stream.names)) + one.state
+_Value = tuple[RowKind, int]
 
 
-def _sample(member: str) -> RowColumn:
-    return RowColumn(b"} ", RowKind.NUMBER, _METRIC.size + _SIZE * _STATE.names.index(member))
+def _sample(member: str) -> _Value:
+    return RowKind.NUMBER, _METRIC.size + _SIZE * _STATE.names.index(member)
 
 
 METRICS: Final = {
@@ -132,37 +135,41 @@ METRICS: Final = {
     "bytes": _sample("bytes"),
     "first_seq": _sample("first_seq"),
     "last_seq": _sample("last_seq"),
-    "consumer_count": RowColumn(b"} ", RowKind.NUMBER, 24),
+    "consumer_count": (RowKind.NUMBER, 24),
     "num_subjects": _sample("subjects"),
-    "max_msgs": RowColumn(b"} ", RowKind.SIGNED, 8),
-    "max_bytes": RowColumn(b"} ", RowKind.SIGNED, 16),
+    "max_msgs": (RowKind.SIGNED, 8),
+    "max_bytes": (RowKind.SIGNED, 16),
 }
-"""What follows the labels of a stream."""
+"""What follows the labels of a stream: its kind, and where in the record it lies."""
 
 
 class MetricLines:
-    """Samples of streams. labels: of a stream, by its name. They are put together when the first
-    metric is written, some at a time, and kept for the others."""
+    """Samples of streams. before, after: what stands before a stream's name among its labels, and what behind it.
+    Records are put together when the first metric is written, some at a time, and kept for the others."""
 
-    def __init__(self, streams: Sequence[PlainFacts], labels: Callable[[str], str]) -> None:
+    def __init__(self, streams: Sequence[PlainFacts], before: str, after: str) -> None:
         self._streams = streams
-        self._labels = labels
+        self._before, self._after = before, after
         self._known = dict[int, tuple[bytes, bytes]]()
 
     def of(self, member: str, name: str) -> Iterator[str]:
         """One sample of each stream: what it says of that member, under the metric's name."""
-        columns = [RowColumn(f"{name}{{".encode(), RowKind.TEXT, 0), METRICS[member]]
-        writer = RowWriter([*columns, RowColumn(b"\n", RowKind.NOTHING, 0)], _METRIC.size + _STATE.size)
+        columns = [
+            RowColumn(f"{name}{{{self._before}".encode(), RowKind.TEXT, 0),
+            RowColumn(f"{self._after}}} ".encode(), *METRICS[member]),
+            RowColumn(b"\n", RowKind.NOTHING, 0),
+        ]
+        writer = RowWriter(columns, _METRIC.size + _STATE.size)
         for begin in range(0, len(self._streams), LINES_TOGETHER):
             if begin not in self._known:
-                self._known[begin] = self._some(self._streams[begin : begin + LINES_TOGETHER])
+                self._known[begin] = _some(self._streams[begin : begin + LINES_TOGETHER])
             yield writer.text(*self._known[begin])
 
-    def _some(self, streams: Sequence[PlainFacts]) -> tuple[bytes, bytes]:
-        records, texts = list[bytes](), list[bytes]()
-        for one in streams:
-            text, config = self._labels(one.stream.name).encode(), one.stream.config
-            texts.append(text)
-            sizes = _METRIC.pack(len(text), config.max_msgs, config.max_bytes, len(one.stream.names))
-            records.append(sizes + one.state)
-        return b"".join(records), b"".join(texts)
+
+def _some(streams: Sequence[PlainFacts]) -> tuple[bytes, bytes]:
+    sizes, texts = in_labels([one.stream.name for one in streams])
+    records = list[bytes]()
+    for text_size, one in zip(sizes, streams, strict=True):
+        config = one.stream.config
+        records += (_METRIC.pack(text_size, config.max_msgs, config.max_bytes, len(one.stream.names)), one.state)
+    return b"".join(records), texts
