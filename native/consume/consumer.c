@@ -532,10 +532,10 @@ bool consumer_on_time(consumer_t *consumer) {
     if (clear_waits(consumer)) clear_acked(consumer);
     if (consumer->expiry_due_ns <= now_ns) consumer_expire(consumer);
     pending_trim(&consumer->pending);
+    if (consumer_is_push(consumer)) push_on_time(consumer); /* which looks whether it waits for room */
     consumer_unblock(consumer);
     if (consumer->requests.due_ns <= now_ns) pull_on_time(consumer);
     priority_on_time(consumer);
-    if (consumer_is_push(consumer)) push_on_time(consumer);
     bound_on_time(consumer);
     if (consumer->settle_due_ns <= now_ns) {
         consumer->settle_due_ns = NEVER;

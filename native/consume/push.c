@@ -46,8 +46,21 @@ static int64_t heartbeat_interval(const consumer_t *consumer) {
 static void heartbeat_later(consumer_t *consumer) {
     int64_t interval_ns = heartbeat_interval(consumer);
     if (interval_ns <= 0) return;
+    consumer->push.put_off = false;
     consumer->push.heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, interval_ns);
     consumer_arm(consumer, consumer->push.heartbeat_due_ns);
+}
+
+/* Whether there is something to deliver, for which the link has no room now. */
+static bool heartbeat_put_off(consumer_t *consumer) {
+    push_t *push = &consumer->push;
+    int64_t interval_ns = heartbeat_interval(consumer);
+    bool queued = consumer->serving == SERVING_BLOCKED || consumer->serving == SERVING_READY;
+    if (push->put_off || !queued || !copies(consumer) || interval_ns >= QUEUED_NS) return false;
+    push->put_off = true;
+    push->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, QUEUED_NS - interval_ns);
+    consumer_arm(consumer, push->heartbeat_due_ns);
+    return true;
 }
 
 static int64_t rate_burst(const consumer_t *consumer) {
@@ -165,7 +178,7 @@ static bool asks_how_far(const consumer_t *consumer, int64_t bytes) {
 }
 
 void push_on_time(consumer_t *consumer) {
-    if (consumer->push.heartbeat_due_ns > consumer->consume->now.mono_ns) return;
+    if (consumer->push.heartbeat_due_ns > consumer->consume->now.mono_ns || heartbeat_put_off(consumer)) return;
     idle_heartbeat(consumer, consumer->setup.deliver_subject);
     bool acks = consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && consumer->pending.count > 0
                 && !consumer->push.flow_open;
@@ -230,6 +243,7 @@ void push_sent(consumer_t *consumer, uint64_t size) {
 void push_counted(consumer_t *consumer) {
     int64_t interval_ns = heartbeat_interval(consumer), before_ns = consumer->push.heartbeat_due_ns;
     if (interval_ns <= 0) return;
+    consumer->push.put_off = false;
     consumer->push.heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, interval_ns);
     /* when it moves to a later time the timer need not be set */
     if (consumer->push.heartbeat_due_ns < before_ns) consumer_arm(consumer, consumer->push.heartbeat_due_ns);

@@ -20,6 +20,9 @@
 /* .. once no more comes, after so few; and whatever is left after so long. An answer costs what a message does. */
 #define TOLD_LEAST_BYTES (4 << 10)
 #define TOLD_LATE_NS (60 * NS_PER_SECOND)
+/* A copy whose messages wait for its link has heartbeats so far apart at least: what is on its way shows that the
+ * consumer is there. On a link of 10 kbit/s one each second is a seventh of all. A nats-server gives up after 10 s. */
+#define QUEUED_NS (3 * NS_PER_SECOND)
 
 typedef struct push {
     bool active;   /* there is interest in the deliver subject */
@@ -27,6 +30,7 @@ typedef struct push {
     bool copied;   /* a mirror or source uses it, which sets it back whenever it begins .. */
     bool set_back; /* .. and has done so since there is interest, or for the interest to come */
     int64_t heartbeat_due_ns;
+    bool put_off;        /* the heartbeat that is due, to QUEUED_NS */
     int64_t spared_ns;   /* between heartbeats, as its copy at the other end of a link wants them; 0: as configured */
     int64_t window;      /* of flow control, bytes */
     int64_t outstanding; /* bytes since the last answered request */

@@ -179,6 +179,36 @@ static void asked_though_spared(void) {
     EXPECT_NOTHING();
 }
 
+/* A heartbeat each second to a copy, or to a client: what waits for room is what the link is busy with. */
+static void heartbeats_while_it_waits_for_the_link(void) {
+    for (int copy = 0; copy < 2; copy++) {
+        rig_start(0);
+        consumer_setup_t setup = push_setup();
+        setup.config.flags |= copy ? CONSUMER_FLOW_CONTROL | CONSUMER_DIRECT : 0;
+        setup.config.idle_heartbeat_ns = SECOND;
+        (void)rig_add(&setup);
+        rig_run();
+        (void)strcpy(rig.full, "d");
+        rig.full_after = 1;
+        rig_publish_many("s", 2);
+        rig_run();
+        EXPECT_DELIVERY("d <- s");
+        for (int time = 0; time < 2; time++) {
+            rig_pass(copy ? 2999 * NS_PER_MS : 999 * NS_PER_MS);
+            EXPECT_NOTHING();
+            rig_pass(NS_PER_MS);
+            EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
+        }
+        rig.full[0] = 0;
+        consume_unblocked(rig.consume);
+        rig_run();
+        EXPECT_DELIVERY("d <- s");
+        rig_pass(1001 * NS_PER_MS);
+        EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
+        EXPECT_NOTHING();
+    }
+}
+
 static void spared_no_longer(void) {
     rig_start(0);
     consumer_setup_t setup = acking_setup();
@@ -574,6 +604,7 @@ int main(void) {
     RUN("a group needs a queue subscription of its name, no group a plain one", groups);
     RUN("a copy over a link has few heartbeats while nothing is owed, and is told of its consumer's end", spared);
     RUN("such a copy is asked how far it is a second after a few kilobytes, a minute after less", asked_though_spared);
+    RUN("a copy has few heartbeats while its messages wait for its link", heartbeats_while_it_waits_for_the_link);
     RUN("who comes after such a copy has the heartbeats that are configured", spared_no_longer);
     RUN("a copy that subscribes again gets nothing before it has set its consumer back, and has the answer",
         set_back_before_it_delivers);

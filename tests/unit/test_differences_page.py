@@ -328,6 +328,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A consumer that a mirror or source has made": (
         "native/test_consume_push.c: a mirror or source is asked what it has stored, after 16 KB and not each second",
         "native/test_consume_push.c: its heartbeat says how many messages wait",
+        "native/test_consume_push.c: a copy has few heartbeats while its messages wait for its link",
     ),
     "A message or an interest that a link": ("wire/leaf/client-verbs.wire",),
     "Who a user of the hub is": ("interop/test_leaf.py::test_users_are_told_by_their_own_server_who_they_are",),
