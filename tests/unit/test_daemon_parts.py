@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import trio
@@ -21,6 +23,7 @@ from leafd.config.bind import load_text
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.tls import Tls
 from leafd.daemon.expiry import Expiry
+from leafd.daemon.farewell import SECOND, Farewell
 from leafd.daemon.reload import merged
 from leafd.daemon.store import MemoryDirectory, make_directory, plane_limits, store_directory
 from leafd.errors import ConfigError, LeafdError, StartError, UsageError
@@ -285,3 +288,23 @@ def test_expiring_certificates_are_named_once_a_day(tmp_path: Path) -> None:
     days = [(round(at / 86400, 2), re.sub(r".*/(\w+)\.pem .*", r"\1", text)) for at, text in lines]
     assert [(0, "one"), (1, "one"), (1.5, "two"), (2.5, "two")] == days
     assert "has expired on 2021-01-01 00:00:00 UTC: peers refuse it, replace it now" in lines[0][1]
+
+
+def test_clients_are_sent_away_within_the_time_of_lame_duck_mode() -> None:
+    """That before the first one included, and each at its moment, though each takes a while: so a supervisor that waits
+    for that time does not kill a server that still has clients."""
+    config = SimpleNamespace(lame_duck_grace_period=10 * SECOND, lame_duck_duration=30 * SECOND)
+    closed: list[float] = []
+
+    class Plane:
+        def close_connection(self, connection: int, text: str, reason: int) -> None:
+            closed.append(trio.current_time())
+            clock.jump(0.015)
+
+    there = SimpleNamespace(announce=lambda ldm: None, all=lambda: [SimpleNamespace(connection=n) for n in range(1000)])
+    farewell = Farewell(cast("Any", Plane()), cast("Any", there), cast("Any", SimpleNamespace(config=config)), list)
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    trio.run(farewell.lame_duck, clock=clock)
+    assert len(closed) == 1000
+    assert 10.0 <= closed[0] < 10.1
+    assert 29.0 < closed[-1] <= 30.0

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from leafd.native_connections import Connections
 
 SECOND: Final = 1_000_000_000
+LEAST_S: Final = 1.0
+"""Within which they go where the time before the first is as long as all of it."""
 
 
 class Farewell:
@@ -39,13 +41,16 @@ class Farewell:
         return True
 
     async def lame_duck(self) -> None:
-        """Sends the clients away one after the other, over the configured time."""
+        """Sends the clients away one after the other. All are gone when the configured time is over, which includes
+        the one before the first: each has its moment, whatever those before it took."""
         self._leave()
         config = self._current.config
         self._clients.announce(ldm=True)
-        await trio.sleep(config.lame_duck_grace_period / SECOND)
+        grace_s = config.lame_duck_grace_period / SECOND
+        await trio.sleep(grace_s)
         clients = self._clients.all()
-        pause_s = min(1.0, config.lame_duck_duration / SECOND / max(len(clients), 1))
-        for client in clients:
+        span_s = max(config.lame_duck_duration / SECOND - grace_s, LEAST_S)
+        pause_s, begun = min(1.0, span_s / max(len(clients), 1)), trio.current_time()
+        for number, client in enumerate(clients):
+            await trio.sleep_until(begun + number * pause_s)
             self._plane.close_connection(client.connection, "", t.CloseReason.SHUTDOWN)
-            await trio.sleep(pause_s)
