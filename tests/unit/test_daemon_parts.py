@@ -302,7 +302,9 @@ def test_clients_are_sent_away_within_the_time_of_lame_duck_mode() -> None:
             clock.jump(0.015)
 
     there = SimpleNamespace(announce=lambda ldm: None, all=lambda: [SimpleNamespace(connection=n) for n in range(1000)])
-    farewell = Farewell(cast("Any", Plane()), cast("Any", there), cast("Any", SimpleNamespace(config=config)), list)
+    farewell = Farewell(
+        cast("Any", Plane()), cast("Any", there), cast("Any", SimpleNamespace(config=config)), lambda: None
+    )
     clock = trio.testing.MockClock(autojump_threshold=0)
     trio.run(farewell.lame_duck, clock=clock)
     assert len(closed) == 1000
