@@ -281,7 +281,9 @@ static void powercut_forget(void) {
 }
 
 static void powercut_record(const char *directory) {
+    pthread_mutex_lock(&powercut.lock); /* stores that are not recorded may run */
     powercut_forget();
+    pthread_mutex_unlock(&powercut.lock);
     if (powercut.notes == NULL) {
         powercut.notes = calloc(POWERCUT_NOTES_MAX, sizeof *powercut.notes);
     }

@@ -37,9 +37,9 @@ static void cut_power(uint32_t at) {
     pthread_mutex_unlock(&powercut.lock);
     snprintf(image, sizeof image, "%s/%u", node->rig.root, ++node->rig.generation);
     CHECK(mkdir(image, 0700) == 0);
-    powercut_image(cut, (powercut_plan_t)below(PLAN_COUNT), &chance, image);
     store_close(node->rig.store);
     node->rig.store = NULL;
+    powercut_image(cut, (powercut_plan_t)below(PLAN_COUNT), &chance, image);
     rig_remove_directory(node->rig.directory);
     memcpy(node->rig.directory, image, sizeof image);
 }
