@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import json
 import random
 import tempfile
@@ -80,6 +81,15 @@ class Pair:
 
     def log(self, place: int) -> str:
         return self._servers[place].server.log
+
+    def kill(self, place: int) -> None:
+        """It is ended at once, and begins again on what its disk has."""
+        process = self._servers[place].server.process
+        assert process is not None
+        process.kill()
+        process.wait()
+        with self._joined.at(place):
+            self._servers[place].start()
 
     def consumers(self) -> int:
         """How many consumers of copies a nats-server as the leaf has for its streams."""
@@ -219,6 +229,32 @@ def test_a_source_drains_over_a_slow_lossy_link() -> None:
         found = [at_hub.must("$JS.API.STREAM.MSG.GET.COPY", {"seq": seq}) for seq in range(1, MESSAGES + 1)]
         assert [json.loads(base64.b64decode(one["message"]["data"]))["n"] for one in found] == list(range(MESSAGES))
         assert joined.carried[HUB] - before < 2 * MESSAGES * SIZE
+
+
+def test_what_a_work_queue_gives_to_a_hub_over_a_bad_line_leaves_the_box_when_it_is_on_disk_there() -> None:
+    """Whatever is killed meanwhile: of each message one of the two knows, and the hub stores each once, in order."""
+    count = 8 * MESSAGES
+    with cell.joined(Link(rate=1e6, delay=FAR.delay)) as joined, pair(joined) as both:
+        assert both.linked_within(20)
+        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+        work = {"name": "T", "storage": "file", "subjects": ["t.>"], "retention": "workqueue"}
+        at_leaf.must("$JS.API.STREAM.CREATE.T", work)
+        publish(at_leaf, count)
+        joined.change(dataclasses.replace(FAR, schedule=(12, 4)))
+        at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
+        deadline, kills, stored, left = time.monotonic() + 240, [HUB, LEAF], 0, count
+        while (stored < count or left) and time.monotonic() < deadline:
+            time.sleep(0.3)
+            if kills and stored > (2 - len(kills)) * count // 4:
+                both.kill(kills[0])
+                at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+                del kills[0]
+            left = at_leaf.messages_in("T")
+            stored = at_hub.messages_in("COPY")
+            assert left + stored >= count
+        assert (stored, left, kills) == (count, 0, [])
+        found = [json.loads(base64.b64decode(one["message"]["data"]))["n"] for one in all_of(at_hub, "COPY")]
+        assert found == list(range(count))
 
 
 def test_a_way_that_loses_large_packets_without_a_word_carries_a_backlog_in_small_ones() -> None:
