@@ -74,8 +74,10 @@ static bool is_silent(const js_t *js, const ingest_t *ingest) {
     int64_t since = ingest->last_frame_ns != 0 ? ingest->last_frame_ns : ingest->started_ns;
     int64_t heard_ns = js->host->heard(js->plane, ingest->link), patience_ns = ingest->silence_ns;
     if (!ingest->running || js->now->mono_ns - since <= patience_ns) return false;
+    /* Its heartbeats come more often than all else by a quiet link. What a busy one brings may stand before them. */
+    if (patience_ns < LINK_HEARD_NS && heard_ns - ingest->heard_ns < patience_ns) return true;
     /* Heartbeats may be further apart than that; what the link brings for itself is enough to tell that it lives. */
-    patience_ns = patience_ns < LINK_HEARD_NS ? patience_ns : LINK_HEARD_NS;
+    patience_ns = LINK_HEARD_NS;
     /* (No longer than it takes: in an outage each of them is asked at each look.) */
     for (const ingest_t *one = js->ingests; one != NULL && heard_ns - ingest->heard_ns > patience_ns; one = one->next) {
         patience_ns += one->running && one->link == ingest->link ? SHARED_LINK_NS : 0;

@@ -13,6 +13,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -382,3 +383,27 @@ def test_the_copy_of_a_stream_with_one_replica_goes_on_when_its_server_is_back(t
         assert not [line for line in about if "silent at" in line]
 
     play(tmp_path, story)
+
+
+def test_the_copy_of_a_stream_in_another_cluster_goes_on_when_its_server_is_back(tmp_path: Path) -> None:
+    """Nobody tells the leaf that the server is gone, nor that it is back. Heartbeats that are 25 s apart would tell so
+    after a minute."""
+
+    async def story(walk: Walk) -> None:
+        async with walk.at_hub() as client, walk.at_leaf() as leaf:
+            await walk._add(client, StreamConfig("LONE", subjects=["LONE.>"], placement=Placement(cluster="W")))
+            mirror = StreamSource("LONE", external=ExternalStream("$JS.hub.API"))
+            await walk._add(leaf, StreamConfig("MLONE", mirror=mirror))
+            await walk.publish("LONE", 20)
+            await until(lambda: copied(walk, leaf), lambda: walk.leaf.log[-3000:], seconds=PATIENCE_S)
+            leader = await walk.until_led("LONE")
+            leader.kill()
+            await asyncio.sleep(5)
+            leader.start()
+            await walk.publish("LONE", 20)
+            begun = time.monotonic()
+            await until(lambda: copied(walk, leaf), lambda: walk.leaf.log[-3000:], seconds=PATIENCE_S)
+            assert time.monotonic() - begun < 30
+            assert await walk.held(leaf, "MLONE") == walk.acknowledged["LONE"]
+
+    play(tmp_path, story, "EEEW")

@@ -194,6 +194,16 @@ static void silence_is_the_links(void) {
     CHECK(!is_silent(rig, 30 * s, 5 * s));
 }
 
+/* the link is pinged each 13 s: its heartbeats come more often, and tell */
+static void silence_of_often_heard(void) {
+    const int64_t s = NS_PER_SECOND;
+    CHECK(!is_silent(taking_by(false, 9, 4 * s), 4 * s, 0));
+    CHECK(is_silent(taking_by(false, 9, 4 * s), 5 * s, 0));
+    CHECK(is_silent(taking_by(false, 9, 4 * s), 5 * s, 3 * s));
+    CHECK(!is_silent(taking_by(false, 9, 4 * s), 5 * s, 5 * s)); /* it carries what may stand before them */
+    CHECK(is_silent(taking_by(false, 9, 4 * s), 7 * s, 7 * s));
+}
+
 static int64_t heard_ago(js_rig_t *rig) {
     plane_command_t command = {.op = COMMAND_INGEST_STATE, .target = 1, .arg = 1, .token = 7};
     ingest_state(&rig->js, &command, stream_find(&rig->js, 1));
@@ -524,6 +534,7 @@ int main(void) {
     RUN("a copy of a leafd hears of its consumer's end, and by its link meanwhile", told_of_its_end);
     RUN("a copy of an empty stream of a leafd is heard of by its link", told_of_an_empty_stream);
     RUN("while a link brings nothing at all, none of its copies is silent", silence_is_the_links);
+    RUN("a consumer whose heartbeats come often is silent soon by a link that brings nothing", silence_of_often_heard);
     RUN("a consumer that was set back to what is new here is made anew, so that nothing of it is missed",
         set_back_to_what_is_new);
     RUN("what is stored already goes by, but what a durable consumer counts anew may be another stream's",

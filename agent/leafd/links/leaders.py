@@ -7,7 +7,8 @@
 A nats-server keeps the consumer of a copy at the stream's leader. That it is gone with its server is told by the link
 (native/jetstream/ingest_life.c), and the next leader by the advisory. A stream with one replica has no other leader:
 nobody answers until its server is back, of which the list of the hub's servers tells. Where the hub or the rights of
-the link keep all that back, silence tells. Not here: how a slot begins anew (replicas.py).
+the link keep all that back, silence tells: also of a stream in another cluster than the hub's. Not here: how a slot
+begins anew (replicas.py).
 """
 
 from __future__ import annotations

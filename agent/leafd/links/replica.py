@@ -70,6 +70,8 @@ HEARTBEAT_NS: Final = 1_000_000_000
 """Of a consumer of this server: between idle heartbeats. .."""
 FAR_HEARTBEAT_NS: Final = 25_000_000_000
 """.. Of one behind a link: as seldom as silence is still told within a minute. .."""
+ELSEWHERE_HEARTBEAT_NS: Final = 2_000_000_000
+""".. Of one in another cluster than the near hub's: that its server is gone is told by nothing else. .."""
 SPARED_S: Final = 300
 """.. Of a leafd at the other end of a link, which tells of a consumer's end; that the link is alive the link knows."""
 SILENCE_NS: Final = 5_000_000_000
@@ -157,6 +159,8 @@ class Run:
     """The origin sequence that a durable consumer was set back to: what it delivers is above."""
     by_time: bool = False
     """The consumer begins at what is newer than what was taken."""
+    where: bool = False
+    """It is asked in which cluster the origin's stream is."""
     look: bool = False
     """The message that was taken last is not there, and the origin did not say where its stream ends: it is asked."""
     pending: int = 0
@@ -247,11 +251,21 @@ class OriginState(Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class OriginCluster(Struct):
+    """The fields of a stream's cluster that are looked at."""
+
+    go_name: ClassVar[str] = "ClusterInfo"
+
+    name: str = wire(TEXT, "name")
+
+
+@dataclass(frozen=True, slots=True)
 class OriginInfo(Struct):
     """The fields of the origin's answer to a stream info that are looked at."""
 
     go_name: ClassVar[str] = "JSApiStreamInfoResponse"
 
+    cluster: OriginCluster | None = wire(Nested(OriginCluster), "cluster")
     state: OriginState | None = wire(Nested(OriginState), "state")
 
 
@@ -287,7 +301,10 @@ class Replica:
         self._deadline_s = 0.0
         self._started_s = -math.inf
         self._round_trip_s = 0.0
-        self._to_cluster = False
+        self._hub_cluster = ""
+        """That its link leads to; "": to none."""
+        self._elsewhere = False
+        """Its origin is in another cluster, behind a gateway."""
         self._hastened_s = -math.inf
         self._others = 0
         """Copies that wait, too, and ask over the same link."""
@@ -348,6 +365,14 @@ class Replica:
         ends = info.state.last_seq if info.state is not None else self.last_sequence
         return ends if ends < self.last_sequence and not self._put_back else None
 
+    def moved_elsewhere(self, body: bytes) -> bool:
+        """Notes by the origin's answer to a stream info where it is. True: its consumer's heartbeats are to come more
+        often than they do. Raises JsonError for an answer that is none."""
+        info, before = decode(OriginInfo, body, strict=False), self._elsewhere
+        there = info.cluster.name if info.cluster is not None else ""
+        self._elsewhere = bool(there and self._hub_cluster) and there != self._hub_cluster
+        return self._elsewhere and not before
+
     def lost(self, last_sequence: int, now_s: float, wait_s: float = 0.0, newest_ts: int = 0) -> None:
         """The consumer is of no use any more: a gap, silence, a refusal, or its link went down."""
         if newest_ts > self.newest_ts:  # something was taken; of an origin that was put back at a lower sequence
@@ -355,7 +380,7 @@ class Replica:
         self.last_sequence = max(self.last_sequence, last_sequence)
         self.state = State.IDLE
         self._deadline_s = now_s + wait_s
-        if self._to_cluster and not self.far:
+        if self._hub_cluster and not self.far:
             self._hastened_s, self._others = now_s, 0
         if self.slot.origin.durable:
             self._deadline_s = max(self._deadline_s, self._started_s + RESET_SPACING_S)
@@ -384,7 +409,7 @@ class Replica:
         self.by_link = link is not None
         self.far = link is not None and not self.ahead and link.round_trip_s >= FAR_S
         self._round_trip_s = link.round_trip_s if link is not None else 0.0
-        self._to_cluster = link is not None and link.to_cluster
+        self._hub_cluster = link.bind.cluster if link is not None and link.bind is not None and link.to_cluster else ""
 
     def poll(self, now_s: float) -> list[Order]:
         """The orders that are due now."""
@@ -408,7 +433,7 @@ class Replica:
         # A server that is no leafd would make another one in place of it, and its answers may pass each other.
         wait_s = ANSWER_TIMEOUT_MAX_S if self.far else ANSWER_TIMEOUT_S * (1 + self._failures)
         passed_s = now_s - self._hastened_s
-        if passed_s < HASTE_S:
+        if passed_s < HASTE_S or self._elsewhere:
             apart_s = max(HASTE_FIRST_S, 3 * self._round_trip_s, passed_s / HASTE_PARTS[self.far])
             wait_s = min(wait_s, max(apart_s, self._others * HASTE_EACH_S[self.far]))
         return min(wait_s, ANSWER_TIMEOUT_MAX_S)
@@ -477,9 +502,10 @@ class Replica:
             self.identity,
             behind,
             self._put_back,
+            bool(self._hub_cluster) and not (self.far or self.slot.origin.durable),
             look,
             reply.num_pending,
-            silence_ns=max(SILENCE_NS, between_ns * 11 // 5),
+            silence_ns=max(0 if self._elsewhere and not self.far else SILENCE_NS, between_ns * 11 // 5),
             spared=spared,
             span=span,
         )
@@ -558,6 +584,12 @@ class Replica:
             lines.append(f"Leafd-Last-Taken: {self.last_sequence}")
         return ("NATS/1.0\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
 
+    @property
+    def _heartbeat_ns(self) -> int:
+        if self.slot.origin.domain in ("", self.slot.domain):
+            return HEARTBEAT_NS
+        return ELSEWHERE_HEARTBEAT_NS if self._elsewhere and not self.far else FAR_HEARTBEAT_NS
+
     def _config(self, level: int, name: str) -> dict[str, Any]:
         slot, origin = self.slot, self.slot.origin
         config: dict[str, Any] = {
@@ -569,7 +601,7 @@ class Replica:
             "replay_policy": "instant",
             "flow_control": True,
             "deliver_subject": self._deliver,
-            "idle_heartbeat": FAR_HEARTBEAT_NS if origin.domain not in ("", slot.domain) else HEARTBEAT_NS,
+            "idle_heartbeat": self._heartbeat_ns,
             "inactive_threshold": INACTIVE_NS,
             "num_replicas": 0,
             "direct": True,

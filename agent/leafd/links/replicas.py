@@ -434,19 +434,22 @@ class Replicas:
             self._due(active)
             raise
         active.ingesting, active.link = True, link
-        if order.look:
-            self._look(active)
+        if order.look or order.where:
+            self._look(active, order)
 
-    def _look(self, active: _Active) -> None:
-        """Asks the origin where its stream ends. Without an answer that is asked at the next start."""
+    def _look(self, active: _Active, order: Run) -> None:
+        """Asks the origin where its stream ends, or where it is. Without an answer that is asked at the next start."""
         slot, replica = active.replica.slot, active.replica
 
         def told(message: t.Message) -> None:
             active.asking.drop_probe()
             try:
-                ends = replica.ends_early(message.payload)
+                ends = replica.ends_early(message.payload) if order.look else None
+                moved = order.where and replica.moved_elsewhere(message.payload)
             except JsonError:
                 return
+            if moved and replica.state is State.RUNNING:
+                self._queue_restart(active)
             if ends is not None and replica.state is State.RUNNING:
                 self._tell_put_back(active, ends)
                 replica.put_back()
