@@ -14,9 +14,11 @@
 #define APPLIED_OP (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + APPLIED_SIZE)
 #define APPLIED_PROMISE NOTE_BYTES_MIN /* more than the op takes, so that its note finds room, too */
 #define LEDGER_OP_SIZE (OP_HEADER_SIZE + LEDGER_KEY_SIZE + LEDGER_FIXED_SIZE)
-#define NOTES 32 /* of all that one call notes */
-/* Two promises, a cut, a floor. */
-#define LEDGER_CALL (2 * (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX) + 2 * 64)
+#define NOTES 32   /* of all that one call notes */
+#define PROMISES 2 /* likewise */
+/* These, a cut, a floor. */
+#define LEDGER_CALL                                                                                                    \
+    (PROMISES * (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX) + 2 * 64)
 
 _Static_assert(APPLIED_OP <= APPLIED_PROMISE, "what is promised is enough");
 
@@ -355,7 +357,8 @@ bool store_ledger_fits(ledger_t *ledger, uint64_t entries, uint64_t bytes) {
     store_t *store = ledger->store;
     uint64_t need = entries * LEDGER_OP_SIZE + bytes;
     bool within = bytes == 0 || store->ledgers.bytes + need <= ledgers_budget(store);
-    return within && overlay_fits(store, need + LEDGER_CALL) && overlay_reserve(store, entries + NOTES) == STATUS_OK;
+    return within && overlay_fits(store, need + LEDGER_CALL) && overlay_reserve(store, entries + NOTES) == STATUS_OK
+           && store_record_reserve(store, PROMISES) == STATUS_OK;
 }
 
 status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry) {

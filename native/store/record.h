@@ -23,6 +23,8 @@
 #define RECORD_SESSION_SHARED 16 /* as OUT; verbs/mqtt_share.h */
 
 #define STORE_RECORD_MAX (UINT32_C(32) << 20)
+/* Memory for so many puts before the next tick: then they are refused for want of room alone. */
+LEAF_MUST_USE status_t store_record_reserve(store_t *store, uint64_t count);
 LEAF_MUST_USE status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value);
 /* Is there room now for a record with this value, and for the opening and the removal of a stream beside it? */
 bool store_record_fits(store_t *store, bytes_t value);

@@ -21,6 +21,10 @@ void records_free(store_t *store) {
     newcomers_free(&store->record_ops);
 }
 
+status_t store_record_reserve(store_t *store, uint64_t count) {
+    return newcomers_reserve(&store->record_ops, count);
+}
+
 status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value) {
     if (!fits_key(key) || value.size > STORE_RECORD_MAX) {
         return STATUS_INVALID;

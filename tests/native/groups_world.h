@@ -92,7 +92,9 @@ static inline void world_post(uint32_t from, uint32_t to, bytes_t frame) {
             int64_t late_ns = world.late_ns / 1024 * random_below(&world.random, 1024);
             *parcel = (parcel_t){.due_ns = world.now.mono_ns + late_ns, .from = from, .to = to, .size = frame.size};
             parcel->bytes = malloc(frame.size);
-            memcpy(parcel->bytes, frame.at, frame.size);
+            if (parcel->bytes != NULL) { /* else it is lost */
+                memcpy(parcel->bytes, frame.at, frame.size);
+            }
             return;
         }
     }
