@@ -10,8 +10,8 @@
 #endif
 
 static _Thread_local uint64_t visited;
-/* Each block of the code counts here, which was a third of what the tests took: so it is reached by one addition, without
- * a call that asks where the thread's variables are. */
+/* Each block of the code counts here, which was a third of what the tests took: so it is reached by one addition,
+ * without a call that asks where the thread's variables are. */
 static _Thread_local uint64_t blocks __attribute__((tls_model("initial-exec")));
 
 void visits_add(uint64_t elements) {
