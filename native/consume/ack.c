@@ -6,6 +6,7 @@
 #include "text/json.h"
 #include "consume/deliver.h"
 #include "consume/private.h"
+#include "consume/retention.h"
 #include "consume/state.h"
 
 /* The message is done with: row, stored row, floor, retention. */

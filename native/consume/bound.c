@@ -4,6 +4,7 @@
 #include "consume/bound.h"
 
 #include "consume/deliver.h"
+#include "consume/retention.h"
 #include "consume/state.h"
 
 #define PASSED_A_TURN 256u /* messages of one consumer */

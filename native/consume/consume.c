@@ -10,6 +10,7 @@
 #include "consume/deliver.h"
 #include "consume/leave.h"
 #include "consume/private.h"
+#include "consume/retention.h"
 #include "consume/state.h"
 
 #define CONSUMERS_MIN 4 /* of one stream, room for at first */

@@ -8,6 +8,7 @@
 #include "consume/bound.h"
 #include "consume/deliver.h"
 #include "consume/private.h"
+#include "consume/retention.h"
 #include "consume/state.h"
 
 #define RESET_STEP 4096             /* deleted messages that a reset goes over */

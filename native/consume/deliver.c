@@ -5,6 +5,7 @@
 
 #include "consume/deliver.h"
 #include "consume/private.h"
+#include "consume/retention.h"
 #include "consume/state.h"
 #include "store/retention.h"
 #include "text/decimal.h"

@@ -240,18 +240,4 @@ static inline bool row_cleared(const consumer_t *consumer, const pending_row_t *
     return clear_waits(consumer) && row->seq <= consumer->cleared_upto;
 }
 
-/* ---- retention.c ------------------------------------------------------------------------------------------------- */
-bool retention_by_interest(const group_t *group);
-/* Tells that the consumer is done with the message: remove it if no other consumer needs it. Writes to the store. */
-void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto);
-void retention_release(consumer_t *consumer, uint64_t seq);
-void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after_ns);
-void retention_tick(consume_t *consume, bool *again);
-int64_t retention_deadline(const consume_t *consume);
-void retention_load(group_t *group);
-void retention_flush(group_t *group);
-/* After a crash the removals that are left would still be known, so acknowledgements may become durable. */
-bool retention_recorded(const group_t *group);
-void retention_forget(group_t *group);
-
 #endif

@@ -9,6 +9,7 @@
  * crash finds either the range, or a message that was never acknowledged.
  */
 #include "consume/private.h"
+#include "consume/retention.h"
 #include "consume/state.h"
 #include "store/retention.h"
 

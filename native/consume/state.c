@@ -1,5 +1,6 @@
 /* state.c: writing and reading what state.h draws. */
 #include "consume/deliver.h"
+#include "consume/retention.h"
 #include "consume/state.h"
 #include "base/array.h"
 #include "base/number.h"

@@ -69,8 +69,8 @@ bytes_t ingest_flow_consumer(bytes_t subject) {
 }
 
 /* A request for a consumer that was sent twice may have made two, until control has deleted one: both deliver to the
- * same subject. The other one is not acknowledged, so that it soon waits. A heartbeat does not say whose it is: one that
- * ends where the other consumer's deliveries do is taken for that one's. */
+ * same subject. The other one is not acknowledged, so that it soon waits. A heartbeat does not say whose it is: one
+ * that ends where the other consumer's deliveries do is taken for that one's. */
 static bool ingest_is_other(const ingest_t *ingest, bytes_t flow, uint64_t delivered) {
     if (flow.size != 0) {
         return !bytes_equal(ingest_flow_consumer(flow), ingest->consumer);

@@ -29,7 +29,7 @@
 
 #define PEER_INPUT_SLACK (64u * 1024u)
 #define LEAF_CONTROL_LINE_FACTOR 16u
-/* the longest line before the login: this or max_control_line, which bounds a CONNECT with its JWT, as in the reference */
+/* the longest line before the login: this or max_control_line, which bounds a CONNECT with its JWT, as nats-server */
 #define GREETING_LINE_MIN 4096u
 #define GREETING_SLACK 64u       /* for the verb, blanks, the end of the line */
 #define LEAF_ERRORS_A_SECOND 16u /* of a link, told to control; the others are counted */

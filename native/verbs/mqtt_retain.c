@@ -2,8 +2,8 @@
  * the account, `$MQTT_rmsgs`.
  *
  *     PUBLISH, retain --> $MQTT.rmsgs.<subject>      one message a subject; its expiry is its TTL
- *     without payload --> the same with a TTL of an hour, which nobody is sent: the subject has none then; who copies the
- *                         stream hears so of it, also behind an outage (of a second where max_retained counts them)
+ *     without payload --> the same with a TTL of an hour, which nobody is sent: the subject has none then; who copies
+ *                         the stream hears so of it, also behind an outage (of a second where max_retained counts them)
  *     SUBSCRIBE       --> all that was retained before it is on disk
  *                     --> direct gets of a part at a time, while the client keeps up --> PUBLISH, retain
  *

@@ -286,7 +286,7 @@ status_t mqtt_share_load(plane_t *plane, kept_t *kept, kept_filter_t *filter) {
 
 /* A message that its owner will not get: another one may have it unless this one has had it with QoS 2
  * (5: 4.8.2-5). */
-static void pass_on(plane_t *plane, mqtt_share_t *share, owned_t *one) {
+static void share_pass_on(plane_t *plane, mqtt_share_t *share, owned_t *one) {
     uint64_t seq = one->seq;
     bool gone = one->qos == 2 && one->sent;
     disown(plane, share, one);
@@ -310,7 +310,7 @@ static void give_up(plane_t *plane, mqtt_share_t *share, kept_t *kept) {
         if (session != NULL) {
             flight_undo(&session->flight, flight_id(one->seq));
         }
-        pass_on(plane, share, one);
+        share_pass_on(plane, share, one);
     }
 }
 
@@ -388,7 +388,7 @@ static void share_left_behind(plane_t *plane, const session_t *session, mqtt_sha
     if (one->qos == 2 && filter != NULL && filter->joined) {
         return; /* it is for this session alone */
     }
-    pass_on(plane, share, one);
+    share_pass_on(plane, share, one);
 }
 
 void mqtt_share_left(plane_t *plane, session_t *session) {

@@ -100,7 +100,7 @@ class Asking:
     # ---- what comes right behind the answer
 
     def keep(self, message: t.Message) -> None:
-        """Nothing that comes behind the answer is read until it is let go."""
+        """The connection is not read beyond the answer until it is let go."""
         self._repay()
         self._kept = message
 
@@ -134,7 +134,7 @@ class Asking:
     # ---- ends
 
     def drop(self) -> None:
-        """Nothing of the request is wanted any more."""
+        """The request and its answer are not wanted any more."""
         self._drop_answer()
         self.drop_ahead()
 

@@ -289,7 +289,7 @@ def _jetstream(found: _Families, server: Labels, reports: Reports) -> None:
 
 
 def _around(account: Labels) -> tuple[str, str]:
-    """What stands before the name of an account's stream among its labels, and what behind it."""
+    """The text before the name of an account's stream among its labels, and that behind it."""
     return _inner(account) + ',stream_name="', '",is_stream_leader="true"'
 
 

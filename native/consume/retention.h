@@ -1,0 +1,22 @@
+/* retention.h: which messages a stream lets go because all of its consumers are done with them, as its retention has it
+ * (store/retention.h). Inside the room alone: consumers tell it what was acknowledged.
+ */
+#ifndef LEAFD_CONSUME_RETENTION_H
+#define LEAFD_CONSUME_RETENTION_H
+
+#include "consume/private.h"
+
+bool retention_by_interest(const group_t *group);
+/* Tells that the consumer is done with the message: remove it if no other consumer needs it. Writes to the store. */
+void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto);
+void retention_release(consumer_t *consumer, uint64_t seq);
+void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after_ns);
+void retention_tick(consume_t *consume, bool *again);
+int64_t retention_deadline(const consume_t *consume);
+void retention_load(group_t *group);
+void retention_flush(group_t *group);
+/* After a crash the removals that are left would still be known, so acknowledgements may become durable. */
+bool retention_recorded(const group_t *group);
+void retention_forget(group_t *group);
+
+#endif
