@@ -23,8 +23,9 @@
  * costs more than its work: they are hashed by poly1305.c, and the blocks of several texts go through the cipher in one
  * call, OpenSSL's for AES, chacha20.c for ChaCha20. Measured (OpenSSL 3.0, 200 bytes): AES-SIV of RFC 5297 4.0 us, its
  * calls text by text 0.33 (aes) and 0.66 us (chacha), this 0.13 to 0.15 us; AES-GCM-SIV came with OpenSSL 3.2 only.
- * On 2026-11-27, at a load of 10 and so by processor time: EVP_chacha20_poly1305 with a nonce of its own for each text of
- * 200 bytes 1.03 to 1.16 us, the same work by poly1305.c and chacha20.c 0.42 to 0.46, and 0.23 to 0.26 where 16 share.
+ * On 2026-11-27, at a load of 10 and so by processor time: EVP_chacha20_poly1305 with a nonce of its own for each text
+ * of 200 bytes 1.03 to 1.16 us, the same work by poly1305.c and chacha20.c 0.42 to 0.46, and 0.23 to 0.26 where 16
+ * share.
  *
  * OpenSSL's libcrypto is loaded by the first cipher_open: who has no key neither loads nor pays for it. A process with
  * a key writes no core dump: it would put on the disk in plain what the store keeps from it, and the key beside it.
