@@ -1,13 +1,11 @@
-/* bound.c: see bound.h. The bound is kept by the consumer's timer, so it holds from the next turn on; what cannot be
- * passed over yet, since it is on no disk or cannot be read, is looked at again. Its end is recorded as that of a
+/* bound.c: see bound.h. The bound is kept by the consumer's timer, so it holds some turns later: a turn passes over as
+ * many as it may end (ENDS_A_TURN), of all consumers together. What cannot be passed over yet, since it is on no disk or cannot be read, is looked at again. Its end is recorded as that of a
  * delivery which was acknowledged: a crash brings none of it back that is not still wanted by others. */
 #include "consume/bound.h"
 
 #include "consume/deliver.h"
 #include "consume/retention.h"
 #include "consume/state.h"
-
-#define PASSED_A_TURN 256u /* messages of one consumer */
 
 void consume_bound(consume_t *consume, uint32_t most) {
     if (consume->waiting_most == most) return;
@@ -57,6 +55,6 @@ void bound_on_time(consumer_t *consumer) {
         return;
     }
     bool more = true;
-    for (uint32_t i = 0; i < PASSED_A_TURN && more && consumer->left > most; i++) more = pass_over(consumer);
+    while (more && consumer->left > most && leftover_pay(&consumer->consume->ends_left, 1)) more = pass_over(consumer);
     if (consumer->left > most) consumer_arm(consumer, more ? time_after(now_ns, 1) : time_after(now_ns, RETRY_NS));
 }

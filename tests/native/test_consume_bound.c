@@ -1,4 +1,5 @@
 /* test_consume_bound.c: how many messages may wait for one of those consumers whose receivers come and go. */
+#include "consume/private.h"
 #include "consume_rig.h"
 
 #define INTEREST 1
@@ -115,6 +116,27 @@ static void a_bound_that_changes(void) {
     CHECK_EQ_U64(MOST + 50, rig_state(away).pending);
 }
 
+/* However many consumers there are: a turn of the loop does not grow with them. */
+static void a_turn_at_a_time(void) {
+    rig_start(INTEREST);
+    consumer_t *away[8];
+    for (uint32_t i = 0; i < 8; i++) away[i] = attended(i);
+    rig_run();
+    rig_publish_many("s.a", 500);
+    rig_run();
+    consume_bound(rig.consume, MOST);
+    uint64_t before = 0;
+    bool again;
+    for (uint32_t turns = 0; turns < 100 && before < UINT64_C(8) * (500 - MOST); turns++) {
+        consume_tick(rig.consume, rig.now, &again);
+        CHECK(consume_passed_over(rig.consume) - before <= ENDS_A_TURN);
+        before = consume_passed_over(rig.consume);
+        rig.now.mono_ns++;
+    }
+    for (uint32_t i = 0; i < 8; i++) CHECK_EQ_U64(MOST, rig_state(away[i]).pending);
+    CHECK_EQ_U64(MOST, stored());
+}
+
 /* Consumers of JetStream's clients have no such bound. */
 static void whoever_else_has_none(void) {
     rig_start(INTEREST);
@@ -131,6 +153,7 @@ int main(void) {
     RUN("what is in flight stays, and is not counted", what_is_in_flight_stays);
     RUN("a message stays for those that still want it, and comes back to nobody", others_keep_theirs);
     RUN("a bound counts for what waits already, and ends", a_bound_that_changes);
+    RUN("a turn passes over so many messages of all", a_turn_at_a_time);
     RUN("consumers of others have no such bound", whoever_else_has_none);
     rig_end();
     return TEST_RESULT();
