@@ -388,7 +388,7 @@ def test_no_more_waits_for_a_session_than_the_block_says() -> None:
             flying = [here.expect(PUBLISH) for _ in range(4)]
             published(port, "q/1", numbered(4, 30))
             published(port, "p/1", numbered(0, 5))
-            eventually(lambda: dropped(server) == 16 + 20)
+            eventually(lambda: dropped(server) == 16 + 20, lambda: str(dropped(server)))
             for one in flying:
                 here.send(mqtt.acknowledge(PUBACK, one.id))
             assert numbered(20, 30) == [one.payload for one in taken(here, 10)]
@@ -398,9 +398,9 @@ def test_no_more_waits_for_a_session_than_the_block_says() -> None:
         with three(port, "third") as peer:
             assert numbered(0, 5) == [one.payload for one in taken(peer, 5)]
         with three(port, "away") as peer:
-            peer.expect(PUBLISH)
+            assert numbered(20, 24) == [peer.expect(PUBLISH).payload for _ in range(4)]
         reload(server, "max_queued: 10", "max_queued: 3")
-        eventually(lambda: dropped(server) == 3)
+        eventually(lambda: dropped(server) == 3, lambda: str(dropped(server)))
         with three(port, "away") as peer:
             assert numbered(20, 24) + numbered(27, 30) == [one.payload for one in taken(peer, 7)]
             assert [] == finished(peer)
