@@ -30,7 +30,6 @@
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
 #include "store/store.h"
-#include "text/headers.h"
 #include "text/subject.h"
 #include "text/text.h"
 #include "text/time_text.h"
@@ -545,14 +544,6 @@ static void get_messages(direct_t *direct) {
 }
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
-
-bool js_level_too_high(bytes_t header) {
-    bytes_t value;
-    if (header.size == 0 || !headers_find(header, BYTES_LITERAL("Nats-Required-Api-Level"), &value)) {
-        return false;
-    }
-    return value.size != 1 || value.at[0] < '0' || value.at[0] > '0' + API_LEVEL;
-}
 
 static void direct_body(direct_t *direct, bytes_t body) {
     const direct_request_t *asked = &direct->asked;

@@ -349,3 +349,11 @@ void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, boo
     note_refusal(&out->refusal, result.outcome == OUTCOME_REFUSED ? &result.refusal : NULL);
     answer_taken(js, stream, message, &result);
 }
+
+bool js_level_too_high(bytes_t header) {
+    bytes_t value;
+    if (header.size == 0 || !headers_find(header, BYTES_LITERAL("Nats-Required-Api-Level"), &value)) {
+        return false;
+    }
+    return value.size != 1 || value.at[0] < '0' || value.at[0] > '0' + API_LEVEL;
+}
