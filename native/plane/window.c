@@ -118,13 +118,17 @@ static uint32_t doubt_of(const plane_t *plane, const peer_t *peer) {
     return doubtful ? window_doubt(&seen) : window_unanswered(&peer->window, &seen, quiet_ns);
 }
 
-/* Tells control of a link that we dialled, which may dial another one beside it. */
+/* Tells control of a link that we dialled, which may dial another one beside it; and of one that stands at its first
+ * full packet, whoever dialled. */
 static void tell_doubt(plane_t *plane, peer_t *peer) {
     window_t *window = &peer->window;
-    if (!peer->dialled || peer->state != PEER_ADMITTED) {
+    if (peer->state != PEER_ADMITTED) {
         return;
     }
     uint32_t doubt = doubt_of(plane, peer);
+    if (!peer->dialled && doubt == DOUBT_ALL) {
+        return;
+    }
     if ((doubt != DOUBT_NONE) == window->doubted) {
         return;
     }

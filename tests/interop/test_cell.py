@@ -272,6 +272,22 @@ def test_a_way_that_loses_large_packets_without_a_word_carries_a_backlog_in_smal
         assert at_hub.messages_in("COPY") == MESSAGES
 
 
+def test_a_nats_server_that_dials_over_such_a_way_is_told_to_send_small_packets() -> None:
+    """It does not notice, but the hub does: who is there no longer says anything, and what is sent to him arrives."""
+    with cell.joined(Link(rate=1e6, delay=0.05, packet=1000)) as joined, pair(joined, servers.REFERENCE) as both:
+        assert both.linked_within(60)
+        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+        at_leaf.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
+        for _ in range(MESSAGES):
+            at_leaf.publish("t.a", random.randbytes(SIZE))
+        at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
+        deadline = time.monotonic() + 120
+        while at_hub.messages_in("COPY") < MESSAGES and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert at_hub.messages_in("COPY") == MESSAGES
+        assert "No full packet comes through" in both.log(HUB)
+
+
 def test_a_live_link_is_not_closed_for_being_slow() -> None:
     """More is published than the link carries within `write_deadline` (10 s): it stays up, and brings all of it."""
     with cell.joined(Link(rate=1e6, delay=0.25)) as joined, pair(joined) as both:

@@ -311,6 +311,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_packets.py::test_both_ends_send_packets_of_that_size",
         "native/test_window.c: a link that stands at its first full packet is told from one that is silent",
         "native/test_window.c: so is a peer that stands at its own",
+        "interop/test_cell.py::test_a_nats_server_that_dials_over_such_a_way_is_told_to_send_small_packets",
+        "unit/test_doorway.py::test_small_packets_are_asked_for_until_all_that_stood_are_back",
     ),
     "A copy whose link has gone": ("unit/links/test_flight.py::test_a_link_that_is_lost_stops_its_copies_at_once",),
     "A mirror or source takes its origin's consumer": (

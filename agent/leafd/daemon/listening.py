@@ -25,9 +25,13 @@ from leafd.links.compression import Compression
 from leafd.logins.handshakes import info_of
 
 if TYPE_CHECKING:
+    import socket
+
     from leafd.daemon.current import Current
+    from leafd.daemon.doorway import Doorway
     from leafd.host.log import Log
     from leafd.links.leafs import Leafs
+    from leafd.links.link import Link
     from leafd.logins.clients import Clients
     from leafd.native_plane import Plane
 
@@ -40,6 +44,8 @@ class Listeners:
     ) -> None:
         self._plane, self._sockets, self._current = plane, sockets, current
         self._clients, self._leafs, self._log = clients, leafs, log
+        self._leaf_door: socket.socket | None = None
+        self._doorway: Doorway | None = None
 
     def begin(self) -> None:
         """Everybody may come from here on."""
@@ -69,6 +75,8 @@ class Listeners:
     def close(self) -> None:
         """No new connections."""
         plane, sockets = self._plane, self._sockets
+        if self._leaf_door is not None:
+            self._leaf_door.close()
         plane.unlisten(CLIENT_LISTENER)
         for sock, listener in (
             (sockets.leaf, LEAF_LISTENER), (sockets.web, WEB_LISTENER), (sockets.mqtt, MQTT_LISTENER)
@@ -83,8 +91,21 @@ class Listeners:
         host, port = address_of(sock)
         told = not (leafnodes and leafnodes.no_advertise)
         self._leafs.listening(*leaf_place(leafnodes, host, port), told=told)
+        self._leaf_door = sock.dup()
+        self._leafs.on_stuck += [self._stuck]
         self._plane.listen(LEAF_LISTENER, sock.detach(), t.ConnKind.LEAF, secure=self._hold_leafs())
         self._log.info(f"Listening for leafnode connections on {host}:{port}")
+
+    def _stuck(self, link: Link) -> None:
+        from leafd.daemon.doorway import Doorway  # here: hardly ever does anybody need it
+
+        if self._leaf_door is None:
+            return
+        if self._doorway is None:
+            self._doorway = Doorway(self._leaf_door, self._log)
+            self._leafs.on_up += [self._doorway.came]
+        self._doorway.stuck(link)
+        self._plane.close_connection(link.connection, "", t.CloseReason.STALE)
 
     def _open_client(self) -> None:
         config, sock = self._current.config, self._sockets.client
