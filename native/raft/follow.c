@@ -40,9 +40,11 @@ static void learn_members(raft_t *raft, const raft_message_t *message, raft_inde
     }
 }
 
-/* false: no room for one more term, as if the message had been lost. */
+/* false: no room for one more term, as if the message had been lost; or a term below that of the entry before, which
+ * only a liar sends. */
 static bool append_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message, raft_index_t upto) {
     raft_index_t from = raft->trail.last + 1;
+    if (message->entry_term < trail_last_term(&raft->trail)) return false;
     if (!trail_append(&raft->trail, upto - raft->trail.last, message->entry_term)) return false;
     raft_output_t *output = raft_put(out, RAFT_APPEND);
     output->from = from;

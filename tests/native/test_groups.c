@@ -490,6 +490,71 @@ static void many_groups(void) {
     world_end();
 }
 
+/* ---- a member that lies ------------------------------------------------------------------------------------------ */
+
+static uint64_t near(uint64_t number) {
+    uint64_t others[] = {
+        0, 1, number + 1, number, number > 3 ? number - 1 - below(3) : 0, number + below(600), UINT64_C(1) << 40};
+    return others[below(sizeof others / sizeof *others)];
+}
+
+/* Right in form, and anything in content; mostly what a member could say now. */
+static uint32_t write_lie(const node_t *node, const group_look_t *look, raft_disk_t liar, uint8_t *bytes,
+                          uint32_t room) {
+    frame_writer_t writer;
+    uint8_t members[FRAME_MEMBERS_SIZE_MAX];
+    raft_message_t lie = {.subject = (raft_subject_t)(1 + below(RAFT_HANDOVER)),
+                          .term = below(3) == 0 ? near(look->term) : look->term,
+                          .index = near(look->last),
+                          .log_term = near(look->term),
+                          .entry_term = near(look->term),
+                          .granted = below(2) == 0,
+                          .handover = below(2) == 0,
+                          .commit = near(look->committed),
+                          .refused = near(look->last),
+                          .stamp_ns = (int64_t)near((uint64_t)world.now.mono_ns)};
+    frame_begin(&writer, bytes, room, liar, node->id, 0);
+    CHECK(frame_put(&writer, 500, &lie));
+    for (uint32_t count = lie.subject == RAFT_ENTRIES ? below(4) : 0; count > 0; count--) {
+        raft_kind_t kind = (raft_kind_t)below(3);
+        raft_config_t config = world.founders;
+        config.count = below(4);
+        uint32_t size = kind == RAFT_MEMBERS ? frame_write_members(members, &config)
+                        : kind == RAFT_DATA  ? below(100)
+                                             : 0;
+        CHECK(frame_put_entry(&writer, kind, bytes_of(members, size)));
+    }
+    return frame_end(&writer);
+}
+
+/* What a member of the group says may be wrong and end the group, but not the server. */
+static void lies(void) {
+    static uint8_t bytes[4096];
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        world_begin(3, 0, seed * 7919);
+        for (uint32_t at = 0; at < 3; at++) {
+            group_options_t options = world_options(at, 0);
+            options.hooks.apply = nothing_to_apply;
+            CHECK_EQ_I64(STATUS_OK, groups_make(world.node[at].groups, options, world.now, &world.node[at].group[0]));
+        }
+        world_pass(4 * NS_PER_SECOND);
+        raft_disk_t liar = world.node[seed % 3].id;
+        node_t *node = &world.node[(seed + 1) % 3];
+        for (uint32_t i = 0; i < 4000; i++) {
+            group_look_t look = group_look(node->group[0], world.now);
+            uint32_t size = write_lie(node, &look, liar, bytes, sizeof bytes);
+            groups_receive(node->groups, liar.peer, bytes_of(bytes, size), world.now);
+            if (i % 8 == 0) {
+                world_step();
+            }
+        }
+        CHECK_EQ_U64(0, groups_stats(node->groups).bad);
+        CHECK(groups_stats(node->groups).frames_in >= 4000);
+        CHECK_EQ_U64(APPEND_STORED, rig_put(&node->rig, rig_stream(&node->rig, 9, rig_config()), "s", "t").verdict);
+        world_end();
+    }
+}
+
 int main(void) {
     RUN("what is proposed is in the logs of all, once and in order", one_log);
     RUN("without a majority nothing is answered, and the lead ends", no_majority);
@@ -503,6 +568,7 @@ int main(void) {
     RUN("the lead is handed over at once", hands_over);
     RUN("members come and go", members_change);
     RUN("frames of others than they say, for another disk, or damaged do nothing", forged_frames);
+    RUN("what a lying member says ends no server", lies);
     RUN("kills, stops, cuts, loss, repetition and delay by chance: all logs are one", by_chance);
     RUN("a thousand groups share their frames", many_groups);
     return TEST_RESULT();
