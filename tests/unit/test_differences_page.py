@@ -278,7 +278,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_plane_pings.c: a slow link that acknowledges what it is sent is given longer",
     ),
     "Between two leafd an idle copy": (
-        "native/test_consume_push.c: a copy over a link has few heartbeats while nothing is owed, "
+        "native/test_consume_copies.c: a copy over a link has few heartbeats while nothing is owed, "
         "and is told of its consumer's end",
         "unit/links/test_flight.py::test_a_leafd_is_asked_and_listened_to_in_one_flight",
         "unit/links/test_flight.py::test_another_server_is_listened_to_after_its_answer",
@@ -330,9 +330,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_lag.py::test_both_ends_tell_what_is_missing_while_a_backlog_drains_is_flooded_and_stalls",
     ),
     "A consumer that a mirror or source has made": (
-        "native/test_consume_push.c: a mirror or source is asked what it has stored, after 16 KB and not each second",
-        "native/test_consume_push.c: its heartbeat says how many messages wait",
-        "native/test_consume_push.c: a copy has few heartbeats while its messages wait for its link",
+        "native/test_consume_copies.c: a mirror or source is asked what it has stored, after 16 KB and not each second",
+        "native/test_consume_copies.c: its heartbeat says how many messages wait",
+        "native/test_consume_copies.c: a copy has few heartbeats while its messages wait for its link",
     ),
     "A message or an interest that a link": ("wire/leaf/client-verbs.wire",),
     "Who a user of the hub is": ("interop/test_leaf.py::test_users_are_told_by_their_own_server_who_they_are",),
