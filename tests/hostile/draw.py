@@ -23,8 +23,8 @@ from urllib.parse import quote
 
 from leafd.auth.connect import ClientConnect, LeafConnect
 from leafd.gojson import Struct
+from leafd.links.answers import Created
 from leafd.links.leaf_info import HubInfo
-from leafd.links.replica import Created
 
 from tests.hostile import fields, sanitized, values
 from tests.hostile.wires import Asker, Hub, Wire, http, varz

@@ -25,8 +25,8 @@ from leafd.jetstream import registry, service
 from leafd.jetstream.endpoints import templates
 from leafd.jetstream.models.requests import ConsumerCreateRequest, RestoreRequest
 from leafd.jetstream.models.stream import StreamConfigRequest
+from leafd.links.answers import Created
 from leafd.links.leaf_info import HubInfo
-from leafd.links.replica import Created
 from leafd.monitor import http, services
 from leafd.monitor.page.routes import PATHS
 

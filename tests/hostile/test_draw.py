@@ -8,8 +8,8 @@ import dataclasses
 from leafd.auth.connect import ClientConnect, LeafConnect
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
+from leafd.links.answers import Created
 from leafd.links.leaf_info import HubInfo
-from leafd.links.replica import Created
 
 from tests.hostile import fields
 from tests.hostile.draw import Draw, daemon, run

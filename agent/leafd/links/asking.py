@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from leafd import native_types as t
+from leafd.links.answers import made
 from leafd.links.origin import random8
-from leafd.links.replica import Slot, made
+from leafd.links.replica import Slot
 from leafd.native_commands import Commands
 
 

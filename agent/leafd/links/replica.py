@@ -22,7 +22,7 @@ A server that is no leafd sends megabytes over a link that carries kilobytes a s
 consumer sends is acknowledged, so that no more is on its way than the link needs (native/jetstream/span.h finds out how
 much). A server that refuses such a consumer, or is never told of what was acknowledged, has one without.
 
-Not here: messages (native/jetstream/ingest.c), sockets, subscriptions (asking.py).
+Not here: messages (native/jetstream/ingest.c), sockets, subscriptions (asking.py), the answers' fields (answers.py).
 Reference: tests/wire/jetstream.md, "Mirrors and sources".
 """
 
@@ -31,11 +31,12 @@ from __future__ import annotations
 import json
 import math
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
-from leafd.gojson import INT, TEXT, UINT64, JsonError, Nested, Struct, decode, wire
+from leafd.gojson import JsonError, decode
 from leafd.gotime import format_time
+from leafd.links.answers import Created, CreateError, OriginInfo
 from leafd.links.origin import Origin, bounded
 from leafd.native_ingests import NO_SPAN, Span
 from leafd.records import dataclass
@@ -188,85 +189,6 @@ class PutBack:
 
 
 Order = Ask | Run | Forget | PutBack
-
-
-@dataclass(frozen=True, slots=True)
-class CreateError(Struct):
-    """Why the origin refuses."""
-
-    go_name: ClassVar[str] = "ApiError"
-
-    code: int = wire(INT, "code")
-    err_code: int = wire(INT, "err_code")
-    description: str = wire(TEXT, "description")
-
-
-@dataclass(frozen=True, slots=True)
-class CreatedConfig(Struct):
-    """The fields of the created consumer's configuration that are looked at."""
-
-    go_name: ClassVar[str] = "ConsumerConfig"
-
-    ack_policy: str = wire(TEXT, "ack_policy")
-    idle_heartbeat: int = wire(INT, "idle_heartbeat")
-
-
-@dataclass(frozen=True, slots=True)
-class CreatedPosition(Struct):
-    """The fields of the created consumer's position that are looked at."""
-
-    go_name: ClassVar[str] = "SequenceInfo"
-
-    stream_seq: int = wire(UINT64, "stream_seq")
-
-
-@dataclass(frozen=True, slots=True)
-class Created(Struct):
-    """The fields of the origin's answer to a consumer create that are looked at."""
-
-    go_name: ClassVar[str] = "JSApiConsumerCreateResponse"
-
-    name: str = wire(TEXT, "name")
-    error: CreateError | None = wire(Nested(CreateError), "error")
-    config: CreatedConfig | None = wire(Nested(CreatedConfig), "config")
-    delivered: CreatedPosition | None = wire(Nested(CreatedPosition), "delivered")
-    num_pending: int = wire(UINT64, "num_pending")
-
-
-def made(body: bytes) -> str:
-    """The name of the consumer that an answer tells of; empty: none was made."""
-    try:
-        return decode(Created, body, strict=False).name
-    except JsonError:
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
-class OriginState(Struct):
-    """The fields of a stream's state that are looked at."""
-
-    go_name: ClassVar[str] = "StreamState"
-
-    last_seq: int = wire(UINT64, "last_seq")
-
-
-@dataclass(frozen=True, slots=True)
-class OriginCluster(Struct):
-    """The fields of a stream's cluster that are looked at."""
-
-    go_name: ClassVar[str] = "ClusterInfo"
-
-    name: str = wire(TEXT, "name")
-
-
-@dataclass(frozen=True, slots=True)
-class OriginInfo(Struct):
-    """The fields of the origin's answer to a stream info that are looked at."""
-
-    go_name: ClassVar[str] = "JSApiStreamInfoResponse"
-
-    cluster: OriginCluster | None = wire(Nested(OriginCluster), "cluster")
-    state: OriginState | None = wire(Nested(OriginState), "state")
 
 
 class Replica:
