@@ -1,6 +1,7 @@
 /* bound.c: see bound.h. The bound is kept by the consumer's timer, so it holds some turns later: a turn passes over as
- * many as it may end (ENDS_A_TURN), of all consumers together. What cannot be passed over yet, since it is on no disk or cannot be read, is looked at again. Its end is recorded as that of a
- * delivery which was acknowledged: a crash brings none of it back that is not still wanted by others. */
+ * many as it may end (ENDS_A_TURN), of all consumers together. What cannot be passed over yet, since it is on no disk
+ * or cannot be read, is looked at again. Its end is recorded as that of a delivery which was acknowledged: a crash
+ * brings none of it back that is not still wanted by others. */
 #include "consume/bound.h"
 
 #include "consume/deliver.h"

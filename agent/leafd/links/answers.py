@@ -1,4 +1,4 @@
-"""What an origin answers to the requests of a mirror or source, as far as it is looked at.
+"""The answers of an origin to the requests of a mirror or source: the fields that are looked at.
 
 Not here: what an answer means for the copy (replica.py), where it comes (asking.py).
 Reference: tests/wire/jetstream.md, "Mirrors and sources".

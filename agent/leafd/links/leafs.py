@@ -100,8 +100,7 @@ class Leafs:
         self.remotes: list[RemoteStatus] = []
         self.on_up: list[Callable[[Link], None]] = []
         self.on_down: list[Callable[[Link], None]] = []
-        self.on_stuck: list[Callable[[Link], None]] = []
-        """Told of a link that others dialled, and that stands at its first full packet."""
+        self.on_stuck: list[Callable[[Link], None]] = []  # told of what Link.doubt says
         self._describe, self._serves = describe, serves
 
     # ---- what is there
@@ -238,18 +237,13 @@ class Leafs:
             case t.Carried():
                 return self.sending.carried(event)
             case t.Doubted():
-                if event.connection in self._links:
-                    self._doubted(self._links[event.connection], event.doubted)
+                if (link := self._links.get(event.connection)) and link.doubt(event.doubted):
+                    for stuck in self.on_stuck:
+                        stuck(link)
                 return True
             case t.LeafInfo():
                 return self.sending.heard(event)
         return False
-
-    def _doubted(self, link: Link, doubt: int) -> None:
-        link.doubt(doubt)
-        if doubt == t.Doubt.LARGE and isinstance(link.machine, leaf.Acceptor) and not link.web:
-            for stuck in self.on_stuck:
-                stuck(link)
 
     def _secured(self, link: Link, event: t.Secured) -> None:
         link.tls = event
