@@ -66,7 +66,7 @@ def started(kinds: tuple[str, ...], folder: Path, without: int) -> Iterator[list
 
 
 async def until_ready(client: Client) -> None:
-    """A meta leader answers."""
+    """A meta leader answers, and knows of each of its three servers that it takes streams."""
 
     async def answers() -> bool:
         with contextlib.suppress(nats.errors.Error):
@@ -89,7 +89,7 @@ async def until_heard(client: Client, subject: str) -> None:
     await until(heard, "no stream takes it")
 
 
-READY = json.dumps({"name": "READY", "subjects": ["ready"], "storage": "memory", "num_replicas": 1}).encode()
+READY = json.dumps({"name": "READY", "subjects": ["ready"], "storage": "memory", "num_replicas": 3}).encode()
 
 
 @pytest.mark.parametrize(
