@@ -220,9 +220,18 @@ accounts { A { jetstream: enabled, users: [
 no_auth_user: a
 leafnodes { listen: "127.0.0.1:{leaf_port}" }
 """
-ELSEWHERE: Final = (b"victim.x", b"free.x", b">", b"*", b"a..b", b"_R_.x", b"$JS.API.STREAM.DELETE.V", b"$JS.FC.M.>")
+ELSEWHERE: Final = (
+    b"victim.x",
+    b"free.x",
+    b">",
+    b"*",
+    b"a..b",
+    b"_R_.x",
+    b"$JS.API.STREAM.DELETE.V",
+    b"$JS.FC.M.>",
+    b"$JS.FC.M.other.x",
+)
 ONLY_IN_A_HEADER: Final = (b"no subject", b"nul.\x00", b"tab\tx", b"$JS.FC.M.a b", b"$JS.FC.M.nul\x00")
-THERE: Final = b"$JS.FC.M.c.last"
 
 
 def control(origin: Origin, to: str, how: str, names: tuple[bytes, ...]) -> None:
@@ -254,7 +263,7 @@ def heard(watcher: Wire, to: bytes) -> set[bytes]:
 @pytest.mark.parametrize("how", ["its reply", "a header"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_origin_s_flow_control_is_answered_nowhere_else(kind: str, how: str) -> None:
-    """Whatever the origin names, leafd answers under $JS.FC. alone, which leads to consumers. nats-server publishes it
+    """Whatever the origin names, leafd answers to the consumer alone that it takes from. nats-server publishes it
     wherever it is told: into a stream whose subjects are denied to the origin, and to its own API."""
     names = ELSEWHERE + (() if how == "its reply" else ONLY_IN_A_HEADER)
     with running(kind, FLOW) as server, Asker(server.port) as client, Wire(server.port, 60.0) as watcher:
@@ -263,11 +272,13 @@ def test_an_origin_s_flow_control_is_answered_nowhere_else(kind: str, how: str) 
         with Origin(server.ports["leaf_port"], user="far", **{"pass": "far"}) as origin:
             far = {"name": "OM", "external": {"api": "far", "deliver": "dlv"}}
             assert "error" not in client.asked("$JS.API.STREAM.CREATE.M", {"name": "M", "mirror": far})
-            control(origin, origin.make("OM")[1], how, (*names, THERE))
-        answers = heard(watcher, THERE)
+            name, to = origin.make("OM")
+            there = f"$JS.FC.M.{name}.last".encode()
+            control(origin, to, how, (*names, there))
+        answers = heard(watcher, there)
         victim = client.asked("$JS.API.STREAM.INFO.V").get("state", {"messages": "gone"})["messages"]
     if kind == LEAFD:
-        assert (answers, victim) == ({THERE}, 0)
+        assert (answers, victim) == ({there}, 0)
     else:
         assert {b"victim.x", b"free.x"} < answers
         assert victim in (1, "gone")
