@@ -241,9 +241,10 @@ static inline void rig_reopen(rig_t *rig) {
 
 /* What a kill -9 leaves, not opened: rig_start, rig_try or rig_close comes next. */
 static inline void rig_kill(rig_t *rig) {
-    char old[96];
+    char old[sizeof rig->directory], next[sizeof rig->directory];
     memcpy(old, rig->directory, sizeof old);
-    snprintf(rig->directory, sizeof rig->directory, "%s/%u", rig->root, ++rig->generation);
+    snprintf(next, sizeof next, "%s/%u", rig->root, ++rig->generation);
+    memcpy(rig->directory, next, sizeof next);
     CHECK(mkdir(rig->directory, 0700) == 0);
     rig_copy_file(old, rig->directory, "highwater"); /* before what it speaks of: a thread may be writing both */
     rig_copy_file(old, rig->directory, "data.mdb");

@@ -110,7 +110,7 @@ static void play(member_t *member, stream_config_t config) {
     for (int i = 0; i < 30; i++) { /* what is due by now is done, in LMDB too */
         rig_pass(&member->rig, 30 * NS_PER_SECOND);
         rig_sync(&member->rig);
-        usleep(3000);
+        rig_committed(&member->rig);
     }
 }
 
