@@ -257,34 +257,31 @@ def test_what_a_work_queue_gives_to_a_hub_over_a_bad_line_leaves_the_box_when_it
         assert found == list(range(count))
 
 
+def drains(both: Pair, seconds: float) -> None:
+    """A backlog of the leaf is at the hub within that time."""
+    at_leaf, at_hub = both.api(LEAF), both.api(HUB)
+    at_leaf.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
+    for _ in range(MESSAGES):
+        at_leaf.publish("t.a", random.randbytes(SIZE))
+    at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
+    deadline = time.monotonic() + seconds
+    while at_hub.messages_in("COPY") < MESSAGES and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert at_hub.messages_in("COPY") == MESSAGES
+
+
 def test_a_way_that_loses_large_packets_without_a_word_carries_a_backlog_in_small_ones() -> None:
     """The link stands at its first full packet. Each is lost, and no router says so."""
     with cell.joined(Link(rate=1e6, delay=0.05, packet=1000)) as joined, pair(joined) as both:
         assert both.linked_within(20)
-        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
-        at_leaf.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
-        for _ in range(MESSAGES):
-            at_leaf.publish("t.a", random.randbytes(SIZE))
-        at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
-        deadline = time.monotonic() + 60
-        while at_hub.messages_in("COPY") < MESSAGES and time.monotonic() < deadline:
-            time.sleep(0.5)
-        assert at_hub.messages_in("COPY") == MESSAGES
+        drains(both, 60)
 
 
 def test_a_nats_server_that_dials_over_such_a_way_is_told_to_send_small_packets() -> None:
-    """It does not notice, but the hub does: who is there no longer says anything, and what is sent to him arrives."""
+    """The hub notices, ends the link, and its listener asks for small packets: the backlog then comes through."""
     with cell.joined(Link(rate=1e6, delay=0.05, packet=1000)) as joined, pair(joined, servers.REFERENCE) as both:
         assert both.linked_within(60)
-        at_leaf, at_hub = both.api(LEAF), both.api(HUB)
-        at_leaf.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
-        for _ in range(MESSAGES):
-            at_leaf.publish("t.a", random.randbytes(SIZE))
-        at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
-        deadline = time.monotonic() + 120
-        while at_hub.messages_in("COPY") < MESSAGES and time.monotonic() < deadline:
-            time.sleep(0.5)
-        assert at_hub.messages_in("COPY") == MESSAGES
+        drains(both, 120)
         assert "No full packet comes through" in both.log(HUB)
 
 
