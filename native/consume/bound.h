@@ -14,5 +14,6 @@ static inline void bound_appended(consumer_t *consumer) {
     }
 }
 void bound_on_time(consumer_t *consumer);
+void bound_changed(consume_t *consume); /* looks at all that it concerns */
 
 #endif

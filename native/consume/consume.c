@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "text/subject.h"
+#include "consume/bound.h"
 #include "consume/deliver.h"
 #include "consume/leave.h"
 #include "consume/private.h"

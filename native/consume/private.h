@@ -217,9 +217,6 @@ void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint
 /* The floor after an acknowledged row left the order; both sequences are the row's. */
 void consumer_move_floor(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq);
 
-/* ---- bound.c ----------------------------------------------------------------------------------------------------- */
-void bound_changed(consume_t *consume); /* looks at all that it concerns */
-
 /* ---- start.c ----------------------------------------------------------------------------------------------------- */
 void consumer_start(consumer_t *consumer);
 void survey_resume(consumer_t *consumer);                /* a loaded one: select what its state does not cover */

@@ -53,13 +53,8 @@ class PlainRows:
     def of(self, streams: Sequence[PlainFacts]) -> Iterator[Alike]:
         """The rows of streams, with their consumers where these are shown."""
         if not self._config and self._consumers is None:
-            told = [(one.stream, one.state) for one in streams]
-            texts = [encode_basestring_ascii(stream.name).encode() for stream, _ in told]
-            records = [
-                _RECORD.pack(len(text), stream.created, len(stream.names)) + state
-                for (stream, state), text in zip(told, texts, strict=True)
-            ]
-            yield Alike(self._form_of(_BARE), records, texts)
+            texts = [encode_basestring_ascii(one.stream.name).encode() for one in streams]
+            yield Alike(self._form_of(_BARE), [_record(*pair) for pair in zip(streams, texts, strict=True)], texts)
             return
         shaped = ((one, self._shapes(one)) for one in streams)
         for shapes, alike in groupby(shaped, itemgetter(1)):
@@ -75,7 +70,7 @@ class PlainRows:
     def _record(self, one: PlainFacts, shapes: _Shapes, texts: list[bytes]) -> bytes:
         name, (shape, *others) = encode_basestring_ascii(one.stream.name).encode(), shapes
         texts.append(name)
-        record = _RECORD.pack(len(name), one.stream.created, len(one.stream.names)) + one.state
+        record = _record(one, name)
         if shape is not None:
             told = shape.texts(one.stream.config)
             texts += told
@@ -121,6 +116,11 @@ class PlainRows:
 
 def _counted(member: str, kind: RowKind = RowKind.NUMBER) -> Hole:
     return Hole(kind, _RECORD.size + _SIZE * _STATE.names.index(member))
+
+
+def _record(one: PlainFacts, name: bytes) -> bytes:
+    stream = one.stream
+    return _RECORD.pack(len(name), stream.created, len(stream.names)) + one.state
 
 
 _Value = tuple[RowKind, int]
