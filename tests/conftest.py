@@ -1,23 +1,73 @@
 """What all tests have in common: they stay on this machine, and can be dealt out to several processes, test by test
-(--share) or file by file as each process becomes free (--deal).
+(--share) or file by file as each process becomes free (--deal). A test that hangs ends its process, with the stack of
+each thread, and --record says what was done until then.
 
 Nothing here starts anything; tests/servers.py does that when a test asks.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import os
 import random
+from collections.abc import Generator
 from pathlib import Path
+from typing import Final
 
 import pytest
+
+MINUTES: Final = 5
+"""A test that takes longer hangs, on any machine, unless it is marked with other minutes."""
+STDERR: Final = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", default="", metavar="SEED", help="files, and the tests in each, in the seed's order")
     parser.addoption("--share", default="0/1", metavar="I/N", help="every Nth of the tests chosen, from number I (0..)")
     parser.addoption("--deal", default="", metavar="FOLDER", help="of the files those that no other process has taken")
+    parser.addoption("--record", default="", metavar="FILE", help="gets a line for each test to do and each one done")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keeps the error output as it is before a test's own is captured."""
+    config.stash[STDERR] = os.dup(2)
+    if path := config.getoption("--record"):
+        config.pluginmanager.register(Record(Path(path)), "record")
+
+
+class Record:
+    """The file that tells what a process did that did not come to its end."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", buffering=1)
+        self._became = ""
+
+    def chosen(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            self._file.write(f"chosen {item.nodeid}\n")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Called with a test's setup, call (unless the setup failed) and teardown."""
+        if report.when == "setup" or not report.passed:
+            self._became = report.outcome
+        if report.when == "teardown":
+            self._file.write(f"{self._became} {report.nodeid}\n")
+
+    def pytest_unconfigure(self) -> None:
+        self._file.close()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Ends the process where the test hangs, also in C and in the setup of what several tests share."""
+    mark = item.get_closest_marker("minutes")
+    minutes = mark.args[0] if mark else MINUTES
+    faulthandler.dump_traceback_later(60 * minutes, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def shuffled(items: list[pytest.Item], seed: str) -> list[pytest.Item]:
@@ -46,11 +96,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = items[number::shares]
 
 
+def one_name(file: Path) -> str:
+    """A file's path as a name in a folder."""
+    return str(file).replace(os.sep, "+")
+
+
 def taken(folder: Path, file: Path) -> bool:
     """Whether the file is this process's: the first to ask has it. A file's tests stay together, since they share
     servers."""
     try:
-        (folder / str(file).replace(os.sep, "+")).touch(exist_ok=False)
+        (folder / one_name(file)).touch(exist_ok=False)
     except FileExistsError:
         return False
     return True
@@ -60,12 +115,18 @@ def taken(folder: Path, file: Path) -> bool:
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """With --deal: the files in their order, those apart that another process of the same folder has taken."""
     folder = session.config.getoption("--deal")
+    record = session.config.pluginmanager.get_plugin("record")
     if not folder or session.config.option.collectonly or session.testsfailed:
+        if record:
+            record.chosen(session.items)
         return None  # pytest's own loop, which also says what could not be collected
-    for file, items in itertools.groupby(session.items, lambda item: item.path):
+    files = [(file, list(items)) for file, items in itertools.groupby(session.items, lambda item: item.path)]
+    Path(folder, "every").write_text("".join(f"{one_name(file)}\n" for file, _ in files))
+    for file, some in files:
         if not taken(Path(folder), file):
             continue
-        some = list(items)
+        if record:
+            record.chosen(some)
         for item, following in zip(some, [*some[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.shouldfail:

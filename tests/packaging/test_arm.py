@@ -19,7 +19,7 @@ from tests.packaging import arm, machine
 from tests.packaging.test_package import CLIENT, ROOT
 from tests.servers import LEAFD, running
 
-pytestmark = pytest.mark.package
+pytestmark = [pytest.mark.package, pytest.mark.minutes(20)]
 # deb for the one, rpm for the other: tests/packaging/tour.py has all four.
 KINDS = {"arm64": "rpm", "armhf": "deb"}
 

@@ -26,6 +26,7 @@ SIZE_MAX_MB = 150
 
 pytestmark = [
     pytest.mark.package,
+    pytest.mark.minutes(20),
     pytest.mark.skipif(shutil.which("buildah") is None, reason="there is no buildah here to build an image with"),
 ]
 

@@ -30,7 +30,7 @@ WATCHDOG_SECONDS = 3
 # What a hub or a developer needs, and an edge box does not.
 FOREIGN = ("pyspark", "py4j", "pyarrow", "pandas", "lmdb", "pytest", "meson", "pygments", "markdown_it")
 
-pytestmark = pytest.mark.package
+pytestmark = [pytest.mark.package, pytest.mark.minutes(20)]
 
 
 def built(directory: Path) -> dict[str, Path]:

@@ -40,7 +40,7 @@ Nothing.
 %files
 """
 
-pytestmark = pytest.mark.package
+pytestmark = [pytest.mark.package, pytest.mark.minutes(20)]
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

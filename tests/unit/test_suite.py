@@ -87,6 +87,39 @@ def test_files_that_are_dealt_out_are_every_test_once(tmp_path: Path) -> None:
     assert sorted(found) == [f"test_{name}.py::test_it[{number}]" for name in "abdef" for number in range(3)]
 
 
+HANGS = """
+import time, pytest
+def test_one(loopback_only): pass
+def test_two(): assert False
+@pytest.mark.minutes(0.005)
+def test_three(): time.sleep(60)
+def test_four(): pass
+"""
+
+
+def test_a_test_that_hangs_ends_its_process_and_what_was_done_is_known(
+    suite: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It and the one that failed count as failed, and are run once more with those that did not run."""
+    (tmp_path / "test_a.py").write_text(HANGS)
+    record = tmp_path / "record"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", f"--record={record}", str(tmp_path)]
+    command += ["-c", os.devnull, "-o", f"cache_dir={tmp_path / 'cache'}"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    assert ("", 1) == (suite.closing(done.stdout), done.returncode)
+    assert "in test_three" in done.stdout
+    suite.PART.set(suite.Part("unit"))
+    assert suite.Result(1, 3) == suite.broken_down(["pytest"], record, done.stdout)
+    (failure,) = suite.PART.get().failures
+    assert [["test_two", "test_three", "test_four"], 1] == [
+        [name.partition("::")[2] for name in failure.again[1:]],
+        failure.missing,
+    ]
+    assert ["test_two", "test_three"] == [name.partition("::")[2] for name in suite.failed_names(failure)]
+    assert "1 tests did not run" in capsys.readouterr().out
+
+
 @pytest.fixture(scope="module")
 def suite() -> ModuleType:
     """tests/run itself."""

@@ -26,6 +26,7 @@ RULES: Final = (
 )
 
 pytestmark = [
+    pytest.mark.minutes(600),
     pytest.mark.skipif(SCHEDULES == "0", reason="LEAFD_RAFT_RS does not say how many schedules"),
     pytest.mark.skipif(shutil.which("cargo") is None, reason="no cargo here"),
 ]

@@ -25,7 +25,10 @@ LEASE: Final = (
     | {"FirstRate": "9", "OtherRate": "11", "Lease": "120", "Election": "150"}
 )
 
-pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="TLC needs java")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="TLC needs java"),
+    pytest.mark.minutes(600),  # of those that look at every state; the others take seconds
+]
 large = pytest.mark.skipif(os.environ.get("LEAFD_MODELS") != "all", reason="LEAFD_MODELS does not say all")
 
 

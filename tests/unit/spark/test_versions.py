@@ -24,7 +24,7 @@ from .hub import running
 ROOT = Path(__file__).parents[3]
 PYTHONS = [path for path in os.environ.get("LEAFD_SPARK_PYTHONS", "").split(os.pathsep) if path]
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.minutes(30)]
 
 
 @pytest.fixture(scope="module")
