@@ -93,6 +93,8 @@ class Server:
     configuration: str
     ports: dict[str, int] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    greeting: bytes = b""
+    """The INFO of the first one who came in."""
 
     @property
     def port(self) -> int:
@@ -127,7 +129,9 @@ class Server:
                 raise ServerDied(f"{self.kind} ended with {self.process.returncode}:\n{self.log[-4000:]}")
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 2) as probe:
                 probe.settimeout(2)
-                if probe.recv(4) == b"INFO":
+                with probe.makefile("rb") as lines:
+                    self.greeting = lines.readline()
+                if self.greeting.startswith(b"INFO"):
                     return
             time.sleep(0.02)
         self.stop()

@@ -9,6 +9,7 @@ import contextlib
 import json
 import re
 import signal
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,12 +92,18 @@ def until_told(client: Browser, *urls: str) -> dict[str, Any]:
 def test_web_clients_are_told_where_the_servers_are_reached_over_websocket(
     kinds: tuple[str, str], tmp_path: Path
 ) -> None:
-    """And of nothing else: as a server comes, as it is about to end, and as it has ended."""
+    """And of nothing else: as a server comes, as it is about to end, and as it has ended. The first client who finds
+    the port of a new one open is told of both."""
     with pair(kinds, tmp_path) as both:
         here, there = (f"127.0.0.1:{one.ports['web_port']}" for one in (both.first, both.second))
         member = {"host": "127.0.0.1", "client_ip": "127.0.0.1", "auth_required": True, "ldm": None}
         early = come(both.first)
         both.second.start()
+        if both.second.kind == L:  # whose start takes longer: an open port means that it has joined
+            expected = {f"127.0.0.1:{one.port}" for one in (both.first, both.second)}
+            assert set(json.loads(both.second.greeting[5:])["connect_urls"]) == expected
+            with socket.create_connection(("127.0.0.1", both.first.port)) as fresh, fresh.makefile("rb") as lines:
+                assert set(json.loads(lines.readline()[5:])["connect_urls"]) == expected
         first, second = both.first.ports["web_port"], both.second.ports["web_port"]
         assert until_told(early, here, there) == member | {"port": first}
         late = come(both.second)

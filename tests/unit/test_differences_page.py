@@ -499,6 +499,11 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_routes.py::test_logins_at_a_time_are_bounded_and_have_to_end_in_time",
         "unit/links/test_route.py::test_there_is_a_greatest_number_of_servers_in_a_cluster",
     ),
+    "The clients' port of a member opens": (
+        "interop/test_cluster_told.py::test_web_clients_are_told_where_the_servers_are_reached_over_websocket",
+        "unit/host/test_listeners.py::test_only_the_clients_port_of_a_member_opens_later",
+        "unit/links/test_routes.py::test_a_start_has_tried_each_place_when_it_was_answered_or_refused",
+    ),
     "routes without listen": ("unit/config/test_cluster.py::test_routes_need_a_listener",),
     "A server named in routes without a login": (
         "unit/links/test_routes.py::test_a_place_without_a_login_gets_the_clusters",

@@ -1,6 +1,7 @@
 """The listeners of a server in the plane: opened when it serves, told what a reload changed, closed at the end.
 
-    open(): leaf, client, web, MQTT    again(): TLS and PROXY of today for new connections    close(): nobody comes
+    begin(): leaf, web, MQTT    begin_clients(): clients, last    again(): TLS and PROXY of today for new connections
+    close(): nobody comes
 
 Not here: binding (host/listeners.py); the listeners of routes and gateways (clustered.py,
 supercluster.py).
@@ -20,6 +21,7 @@ from leafd.host.listeners import (
     Sockets,
     address_of,
     leaf_place,
+    listen,
 )
 from leafd.links.compression import Compression
 from leafd.logins.handshakes import info_of
@@ -48,9 +50,8 @@ class Listeners:
         self._doorway: Doorway | None = None
 
     def begin(self) -> None:
-        """Everybody may come from here on."""
+        """Everybody may come from here on, but clients of the NATS protocol over TCP."""
         self._open_leaf()
-        self._open_client()
         self._open_web()
         if self._sockets.mqtt is not None:
             from leafd.daemon.mqtt import listen_mqtt
@@ -107,8 +108,10 @@ class Listeners:
         self._doorway.stuck(link)
         self._plane.close_connection(link.connection, "", t.CloseReason.STALE)
 
-    def _open_client(self) -> None:
+    def begin_clients(self) -> None:
+        """Clients may come. Raises StartError when another process has opened the port since it was bound."""
         config, sock = self._current.config, self._sockets.client
+        listen(sock)
         secure = self._current.compiled.client_terms.secure
         host, port = address_of(sock)
         self._plane.listen(

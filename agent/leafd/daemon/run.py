@@ -72,6 +72,7 @@ async def _main(server: Server, flags: Flags, gauge: Gauge, declared: Declared |
             async with trio.open_nursery() as nursery:
                 load_late_modules(server)
                 await server.start(nursery, declared)
+                server.listeners.begin_clients()
                 await _start_services(server, nursery)
                 with _files(server), short_collections():
                     if notifier.watchdog_s:

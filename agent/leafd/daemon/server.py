@@ -519,7 +519,7 @@ class Server:
     # ---- serving
 
     async def start(self, nursery: trio.Nursery, declared: Declared | None) -> None:
-        """Brings everything up; returns when clients may come. declared: by the configuration."""
+        """Brings everything up but the clients' port, which may be opened then. declared: by the configuration."""
         compiled = self.current.compiled
         self.plane.start()
         nursery.start_soon(self.plane.run, self._event)
@@ -552,7 +552,7 @@ class Server:
             self.leafs.sending.change(one.remote, *one.sending)
         nursery.start_soon(self.leafs.run, [one.remote for one in compiled.remotes])
         if self.together is not None:
-            self.together.start(nursery)
+            await self.together.start(nursery)
 
     async def _start_callouts(self, nursery: trio.Nursery) -> None:
         """From the first configuration on that has logins judged by a service."""

@@ -9,14 +9,14 @@ supercluster.py); links to hubs and of leaves, which are other servers too (link
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
 
 from leafd.daemon.clustered import Clustered
 from leafd.daemon.supercluster import Supercluster
 
 if TYPE_CHECKING:
-    import trio
-
     from leafd import native_types as t
     from leafd.daemon.about import About
     from leafd.daemon.current import Current
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from leafd.logins.clients import Clients
     from leafd.monitor.facts import Facts
     from leafd.native_plane import Plane
+
+JOINED_S: Final = 1.0
+"""How long clients may have to wait at a start until the servers of the configuration have answered."""
 
 
 class Together:
@@ -83,14 +86,17 @@ class Together:
             found = self.supercluster.gateways.log_name(connection)
         return found
 
-    def start(self, nursery: trio.Nursery) -> None:
-        """Others may come, and are dialled. Gateways first: routes tell of their address."""
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Others may come, and are dialled; returns when this server has joined, or soon. Gateways first: routes tell
+        of their address."""
         if self.supercluster is not None:
             self.supercluster.listen()
             nursery.start_soon(self.supercluster.gateways.run)
         if self.clustered is not None:
             self.clustered.listen()
             nursery.start_soon(self.clustered.routes.run)
+            with trio.move_on_after(JOINED_S):
+                await self.clustered.routes.tried.wait()
 
     def unlisten(self) -> None:
         """No other server may come any more, and none is dialled."""

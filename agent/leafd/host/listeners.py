@@ -61,7 +61,8 @@ _FOR: Final = {
 
 def bind_all(config: ServerConfig) -> Sockets:
     """Binds every listener, before anything else is touched: a second server on the same ports ends here. A listener
-    that systemd has bound already is taken as it is."""
+    that systemd has bound already is taken as it is. The clients' one of a member of a cluster does not listen yet:
+    who finds it open takes the server for one that has joined (listen() opens it, and tells of whoever was first)."""
     every = {
         "client": config.client_address(),
         "leaf": config.leaf_address(),
@@ -80,7 +81,8 @@ def bind_all(config: ServerConfig) -> Sockets:
     try:
         for name, address in wanted.items():
             if name not in made:
-                made[name] = bind(*address, _FOR[name])
+                held = name == "client" and config.cluster is not None
+                made[name] = bind(*address, _FOR[name], listens=not held)
     except Exception:
         for sock in made.values():
             sock.close()
@@ -89,10 +91,10 @@ def bind_all(config: ServerConfig) -> Sockets:
     return Sockets(made["client"], *(made.get(name) for name in names))
 
 
-def bind(host: str, port: int, what: str) -> socket.socket:
-    """A listening socket. Port 0 and -1: any free port. what: for whom, in errors."""
+def bind(host: str, port: int, what: str, *, listens: bool = True) -> socket.socket:
+    """A listening socket, or one that is bound only. Port 0 and -1: any free port. what: for whom, in errors."""
     address = host or ANYWHERE
-    if address in (ANYWHERE, _ANYWHERE_6) and (sock := _bind_both(max(port, 0), what)) is not None:
+    if address in (ANYWHERE, _ANYWHERE_6) and (sock := _bind_both(max(port, 0), what, listens)) is not None:
         return sock
     try:
         # (A text is put into the alphabet of DNS first, by tables of 0.1 MB.)
@@ -102,10 +104,20 @@ def bind(host: str, port: int, what: str) -> socket.socket:
         raise StartError(f"{what}: {address!r} is no address: use a name or address of this machine") from error
     # A name that has both kinds of address is listened on at its IPv4 one, as the reference does.
     family, _, _, _, target = min(found, key=lambda one: one[0] != socket.AF_INET)
-    return _listening(socket.socket(family, _KIND), target, f"{what}: cannot listen on {address}:{port}")
+    return _bound(socket.socket(family, _KIND), target, f"{what}: cannot listen on {address}:{port}", listens)
 
 
-def _bind_both(port: int, what: str) -> socket.socket | None:
+def listen(sock: socket.socket) -> None:
+    """Opens the clients' port that bind_all() has only bound. Who listens already goes on as he is."""
+    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        host, port = address_of(sock)
+        try:
+            sock.listen(BACKLOG)
+        except OSError as error:
+            raise StartError(f"{_FOR['client']}: cannot listen on {host}:{port}: {_advice(error)}") from error
+
+
+def _bind_both(port: int, what: str, listens: bool) -> socket.socket | None:
     """All addresses of both kinds, as with the reference: what resolves localhost may try ::1 alone. None where this
     machine has no IPv6."""
     try:
@@ -113,14 +125,15 @@ def _bind_both(port: int, what: str) -> socket.socket | None:
     except OSError:
         return None
     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    return _listening(sock, (_ANYWHERE_6, port), f"{what}: cannot listen on {ANYWHERE}:{port}")
+    return _bound(sock, (_ANYWHERE_6, port), f"{what}: cannot listen on {ANYWHERE}:{port}", listens)
 
 
-def _listening(sock: socket.socket, target: tuple[Any, ...], what: str) -> socket.socket:
+def _bound(sock: socket.socket, target: tuple[Any, ...], what: str, listens: bool) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(target)
-        sock.listen(BACKLOG)
+        if listens:
+            sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
         raise StartError(f"{what}: {_advice(error)}") from error

@@ -97,6 +97,9 @@ class Routes(Servers[Link, Terms]):
         self._removed: set[str] = set()
         """Places that an earlier configuration had."""
         self._prepared: dict[str, trio.MemorySendChannel[None]] = {}
+        self._untried = {place.shown for place in terms.places}
+        self.tried = trio.Event()
+        """Each server of the configuration has answered, or could not be reached at the first attempt."""
 
     # ---- what is there
 
@@ -231,6 +234,7 @@ class Routes(Servers[Link, Terms]):
         # The peer has answered: the login was good.
         link.up = True
         route = link.route
+        self._has_tried(route)
         if link.more and route.place is not None:
             link.more = False
             self._dial(route.place, explicit=route.explicit, gossip_mode=route.gossip_mode, again=True)
@@ -302,6 +306,7 @@ class Routes(Servers[Link, Terms]):
         if gone is not None and gone.last:
             self._left(gone)
         link.gone.set()
+        self._has_tried(route)
         if not link.anew:
             self._dial_again(route)
 
@@ -338,6 +343,8 @@ class Routes(Servers[Link, Terms]):
             for place in self._terms.places:
                 for account in ("", *sorted(self.peers.accounts)):
                     self._dial(place, explicit=True, account=account)
+            if not self._untried:
+                self.tried.set()
             await trio.sleep_forever()
 
     # ---- changes
@@ -497,14 +504,23 @@ class Routes(Servers[Link, Terms]):
                 else:
                     async with self._slots:
                         stream = await self._connected(place)
-                if stream is not None:
+                if stream is None:
+                    self._has_tried(route)
+                else:
                     await self._adopt(stream, route, place)
                 return
             except (OSError, trio.TooSlowError) as error:
                 self._tell_failed(route, place, attempts, failed(error), again)
+                self._has_tried(route)
             if not route.explicit and (self._terms.retries <= 0 or attempts > self._terms.retries):
                 return
             await pauses.rest()
+
+    def _has_tried(self, route: Route) -> None:
+        if self._untried and route.place is not None and not route.account:
+            self._untried.discard(route.place.shown)
+            if not self._untried:
+                self.tried.set()
 
     def _is_unwanted(self, route: Route) -> bool:
         """The configuration no longer has its place, or its account."""

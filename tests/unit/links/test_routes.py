@@ -162,6 +162,29 @@ def test_with_back_off_the_pauses_double_up_to_half_a_minute(monkeypatch: pytest
     assert len(times) < 2 * 35
 
 
+def test_a_start_has_tried_each_place_when_it_was_answered_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connected is not joined: the place has to answer, or to end the connection. No place is nothing to wait for."""
+    alone, stage = Stage(), Stage(places=(THERE, Place("gone", 1), Place("10.0.0.3", 6222)))
+    answered: list[bool] = []
+
+    async def scene() -> None:
+        ours = [number for number, link in stage.routes._links.items() if not link.route.account]
+        answered.append(stage.routes.tried.is_set())
+        stage.hear(ours[0], t.LineKind.INFO)
+        answered.append(stage.routes.tried.is_set())
+        stage.routes.handle(t.LeafInfo(ours[0], b""))
+        answered.append(stage.routes.tried.is_set())
+        stage.end(ours[1])
+        answered.append(stage.routes.tried.is_set())
+
+    async def nothing() -> None:
+        answered.append(alone.routes.tried.is_set())
+
+    play(stage, scene, monkeypatch)
+    play(alone, nothing, monkeypatch)
+    assert answered == [False, False, False, True, True]
+
+
 def test_the_next_connection_of_a_pool_is_dialled_when_the_one_before_was_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
