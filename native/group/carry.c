@@ -139,6 +139,7 @@ static void take_role(group_t *group) {
     if (group->raft.role == RAFT_LEADER) {
         group->everybody = 0; /* what they have, it has yet to hear */
         memset(group->moved_ns, 0, sizeof group->moved_ns);
+        memset(group->copying, 0, sizeof group->copying);
     } else {
         answer_upto(group, UINT64_MAX, false);
     }
@@ -160,8 +161,8 @@ static void carry_out(group_t *group, const raft_output_t *output) {
     case RAFT_COMMIT: group->committed = output->upto; return;
     case RAFT_SEND: group_send(group, output); return;
     case RAFT_ROLE: take_role(group); return;
-    case RAFT_RESET:        /* comes with a copy, which nobody makes yet .. */
-    case RAFT_COPY: return; /* .. and is shown by its pace: group_look */
+    case RAFT_RESET: break; /* it is in the batch: copy_take */
+    case RAFT_COPY: return; /* copy_turn sees it by the member's pace */
     }
     note_write(group, output->write);
 }

@@ -85,11 +85,17 @@ static bool is_self(const group_t *group, raft_disk_t id) {
     return id.peer == group->raft.self.peer && id.disk == group->raft.self.disk;
 }
 
-/* For whom does a leader keep no entries? Who needs a copy has no use for them; and when they take too much room, a
- * member that has got no further for a while is not waited for. One that is slow holds up the others before that. */
+/* When entries take too much room, a member that has got no further for a while is not waited for. One that is slow
+ * holds up the others before that. */
 static bool is_given_up(const group_t *group, uint32_t place, moment_t now) {
-    return group->raft.progress[place].pace == RAFT_COPYING
-           || (store_ledger_pressed(group->store) && now.mono_ns - group->moved_ns[place] >= KEEP_NS);
+    return store_ledger_pressed(group->store) && now.mono_ns - group->moved_ns[place] >= KEEP_NS;
+}
+
+/* Up to where a member has the log, or has it with the copy that is on its way. Before one is, it has no use for
+ * entries. */
+static raft_index_t has_upto(const group_t *group, uint32_t place) {
+    const raft_progress_t *progress = &group->raft.progress[place];
+    return progress->pace == RAFT_COPYING ? copy_sent(group, place) : progress->match;
 }
 
 /* A leader's word, to which its entries are kept here and at all members. */
@@ -97,16 +103,16 @@ static raft_index_t had_by_all(group_t *group, moment_t now) {
     const raft_config_t *members = raft_members(&group->raft);
     raft_index_t all = RAFT_INDEX_MAX;
     for (uint32_t i = 0; i < members->count; i++) {
-        raft_index_t match = group->raft.progress[i].match;
+        raft_index_t has = has_upto(group, i);
         if (is_self(group, members->at[i].id)) {
             continue;
         }
-        if (group->moved_ns[i] == 0 || match != group->moved_to[i] || match == group->raft.trail.last) {
-            group->moved_to[i] = match;
+        if (group->moved_ns[i] == 0 || has != group->moved_to[i] || has == group->raft.trail.last) {
+            group->moved_to[i] = has;
             group->moved_ns[i] = now.mono_ns;
         }
         if (!is_given_up(group, i, now)) {
-            all = match < all ? match : all;
+            all = has < all ? has : all;
         }
     }
     return all;
@@ -308,6 +314,7 @@ void group_turn(group_t *group, moment_t now) {
         carry_out_all(group, now);
     }
     apply_committed(group);
+    copy_turn(group, now);
     group_raise_floor(group, now);
 }
 
@@ -342,6 +349,10 @@ static bool receive_fits(group_t *group, frame_message_t *received) {
 
 void group_receive(group_t *group, frame_message_t *received, moment_t now) {
     const raft_message_t *message = &received->message;
+    if (message->subject == RAFT_STATE) {
+        copy_take(group, received, now);
+        return;
+    }
     if (!receive_fits(group, received)) {
         return; /* lost, as on a network */
     }

@@ -19,14 +19,14 @@
  * - An answer needs no further write: the entry is on disk, and what it did is done again from there.
  * - The floor stays below what some member lacks: the leader says with its entries what all have. When all ledgers
  *   together take more than half of their budget it is not kept for a member that has got no further for five seconds:
- *   that one has to have a copy of the state. Copies are not built: it stands still, and group_look shows it. For one
- *   that is only slow, publishers wait.
+ *   that one has to have a copy of the state (copy.c). For one that is only slow, publishers wait.
  * - What cannot be read is not passed over: the group stands still (GROUP_UNREADABLE) until it can be read. A member
  *   whose promise cannot be read, or is that of another disk, does not start: it votes for nobody.
  */
 #ifndef LEAFD_GROUP_GROUP_H
 #define LEAFD_GROUP_GROUP_H
 
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -47,6 +47,11 @@ typedef struct group_hooks {
     /* Does what an entry asks for, in the open batch. false: there is no room just now, and nothing was done. The bytes
      * are its own until it returns. */
     bool (*apply)(void *context, raft_index_t index, bytes_t bytes);
+    /* The state that the entries applied so far have made, for a member whose log lacks some of them; both NULL: there
+     * are no copies of it. save: false: not just now. restore: puts it in the place of the state that is there, in the
+     * open batch; false: there is no room just now, and nothing was done. */
+    bool (*save)(void *context, buffer_t *to);
+    bool (*restore)(void *context, raft_index_t index, bytes_t state);
     /* What became of a proposal, in their order. applied false: this member leads no more, and it is not known whether
      * the entry will be committed. */
     void (*answer)(void *context, uint64_t token, bool applied);

@@ -27,6 +27,14 @@ typedef struct held {
     raft_message_t message;
 } held_t;
 
+/* A leader's: the copy that a member has got last. */
+typedef struct copying {
+    raft_disk_t to; /* peer 0: none */
+    raft_index_t upto;
+    int64_t due_ns;  /* of the next one, if this one does not arrive .. */
+    int64_t wait_ns; /* .. within this time */
+} copying_t;
+
 struct group {
     store_t *store;
     ledger_t *ledger;
@@ -38,11 +46,12 @@ struct group {
     raft_index_t everybody;                  /* all members have the log up to there, or it is not kept for them */
     raft_index_t moved_to[RAFT_MEMBERS_MAX]; /* a leader's: what each was known to have, .. */
     int64_t moved_ns[RAFT_MEMBERS_MAX];      /* .. and since when; 0: it has led for less than a turn */
+    copying_t copying[RAFT_MEMBERS_MAX];     /* by place, as these two */
     raft_config_t members;                   /* at what is applied */
     bytes_t proposed;
     raft_index_t received_from; /* the first of these entries */
     bytes_t received;           /* of the message that raft is asked about */
-    buffer_t applying;          /* an entry's bytes, while what it asks for is written */
+    buffer_t applying; /* an entry's bytes, while what it asks for is written; a copy, while it is put into a frame */
     waiting_t *waiting;
     uint64_t waiting_room;
     uint64_t waiting_first;
@@ -55,6 +64,14 @@ struct group {
 
 /* group.c */
 void answer_upto(group_t *group, raft_index_t index, bool applied);
+
+/* copy.c */
+/* Sends the state to each member that lacks entries which are gone; a leader's. */
+void copy_turn(group_t *group, moment_t now);
+/* The state up to where that member has got it by a copy that may still arrive; RAFT_INDEX_MAX: there is none. */
+raft_index_t copy_sent(const group_t *group, uint32_t place);
+/* A copy of its leader's. What it has no room for is lost, as on a network. */
+void copy_take(group_t *group, const frame_message_t *received, moment_t now);
 
 /* carry.c */
 /* Does what raft has asked for in its last call. */

@@ -115,8 +115,9 @@ static bool read_message(frame_t *frame, frame_message_t *next) {
     const raft_message_t *message = &next->message;
     frame->rest = bytes_after(frame->rest, FRAME_MESSAGE_HEAD + size);
     frame->left--;
-    if (at[8] < RAFT_PREVOTE || at[8] > RAFT_HANDOVER || at[9] > (FLAG_GRANTED | FLAG_HANDOVER)) return false;
-    if (message->count > RAFT_ENTRIES_MAX || (message->count != 0 && at[8] != RAFT_ENTRIES)) return false;
+    if (at[8] < RAFT_PREVOTE || at[8] > RAFT_STATE || at[9] > (FLAG_GRANTED | FLAG_HANDOVER)) return false;
+    bool carries = at[8] == RAFT_ENTRIES || at[8] == RAFT_STATE;
+    if (message->count > RAFT_ENTRIES_MAX || (message->count != 0 && !carries)) return false;
     if (message->term > RAFT_TERM_MAX || message->index > RAFT_INDEX_MAX) return false;
     return read_entries(next);
 }

@@ -8,6 +8,8 @@
  *     entry     0 size of bytes  4 kind  5 bytes
  *     members   0 count  1 member: 0 peer  8 disk  16 voter         the bytes of an entry of kind RAFT_MEMBERS
  *
+ * A copy of the state (RAFT_STATE) has two entries: the members at its index, and the state's bytes as RAFT_DATA.
+ *
  * A frame is whole and in order, or it is nothing: frame_open() looks at every byte before anybody acts on one. Whether
  * it is meant for this server, and whether its groups are known, is for the caller to say. Not here: what messages
  * mean (raft.h), and how frames travel.

@@ -162,7 +162,8 @@ static bool join_term(raft_t *raft, raft_outputs_t *out, const raft_message_t *m
     case RAFT_ENTRIES: raft_follow(raft, out, message->term, message->from, now_ns); return true;
     case RAFT_VOTED:
     case RAFT_TAKEN: break;
-    case RAFT_HANDOVER: return false;
+    case RAFT_HANDOVER:
+    case RAFT_STATE: return false;
     }
     raft_follow(raft, out, message->term, (raft_disk_t){0}, now_ns);
     return true;
@@ -190,6 +191,7 @@ void raft_receive(raft_t *raft, raft_outputs_t *out, const raft_message_t *messa
     case RAFT_HANDOVER:
         if (raft->role == RAFT_FOLLOWER && raft_may_stand(raft)) raft_stand(raft, out, true, now_ns);
         return;
+    case RAFT_STATE: return;
     }
 }
 

@@ -82,6 +82,7 @@ typedef enum raft_subject {
     /* granted: has all up to index. Else: `refused` did not fit, index, of log_term there, may. stamp_ns: of ENTRIES */
     RAFT_TAKEN,
     RAFT_HANDOVER, /* begin an election now */
+    RAFT_STATE,    /* a copy of the state up to index, of log_term: the caller's, who calls raft_copied() */
 } raft_subject_t;
 
 typedef struct raft_message {

@@ -10,6 +10,7 @@
 
 #define LEDGERS_MIN 16
 #define PROMISE_FIXED_SIZE 56
+#define PROMISE_SIZE_MAX (PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX)
 #define APPLIED_SIZE 8
 #define APPLIED_OP (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + APPLIED_SIZE)
 #define APPLIED_PROMISE NOTE_BYTES_MIN /* more than the op takes, so that its note finds room, too */
@@ -55,9 +56,8 @@ static ledger_outcome_t promise_read(store_t *store, uint32_t group, ledger_prom
     return LEDGER_FOUND;
 }
 
-static status_t promise_write(store_t *store, uint32_t group, const ledger_promise_t *promise) {
-    uint8_t key[4];
-    uint8_t value[PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX];
+/* How many bytes. */
+static uint32_t promise_pack(const store_t *store, const ledger_promise_t *promise, uint8_t value[PROMISE_SIZE_MAX]) {
     check(promise->members.size <= LEDGER_MEMBERS_MAX);
     store_be64(value, promise->term);
     store_be64(value + 8, promise->vote_peer);
@@ -67,7 +67,28 @@ static status_t promise_write(store_t *store, uint32_t group, const ledger_promi
     store_be64(value + 40, store->ledgers.disk);
     store_be64(value + 48, promise->name);
     uint8_t *end = bytes_write(value + PROMISE_FIXED_SIZE, promise->members);
-    return store_record_put(store, RECORD_PROMISE, group_key(group, key), bytes_of(value, (uint32_t)(end - value)));
+    return (uint32_t)(end - value);
+}
+
+/* One that is new. */
+static status_t promise_write(store_t *store, uint32_t group, const ledger_promise_t *promise) {
+    uint8_t key[4];
+    uint8_t value[PROMISE_SIZE_MAX];
+    uint32_t size = promise_pack(store, promise, value);
+    return store_record_put(store, RECORD_PROMISE, group_key(group, key), bytes_of(value, size));
+}
+
+/* In place of the one that is there. The caller has room for it. */
+static void promise_rewrite(ledger_t *ledger, const ledger_promise_t *promise) {
+    store_t *store = ledger->store;
+    uint8_t at[4];
+    uint8_t value[PROMISE_SIZE_MAX];
+    store_key_t key;
+    uint32_t size = promise_pack(store, promise, value);
+    key_record(&key, RECORD_PROMISE, group_key(ledger->group, at));
+    uint8_t *to = overlay_put(store, DB_RECORDS, key_bytes(&key), VALUE_CRC_SIZE + size, true, NULL);
+    memcpy(to + VALUE_CRC_SIZE, value, size);
+    value_seal(key_bytes(&key), to, VALUE_CRC_SIZE + size);
 }
 
 static ledger_outcome_t applied_read(store_t *store, uint32_t group, uint64_t *applied) {
@@ -357,8 +378,7 @@ bool store_ledger_fits(ledger_t *ledger, uint64_t entries, uint64_t bytes) {
     store_t *store = ledger->store;
     uint64_t need = entries * LEDGER_OP_SIZE + bytes;
     bool within = bytes == 0 || store->ledgers.bytes + need <= ledgers_budget(store);
-    return within && overlay_fits(store, need + LEDGER_CALL) && overlay_reserve(store, entries + NOTES) == STATUS_OK
-           && store_record_reserve(store, PROMISES) == STATUS_OK;
+    return within && overlay_fits(store, need + LEDGER_CALL) && overlay_reserve(store, entries + NOTES) == STATUS_OK;
 }
 
 status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry) {
@@ -432,12 +452,10 @@ static status_t promise_change(ledger_t *ledger, const ledger_promise_t *change,
         promise.vote_peer = change->vote_peer;
         promise.vote_disk = change->vote_disk;
     }
-    status_t status = promise_write(store, ledger->group, &promise);
-    if (status == STATUS_OK) {
-        promise_keep(ledger, &promise);
-        ledger->written = true;
-    }
-    return status;
+    promise_rewrite(ledger, &promise);
+    promise_keep(ledger, &promise);
+    ledger->written = true;
+    return STATUS_OK;
 }
 
 status_t store_ledger_promise(ledger_t *ledger, uint64_t term, uint64_t vote_peer, uint64_t vote_disk) {
@@ -458,6 +476,28 @@ status_t store_ledger_floor(ledger_t *ledger, uint64_t index, uint64_t term, byt
         ledger->floor = index;
     }
     return status;
+}
+
+status_t store_ledger_reset(ledger_t *ledger, uint64_t index, uint64_t term, bytes_t members,
+                            bool (*write)(void *context), void *context) {
+    store_t *store = ledger->store;
+    check(index > ledger->applied);
+    check(!ledger->foreign);
+    if (store_ledger_touch(ledger) != STATUS_OK || !overlay_fits(store, LEDGER_CALL)) {
+        return STATUS_FULL;
+    }
+    /* So that what the state takes of the batch leaves room for this. */
+    overlay_promise(store, LEDGER_CALL);
+    bool written = write(context);
+    overlay_give_back(store, LEDGER_CALL);
+    if (!written) {
+        return STATUS_FULL;
+    }
+    entries_remove(ledger, ledger->floor, ledger->last);
+    const ledger_promise_t change = {.floor = index, .floor_term = term, .members = members};
+    check(promise_change(ledger, &change, true) == STATUS_OK);
+    ledger->floor = ledger->applied = ledger->last = index;
+    return STATUS_OK;
 }
 
 status_t store_ledger_touch(ledger_t *ledger) {

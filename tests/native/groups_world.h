@@ -69,7 +69,8 @@ typedef struct world {
     uint32_t loss;                    /* of 1,000 frames */
     uint32_t twice;                   /* likewise */
     int64_t late_ns;                  /* at most */
-    bool copies;                      /* a member may come to need a copy, which nobody makes: it stands still */
+    uint32_t state_size;              /* of a copy, beside what it needs */
+    uint64_t copies;                  /* that were taken */
     proposal_t proposals[TOKENS_MAX]; /* by token */
     uint64_t tokens;
     uint64_t answered;
@@ -169,6 +170,80 @@ static inline void world_answer(void *context, uint64_t token, bool applied) {
     }
 }
 
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+/* A state is how many messages there are. Who takes a copy does not get them, but notes which it lacks: a record of
+ * pairs, the last one that it has or lacks before, and the last one of the copy. */
+#define RECORD_LACKING 60
+#define LACKING_SIZE 16
+
+static inline uint64_t lacking(const place_t *place, uint8_t key[4], bytes_t *pairs) {
+    const node_t *node = &world.node[place->node];
+    uint64_t messages = 0;
+    store_be32(key, place->group + 1);
+    status_t status = store_record_get(node->rig.store, RECORD_LACKING, bytes_of(key, 4), pairs);
+    if (status == STATUS_NOT_FOUND) {
+        *pairs = BYTES_NONE;
+    } else if (status != STATUS_OK) {
+        return UINT64_MAX;
+    }
+    for (uint32_t at = 0; at < pairs->size; at += LACKING_SIZE) {
+        messages += load_be64(pairs->at + at + 8) - load_be64(pairs->at + at);
+    }
+    return messages;
+}
+
+static inline bool world_save(void *context, buffer_t *to) {
+    const place_t *place = context;
+    uint8_t count[8];
+    bytes_t pairs = BYTES_NONE;
+    uint64_t lacks = lacking(place, count, &pairs);
+    if (lacks == UINT64_MAX) {
+        return false;
+    }
+    store_be64(count, lacks + rig_state(world.node[place->node].stream[place->group]).messages);
+    bool saved = buffer_append(to, count, sizeof count) == STATUS_OK;
+    for (uint32_t size = 0; saved && size < world.state_size; size += sizeof count) {
+        saved = buffer_append(to, count, sizeof count) == STATUS_OK;
+    }
+    return saved;
+}
+
+static inline bool world_restore(void *context, raft_index_t index, bytes_t state) {
+    const place_t *place = context;
+    const node_t *node = &world.node[place->node];
+    uint8_t value[4096];
+    uint8_t key[4];
+    bytes_t pairs = BYTES_NONE;
+    uint64_t lacks = node->refuses ? UINT64_MAX : lacking(place, key, &pairs);
+    uint64_t count = 0;
+    if (lacks == UINT64_MAX) {
+        return false;
+    }
+    for (uint64_t i = 1; i <= index; i++) {
+        count += world.entries[place->group][i] != 0;
+    }
+    CHECK_EQ_U64(count, load_be64(state.at));
+    CHECK(state.size >= world.state_size);
+    CHECK(pairs.size + LACKING_SIZE <= sizeof value);
+    uint8_t *end = bytes_write(value, pairs);
+    store_be64(end, lacks + rig_state(node->stream[place->group]).messages);
+    store_be64(end + 8, count);
+    pairs = bytes_of(value, pairs.size + LACKING_SIZE);
+    bool restored = store_record_put(node->rig.store, RECORD_LACKING, bytes_of(key, 4), pairs) == STATUS_OK;
+    world.copies += restored;
+    return restored;
+}
+
+static inline bool is_lacking(bytes_t pairs, uint64_t message) {
+    for (uint32_t at = 0; at < pairs.size; at += LACKING_SIZE) {
+        if (load_be64(pairs.at + at) < message && message <= load_be64(pairs.at + at + 8)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Entries of `size` bytes, at least 8. */
 static inline bool world_propose(uint32_t at, uint32_t group, uint32_t size) {
     static uint8_t bytes[1 << 16];
@@ -200,7 +275,11 @@ static inline group_options_t world_options(uint32_t at, uint32_t group) {
         .founders = &world.founders,
         .times = {.election_ns = 1500 * NS_PER_MS, .lease_ns = 1200 * NS_PER_MS, .beat_ns = 200 * NS_PER_MS},
         .seed = random_next(&world.random) | 1,
-        .hooks = {.context = &node->places[group], .apply = world_apply, .answer = world_answer}};
+        .hooks = {.context = &node->places[group],
+                  .apply = world_apply,
+                  .save = world_save,
+                  .restore = world_restore,
+                  .answer = world_answer}};
 }
 
 /* Its store is open: the groups that it has, or has to have. */
@@ -372,13 +451,6 @@ static inline bool all_lead(void) {
     return true;
 }
 
-/* Does it stand still, since what it lacks is in no log any more? */
-static inline bool world_copies(uint32_t group, uint32_t at) {
-    uint32_t leader = world_leader(group);
-    return world.copies && leader != world.nodes
-           && group_look(world.node[leader].group[group], world.now).members[at].copies;
-}
-
 static inline bool all_level(void) {
     for (uint32_t group = 0; group < world.groups; group++) {
         uint32_t leader = world_leader(group);
@@ -387,7 +459,7 @@ static inline bool all_level(void) {
         }
         raft_index_t last = group_look(world.node[leader].group[group], world.now).last;
         for (uint32_t at = 0; at < world.nodes; at++) {
-            if (world.node[at].up && group_applied(world.node[at].group[group]) != last && !world_copies(group, at)) {
+            if (world.node[at].up && group_applied(world.node[at].group[group]) != last) {
                 return false;
             }
         }
@@ -412,10 +484,17 @@ static inline void world_heal(void) {
 
 static inline void node_agrees(const node_t *node, uint32_t group) {
     uint64_t seq = 0;
+    uint64_t nth = 0;
+    uint8_t key[4];
+    bytes_t pairs = BYTES_NONE;
+    CHECK(lacking(&node->places[group], key, &pairs) != UINT64_MAX);
+    uint8_t kept[4096];
+    CHECK(pairs.size <= sizeof kept);
+    pairs = bytes_of(kept, (uint32_t)(bytes_write(kept, pairs) - kept)); /* reads of messages follow */
     for (uint64_t index = 1; index < TOKENS_MAX; index++) {
         stored_message_t message;
         uint64_t token = world.entries[group][index];
-        if (token == 0) {
+        if (token == 0 || is_lacking(pairs, ++nth)) {
             continue;
         }
         CHECK_EQ_I64(STATUS_OK, store_read(node->stream[group], ++seq, &message));
@@ -448,9 +527,7 @@ static inline void world_agree(void) {
     for (uint32_t group = 0; group < world.groups; group++) {
         order_agrees(group);
         for (uint32_t at = 0; at < world.nodes; at++) {
-            if (!world_copies(group, at)) {
-                node_agrees(&world.node[at], group);
-            }
+            node_agrees(&world.node[at], group);
         }
     }
 }

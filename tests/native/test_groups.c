@@ -1,52 +1,11 @@
 /* test_groups.c: groups of several members, each on a store of its own, over a network of the test (groups_world.h):
  * what was answered is in all logs, once and in its order, whoever is killed, stopped or cut off. Power cuts:
- * test_groups_powercut.c.
+ * test_groups_powercut.c;
+ * copies of the state: test_groups_copies.c.
  *
  *     LEAFD_GROUPS_SEEDS=1000 LEAFD_GROUPS_SEED=7 build/dev/tests/native/test_groups
  */
-#include "groups_world.h"
-
-static uint32_t killed;
-
-static bool lead_elsewhere(void) {
-    uint32_t leader = world_leader(0);
-    return leader != world.nodes && leader != killed;
-}
-
-static bool all_answered(void) {
-    return world.answered + world.lost == world.tokens;
-}
-
-static uint32_t others_of(uint32_t at, uint32_t nth) {
-    return (at + nth) % world.nodes;
-}
-
-static void cut_off(uint32_t at) {
-    for (uint32_t other = 0; other < world.nodes; other++) {
-        world.cut[at][other] = world.cut[other][at] = other != at;
-    }
-}
-
-static void begin(uint32_t nodes) {
-    world_begin(nodes, 1, 11 + nodes);
-    world_until(all_lead);
-}
-
-static void propose_some(uint32_t count, uint32_t size) {
-    int64_t until_ns = world.now.mono_ns + 60 * NS_PER_SECOND;
-    while (count > 0) {
-        uint32_t leader = world_leader(0);
-        if (leader != world.nodes && world_propose(leader, 0, size)) {
-            count--;
-        } else {
-            if (world.now.mono_ns > until_ns) {
-                world_show();
-                FAIL("%u more are not taken", count);
-            }
-            world_step();
-        }
-    }
-}
+#include "groups_acts.h"
 
 static void one_log(void) {
     for (uint32_t nodes = 1; nodes <= 5; nodes += 2) {
@@ -166,31 +125,6 @@ static void kept_for_who_is_away(void) {
     world_end();
 }
 
-/* Beyond half of the budget nothing is kept. Who lacks it is shown, and the others go on. */
-static void too_long_away(void) {
-    begin(3);
-    uint32_t leader = world_leader(0);
-    uint32_t away = others_of(leader, 1);
-    node_kill(away);
-    propose_some(100, 4000);
-    world_until(all_answered);
-    world_pass(6 * NS_PER_SECOND);
-    leader = world_leader(0);
-    CHECK(group_look(world.node[leader].group[0], world.now).floor > 0);
-    node_start(away);
-    world_pass(4 * NS_PER_SECOND);
-    leader = world_leader(0);
-    group_look_t look = group_look(world.node[leader].group[0], world.now);
-    CHECK(look.members[away].copies);
-    CHECK(!look.members[others_of(away, 1)].copies && !look.members[others_of(away, 2)].copies);
-    CHECK(look.members[away].lag > 0);
-    CHECK_EQ_U64(0, group_applied(world.node[away].group[0]) / 100);
-    propose_some(10, 8);
-    world_until(all_answered);
-    CHECK_EQ_U64(110, world.answered + world.lost);
-    world_end();
-}
-
 /* More than one frame takes, and entries as large as the journal lets them be. */
 static void large_entries(void) {
     begin(3);
@@ -207,27 +141,6 @@ static void large_entries(void) {
     propose_some(30, 60000);
     world_until(all_answered);
     world_agree();
-    world_end();
-}
-
-/* A server whose store has no room applies later, and the others do not wait for it. */
-static void room_at_one(void) {
-    begin(3);
-    uint32_t full = others_of(world_leader(0), 1);
-    world.node[full].refuses = true;
-    propose_some(1500, 200); /* more than a ledger may take: 256 KiB */
-    world_until(all_answered);
-    CHECK_EQ_U64(1500, world.answered + world.lost);
-    CHECK_EQ_U64(0, rig_state(world.node[full].stream[0]).messages);
-    CHECK_EQ_I64(GROUP_WAITS, group_state(world.node[full].group[0]));
-    world.node[full].refuses = false;
-    world_pass(3 * NS_PER_SECOND);
-    uint32_t leader = world_leader(0);
-    group_look_t look = group_look(world.node[leader].group[0], world.now);
-    if (!look.members[full].copies) { /* what it lacked was not gone */
-        world_agree();
-    }
-    CHECK(rig_state(world.node[full].stream[0]).messages > 0);
     world_end();
 }
 
@@ -252,35 +165,9 @@ static void hands_over(void) {
     world_end();
 }
 
-static bool change(raft_change_t what, uint32_t at) {
-    uint32_t leader = world_leader(0);
-    if (leader == world.nodes || !group_alter(world.node[leader].group[0], what, world.node[at].id, world.now)) {
-        return false;
-    }
-    groups_stir(world.node[leader].groups, world.node[leader].group[0]);
-    return true;
-}
-
-static void change_until(raft_change_t what, uint32_t at) {
-    int64_t until_ns = world.now.mono_ns + 20 * NS_PER_SECOND;
-    while (!change(what, at)) {
-        CHECK(world.now.mono_ns < until_ns);
-        world_step();
-    }
-}
-
 /* A fourth and a fifth server come, the first leader goes; each is killed in between. */
 static void members_change(void) {
-    world_begin(5, 0, 23);
-    world.groups = 1;
-    world.founders.count = 3;
-    for (uint32_t at = 0; at < 5; at++) {
-        node_down(at);
-        raft_config_t founders = world.founders;
-        world.founders.count = at < 3 ? 3 : 0;
-        node_begin(at);
-        world.founders = founders;
-    }
+    begin_with_others(5, 23);
     world_until(all_lead);
     propose_some(20, 30);
     for (uint32_t at = 3; at < 5; at++) {
@@ -400,7 +287,6 @@ static void mend(void) {
 
 static void live(uint64_t seed) {
     world_begin(seed % 3 == 0 ? 5 : 3, 1 + (uint32_t)seed % GROUPS_MAX, seed * 2654435761 + 1);
-    world.copies = true;
     world_until(all_lead);
     for (int round = 0; round < 30; round++) {
         harm();
@@ -408,7 +294,7 @@ static void live(uint64_t seed) {
         for (uint32_t steps = below(below(3) == 0 ? 1200 : 120); steps > 0; steps--) {
             uint32_t group = below(world.groups);
             for (uint32_t count = below(4); count > 0; count--) {
-                (void)world_propose(below(world.nodes), group, 8 + below(60));
+                (void)world_propose(below(world.nodes), group, 8 + below(seed % 4 == 1 ? 3000 : 60));
             }
             world_step();
         }
@@ -423,6 +309,7 @@ static void by_chance(void) {
     const char *first = getenv("LEAFD_GROUPS_SEED");
     uint64_t seed = first != NULL ? strtoull(first, NULL, 10) : 1;
     uint64_t answered = 0;
+    uint64_t copies = 0;
     for (uint64_t left = seeds != NULL ? strtoull(seeds, NULL, 10) : 6; left > 0; left--, seed++) {
         if (seeds != NULL) {
             printf("seed %llu: %llu answered before it\n", (unsigned long long)seed, (unsigned long long)answered);
@@ -430,6 +317,10 @@ static void by_chance(void) {
         }
         live(seed);
         answered += world.answered;
+        copies += world.copies;
+    }
+    if (seeds != NULL) {
+        printf("%llu copies\n", (unsigned long long)copies);
     }
     CHECK(answered > 0);
 }
@@ -469,6 +360,7 @@ static void many_groups(void) {
             options.number = i + 1;
             options.name = (i * UINT64_C(0x9e3779b97f4a7c15)) | 1;
             options.hooks.apply = nothing_to_apply;
+            options.hooks.save = NULL;
             status_t status = groups_make(world.node[at].groups, options, world.now, &group);
             while (status == STATUS_FULL) {
                 node_turn(&world.node[at]);
@@ -503,7 +395,7 @@ static uint32_t write_lie(const node_t *node, const group_look_t *look, raft_dis
                           uint32_t room) {
     frame_writer_t writer;
     uint8_t members[FRAME_MEMBERS_SIZE_MAX];
-    raft_message_t lie = {.subject = (raft_subject_t)(1 + below(RAFT_HANDOVER)),
+    raft_message_t lie = {.subject = (raft_subject_t)(1 + below(RAFT_STATE)),
                           .term = below(3) == 0 ? near(look->term) : look->term,
                           .index = near(look->last),
                           .log_term = near(look->term),
@@ -515,8 +407,9 @@ static uint32_t write_lie(const node_t *node, const group_look_t *look, raft_dis
                           .stamp_ns = (int64_t)near((uint64_t)world.now.mono_ns)};
     frame_begin(&writer, bytes, room, liar, node->id, 0);
     CHECK(frame_put(&writer, 500, &lie));
-    for (uint32_t count = lie.subject == RAFT_ENTRIES ? below(4) : 0; count > 0; count--) {
-        raft_kind_t kind = (raft_kind_t)below(3);
+    bool copy = lie.subject == RAFT_STATE;
+    for (uint32_t count = lie.subject == RAFT_ENTRIES || copy ? below(4) : 0; count > 0; count--) {
+        raft_kind_t kind = copy && below(4) != 0 ? count == 2 ? RAFT_MEMBERS : RAFT_DATA : (raft_kind_t)below(3);
         raft_config_t config = world.founders;
         config.count = below(4);
         uint32_t size = kind == RAFT_MEMBERS ? frame_write_members(members, &config)
@@ -535,6 +428,8 @@ static void lies(void) {
         for (uint32_t at = 0; at < 3; at++) {
             group_options_t options = world_options(at, 0);
             options.hooks.apply = nothing_to_apply;
+            options.hooks.save = NULL;
+            options.hooks.restore = nothing_to_apply;
             CHECK_EQ_I64(STATUS_OK, groups_make(world.node[at].groups, options, world.now, &world.node[at].group[0]));
         }
         world_pass(4 * NS_PER_SECOND);
@@ -562,9 +457,7 @@ int main(void) {
     RUN("a leader is killed, and what it had answered is there", leader_killed);
     RUN("all are killed, and what was answered is there", all_killed);
     RUN("what a member lacks is kept for it until it has it", kept_for_who_is_away);
-    RUN("what a member lacks is not kept beyond half of the budget, and it is shown", too_long_away);
     RUN("entries that no frame takes at once, and large ones", large_entries);
-    RUN("a member without room applies later, and the others do not wait", room_at_one);
     RUN("the lead is handed over at once", hands_over);
     RUN("members come and go", members_change);
     RUN("frames of others than they say, for another disk, or damaged do nothing", forged_frames);

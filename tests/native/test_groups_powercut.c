@@ -20,7 +20,7 @@ static void work(uint32_t steps) {
     for (; steps > 0; steps--) {
         uint32_t group = below(world.groups);
         for (uint32_t count = below(6) == 0 ? below(30) : below(4); count > 0; count--) {
-            (void)world_propose(below(world.nodes), group, 8 + below(200));
+            (void)world_propose(below(world.nodes), group, 8 + below(world.state_size));
         }
         world_step();
     }
@@ -47,7 +47,7 @@ static void cut_power(uint32_t at) {
 static void live(uint32_t cuts) {
     world_begin(3, GROUPS_MAX, powercut_next(&chance) | 1);
     world.late_ns = below(30) * NS_PER_MS;
-    world.copies = true;
+    world.state_size = below(3) == 0 ? 4000 : 200; /* the large ones are not kept for who is away: it gets copies */
     world_until(all_lead);
     for (uint32_t i = 0; i < cuts; i++) {
         uint32_t at = below(3) == 0 ? below(3) : world_leader(below(GROUPS_MAX)) % 3;
@@ -64,6 +64,10 @@ static void live(uint32_t cuts) {
             }
         }
         cut_power(at);
+        if (!all && world.state_size > 1000) {
+            work(200);
+            world_pass(6 * NS_PER_SECOND);
+        }
         work(all ? 0 : below(300));
         for (uint32_t other = 0; other < 3; other++) {
             if (!world.node[other].up) {
@@ -82,10 +86,16 @@ static void lives(void) {
     const char *seed = getenv("LEAFD_POWER_SEED");
     uint32_t left = cuts != NULL ? (uint32_t)strtoul(cuts, NULL, 10) / 4 : 48;
     chance.state = seed != NULL ? strtoull(seed, NULL, 10) : 1;
+    uint64_t copies = 0;
     while (left > 0) {
         uint32_t some = left < CUTS_A_WORLD ? left : CUTS_A_WORLD;
         live(some);
+        copies += world.copies;
         left -= some;
+    }
+    CHECK(copies > 0);
+    if (cuts != NULL) {
+        printf("%llu copies\n", (unsigned long long)copies);
     }
 }
 

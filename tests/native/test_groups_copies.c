@@ -1,0 +1,90 @@
+/* test_groups_copies.c: a member that lacks entries which no log has any more gets a copy of the state (group/copy.c):
+ * one that was away for long, one that had no room, a new one. What they are there in the end: groups_world.h.
+ */
+#include "groups_acts.h"
+
+/* Beyond half of the budget nothing is kept. Who lacks it gets a copy of what came of it, and the log from there on. */
+static void too_long_away(void) {
+    begin(3);
+    uint32_t leader = world_leader(0);
+    uint32_t away = others_of(leader, 1);
+    node_kill(away);
+    propose_some(100, 4000);
+    world_until(all_answered);
+    world_pass(6 * NS_PER_SECOND);
+    leader = world_leader(0);
+    CHECK(group_look(world.node[leader].group[0], world.now).floor > 0);
+    node_start(away);
+    world.node[away].refuses = true; /* it has no room yet */
+    world_pass(4 * NS_PER_SECOND);
+    leader = world_leader(0);
+    group_look_t look = group_look(world.node[leader].group[0], world.now);
+    CHECK(look.members[away].copies);
+    CHECK(!look.members[others_of(away, 1)].copies && !look.members[others_of(away, 2)].copies);
+    CHECK(look.members[away].lag > 0);
+    CHECK_EQ_U64(0, group_applied(world.node[away].group[0]) / 100);
+    propose_some(10, 8);
+    world_until(all_answered);
+    CHECK_EQ_U64(110, world.answered + world.lost);
+    CHECK_EQ_U64(0, world.copies);
+    world.node[away].refuses = false;
+    world_until(all_level);
+    CHECK_EQ_U64(1, world.copies);
+    CHECK_EQ_U64(0, rig_state(world.node[away].stream[0]).messages);
+    propose_some(10, 8);
+    /* What it has by a copy it has after a kill, and it may lead. */
+    node_kill(away);
+    node_start(away);
+    world_until(all_level);
+    node_kill(others_of(away, 1));
+    world_until(all_lead);
+    propose_some(10, 8);
+    world_agree();
+    CHECK_EQ_U64(1, world.copies);
+    CHECK_EQ_U64(20, rig_state(world.node[away].stream[0]).messages);
+    world_end();
+}
+
+/* A server that comes when the log's beginning is gone; its copy is as large as a batch takes. */
+static void new_member_gets_a_copy(void) {
+    begin_with_others(4, 29);
+    world.state_size = 200000;
+    world_until(all_lead);
+    propose_some(600, 100);
+    world_until(all_answered);
+    world_pass(7 * NS_PER_SECOND);
+    CHECK(group_look(world.node[world_leader(0)].group[0], world.now).floor > 500);
+    change_until(RAFT_LEARN, 3);
+    propose_some(50, 100); /* behind what the copy has */
+    world.loss = 300;
+    change_until(RAFT_PROMOTE, 3);
+    world.loss = 0;
+    CHECK(world.copies >= 1);
+    world_agree();
+    CHECK_EQ_U64(4, group_look(world.node[3].group[0], world.now).count);
+    world_end();
+}
+
+/* A server whose store has no room applies later, and the others do not wait for it. */
+static void room_at_one(void) {
+    begin(3);
+    uint32_t full = others_of(world_leader(0), 1);
+    world.node[full].refuses = true;
+    propose_some(1500, 200); /* more than a ledger may take: 256 KiB */
+    world_until(all_answered);
+    CHECK_EQ_U64(1500, world.answered + world.lost);
+    CHECK_EQ_U64(0, rig_state(world.node[full].stream[0]).messages);
+    CHECK_EQ_I64(GROUP_WAITS, group_state(world.node[full].group[0]));
+    world.node[full].refuses = false;
+    world_pass(3 * NS_PER_SECOND);
+    world_agree();
+    world_end();
+}
+
+int main(void) {
+    RUN("what a member lacks is not kept beyond half of the budget: it gets a copy", too_long_away);
+    RUN("a member that comes when the log's beginning is gone gets a copy, and the log behind it",
+        new_member_gets_a_copy);
+    RUN("a member without room applies later, and the others do not wait", room_at_one);
+    return TEST_RESULT();
+}
