@@ -1,4 +1,4 @@
-/* spark_module.c: leafd.spark._decode, the module by which the Spark data source reaches native/arrow. It has one
+/* spark_module.c: leafd_spark._decode, the module by which the Spark data source reaches native/arrow. It has one
  * function for what is read, four for what is published, and no state, checks that each buffer is as large as it has
  * to be, and knows nothing of the rest of leafd: it goes to a Spark cluster without it.
  */
@@ -9,7 +9,7 @@
 #include "arrow/decode.h"
 #include "arrow/publish.h"
 
-/* Numbers of the caller's that stay from call to call; agent/leafd/spark/decoder.py has the same list. */
+/* Numbers of the caller's that stay from call to call; agent/leafd_spark/source/decoder.py has the same list. */
 enum {
     STATE_ROWS_MAX,
     STATE_ROWS,
@@ -347,11 +347,11 @@ static PyObject *module_acknowledged(PyObject *self, PyObject *arguments) {
 }
 
 static PyMethodDef METHODS[] = {
-    {"decode", module_decode, METH_VARARGS, "Rows out of received bytes; leafd.spark.decoder says more."},
-    {"digests", module_digests, METH_VARARGS, "What ids of rows are made of; leafd.spark.frames says more."},
-    {"seen", module_seen, METH_VARARGS, "Which digests were there before; leafd.spark.seen says more."},
-    {"frames", module_frames, METH_VARARGS, "Publishes of rows; leafd.spark.frames says more."},
-    {"acknowledged", module_acknowledged, METH_VARARGS, "Numbers of stored publishes; leafd.spark.frames says more."},
+    {"decode", module_decode, METH_VARARGS, "Rows out of received bytes; leafd_spark.source.decoder says more."},
+    {"digests", module_digests, METH_VARARGS, "What ids of rows are made of; leafd_spark.sink.frames says more."},
+    {"seen", module_seen, METH_VARARGS, "Which digests were there before; leafd_spark.sink.seen says more."},
+    {"frames", module_frames, METH_VARARGS, "Publishes of rows; leafd_spark.sink.frames says more."},
+    {"acknowledged", module_acknowledged, METH_VARARGS, "What was stored; leafd_spark.sink.frames says more."},
     {NULL, NULL, 0, NULL},
 };
 

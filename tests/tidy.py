@@ -26,6 +26,17 @@ from pathlib import Path
 import pytest
 
 from tests import words
+from tests.rooms import (
+    C_OWNERS,
+    C_ROOMS,
+    NATIVE_OWNER,
+    PYTHON_APART,
+    PYTHON_OWNERS,
+    PYTHON_PURE,
+    PYTHON_RANKS,
+    SPARK_KNOWS,
+    SPARK_ROOMS,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -37,91 +48,6 @@ C_COLUMNS_MAX = 120
 # Longer than allowed, with the reason and the length it may not grow beyond. A number here may only go down.
 LONG_FILES: dict[str, tuple[int, str]] = {}
 LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}
-
-# C: the rooms that a room may include, beside itself and abi.h.
-C_ROOMS: dict[str, set[str]] = {
-    "base": set(),
-    "text": {"base"},
-    "net": {"base", "text"},
-    "wire": {"base", "text"},
-    "mqtt": {"base", "text"},
-    "sessions": {"base", "text", "mqtt"},
-    "raft": {"base"},
-    "group": {"base", "raft", "store"},
-    "route": {"base", "text"},
-    "arrow": {"base", "text"},
-    "disk": {"base", "text"},
-    "store": {"base", "text", "disk"},
-    "recovery": {"base", "text", "disk", "store"},
-    "consume": {"base", "text", "store"},
-    "exchange": {"base", "text"},
-    "jetstream": {"base", "text", "wire", "store", "recovery", "consume", "exchange"},
-    "plane": {"base", "text", "net", "wire", "route", "store", "consume", "exchange", "jetstream"},
-    "verbs": {"base", "text", "net", "route", "wire", "exchange", "plane", "mqtt", "sessions"},
-    "command": {"base", "text", "net", "wire", "route", "store", "exchange", "jetstream", "plane"},
-    "driver": {"base", "text", "net", "wire", "store", "consume", "exchange", "jetstream", "plane", "verbs", "command"},
-}
-# A foreign library and the C files that know it, as patterns of names.
-C_OWNERS = {
-    "openssl": ("native/net/tls*", "native/disk/cipher.c"),
-    "zlib.h": ("native/net/websocket_deflate.c",),
-    "lmdb.h": ("native/disk/env_lmdb.h",),
-}
-
-# Python: a room may import rooms of a lower rank, never of its own or a higher one (but itself).
-PYTHON_RANKS = {
-    **dict.fromkeys(
-        ("certificates", "errors", "fair", "gotime", "guard", "operator_log", "turns", "holding", "web_head"), 0
-    ),
-    **dict.fromkeys(("quoting", "status", "versions", "native"), 0),
-    "gojson": 2,
-    "gosyntax": 1,
-    "records": -1,
-    "config": 1,
-    **{f"native_{name}": 1 for name in ("codes", "allowance", "authors", "ingests", "latency")},
-    **{f"native_{name}": 1 for name in ("mqtt", "rows", "stats", "traces", "transports")},
-    **{f"native_{name}": 5 for name in ("accounts", "connections", "consumers", "streams", "usage", "servers")},
-    "native_functions": 4,
-    "native_types": 2,
-    "native_packing": 3,
-    "native_store": 4,
-    "native_submits": 4,
-    "native_commands": 6,
-    "native_plane": 7,
-    "auth": 3,
-    "host": 3,
-    "accounts": 4,
-    "cluster": 4,
-    "enrol": 4,
-    "jetstream": 8,
-    "links": 8,
-    "monitor": 8,
-    "declared": 9,
-    "logins": 10,
-    "daemon": 11,
-    "__main__": 12,
-    "__init__": 0,
-}
-# Rooms that stand apart, and all that they may know of leafd.
-PYTHON_APART: dict[str, set[str]] = {
-    "spark": {"wire_client", "auth"},
-    "wire_client": set(),
-    # (Of the C side only what looks at a store as files.)
-    "cli": {
-        *("errors", "config", "records", "quoting", "auth", "status", "doctor", "enrol"),
-        *("native", "native_packing", "native_store", "native_types"),
-    },
-    # (Of links/ the addresses, the request of WebSocket and how a connection to a hub is made.)
-    "doctor": {
-        *("errors", "config", "records", "quoting", "auth", "certificates", "links", "status", "web_head"),
-        "wire_client",
-    },
-}
-# Rooms that decide without a plane: they must stay testable without the C extension.
-PYTHON_PURE = {"config", "auth", "accounts"}
-# A foreign library and the one module that knows it.
-PYTHON_OWNERS = {"cffi": "agent/leafd/native.py", "_cffi_backend": "agent/leafd/native.py"}
-NATIVE_OWNER = "agent/leafd/native.py"
 
 # Spelt apart, so that this file passes its own rule.
 BANNED_WORDS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX")) + r")\b")
@@ -327,6 +253,8 @@ def imported(source: Source) -> Iterator[tuple[int, str]]:
 def python_imports(tree: list[Source]) -> Iterator[Complaint]:
     """A Python room imports only lower rooms; foreign libraries with one owner are imported by that owner only."""
     for source in tree:
+        if source.path.startswith("agent/leafd_spark/"):
+            yield from spark_imports(source)
         if not (source.path.startswith("agent/leafd/") and source.path.endswith(".py")):
             continue
         for number, name in imported(source):
@@ -337,6 +265,8 @@ def python_imports(tree: list[Source]) -> Iterator[Complaint]:
                 )
             if parts[0] in PYTHON_OWNERS and source.path != PYTHON_OWNERS[parts[0]]:
                 yield Complaint(source.path, number, f"only {PYTHON_OWNERS[parts[0]]} may know {parts[0]}")
+            if parts[0] == "leafd_spark":
+                yield Complaint(source.path, number, "leafd_spark is for Spark: nothing of the daemon may import it")
             if parts[0] != "leafd" or len(parts) < 2:
                 continue
             if parts[1] == "_native" and source.path != NATIVE_OWNER:
@@ -344,6 +274,19 @@ def python_imports(tree: list[Source]) -> Iterator[Complaint]:
             complaint = room_complaint(source.room, parts[1])
             if complaint:
                 yield Complaint(source.path, number, complaint)
+
+
+def spark_imports(source: Source) -> Iterator[Complaint]:
+    """The package for Spark knows two rooms of leafd, and its own rooms only as SPARK_ROOMS says."""
+    room = source.path.split("/")[2].removesuffix(".py")
+    for number, name in imported(source):
+        package, _, rest = name.partition(".")
+        target = rest.split(".")[0]
+        if package == "leafd" and target not in SPARK_KNOWS:
+            yield Complaint(source.path, number, f"leafd_spark stands apart from leafd.{target}")
+        known = {room} | SPARK_ROOMS.get(room, set())
+        if package == "leafd_spark" and target in SPARK_ROOMS and target not in known:
+            yield Complaint(source.path, number, f"leafd_spark.{room} must not import leafd_spark.{target}")
 
 
 def room_complaint(room: str, target: str) -> str:
@@ -355,7 +298,7 @@ def room_complaint(room: str, target: str) -> str:
     if target in PYTHON_APART:
         return f"leafd.{target} is a tool: nothing of the daemon may import it"
     if room not in PYTHON_RANKS:
-        return f"tests/tidy.py does not know the room {room}: give it a rank"
+        return f"tests/rooms.py does not know the room {room}: give it a rank"
     if target.startswith("native") and room in PYTHON_PURE:
         return f"{room} must not need the C extension"
     if PYTHON_RANKS[target] >= PYTHON_RANKS[room]:

@@ -2,6 +2,6 @@
 pyspark_, and takes the data source that is called DefaultSource there. Nothing else is here.
 """
 
-from leafd.spark.source import NatsDataSource as DefaultSource
+from leafd_spark.datasource import NatsDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

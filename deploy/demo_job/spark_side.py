@@ -15,9 +15,9 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from leafd.spark.jobs.jobfile import read_job
-from leafd.spark.jobs.runner import Runner
-from leafd.spark.jobs.session import session
+from leafd_spark.jobs.jobfile import read_job
+from leafd_spark.jobs.runner import Runner
+from leafd_spark.jobs.session import session
 
 JOB = Path(__file__).with_name("weather.toml")
 

@@ -1,7 +1,7 @@
 /* decode.h: what a client receives, answers of direct gets or deliveries of a consumer, to rows of a table.
  *
  * Works on what has arrived and is called again with more. It takes whole messages that are rows, and stops in front of
- * everything else: what that is, the caller's slow way finds out. agent/leafd/spark/batches.py is the same in Python,
+ * everything else: what that is, the caller's slow way finds out. leafd_spark/source/batches.py is the same in Python,
  * and where the shape of answers and deliveries is drawn; tests/unit/spark hold the two to each other.
  */
 #ifndef LEAFD_ARROW_DECODE_H
@@ -9,7 +9,7 @@
 
 #include "arrow/table.h"
 
-/* The first four are Verdict in agent/leafd/spark/wire.py. */
+/* The first four are Verdict in agent/leafd_spark/wire.py. */
 typedef enum decode_verdict {
     DECODE_MORE = 0,    /* what is left is the beginning of a message */
     DECODE_FULL = 1,    /* the rows or the bytes wanted are there, or the table has no room for the next message */
@@ -35,7 +35,7 @@ typedef struct decode_progress {
     int64_t pending;           /* as the last delivery said it */
 } decode_progress_t;
 
-#define DECODE_LINE_MAX 16384u /* LINE_MAX in agent/leafd/spark/wire.py */
+#define DECODE_LINE_MAX 16384u /* LINE_MAX in agent/leafd_spark/wire.py */
 
 /* Takes rows from the front of `received`; *taken says how many bytes they were. */
 decode_verdict_t decode(bytes_t received, const decode_want_t *want, decode_progress_t *progress, arrow_table_t *table,

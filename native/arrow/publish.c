@@ -169,7 +169,7 @@ uint32_t publish_acknowledged(bytes_t received, bytes_t prefix, int64_t *numbers
     while (count < room && bytes_starts(rest, prefix)) {
         bytes_t text = bytes_after(rest, prefix.size);
         uint64_t number, size;
-        /* 2: the subscription, SUBSCRIPTION in agent/leafd/spark/publish.py */
+        /* 2: the subscription, SUBSCRIPTION in agent/leafd_spark/sink/publish.py */
         if (!number_take(&text, BYTES_LITERAL(" 2 "), &number) || !number_take(&text, LINE_END, &size)
             || text.size < LINE_END.size || size > text.size - LINE_END.size
             || !plain_answer(bytes_of(text.at, (uint32_t)size))) {

@@ -7,7 +7,7 @@
  *
  *     <id>    <scope>-<digest in hex>, and .<count> behind it where equal rows came before
  *
- * agent/leafd/spark/frames.py is the same in Python; tests/unit/spark hold the two to each other.
+ * agent/leafd_spark/sink/frames.py is the same in Python; tests/unit/spark hold the two to each other.
  */
 #ifndef LEAFD_ARROW_PUBLISH_H
 #define LEAFD_ARROW_PUBLISH_H

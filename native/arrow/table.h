@@ -7,7 +7,7 @@
  *     field_ends    0    2        2               3
  *     key           A  B              C
  *
- * Not here: the columns that are the same in every row, and the types: agent/leafd/spark/columns.py.
+ * Not here: the columns that are the same in every row, and the types: agent/leafd_spark/source/columns.py.
  */
 #ifndef LEAFD_ARROW_TABLE_H
 #define LEAFD_ARROW_TABLE_H

@@ -68,9 +68,7 @@ def put_python(declaration: Declaration, architecture: Architecture, bin_directo
     shutil.copytree(libraries.install(bin_directory / "pip", declaration, architecture), site)
     package = ROOT / "agent" / "leafd"
     for path in toolchain.checkout_files():
-        inner = path.relative_to(package)
-        if inner.parts[0] != "spark":  # the hub's, which installs leafd[hub] with pip
-            put(site / "leafd", str(inner), path.read_bytes())
+        put(site / "leafd", str(path.relative_to(package)), path.read_bytes())
 
 
 def put_code(architecture: Architecture, tree: Path, module: Path, lmdb_beside: bool) -> None:

@@ -37,12 +37,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import pyarrow.parquet as pq
-from leafd.spark.fetch import api, dial
-from leafd.spark.jobs.job import Job
-from leafd.spark.jobs.jobfile import parse_job
-from leafd.spark.jobs.runner import Runner
-from leafd.spark.options import parse_options
-from leafd.spark.publish import Outgoing, Window
+from leafd_spark.fetch import api, dial
+from leafd_spark.jobs.job import Job
+from leafd_spark.jobs.jobfile import parse_job
+from leafd_spark.jobs.runner import Runner
+from leafd_spark.options import parse_options
+from leafd_spark.sink.publish import Outgoing, Window
 
 from tests import servers
 
@@ -73,7 +73,7 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC)
 @contextlib.contextmanager
 def world(kind: str, mode: str = "once", rows_max: int = 200_000) -> Iterator[tuple[Job, Any, servers.Server]]:
     """The job, a session, and the server with the stream."""
-    from leafd.spark.jobs.session import session
+    from leafd_spark.jobs.session import session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with contextlib.ExitStack() as stack:

@@ -28,12 +28,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from leafd.spark.fetch import api, dial
-from leafd.spark.options import Options, parse_options
-from leafd.spark.publish import Outgoing, Window
-from leafd.spark.ranges import Range
-from leafd.spark.reader import RangeReader
-from leafd.spark.wire import Connection
+from leafd_spark.fetch import api, dial
+from leafd_spark.options import Options, parse_options
+from leafd_spark.ranges import Range
+from leafd_spark.sink.publish import Outgoing, Window
+from leafd_spark.source.reader import RangeReader
+from leafd_spark.wire import Connection
 
 from tests import servers
 
@@ -176,8 +176,8 @@ def main() -> int:
         spark = None
         if not given.without_spark:
             os.environ["PYSPARK_PYTHON"] = sys.executable
-            from leafd.spark.jobs.session import session
-            from leafd.spark.source import register
+            from leafd_spark.datasource import register
+            from leafd_spark.jobs.session import session
 
             spark = session("local[1]")
             stack.callback(spark.stop)

@@ -22,10 +22,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import pyarrow as pa
-from leafd.spark.fetch import api, dial
-from leafd.spark.options import Options, parse_options
-from leafd.spark.outgoing import RowWriter
-from leafd.spark.publish import Window
+from leafd_spark.fetch import api, dial
+from leafd_spark.options import Options, parse_options
+from leafd_spark.sink.outgoing import RowWriter
+from leafd_spark.sink.publish import Window
 
 from tests import servers
 
@@ -107,8 +107,8 @@ def main() -> int:
 
 def _table(stack: contextlib.ExitStack, rows: int) -> Any:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from leafd.spark.jobs.session import session
-    from leafd.spark.source import register
+    from leafd_spark.datasource import register
+    from leafd_spark.jobs.session import session
 
     spark = session("local[1]")
     stack.callback(spark.stop)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from leafd.spark.fetch import ApiError, api, dial
-from leafd.spark.options import Options, parse_options
+from leafd_spark.fetch import ApiError, api, dial
+from leafd_spark.options import Options, parse_options
 
 from tests import servers
 

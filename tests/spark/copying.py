@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 import random
 
-from leafd.spark.jobs.session import session
-from leafd.spark.source import register
+from leafd_spark.datasource import register
+from leafd_spark.jobs.session import session
 
 DEAD = "dead.rows"
 

@@ -30,10 +30,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import pyarrow.parquet as pq
-from leafd.spark.jobs.command import main as leafd_spark
-from leafd.spark.jobs.delta_versions import delta_fault
-from leafd.spark.jobs.jobfile import read_job
-from leafd.spark.options import parse_options
+from leafd_spark.jobs.command import main as leafd_spark
+from leafd_spark.jobs.delta_versions import delta_fault
+from leafd_spark.jobs.jobfile import read_job
+from leafd_spark.options import parse_options
 
 from tests import servers
 from tests.spark.jobs_killed import STREAM, publish, stored, world

@@ -24,14 +24,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from leafd.spark.jobs import delta
-from leafd.spark.jobs.delta import DeltaStore
-from leafd.spark.jobs.delta_versions import delta_fault, delta_settings
-from leafd.spark.jobs.job import DELTA, Job
-from leafd.spark.jobs.partitions import Layout, TableError
-from leafd.spark.jobs.rerun import rerun
-from leafd.spark.jobs.session import session
-from leafd.spark.jobs.tables import Tables
+from leafd_spark.jobs import delta
+from leafd_spark.jobs.delta import DeltaStore
+from leafd_spark.jobs.delta_versions import delta_fault, delta_settings
+from leafd_spark.jobs.job import DELTA, Job
+from leafd_spark.jobs.partitions import Layout, TableError
+from leafd_spark.jobs.rerun import rerun
+from leafd_spark.jobs.session import session
+from leafd_spark.jobs.tables import Tables
 
 from tests.unit.spark.joboracle import BEGIN, SCHEMA, Hub, check, history, job_in, split, take
 

@@ -33,12 +33,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from leafd.spark.fetch import api, dial
-from leafd.spark.jobs.compaction import compact
-from leafd.spark.jobs.job import Job
-from leafd.spark.jobs.jobfile import read_job
-from leafd.spark.options import Options, parse_options
-from leafd.spark.publish import Outgoing, Window, header_block
+from leafd_spark.fetch import api, dial
+from leafd_spark.jobs.compaction import compact
+from leafd_spark.jobs.job import Job
+from leafd_spark.jobs.jobfile import read_job
+from leafd_spark.options import Options, parse_options
+from leafd_spark.sink.publish import Outgoing, Window, header_block
 
 from tests import servers
 from tests.spark import cluster as brokers, standalone
@@ -134,7 +134,7 @@ class Place:
         self.file = file
         self._server = server
         self.cluster = cluster
-        self._command = [sys.executable, "-m", "leafd.spark.jobs"]
+        self._command = [sys.executable, "-m", "leafd_spark.jobs"]
         self._environment = dict(os.environ)
         if cluster is not None:
             python = str(standalone.python_without_leafd(file.parent / "python"))

@@ -20,12 +20,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from leafd.spark.fetch import api, dial
-from leafd.spark.options import Options
-from leafd.spark.ranges import Range
-from leafd.spark.reader import RangeReader
-from leafd.spark.wire import WireError
 from leafd.wire_client import frame_publish
+from leafd_spark.fetch import api, dial
+from leafd_spark.options import Options
+from leafd_spark.ranges import Range
+from leafd_spark.source.reader import RangeReader
+from leafd_spark.wire import WireError
 
 from tests.spark.cluster import Cluster, paused, running
 

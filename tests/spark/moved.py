@@ -20,10 +20,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from leafd.spark.fetch import TROUBLE
-from leafd.spark.options import Options, parse_options
-from leafd.spark.publish import Outgoing, Window
-from leafd.spark.source import NatsStreamReader
+from leafd_spark.datasource import NatsStreamReader
+from leafd_spark.fetch import TROUBLE
+from leafd_spark.options import Options, parse_options
+from leafd_spark.sink.publish import Outgoing, Window
 
 from tests.spark import cluster
 

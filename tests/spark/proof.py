@@ -32,9 +32,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from leafd.spark.fetch import api, dial
-from leafd.spark.options import Options, parse_options
-from leafd.spark.publish import Outgoing, Window, header_block
+from leafd_spark.fetch import api, dial
+from leafd_spark.options import Options, parse_options
+from leafd_spark.sink.publish import Outgoing, Window, header_block
 
 from tests import servers
 from tests.spark import cluster, standalone

@@ -165,7 +165,7 @@ def test_what_is_needed_later_is_loaded_before_anybody_connects(tmp_path: Path) 
         "email",
         "html",
         "difflib",
-        "leafd.spark",
+        "leafd_spark",
     }
     assert set() == needless & set(report["ready"])
 

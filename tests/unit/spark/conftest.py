@@ -18,8 +18,8 @@ from .hub import Hub, running
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    from leafd.spark.jobs.session import session
-    from leafd.spark.source import register
+    from leafd_spark.datasource import register
+    from leafd_spark.jobs.session import session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Spark looks for modules that are called pyspark_*, which an editable install shows to imports only. (Any other is

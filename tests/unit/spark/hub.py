@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from leafd.spark.fetch import ApiError, api, dial
-from leafd.spark.options import OPTIONS, WRITE, Options, parse_options
-from leafd.spark.publish import Outgoing, Window, header_block
 from leafd.wire_client import frame_publish
+from leafd_spark.fetch import ApiError, api, dial
+from leafd_spark.options import OPTIONS, WRITE, Options, parse_options
+from leafd_spark.sink.publish import Outgoing, Window, header_block
 
 from tests import servers
 

@@ -19,13 +19,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from leafd.spark.columns import ARROW_SCHEMA
-from leafd.spark.jobs.ingest import Plan, Staged, ingest
-from leafd.spark.jobs.job import Alarm, Field, Job, Results, Schema
-from leafd.spark.jobs.partitions import Layout
-from leafd.spark.jobs.results import Message
-from leafd.spark.jobs.store import FileStore, Store
-from leafd.spark.jobs.tables import Tables
+from leafd_spark.jobs.ingest import Plan, Staged, ingest
+from leafd_spark.jobs.job import Alarm, Field, Job, Results, Schema
+from leafd_spark.jobs.partitions import Layout
+from leafd_spark.jobs.results import Message
+from leafd_spark.jobs.store import FileStore, Store
+from leafd_spark.jobs.tables import Tables
+from leafd_spark.source.columns import ARROW_SCHEMA
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BEGIN = datetime(2026, 3, 1, 22, tzinfo=UTC)  # so that the first day ends soon

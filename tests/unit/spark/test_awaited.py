@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from leafd.spark import seen
-from leafd.spark.awaited import ROOM, Awaited
-from leafd.spark.machine import native as machine_code
-from leafd.spark.seen import Seen
+from leafd_spark.machine import native as machine_code
+from leafd_spark.sink import seen
+from leafd_spark.sink.awaited import ROOM, Awaited
+from leafd_spark.sink.seen import Seen
 
 step = st.one_of(
     st.tuples(st.just("add"), st.integers(1, ROOM)),

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from leafd.spark import batches
-from leafd.spark.batches import LINES_KNOWN_MAX, LineSizes, MissedDelivery, OtherStream, PlainDecoder
-from leafd.spark.columns import ARROW_SCHEMA, Origins, Place, short_hash
-from leafd.spark.decoder import Decoder, NativeDecoder
-from leafd.spark.wire import Verdict, WireError
+from leafd_spark.source import batches
+from leafd_spark.source.batches import LINES_KNOWN_MAX, LineSizes, MissedDelivery, OtherStream, PlainDecoder
+from leafd_spark.source.columns import ARROW_SCHEMA, Origins, Place, short_hash
+from leafd_spark.source.decoder import Decoder, NativeDecoder
+from leafd_spark.wire import Verdict, WireError
 
 PLACE = Place("B", "hub", Origins.of([{"name": "C", "external": {"api": "$JS.box-1.API", "deliver": ""}}]))
 NS = 1795239715904933874  # 2026-11-21T05:41:55.904933874Z

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from leafd.spark import decoder as decoders
-from leafd.spark.batches import PlainDecoder
-from leafd.spark.columns import Place
-from leafd.spark.decoder import Decoder, NativeDecoder, make_decoder
-from leafd.spark.wire import Verdict
+from leafd_spark.source import decoder as decoders
+from leafd_spark.source.batches import PlainDecoder
+from leafd_spark.source.columns import Place
+from leafd_spark.source.decoder import Decoder, NativeDecoder, make_decoder
+from leafd_spark.wire import Verdict
 
 from .test_batches import END_OF_BATCH, answer, delivery, hmsg
 

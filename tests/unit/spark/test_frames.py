@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
-from leafd.spark import frames
-from leafd.spark.frames import Acknowledgements, GivenIds, Ids, MadeIds, Texts, content_id
-from leafd.spark.machine import native as machine_code
 from leafd.wire_client import frame_publish
+from leafd_spark.machine import native as machine_code
+from leafd_spark.sink import frames
+from leafd_spark.sink.frames import Acknowledgements, GivenIds, Ids, MadeIds, Texts, content_id
 
 INBOX = "_INBOX.1f"
 

@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
-from leafd.spark.identity import Login, NotIdentified
-from leafd.spark.options import Options, parse_options
-from leafd.spark.ranges import Range
-from leafd.spark.reader import RangeReader
-from leafd.spark.wire import Connection, Denied, Refused, parse_servers
+from leafd_spark.identity import Login, NotIdentified
+from leafd_spark.options import Options, parse_options
+from leafd_spark.ranges import Range
+from leafd_spark.source.reader import RangeReader
+from leafd_spark.wire import Connection, Denied, Refused, parse_servers
 
 from tests import jwts, servers
 from tests.certificates import Authority

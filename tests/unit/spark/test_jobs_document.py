@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pytest
-from leafd.spark.jobs.command import COMMANDS, SCHEMA
-from leafd.spark.jobs.jobfile import json_schema, parse_job, wanted
-from leafd.spark.jobs.model import SECTIONS, UNITS, Table
+from leafd_spark.jobs.command import COMMANDS, SCHEMA
+from leafd_spark.jobs.jobfile import json_schema, parse_job, wanted
+from leafd_spark.jobs.model import SECTIONS, UNITS, Table
 from pydantic.fields import FieldInfo
 
 ROOT = Path(__file__).resolve().parents[3]

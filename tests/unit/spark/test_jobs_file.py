@@ -6,9 +6,9 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from leafd.spark.jobs.command import main
-from leafd.spark.jobs.job import Alarm, Field
-from leafd.spark.jobs.jobfile import JobError, parse_job
+from leafd_spark.jobs.command import main
+from leafd_spark.jobs.job import Alarm, Field
+from leafd_spark.jobs.jobfile import JobError, parse_job
 
 GOOD = """
 name = "j"

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from leafd.spark import source
-from leafd.spark.jobs import delta_versions
-from leafd.spark.jobs.command import _reason
-from leafd.spark.jobs.delta import DeltaStore
-from leafd.spark.jobs.delta_versions import delta_fault, delta_settings, fits
-from leafd.spark.jobs.job import DELTA
-from leafd.spark.jobs.partitions import TableError
+from leafd_spark import datasource
+from leafd_spark.jobs import delta_versions
+from leafd_spark.jobs.command import _reason
+from leafd_spark.jobs.delta import DeltaStore
+from leafd_spark.jobs.delta_versions import delta_fault, delta_settings, fits
+from leafd_spark.jobs.job import DELTA
+from leafd_spark.jobs.partitions import TableError
 
 from .joboracle import job_in
 
@@ -98,14 +98,14 @@ def test_files_of_parquet_are_not_taken_for_delta(tmp_path: Path) -> None:
 PLANNER = """[STREAM_FAILED] Query [id = b] terminated: Failed to plan: Traceback (most recent call last):
   File "/x/planner.py", line 1, in states
     raise error
-leafd.spark.wire.Refused: the server refuses the login: 'Authorization Violation'
+leafd_spark.wire.Refused: the server refuses the login: 'Authorization Violation'
  SQLSTATE: 38000
 \tat org.apache.spark.sql.X(X.scala:1)"""
 
 
 def test_an_error_of_a_python_process_is_told_by_what_it_raised() -> None:
     """And not by Spark's words around it."""
-    assert "leafd.spark.wire.Refused: the server refuses the login: 'Authorization Violation'" == _reason(
+    assert "leafd_spark.wire.Refused: the server refuses the login: 'Authorization Violation'" == _reason(
         RuntimeError(PLANNER)
     )
     assert "no such table" == _reason(RuntimeError("no such table\n\tat org.apache.X"))
@@ -116,9 +116,9 @@ def test_the_planner_is_told_where_an_archive_is(monkeypatch: pytest.MonkeyPatch
     archive = tmp_path / "leafd.zip"
     archive.touch()
     context: Any = SimpleNamespace(environment={"PYTHONPATH": "/else"})
-    source._show_archive(context)
+    datasource._show_archive(context)
     assert {"PYTHONPATH": "/else"} == context.environment
-    monkeypatch.setattr(source, "__file__", str(archive / "leafd" / "spark" / "source.py"))
+    monkeypatch.setattr(datasource, "__file__", str(archive / "leafd_spark" / "datasource.py"))
     for _ in range(2):
-        source._show_archive(context)
+        datasource._show_archive(context)
         assert {"PYTHONPATH": f"{archive}{os.pathsep}/else"} == context.environment

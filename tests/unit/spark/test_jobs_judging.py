@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies
-from leafd.spark.jobs.job import Field, Schema
-from leafd.spark.jobs.judging import Dead, Judge, Observation
-from leafd.spark.jobs.partitions import safe_name
-from leafd.spark.subjects import matches
+from leafd_spark.jobs.job import Field, Schema
+from leafd_spark.jobs.judging import Dead, Judge, Observation
+from leafd_spark.jobs.partitions import safe_name
+from leafd_spark.subjects import matches
 
 STORED = 1_700_000_000_000_000  # 2023-11-14T22:13:20Z
 SCHEMA = Schema(

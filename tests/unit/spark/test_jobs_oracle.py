@@ -20,13 +20,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from leafd.spark.jobs import compaction, gold, partitions, touched
-from leafd.spark.jobs.compaction import compact
-from leafd.spark.jobs.ingest import Plan, Staged, ingest
-from leafd.spark.jobs.job import DAY, Field, Job
-from leafd.spark.jobs.partitions import COMPACT, US_DAY, Layout, TableError, partition_of, spans
-from leafd.spark.jobs.rerun import FileDays, rerun
-from leafd.spark.jobs.tables import Tables
+from leafd_spark.jobs import compaction, gold, partitions, touched
+from leafd_spark.jobs.compaction import compact
+from leafd_spark.jobs.ingest import Plan, Staged, ingest
+from leafd_spark.jobs.job import DAY, Field, Job
+from leafd_spark.jobs.partitions import COMPACT, US_DAY, Layout, TableError, partition_of, spans
+from leafd_spark.jobs.rerun import FileDays, rerun
+from leafd_spark.jobs.tables import Tables
 
 from .joboracle import (
     BEGIN,
@@ -130,8 +130,8 @@ def test_compaction_leaves_few_files_and_the_same_rows(tmp_path: Path) -> None:
     done = compact(job)
     check(job, sent)
     assert before == done.files_before > 20
-    assert [1] * done.partitions == [len(spans(e)) for folder in folders for e in compaction.partitions_of(folder)]
-    assert compact(job).partitions == 0
+    assert [1] * done.places == [len(spans(e)) for folder in folders for e in compaction.partitions_of(folder)]
+    assert compact(job).places == 0
     take(job, hub, [sent])  # all of it once more: every row is known
     check(job, sent)
 

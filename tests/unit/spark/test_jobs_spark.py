@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from leafd.spark.jobs.compaction import compact
-from leafd.spark.jobs.job import Job
-from leafd.spark.jobs.jobfile import parse_job
-from leafd.spark.jobs.partitions import TableError
-from leafd.spark.jobs.planning import plan
-from leafd.spark.publish import Outgoing, Window, header_block
+from leafd_spark.jobs.compaction import compact
+from leafd_spark.jobs.job import Job
+from leafd_spark.jobs.jobfile import parse_job
+from leafd_spark.jobs.partitions import TableError
+from leafd_spark.jobs.planning import plan
+from leafd_spark.sink.publish import Outgoing, Window, header_block
 
 from .hub import Hub, running
 from .slow import was_slow
@@ -83,7 +83,7 @@ class World:
             self.publish((name, value))
 
     def run(self) -> int:
-        from leafd.spark.jobs.runner import Runner
+        from leafd_spark.jobs.runner import Runner
 
         while True:
             try:
@@ -94,7 +94,7 @@ class World:
 
     def rerun(self, day: date, **schema: Any) -> dict[str, int]:
         """Make a day anew, perhaps by another schema."""
-        from leafd.spark.jobs.runner import Runner
+        from leafd_spark.jobs.runner import Runner
 
         changed = tuple(dataclasses.replace(each, **schema) for each in self.job.schemas)
         return Runner(self.spark, dataclasses.replace(self.job, schemas=changed)).rerun(day)

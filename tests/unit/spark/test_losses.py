@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 import pytest
-from leafd.spark.losses import missing, resume, rule_that_removed
-from leafd.spark.ranges import DataLoss, Offset, Range, Rules, StreamState
+from leafd_spark.ranges import DataLoss, Offset, Range, Rules, StreamState
+from leafd_spark.source.losses import missing, resume, rule_that_removed
 
 NONE = Rules()
 MADE = "2026-11-21T05:59:01.264723709Z"

@@ -6,9 +6,9 @@ import pickle
 from pathlib import Path
 
 import pytest
-from leafd.spark.identity import Login
-from leafd.spark.option_page import render
-from leafd.spark.options import EARLIEST, LATEST, Options, parse_options
+from leafd_spark.identity import Login
+from leafd_spark.option_page import render
+from leafd_spark.options import EARLIEST, LATEST, Options, parse_options
 
 
 def test_a_stream_is_all_that_must_be_given() -> None:

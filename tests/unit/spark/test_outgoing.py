@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from leafd.spark.fetch import api, dial
-from leafd.spark.options import Options
-from leafd.spark.outgoing import Report, RowError, RowWriter, missing
-from leafd.spark.publish import PublishError, Window
-from leafd.spark.sink import Published, finish
+from leafd_spark.fetch import api, dial
+from leafd_spark.options import Options
+from leafd_spark.sink.outgoing import Report, RowError, RowWriter, missing
+from leafd_spark.sink.publish import PublishError, Window
+from leafd_spark.sink.writers import Published, finish
 
 from tests import servers
 
@@ -110,7 +110,7 @@ def test_copies_that_no_task_handed_over_are_read_back_from_the_stream(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large batch that runs again does not go through the driver: what it needs of it is in the stream."""
-    monkeypatch.setattr("leafd.spark.outgoing.HANDED_BYTES_MAX", 0)
+    monkeypatch.setattr("leafd_spark.sink.outgoing.HANDED_BYTES_MAX", 0)
     parts = [[("s.a", "x"), ("s.b", "y")], [("s.a", "x")], [("s.a", "x")]]
     reports = [task(hub.options(), table(part), n) for n, part in enumerate(parts)]
     finish(hub.options(), reports)

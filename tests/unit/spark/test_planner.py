@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from leafd.spark import planner as planner_module
-from leafd.spark.options import parse_options
-from leafd.spark.planner import Planner
-from leafd.spark.pushed import Bounds
-from leafd.spark.ranges import DataLoss, Range
-from leafd.spark.source import NatsReader, NatsStreamReader
-from leafd.spark.wire import Refused
+from leafd_spark.datasource import NatsReader, NatsStreamReader
+from leafd_spark.options import parse_options
+from leafd_spark.ranges import DataLoss, Range
+from leafd_spark.source import planner as planner_module
+from leafd_spark.source.planner import Planner
+from leafd_spark.source.pushed import Bounds
+from leafd_spark.wire import Refused
 
 from tests import servers
 
@@ -214,7 +214,7 @@ def test_a_first_checkpoint_of_the_first_version() -> None:
     """What the first version left in a checkpoint (its offsets/0, as it was) is understood."""
     from pathlib import Path
 
-    from leafd.spark.offsets import Offsets
+    from leafd_spark.source.offsets import Offsets
 
     line = (Path(__file__).parent / "offsets_of_first_version.txt").read_text().splitlines()[2]
     found = Offsets.of(json.loads(line))

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from leafd.spark.options import parse_options
-from leafd.spark.publish import Outgoing, PublishError, Window, header_block
-from leafd.spark.wire import Refused
+from leafd_spark.options import parse_options
+from leafd_spark.sink.publish import Outgoing, PublishError, Window, header_block
+from leafd_spark.wire import Refused
 
 from tests import servers
 
@@ -196,7 +196,7 @@ def test_what_a_publisher_may_not_do_ends_at_once() -> None:
 
 def test_a_wrong_domain_ends_soon(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody takes the subject and nobody answers at the API: the error names the API long before the retries end."""
-    monkeypatch.setattr("leafd.spark.publish.NOBODY_SECONDS", 0.5)
+    monkeypatch.setattr("leafd_spark.sink.publish.NOBODY_SECONDS", 0.5)
     window = Window(hub.options(retrySeconds="600", domain="wrong"))
     window.publish(Outgoing("s.x", header_block("a", ()), b"x"))
     with pytest.raises(PublishError, match=r"nobody answers at \$JS\.wrong\.API: is the domain right"):

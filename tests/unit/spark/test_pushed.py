@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from leafd.spark.options import Options, parse_options
-from leafd.spark.pushed import Bounds, Pushing
+from leafd_spark.options import Options, parse_options
+from leafd_spark.source.pushed import Bounds, Pushing
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,

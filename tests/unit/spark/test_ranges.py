@@ -6,7 +6,7 @@ import itertools
 import json
 
 from hypothesis import given, strategies as st
-from leafd.spark.ranges import Dealing, Offset, Range, StreamState, deal, shares, split
+from leafd_spark.ranges import Dealing, Offset, Range, StreamState, deal, shares, split
 
 MADE = "2026-11-21T05:59:01.264723709Z"
 

@@ -6,14 +6,14 @@ import threading
 from typing import Any
 
 import pytest
-from leafd.spark import reader
-from leafd.spark.consumer import Consumer
-from leafd.spark.fetch import ApiError, sequence_at, stream_state, with_connection
-from leafd.spark.options import Options
-from leafd.spark.ranges import DataLoss, Range
-from leafd.spark.reader import RangeReader, size_admitted
-from leafd.spark.wire import Connection
 from leafd.wire_client import Message
+from leafd_spark.consumer import Consumer
+from leafd_spark.fetch import ApiError, sequence_at, stream_state, with_connection
+from leafd_spark.options import Options
+from leafd_spark.ranges import DataLoss, Range
+from leafd_spark.source import reader
+from leafd_spark.source.reader import RangeReader, size_admitted
+from leafd_spark.wire import Connection
 
 from .hub import Hub
 

@@ -8,10 +8,10 @@ import time
 from typing import Any
 
 import pytest
-from leafd.spark.fetch import dial
-from leafd.spark.options import Options, parse_options
-from leafd.spark.ranges import Range
-from leafd.spark.reader import GAPS_ASKED, Behind, RangeReader
+from leafd_spark.fetch import dial
+from leafd_spark.options import Options, parse_options
+from leafd_spark.ranges import Range
+from leafd_spark.source.reader import GAPS_ASKED, Behind, RangeReader
 
 from tests import servers
 

@@ -43,8 +43,8 @@ def failing_once(flag: Path, url: str) -> Any:
     """Passes rows on; while the flag is there, the second task dies as soon as another's rows are in the stream."""
 
     def pass_on(batches: Any) -> Any:
-        from leafd.spark.fetch import api, dial
-        from leafd.spark.options import parse_options
+        from leafd_spark.fetch import api, dial
+        from leafd_spark.options import parse_options
         from pyspark import TaskContext
 
         context = TaskContext.get()

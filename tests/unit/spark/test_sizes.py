@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from leafd.spark.fetch import dial
-from leafd.spark.ranges import Range
-from leafd.spark.sizes import Cutter, admitted
-from leafd.spark.standing import Standing
-from leafd.spark.wire import Verdict, WireError
 from leafd.wire_client import frame_publish
+from leafd_spark.fetch import dial
+from leafd_spark.ranges import Range
+from leafd_spark.source.sizes import Cutter, admitted
+from leafd_spark.standing import Standing
+from leafd_spark.wire import Verdict, WireError
 
 from .hub import Hub
 

@@ -29,9 +29,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.minutes(30)]
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The zip that packaging/spark-wheel makes."""
+    """The zip that packaging/spark-wheel makes, beside the wheels."""
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run([sys.executable, str(ROOT / "packaging" / "spark-wheel"), str(folder)], check=True)
+    subprocess.run([sys.executable, str(ROOT / "packaging" / "spark-wheel"), "--compiled", str(folder)], check=True)
     (found,) = folder.glob("*.zip")
     return found
 
@@ -58,15 +58,22 @@ def test_spark_finds_the_format_in_the_pure_wheel(python: str, archive: Path, tm
         assert "maxOffsetsPerTrigger needs Spark 4.2 or later" in found["limited"]
 
 
-def test_the_pure_wheel_installs(archive: Path, tmp_path: Path) -> None:
-    """pip takes it; it holds what Spark looks for and nothing of the daemon. Both names of the extra are one list."""
-    wheel = next(archive.parent.glob("*.whl"))
+@pytest.mark.parametrize("kind", ["py3-none-any", "cp311-abi3-*"])
+def test_the_wheels_of_the_spark_side_install(archive: Path, tmp_path: Path, kind: str) -> None:
+    """pip takes both; they hold what Spark looks for, nothing of the daemon, and one of them the decoder in C, by which
+    rows are then read. Both names of the extra are one list."""
+    (wheel,) = archive.parent.glob(f"*-{kind}.whl")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]
     subprocess.run([*pip, str(wheel)], check=True)
     assert (tmp_path / "pyspark_nats" / "__init__.py").exists()
-    assert ["VERSION", "__init__.py", "auth", "spark", "wire_client"] == sorted(
+    assert ["VERSION", "__init__.py", "auth", "wire_client"] == sorted(
         path.name for path in (tmp_path / "leafd").iterdir() if path.name != "__pycache__"
     )
+    look = "import leafd_spark.source.decoder as d; print(d.__file__, d.is_native())"
+    said = subprocess.run(
+        [sys.executable, "-c", look], env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert f"{tmp_path}/leafd_spark/source/decoder.py {'abi3' in kind}\n" == said.stdout, said.stderr
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extras["spark"] == extras["hub"]
 

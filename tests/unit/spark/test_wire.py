@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from leafd.spark.identity import Login
-from leafd.spark.wire import (
+from leafd_spark.identity import Login
+from leafd_spark.wire import (
     Address,
     Connection,
     NoResponders,

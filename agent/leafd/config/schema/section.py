@@ -10,7 +10,7 @@ An annotation is made of: a Section; X | None; tuple[X, ...]; dict[str, X]; Anno
 function sees the value before X does and raises ValueError for what it does not take; and Any. What else stands there
 (int, str, Literal) is for the type checker: the Reader around it has seen to it.
 
-Why not pydantic, which reads the files of Spark's jobs (leafd/spark): its import alone takes 80 ms of processor time
+Why not pydantic, which reads the files of Spark's jobs (leafd_spark): its import alone takes 80 ms of processor time
 and 11 MB of private memory, all blocks of this configuration take 30 ms and 5 MB (pydantic 2.14, medians of nine
 processes against one that imports nothing, 2026-11-26). A start has 350 ms, an idle daemon 24 MB. Annotations are
 evaluated when a block is first read, so keys that nobody uses cost nothing.

@@ -1,8 +1,0 @@
-"""`python -m leafd.spark.jobs`, and the file that spark-submit is given."""
-
-import sys
-
-from leafd.spark.jobs.command import main
-
-if __name__ == "__main__":
-    sys.exit(main())
