@@ -170,6 +170,8 @@ static void carry_out(group_t *group, const raft_output_t *output) {
 void carry_out_all(group_t *group, moment_t now) {
     raft_output_t output;
     while (raft_next(&group->raft, group->out, &output, now.mono_ns)) {
+        /* Or the leader would send the rest at once, again and again. */
+        output.message.full = group->shortened && output.message.subject == RAFT_TAKEN && output.message.granted;
         carry_out(group, &output);
     }
 }

@@ -343,6 +343,7 @@ static bool receive_fits(group_t *group, frame_message_t *received) {
             return false;
         }
         frame_shorten(received, received->message.count / 2);
+        group->shortened = true;
     }
     return true;
 }
@@ -354,6 +355,7 @@ void group_receive(group_t *group, frame_message_t *received, moment_t now) {
         return;
     }
     if (!receive_fits(group, received)) {
+        group->shortened = false;
         return; /* lost, as on a network */
     }
     if (message->subject == RAFT_ENTRIES && message->term >= group->raft.term && message->refused > group->everybody) {
@@ -364,6 +366,7 @@ void group_receive(group_t *group, frame_message_t *received, moment_t now) {
     raft_receive(&group->raft, group->out, message, now.mono_ns);
     carry_out_all(group, now);
     group->received = BYTES_NONE;
+    group->shortened = false;
 }
 
 bool group_alter(group_t *group, raft_change_t change, raft_disk_t id, moment_t now) {

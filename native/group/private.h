@@ -51,6 +51,7 @@ struct group {
     bytes_t proposed;
     raft_index_t received_from; /* the first of these entries */
     bytes_t received;           /* of the message that raft is asked about */
+    bool shortened;             /* that message had more of them */
     buffer_t applying; /* an entry's bytes, while what it asks for is written; a copy, while it is put into a frame */
     waiting_t *waiting;
     uint64_t waiting_room;

@@ -96,6 +96,7 @@ typedef struct raft_message {
     uint32_t count;
     bool granted;
     bool handover;
+    bool full; /* TAKEN: it had no room for more of them, which the caller says: more come with the next beat */
     raft_index_t commit;
     raft_index_t refused;
     int64_t stamp_ns;

@@ -112,7 +112,12 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
         progress->match_ns = message->stamp_ns > progress->match_ns ? message->stamp_ns : progress->match_ns;
     }
     if (progress->next <= progress->match) progress->next = progress->match + 1;
-    if (progress->pace != RAFT_FLOWING && (progress->pace == RAFT_PROBING || progress->match >= raft->trail.base)) {
+    if (message->full && progress->pace != RAFT_COPYING) {
+        progress->next = progress->match + 1;
+        progress->pace = RAFT_PROBING;
+        progress->paused = true;
+    } else if (progress->pace != RAFT_FLOWING
+               && (progress->pace == RAFT_PROBING || progress->match >= raft->trail.base)) {
         progress->pace = RAFT_FLOWING;
         progress->paused = false;
         progress->beat = true; /* what was committed meanwhile, it was told behind entries that it lacked */

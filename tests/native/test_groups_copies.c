@@ -75,6 +75,11 @@ static void room_at_one(void) {
     CHECK_EQ_U64(1500, world.answered + world.lost);
     CHECK_EQ_U64(0, rig_state(world.node[full].stream[0]).messages);
     CHECK_EQ_I64(GROUP_WAITS, group_state(world.node[full].group[0]));
+    /* Of what it has no room for it is sent no more than one message takes with each beat. */
+    uint64_t bytes = world.frame_bytes;
+    world_pass(2 * NS_PER_SECOND);
+    CHECK(group_look(world.node[world_leader(0)].group[0], world.now).members[full].lag > 200);
+    CHECK(world.frame_bytes - bytes <= 11 * (RAFT_ENTRIES_MAX * UINT64_C(220) + 4096));
     world.node[full].refuses = false;
     world_pass(3 * NS_PER_SECOND);
     world_agree();
