@@ -13,6 +13,7 @@ from leafd.jetstream.backup import archive, s2
 from leafd.native_functions import crc32c
 
 from tests.hostile.wires import Asker, varz
+from tests.rig.waiting import PATIENCE_S
 from tests.servers import LEAFD, Server, running
 
 CONFIGURATION = """
@@ -80,7 +81,7 @@ def test_chunk_that_unpacks_to_gigabytes(begin: bytes) -> None:
 
     def attack(server: Server) -> None:
         before = peak_mb(server)
-        with Asker(server.port) as client:
+        with Asker(server.port, patience_s=PATIENCE_S) as client:
             assert client.ask(begun(client), chunk) is not None
         assert peak_mb(server) < before + 60
 
@@ -91,7 +92,7 @@ def test_chunk_of_chunks_that_say_nothing() -> None:
     """A quarter of a million chunks that may be skipped are skipped with pauses."""
 
     def attack(server: Server) -> None:
-        with Asker(server.port) as client:
+        with Asker(server.port, patience_s=PATIENCE_S) as client:
             assert b"" == client.ask(begun(client), s2.IDENTIFIER + b"\x80\0\0\0" * 250_000)
 
     assert longest_turn(attack) < TURN_MS
@@ -107,7 +108,7 @@ def test_consumer_with_much_in_flight() -> None:
     chunks = [raw(whole[at : at + CHUNK]) for at in range(0, len(whole), CHUNK)]
 
     def attack(server: Server) -> None:
-        with Asker(server.port, patience_s=20.0) as client:
+        with Asker(server.port, patience_s=PATIENCE_S) as client:
             to = begun(client)
             for chunk in (s2.IDENTIFIER, *chunks):
                 assert b"" == client.ask(to, chunk)

@@ -32,6 +32,8 @@ ISSUER, STRANGER, SERVER = Key("account"), Key("account"), Key("server")
 IN: Final = b"PONG\r\n"
 NOW: Final = int(time.time())
 MB: Final = 1_000_000
+SILENT_S: Final = 8
+"""A slow machine needs seconds for a thousand logins."""
 FORGED: Final = "a\r\n[1] 2026/11/24 00:00:00 [INF] forged\x1b[2J\0\x7f\u202e"
 Judge = Callable[[Request], Answer]
 
@@ -335,26 +337,28 @@ def test_what_a_login_says_writes_no_line(server: Server) -> None:
     assert server.kind != LEAFD or unforged(server.log)
 
 
-def test_a_silent_service_holds_memory_of_nobody(server: Server) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_silent_service_holds_memory_of_nobody(kind: str) -> None:
     """A thousand logins that nothing is said about cost leafd under 25 KB each (nats-server 60 to 75); the service's
     own user logs in beside them, and all are refused in their time. (Another address: interop/test_callout.py.)"""
 
-    async def body() -> None:
+    async def body(server: Server) -> None:
         silent: Judge = lambda request: None  # noqa: E731
         async with serving(server, silent), asyncio.TaskGroup() as group:
-            assert VIOLATION == await talk(server.port, {"user": "x"})
+            assert IN == await talk(server.port, {"user": "auth", "pass": "auth"})
             before = server.memory_bytes("RssAnon")
+            began = time.monotonic()
             name = "n" * 3000
             strangers = [group.create_task(talk(server.port, {"user": "x", "name": name})) for _ in range(1000)]
             await asyncio.sleep(0.5)
-            began = time.monotonic()
             assert IN == await talk(server.port, {"user": "auth", "pass": "auth"})
-            assert time.monotonic() - began < 1
+            assert time.monotonic() - began < SILENT_S  # before the time of any of them is over
             if server.kind == LEAFD:  # a collector's heap has no bound of its own
                 assert server.memory_bytes("RssAnon") - before < 1000 * 25_000
         assert all(stranger.result().startswith((b"-ERR", b"PING\r\n-ERR")) for stranger in strangers)
 
-    play(body)
+    with made(kind, seconds=SILENT_S) as server:
+        play(lambda: body(server))
 
 
 # ---- the service is taken away

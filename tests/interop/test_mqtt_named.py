@@ -77,7 +77,10 @@ def test_a_connection_whose_session_ends_with_it_hears_nothing_twice(server: ser
         again = messages(hears.round_trip())
         assert again == [] if ours(server) else ("once", b"x", 2) in again
         hears.send(mqtt.acknowledge(PUBREC, first.id))
-        hears.expect(PUBREL)
+        while (answer := hears.packet()).kind == PUBLISH:  # said before PUBREC came there
+            assert answer.dup
+            assert not ours(server)
+        assert answer.kind == PUBREL
         time.sleep(QUIET_S)
         releases = [one for one in hears.round_trip() if one.kind == PUBREL]
         assert bool(releases) != ours(server)

@@ -512,24 +512,29 @@ def test_an_activation_ends_at_its_second(kind: str) -> None:
     operator = Operator()
     exporter = operator.account("E").export("svc", token_req=True)
     importer = operator.account("I")
-    end = int(time.time()) + 5
-    importer.imported(exporter, "svc", token=exporter.activation(importer, "svc", "service", exp=end))
     later = operator.account("L")
     later.imported(exporter, "svc", token=exporter.activation(later, "svc", "service"))
     with running(kind, full(operator)) as server:
         system = Peer(server, operator.system.user("s"))
-        for one in (exporter, importer, later):
-            push(system, one)
-        service, client, other = (Peer(server, one.user("u")) for one in (exporter, importer, later))
+        push(system, exporter), push(system, later)
+        service, other = (Peer(server, one.user("u")) for one in (exporter, later))
         service.say("SUB svc 1")
-        assert [[], [], []] == [service.lines(), client.lines(), other.lines()]
+        assert [[], []] == [service.lines(), other.lines()]
 
         def reaches(peer: Peer) -> bool:
             peer.say("PUB svc 2\r\nhi")
             assert [] == peer.lines()
             return any("svc 1 " in line for line in service.lines())
 
-        assert [True, True] == [reaches(client), reaches(other)]
+        for seconds in (3, 10, 30):  # on a slow machine it may be over before it is used
+            end = int(time.time()) + seconds
+            importer.nats["imports"] = []
+            importer.imported(exporter, "svc", token=exporter.activation(importer, "svc", "service", exp=end))
+            push(system, importer)
+            client = Peer(server, importer.user("u"))
+            if (reached := reaches(client)) and time.time() < end:
+                break
+        assert [True, True] == [reached, reaches(other)]
         while time.time() < end + 1.2:
             time.sleep(0.1)
         assert [False, True] == [reaches(client), reaches(other)]

@@ -8,10 +8,12 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.rig.waiting import PATIENCE_S, eventually
 from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
 
 CONFIGURATION = """
@@ -29,7 +31,7 @@ system_account: S
 @contextlib.contextmanager
 def client(server: Server, user: str, commands: bytes) -> Iterator[socket.socket]:
     """A client that has said all this, and was heard."""
-    with socket.create_connection(("127.0.0.1", server.port), 10) as sock:
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE_S) as sock:
         body = json.dumps({"verbose": False, "pedantic": False, "user": user, "pass": user, "name": user})
         sock.sendall(f"CONNECT {body}\r\n".encode() + commands + b"PING\r\n")
         heard = b""
@@ -42,12 +44,16 @@ def get(server: Server, query: str) -> Any:
     """The report, or the status of a refusal."""
     try:
         with urllib.request.urlopen(
-            f"http://127.0.0.1:{server.ports['http_port']}/connz?{query}", timeout=10
+            f"http://127.0.0.1:{server.ports['http_port']}/connz?{query}", timeout=PATIENCE_S
         ) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         error.close()
         return error.code
+
+
+def only_two(server: Server) -> bool:
+    return bool(get(server, "")["num_connections"] == 2)
 
 
 def ask(sock: socket.socket, request: dict[str, Any]) -> Any:
@@ -98,6 +104,8 @@ def test_subscriptions_as_the_reference_shows_them() -> None:
             client(server, "a", commands),
             client(server, "s", b"SUB _I.> 1\r\n") as system,
         ):
+            # (What waited for the server's start may still be there, as a connection without a name.)
+            eventually(partial(only_two, server))
             shown[kind] = [(query, lists(get(server, query))) for query in QUERIES]
             shown[kind] += [(str(request), lists(ask(system, request))) for request in REQUESTS]
 
