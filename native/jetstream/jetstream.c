@@ -232,7 +232,7 @@ int64_t js_next_deadline(const js_t *js) {
 void js_stats(js_t *js, plane_stats_t *stats) {
     if (js->consume != NULL) {
         stats->consumers = consume_count(js->consume);
-        stats->mqtt_passed_over = consume_passed_over(js->consume);
+        stats->mqtt_passed_over += consume_passed_over(js->consume); /* beside those of the plane */
     }
     for (uint32_t i = 0; i < 2; i++) {
         if (js->stores[i] != NULL) {

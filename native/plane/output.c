@@ -12,7 +12,8 @@
  * over, so that a publisher is no faster than its messages can be written. Many publishers may each have one
  * message on its way; when these come to a quarter of the share of output, further large messages are not acted on
  * yet (output_holds). So healthy receivers do not fill the share, and it is those that do not read who are closed
- * when it is full (memory.c).
+ * when it is full (memory.c). Nobody pauses for a client whose socket has taken nothing for OUTPUT_UNREAD_NS: that
+ * would not help it, and others would wait for what the publisher has for them.
  *
  * The body of a large message goes out from where it was read (net/scratch.h), or, where that is not possible and it
  * goes to many, is made once: each queue refers to it. Small ones are copied: that costs less than keeping count of
@@ -270,6 +271,12 @@ void output_ready(plane_t *plane, peer_t *peer) {
     } else {
         peer_touch(plane, peer);
     }
+}
+
+bool output_unread(const plane_t *plane, const peer_t *peer) {
+    const outq_t *out = &peer->conn.out;
+    return LEAF_UNLIKELY(outq_pending(out) > plane->behind_bytes) && peer->conn.writing
+           && plane->now.mono_ns - out->blocked_since_ns > OUTPUT_UNREAD_NS;
 }
 
 void output_forget(plane_t *plane, peer_t *peer) {

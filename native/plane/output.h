@@ -17,11 +17,12 @@ typedef struct peer peer_t;
 
 /* Header and payload of so many bytes are shared by the queues of their receivers. */
 #define BODY_SHARED_MIN 8192u
-#define OUTPUT_BULK 16384u               /* with more waiting a connection takes turns with others like it */
-#define OUTPUT_PIECE (256u * 1024u)      /* written of one, then the next has its turn */
-#define OUTPUT_TURN (8u * 1024u * 1024u) /* written of them in one turn of the loop, .. */
-#define OUTPUT_TIME_NS (4 * NS_PER_MS)   /* .. or as many as that time is enough for */
-#define OUTPUT_CALL 4096u                /* what a call costs, in bytes of OUTPUT_TURN */
+#define OUTPUT_BULK 16384u                 /* with more waiting a connection takes turns with others like it */
+#define OUTPUT_PIECE (256u * 1024u)        /* written of one, then the next has its turn */
+#define OUTPUT_TURN (8u * 1024u * 1024u)   /* written of them in one turn of the loop, .. */
+#define OUTPUT_TIME_NS (4 * NS_PER_MS)     /* .. or as many as that time is enough for */
+#define OUTPUT_CALL 4096u                  /* what a call costs, in bytes of OUTPUT_TURN */
+#define OUTPUT_UNREAD_NS (250 * NS_PER_MS) /* its socket took nothing for so long: nobody is to wait for it */
 
 typedef struct output {
     peer_t *first; /* of the line: whose turn is next */
@@ -59,6 +60,8 @@ void output_flush(plane_t *plane); /* who was touched, as much as the turn has r
 void output_end(plane_t *plane);   /* what is left of it */
 /* The socket of the peer takes more. */
 void output_ready(plane_t *plane, peer_t *peer);
+/* Is it so far behind that its producers would pause for it, and does it read nothing, so that this would not help? */
+bool output_unread(const plane_t *plane, const peer_t *peer);
 void output_forget(plane_t *plane, peer_t *peer); /* it goes */
 void peer_flush(plane_t *plane, peer_t *peer);    /* now, all that waits */
 

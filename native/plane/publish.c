@@ -93,7 +93,8 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
     if (LEAF_UNLIKELY(peer->permissions != NULL) && shown->reply.size != 0 && permissions_tracks(peer->permissions)) {
         permissions_track_reply(peer->permissions, shown->reply, plane->now.mono_ns);
     }
-    if (LEAF_UNLIKELY(outq_pending(out) > plane->behind_bytes || outq_crowded(out)) && publication->origin != NULL) {
+    if (LEAF_UNLIKELY(outq_pending(out) > plane->behind_bytes || outq_crowded(out)) && publication->origin != NULL
+        && !output_unread(plane, peer)) {
         peer_stall(plane, publication->origin, out);
     }
     if (LEAF_UNLIKELY(status != STATUS_OK)) {

@@ -57,6 +57,10 @@ bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *public
     if (stored && one->peer->session->kept != NULL && one->target.queue.size == 0) {
         return false; /* it comes out of the stream */
     }
+    if (desk->qos == 0 && output_unread(plane, one->peer)) {
+        plane->stats.mqtt_passed_over++;
+        return false;
+    }
     if (!desk->as_it_came && one->peer->session->writer.level == MQTT_5) {
         make_properties(plane, desk, shown);
     }

@@ -4,7 +4,7 @@
 
 #include "plane/output.h"
 #include "driver/tick.h"
-#include "plane_rig.h"
+#include "mqtt_rig.h"
 
 #define READERS 40u
 #define PAYLOAD (1u << 20)
@@ -42,13 +42,18 @@ static void turn(void) {
 }
 
 /* A connection with a descriptor, which is always ready, whose transport takes at most so many bytes a call. */
-static peer_t *client(size_t send_max, uint32_t flags, const char *subscription) {
+static peer_t *connection(size_t send_max, uint32_t kind) {
     int pair[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
     far_ends[far_count++] = pair[1];
-    peer_t *peer = peer_new(plane, pair[0], CONN_CLIENT, 1, rig_text("test:1"));
+    peer_t *peer = peer_new(plane, pair[0], kind, 1, rig_text("test:1"));
     CHECK(peer != NULL);
     CHECK_EQ_I64(STATUS_OK, conn_switch(&peer->conn, &transport_memory, memory_transport(1 << 20, send_max)));
+    return peer;
+}
+
+static peer_t *client(size_t send_max, uint32_t flags, const char *subscription) {
+    peer_t *peer = connection(send_max, CONN_CLIENT);
     rig_say(plane, peer, "CONNECT {}\r\n");
     rig_strings_t strings = {.size = 0};
     conn_verdict_t verdict = {.flags = flags};
@@ -148,6 +153,65 @@ static void nobody_is_passed_over(void) {
     for (uint32_t i = 0; i < 100 && heard_by(fast)->size < FRAME; i++) turn();
     CHECK_EQ_U64(FRAME, heard_by(fast)->size);
     for (uint32_t i = 0; i < READERS; i++) CHECK(heard_by(readers[i])->size >= 1000);
+    close_plane();
+}
+
+static void publish_when_read(peer_t *publisher) {
+    for (uint32_t i = 0; i < 1000000 && peer_waits(publisher, WAITS_RECEIVER); i++) turn();
+    publish_big(publisher);
+}
+
+/* What waits for one that has read nothing for a while, after so many further messages. */
+static uint64_t waits_unread(peer_t *reader, peer_t *publisher, uint32_t further) {
+    ((memory_transport_t *)reader->conn.transport_state)->send_max = 0;
+    publish_big(publisher);
+    publish_when_read(publisher);
+    for (uint32_t i = 0; i < 1000000 && peer_waits(publisher, WAITS_RECEIVER); i++) turn();
+    CHECK(outq_pending(&reader->conn.out) > BEHIND_BYTES);
+    for (uint32_t i = 0; i < further; i++) {
+        reader->conn.out.blocked_since_ns = plane->now.mono_ns - 2 * OUTPUT_UNREAD_NS;
+        publish_big(publisher);
+        CHECK(!peer_waits(publisher, WAITS_RECEIVER));
+        turn();
+    }
+    return outq_pending(&reader->conn.out);
+}
+
+static void nobody_waits_for_one_that_reads_nothing(void) {
+    open_plane();
+    peer_t *reader = client(SIZE_MAX, RIG_FLAGS, "SUB big 1\r\n"), *publisher = client(SIZE_MAX, RIG_FLAGS, "");
+    CHECK(waits_unread(reader, publisher, 4) > 5 * FRAME);
+    reader->conn.out.blocked_since_ns = plane->now.mono_ns - OUTPUT_UNREAD_NS / 2;
+    publish_big(publisher);
+    CHECK(peer_waits(publisher, WAITS_RECEIVER));
+    close_plane();
+}
+
+/* Nobody promised it those of QoS 0: they are left out until it reads. Those of QoS 1 were promised. */
+static void of_qos_0_it_gets_no_more(void) {
+    open_plane();
+    mqtt_limit(plane, MQTT_RIG_LIMITS);
+    peer_t *publisher = client(SIZE_MAX, RIG_FLAGS, ""), *reader = connection(SIZE_MAX, CONN_MQTT);
+    mqtt_say(plane, reader, MQTT_CONNECT_3("c"));
+    mqtt_admit(plane, reader, "", NULL);
+    mqtt_say(plane, reader, "82 08 0001 0003'big' 01");
+    for (uint32_t i = 0; i < 3; i++) turn();
+    uint64_t waits = waits_unread(reader, publisher, 4);
+    CHECK(waits < 3 * FRAME);
+    CHECK_EQ_U64(4, plane->stats.mqtt_passed_over);
+    peer_t *promised = connection(SIZE_MAX, CONN_MQTT);
+    mqtt_say(plane, promised, MQTT_CONNECT_3("d"));
+    mqtt_admit(plane, promised, "", NULL);
+    reader->conn.out.blocked_since_ns = plane->now.mono_ns - 2 * OUTPUT_UNREAD_NS;
+    mqtt_say(plane, promised, "32 08 0003'big' 0001 'x'");
+    CHECK_EQ_U64(waits + 10, outq_pending(&reader->conn.out));
+    ((memory_transport_t *)reader->conn.transport_state)->send_max = SIZE_MAX;
+    for (uint32_t i = 0; i < 10000 && outq_pending(&reader->conn.out) != 0; i++) turn();
+    uint64_t heard = heard_by(reader)->size;
+    publish_when_read(publisher);
+    for (uint32_t i = 0; i < 10000 && heard_by(reader)->size <= heard + PAYLOAD; i++) turn();
+    CHECK(heard_by(reader)->size > heard + PAYLOAD);
+    CHECK_EQ_U64(4, plane->stats.mqtt_passed_over);
     close_plane();
 }
 
@@ -293,6 +357,8 @@ int main(void) {
     RUN("a publisher pauses until everybody in the line has had a turn", a_publisher_waits_for_the_line);
     RUN("one whose socket takes all of it is not kept waiting by those whose sockets take little",
         nobody_is_passed_over);
+    RUN("nobody waits for one whose socket takes nothing", nobody_waits_for_one_that_reads_nothing);
+    RUN("and of QoS 0 it gets no more until it reads again", of_qos_0_it_gets_no_more);
     RUN("a connection that is closed leaves the line and lets go of what it shares", one_that_goes_leaves_the_line);
     RUN("connections whose sockets are full are closed a few in a turn", full_ones_are_closed_a_few_a_turn);
     RUN("a shared body has its header for who understands it and none for others", each_has_it_as_it_needs_it);
