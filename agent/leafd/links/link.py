@@ -37,7 +37,7 @@ class Link:
     remote: leaf.Remote | None = None
     bind: leaf.Bind | None = None
     round_trip_s: float = 0.0
-    """As it began, as the kernel saw it; 0: not known."""
+    """As it began, as the kernel saw it, or was measured since (trips.py); 0: not known."""
     delay_s: float = 0.0
     last_error: str = ""
     host: str = ""

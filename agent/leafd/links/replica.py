@@ -243,9 +243,14 @@ class Replica:
         return float("inf") if self.state is State.RUNNING else self._deadline_s
 
     @property
+    def is_late(self) -> bool:
+        """Whether it is asked again, since no answer came."""
+        return self.state is State.ASKING and self._failures > 0
+
+    @property
     def unanswered(self) -> bool:
         """Whether its durable consumer did not answer when it was asked last: it may not be there yet."""
-        return self.state is State.ASKING and self._failures > 0 and bool(self.slot.origin.durable)
+        return self.is_late and bool(self.slot.origin.durable)
 
     @property
     def asked(self) -> bool:

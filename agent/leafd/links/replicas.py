@@ -30,6 +30,7 @@ from leafd.links.orders import Job, Moments, Orders, Waiting
 from leafd.links.origin import header_field, random8
 from leafd.links.replica import IDENTITY_RECORD, Ask, Forget, Order, PutBack, Replica, Run, Slot, State, source_of
 from leafd.links.told import Behind, SlotInfo, Told
+from leafd.links.trips import Trips
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
 
@@ -91,6 +92,7 @@ class Replicas:
         """Which connections lead to a domain, by account, and each by its server; the newest last."""
         self._ways: dict[int, Link] = {}
         """.. Each by its connection."""
+        self._trips = Trips(plane, self._guard, self._ways)
         self._leaders = Leaders(plane, self._leader_moved, self._hub_grew)
         self._wake = trio.Event()
 
@@ -254,6 +256,7 @@ class Replicas:
         """Drives all slots for ever. Cancel to end it."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._orders.run)
+            nursery.start_soon(self._trips.run)
             while True:
                 now_s = trio.current_time()
                 for active in self._moments.due(now_s):
@@ -268,6 +271,8 @@ class Replicas:
         try:
             for order in replica.poll(now_s):
                 self._queue(active, order)
+            if replica.is_late:
+                self._trips.late()
             if active.replica.unanswered and not active.asking.probes:
                 self._listen(active)
         except Exception as error:

@@ -50,6 +50,10 @@ class FakePlane(Unwilling):
         self.state_status = t.Status.OK
         self.busy: trio.Event | None = None
         """Until it is set, requests are not carried out."""
+        self.trips: dict[int, float] = {}
+        """The round trips of links now, in seconds."""
+        self.measured: list[float] = []
+        """When they were looked at."""
 
     def subscribe(
         self,
@@ -144,6 +148,12 @@ class FakePlane(Unwilling):
         if self.state_status != t.Status.OK:
             raise t.PlaneError(self.state_status, "reading an ingest's state")
         return t.IngestState(self.sequence, 0, self.lag, 0, 0, 0, 1, known_ns=0, pace_milli=25_500)
+
+    async def connections(self) -> list[t.ConnectionRow]:
+        self.measured.append(trio.current_time())
+        return [
+            t.ConnectionRow(number, *([0] * 15), trip_ns=round(trip_s * 1e9)) for number, trip_s in self.trips.items()
+        ]
 
     async def ingest_forget(self, stream: int, key: str) -> None:
         self.calls.append(("forget", stream, key))

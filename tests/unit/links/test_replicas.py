@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import trio
@@ -423,3 +424,22 @@ async def test_info_of_a_source_that_is_stopped_meanwhile_says_that_it_does_not_
     plane.state_status = t.Status.NO_MEMORY
     with pytest.raises(t.PlaneError):
         await replicas.info(SLOT.stream, SLOT.number)
+
+
+@on_mock_clock
+async def test_a_link_that_has_become_slow_is_waited_for_as_long_as_it_takes_now(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """It was near when it came up, and then answers take 12 seconds: after one that is late the round trip is measured,
+    and requests are no longer made every few seconds. No more than one in ten seconds looks at all connections."""
+    link = link_to("hub")
+    link.round_trip_s = 0.005
+    replicas.link_up(link)
+    plane.trips = {5: 12.0, 6: 0.001}
+    replicas.set_slots(10, [SLOT])
+    await trio.sleep(120)
+    times = [at_s for at_s, *_ in plane.requests]
+    apart = [later - before for before, later in pairwise(times)]
+    assert (True, True) == (apart[0] <= 5, apart[-1] >= 29.9), apart
+    assert all(later - before >= 10 for before, later in pairwise(plane.measured))
+    assert 12.0 == link.round_trip_s
