@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import trio
@@ -151,9 +152,8 @@ class FakePlane(Unwilling):
 
     async def connections(self) -> list[t.ConnectionRow]:
         self.measured.append(trio.current_time())
-        return [
-            t.ConnectionRow(number, *([0] * 15), trip_ns=round(trip_s * 1e9)) for number, trip_s in self.trips.items()
-        ]
+        row = t.ConnectionRow(*[0] * 16)
+        return [replace(row, connection=number, trip_ns=round(s * 1e9)) for number, s in self.trips.items()]
 
     async def ingest_forget(self, stream: int, key: str) -> None:
         self.calls.append(("forget", stream, key))
