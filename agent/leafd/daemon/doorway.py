@@ -1,7 +1,7 @@
 """The packets of leaves that dial: small ones, for some minutes, where large ones were seen to be lost.
 
     a link that others dialled stands at its first full packet --stuck--> it ends, and its server dials again
-    who connects now is told to send small packets --all are back, or a link came SMALL_S later--> as large as they like
+    who connects now is told to send small packets --all are back, or SMALL_S later--> as large as they like
 
 Some ways lose every packet above some size without a word (links/packets.py). Each TCP says in its first packet what it
 takes. A leafd that dials says so itself; for a nats-server, which does not know better, the listener does. The kernel
@@ -33,6 +33,18 @@ class Doorway:
         self._stuck: set[str] = set()
         """The hosts whose links stood, and that have not come back."""
         self._until_s = 0.0
+        self._opened = trio.Event()
+
+    async def run(self) -> None:
+        """Lets packets be large again when the time is over, for ever."""
+        while True:
+            if not self._stuck:
+                self._opened = trio.Event()
+                await self._opened.wait()
+            await trio.sleep_until(self._until_s)
+            if self._stuck and trio.current_time() >= self._until_s:
+                self._stuck.clear()
+                self._set(0)
 
     def stuck(self, link: Link) -> None:
         """A link stands at its first full packet: it may be more than the way carries."""
@@ -41,6 +53,7 @@ class Doorway:
         )
         self._stuck.add(_host(link))
         self._until_s = trio.current_time() + SMALL_S
+        self._opened.set()
         self._set(SMALL)
 
     def came(self, link: Link) -> None:
@@ -48,8 +61,7 @@ class Doorway:
         if not self._stuck:
             return
         self._stuck.discard(_host(link))
-        if not self._stuck or trio.current_time() > self._until_s:
-            self._stuck.clear()
+        if not self._stuck:
             self._set(0)
 
     def _set(self, size: int) -> None:

@@ -23,11 +23,14 @@ from leafd.host.listeners import (
     leaf_place,
     listen,
 )
+from leafd.links import leaf
 from leafd.links.compression import Compression
 from leafd.logins.handshakes import info_of
 
 if TYPE_CHECKING:
     import socket
+
+    import trio
 
     from leafd.daemon.current import Current
     from leafd.daemon.doorway import Doorway
@@ -48,9 +51,11 @@ class Listeners:
         self._clients, self._leafs, self._log = clients, leafs, log
         self._leaf_door: socket.socket | None = None
         self._doorway: Doorway | None = None
+        self._nursery: trio.Nursery | None = None
 
-    def begin(self) -> None:
+    def begin(self, nursery: trio.Nursery) -> None:
         """Everybody may come from here on, but clients of the NATS protocol over TCP."""
+        self._nursery = nursery
         self._open_leaf()
         self._open_web()
         if self._sockets.mqtt is not None:
@@ -93,18 +98,21 @@ class Listeners:
         told = not (leafnodes and leafnodes.no_advertise)
         self._leafs.listening(*leaf_place(leafnodes, host, port), told=told)
         self._leaf_door = sock.dup()
-        self._leafs.on_stuck += [self._stuck]
+        self._leafs.on_doubt += [self._doubted]
         self._plane.listen(LEAF_LISTENER, sock.detach(), t.ConnKind.LEAF, secure=self._hold_leafs())
         self._log.info(f"Listening for leafnode connections on {host}:{port}")
 
-    def _stuck(self, link: Link) -> None:
+    def _doubted(self, link: Link, doubt: int) -> None:
+        """A server that dialled a link which stands at its first full packet is told of that by the listener alone."""
         from leafd.daemon.doorway import Doorway  # here: hardly ever does anybody need it
 
-        if self._leaf_door is None:
+        dialled = isinstance(link.machine, leaf.Acceptor) and not link.web
+        if doubt != t.Doubt.LARGE or not dialled or self._leaf_door is None or self._nursery is None:
             return
         if self._doorway is None:
             self._doorway = Doorway(self._leaf_door, self._log)
             self._leafs.on_up += [self._doorway.came]
+            self._nursery.start_soon(self._doorway.run)
         self._doorway.stuck(link)
         self._plane.close_connection(link.connection, "", t.CloseReason.STALE)
 

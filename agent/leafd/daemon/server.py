@@ -547,7 +547,7 @@ class Server:
             nursery.start_soon(self.webs.run)
         if self.desk is not None:
             await nursery.start(self.desk.run)
-        self.listeners.begin()
+        self.listeners.begin(nursery)
         for one in compiled.remotes:
             self.leafs.sending.change(one.remote, *one.sending)
         nursery.start_soon(self.leafs.run, [one.remote for one in compiled.remotes])

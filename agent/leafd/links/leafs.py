@@ -100,7 +100,7 @@ class Leafs:
         self.remotes: list[RemoteStatus] = []
         self.on_up: list[Callable[[Link], None]] = []
         self.on_down: list[Callable[[Link], None]] = []
-        self.on_stuck: list[Callable[[Link], None]] = []  # told of what Link.doubt says
+        self.on_doubt: list[Callable[[Link, int], None]] = []
         self._describe, self._serves = describe, serves
 
     # ---- what is there
@@ -237,9 +237,9 @@ class Leafs:
             case t.Carried():
                 return self.sending.carried(event)
             case t.Doubted():
-                if (link := self._links.get(event.connection)) and link.doubt(event.doubted):
-                    for stuck in self.on_stuck:
-                        stuck(link)
+                if link := self._links.get(event.connection):
+                    for told in (Link.doubt, *self.on_doubt):
+                        told(link, event.doubted)
                 return True
             case t.LeafInfo():
                 return self.sending.heard(event)

@@ -73,9 +73,8 @@ class Link:
     """.. and then something does."""
     gone: trio.Event = field(default_factory=trio.Event)
 
-    def doubt(self, doubt: int) -> bool:
-        """Marks the link as in doubt, or not, by the plane's view of its sent bytes. True: it stands at its first full
-        packet, and the server that dialled it can be told of that only by the listener."""
+    def doubt(self, doubt: int) -> None:
+        """Marks the link as in doubt, or not, by the plane's view of its sent bytes (t.Doubt)."""
         if doubt == t.Doubt.LARGE:
             self.packets.stuck(trio.current_time())
         if doubt:
@@ -84,7 +83,6 @@ class Link:
         else:
             self.doubted = trio.Event()
             self.settled.set()
-        return doubt == t.Doubt.LARGE and isinstance(self.machine, leaf.Acceptor) and not self.web
 
     @property
     def first_word_s(self) -> float:
