@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import mqtt, servers
-from tests.interop.mqtt_walks import CONFIGURATION, Nats, client
+from tests.interop.mqtt_walks import CONFIGURATION, Nats, client, reload
 from tests.mqtt import DISCONNECT, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK, Peer, Will
 from tests.rig.waiting import eventually
 
@@ -524,15 +524,33 @@ def test_a_retained_message_expires(server: servers.Server) -> None:
 
 def test_an_account_keeps_no_more_retained_messages_than_the_block_says() -> None:
     """max_retained and max_retained_bytes: the next topic is refused with 0x97, those that are there can change."""
-    for limit in ("max_retained: 3", "max_retained_bytes: 3500"):
+    for limit, more, fewer in (
+        ("max_retained: 3", "max_retained: 4", "max_retained: 2"),
+        ("max_retained_bytes: 3500", "max_retained_bytes: 4500", "max_retained_bytes: 2500"),
+    ):
         text = CONFIGURATION.replace('mqtt_port}"', f'mqtt_port}}", {limit}')
-        with servers.running(servers.LEAFD, text) as one, five(one) as peer:
-            reasons = []
-            for number in (0, 1, 2, 0, 3, 4):
-                peer.publish(f"k/{number}", bytes(900), retain=True, qos=1)
-                reasons.append(peer.expect(PUBACK).reason)
-            assert [0x97, 0x97] == reasons[-2:], limit
-            assert max(reasons[:3]) < 0x80
+        with servers.running(servers.LEAFD, text) as one:
+            with five(one) as peer:
+                reasons = [retained(peer, number) for number in (0, 1, 2, 0, 3, 4)]
+                assert [0x97, 0x97] == reasons[-2:], limit
+                assert max(reasons[:3]) < 0x80
+                reload(one, limit, more)  # the stream that is there follows
+                assert [True, False] == [retained(peer, number) < 0x80 for number in (3, 4)], more
+            one.stop()
+            one.configuration = one.configuration.replace(limit, fewer)
+            one.start()
+            with five(one) as peer:
+                assert 0x97 == retained(peer, 5)
+                assert len(heard_of(peer, ("k/#", 0), count=4)) == 4  # nothing that is there goes
+                peer.unsubscribe("k/#")
+                reload(one, fewer, "")
+                assert retained(peer, 5) < 0x80
+
+
+def retained(peer: Peer, number: int) -> int:
+    """The answer to a message that is to be retained."""
+    peer.publish(f"k/{number}", bytes(900), retain=True, qos=1)
+    return peer.expect(PUBACK).reason
 
 
 def test_retained_messages_are_there_after_a_kill() -> None:

@@ -1,4 +1,5 @@
-"""The listener of MQTT clients: what the plane is told of it. Their logins are those of all clients (clients.py).
+"""The listener of MQTT clients: what the plane is told of it, and the bounds that the block has for streams. Logins
+are those of all clients (clients.py).
 
 Imported only where the block is configured. Not here: the block (config/schema/mqtt.py), packets and
 sessions (the plane).
@@ -12,13 +13,18 @@ from typing import TYPE_CHECKING
 from leafd import native_types as t
 from leafd.config.schema.base import SECOND
 from leafd.config.schema.mqtt import VERSIONS, Mqtt
+from leafd.gojson import written
 from leafd.host.listeners import MQTT_LISTENER, address_of
 
 if TYPE_CHECKING:
     from leafd.config.schema.server import ServerConfig
+    from leafd.daemon.current import Current
     from leafd.host.log import Log
+    from leafd.jetstream.service import JetStream
     from leafd.native_plane import Plane
 
+RETAINED = "$MQTT_rmsgs"
+"""The stream of an account's retained messages (native/verbs/mqtt_retain.c)."""
 _VERSIONS = {"3.1.1": t.MqttFlag.VERSION_3, "5": t.MqttFlag.VERSION_5}
 
 
@@ -44,6 +50,27 @@ def limits_of(block: Mqtt) -> t.MqttLimits:
         max_queued=block.max_queued,
         max_queued_bytes=block.max_queued_bytes,
     )
+
+
+async def bound_retained(jetstream: JetStream, current: Current, log: Log) -> None:
+    """Gives the streams of retained messages that are there the bounds of the block. New ones are made with them.
+    A copy of another server's has that server's."""
+    block = current.config.mqtt
+    if block is None:
+        return
+    bounds = {"max_msgs": block.max_retained or -1, "max_bytes": block.max_retained_bytes or -1}
+    for account in list(jetstream.catalogue.by_name.values()):
+        stream = account.streams.get(RETAINED)
+        if stream is None or stream.config.mirror is not None or stream.config.sources:
+            continue
+        config = written(stream.config)
+        if bounds == {key: config.get(key, -1) for key in bounds}:
+            continue
+        refused = await jetstream.order(account.name, f"STREAM.UPDATE.{RETAINED}", config | bounds)
+        if refused:
+            log.error(f"Stream {RETAINED} of account {account.name} does not get the bounds of mqtt: {refused}")
+        else:
+            log.info(f"Stream {RETAINED} of account {account.name} has the bounds of mqtt now")
 
 
 def listen_mqtt(plane: Plane, config: ServerConfig, log: Log, sock: socket.socket | None = None) -> None:

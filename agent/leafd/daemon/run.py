@@ -166,6 +166,13 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
     await nursery.start(services.run)
     await nursery.start(server.events.run)
     server.current.followers += [services.subscribe, partial(_load_late_modules, server), expiry.look]
+    if server.sockets.mqtt is not None and server.jetstream is not None:
+        from leafd.daemon.mqtt import bound_retained
+
+        bound = partial(bound_retained, server.jetstream, server.current, server.log)
+        server.current.followers.append(bound)
+        with server.guard.around("the bounds of retained messages"):
+            await bound()
     if server.sockets.monitor is not None:
         from leafd.logins.page_logins import PageLogins
         from leafd.monitor.http import serve

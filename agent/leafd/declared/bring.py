@@ -15,11 +15,10 @@ from typing import Any, Final
 from leafd.declared.assets import Asset, Declared, DeclaredStream
 from leafd.declared.plan import plan
 from leafd.declared.steps import DELETED, MADE, Action, Key, Present, PresentStream, Step
-from leafd.gojson import dump, written
+from leafd.gojson import written
 from leafd.gotime import parse_time
 from leafd.jetstream.catalogue import JetStreamAccount, Stream
 from leafd.jetstream.models.stream import FILE, MEMORY
-from leafd.jetstream.registry import API
 from leafd.jetstream.service import JetStream
 from leafd.operator_log import Log
 from leafd.turns import ITEM_WEIGHT, aside
@@ -112,8 +111,8 @@ class Bringer:
         """Why it was refused, or nothing."""
         asset = step.asset
         if isinstance(asset, DeclaredStream):
-            return await self._ask(asset.account, f"STREAM.DELETE.{asset.name}")
-        return await self._ask(asset.account, f"CONSUMER.DELETE.{asset.stream}.{asset.name}")
+            return await self._jetstream.order(asset.account, f"STREAM.DELETE.{asset.name}")
+        return await self._jetstream.order(asset.account, f"CONSUMER.DELETE.{asset.stream}.{asset.name}")
 
     async def _make(self, step: Step) -> str:
         asset = step.asset
@@ -121,20 +120,9 @@ class Bringer:
         config = written(asset.config)
         if isinstance(asset, DeclaredStream):
             verb = "UPDATE" if step.action is Action.UPDATE else "CREATE"
-            return await self._ask(asset.account, f"STREAM.{verb}.{asset.name}", config)
+            return await self._jetstream.order(asset.account, f"STREAM.{verb}.{asset.name}", config)
         body = {"stream_name": asset.stream, "config": config, "action": ""}
-        return await self._ask(asset.account, f"CONSUMER.CREATE.{asset.stream}.{asset.name}", body)
-
-    async def _ask(self, account: str, request: str, body: dict[str, Any] | None = None) -> str:
-        known = self._jetstream.catalogue.by_name.get(account)
-        if known is None:
-            return "its account is not served"
-        payload = dump(body) if body is not None else b""
-        answered = await self._jetstream.answer(known, f"{API}{request}", b"", payload)
-        if answered is not None and answered.after is not None:
-            await answered.after()
-        error = answered.members.get("error") if answered is not None else {"description": "no answer"}
-        return str(error["description"]) if error else ""
+        return await self._jetstream.order(asset.account, f"CONSUMER.CREATE.{asset.stream}.{asset.name}", body)
 
     # ---- what is told
 

@@ -22,7 +22,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.fair import FairQueue
-from leafd.gojson import dumped
+from leafd.gojson import dump, dumped
 from leafd.guard import Guard
 from leafd.jetstream import errors
 from leafd.jetstream.advisories import Advisories
@@ -463,6 +463,18 @@ class JetStream:
         known = self.catalogue.by_name.get(account)
         answered = await self.answer(known, f"{API}{request}", b"", b"") if known is not None else None
         return dict(answered.members) if answered is not None and not answered.error else {}
+
+    async def order(self, account: str, request: str, body: dict[str, Any] | None = None) -> str:
+        """Has something done for the server itself. The reason for which it was refused, or nothing."""
+        known = self.catalogue.by_name.get(account)
+        if known is None:
+            return "its account is not served"
+        payload = dump(body) if body is not None else b""
+        answered = await self.answer(known, f"{API}{request}", b"", payload)
+        if answered is not None and answered.after is not None:
+            await answered.after()
+        error = answered.members.get("error") if answered is not None else {"description": "no answer"}
+        return str(error["description"]) if error else ""
 
     # ---- events of the plane
 

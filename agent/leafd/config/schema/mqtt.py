@@ -118,9 +118,13 @@ class Mqtt(Section):
         ge=0,
     )
     max_retained: Number = option(
-        0, "Retained messages of an account, one for each topic. 0: as many as it may store.", ge=0, le=_MANY
+        0,
+        "Retained messages of an account, one for each topic. 0: as many as it may store.",
+        takes=Takes.LIVE,
+        ge=0,
+        le=_MANY,
     )
-    max_retained_bytes: StorageSize = option(0, "Bytes of these. 0: as many as it may store.", ge=0)
+    max_retained_bytes: StorageSize = option(0, "Bytes of these. 0: as many as it may store.", takes=Takes.LIVE, ge=0)
     js_domain: Any = later(
         "sessions are not kept elsewhere: they are in this server's own domain", refuse=True, harmless=("",)
     )
