@@ -48,6 +48,7 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from tests.crash.pages import PAGE, kinds_of
+from tests.crash.reading import Reader
 from tests.servers import LEAFD, Server, ServerDied, make
 
 CONFIGURATION = """
@@ -62,7 +63,6 @@ ANSWER_SECONDS = 5.0
 WORDS = ("damaged", "fails its checksum", "cannot be read", "could not be read", "lost", "does not give it")
 MOMENTS = ("stopped", "stopped", "running", "running", "journal", "unread stopped", "unread running")
 OUTCOMES = ("dead", "refused", "wrong", "silent")
-BATCH = 500
 
 
 @dataclass
@@ -172,41 +172,21 @@ async def consume(client: Client, known: Known, stream: str, take: int) -> None:
             del known.messages[stream][seq]
 
 
-async def trim_buckets(client: Client, known: Known) -> None:
+def trim_buckets(server: Server, known: Known) -> None:
     """The bucket keeps three values a key: what is there is what was not pushed out."""
-    state = await read_stream(client, "KV_B")
+    with Reader(server) as reader:
+        state = read_stream(reader, "KV_B")
     assert all(known.messages["KV_B"][seq] == check for seq, check in state.items())
     assert len(state) == min(1_000, 400 * 3)
     known.messages["KV_B"] = state
 
 
-async def read_stream(client: Client, stream: str) -> dict[int, int]:
+def read_stream(reader: Reader, stream: str) -> dict[int, int]:
     """All messages by batched direct gets: the checksum of each payload by its sequence."""
-    found: dict[int, int] = {}
-    inbox = client.new_inbox()
-    answers = await client.subscribe(inbox, pending_msgs_limit=-1, pending_bytes_limit=-1)
-    seq = 1
-    try:
-        while True:
-            await client.publish(
-                f"$JS.API.DIRECT.GET.{stream}", json.dumps({"seq": seq, "batch": BATCH}).encode(), inbox
-            )
-            while True:
-                message = await answers.next_msg(ANSWER_SECONDS)
-                headers = message.headers or {}
-                if "Status" in headers:
-                    break
-                found[int(headers["Nats-Sequence"])] = zlib.crc32(message.data)
-                seq = max(seq, int(headers["Nats-Sequence"]) + 1)
-            if headers["Status"] == "404" or headers.get("Nats-Num-Pending", "0") == "0":
-                return found
-            if headers["Status"] != "204":
-                raise ValueError(f"{stream}: {dict(headers)}")
-    finally:
-        await answers.unsubscribe()
+    return {seq: zlib.crc32(payload) for seq, payload in reader.all(stream)}
 
 
-async def compare(client: Client, known: Known, verdict: Verdict) -> list[str]:
+async def compare(server: Server, client: Client, known: Known, verdict: Verdict) -> list[str]:
     """What is not as it was. A message that differs, or that nobody published, is wrong at once."""
     missing: list[str] = []
     for stream, expected in known.messages.items():
@@ -215,8 +195,9 @@ async def compare(client: Client, known: Known, verdict: Verdict) -> list[str]:
             if "error" in info:
                 missing.append(f"stream {stream}: {info['error']}")
                 continue
-            found = await read_stream(client, stream)
-        except (TimeoutError, NatsError, ValueError) as error:
+            with Reader(server, ANSWER_SECONDS) as reader:
+                found = read_stream(reader, stream)
+        except (OSError, NatsError, ValueError) as error:
             missing.append(f"stream {stream}: {error!r}")
             continue
         maybe = known.unanswered
@@ -366,7 +347,7 @@ class Case:
         chance = random.Random(self.seed + 1)
         client = await nats.connect(server.url, allow_reconnect=False, error_cb=_quiet, connect_timeout=5)
         try:
-            missing = await compare(client, known, verdict)
+            missing = await compare(server, client, known, verdict)
             if missing and status_of(server) is None:
                 await asyncio.sleep(1)
             if missing and not any(word in server.log for word in WORDS):
@@ -433,7 +414,8 @@ class Case:
         running = moment in ("running", "unread running")
         if running:
             self.start(server)
-            asyncio.run(self.warm(server))
+            with Reader(server) as reader:
+                read_stream(reader, "BIG")  # some of it was read before it is damaged
         if moment == "journal":
             self.start(server)
             self.visited(server, Verdict("", ""), known, write=True)
@@ -460,12 +442,6 @@ class Case:
                 self.ended(server, verdict)
         return verdict
 
-    async def warm(self, server: Server) -> None:
-        """Some of it was read before it is damaged."""
-        client = await nats.connect(server.url)
-        await read_stream(client, "BIG")
-        await client.close()
-
 
 async def _quiet(error: Exception) -> None:
     """Connections of a server that dies break: that is what is looked for."""
@@ -474,8 +450,11 @@ async def _quiet(error: Exception) -> None:
 # ---- all of them -----------------------------------------------------------------------------------------------------
 
 
-def template(directory: Path, large: int, store: str, small: int) -> Known:
-    """A store that was closed in order, as directory/store."""
+@functools.cache
+def template(large: int, store: str, small: int) -> tuple[Path, Known]:
+    """A store that was closed in order, and what is in it; it lives as long as this process."""
+    directory = Path(tempfile.mkdtemp(prefix="leafd-damaged-"))
+    atexit.register(shutil.rmtree, directory)
     known = Known(small=small)
     server = make(LEAFD, configured(store), directory)
     server.start()
@@ -483,14 +462,14 @@ def template(directory: Path, large: int, store: str, small: int) -> Known:
     async def filled() -> None:
         client = await nats.connect(server.url)
         await fill(client, known, random.Random(1), large, store)
-        await trim_buckets(client, known)
+        trim_buckets(server, known)
         await client.close()
 
     try:
         asyncio.run(filled())
     finally:
         assert server.stop() == 0
-    return known
+    return directory / "store", known
 
 
 def table(verdicts: list[Verdict]) -> str:
@@ -522,13 +501,12 @@ def run_all(
 ) -> list[Verdict]:
     """Plays so many cases, each from a seed of its own, and prints those that are not as they should be."""
     verdicts = []
-    with tempfile.TemporaryDirectory(prefix="leafd-damaged-") as directory:
-        known = template(Path(directory), large, store, small)
-        for number in range(first, first + cases):
-            verdict = Case(Path(directory) / "store", known, seed * 1_000_003 + number, only, store, kind).run()
-            verdicts.append(verdict)
-            if verdict.outcomes or "-v" in sys.argv:
-                print(f"case {number}: {verdict.kind}, {verdict.how}: {' | '.join(verdict.notes)}", flush=True)
+    where, known = template(large, store, small)
+    for number in range(first, first + cases):
+        verdict = Case(where, known, seed * 1_000_003 + number, only, store, kind).run()
+        verdicts.append(verdict)
+        if verdict.outcomes or "-v" in sys.argv:
+            print(f"case {number}: {verdict.kind}, {verdict.how}: {' | '.join(verdict.notes)}", flush=True)
     return verdicts
 
 

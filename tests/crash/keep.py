@@ -16,6 +16,7 @@ from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.api import StreamConfig
 
+from tests.crash.reading import Reader
 from tests.servers import Server
 
 BOXES = 3
@@ -38,13 +39,9 @@ async def stored(server: Server, stream: str) -> list[str]:
     """Payloads in stream order, read by a fresh consumer from the first message on."""
     client, js = await connected(server)
     state = (await js.stream_info(stream)).state
-    found: list[str] = []
-    subscription = await js.subscribe(f"{stream}.>", ordered_consumer=True)
-    while len(found) < state.messages:
-        message = await subscription.next_msg(timeout=5)
-        found.append(message.data.decode())
     await closed(client)
-    return found
+    with Reader(server) as reader:
+        return [payload.decode() for payload in reader.delivered(stream, state.messages)]
 
 
 @dataclass

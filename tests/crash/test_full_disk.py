@@ -16,6 +16,8 @@ import socket
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +35,11 @@ MIB = 1 << 20
 BURST = 500
 PATIENCE = 60
 """Seconds for one answer. A purge of a million messages goes in steps: 3 s where 20 others want the processor."""
+CHECKED = 1000
 NO_RESOURCES = 10023  # nats-server's "insufficient resources", what it answers when the store takes no more
 PAYLOAD = b"x" * 100
+LARGER = b"x" * 1000
+"""Fills a disk with a tenth of the work."""
 DEFAULTS = 'listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{http_port}\njetstream { store_dir: "{store}" }\n'
 LARGER_THAN_THE_DISK = (
     "listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{http_port}\n"
@@ -156,16 +161,16 @@ async def check(js: JetStreamContext, first: int, last: int, deleted: set[int]) 
     assert last - first + 1 - len(deleted) == state.messages
     subscription = await js.subscribe("KEEP.>", ordered_consumer=True)
     alive = [number for number in range(first, last + 1) if number not in deleted]
-    for seq in alive[:2000]:  # the oldest, then the newest: what lay in the journal
+    for seq in alive[:CHECKED]:  # the oldest, then the newest: what lay in the journal
         message = await subscription.next_msg(timeout=PATIENCE)
         assert seq == message.metadata.sequence.stream
     await subscription.unsubscribe()
-    for seq in {*range(max(first, last - 2000), last + 1)} - deleted:
+    for seq in {*range(max(first, last - CHECKED), last + 1)} - deleted:
         assert PAYLOAD == (await js.get_msg("KEEP", seq, direct=False)).data
 
 
-def scenario_own_messages(server: Server, disk: Disk) -> None:
-    """The issue's own case: defaults, 100-byte messages until they are refused, purge, publish again, kill -9."""
+def scenario_own_messages(server: Server, disk: Disk, payload: bytes = PAYLOAD) -> None:
+    """The issue's own case: 100-byte messages until they are refused, purge, publish again, kill -9."""
 
     async def run() -> None:
         publisher = Publisher(server)
@@ -173,14 +178,14 @@ def scenario_own_messages(server: Server, disk: Disk) -> None:
         await make_streams(js)
         keep = publisher.until_refused("KEEP.a", 1000)
         assert keep >= 1000
-        last = publisher.until_refused("SPARE.a")
-        assert last > 50_000
+        last = publisher.until_refused("SPARE.a", payload=payload)
+        assert last * len(payload) > 5_000_000
         own = sum(file.stat().st_blocks * 512 for file in (disk.mounted / "store" / "jetstream").iterdir())
         print(f"{last} messages until the refusal, {own >> 20} MB in files, {disk.free() >> 20} MB free", flush=True)
         await everything_but_publishing_goes_on(js, 1, keep)
         await js.purge_stream("SPARE")
         publisher.until_taken("SPARE.a")
-        again = publisher.until_refused("SPARE.a") - last
+        again = publisher.until_refused("SPARE.a", payload=payload) - last
         print(f"after a purge: {again} messages", flush=True)
         assert again > last / 2
         await closed(client)
@@ -204,7 +209,7 @@ def scenario_given_back(server: Server, disk: Disk) -> None:
         client, js = await connected(server, PATIENCE)
         await make_streams(js)
         keep = publisher.until_refused("KEEP.a", 20_000)
-        publisher.until_refused("SPARE.a")
+        publisher.until_refused("SPARE.a", payload=LARGER)
         full = disk.free()
         await js.purge_stream("SPARE")
         for _ in range(PATIENCE):
@@ -241,7 +246,7 @@ def scenario_others(server: Server, disk: Disk) -> None:
         publisher = Publisher(server)
         client, js = await connected(server, PATIENCE)
         await make_streams(js)
-        assert publisher.until_refused("SPARE.a", 30_000) >= 30_000
+        assert publisher.until_refused("SPARE.a", 3_000, LARGER) >= 3_000
         last = publisher.until_refused("KEEP.a", 20_000)
         others.fill()
         last = max(last, publisher.until_refused("KEEP.a"))
@@ -360,9 +365,9 @@ async def settled(js: JetStreamContext, copies: tuple[str, ...]) -> dict[str, in
     raise AssertionError(f"the copies end at {last}, the origin at {count}")
 
 
-SCENARIOS = {
-    "own": (scenario_own_messages, 300 * MIB, DEFAULTS),
-    "own, without a limit": (scenario_own_messages, 160 * MIB, LARGER_THAN_THE_DISK),
+SCENARIOS: dict[str, tuple[Callable[[Server, Disk], None], int, str]] = {
+    "own": (partial(scenario_own_messages, payload=LARGER), 300 * MIB, DEFAULTS),
+    "own, without a limit": (scenario_own_messages, 96 * MIB, LARGER_THAN_THE_DISK),
     "given back": (scenario_given_back, 240 * MIB, LARGER_THAN_THE_DISK),
     "others": (scenario_others, 96 * MIB, LARGER_THAN_THE_DISK),
     "ingest": (scenario_ingest, 96 * MIB, LARGER_THAN_THE_DISK),
