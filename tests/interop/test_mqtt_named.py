@@ -20,7 +20,11 @@ server_name: one
 jetstream { store_dir: "{store}" }
 mqtt { listen: "127.0.0.1:{mqtt_port}", ack_wait: 500ms }
 accounts {
-  A { jetstream: true, users: [ {user: a, password: a} ] }
+  A { jetstream: true, users: [ {user: a, password: a} ], exports: [ {stream: "told"}, {service: "asked"} ] }
+  B {
+    jetstream: true, users: [ {user: b, password: b} ]
+    imports: [ {stream: {account: A, subject: "told"}}, {service: {account: A, subject: "asked"}, to: "ask"} ]
+  }
 }
 no_auth_user: a
 """
@@ -105,6 +109,22 @@ def test_a_will_of_qos_2_is_refused_with_a_code_of_the_standard(kind: str) -> No
             hears.expect(SUBACK)
             time.sleep(0.5)
             assert ([("kept", b"x", 2)] if ours(server) else []) == messages(hears.round_trip())
+
+
+def test_a_message_of_another_account_has_qos_0(server: servers.Server) -> None:
+    """Of a stream or a service that is imported. nats-server withholds it where it was published with QoS 1 or 2 and
+    the device asked for more than 0."""
+    with client(server, "one") as one, client(server, "other", user="b", password="b") as other:
+        one.subscribe(("asked", 2))
+        other.subscribe(("told", 2))
+        time.sleep(0.2)
+        for says, topic, hears, heard in ((other, "ask", one, "asked"), (one, "told", other, "told")):
+            says.publish(topic, b"0")
+            for qos in (1, 2):
+                published(says, topic, b"%d" % qos, qos)
+            time.sleep(0.3)
+            expected = [(heard, b"%d" % qos, 0) for qos in (range(3) if ours(server) else range(1))]
+            assert expected == messages(hears.round_trip())
 
 
 def test_sparkplug_messages_are_messages_like_others(server: servers.Server) -> None:
