@@ -49,8 +49,8 @@ bytes_t gateway_reply(plane_t *plane, const account_t *account, bytes_t reply, t
 
 /* ---- requests of others ------------------------------------------------------------------------------------------ */
 
-/* A message with that whole name as its reply is about to reach clients. Without memory for it, answers go by their
- * bare name. */
+/* A message with that whole name as its reply has somebody who may answer it, but has not left yet. Without memory for
+ * it, answers go by their bare name. */
 void gateway_reply_seen(plane_t *plane, account_t *account, bytes_t whole);
 /* The whole name that a client's publication leads to; empty: it is no such answer. Lives until the next call here. */
 bytes_t gateway_reply_whole(const plane_t *plane, const account_t *account, bytes_t subject);

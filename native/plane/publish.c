@@ -479,10 +479,20 @@ static inline void routing_begin(routing_t *routing, plane_t *plane, publication
     }
 }
 
+/* Only now is it known that somebody may answer: a peer that asks nobody is to fill no memory with its replies, nor
+ * push out those of others. */
+static inline void routing_end(const routing_t *routing) {
+    const publication_t *publication = routing->publication;
+    if (LEAF_UNLIKELY((publication->flags & PUBLICATION_ANSWER) != 0) && routing->taken != 0) {
+        gateway_reply_seen(routing->plane, publication->account, publication->message.reply);
+    }
+}
+
 uint32_t publish_traced(plane_t *plane, publication_t *publication) {
     routing_t routing;
     routing_begin(&routing, plane, publication);
     route_to_all(&routing, publication->account, true);
+    routing_end(&routing);
     for (uint32_t i = 0; i < routing.internals.count; i++) {
         inside_traced(plane, routing.internals.at[i], publication);
     }
@@ -495,6 +505,7 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
     uint64_t size = (uint64_t)publication->message.header.size + publication->message.payload.size;
     shared_t *body = LEAF_LIKELY(size < BODY_SHARED_MIN) ? NULL : share_body(&routing, publication->account);
     route_to_all(&routing, publication->account, false);
+    routing_end(&routing);
     if (LEAF_UNLIKELY(body != NULL)) {
         publication->message.body = NULL;
         shared_release(body);

@@ -101,11 +101,10 @@ bytes_t link_split(bytes_t reply, bytes_t *ack) {
     return BYTES_NONE;
 }
 
-bytes_t link_answer_named(plane_t *plane, account_t *account, bytes_t reply, publication_t *publication) {
+bytes_t link_answer_named(bytes_t reply, publication_t *publication) {
     bytes_t ack, named = link_stored_subject(gateway_bare(reply), &ack);
     publication->message.reply = bytes_of(reply.at, GATEWAY_PREFIX_SIZE + ack.size);
     publication->flags |= PUBLICATION_ANSWER;
-    gateway_reply_seen(plane, account, publication->message.reply);
     return named;
 }
 
@@ -128,7 +127,7 @@ void link_take_in_back(plane_t *plane, peer_t *peer, account_t *account, const o
     }
     publication.message.subject = bare;
     publication.flags = bytes_starts(bare, BYTES_LITERAL("_R_.")) ? 0 : PUBLICATION_BACK;
-    link_take_reply(plane, account, op->reply, &publication);
+    link_take_reply(op->reply, &publication);
     (void)publish(plane, &publication);
 }
 

@@ -52,7 +52,7 @@ static inline bytes_t link_stored_subject(bytes_t reply, bytes_t *ack) {
 }
 void link_take_in_traced(plane_t *plane, peer_t *peer, const op_t *op, publication_t *publication);
 /* The name behind a reply that leads back to another cluster, as link_stored_subject(). */
-bytes_t link_answer_named(plane_t *plane, account_t *account, bytes_t reply, publication_t *publication);
+bytes_t link_answer_named(bytes_t reply, publication_t *publication);
 /* A message of a server whose subject is a whole name of gateway_reply.h: to whom it names. */
 void link_take_in_back(plane_t *plane, peer_t *peer, account_t *account, const op_t *op);
 
@@ -62,8 +62,8 @@ LEAF_MUST_USE status_t link_queue_message(peer_t *peer, outq_t *out, const messa
                                           const route_names_t *names, const message_t *body, bool headers);
 
 /* The reply that receivers here see: no way back to another cluster in front of it, no name of a delivery behind it. */
-static inline void link_take_reply(plane_t *plane, account_t *account, bytes_t reply, publication_t *publication) {
-    bytes_t named = LEAF_UNLIKELY(gateway_is_reply(reply)) ? link_answer_named(plane, account, reply, publication)
+static inline void link_take_reply(bytes_t reply, publication_t *publication) {
+    bytes_t named = LEAF_UNLIKELY(gateway_is_reply(reply)) ? link_answer_named(reply, publication)
                                                            : link_stored_subject(reply, &publication->message.reply);
     if (LEAF_UNLIKELY(named.size != 0)) {
         /* The peer chose it. A copy stores it, because its owner asked the peer for it, and the store looks whether it
@@ -81,7 +81,7 @@ static inline void link_take_in(plane_t *plane, peer_t *peer, account_t *account
                                  .queues = op->queues,
                                  .queue_count = op->queue_count,
                                  .flags = PUBLICATION_FROM_LINK};
-    link_take_reply(plane, account, op->reply, &publication);
+    link_take_reply(op->reply, &publication);
     if (LEAF_UNLIKELY(op->header.size != 0) && trace_request_likely(op->header, account->trace.size != 0)) {
         link_take_in_traced(plane, peer, op, &publication);
         return;

@@ -355,6 +355,29 @@ static void a_leaf_of_a_cluster_answers_too(void) {
 
 #define FLOOD 200000u
 
+/* A server that lies may say any reply. What nobody listens to is not answered, so its reply is not kept either, and
+ * whoever publishes to that name reaches those who listen here. */
+static void whole_names_that_nobody_can_answer_are_not_kept(void) {
+    peer_t *gateway = inbound("D"), *away = outbound("D"), *route = route_of("S2"), *a = client_of(RIG_ACCOUNT);
+    rig_feed(plane, a, "SUB inbox 1\r\nSUB q work 2\r\n");
+    rig_heard(gateway), rig_heard(route);
+    peer_t *const liars[] = {gateway, route};
+    for (uint32_t i = 0; i < 2; i++) {
+        rig_feed(plane, liars[i], "RMSG A nobody " FROM_D "inbox 1\r\na\r\n");
+        rig_feed(plane, liars[i], "RMSG A q + " FROM_D "inbox other 1\r\na\r\n");
+        rig_feed(plane, liars[i], "RMSG A " OWN "nobody " FROM_D "inbox 1\r\na\r\n");
+        rig_feed(plane, a, "PUB inbox 1\r\nb\r\n");
+        RIG_HEARD("MSG inbox 1 1\r\nb\r\n", a);
+        RIG_HEARD("", away);
+        CHECK_EQ_U64(0, plane->memory.replies.share.used);
+    }
+    rig_feed(plane, route, "RMSG A q + " FROM_D "inbox work 1\r\nc\r\n");
+    rig_heard(a);
+    rig_feed(plane, a, "PUB inbox 1\r\nd\r\n");
+    RIG_HEARD("RMSG A " FROM_D "inbox 1\r\nd\r\n", away);
+    CHECK(plane->memory.replies.share.used != 0);
+}
+
 static void whole_names_have_a_share(void) {
     peer_t *gateway = inbound("D"), *a = client_of(RIG_ACCOUNT);
     rig_feed(plane, a, "SUB x 1\r\n");
@@ -495,6 +518,7 @@ static void promises(void) {
 int main(void) {
     promises();
     RUN_AMONG("a gateway hears of much in slices, and of changes meanwhile", told_in_slices);
+    RUN_AMONG("a reply that nobody can answer is not kept", whole_names_that_nobody_can_answer_are_not_kept);
     RUN_AMONG("the ways of answers have a share of memory", whole_names_have_a_share);
     RUN_AMONG("a slow gateway is closed and holds up nobody", a_slow_one_holds_up_nobody);
     RUN("a server that knows no other clusters refuses gateways", refused);
