@@ -291,7 +291,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A copy of a stream at a nats-server begins anew": (
         "interop/test_hub_streams.py::test_the_copy_of_a_stream_with_one_replica_goes_on_when_its_server_is_back",
         "unit/links/test_leaders.py::test_the_consumer_of_a_stream_in_another_cluster_has_heartbeats_every_other_second",
-        "unit/links/test_leaders.py::test_over_a_far_link_nobody_asks_where_a_stream_is",
+        "unit/links/test_leaders.py::test_over_a_far_link_it_is_asked_once_where_a_stream_is",
+        "unit/links/test_leaders.py::test_over_a_far_link_with_many_copies_nobody_asks_where_a_stream_is",
         "unit/links/test_leaders.py::test_a_copy_is_asked_for_soon_after_a_server_has_come_to_its_hub",
         "unit/links/test_leaders.py::test_a_thousand_copies_over_a_far_link_ask_four_times_a_second_together",
     ),

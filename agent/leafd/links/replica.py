@@ -73,6 +73,9 @@ FAR_HEARTBEAT_NS: Final = 25_000_000_000
 """.. Of one behind a link: as seldom as silence is still told within a minute. .."""
 ELSEWHERE_HEARTBEAT_NS: Final = 2_000_000_000
 """.. Of one in another cluster than the near hub's: that its server is gone is told by nothing else. .."""
+FAR_ELSEWHERE_HEARTBEAT_NS: Final = 10_000_000_000
+""".. The same behind a far link, where each takes some 200 B of the line: only of FEW copies there. .."""
+FEW: Final = 16
 SPARED_S: Final = 300
 """.. Of a leafd at the other end of a link, which tells of a consumer's end; that the link is alive the link knows."""
 SILENCE_NS: Final = 5_000_000_000
@@ -227,6 +230,10 @@ class Replica:
         """That its link leads to; "": to none."""
         self._elsewhere = False
         """Its origin is in another cluster, behind a gateway."""
+        self._located = ""
+        """The hub's cluster when the origin said that last."""
+        self._few = True
+        """Whether few copies share the link."""
         self._hastened_s = -math.inf
         self._others = 0
         """Copies that wait, too, and ask over the same link."""
@@ -297,6 +304,7 @@ class Replica:
         often than they do. Raises JsonError for an answer that is none."""
         info, before = decode(OriginInfo, body, strict=False), self._elsewhere
         there = info.cluster.name if info.cluster is not None else ""
+        self._located = self._hub_cluster
         self._elsewhere = bool(there and self._hub_cluster) and there != self._hub_cluster
         return self._elsewhere and not before
 
@@ -307,7 +315,7 @@ class Replica:
         self.last_sequence = max(self.last_sequence, last_sequence)
         self.state = State.IDLE
         self._deadline_s = now_s + wait_s
-        if self._hub_cluster and not self.far:
+        if self._hub_cluster and (not self.far or (self._elsewhere and self._few)):
             self._hastened_s, self._others = now_s, 0
         if self.slot.origin.durable:
             self._deadline_s = max(self._deadline_s, self._started_s + RESET_SPACING_S)
@@ -330,8 +338,9 @@ class Replica:
         if self._spanned:
             self._span = size
 
-    def reached_by(self, link: Link | None) -> None:
-        """The link that leads to its origin directly; None: there is none, or it is not known."""
+    def reached_by(self, link: Link | None, copies: int = 1) -> None:
+        """The link that leads to its origin directly; None: there is none, or it is not known. copies: sharing it."""
+        self._few = copies <= FEW
         self.ahead = link is not None and link.bind is not None and link.bind.orderly
         self.by_link = link is not None
         self.far = link is not None and not self.ahead and link.round_trip_s >= FAR_S
@@ -429,7 +438,7 @@ class Replica:
             self.identity,
             behind,
             self._put_back,
-            bool(self._hub_cluster) and not (self.far or self.slot.origin.durable),
+            self._wonders,
             look,
             reply.num_pending,
             silence_ns=max(0 if self._elsewhere and not self.far else SILENCE_NS, between_ns * 11 // 5),
@@ -437,6 +446,13 @@ class Replica:
             span=span,
         )
         return [*orders, run]
+
+    @property
+    def _wonders(self) -> bool:
+        """Whether it asks where its origin is: at a start over a near link, over a far one once."""
+        if not self._hub_cluster or self.slot.origin.durable:
+            return False
+        return not self.far or (self._few and self._located != self._hub_cluster)
 
     @property
     def _looks(self) -> bool:
@@ -515,7 +531,9 @@ class Replica:
     def _heartbeat_ns(self) -> int:
         if self.slot.origin.domain in ("", self.slot.domain):
             return HEARTBEAT_NS
-        return ELSEWHERE_HEARTBEAT_NS if self._elsewhere and not self.far else FAR_HEARTBEAT_NS
+        if self._elsewhere and (self._few or not self.far):
+            return FAR_ELSEWHERE_HEARTBEAT_NS if self.far else ELSEWHERE_HEARTBEAT_NS
+        return FAR_HEARTBEAT_NS
 
     def _config(self, level: int, name: str) -> dict[str, Any]:
         slot, origin = self.slot, self.slot.origin

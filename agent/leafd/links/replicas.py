@@ -267,7 +267,7 @@ class Replicas:
 
     def _poll(self, active: _Active, now_s: float) -> None:
         replica = active.replica
-        replica.reached_by(self._ways.get(self._link_of(active)))
+        replica.reached_by(self._ways.get(self._link_of(active)), len(self._by_domain.get(active.domain, ())))
         try:
             for order in replica.poll(now_s):
                 self._queue(active, order)

@@ -11,6 +11,7 @@ import trio
 from leafd import native_types as t
 from leafd.links.leaders import ELECTED, MOVED_EACH_S
 from leafd.links.link import Link
+from leafd.links.replica import FEW
 from leafd.links.replicas import Replicas
 
 from tests.unit.links.replica_stage import SLOT, FakePlane, link_to, on_mock_clock, take_up
@@ -174,13 +175,45 @@ async def test_a_consumer_in_the_hubs_own_cluster_stays_as_it_is(plane: FakePlan
     assert len(plane.requests) == asked
 
 
+def questions(plane: FakePlane) -> list[tuple[object, ...]]:
+    return [call for call in plane.calls if call[0] == "publish" and ".STREAM.INFO." in call[1]]
+
+
 @on_mock_clock
-async def test_over_a_far_link_nobody_asks_where_a_stream_is(plane: FakePlane, replicas: Replicas) -> None:
-    """Its heartbeats stay rare: each costs the line."""
+async def test_over_a_far_link_it_is_asked_once_where_a_stream_is(plane: FakePlane, replicas: Replicas) -> None:
+    """One in another cluster has heartbeats that cost the line little, and is asked for again until its server is
+    back, in steps that grow."""
     link = to_cluster()
     link.round_trip_s = 0.5
     await running(plane, replicas, link)
-    assert not [call for call in plane.calls if call[0] == "publish" and ".STREAM.INFO." in call[1]]
+    asked = len(plane.requests)
+    told_where(plane, "WEST")
+    await trio.sleep(0.1)
+    assert len(plane.requests) == asked + 1
+    assert heartbeat_s(plane) == 10.0
+    plane.answer({"name": "c"})
+    await trio.sleep(60)
+    replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.SILENT, 0, 0))
+    silent_s = trio.current_time()
+    await trio.sleep(300)
+    at_s = [at_s - silent_s for at_s, *_ in plane.requests[asked + 1 :]]
+    assert at_s[0] < 0.1
+    assert all(after - before <= max(2.0, before / 3) for before, after in itertools.pairwise(at_s) if before < 90)
+    assert len(at_s) < 30
+    assert len(questions(plane)) == 1
+
+
+@on_mock_clock
+async def test_over_a_far_link_with_many_copies_nobody_asks_where_a_stream_is(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """Their heartbeats stay rare: each costs the line."""
+    link = to_cluster()
+    link.round_trip_s = 0.5
+    for number in range(FEW):
+        replicas.set_slots(20 + number, [replace(SLOT, stream=20 + number)])
+    await running(plane, replicas, link)
+    assert not questions(plane)
 
 
 # ---- a stream with one replica has no other leader: its server comes back
