@@ -57,14 +57,11 @@ class Resolver(Protocol):
         """The digest by which two servers compare their JWTs: the SHA-256 of each, all combined by exclusive or."""
 
 
-class Memory:
-    """JWTs of the configuration: all of them are known at the start, and nothing is kept."""
+class Keepless:
+    """What resolvers have in common in which accounts cannot be put."""
 
     keeps = False
     complete = False
-
-    def load(self, name: str) -> str:
-        return ""
 
     def save(self, name: str, token: str, issued_s: int, *, newer: bool = True) -> bool:
         return False
@@ -77,6 +74,13 @@ class Memory:
 
     def digest(self) -> bytes:
         return bytes(DIGEST_SIZE)
+
+
+class Memory(Keepless):
+    """JWTs of the configuration: all of them are known at the start, and nothing is kept."""
+
+    def load(self, name: str) -> str:
+        return ""
 
 
 def make_resolver(configured: Configured, tls: Tls | None = None) -> Resolver:

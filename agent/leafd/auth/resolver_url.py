@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from leafd.auth.jwt import TOKEN_MAX
 from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
-from leafd.auth.resolver import DIGEST_SIZE, ResolverError
+from leafd.auth.resolver import Keepless, ResolverError
 
 if TYPE_CHECKING:
     from leafd.config.schema.tls import Tls
@@ -40,11 +40,8 @@ def client_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-class Url:
+class Url(Keepless):
     """One address."""
-
-    keeps = False
-    complete = False
 
     def __init__(self, url: str, timeout_s: float, tls: Tls | None = None) -> None:
         self._parts = urlsplit(url)
@@ -80,15 +77,3 @@ class Url:
     def _shown(self) -> str:
         """The address without what may be secret."""
         return f"{self._parts.scheme}://{self._parts.hostname}{self._parts.path}"
-
-    def save(self, name: str, token: str, issued_s: int, *, newer: bool = True) -> bool:
-        return False
-
-    def delete(self, name: str) -> bool:
-        raise ResolverError("delete accounts request is not supported by this resolver")
-
-    def names(self) -> list[str]:
-        return []
-
-    def digest(self) -> bytes:
-        return bytes(DIGEST_SIZE)
