@@ -28,6 +28,11 @@ void greeting_drop(plane_listener_t *listener) {
     listener->kind &= ~(uint32_t)LISTEN_GREETED;
 }
 
+uint32_t greeting_kind(const plane_listener_t *listener) {
+    bool begins = listener->kind == CONN_MQTT && !listener->secure && !listener->proxied;
+    return listener->kind | (begins ? LISTEN_GREETED : 0);
+}
+
 static status_t greeting_put(plane_listener_t *listener, const secure_t *how, const bytes_t texts[2]) {
     bytes_t own[2];
     greeting_t *greeting = calloc(1, sizeof(*greeting));

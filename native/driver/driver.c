@@ -100,7 +100,8 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
             close(fd);
             continue;
         }
-        peer_t *peer = peer_new(plane, fd, listener->kind, listener->id, bytes_of(address, (uint32_t)strlen(address)));
+        bytes_t from = bytes_of(address, (uint32_t)strlen(address));
+        peer_t *peer = peer_new(plane, fd, greeting_kind(listener), listener->id, from);
         if (peer == NULL) {
             close(fd);
             return;
@@ -110,7 +111,7 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
         }
         peer->excess = occupied.now >= occupied.most;
         if (!peer->protocol->link) {
-            greeting_from(peer, bytes_of(address, (uint32_t)strlen(address)));
+            greeting_from(peer, from);
         }
         if (listener->greeting != NULL) {
             greeting_peer(plane, peer, listener);

@@ -123,7 +123,7 @@ struct peer {
     uint8_t waits;               /* WAITS_*: why it is not read; 0: it is, where its state says so */
     bool full;                   /* a consumer was told DELIVERED_FULL */
     bool excess;                 /* over max_connections: told so behind its INFO */
-    bool greeted;                /* its listener has a greeting */
+    bool greeted;                /* its listener has a greeting, or it needs none */
     bool silent;                 /* closed without a word */
     bool dialled;                /* by us: it is the configuration's, not a stranger */
     bool drains;                 /* unsubscribed since its last PING: its PONG keeps the order */

@@ -1,6 +1,6 @@
 /* test_plane_known.c: what the plane does for who comes without asking control: INFO, and logins that are known. */
 #include "command/greeting.h"
-#include "plane_rig.h"
+#include "mqtt_rig.h"
 
 #define LISTENER 7u
 #define CONNECT "{\"user\":\"a\",\"pass\":\"b\"}"
@@ -23,7 +23,7 @@ static void say_greeting(plane_t *plane, const char *info) {
 }
 
 static peer_t *come(plane_t *plane, const plane_listener_t *listener, const char *address) {
-    peer_t *peer = rig_peer(plane, listener->kind, address);
+    peer_t *peer = rig_peer(plane, greeting_kind(listener), address);
     CHECK(peer != NULL);
     if (listener->greeting != NULL) {
         greeting_from(peer, rig_text(address));
@@ -106,6 +106,34 @@ static void known_login_needs_no_verdict(void) {
     end(plane, &listener);
 }
 
+/* Control is woken once. Where it has to begin (TLS) or is told of the address first, it hears at once. */
+static void a_client_of_mqtt_begins_itself(void) {
+    plane_t *plane = mqtt_open(NULL);
+    plane_listener_t listener = {.id = LISTENER, .kind = CONN_MQTT};
+    plane->listeners = &listener;
+    plane_event_t event;
+    peer_t *peer = come(plane, &listener, "127.0.0.1:5");
+    core_settle(plane);
+    CHECK(!rig_event(plane, EVENT_OPENED, &event));
+    mqtt_say(plane, peer, MQTT_CONNECT_3("c"));
+    CHECK(rig_event(plane, EVENT_OPENED, &event));
+    CHECK(event.target == peer->id && event.arg2 == 1);
+    CHECK(rig_event(plane, EVENT_LINE, &event));
+    peer = come(plane, &listener, "127.0.0.1:6");
+    plane->now.mono_ns += EXCHANGE_QUIET_NS;
+    core_settle(plane);
+    CHECK(rig_event(plane, EVENT_OPENED, &event));
+    CHECK(event.target == peer->id);
+    for (uint32_t way = 0; way < 2; way++) {
+        listener.secure = way == 0;
+        listener.proxied = way == 1;
+        peer = come(plane, &listener, "127.0.0.1:7");
+        CHECK(rig_event(plane, EVENT_OPENED, &event));
+        CHECK(event.target == peer->id && event.arg2 == 0);
+    }
+    end(plane, &listener);
+}
+
 static bool asks(plane_t *plane, peer_t *peer, const char *connect) {
     char line[256];
     snprintf(line, sizeof line, "CONNECT %s\r\n", connect);
@@ -185,6 +213,7 @@ static void events_stay_in_order(void) {
 }
 
 static void promises(void) {
+    RUN("control hears of a client of MQTT together with its CONNECT", a_client_of_mqtt_begins_itself);
     RUN("who comes to a listener with a greeting gets its INFO at once, with its number and address",
         info_is_said_at_once);
     RUN("a known CONNECT is admitted without asking, with its rights, and control is told",

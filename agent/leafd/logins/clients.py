@@ -272,10 +272,11 @@ class Clients:
         if not event.greeted:
             self._greet(client)
             return
+        terms = self._terms if mqtt is None else self._terms.of(client)
         self._clients[client.connection] = client
-        self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection created")
-        if self._terms.secure is None:
-            self._deadlines.add(client.connection, self._terms.timeout_s)
+        self._log.debug(f"{client.log_name} - Client connection created")
+        if terms.secure is None:
+            self._deadlines.add(client.connection, terms.timeout_s)
 
     def listening(self, listener: int) -> None:
         """There clients come, and the plane may greet them."""
