@@ -154,8 +154,8 @@ ATTACKS: Final[dict[str, Callable[[Forger], bytes]]] = {
     "padding alone": lambda peer: peer.record(b"", 0, RECORD_MAX),
     "an update of the keys": lambda peer: peer.key_update(False),
     "an update that asks for one": lambda peer: peer.key_update(True),
-    "20,000 updates": lambda peer: b"".join(peer.key_update(False) for _ in range(20_000)),
-    "20,000 updates that ask": lambda peer: b"".join(peer.key_update(True) for _ in range(20_000)),
+    "2,000 updates": lambda peer: b"".join(peer.key_update(False) for _ in range(2000)),
+    "2,000 updates that ask": lambda peer: b"".join(peer.key_update(True) for _ in range(2000)),
     "an update of a third kind": lambda peer: peer.record(b"\x18\0\0\1\2", HANDSHAKE),
     "an update in two records": lambda peer: peer.record(b"\x18\0", HANDSHAKE) + peer.record(b"PING\r\n"),
     "an update with data behind": lambda peer: peer.record(b"\x18\0\0\1\0\x18\0\0\1\0", HANDSHAKE),
@@ -192,7 +192,7 @@ ATTACKS: Final[dict[str, Callable[[Forger], bytes]]] = {
 
 def outcome(port: int, request: bytes, attack: Callable[[Forger], bytes]) -> bool:
     """Whether the connection goes on behind it."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without the machine's authorities, which take longest
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as stream:

@@ -35,7 +35,7 @@ websocket { listen: "127.0.0.1:{web_port}", tls { {pair}, {more}
 """
 REQUESTS: Final = {"port": CLIENT, "leaf_port": CLIENT, "web_port": WEBSOCKET, "https_port": HTTP}
 GO_ON: Final = {"nothing", "5 records without content", "an update of the keys", "an update that asks for one"}
-UPDATES: Final = {"20,000 updates", "20,000 updates that ask"}
+UPDATES: Final = {"2,000 updates", "2,000 updates that ask"}
 # RFC 8446, 5: behind the handshake it ends the connection. nats-server takes it as nothing.
 CIPHERS: Final = "a change of ciphers"
 

@@ -237,12 +237,19 @@ def test_what_is_asked_for_counts(kind: str, tmp_path: Path) -> None:
 # ---- damage ---------------------------------------------------------------------------------------------------------
 
 
+def of_a_byte(crc: int) -> int:
+    for _ in range(8):
+        crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc
+
+
+CRCS = [of_a_byte(byte) for byte in range(256)]
+
+
 def crc32c(data: bytes) -> int:
     crc = 0xFFFFFFFF
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+        crc = CRCS[(crc ^ byte) & 0xFF] ^ crc >> 8
     return crc ^ 0xFFFFFFFF
 
 

@@ -22,6 +22,8 @@ def spark() -> Iterator[Any]:
     from leafd_spark.jobs.session import session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # A JVM that lives for minutes gains nothing by its second compiler, which takes half of the processor time.
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
     # Spark looks for modules that are called pyspark_*, which an editable install shows to imports only. (Any other is
     # on the path, and must not be hidden by the sources, which lack what was compiled.)
     place = str(Path(pyspark_nats.__file__).parents[1])
