@@ -88,3 +88,22 @@ def test_the_largest_packet_is_counted_with_its_first_bytes(port: int) -> None:
                 large.publish("size/topic", b"7890", qos=1)
                 large.expect(mqtt.PUBACK)
             assert ([b"7890"] if fits else []) == [one.payload for one in small.round_trip()]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_the_standard_leaves_to_the_server(port: int, level: int) -> None:
+    """mosquitto closes for a filter of more than 200 levels, and refuses what is published to $SYS and $share (4.7.2
+    says SHOULD). Its answer to a packet identifier 0 is 0x81 (5: 2.2.1 names none), and to a will without a topic there
+    is none (5: 3.1.4: MAY)."""
+    with Peer(port, level=level, client=f"deep{level}") as peer:
+        assert peer.subscribe("/".join("a" * 300)) == [0x80 if level == 4 else 0x8F]
+        for topic in ("$SYS/broker/uptime", "$share/share/topic"):
+            peer.publish(topic, b"x", qos=1)
+            assert 0 == peer.expect(mqtt.PUBACK).reason
+        peer.send(mqtt.subscribe(0, ("a", 0), level=level))
+        last = peer.ended()
+        assert last is None if level == 4 else last is not None and last.reason == 0x82
+    with Peer(port, level=level, begin=False) as peer:
+        peer.send(mqtt.connect(level, "w", will=Will("", b"x")))
+        last = peer.ended()
+        assert last is None if level == 4 else last is not None and last.reason == 0x90
