@@ -129,7 +129,7 @@ class Server:
         self.tenants = self._make_tenants()
         self.takeover = self._make_takeover(numbers)
         self.book = self._make_book() if compiled.operated is not None else None
-        self.farewell = Farewell(self.plane, self.clients, self.current, self._leave)
+        self.farewell = Farewell(self.plane, self.clients, self.leafs, self.current, self._leave)
         self._rows = self._make_rows()
         self._join()
 
