@@ -58,7 +58,7 @@ class Resolver(Protocol):
 
 
 class Keepless:
-    """What resolvers have in common in which accounts cannot be put."""
+    """The part that resolvers have in common in which accounts cannot be put."""
 
     keeps = False
     complete = False
