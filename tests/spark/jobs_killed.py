@@ -139,7 +139,7 @@ class Place:
         if cluster is not None:
             python = str(standalone.python_without_leafd(file.parent / "python"))
             archive = str(standalone.bundle(file.parent))
-            main = str(standalone.PACKAGE / "leafd" / "spark" / "jobs" / "__main__.py")
+            main = str(standalone.ROOT / "agent" / "leafd_spark" / "jobs" / "__main__.py")
             submit = [str(standalone.HOME / "bin" / "spark-submit"), "--master", cluster.url]
             self._command = [*submit, "--executor-memory", "512m", "--py-files", archive, main]
             self._environment = standalone.environment() | {"PYSPARK_PYTHON": python}

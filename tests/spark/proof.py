@@ -47,6 +47,7 @@ LATE = 7  # the device that was offline for a week
 LARGE = 2_000  # bytes of a poison row; OUT takes half of that
 REMEMBER_NS = 1_800_000_000_000  # OUT's duplicate window: longer than any restart here takes
 WAIT_SECONDS_MAX = 900.0
+STARTS_MAX = 20  # after which a query that ends by itself is broken
 
 Row = tuple[str, bytes]
 Call = Callable[..., dict[str, Any]]
@@ -98,6 +99,7 @@ class Query:
     def __init__(self, urls: str, folder: Path, spark: standalone.Standalone | None = None) -> None:
         self.checkpoint = folder / "checkpoint"
         self.log = folder / "query.log"
+        self._starts = 0
         arguments = ["--servers", urls, "--checkpoint", str(self.checkpoint)]
         self._environment = standalone.environment() | {"PYTHONPATH": str(ROOT)}
         if spark is None:
@@ -133,6 +135,8 @@ class Query:
         if self.process.poll() is not None:
             said = [line for line in self.log.read_text(errors="replace").splitlines() if "Error" in line][-1:]
             print(f"the query ended with {self.process.returncode}; started again; {said}", flush=True)
+            self._starts += 1
+            assert self._starts <= STARTS_MAX, f"the query ends again and again: {self.log}"
             self.start()
 
     def batches(self, kind: str) -> int:

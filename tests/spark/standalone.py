@@ -10,7 +10,6 @@ import site
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import pyspark
 from tests import servers
 
 HOME = Path(pyspark.__file__).parent
-PACKAGE = Path(__file__).resolve().parents[2] / "agent"
+ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS_MAX = 120.0
 EXECUTOR = "CoarseGrainedExecutorBackend"
 
@@ -30,13 +29,10 @@ def environment() -> dict[str, str]:
 
 
 def bundle(folder: Path) -> Path:
-    """What --py-files takes: the data source as a zip file."""
-    path = folder / "leafd-spark.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.write(PACKAGE / "leafd" / "__init__.py", "leafd/__init__.py")
-        for file in sorted((PACKAGE / "leafd" / "spark").rglob("*.py")):
-            archive.write(file, str(file.relative_to(PACKAGE)))
-    return path
+    """What --py-files takes: the zip that packaging/spark-wheel makes."""
+    subprocess.run([sys.executable, str(ROOT / "packaging" / "spark-wheel"), str(folder)], check=True)
+    (found,) = folder.glob("leafd-spark-*.zip")
+    return found
 
 
 def python_without_leafd(folder: Path) -> Path:
