@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 CONFIG = """
@@ -75,12 +76,12 @@ class Issued:
     certificate: Path
     key: Path
 
-    @property
+    @cached_property
     def der(self) -> bytes:
         """The certificate's bytes."""
         return openssl("x509", "-in", str(self.certificate), "-outform", "DER")
 
-    @property
+    @cached_property
     def pin(self) -> str:
         """What pinned_certs takes."""
         public = openssl("x509", "-in", str(self.certificate), "-noout", "-pubkey")

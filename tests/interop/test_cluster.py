@@ -99,8 +99,16 @@ def started(kinds: tuple[str, ...], folder: Path, more: str = "", text: str = CO
         yield cluster
 
 
+@pytest.fixture(scope="module", params=LINE_UPS, ids="-".join)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """For tests that leave it as it was."""
+    with started(request.param, tmp_path_factory.mktemp("cluster")) as found:
+        yield found
+
+
 @pytest.fixture(params=LINE_UPS, ids="-".join)
-def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+def mortal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    """For a test that ends servers."""
     with started(request.param, tmp_path) as found:
         yield found
 
@@ -227,14 +235,14 @@ def test_accounts_stay_apart_over_routes(cluster: Cluster) -> None:
     asyncio.run(play())
 
 
-def test_clients_learn_of_the_other_servers_and_go_there_when_theirs_ends(cluster: Cluster) -> None:
+def test_clients_learn_of_the_other_servers_and_go_there_when_theirs_ends(mortal: Cluster) -> None:
     """And those who came before a server learn of it, and of its end."""
 
     async def play() -> None:
-        urls = [f"127.0.0.1:{server.port}" for server in cluster.servers]
+        urls = [f"127.0.0.1:{server.port}" for server in mortal.servers]
         for victim in (2, 1):
-            here = cluster.servers[0]
-            there = cluster.servers[victim]
+            here = mortal.servers[0]
+            there = mortal.servers[victim]
             stays = await connect(here)
             goes = await connect(there, allow_reconnect=True, reconnect_time_wait=0.1, max_reconnect_attempts=-1)
             named = stays.client_id
@@ -349,18 +357,18 @@ def test_reports_name_the_routes_as_a_real_server_does(cluster: Cluster) -> None
         assert block["urls"] == [f"127.0.0.1:{cluster.servers[0].ports['route_port']}"], number
 
 
-def test_a_server_that_is_started_again_is_one_of_the_cluster_again(cluster: Cluster) -> None:
+def test_a_server_that_is_started_again_is_one_of_the_cluster_again(mortal: Cluster) -> None:
     """Under its new id; and what is published there goes to all."""
     for victim in (0, 2):
-        server = cluster.servers[victim]
+        server = mortal.servers[victim]
         server.kill()
         server.start()
 
     async def play() -> None:
-        for number, server in enumerate(cluster.servers):
+        for number, server in enumerate(mortal.servers):
             others = {f"s{other}" for other in range(3)} - {f"s{number}"}
             await until(lambda: peers_of(server) == others, f"{number}: {server.log[-2000:]}")  # noqa: B023
-        async with cluster.clients() as clients:
+        async with mortal.clients() as clients:
             await until_heard(clients, "back")
 
     asyncio.run(play())

@@ -39,10 +39,24 @@ TEST_SECONDS_MAX = 30.0
 Body = Callable[[Client], Awaitable[None]]
 
 
-@pytest.fixture(params=servers.KINDS)
-def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
+@pytest.fixture(scope="module", params=servers.KINDS)
+def each(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
     with servers.running(str(request.param), CONFIGURATION) as running:
         yield running
+
+
+@pytest.fixture
+def server(each: servers.Server) -> Iterator[servers.Server]:
+    """Without streams."""
+    yield each
+
+    async def emptied() -> None:
+        async with connected(each) as client:
+            for one in await client.jetstream().streams_info():
+                assert one.config.name is not None
+                await client.jetstream().delete_stream(one.config.name)
+
+    asyncio.run(emptied())
 
 
 def play(server: servers.Server, body: Body) -> None:

@@ -7,6 +7,7 @@ room may import which (tests/tidy.py).
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ REASONS: Final[dict[str, str]] = {
 Graph = Mapping[str, set[str]]
 
 
+@functools.cache
 def modules() -> dict[str, ast.Module]:
     found = {}
     for path in sorted(ROOT.rglob("*.py")):

@@ -177,7 +177,8 @@ def test_there_are_so_many_boxes_and_tokens_and_no_more() -> None:
         assert enrolled(register, secret, f"U{number}", f"b{number}") == ""
     assert "as many as there may be" in enrolled(register, secret, "U", "b")
     for number in range(TOKENS_MAX - 1):
-        assert register.token_refused("*", 1, NOW) == "", number
+        if number % 100 == 0 or number > TOKENS_MAX - 10:  # it walks all tokens
+            assert register.token_refused("*", 1, NOW) == "", number
         made(register, "*")
     assert "revoke some" in register.token_refused("*", 1, NOW)
     assert register.token_refused("*", 1, NOW + 61) == "", "those that have expired do not count"
@@ -311,7 +312,7 @@ def test_records_that_come_together_share_a_sync(tmp_path: Path, monkeypatch: py
 
         async def one(number: int) -> None:
             await kept.keep({"box": f"b{number}", "nkey": f"U{number}", "token": "T", "at": NOW})
-            assert f"b{number}" in names_of(tmp_path).boxes or number % 50
+            assert number % 50 or f"b{number}" in names_of(tmp_path).boxes
 
         async with trio.open_nursery() as nursery:
             for number in range(1_000):
