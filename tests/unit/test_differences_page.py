@@ -132,8 +132,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "A schedule's target and its source": (
         "native/test_plane_names.c: a schedule names as target, as source, or as the schedule that ends, what its "
-        "sender may publish or read",
-        "interop/test_denials.py::test_every_path_meets_every_denial",
+        "sender may publish or read", "interop/test_denials.py::test_every_path_meets_every_denial",
     ),
     "A schedule fires only while": (
         "interop/test_schedule_authors.py::test_rights_that_a_reload_takes_away_count_for_schedules",
@@ -146,8 +145,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A stream takes no message under": (
         "wire/jetstream/publish-bad-subject.wire",
         "native/test_plane_backup.c: messages whose subject is not valid are left out and counted, and the rest is "
-        "restored",
-        "unit/test_store_formats.py::test_a_message_without_a_valid_subject_is_named_by_the_check",
+        "restored", "unit/test_store_formats.py::test_a_message_without_a_valid_subject_is_named_by_the_check",
     ),
     "A message that a consumer delivers to a subject of another stream": (
         "native/test_plane_names.c: what a consumer delivers to a stream is stored under the subject that it was "
