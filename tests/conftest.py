@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", default="0/1", metavar="I/N", help="every Nth of the tests chosen, from number I (0..)")
     parser.addoption("--deal", default="", metavar="FOLDER", help="of the files those that no other process has taken")
     parser.addoption("--record", default="", metavar="FILE", help="gets a line for each test to do and each one done")
+    parser.addoption("--cost", default="", metavar="FILE", help="gets a line for each test: what it took, see Cost")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[STDERR] = os.dup(2)
     if path := config.getoption("--record"):
         config.pluginmanager.register(Record(Path(path)), "record")
+    if path := config.getoption("--cost"):
+        config.pluginmanager.register(Cost(Path(path)), "cost")
 
 
 class Record:
@@ -56,6 +59,25 @@ class Record:
 
     def pytest_unconfigure(self) -> None:
         self._file.close()
+
+
+class Cost:
+    """The file that tells what each test took, its fixtures included: seconds of this process and of those that have
+    ended meanwhile on the processor, seconds of the clock. What several tests share counts where it begins, or ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        before = os.times()
+        try:
+            return (yield)
+        finally:
+            took = [after - one for after, one in zip(os.times(), before, strict=True)]
+            line = f"{took[0] + took[1]:.2f} {took[2] + took[3]:.2f} {took[4]:.2f} {item.nodeid}\n"
+            with self._path.open("a") as file:
+                file.write(line)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -106,11 +106,16 @@ def test_a_test_that_hangs_ends_its_process_and_what_was_done_is_known(
     (tmp_path / "test_a.py").write_text(HANGS)
     record = tmp_path / "record"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", f"--record={record}", str(tmp_path)]
+    command.append(f"--cost={tmp_path / 'cost'}")
     command += ["-c", os.devnull, "-o", f"cache_dir={tmp_path / 'cache'}"]
     done = subprocess.run(command, cwd=ROOT, env=PLAIN, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     assert ("", 1) == (suite.closing(done.stdout), done.returncode)
     assert "in test_three" in done.stdout
+    costs = [line.split() for line in (tmp_path / "cost").read_text().splitlines()]
+    assert [["test_one", True], ["test_two", True]] == [
+        [name.partition("::")[2], min(map(float, took)) >= 0] for *took, name in costs
+    ]
     suite.PART.set(suite.Part("unit"))
     assert suite.Result(1, 3) == suite.broken_down(["pytest"], record, done.stdout)
     (failure,) = suite.PART.get().failures

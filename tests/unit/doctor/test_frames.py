@@ -13,13 +13,15 @@ from leafd.doctor.wire import End, Line
 from leafd.links.web import Asked, ask
 from leafd.web_head import accept_key
 
+from tests.rig.waiting import PATIENCE_S
+
 
 def conversation(play: Callable[[Frames, trio.abc.Stream], Awaitable[None]]) -> None:
     """Frames, and the other end of their connection."""
 
     async def run() -> None:
         near, far = trio.testing.memory_stream_pair()
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             await play(Frames(near), far)
 
     trio.run(run)
@@ -125,7 +127,7 @@ def test_what_was_read_before_the_frames_belongs_to_them() -> None:
         near, far = trio.testing.memory_stream_pair()
         line = Line(near)
         await far.send_all(b"HTTP/1.1 101 Switching Protocols\r\nA: b\r\n\r\n" + frame(2, b"INFO {}\r\n"))
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             assert b"HTTP/1.1 101 Switching Protocols\r\nA: b\r\n\r\n" == await line.ask(b"GET\r\n\r\n")
             line.framed()
             assert "INFO {}" == await line.line()
@@ -143,7 +145,7 @@ def test_a_head_without_an_end_is_bounded() -> None:
     async def run() -> None:
         near, far = trio.testing.memory_stream_pair()
         await far.send_all(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 100_000)
-        with trio.fail_after(20), pytest.raises(End, match="no end"):
+        with trio.fail_after(PATIENCE_S), pytest.raises(End, match="no end"):
             await Line(near).ask(b"GET\r\n\r\n")
 
     trio.run(run)
