@@ -1,6 +1,7 @@
 /* output.c: see output.h.
  *
- *     touched --> little waits: written at once
+ *     touched --> its socket took not all of what it had: nothing, until the loop says that it takes more
+ *             --> little waits: written at once
  *             --> much waits:   first | ... | last     OUTPUT_PIECE of the first, OUTPUT_TURN of all in one turn
  *
  * A message to many may be hundreds of megabytes of writes. So who has much waiting takes turns with others like it,
@@ -232,12 +233,20 @@ static bool takes_long(output_t *output) {
     return now_ns - output->began_ns > OUTPUT_TIME_NS;
 }
 
+/* Its socket took not all of what it was given: the loop says when it takes more (output_ready). */
+static bool socket_full(const peer_t *peer) {
+    return peer->conn.writing && peer->lanes == NULL;
+}
+
 void output_flush(plane_t *plane) {
     output_t *output = &plane->output;
     while (plane->dirty != NULL) {
         peer_t *peer = plane->dirty;
         plane->dirty = peer->next_dirty;
         peer->dirty = false;
+        if (LEAF_UNLIKELY(socket_full(peer))) {
+            continue;
+        }
         if (plane->threaded && outq_pending(&peer->conn.out) > OUTPUT_BULK) {
             join(output, peer);
         } else {
@@ -266,6 +275,7 @@ void output_end(plane_t *plane) {
 }
 
 void output_ready(plane_t *plane, peer_t *peer) {
+    peer->conn.writing = false;
     if (outq_pending(&peer->conn.out) <= OUTPUT_BULK) {
         peer_flush(plane, peer);
     } else {

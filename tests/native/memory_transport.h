@@ -18,6 +18,7 @@ typedef struct memory_transport {
     size_t send_max;
     uint32_t wants;
     uint32_t calls; /* of send without anything to send */
+    uint32_t sends; /* with something */
     bool *closed;   /* told when the connection lets go of it; may be NULL */
 } memory_transport_t;
 
@@ -40,6 +41,7 @@ static inline status_t memory_send(void *state, int fd, const struct iovec *iov,
     (void)fd;
     *taken = 0;
     memory->calls += count == 0;
+    memory->sends += count != 0;
     for (int i = 0; i < count && *taken < memory->send_max; i++) {
         size_t room = memory->send_max - *taken;
         size_t size = iov[i].iov_len < room ? iov[i].iov_len : room;

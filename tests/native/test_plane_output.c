@@ -187,6 +187,31 @@ static void nobody_waits_for_one_that_reads_nothing(void) {
     close_plane();
 }
 
+/* The loop says when a socket takes more: until then nothing is tried. */
+static void a_full_socket_is_left_alone(void) {
+    open_plane();
+    peer_t *reader = client(SIZE_MAX, RIG_FLAGS, "SUB big 1\r\n"), *publisher = client(SIZE_MAX, RIG_FLAGS, "");
+    memory_transport_t *transport = reader->conn.transport_state;
+    static char bytes[1 << 16];
+    while (write(reader->conn.fd, bytes, sizeof bytes) > 0) continue;
+    transport->send_max = 0;
+    publish_big(publisher);
+    for (uint32_t i = 0; i < 100 && !reader->conn.writing; i++) turn();
+    CHECK(reader->conn.writing);
+    uint32_t tried = transport->sends;
+    for (uint32_t i = 0; i < 3; i++) {
+        publish_when_read(publisher);
+        turn();
+    }
+    CHECK_EQ_U64(tried, transport->sends);
+    CHECK_EQ_U64(4 * FRAME, outq_pending(&reader->conn.out));
+    transport->send_max = SIZE_MAX;
+    while (read(far_ends[0], bytes, sizeof bytes) > 0) continue;
+    for (uint32_t i = 0; i < 10000 && heard_by(reader)->size < 4 * FRAME; i++) turn();
+    CHECK_EQ_U64(4 * FRAME, heard_by(reader)->size);
+    close_plane();
+}
+
 /* Nobody promised it those of QoS 0: they are left out until it reads. Those of QoS 1 were promised. */
 static void of_qos_0_it_gets_no_more(void) {
     open_plane();
@@ -358,6 +383,7 @@ int main(void) {
     RUN("one whose socket takes all of it is not kept waiting by those whose sockets take little",
         nobody_is_passed_over);
     RUN("nobody waits for one whose socket takes nothing", nobody_waits_for_one_that_reads_nothing);
+    RUN("a socket that is full is left alone until it takes more, and then gets all", a_full_socket_is_left_alone);
     RUN("and of QoS 0 it gets no more until it reads again", of_qos_0_it_gets_no_more);
     RUN("a connection that is closed leaves the line and lets go of what it shares", one_that_goes_leaves_the_line);
     RUN("connections whose sockets are full are closed a few in a turn", full_ones_are_closed_a_few_a_turn);
