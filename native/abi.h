@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 39
+#define PLANE_ABI 40
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -462,6 +462,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 #define EVENT_REACHED 21 /* a link asks for an API of JetStream: account, subject = `$JS.<domain>.API.` and > or so */
 #define EVENT_CARRIED 22 /* target = leaf, arg = bytes on the wire: its budget_t.tell is reached */
+#define EVENT_LETTER 24  /* of COMMAND_META_SEND; target = route, arg = server that sent it, payload */
 #define EVENT_DOUBTED 23 /* target = leaf that we dialled, arg = DOUBT_* */
 #define DOUBT_NONE 0     /* what is sent arrives again */
 #define DOUBT_ALL 1      /* nothing that is sent arrives */

@@ -33,6 +33,7 @@ typedef struct route_terms {
     uint32_t pool_size;       /* 0: all accounts go by it, also those that have routes of their own */
     uint32_t pool_index;      /* else those whose names say so */
     int64_t ping_interval_ns; /* 0 = as the limits say */
+    uint64_t peer;            /* the server, as groups name it: its name's hash8, big-endian; 0 = it is in none */
 } route_terms_t;
 
 #define ROUTE_UNSUB_ORIGIN 1 /* its LS- name their origin */
@@ -76,6 +77,7 @@ typedef struct mqtt_limits {
 /* Flags of plane_limits_t. */
 #define CLUSTERED_ROUTES 1   /* there may be routes */
 #define CLUSTERED_GATEWAYS 2 /* there may be gateways */
+#define CLUSTERED_META 4     /* there may be groups of servers, whose logs the file store keeps */
 
 typedef struct secure {
     uint32_t context; /* its number */

@@ -53,8 +53,9 @@ STANDS_ON = {
 STANDS_ON["group"] = ["base", "text", "raft", "disk", "store", "group"]
 STANDS_ON["sessions"] = ["base", "text", "mqtt", "sessions"]
 STANDS_ON["verbs"] = [*STANDS_ON["plane"], "mqtt", "sessions", "verbs"]
-STANDS_ON["command"] = [*STANDS_ON["plane"], "command"]
-STANDS_ON["driver"] = [*STANDS_ON["verbs"], "command", "driver"]
+STANDS_ON["meta"] = [*STANDS_ON["plane"], "raft", "group", "meta"]
+STANDS_ON["command"] = [*STANDS_ON["meta"], "command"]
+STANDS_ON["driver"] = [*STANDS_ON["verbs"], "raft", "group", "meta", "command", "driver"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"(?:([a-z]+)/)?(\w+\.h)"', re.MULTILINE)
 
 

@@ -25,8 +25,12 @@ C_ROOMS: dict[str, set[str]] = {
     "jetstream": {"base", "text", "wire", "store", "recovery", "consume", "exchange"},
     "plane": {"base", "text", "net", "wire", "route", "store", "consume", "exchange", "jetstream"},
     "verbs": {"base", "text", "net", "route", "wire", "exchange", "plane", "mqtt", "sessions"},
-    "command": {"base", "text", "net", "wire", "route", "store", "exchange", "jetstream", "plane"},
-    "driver": {"base", "text", "net", "wire", "store", "consume", "exchange", "jetstream", "plane", "verbs", "command"},
+    "meta": {"base", "net", "store", "exchange", "plane", "raft", "group"},
+    "command": {"base", "text", "net", "wire", "route", "store", "exchange", "jetstream", "plane", "meta"},
+    "driver": {
+        *("base", "text", "net", "wire", "store", "consume", "exchange", "jetstream", "plane", "verbs", "command"),
+        "meta",
+    },
 }
 # A foreign library and the C files that know it, as patterns of names.
 C_OWNERS = {
@@ -52,6 +56,7 @@ PYTHON_RANKS = {
     "native_types": 2,
     "native_packing": 3,
     "native_store": 4,
+    "native_meta": 4,
     "native_submits": 4,
     "native_commands": 6,
     "native_plane": 7,

@@ -150,6 +150,7 @@ class ClusteredFlag(IntFlag):
 
     ROUTES = abi.CLUSTERED_ROUTES
     GATEWAYS = abi.CLUSTERED_GATEWAYS
+    META = abi.CLUSTERED_META
 
 
 class AccountFlag(IntFlag):

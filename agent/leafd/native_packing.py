@@ -245,6 +245,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     "REACHED": t.Reached,
     "CARRIED": t.Carried,
     "DOUBTED": t.Doubted,
+    "LETTER": t.Letter,
     "REFUSED": t.Refused,
 }
 SLICES: Final = ("subject", "reply", "header", "payload")

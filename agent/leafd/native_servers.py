@@ -5,8 +5,11 @@ Not here: the handshakes (links/), those of leaf links (native_commands.py).
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable
+
 from leafd import native_types as t
-from leafd.native_packing import permission_lists
+from leafd.native_packing import Strings, permission_lists
 from leafd.native_submits import Submits
 
 
@@ -39,6 +42,46 @@ class Servers(Submits):
     def admit_gateway(self, connection: int, terms: t.GatewayTerms, name: str) -> None:
         """Binds a gateway to the cluster of that name."""
         self._submit("ADMIT_GATEWAY", target=connection, body=terms, strings={"name": name})
+
+    async def meta_open(self, account: int, peer: int) -> tuple[int, bool]:
+        """Begins to take part in the group of servers: the id of this server's disk, and whether it has the group.
+        Raises PlaneError: the disk may have promised anything, and takes part in nothing."""
+        done = await self._request("META_OPEN", "reading the group's log", account=account, arg=peer)
+        return done.arg, bool(done.arg2)
+
+    async def meta_found(self, name: int, members: Iterable[tuple[int, int]]) -> None:
+        """Makes this disk's part of the group. members: its first; none: a leader has to let this one in. Raises
+        PlaneError."""
+        body = b"".join(struct.pack("=QQ", *member) for member in members)
+        await self._request("META_FOUND", "founding the group of servers", arg=name, body=body)
+
+    def meta_send(self, peer: int, letter: bytes) -> None:
+        """A letter to another server, if there is a way to it."""
+        self._submit("META_SEND", arg=peer, body=letter)
+
+    async def meta_look(self) -> bytes:
+        """The group as it is now: native_meta.py reads it. Raises PlaneError."""
+        return (await self._request("META_LOOK", "looking at the group of servers")).payload
+
+    async def meta_rows(self) -> bytes:
+        """All rows of its table, likewise."""
+        return (await self._request("META_ROWS", "reading the group's table")).payload
+
+    async def meta_put(self, key: bytes, value: bytes, revision: int) -> int:
+        """Writes a row that has that revision (0: there is none); the new one. Returns when a majority has it. Raises
+        PlaneError."""
+        strings: Strings = {"key": key, "value": value}
+        return (
+            await self._request("META_PUT", "writing a row of the group's table", arg=revision, strings=strings)
+        ).arg
+
+    async def meta_transfer(self, peer: int) -> None:
+        """Hands the lead over. Raises PlaneError."""
+        await self._request("META_TRANSFER", "handing over the lead", arg=peer)
+
+    async def meta_alter(self, change: int, member: tuple[int, int]) -> None:
+        """Begins a change of members. Raises PlaneError: AGAIN: another one is under way, or it does not lead."""
+        await self._request("META_ALTER", "changing the members", arg=change, body=struct.pack("=QQ", *member))
 
     def mqtt(self, limits: t.MqttLimits, domain: str = "") -> None:
         """Sets the limits for clients of MQTT that come from now on. domain: of the streams that keep sessions."""

@@ -45,6 +45,17 @@ class RouteTerms:
     pool_size: int = 0
     pool_index: int = 0
     ping_interval_ns: int = 0
+    peer: int = 0
+    """The server, as groups name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A letter of another server of the cluster, about the group of all of them."""
+
+    connection: int
+    peer: int
+    payload: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ from leafd.native_traces import MessageTrace as MessageTrace, Trace as Trace
 from leafd.native_transports import (
     Compress as Compress,
     GatewayTerms as GatewayTerms,
+    Letter as Letter,
     Proxied as Proxied,
     RouteTerms as RouteTerms,
     Secure as Secure,
@@ -574,4 +575,5 @@ Event = (
     Opened | Proxied | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo
     | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance | Author | Reached | Carried
     | Doubted
+    | Letter
 )  # fmt: skip

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "abi_structs.h"
+#include "abi_meta.h"
 #include "abi.h"
 
 #endif

@@ -222,6 +222,7 @@ static status_t take_in_route(plane_t *plane, peer_t *peer, account_t *only, con
     link->only = only;
     link->pool_size = terms.pool_size;
     link->pool_index = terms.pool_index;
+    link->peer = terms.peer;
     link->unsub_origins = (terms.flags & ROUTE_UNSUB_ORIGIN) != 0;
     if (strings_more(&strings)) {
         uint8_t server[HASH8_SIZE];

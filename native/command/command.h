@@ -87,6 +87,16 @@ void proxied_chores(plane_t *plane, peer_t *peer);
 /* TLS has to wait for the end of a proxy's header; the text that goes before TLS is sent now. */
 bool proxied_waits(plane_t *plane, peer_t *peer, const secure_t *how, const secure_texts_t *texts);
 
+/* meta.c */
+void command_meta_open(plane_t *plane, const plane_command_t *command, account_t *account);
+void command_meta_found(plane_t *plane, const plane_command_t *command);
+void command_meta_send(plane_t *plane, const plane_command_t *command);
+void command_meta_look(plane_t *plane, const plane_command_t *command);
+void command_meta_put(plane_t *plane, const plane_command_t *command);
+void command_meta_rows(plane_t *plane, const plane_command_t *command);
+void command_meta_transfer(plane_t *plane, const plane_command_t *command);
+void command_meta_alter(plane_t *plane, const plane_command_t *command);
+
 /* listing.c */
 void command_subscriptions(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_interest(plane_t *plane, const plane_command_t *command, account_t *account);

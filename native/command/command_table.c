@@ -109,6 +109,14 @@ static const command_row_t command_rows[] = {
     STREAM(INGEST_STOP,     ingest_stop,            BODY_NONE,                    ""),
     STREAM(INGEST_STATE,    ingest_state,           BODY_NONE,                    ""),
     STREAM(INGEST_FORGET,   ingest_forget,          BODY_NONE,                    "key"),
+    ACCOUNT(META_OPEN,      command_meta_open,      BODY_NONE,                    ""),
+    PLANE(META_FOUND,       command_meta_found,     ROWS_OF(meta_disk_t),         ""),
+    PLANE(META_SEND,        command_meta_send,      BODY_BYTES,                   ""),
+    PLANE(META_LOOK,        command_meta_look,      BODY_NONE,                    ""),
+    PLANE(META_PUT,         command_meta_put,       BODY_NONE,                    "key value"),
+    PLANE(META_ROWS,        command_meta_rows,      BODY_NONE,                    ""),
+    PLANE(META_TRANSFER,    command_meta_transfer,  BODY_NONE,                    ""),
+    PLANE(META_ALTER,       command_meta_alter,     BODY_OF(meta_disk_t),         ""),
     JETSTREAM(RECORD_PUT,   record_put,             BODY_NONE,                    "key value"),
     STREAM(STREAM_EXPORT,   stream_export,          BODY_NONE,                    ""),
     STREAM(STREAM_IMPORT,   stream_import,          BODY_BYTES,                   ""),
@@ -148,6 +156,7 @@ static const plane_event_row_t event_rows[] = {
     EVENT(REACHED,       "account=account subject=subject"),
     EVENT(CARRIED,       "connection=target wire=arg"),
     EVENT(DOUBTED,       "connection=target doubted=arg"),
+    EVENT(LETTER,        "connection=target peer=arg payload=payload:bytes"),
     EVENT(REFUSED,       "connection=target code=code subject=subject queue=reply sid=payload:log size=arg"
                          " left_out=arg2"),
 };

@@ -29,6 +29,7 @@
 #include "command/command.h"
 #include "command/greeting.h"
 #include "driver/host.h"
+#include "meta/meta.h"
 #include "plane/import.h"
 #include "plane/remote_services.h"
 #include "plane/gateway.h"
@@ -142,6 +143,7 @@ void core_close(plane_t *plane) {
     far_free(plane);
     trace_free(plane);
     mqtt_close(plane);
+    meta_close(plane);
     js_close(&plane->js);
     walk = (map_walk_t){0};
     for (account_t *account; (account = table_next(&plane->accounts, &walk)) != NULL;) {
@@ -203,7 +205,13 @@ void core_again(plane_t *plane) {
 }
 
 static void settle_jetstream(plane_t *plane) {
+    if (LEAF_UNLIKELY(plane->meta != NULL)) {
+        meta_turn(plane);
+    }
     js_settle_stores(&plane->js);
+    if (LEAF_UNLIKELY(plane->meta != NULL)) {
+        meta_turn(plane);
+    }
     bool interest_changed = plane->interest_changed, drained = plane->drained;
     plane->interest_changed = plane->drained = false;
     js_settle_consumers(&plane->js, interest_changed, drained);
@@ -280,6 +288,10 @@ int64_t core_sleep_ns(const plane_t *plane) {
     next = deadline < next ? deadline : next;
     next = wait_ends < next ? wait_ends : next;
     next = told < next ? told : next;
+    if (LEAF_UNLIKELY(plane->meta != NULL)) {
+        int64_t turn = meta_deadline(plane);
+        next = turn < next ? turn : next;
+    }
     int64_t left = next - plane->now.mono_ns;
     return left < 0 ? 0 : left;
 }

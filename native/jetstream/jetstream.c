@@ -38,6 +38,7 @@ static status_t store_start(js_t *js, uint32_t which, const char *directory, cha
                                .changed_max = js->changed_max[which],
                                .sync_interval_ns = limits->sync_interval_ns,
                                .memory = which == STORE_MEMORY,
+                               .ledgers = which == STORE_FILE && (limits->clustered & CLUSTERED_META) != 0,
                                .took = which == STORE_FILE ? js->took : NULL,
                                .keys = js->keys};
     status_t status = store_open(&options, &js->stores[which], reason, PLANE_REASON_SIZE);

@@ -42,6 +42,7 @@
 typedef struct trace trace_t; /* trace.h */
 typedef struct peer peer_t;
 struct protocol; /* protocol.h */
+struct account;
 typedef struct subscription subscription_t;
 typedef struct replies replies_t;           /* reply.c */
 typedef struct latencies latencies_t;       /* latency.c */
@@ -139,14 +140,17 @@ struct plane {
     uint32_t throttled_count;
     struct peer *throttled; /* throttle.c: they wait for a store */
     bool interest_changed;
-    uint64_t interest_looks;            /* numbers the questions of what clusters ask for */
-    peer_t *newcomers;                  /* links that have not been told all interest yet */
-    uint32_t account_marks;             /* given out */
-    bool lacking;                       /* routed.c: some link's interest was refused for memory */
-    struct named *named;                /* accounts by name; NULL: this server is in no cluster */
-    routed_t *routed;                   /* NULL: this server is in no cluster */
-    peer_t *routes;                     /* to its other servers */
-    gateways_t *gateways;               /* NULL: it knows no other clusters */
+    uint64_t interest_looks; /* numbers the questions of what clusters ask for */
+    peer_t *newcomers;       /* links that have not been told all interest yet */
+    uint32_t account_marks;  /* given out */
+    bool lacking;            /* routed.c: some link's interest was refused for memory */
+    struct named *named;     /* accounts by name; NULL: this server is in no cluster */
+    routed_t *routed;        /* NULL: this server is in no cluster */
+    peer_t *routes;          /* to its other servers */
+    gateways_t *gateways;    /* NULL: it knows no other clusters */
+    struct meta *meta;       /* meta/meta.h; NULL: this server is in no group of servers */
+    /* What another server says in `$LR.`; with meta alone. */
+    void (*mail)(plane_t *plane, peer_t *from, const struct account *account, bytes_t payload);
     gateway_replies_t *gateway_replies; /* NULL until a request comes whose answer goes back to another one */
     bool drained;                       /* a full receiver has room again */
     const flow_t *flow;     /* of the consumer whose delivery or status is being published; NULL: it is none */

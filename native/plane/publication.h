@@ -45,6 +45,8 @@ typedef struct trace trace_t; /* trace.h */
  * nobody else */
 #define PUBLICATION_NAMED (1u << 13)
 #define PUBLICATION_WITHOUT (1u << 14) /* to no member of the groups that it names as left out */
+/* between servers of a cluster: no route takes a message to PUBLICATION_MAIL_SUBJECTS without it */
+#define PUBLICATION_MAIL (1u << 15)
 
 /* The first requester of a message that came through service imports. It lies where the first of them was crossed. */
 typedef struct requester {
@@ -61,6 +63,8 @@ typedef struct tell {
 /* The subjects on which JetStream answers this server. Messages of others there reach nobody who would believe them.
  * What anybody else publishes there reaches nobody who would believe it. */
 #define PUBLICATION_OWN_SUBJECTS BYTES_LITERAL("$MQTT.A.")
+
+#define PUBLICATION_MAIL_SUBJECTS BYTES_LITERAL("$LR.")
 
 typedef struct publication {
     account_t *account;

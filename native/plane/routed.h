@@ -39,6 +39,7 @@ struct route_link {
     bool up;             /* its first PONG has come */
     bool known;          /* which server is behind it: */
     uint8_t server[6];   /* as gateway_reply.h names it */
+    uint64_t peer;       /* the server, as route_terms_t has it */
     bool lacks;          /* some of its interest was refused for memory */
     bool told_all;
     wanted_t *next; /* until then: it has been told of what is before this */
@@ -83,6 +84,8 @@ void routed_left(plane_t *plane, peer_t *peer); /* its subscriptions are gone al
 void routed_tell_gateway(plane_t *plane, peer_t *peer);
 /* The route to the server that a `_GR_.` subject names by which that account goes; NULL: there is none. */
 peer_t *routed_towards(const plane_t *plane, const account_t *account, bytes_t subject);
+/* The route to that server by which that account goes, once it is up; NULL: there is none. */
+peer_t *routed_to(const plane_t *plane, const account_t *account, uint64_t server);
 void routed_tell(plane_t *plane); /* once a tick: the next slice for those that are new */
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */

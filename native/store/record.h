@@ -21,6 +21,7 @@
 #define RECORD_SESSION_OUT 14
 #define RECORD_SESSION_WILL 15   /* sessions/will.h */
 #define RECORD_SESSION_SHARED 16 /* as OUT; verbs/mqtt_share.h */
+#define RECORD_META 17           /* meta/meta_rows.h */
 
 #define STORE_RECORD_MAX (UINT32_C(32) << 20)
 /* Memory for so many puts before the next tick: then they are refused for want of room alone. */

@@ -7,6 +7,8 @@
 #include "store/overlay.h"
 #include "store/record.h"
 
+#define NOTES_BESIDE 32 /* of all that one call notes */
+
 static bool fits_key(bytes_t key) {
     return key.size <= KEY_RECORD_MAX;
 }
@@ -22,7 +24,10 @@ void records_free(store_t *store) {
 }
 
 status_t store_record_reserve(store_t *store, uint64_t count) {
-    return newcomers_reserve(&store->record_ops, count);
+    /* Each put asks for room in the table as well, and for what was promised to the batch. */
+    uint64_t notes = count + NOTES_BESIDE + store->batches.promised / NOTE_BYTES_MIN;
+    status_t status = overlay_reserve(store, notes);
+    return status == STATUS_OK ? newcomers_reserve(&store->record_ops, count) : status;
 }
 
 status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value) {

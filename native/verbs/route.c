@@ -94,6 +94,10 @@ static void route_message(plane_t *plane, peer_t *peer, account_t *account, cons
         link_take_in_back(plane, peer, account, op);
         return;
     }
+    if (LEAF_UNLIKELY(plane->meta != NULL) && bytes_starts(op->subject, PUBLICATION_MAIL_SUBJECTS)) {
+        plane->mail(plane, peer, account, op->payload);
+        return;
+    }
     routed_speaks(peer, op->origin);
     link_take_in(plane, peer, account, op, op->subject);
     routed_speaks(peer, BYTES_NONE);
@@ -166,6 +170,11 @@ static status_t route_emit(peer_t *peer, outq_t *out, const publication_t *publi
     message_t message = publication->message;
     text_t reply;
     if (!link_names(&message, shown, &reply)) {
+        return STATUS_INVALID;
+    }
+    /* Under the name that the other server would see. */
+    if (LEAF_UNLIKELY(bytes_starts(message.subject, PUBLICATION_MAIL_SUBJECTS))
+        && (publication->flags & PUBLICATION_MAIL) == 0) {
         return STATUS_INVALID;
     }
     const peer_t *origin = publication->origin;

@@ -20,7 +20,7 @@ from leafd.native_packing import encoded, packed, readers
 from tests.unit.real_plane import ACCOUNT, real_plane
 
 NATIVE = Path(__file__).resolve().parents[2] / "native"
-HEADER = (NATIVE / "abi_structs.h").read_text() + (NATIVE / "abi.h").read_text()
+HEADER = "".join((NATIVE / name).read_text() for name in ("abi_structs.h", "abi_meta.h", "abi.h"))
 DEFINED = dict(re.findall(r"^#define ([A-Z]\w+) (\d+)\b", HEADER, re.MULTILINE)) | dict(
     re.findall(r"^    (STATUS_[A-Z_]+) = (-?\d+),", HEADER, re.MULTILINE)
 )

@@ -117,7 +117,12 @@ class Founded:
     members: Members
 
 
-Message = Prepare | Promised | Refused | Offer | Accepted | Founded
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A sign of a server that is no member yet: who it is. A server that knows of a group tells it."""
+
+
+Message = Prepare | Promised | Refused | Offer | Accepted | Founded | Hello
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +198,8 @@ class Founding:
             self._learn(message.members)
         elif self.kept.founded:
             self._send(sender, Founded(self.kept.members))
+        elif isinstance(message, Hello):
+            pass
         elif isinstance(message, Prepare):
             self._prepare(sender, message.ballot)
         elif isinstance(message, Offer):

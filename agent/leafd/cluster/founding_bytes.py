@@ -26,6 +26,7 @@ from leafd.cluster.founding import (
     Ballot,
     Disk,
     Founded,
+    Hello,
     Members,
     Message,
     Offer,
@@ -45,7 +46,7 @@ _CRC: Final = struct.Struct(">I")
 _KEPT: Final = struct.Struct(">BBBB")
 _FIXED: Final = _HEAD.size + 2 * _DISK.size + 2 * _BALLOT.size
 MESSAGE_MAX: Final = _FIXED + MEMBERS_MAX * _DISK.size + _CRC.size
-PREPARE, PROMISED, REFUSED, OFFER, ACCEPTED, FOUNDED = range(1, 7)
+PREPARE, PROMISED, REFUSED, OFFER, ACCEPTED, FOUNDED, HELLO = range(1, 8)
 NO_MEMBERS: Final[Members] = frozenset()
 
 
@@ -73,6 +74,8 @@ def _parts(message: Message) -> tuple[int, Ballot, Ballot, Members]:
         return OFFER, message.ballot, NO_BALLOT, message.members
     if isinstance(message, Accepted):
         return ACCEPTED, message.ballot, NO_BALLOT, NO_MEMBERS
+    if isinstance(message, Hello):
+        return HELLO, NO_BALLOT, NO_BALLOT, NO_MEMBERS
     return FOUNDED, NO_BALLOT, NO_BALLOT, message.members
 
 
@@ -85,11 +88,12 @@ def _message(kind: int, ballot: Ballot, other: Ballot, members: Members) -> Mess
         OFFER: Offer(ballot, members),
         ACCEPTED: Accepted(ballot),
         FOUNDED: Founded(members),
+        HELLO: Hello(),
     }
     message = messages.get(kind)
     if message is None or _parts(message) != (kind, ballot, other, members):
         return None
-    if (kind in {OFFER, FOUNDED} and not members) or (kind != FOUNDED and ballot == NO_BALLOT):
+    if (kind in {OFFER, FOUNDED} and not members) or (kind not in {FOUNDED, HELLO} and ballot == NO_BALLOT):
         return None
     return None if kind == PROMISED and (other == NO_BALLOT) != (not members) else message
 

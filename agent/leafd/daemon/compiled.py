@@ -229,4 +229,5 @@ def jetstream_settings(config: ServerConfig, limits: t.Limits, server_name: str,
         max_request_batch=bounds.max_request_batch,
         duplicate_window=bounds.duplicate_window,
         default_max_consumers=bounds.default_max_consumers,
+        places=not config.jetstream.meets,
     )

@@ -269,9 +269,8 @@ class Server:
         from leafd.jetstream.service import JetStream
 
         name, domain, current = self.about.name, self.about.domain, self.current
-        rights = AuthorRights(current)
         neighbours = JetStreamNeighbours(
-            self.clients, self.leafs, rights, self.replicas, current.account_name, name, domain
+            self.clients, self.leafs, AuthorRights(current), self.replicas, current.account_name, name, domain
         )
         settings = jetstream_settings(current.config, current.limits, name, domain)
         return JetStream(self.plane, settings, self.log, neighbours, self.guard)
@@ -436,6 +435,7 @@ class Server:
             self.boxes.on_doubled += [events.box_doubled]
         if self.together is None:
             return
+        self.facts.meta = self.together.meta
         if (clustered := self.together.clustered) is not None:
             from leafd.daemon.cluster_changes import ClusterChanges
             from leafd.daemon.together import Introductions

@@ -166,9 +166,10 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
 
 
 def _clustered(server: ServerConfig) -> int:
-    """Whether there are routes, and whether there are gateways."""
+    """Whether there are routes, gateways, and a group of servers."""
     routes = ClusteredFlag.ROUTES if server.cluster_address() is not None else 0
-    return int(routes | (ClusteredFlag.GATEWAYS if gateway_address(server) is not None else 0))
+    meta = ClusteredFlag.META if routes and server.jetstream is not None and server.jetstream.meets else 0
+    return int(routes | meta | (ClusteredFlag.GATEWAYS if gateway_address(server) is not None else 0))
 
 
 def traced_bytes(server: ServerConfig) -> int:

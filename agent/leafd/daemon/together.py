@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from leafd import native_types as t
 from leafd.daemon.clustered import Clustered
 from leafd.daemon.supercluster import Supercluster
 
 if TYPE_CHECKING:
-    from leafd import native_types as t
     from leafd.daemon.about import About
     from leafd.daemon.current import Current
+    from leafd.daemon.meta_group import MetaGroup
     from leafd.guard import Guard
     from leafd.host.listeners import Sockets
     from leafd.host.log import Log
@@ -43,8 +44,17 @@ class Together:
         self.supercluster: Supercluster | None = None
         if config.cluster is not None and sockets.route is not None:
             self.clustered = Clustered(plane, current, about, sockets, config.cluster, log, guard)
+        self.meta = self._make_meta(plane, current, about, log, guard)
         if config.gateway is not None and sockets.gateway is not None:
             self.supercluster = Supercluster(plane, current, about, sockets, config.gateway, self.clustered, log, guard)
+
+    def _make_meta(self, plane: Plane, current: Current, about: About, log: Log, guard: Guard) -> MetaGroup | None:
+        jetstream, routes = current.config.jetstream, self.routes
+        if routes is None or jetstream is None or not jetstream.meets:
+            return None
+        from leafd.daemon.meta_group import MetaGroup
+
+        return MetaGroup(plane, current, about, routes, jetstream.meta_size, log, guard)
 
     @property
     def routes(self) -> Routes | None:
@@ -75,6 +85,10 @@ class Together:
 
     def handle(self, event: t.Event) -> bool:
         """Takes an event if it is of a route or a gateway."""
+        if isinstance(event, t.Letter):
+            if self.meta is not None:
+                self.meta.handle(event)
+            return True
         if self.clustered is not None and self.clustered.routes.handle(event):
             return True
         return self.supercluster is not None and self.supercluster.gateways.handle(event)
@@ -92,6 +106,8 @@ class Together:
         if self.supercluster is not None:
             self.supercluster.listen()
             nursery.start_soon(self.supercluster.gateways.run)
+        if self.meta is not None:
+            await nursery.start(self.meta.run)
         if self.clustered is not None:
             self.clustered.listen()
             nursery.start_soon(self.clustered.routes.run)

@@ -65,6 +65,8 @@ class Settings:
     max_request_batch: int = 0
     duplicate_window: int = 0
     default_max_consumers: int = 0
+    places: bool = True
+    """Whether streams can be made at all: in a cluster there is nobody yet who says where."""
 
 
 def weight_of(config: StreamConfig) -> int:

@@ -48,6 +48,7 @@ class Row:
 
 ACCOUNT_RESOURCES_EXCEEDED = Row(10002, 400, "resource limits exceeded for account")
 BAD_REQUEST = Row(10003, 400, "bad request")
+NO_SUITABLE_PEERS = Row(10005, 400, "no suitable peers for placement")
 CLUSTER_REQUIRED = Row(10010, 503, "JetStream clustering support required")
 CONSUMER_CREATE = Row(10012, 500, "{err}")
 CONSUMER_NAME_EXIST = Row(10013, 400, "consumer name already in use")

@@ -22,6 +22,11 @@ def hash8(text: str) -> str:
     return "".join(_ALPHABET[byte % 62] for byte in hashlib.sha256(text.encode()).digest()[:8])
 
 
+def peer_number(name: str) -> int:
+    """A server, as groups of servers name it: its name's hash8 as a number."""
+    return int.from_bytes(hash8(name).encode(), "big")
+
+
 def bounded(text: str, size_max: int) -> str:
     """The text, or when its bytes are too many for a key of the store, something shorter that stands for it alone."""
     body = text.encode()

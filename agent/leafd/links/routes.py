@@ -27,6 +27,7 @@ from leafd.links import route as routing
 from leafd.links.leaf import Compress, Send
 from leafd.links.leaf_info import frame
 from leafd.links.link import age
+from leafd.links.origin import peer_number
 from leafd.links.peers import PEERS_MAX, Gone, Peer, Peers, Route
 from leafd.links.route import Cluster, Machine
 from leafd.links.route_info import SERVER_TRACES, Place, certificate_name
@@ -206,6 +207,7 @@ class Routes(Servers[Link, Terms]):
                 pool_size=pool,
                 pool_index=placed.index if pool else 0,
                 ping_interval_ns=self._terms.ping_interval_ns,
+                peer=peer_number(route.name),
             ),
             self._terms.permissions,
             route.server_id,

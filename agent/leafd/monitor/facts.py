@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         GatewaysFacts,
         JetStreamFacts,
         LeafsFacts,
+        MetaFacts,
         RoutesFacts,
     )
     from leafd.monitor.shapes import Shapes
@@ -94,6 +95,8 @@ class Facts:
     """Those to other servers, where this one is in a cluster."""
     gateways: GatewaysFacts | None = None
     """Those to other clusters, where this one is in a supercluster."""
+    meta: MetaFacts | None = None
+    """The group of all servers with JetStream, where there is one."""
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
     """Servers of those."""
     login: Login | None = None

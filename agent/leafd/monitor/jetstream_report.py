@@ -139,6 +139,8 @@ async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> di
             "disabled": True, "config": {"max_memory": 0, "max_storage": 0}, "streams": 0, "consumers": 0,
             "messages": 0, "bytes": 0, "total": 0,
         }  # fmt: skip
+    if facts.meta is not None and not facts.meta.leads and flag(options, "leader-only", "leader_only"):
+        raise NotMeant("filtered response: not leader")
     accounts = [one for one in jetstream.catalogue.by_name.values() if one.enabled]
     total, detail = len(accounts), _Detail.of(facts, jetstream, options, but)
     accounts = _chosen(accounts, options, detail)
@@ -154,6 +156,8 @@ async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> di
         "messages": stats.store_messages,
         "bytes": summed["storage"] + summed["memory"],
     }
+    if facts.meta is not None:
+        report["meta_cluster"] = facts.meta.report(facts.cluster)
     if flag(options, "raft"):
         # Who leads them: this server, alone as it is.
         counts = {"streams_leader": report["streams"], "consumers_leader": report["consumers"]}
@@ -368,6 +372,8 @@ async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
         return 400, _sick(details, "BAD_REQUEST", f'"{missing}" must not be empty when checking {subject} health', 400)
     if enabled_only and facts.jetstream is None:
         return 503, _sick(details, "JETSTREAM", "JetStream not enabled", 503)
+    if facts.meta is not None and not enabled_only and not server_only and facts.meta.unwell:
+        return 503, _sick(details, "JETSTREAM", facts.meta.unwell, 503)
     if not account_name or facts.jetstream is None or enabled_only or server_only:
         return 200, _well(facts)
     account = facts.jetstream.catalogue.by_name.get(account_name)

@@ -152,6 +152,16 @@ class RouteFacts(Protocol):
     def told(self) -> Mapping[str, Any]: ...
 
 
+class MetaFacts(Protocol):
+    """daemon.meta_group.MetaGroup."""
+
+    @property
+    def leads(self) -> bool: ...
+    @property
+    def unwell(self) -> str: ...
+    def report(self, cluster: str) -> dict[str, Any]: ...
+
+
 class RoutesFacts(Protocol):
     """links.routes.Routes."""
 

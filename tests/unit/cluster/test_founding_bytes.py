@@ -17,6 +17,7 @@ from leafd.cluster.founding import (
     Disk,
     Founded,
     Founding,
+    Hello,
     Members,
     Message,
     Offer,
@@ -46,6 +47,7 @@ MESSAGES: Final[tuple[Message, ...]] = (
     Offer(SECOND, NINE),
     Accepted(FIRST),
     Founded(THREE),
+    Hello(),
 )
 PROMISES: Final = (
     Promises(),

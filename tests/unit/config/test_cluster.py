@@ -29,6 +29,18 @@ def test_a_cluster_and_jetstream_exclude_each_other_in_one_clear_line() -> None:
     load_text("jetstream: disabled\n" + BLOCK % "")
 
 
+def test_jetstream_with_a_size_for_the_group_of_servers_goes_beside_a_cluster() -> None:
+    """That is an outlook on replicated streams: the default is that there is no such group."""
+    found, usual = (
+        load_text(text).server.jetstream for text in ("jetstream { meta_size: 3 }\n" + BLOCK % "", "jetstream: enabled")
+    )
+    assert found is not None
+    assert usual is not None
+    assert (found.meets, usual.meets) == (True, False)
+    with pytest.raises(ConfigError):
+        load_text("jetstream { meta_size: 10 }\n" + BLOCK % "")
+
+
 def test_a_reload_changes_all_but_what_the_server_is_and_listens_on() -> None:
     """Routes, accounts, the pool, the login and what goes over routes are taken up; another name, address or port
     refuses the reload."""

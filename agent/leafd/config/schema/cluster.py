@@ -155,7 +155,7 @@ def check_cluster(server: ServerConfig) -> None:
     block = server.cluster
     if block is None or block.address() is None:
         return
-    if server.jetstream is not None and server.jetstream.enabled:
+    if server.jetstream is not None and server.jetstream.enabled and not server.jetstream.meets:
         raise ValueError(
             "cluster and jetstream exclude each other: streams are not copied between the servers of a cluster in this"
             " build; take one of the two blocks out"

@@ -119,6 +119,14 @@ class JetStream(Section):
     )
     prev_key_file: _KeyFile = option("", "A file with that key, as key_file.")
     cipher: Annotated[str, Reader(_cipher)] = option("chacha", "How the store is encrypted: chacha or aes.")
+    meta_size: Number = option(
+        0,
+        "How many servers of the cluster found the group that knows all streams? Needed beside cluster, and not more "
+        "than an outlook yet: the group elects and keeps a log, and no stream can be made on its servers. 0: no group.",
+        ge=0,
+        le=9,
+        example="3",
+    )
     tpm: Any = later(_REFUSE_TPM, refuse=True)
     unique_tag: Any = later(_CLUSTER_ONLY, refuse=False)
     extension_hint: Any = later(_CLUSTER_ONLY, refuse=False)
@@ -131,6 +139,11 @@ class JetStream(Section):
     meta_compact_size: Any = later(_CLUSTER_ONLY, refuse=False)
     meta_compact_sync: Any = later(_CLUSTER_ONLY, refuse=False)
     max_concurrent_io: Any = later(_QUEUES, refuse=False)
+
+    @property
+    def meets(self) -> bool:
+        """Whether this server is to be in the group of servers with JetStream."""
+        return self.enabled and self.meta_size > 0
 
     def check(self) -> None:
         if self.key and self.key_file:

@@ -1,0 +1,230 @@
+"""The group of all servers of a cluster with JetStream, in this server: joins the council (cluster/council.py) with the
+plane, the routes and the store's records, and shows the group to reports.
+
+Only a configuration with `meta_size` imports this. Not here: founding and members (cluster/), the group itself
+(native/meta).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from leafd import native_types as t
+from leafd.cluster.council import LOOK_S, TICK_S, Council, Ports, names_in
+from leafd.cluster.founding import Disk
+from leafd.cluster.founding_bytes import DamagedError
+from leafd.links.origin import peer_number
+from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, rows_in
+
+if TYPE_CHECKING:
+    from leafd.daemon.about import About
+    from leafd.daemon.current import Current
+    from leafd.guard import Guard
+    from leafd.host.log import Log
+    from leafd.links.routes import Routes
+    from leafd.native_plane import Plane
+
+RECORD: Final = b"meta/founding"
+OFFLINE_S: Final = 5.0
+"""A member that the leader has not heard for so long is shown as offline."""
+SECOND: Final = 1_000_000_000
+_NOTHING: Final = {"pending": 0, "pending_requests": 0, "pending_infos": 0}
+_LATER: Final = (t.Status.AGAIN, t.Status.FULL, t.Status.CLOSED, t.Status.EXISTS)
+
+
+class MetaGroup:
+    """Owner of this server's part in the group."""
+
+    def __init__(
+        self, plane: Plane, current: Current, about: About, routes: Routes, expected: int, log: Log, guard: Guard
+    ) -> None:
+        self._plane, self._current, self._routes = plane, current, routes
+        self._name, self._expected = about.name, expected
+        self._log, self._guard = log, guard
+        self._record = self._kept()
+        self._council: Council | None = None
+        self._look: MetaLook | None = None
+        self._members: tuple[MetaMember, ...] = ()
+        self._rows: dict[bytes, tuple[int, bytes]] = {}
+        self._read_at = 0
+        self._names: dict[int, str] = {}
+        """Of members that were linked once: who is away now may have died before its row was written."""
+        self._peer = peer_number(about.name)
+
+    def _kept(self) -> bytes | None:
+        """The record of what this disk has promised; None: it has promised nothing. Before the plane's start."""
+        try:
+            return dict(self._plane.records(t.Record.CONTROL)).get(RECORD)
+        except t.PlaneError:
+            return b""  # which no promises are: they may be anything
+
+    def handle(self, letter: t.Letter) -> None:
+        """A letter of another server."""
+        if self._council is not None:
+            with self._guard.around("a letter about the group of servers"):
+                self._council.receive(letter.peer, letter.payload)
+
+    # ---- serving
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Takes part until it is cancelled."""
+        await self._open()
+        task_status.started()
+        if self._council is None:
+            return
+        looked = 0.0
+        while True:
+            now = trio.current_time()
+            with self._guard.around("the group of servers"):
+                await self._council.tick(now)
+                if now - looked >= LOOK_S:
+                    looked = now
+                    await self._look_at()
+            await trio.sleep(TICK_S)
+
+    async def _open(self) -> None:
+        system = self._current.account(self._current.compiled.graph.system_name)
+        assert system is not None
+        try:
+            disk, there = await self._plane.meta_open(system.id, self._peer)
+            ports = Ports(
+                self._linked,
+                self._plane.meta_send,
+                self._save,
+                self._found,
+                self._alter,
+                self._put,
+                random.random,
+                self._log.warning,
+            )
+            own = Disk(self._peer, disk)
+            self._council = Council(own, self._name, self._expected, self._record, ports, there=there)
+        except t.PlaneError as error:
+            self._log.error(f"JetStream cluster: this server takes no part in the group of servers: {error}")
+        except DamagedError:
+            self._log.error(
+                "JetStream cluster: this server takes no part in the group of servers: the record of what it has "
+                "promised cannot be read"
+            )
+
+    # ---- ports of the council
+
+    def _linked(self) -> dict[int, str]:
+        return {peer_number(peer.name): peer.name for peer in self._routes.peers.all.values()}
+
+    async def _save(self, promises: bytes) -> bool:
+        try:
+            await self._plane.record_put(RECORD, promises)
+        except t.PlaneError as error:
+            self._log.warning(f"JetStream cluster: what this disk promises cannot be written: {error}")
+            return False
+        return True
+
+    async def _found(self, name: int, members: tuple[Disk, ...]) -> bool:
+        try:
+            await self._plane.meta_found(name, members)
+        except t.PlaneError as error:
+            if error.status not in _LATER:
+                raise
+            return False
+        if members:
+            self._log.info(f"JetStream cluster: the group of {len(members)} servers is founded")
+        return True
+
+    async def _alter(self, change: int, member: Disk) -> bool:
+        return await self._tried(self._plane.meta_alter(change, member))
+
+    async def _put(self, key: bytes, value: bytes, revision: int) -> bool:
+        return await self._tried(self._plane.meta_put(key, value, revision))
+
+    async def _tried(self, asked: Any) -> bool:
+        """False: this server may lead no more, or another change comes first. The next look says."""
+        try:
+            await asked
+        except t.PlaneError as error:
+            if error.status not in _LATER:
+                raise
+            return False
+        return True
+
+    # ---- what it looks like
+
+    async def _look_at(self) -> None:
+        assert self._council is not None
+        before = self._look.leader if self._look is not None else 0
+        look, self._members = look_in(await self._plane.meta_look())
+        self._look = look
+        self._council.member = any(self._is_own(one) for one in self._members)
+        if not look.name:
+            return
+        linked = self._linked()
+        self._names |= {one.peer: linked[one.peer] for one in self._members if one.peer in linked}
+        if look.applied != self._read_at:
+            self._read_at, self._rows = look.applied, rows_in(await self._plane.meta_rows())
+        if look.leader != before:
+            self._tell_leader(look)
+        if look.role == LEADER and look.leased:
+            await self._council.lead(self._members, self._rows)
+
+    def _is_own(self, member: MetaMember) -> bool:
+        return self._council is not None and self._council.own == (member.peer, member.disk)
+
+    def _tell_leader(self, look: MetaLook) -> None:
+        if look.leader == self._peer:
+            self._log.info("Self is new JetStream cluster metadata leader")
+        elif look.leader:
+            self._log.info(f"JetStream cluster new metadata leader: {self._named(look.leader)}")
+        else:
+            self._log.info("JetStream cluster no metadata leader")
+
+    def _named(self, peer: int) -> str:
+        if peer == self._peer:
+            return self._name
+        return self._names.get(peer) or names_in(self._rows).get(peer) or _shown(peer)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this server leads the group."""
+        return self._look is not None and self._look.role == LEADER
+
+    @property
+    def unwell(self) -> str:
+        """Why healthz is not well, in the reference's words where it has some; "": it is."""
+        if self._look is not None and self._look.leader:
+            return ""
+        council, why = self._council, "JetStream has not established contact with a meta leader"
+        if council is None or council.there or not council.founding.missing:
+            return why
+        return f"{why}: {council.founding.missing} of {self._expected} servers are missing to found the group"
+
+    def report(self, cluster: str) -> dict[str, Any]:
+        """meta_cluster of jsz."""
+        look = self._look
+        if look is None or not look.name:
+            return {"name": cluster, "cluster_size": self._expected, "quorum_needed": self._expected // 2 + 1}
+        found: dict[str, Any] = {"name": cluster}
+        if look.leader:
+            found |= {"leader": self._named(look.leader), "peer": _shown(look.leader)}
+        if look.role == LEADER:
+            found["replicas"] = [self._replica(one) for one in self._members if not self._is_own(one)]
+        voters = sum(one.voter for one in self._members)
+        return found | {"cluster_size": len(self._members), "quorum_needed": voters // 2 + 1, **_NOTHING}
+
+    def _replica(self, member: MetaMember) -> dict[str, Any]:
+        offline = member.heard_ns < 0 or member.heard_ns > OFFLINE_S * SECOND
+        row: dict[str, Any] = {"name": self._named(member.peer), "current": member.lag == 0 and not offline}
+        if not member.voter:
+            row["observer"] = True
+        if offline:
+            row["offline"] = True
+        row["active"] = max(member.heard_ns, 0)
+        if member.lag:
+            row["lag"] = member.lag
+        return row | {"peer": _shown(member.peer)}
+
+
+def _shown(peer: int) -> str:
+    return peer.to_bytes(8, "big").decode("ascii", "replace")

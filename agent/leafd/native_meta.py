@@ -1,0 +1,70 @@
+"""The group of servers with JetStream, as the plane shows it: its members and the rows of its table."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from leafd.native import layout
+from leafd.native_packing import decoded, record_of
+from leafd.records import dataclass
+
+LEADER: Final = 3
+"""MetaLook.role (META_LEADER of abi.h)."""
+LEARN, PROMOTE, REMOVE = 1, 2, 3
+_ROW: Final = struct.Struct(">BIQ")
+
+
+@dataclass(frozen=True, slots=True)
+class MetaMember:
+    """meta_member_t: a member. lag and heard_ns: at the leader alone."""
+
+    peer: int
+    disk: int
+    lag: int
+    heard_ns: int
+    voter: int
+    copies: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetaLook:
+    """meta_look_t: the group as this server sees it. name 0: there is none here."""
+
+    name: int
+    term: int
+    leader: int
+    last: int
+    committed: int
+    applied: int
+    floor: int
+    frames_in: int
+    frames_out: int
+    bad: int
+    refused: int
+    role: int
+    state: int
+    leased: int
+    members: int
+
+
+def look_in(payload: bytes) -> tuple[MetaLook, tuple[MetaMember, ...]]:
+    """The answer to META_LOOK."""
+    look = decoded("meta_look_t", payload, MetaLook)
+    form, at = layout("meta_member_t"), layout("meta_look_t").size
+    members = (form.unpack(payload[at + n * form.size : at + (n + 1) * form.size]) for n in range(look.members))
+    return look, tuple(record_of(MetaMember, one) for one in members)
+
+
+def rows_in(payload: bytes) -> dict[bytes, tuple[int, bytes]]:
+    """The answer to META_ROWS: revision and value of each row."""
+    found: dict[bytes, tuple[int, bytes]] = {}
+    at = 0
+    while at < len(payload):
+        key_size, value_size, revision = _ROW.unpack_from(payload, at)
+        at += _ROW.size
+        key = payload[at : at + key_size]
+        at += key_size
+        found[key] = revision, payload[at : at + value_size]
+        at += value_size
+    return found

@@ -1,0 +1,58 @@
+/* abi_meta.h: the part of abi.h about the group of all servers with JetStream (meta/meta.h).
+ */
+/* Commands: the group of all servers with JetStream. */
+/* account = the system account, arg = this server; completion's arg = the id of its disk, arg2 = 1: the group is there.
+ * Any status but OK: the disk takes part in no group until a start that can read it */
+#define COMMAND_META_OPEN 120
+/* arg = the group's name, body = meta_disk_t[], its first members; none: a leader has to let this one in */
+#define COMMAND_META_FOUND 121
+#define COMMAND_META_SEND 122 /* arg = server, body = a letter: EVENT_LETTER there; completion's arg = 1: it is sent */
+#define COMMAND_META_LOOK 123 /* completion's payload = meta_look_t, meta_member_t[] */
+/* arg = the row's revision, 2^64-1: any; arg2 = 1: it goes; extra = strings: key, value. Completion, when a majority
+ * has it and it is applied here: arg = revision. STATUS_EXISTS: the row has that one; STATUS_AGAIN: this one does not
+ * lead, or later; STATUS_CLOSED: it leads no more, and what becomes of it is not known */
+#define COMMAND_META_PUT 124
+#define COMMAND_META_ROWS 125     /* completion's payload = all rows, as a state of meta/meta_rows.h */
+#define COMMAND_META_TRANSFER 126 /* arg = server that is to lead */
+/* arg = META_LEARN, META_PROMOTE or META_REMOVE, body = one meta_disk_t: what becomes of it META_LOOK tells */
+#define COMMAND_META_ALTER 127
+
+#define META_LEARN 1
+#define META_PROMOTE 2
+#define META_REMOVE 3
+
+/* A member of a group: a server and the id of its disk. */
+typedef struct meta_disk {
+    uint64_t peer;
+    uint64_t disk;
+} meta_disk_t;
+
+/* The meta group as this server sees it. */
+typedef struct meta_look {
+    uint64_t name; /* 0: there is none here */
+    uint64_t term;
+    uint64_t leader; /* peer, 0: none is known */
+    uint64_t last;
+    uint64_t committed;
+    uint64_t applied;
+    uint64_t floor;
+    uint64_t frames_in;
+    uint64_t frames_out;
+    uint64_t bad;     /* frames that are damaged, of another sender than they say, or for another disk */
+    uint64_t refused; /* messages without a way */
+    uint32_t role;    /* META_LEADER */
+    uint32_t state;   /* 0: it runs; 1: it waits for room; 2: for an entry that cannot be read */
+    uint32_t leased;  /* a leader beside which there is no other now */
+    uint32_t members; /* so many meta_member_t follow */
+} meta_look_t;
+
+#define META_LEADER 3
+
+typedef struct meta_member {
+    uint64_t peer;
+    uint64_t disk;
+    uint64_t lag;     /* entries that it is not known to have; at the leader alone, as the next one */
+    int64_t heard_ns; /* so long ago; -1: not in this term */
+    uint32_t voter;
+    uint32_t copies; /* it lacks entries that are gone, and gets a copy */
+} meta_member_t;

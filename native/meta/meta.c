@@ -1,0 +1,310 @@
+/* meta.c: see meta.h. */
+#include "meta/meta.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "exchange/answer.h"
+#include "group/groups.h"
+#include "meta/meta_rows.h"
+#include "net/outq.h"
+#include "plane/account.h"
+#include "plane/peer.h"
+#include "plane/pressure.h"
+#include "plane/publication.h"
+#include "plane/routed.h"
+
+#define NUMBER 1u /* of its ledger */
+#define QUEUED_MAX (UINT64_C(4) << 20)
+#define LETTER_MAX 4096u
+#define SUBJECT_PREFIX "$LR."
+#define SUBJECT_SIZE (sizeof SUBJECT_PREFIX - 1 + sizeof(uint64_t))
+#define FRAME_MAGIC BYTES_LITERAL("LRF1")
+
+static const raft_times_t times = {
+    .election_ns = 1500 * NS_PER_MS, .lease_ns = 1200 * NS_PER_MS, .beat_ns = 200 * NS_PER_MS};
+
+typedef struct meta {
+    plane_t *plane;
+    account_t *account;
+    groups_t *groups;
+    group_t *group; /* NULL: not founded, or not here */
+    uint64_t peer;
+    buffer_t entry;         /* scratch */
+    meta_verdict_t verdict; /* of the entry that was applied last */
+} meta_t;
+
+/* ---- other servers ----------------------------------------------------------------------------------------------- */
+
+static peer_t *way_to(const meta_t *meta, uint64_t peer) {
+    peer_t *route = routed_to(meta->plane, meta->account, peer);
+    return route != NULL && outq_pending(&route->conn.out) <= QUEUED_MAX ? route : NULL;
+}
+
+/* A server's id is eight letters and digits, so it is a token as it is. */
+static bool mail_to(const meta_t *meta, uint64_t peer, bytes_t payload) {
+    uint8_t subject[SUBJECT_SIZE];
+    peer_t *route = way_to(meta, peer);
+    if (route == NULL) {
+        return false;
+    }
+    memcpy(subject, SUBJECT_PREFIX, sizeof SUBJECT_PREFIX - 1);
+    store_be64(subject + sizeof SUBJECT_PREFIX - 1, peer);
+    const publication_t publication = {.account = meta->account,
+                                       .message = {.subject = bytes_of(subject, SUBJECT_SIZE), .payload = payload},
+                                       .flags = PUBLICATION_MAIL};
+    publish_over_link(meta->plane, route, &publication);
+    return true;
+}
+
+static bool meta_reaches(void *context, uint64_t peer) {
+    return way_to(context, peer) != NULL;
+}
+
+static void meta_deliver(void *context, uint64_t peer, bytes_t frame) {
+    (void)mail_to(context, peer, frame); /* else it is lost, and said again */
+}
+
+bool meta_send(plane_t *plane, uint64_t peer, bytes_t letter) {
+    return plane->meta != NULL && letter.size <= LETTER_MAX && mail_to(plane->meta, peer, letter);
+}
+
+static void meta_mail(plane_t *plane, peer_t *from, const account_t *account, bytes_t payload) {
+    const meta_t *meta = plane->meta;
+    uint64_t peer = from->route->peer;
+    if (account != meta->account || peer == 0) {
+        return;
+    }
+    if (bytes_starts(payload, FRAME_MAGIC)) {
+        groups_receive(meta->groups, peer, payload, plane->now);
+        return;
+    }
+    if (payload.size > LETTER_MAX || !pressure_room(plane, from)) {
+        return;
+    }
+    event_entry_t *entry = event_new(EVENT_LETTER, BYTES_NONE, BYTES_NONE, BYTES_NONE, payload);
+    if (entry != NULL) {
+        entry->event.target = from->id;
+        entry->event.token = 0;
+        entry->event.arg = peer;
+    }
+    (void)pressure_offer(plane, from, entry);
+}
+
+/* ---- its log ----------------------------------------------------------------------------------------------------- */
+
+static store_t *rows_store(const meta_t *meta) {
+    return meta->plane->js.stores[STORE_FILE];
+}
+
+static bool meta_apply(void *context, raft_index_t index, bytes_t bytes) {
+    meta_t *meta = context;
+    return meta_rows_apply(rows_store(meta), index, bytes, &meta->verdict);
+}
+
+static bool meta_save(void *context, buffer_t *to) {
+    return meta_rows_save(rows_store(context), to);
+}
+
+static bool meta_restore(void *context, raft_index_t index, bytes_t state) {
+    (void)index;
+    return meta_rows_restore(rows_store(context), state);
+}
+
+static void meta_answer(void *context, uint64_t token, bool applied) {
+    const meta_t *meta = context;
+    const plane_command_t command = {.op = COMMAND_META_PUT, .token = token};
+    status_t status = !applied ? STATUS_CLOSED : meta->verdict.made ? STATUS_OK : STATUS_EXISTS;
+    exchange_answer(&meta->plane->exchange, &command, status, applied ? meta->verdict.revision : 0, 0, BYTES_NONE);
+}
+
+static group_options_t meta_options(meta_t *meta, uint64_t name, const raft_config_t *founders) {
+    return (group_options_t){.number = NUMBER,
+                             .times = times,
+                             .seed = random_next(&meta->plane->random) | 1,
+                             .hooks = {.context = meta,
+                                       .apply = meta_apply,
+                                       .save = meta_save,
+                                       .restore = meta_restore,
+                                       .answer = meta_answer},
+                             .name = name,
+                             .founders = founders};
+}
+
+/* ---- its life ---------------------------------------------------------------------------------------------------- */
+
+status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *disk, bool *there) {
+    store_t *store = plane->js.stores[STORE_FILE];
+    if (plane->meta != NULL || peer == 0) {
+        return STATUS_EXISTS;
+    }
+    if (store == NULL || (plane->limits.clustered & CLUSTERED_META) == 0) {
+        return STATUS_NOT_FOUND;
+    }
+    meta_t *meta = calloc(1, sizeof *meta);
+    if (meta == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    *meta = (meta_t){.plane = plane, .account = account, .peer = peer};
+    buffer_init(&meta->entry, UINT32_MAX);
+    const groups_hooks_t hooks = {.context = meta, .reaches = meta_reaches, .deliver = meta_deliver};
+    status_t status = groups_open(store, peer, hooks, &meta->groups);
+    if (status == STATUS_OK) {
+        status = groups_load(meta->groups, meta_options(meta, 0, NULL), plane->now, &meta->group);
+    }
+    *there = status == STATUS_OK;
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+        groups_close(meta->groups);
+        free(meta);
+        return status;
+    }
+    *disk = groups_self(meta->groups).disk;
+    plane->meta = meta;
+    plane->mail = meta_mail;
+    return STATUS_OK;
+}
+
+void meta_close(plane_t *plane) {
+    if (plane->meta != NULL) {
+        groups_close(plane->meta->groups);
+        buffer_free(&plane->meta->entry);
+        free(plane->meta);
+        plane->meta = NULL;
+        plane->mail = NULL;
+    }
+}
+
+status_t meta_found(plane_t *plane, uint64_t name, const meta_disk_t *disks, uint32_t count) {
+    meta_t *meta = plane->meta;
+    raft_config_t founders = {.count = count};
+    if (meta == NULL || name == 0 || count > RAFT_MEMBERS_MAX) {
+        return STATUS_INVALID;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        founders.at[i] = (raft_member_t){.id = {.peer = disks[i].peer, .disk = disks[i].disk}, .voter = true};
+    }
+    return meta->group != NULL
+               ? STATUS_EXISTS
+               : groups_make(meta->groups, meta_options(meta, name, &founders), plane->now, &meta->group);
+}
+
+/* ---- what is asked of it ----------------------------------------------------------------------------------------- */
+
+status_t meta_put(plane_t *plane, const plane_command_t *command, bytes_t key, bytes_t value) {
+    meta_t *meta = plane->meta;
+    if (meta == NULL || meta->group == NULL || command->token == 0) {
+        return STATUS_AGAIN;
+    }
+    meta->entry.size = 0;
+    status_t status = meta_entry(&meta->entry, key, value, command->arg, command->arg2 == 1);
+    if (status == STATUS_OK) {
+        bytes_t entry = bytes_of(meta->entry.at, (uint32_t)meta->entry.size);
+        status = group_propose(meta->group, entry, command->token, plane->now);
+    }
+    if (status == STATUS_OK) {
+        groups_stir(meta->groups, meta->group);
+    }
+    return status;
+}
+
+status_t meta_rows(plane_t *plane, buffer_t *to) {
+    if (plane->meta == NULL || plane->meta->group == NULL) {
+        return STATUS_AGAIN;
+    }
+    return meta_rows_save(rows_store(plane->meta), to) ? STATUS_OK : STATUS_AGAIN;
+}
+
+static bool meta_member_of(const group_look_t *look, uint64_t peer, raft_disk_t *id) {
+    for (uint32_t i = 0; i < look->count; i++) {
+        if (look->members[i].member.id.peer == peer) {
+            *id = look->members[i].member.id;
+            return true;
+        }
+    }
+    return false;
+}
+
+status_t meta_transfer(plane_t *plane, uint64_t peer) {
+    meta_t *meta = plane->meta;
+    raft_disk_t to;
+    if (meta == NULL || meta->group == NULL) {
+        return STATUS_AGAIN;
+    }
+    group_look_t look = group_look(meta->group, plane->now);
+    if (!meta_member_of(&look, peer, &to)) {
+        return STATUS_NOT_FOUND;
+    }
+    bool begun = group_transfer(meta->group, to, plane->now);
+    groups_stir(meta->groups, meta->group);
+    return begun ? STATUS_OK : STATUS_AGAIN;
+}
+
+status_t meta_alter(plane_t *plane, uint32_t change, const meta_disk_t *disk) {
+    meta_t *meta = plane->meta;
+    if (change < META_LEARN || change > META_REMOVE || disk->peer == 0) {
+        return STATUS_INVALID;
+    }
+    if (meta == NULL || meta->group == NULL) {
+        return STATUS_AGAIN;
+    }
+    const raft_disk_t id = {.peer = disk->peer, .disk = disk->disk};
+    bool begun = group_alter(meta->group, (raft_change_t)change, id, plane->now);
+    groups_stir(meta->groups, meta->group);
+    return begun ? STATUS_OK : STATUS_AGAIN;
+}
+
+_Static_assert(META_LEARN == RAFT_LEARN && META_PROMOTE == RAFT_PROMOTE && META_REMOVE == RAFT_REMOVE, "abi.h");
+_Static_assert(META_LEADER == RAFT_LEADER, "abi.h");
+
+static meta_member_t shown_member(const plane_t *plane, const group_member_t *member) {
+    return (meta_member_t){.peer = member->member.id.peer,
+                           .disk = member->member.id.disk,
+                           .lag = member->lag,
+                           .heard_ns = member->heard_ns == 0 ? -1 : plane->now.mono_ns - member->heard_ns,
+                           .voter = member->member.voter,
+                           .copies = member->copies};
+}
+
+status_t meta_shown(plane_t *plane, buffer_t *to) {
+    const meta_t *meta = plane->meta;
+    group_look_t look = {0};
+    if (meta == NULL) {
+        return STATUS_AGAIN;
+    }
+    groups_stats_t stats = groups_stats(meta->groups);
+    if (meta->group != NULL) {
+        look = group_look(meta->group, plane->now);
+    }
+    const meta_look_t shown = {.name = look.name,
+                               .term = look.term,
+                               .leader = look.leader.peer,
+                               .last = look.last,
+                               .committed = look.committed,
+                               .applied = look.applied,
+                               .floor = look.floor,
+                               .frames_in = stats.frames_in,
+                               .frames_out = stats.frames_out,
+                               .bad = stats.bad,
+                               .refused = stats.refused,
+                               .role = look.role,
+                               .state = look.state,
+                               .leased = look.leased,
+                               .members = look.count};
+    status_t status = buffer_append(to, &shown, sizeof shown);
+    for (uint32_t i = 0; status == STATUS_OK && i < look.count; i++) {
+        const meta_member_t member = shown_member(plane, &look.members[i]);
+        status = buffer_append(to, &member, sizeof member);
+    }
+    return status;
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
+
+void meta_turn(plane_t *plane) {
+    groups_turn(plane->meta->groups, plane->now);
+}
+
+int64_t meta_deadline(const plane_t *plane) {
+    return groups_deadline(plane->meta->groups);
+}

@@ -1,0 +1,41 @@
+/* meta.h: the group of all servers of a cluster with JetStream, on the plane: its table (meta_rows.h), the frames of
+ * its members over routes, a turn of it in each tick. A server without it has plane->meta NULL, and pays that look.
+ *
+ *     COMMAND_META_*  -->  group/groups.h  <-- meta_turn: before the store's tick and behind it
+ *          ^                    |  ^
+ *       control          frames |  | frames: route > meta_mail
+ *                               v  |
+ *          `$LR.<server>` in the system account, over the route to that server alone
+ *
+ * - What comes as `$LR.` over a route is the servers' own (verbs/route.c): no subscription gets it, and a route takes
+ *   nothing else there, whoever published it (PUBLICATION_MAIL). Who sent it is what the route says.
+ * - A frame begins with "LRF1" and is the groups'; anything else is a letter for control: founding.
+ * - A server to which more than QUEUED_MAX waits is not reached: what is said to it meanwhile is lost, and said again.
+ *
+ * Not here: which servers found the group, and who is let in (control); what is agreed on (raft/).
+ */
+#ifndef LEAFD_META_META_H
+#define LEAFD_META_META_H
+
+#include "base/buffer.h"
+#include "plane/plane.h"
+
+typedef struct account account_t;
+
+/* Behind js_open. STATUS_NOT_FOUND: JetStream is off; STATUS_EXISTS; any other: the disk cannot take part. */
+LEAF_MUST_USE status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *disk, bool *there);
+void meta_close(plane_t *plane); /* before the stores */
+/* count 0: it waits until a leader lets it in. */
+LEAF_MUST_USE status_t meta_found(plane_t *plane, uint64_t name, const meta_disk_t *disks, uint32_t count);
+bool meta_send(plane_t *plane, uint64_t peer, bytes_t letter);
+LEAF_MUST_USE status_t meta_shown(plane_t *plane, buffer_t *to);
+/* STATUS_OK: the command is answered later. */
+LEAF_MUST_USE status_t meta_put(plane_t *plane, const plane_command_t *command, bytes_t key, bytes_t value);
+LEAF_MUST_USE status_t meta_rows(plane_t *plane, buffer_t *to);
+LEAF_MUST_USE status_t meta_transfer(plane_t *plane, uint64_t peer);
+LEAF_MUST_USE status_t meta_alter(plane_t *plane, uint32_t change, const meta_disk_t *disk);
+
+void meta_turn(plane_t *plane);
+int64_t meta_deadline(const plane_t *plane);
+
+#endif

@@ -1,0 +1,152 @@
+"""The group of all servers of a cluster with JetStream: founded, led, and whole again after kills, as nats-server's.
+
+A cluster of three nats-servers walks the same way, which proves the test. Not here: groups without a daemon
+(tests/native/test_groups.c), founding as a machine (tests/unit/cluster).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import urllib.error
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import servers
+from tests.rig.official import connect
+from tests.rig.reports import report
+from tests.rig.waiting import eventually, logged
+
+CONFIG = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+server_name: "{name}"
+accounts {
+  A { users: [ {user: a, password: a} ], jetstream: enabled }
+  SYS { users: [ {user: sys, password: sys} ] }
+}
+system_account: SYS
+jetstream { store_dir: "{store}", {meta} }
+cluster {
+  name: C
+  listen: "127.0.0.1:{route_port}"
+  routes: [ "nats-route://127.0.0.1:{first}" ]
+}
+"""
+L, R = servers.LEAFD, servers.REFERENCE
+META = {L: "meta_size: 3", R: "max_file: 1GB"}
+
+
+@contextlib.contextmanager
+def three(kind: str, folder: Path) -> Iterator[list[servers.Server]]:
+    """Three servers that are not started yet."""
+    made: list[servers.Server] = []
+    with contextlib.ExitStack() as stack:
+        for number in range(3):
+            place = folder / f"s{number}"
+            place.mkdir()
+            first = made[0].ports["route_port"] if made else "{route_port}"
+            text = CONFIG.replace("{first}", str(first))
+            made.append(servers.make(kind, text, place, name=f"s{number}", meta=META[kind]))
+        for server in made:
+            stack.callback(lambda server=server: server.process is not None and server.stop())
+        yield made
+
+
+def group_at(server: servers.Server) -> dict[str, Any]:
+    """What a server says of the group."""
+    found: dict[str, Any] = report(server, "jsz").get("meta_cluster", {})
+    return found
+
+
+def leader_of(up: list[servers.Server], *, but: str = "") -> str:
+    """The leader that all of them name, once they do."""
+
+    def agreed() -> str:
+        named = {group_at(server).get("leader", "") for server in up}
+        return next(iter(named)) if len(named) == 1 and named != {but} else ""
+
+    return eventually(agreed, lambda: [group_at(server) for server in up])
+
+
+def others_at(leader: servers.Server) -> dict[str, dict[str, Any]]:
+    """The other members, by name, as the leader shows them."""
+    return {row["name"]: row for row in group_at(leader).get("replicas", [])}
+
+
+def are_current(leader: servers.Server, names: set[str]) -> bool:
+    """Are the others these, and do they have all that the leader has?"""
+    rows = others_at(leader)
+    return set(rows) == names and all(row["current"] and not row.get("offline") for row in rows.values())
+
+
+def walk(made: list[servers.Server]) -> dict[str, Any]:
+    """Three servers found their group, the leader is killed and comes back. Returns what the last leader said."""
+    names = {f"s{number}": server for number, server in enumerate(made)}
+    for server in made:
+        server.start()
+    first = leader_of(made)
+    eventually(lambda: are_current(names[first], names.keys() - {first}), lambda: group_at(names[first]))
+    names[first].kill()
+    up = [server for name, server in names.items() if name != first]
+    second = leader_of(up, but=first)
+    assert second != first
+    eventually(lambda: not others_at(names[second])[first]["current"], lambda: group_at(names[second]))
+    names[first].start()
+    assert leader_of(made) == second
+    eventually(lambda: are_current(names[second], names.keys() - {second}), lambda: group_at(names[second]))
+    return group_at(names[second])
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_a_killed_leader_is_replaced_and_comes_back_as_a_follower(kind: str, tmp_path: Path) -> None:
+    """Members, their number and who leads are told in the reference's fields."""
+    with three(kind, tmp_path) as made:
+        said = walk(made)
+        assert said["name"] == "C"
+        assert said["cluster_size"] == 3
+        assert said.keys() >= {"leader", "peer", "replicas"}
+        assert all(row.keys() >= {"name", "current", "active", "peer"} for row in said["replicas"])
+        if kind == R:
+            return
+        # The ids of servers are the reference's: of their names.
+        wiped_disk(made, said)
+
+
+def wiped_disk(made: list[servers.Server], said: dict[str, Any]) -> None:
+    """A server whose disk was wiped is another member; it says so, and is let in again in the old one's place."""
+    leader = next(server for number, server in enumerate(made) if f"s{number}" == said["leader"])
+    wiped = next(server for server in made if server is not leader)
+    wiped.stop()
+    shutil.rmtree(wiped.directory / "store")
+    seen = len(wiped.log)
+    wiped.start()
+    logged(wiped, "without this server's disk", seen)
+    names = {f"s{number}" for number in range(3)}
+    eventually(lambda: are_current(leader, names - {said["leader"]}), lambda: group_at(leader))
+    assert group_at(leader)["cluster_size"] == 3
+
+
+def test_one_server_founds_nothing_and_says_who_is_missing(tmp_path: Path) -> None:
+    """Without the servers that are expected there is no group, no leader and no stream."""
+
+    async def ask(server: servers.Server) -> dict[str, Any]:
+        client = await connect(server)
+        body = json.dumps({"name": "S", "subjects": ["s"]}).encode()
+        answer: dict[str, Any] = json.loads((await client.request("$JS.API.STREAM.CREATE.S", body, timeout=10)).data)
+        await client.close()
+        return answer
+
+    with three(L, tmp_path) as made:
+        made[0].start()
+        with pytest.raises(urllib.error.HTTPError) as unwell:
+            report(made[0], "healthz")
+        assert "2 of 3 servers are missing to found the group" in json.loads(unwell.value.read())["error"]
+        assert "leader" not in group_at(made[0])
+        error = asyncio.run(ask(made[0]))["error"]
+        assert (error["code"], error["err_code"]) == (400, 10005)

@@ -1,0 +1,240 @@
+/* test_plane_meta.c: the group of all servers in a plane (meta/meta.h): it is founded, keeps rows over a restart, and
+ * believes nobody but the servers that routes lead to. Groups of several: test_groups.c; whole servers:
+ * tests/interop/test_meta_group.py.
+ */
+#include "route_rig.h"
+
+#include "meta/meta.h"
+#include "raft/frame.h"
+#include "store/ledger.h"
+
+#define SYSTEM RIG_ACCOUNT
+#define OWN UINT64_C(0x4141414141414141) /* AAAAAAAA */
+#define OTHER UINT64_C(0x4242424242424242)
+#define TOKEN 77u
+
+static char directory[64];
+
+static void open_plane(void) {
+    plane = calloc(1, sizeof(*plane));
+    CHECK(plane != NULL);
+    plane->now = clock_now();
+    plane_limits_t limits = {.max_file_store = 64 << 20,
+                             .max_pending = 1 << 20,
+                             .write_deadline_ns = 10 * NS_PER_SECOND,
+                             .ping_interval_ns = 120 * NS_PER_SECOND,
+                             .ping_max = 2,
+                             .max_control_line = 4096,
+                             .max_payload = 64 << 10,
+                             .jetstream = 1,
+                             .clustered = CLUSTERED_ROUTES | CLUSTERED_META};
+    char reason[PLANE_REASON_SIZE] = "";
+    CHECK_EQ_I64(STATUS_OK, core_open(plane, &limits, directory, NULL, reason));
+    named_account(SYSTEM, 0, "A");
+    named_account(OTHER_ACCOUNT, 0, "B");
+    rig_admits_to = SYSTEM;
+}
+
+static plane_event_t asked(plane_command_t command, const rig_strings_t *strings) {
+    plane_event_t event;
+    command.token = TOKEN;
+    rig_run(plane, command, strings);
+    for (int i = 0; i < 2000; i++) {
+        while (rig_event(plane, EVENT_DONE, &event)) {
+            if (event.token == TOKEN) return event;
+        }
+        plane->now.mono_ns += 10 * NS_PER_MS;
+        usleep(500);
+        rig_turn(plane);
+    }
+    FAIL("command %u is not answered", command.op);
+    return event;
+}
+
+static plane_event_t put(const char *key, const char *value, uint64_t revision) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, key);
+    rig_pack(&strings, value);
+    return asked((plane_command_t){.op = COMMAND_META_PUT, .arg = revision}, &strings);
+}
+
+static meta_look_t look(void) {
+    meta_look_t found = {0};
+    plane_event_t event = asked((plane_command_t){.op = COMMAND_META_LOOK}, NULL);
+    CHECK_EQ_I64(STATUS_OK, event.status);
+    CHECK(event.payload_size >= sizeof found);
+    memcpy(&found, event.payload, sizeof found);
+    CHECK_EQ_U64(sizeof found + found.members * sizeof(meta_member_t), event.payload_size);
+    return found;
+}
+
+static uint64_t open_group(bool there) {
+    plane_event_t event = asked((plane_command_t){.op = COMMAND_META_OPEN, .account = SYSTEM, .arg = OWN}, NULL);
+    CHECK_EQ_I64(STATUS_OK, event.status);
+    CHECK_EQ_U64(there, event.arg2);
+    return event.arg;
+}
+
+static void until_led(void) {
+    for (int i = 0; i < 2000; i++) {
+        meta_look_t found = look();
+        if (found.role == META_LEADER && found.leased != 0) return;
+        plane->now.mono_ns += 50 * NS_PER_MS;
+        usleep(500);
+        rig_turn(plane);
+    }
+    FAIL("nobody leads");
+}
+
+static void found_alone(void) {
+    meta_disk_t own = {.peer = OWN, .disk = open_group(false)};
+    CHECK_EQ_U64(0, look().name);
+    CHECK_EQ_I64(STATUS_AGAIN, put("k", "v", 0).status);
+    plane_command_t command = {
+        .op = COMMAND_META_FOUND, .arg = 9, .body = (const uint8_t *)&own, .body_size = sizeof own};
+    CHECK_EQ_I64(STATUS_OK, asked(command, NULL).status);
+    CHECK_EQ_I64(STATUS_EXISTS, asked(command, NULL).status);
+    until_led();
+}
+
+static void in_a_directory(void (*function)(void)) {
+    snprintf(directory, sizeof directory, "/tmp/leafd-meta-XXXXXX");
+    CHECK(mkdtemp(directory) != NULL);
+    open_plane();
+    function();
+    rig_close(plane);
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    CHECK(system(command) == 0);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static void rows_are(uint64_t count) {
+    plane_event_t event = asked((plane_command_t){.op = COMMAND_META_ROWS}, NULL);
+    CHECK_EQ_I64(STATUS_OK, event.status);
+    uint64_t found = 0;
+    for (uint32_t at = 0; at < event.payload_size; found++) {
+        at += 13 + event.payload[at] + load_be32(event.payload + at + 1);
+    }
+    CHECK_EQ_U64(count, found);
+}
+
+static void rows_are_compared_and_set(void) {
+    found_alone();
+    plane_event_t first = put("s/A/one", "1", 0);
+    CHECK_EQ_I64(STATUS_OK, first.status);
+    plane_event_t again = put("s/A/one", "2", 0);
+    CHECK_EQ_I64(STATUS_EXISTS, again.status);
+    CHECK_EQ_U64(first.arg, again.arg);
+    CHECK_EQ_I64(STATUS_OK, put("s/A/one", "2", first.arg).status);
+    CHECK_EQ_I64(STATUS_EXISTS, put("s/A/one", "3", first.arg).status);
+    CHECK_EQ_I64(STATUS_OK, put("s/A/two", "", UINT64_MAX).status);
+    CHECK_EQ_I64(STATUS_INVALID, put("", "", 0).status);
+    rows_are(2);
+    /* What it has is there after a start. */
+    core_shutdown(plane);
+    rig_close(plane);
+    open_plane();
+    CHECK(open_group(true) != 0);
+    rows_are(2);
+    until_led();
+    CHECK_EQ_I64(STATUS_EXISTS, put("s/A/one", "4", first.arg).status);
+}
+
+static void rows_and_restart(void) {
+    in_a_directory(rows_are_compared_and_set);
+}
+
+/* ---- who is believed --------------------------------------------------------------------------------------------- */
+
+static peer_t *route_of(uint64_t server) {
+    peer_t *route = route_with(0, (route_terms_t){.flags = ROUTE_UNSUB_ORIGIN, .peer = server}, NULL);
+    rig_feed(plane, route, "PONG\r\n");
+    rig_heard(route);
+    return route;
+}
+
+static void say_frame(peer_t *peer, const char *account, raft_disk_t from, raft_disk_t to) {
+    uint8_t bytes[FRAME_HEAD + FRAME_MESSAGE_HEAD];
+    char head[64];
+    frame_writer_t writer;
+    const raft_message_t message = {.subject = RAFT_VOTE, .term = 1u << 20, .index = 1u << 20, .log_term = 1u << 20};
+    frame_begin(&writer, bytes, sizeof bytes, from, to, 0);
+    CHECK(frame_put(&writer, 9, &message));
+    uint32_t size = frame_end(&writer);
+    int head_size = snprintf(head, sizeof head, "RMSG %s $LR.AAAAAAAA %u\r\n", account, size);
+    uint8_t line[512];
+    memcpy(line, head, (size_t)head_size);
+    memcpy(line + head_size, bytes, size);
+    memcpy(line + head_size + size, "\r\n", 2);
+    peer_act(plane, peer, bytes_of(line, (uint32_t)head_size + size + 2));
+    rig_turn(plane);
+}
+
+static void only_servers_are_believed(void) {
+    found_alone();
+    uint64_t disk = 0;
+    CHECK(store_ledger_disk(plane->js.stores[STORE_FILE], &disk));
+    const raft_disk_t own = {.peer = OWN, .disk = disk};
+    const raft_disk_t other = {.peer = OTHER, .disk = 5};
+    peer_t *route = route_of(OTHER), *nameless = route_of(0);
+    peer_t *listener = client_of(SYSTEM);
+    rig_feed(plane, listener, "SUB > 1\r\nSUB $LR.> 2\r\n");
+    rig_heard(listener);
+    rig_heard(route);
+    meta_look_t before = look();
+    say_frame(route, "A", other, own);
+    CHECK_EQ_U64(before.frames_in + 1, look().frames_in);
+    say_frame(nameless, "A", other, own); /* a server that no group knows */
+    say_frame(route, "B", other, own);    /* of another account */
+    CHECK_EQ_U64(before.frames_in + 1, look().frames_in);
+    CHECK_EQ_U64(before.bad, look().bad);
+    say_frame(route, "A", own, own); /* in another's name */
+    CHECK_EQ_U64(before.bad + 1, look().bad);
+    CHECK_EQ_U64(META_LEADER, look().role);
+    RIG_HEARD("", listener);
+    /* Nobody's message gets there over a route, whoever asks for it. */
+    rig_feed(plane, route, "RS+ A >\r\nRS+ A $LR.AAAAAAAA\r\n");
+    peer_t *client = client_of(SYSTEM), *leaf = leaf_of(0, "one");
+    rig_heard(route);
+    rig_feed(plane, client, "PUB $LR.BBBBBBBB 4\r\nLRF1\r\nPUB x 1\r\n1\r\n");
+    RIG_HEARD("RMSG A x 1\r\n1\r\n", route);
+    rig_feed(plane, leaf, "LMSG $LR.BBBBBBBB 4\r\nLRF1\r\nLMSG y 1\r\n1\r\n");
+    RIG_HEARD("LMSG one A y 0 1\r\n1\r\n", route);
+}
+
+static void believed(void) {
+    in_a_directory(only_servers_are_believed);
+}
+
+static void letters_reach_control_and_the_other_server(void) {
+    plane_event_t event;
+    found_alone();
+    peer_t *route = route_of(OTHER);
+    rig_feed(plane, route, "RMSG A $LR.AAAAAAAA 5\r\nLRB1x\r\n");
+    CHECK(rig_event(plane, EVENT_LETTER, &event));
+    CHECK_EQ_U64(OTHER, event.arg);
+    CHECK_TEXT("LRB1x", event.payload, event.payload_size);
+    plane_command_t command = {.op = COMMAND_META_SEND, .arg = OTHER, .body = (const uint8_t *)"LRB1y", .body_size = 5};
+    CHECK_EQ_U64(1, asked(command, NULL).arg);
+    RIG_HEARD("RMSG A $LR.BBBBBBBB 5\r\nLRB1y\r\n", route);
+    command.arg = OTHER + 1;
+    CHECK_EQ_U64(0, asked(command, NULL).arg);
+    static uint8_t large[5000];
+    command.body = large;
+    command.body_size = sizeof large;
+    command.arg = OTHER;
+    CHECK_EQ_U64(0, asked(command, NULL).arg);
+}
+
+static void letters(void) {
+    in_a_directory(letters_reach_control_and_the_other_server);
+}
+
+int main(void) {
+    RUN("rows are written when they have the revision that is named, and are there after a start", rows_and_restart);
+    RUN("frames are believed of servers that routes lead to, and nobody else's message gets there", believed);
+    RUN("letters reach control with the server that sent them", letters);
+    return TEST_RESULT();
+}
