@@ -63,7 +63,7 @@ static void texts_that_are_cut(void) {
 
 static void columns_outside(void) {
     uint8_t to[ROOM_MAX];
-    row_column_t some[sizeof columns / sizeof *columns];
+    row_column_t some[sizeof columns / sizeof *columns] = {0};
     row_format_t format = format_of(some);
     static const uint32_t behind[] = {RECORD_SIZE - 7, RECORD_SIZE, UINT32_MAX - 3, UINT32_MAX};
     for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
