@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 RELEASE = "bookworm"
 BOOT_SECONDS_MAX = 90
 # Debian packages that the test itself needs, and the program that shows whether each is there.
@@ -59,6 +60,13 @@ def bring_tools(tools: dict[str, str] = TOOLS) -> None:
         os.environ["DEBIAN_FRONTEND"] = "noninteractive"
         sh("apt-get", "-q", "update")
         sh("apt-get", "-q", "install", "-y", "--no-install-recommends", *missing)
+
+
+def built(directory: Path) -> dict[str, Path]:
+    """The packages for this kind of machine, built by the one command: deb and rpm."""
+    bring_tools()
+    made = sh(sys.executable, ROOT / "packaging" / "build", "--kind", "deb", "--kind", "rpm", directory).splitlines()
+    return {Path(line).suffix[1:]: Path(line) for line in made}
 
 
 def make_root(root: Path, package: Path) -> None:

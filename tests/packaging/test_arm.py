@@ -16,7 +16,8 @@ import bcrypt
 import pytest
 
 from tests.packaging import arm, machine
-from tests.packaging.test_package import CLIENT, ROOT
+from tests.packaging.machine import ROOT
+from tests.packaging.test_package import CLIENT
 from tests.servers import LEAFD, running
 
 pytestmark = [pytest.mark.package, pytest.mark.minutes(20)]

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from tests.packaging import machine
-from tests.packaging.test_package import built
 from tests.packaging.test_publish import Published
 from tests.servers import free_port
 
@@ -32,10 +31,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any]]]:
+def image(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The published image as a directory, and its configuration."""
     folder = tmp_path_factory.mktemp("container")
-    built(folder / "dist")
+    (folder / "dist").mkdir()
+    for path in packages.values():
+        shutil.copy(path, folder / "dist")
     made = Published(folder / "www", "https://packages.example.org/leafd", folder / "dist", folder / "gpg")
     storage = ("--storage-driver", "vfs", "--root", folder / "storage", "--runroot", folder / "run")
     try:

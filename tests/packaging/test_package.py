@@ -22,8 +22,8 @@ import pytest
 
 from tests.interop.test_pages import commands
 from tests.packaging import machine
+from tests.packaging.machine import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 CLIENT = Path(__file__).with_name("publish.py")
 EXPOSURE_MAX = 1.3
 WATCHDOG_SECONDS = 3
@@ -31,20 +31,6 @@ WATCHDOG_SECONDS = 3
 FOREIGN = ("pyspark", "py4j", "pyarrow", "pandas", "lmdb", "pytest", "meson", "pygments", "markdown_it")
 
 pytestmark = [pytest.mark.package, pytest.mark.minutes(20)]
-
-
-def built(directory: Path) -> dict[str, Path]:
-    """The packages for this kind of machine, built by the one command: deb and rpm."""
-    machine.bring_tools()
-    made = machine.sh(
-        sys.executable, ROOT / "packaging" / "build", "--kind", "deb", "--kind", "rpm", directory
-    ).splitlines()
-    return {Path(line).suffix[1:]: Path(line) for line in made}
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return built(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +137,7 @@ def test_rpm_runs_from_where_it_is_unpacked(packages: dict[str, Path], tmp_path:
 
 def test_same_sources_give_the_same_bytes(packages: dict[str, Path], tmp_path: Path) -> None:
     """Another run packs the same packages, byte for byte."""
-    again = built(tmp_path)
+    again = machine.built(tmp_path)
 
     assert {kind: path.read_bytes() for kind, path in packages.items()} == {
         kind: path.read_bytes() for kind, path in again.items()

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging import machine
-from tests.packaging.test_package import ROOT, built
+from tests.packaging.machine import ROOT
 
 TOOLS = {"createrepo_c": "createrepo-c", "dnf": "dnf", "gpg": "gpg"}
 VERSION = (ROOT / "agent" / "leafd" / "VERSION").read_text().strip()
@@ -89,10 +89,12 @@ def served(base: Path) -> Iterator[Published]:
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
+def published(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
     assert os.geteuid() == 0, "this test makes a Debian system in a directory: run it as root"
     base = tmp_path_factory.mktemp("publish")
-    built(base / "dist")
+    (base / "dist").mkdir()
+    for path in packages.values():
+        shutil.copy(path, base / "dist")
     with served(base) as made:
         yield made
 

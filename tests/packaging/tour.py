@@ -27,7 +27,7 @@ from pathlib import Path
 from tests import jwts
 from tests.certificates import Authority
 from tests.packaging import arm, machine
-from tests.packaging.test_package import built
+from tests.packaging.machine import built
 from tests.packaging.test_publish import served
 
 ROOT = Path(__file__).resolve().parent.parent.parent
