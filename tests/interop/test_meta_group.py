@@ -42,6 +42,11 @@ L, R = servers.LEAFD, servers.REFERENCE
 META = {L: "meta_size: 3", R: "max_file: 1GB"}
 
 
+def ended(server: servers.Server) -> None:
+    if server.process is not None:
+        server.stop()
+
+
 @contextlib.contextmanager
 def three(kind: str, folder: Path) -> Iterator[list[servers.Server]]:
     """Three servers that are not started yet."""
@@ -54,7 +59,7 @@ def three(kind: str, folder: Path) -> Iterator[list[servers.Server]]:
             text = CONFIG.replace("{first}", str(first))
             made.append(servers.make(kind, text, place, name=f"s{number}", meta=META[kind]))
         for server in made:
-            stack.callback(lambda server=server: server.process is not None and server.stop())
+            stack.callback(ended, server)
         yield made
 
 
