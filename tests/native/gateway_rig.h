@@ -29,19 +29,10 @@ static inline void say_who_we_are(plane_t *to, const char *cluster, const char *
 }
 
 static inline void among_clusters(void) {
-    plane = calloc(1, sizeof(*plane));
-    CHECK(plane != NULL);
-    plane->now = clock_now();
-    plane_limits_t limits = {.memory_limit = 64 << 20,
-                             .max_pending = 1 << 20,
-                             .write_deadline_ns = 10 * NS_PER_SECOND,
-                             .ping_interval_ns = 120 * NS_PER_SECOND,
-                             .ping_max = 2,
-                             .max_control_line = 4096,
-                             .max_payload = 64 << 10,
-                             .clustered = CLUSTERED_ROUTES | CLUSTERED_GATEWAYS};
-    char reason[PLANE_REASON_SIZE] = "";
-    CHECK_EQ_I64(STATUS_OK, core_open(plane, &limits, NULL, NULL, reason));
+    plane_limits_t limits = rig_limits(NULL);
+    limits.memory_limit = 64 << 20;
+    limits.clustered = CLUSTERED_ROUTES | CLUSTERED_GATEWAYS;
+    plane = rig_open_with(NULL, limits);
     say_who_we_are(plane, "C", "S1");
     named_account(RIG_ACCOUNT, 0, "A");
     named_account(OTHER_ACCOUNT, 0, "B");

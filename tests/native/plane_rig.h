@@ -82,24 +82,35 @@ static inline void rig_account(plane_t *plane, uint32_t id, uint32_t flags, cons
     rig_run(plane, (plane_command_t){.op = COMMAND_ACCOUNT, .account = id, .arg = flags}, &strings);
 }
 
-/* directory NULL: without JetStream. journal_size, memory_limit: 0 = as usual, no bound. */
-static inline plane_t *rig_open_small(const char *directory, const char *domain, uint64_t journal_size,
-                                      uint64_t memory_limit) {
+/* What a plane of a test has; directory NULL: without JetStream. */
+static inline plane_limits_t rig_limits(const char *directory) {
+    return (plane_limits_t){.max_file_store = 64 << 20,
+                            .max_pending = 1 << 20,
+                            .write_deadline_ns = 10 * NS_PER_SECOND,
+                            .ping_interval_ns = 120 * NS_PER_SECOND,
+                            .ping_max = 2,
+                            .max_control_line = 4096,
+                            .max_payload = 64 << 10,
+                            .jetstream = directory != NULL};
+}
+
+/* Without an account. */
+static inline plane_t *rig_open_with(const char *directory, plane_limits_t limits) {
     plane_t *plane = calloc(1, sizeof(*plane));
     CHECK(plane != NULL);
     plane->now = clock_now();
-    plane_limits_t limits = {.journal_size = journal_size,
-                             .memory_limit = memory_limit,
-                             .max_file_store = 64 << 20,
-                             .max_pending = 1 << 20,
-                             .write_deadline_ns = 10 * NS_PER_SECOND,
-                             .ping_interval_ns = 120 * NS_PER_SECOND,
-                             .ping_max = 2,
-                             .max_control_line = 4096,
-                             .max_payload = 64 << 10,
-                             .jetstream = directory != NULL};
     char reason[PLANE_REASON_SIZE] = "";
     CHECK_EQ_I64(STATUS_OK, core_open(plane, &limits, directory, NULL, reason));
+    return plane;
+}
+
+/* directory NULL: without JetStream. journal_size, memory_limit: 0 = as usual, no bound. */
+static inline plane_t *rig_open_small(const char *directory, const char *domain, uint64_t journal_size,
+                                      uint64_t memory_limit) {
+    plane_limits_t limits = rig_limits(directory);
+    limits.journal_size = journal_size;
+    limits.memory_limit = memory_limit;
+    plane_t *plane = rig_open_with(directory, limits);
     rig_account(plane, RIG_ACCOUNT, directory != NULL ? ACCOUNT_JETSTREAM : 0, domain);
     return plane;
 }

@@ -21,18 +21,9 @@ static inline void named_account(uint32_t id, uint32_t flags, const char *name) 
 }
 
 static inline void in_a_cluster(void) {
-    plane = calloc(1, sizeof(*plane));
-    CHECK(plane != NULL);
-    plane->now = clock_now();
-    plane_limits_t limits = {.max_pending = 1 << 20,
-                             .write_deadline_ns = 10 * NS_PER_SECOND,
-                             .ping_interval_ns = 120 * NS_PER_SECOND,
-                             .ping_max = 2,
-                             .max_control_line = 4096,
-                             .max_payload = 64 << 10,
-                             .clustered = 1};
-    char reason[PLANE_REASON_SIZE] = "";
-    CHECK_EQ_I64(STATUS_OK, core_open(plane, &limits, NULL, NULL, reason));
+    plane_limits_t limits = rig_limits(NULL);
+    limits.clustered = CLUSTERED_ROUTES;
+    plane = rig_open_with(NULL, limits);
     named_account(RIG_ACCOUNT, 0, "A");
     named_account(OTHER_ACCOUNT, 0, "B");
     promise();

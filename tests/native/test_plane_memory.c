@@ -209,14 +209,8 @@ static plane_t *open_plane(bool jetstream) {
         return NULL;
     }
     made->now = clock_now();
-    plane_limits_t limits = {.max_file_store = 8 << 20,
-                             .max_pending = 1 << 20,
-                             .write_deadline_ns = 10 * NS_PER_SECOND,
-                             .ping_interval_ns = 120 * NS_PER_SECOND,
-                             .ping_max = 2,
-                             .max_control_line = 4096,
-                             .max_payload = 64 << 10,
-                             .jetstream = jetstream};
+    plane_limits_t limits = rig_limits(jetstream ? rig_directory : NULL);
+    limits.max_file_store = 8 << 20;
     char reason[PLANE_REASON_SIZE] = "";
     if (core_open(made, &limits, jetstream ? rig_directory : NULL, NULL, reason) != STATUS_OK) {
         CHECK(reason[0] != 0);

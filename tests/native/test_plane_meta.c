@@ -16,20 +16,9 @@
 static char directory[64];
 
 static void open_plane(void) {
-    plane = calloc(1, sizeof(*plane));
-    CHECK(plane != NULL);
-    plane->now = clock_now();
-    plane_limits_t limits = {.max_file_store = 64 << 20,
-                             .max_pending = 1 << 20,
-                             .write_deadline_ns = 10 * NS_PER_SECOND,
-                             .ping_interval_ns = 120 * NS_PER_SECOND,
-                             .ping_max = 2,
-                             .max_control_line = 4096,
-                             .max_payload = 64 << 10,
-                             .jetstream = 1,
-                             .clustered = CLUSTERED_ROUTES | CLUSTERED_META};
-    char reason[PLANE_REASON_SIZE] = "";
-    CHECK_EQ_I64(STATUS_OK, core_open(plane, &limits, directory, NULL, reason));
+    plane_limits_t limits = rig_limits(directory);
+    limits.clustered = CLUSTERED_ROUTES | CLUSTERED_META;
+    plane = rig_open_with(directory, limits);
     named_account(SYSTEM, 0, "A");
     named_account(OTHER_ACCOUNT, 0, "B");
     rig_admits_to = SYSTEM;

@@ -128,14 +128,7 @@ static void start(void) {
         plane_t *made = calloc(1, sizeof *made);
         CHECK(made != NULL);
         made->now = clock_now();
-        plane_limits_t limits = {.max_file_store = 64 << 20,
-                                 .max_pending = 1 << 20,
-                                 .write_deadline_ns = 10 * NS_PER_SECOND,
-                                 .ping_interval_ns = 120 * NS_PER_SECOND,
-                                 .ping_max = 2,
-                                 .max_control_line = 4096,
-                                 .max_payload = 64 << 10,
-                                 .jetstream = true};
+        plane_limits_t limits = rig_limits(rig_directory);
         char reason[PLANE_REASON_SIZE] = "";
         if (core_open(made, &limits, rig_directory, NULL, reason) == STATUS_OK) {
             plane = made;
