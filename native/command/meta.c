@@ -16,7 +16,7 @@ void command_meta_open(plane_t *plane, const plane_command_t *command, account_t
 
 void command_meta_found(plane_t *plane, const plane_command_t *command) {
     const uint32_t size = sizeof(meta_disk_t);
-    meta_disk_t disks[16];
+    meta_disk_t disks[META_MEMBERS_MAX];
     if (command->body_size > sizeof disks) {
         command_done(plane, command, STATUS_INVALID);
         return;

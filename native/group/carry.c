@@ -97,7 +97,7 @@ static held_t *held_like(group_t *group, uint64_t batch, const raft_message_t *m
         const raft_message_t *other = &group->held[i].message;
         if (group->held[i].batch == batch && message->subject == RAFT_TAKEN && other->subject == RAFT_TAKEN
             && message->granted && other->granted && message->term == other->term && message->index >= other->index
-            && message->to.peer == other->to.peer && message->to.disk == other->to.disk) {
+            && same_disk(message->to, other->to)) {
             return &group->held[i];
         }
     }

@@ -17,10 +17,6 @@
 #define WAIT_NS (2 * NS_PER_SECOND)
 #define WAIT_MAX_NS (60 * NS_PER_SECOND)
 
-static bool same_id(raft_disk_t a, raft_disk_t b) {
-    return a.peer == b.peer && a.disk == b.disk;
-}
-
 /* ---- the leader -------------------------------------------------------------------------------------------------- */
 
 static bool put_copy(group_t *group, const raft_message_t *message) {
@@ -73,7 +69,7 @@ void copy_turn(group_t *group, moment_t now) {
             *copying = (copying_t){0};
             continue;
         }
-        if (!same_id(copying->to, to)) {
+        if (!same_disk(copying->to, to)) {
             *copying = (copying_t){.to = to};
         }
         if (now.mono_ns >= copying->due_ns) {
@@ -84,7 +80,7 @@ void copy_turn(group_t *group, moment_t now) {
 
 raft_index_t copy_sent(const group_t *group, uint32_t place) {
     const copying_t *copying = &group->copying[place];
-    bool sent = copying->upto != 0 && same_id(copying->to, raft_members(&group->raft)->at[place].id);
+    bool sent = copying->upto != 0 && same_disk(copying->to, raft_members(&group->raft)->at[place].id);
     return sent ? copying->upto : RAFT_INDEX_MAX;
 }
 
@@ -112,7 +108,7 @@ static bool has_it(const raft_t *raft, const raft_message_t *message) {
 /* Of the leader of this term, and with terms as a leader's log has them. */
 static bool is_leaders(const raft_t *raft, const raft_message_t *message) {
     raft_term_t committed = 0;
-    return raft->role == RAFT_FOLLOWER && message->term == raft->term && same_id(message->from, raft->leader)
+    return raft->role == RAFT_FOLLOWER && message->term == raft->term && same_disk(message->from, raft->leader)
            && trail_term(&raft->trail, raft->commit, &committed) && message->log_term >= committed
            && message->log_term <= message->term;
 }

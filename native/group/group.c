@@ -82,7 +82,7 @@ static void apply_committed(group_t *group) {
 }
 
 static bool is_self(const group_t *group, raft_disk_t id) {
-    return id.peer == group->raft.self.peer && id.disk == group->raft.self.disk;
+    return same_disk(id, group->raft.self);
 }
 
 /* When entries take too much room, a member that has got no further for a while is not waited for. One that is slow
@@ -251,7 +251,7 @@ status_t group_open(const group_options_t *options, moment_t now, group_t **out)
 
 static bool among(const raft_config_t *config, raft_disk_t id) {
     for (uint32_t i = 0; i < config->count; i++) {
-        if (config->at[i].id.peer == id.peer && config->at[i].id.disk == id.disk) {
+        if (same_disk(config->at[i].id, id)) {
             return true;
         }
     }

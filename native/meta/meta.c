@@ -178,7 +178,7 @@ void meta_close(plane_t *plane) {
 status_t meta_found(plane_t *plane, uint64_t name, const meta_disk_t *disks, uint32_t count) {
     meta_t *meta = plane->meta;
     raft_config_t founders = {.count = count};
-    if (meta == NULL || name == 0 || count > RAFT_MEMBERS_MAX) {
+    if (meta == NULL || name == 0 || count > META_MEMBERS_MAX) {
         return STATUS_INVALID;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -256,6 +256,7 @@ status_t meta_alter(plane_t *plane, uint32_t change, const meta_disk_t *disk) {
 
 _Static_assert(META_LEARN == RAFT_LEARN && META_PROMOTE == RAFT_PROMOTE && META_REMOVE == RAFT_REMOVE, "abi.h");
 _Static_assert(META_LEADER == RAFT_LEADER, "abi.h");
+_Static_assert(META_MEMBERS_MAX == RAFT_MEMBERS_MAX, "meta.h");
 
 static meta_member_t shown_member(const plane_t *plane, const group_member_t *member) {
     return (meta_member_t){.peer = member->member.id.peer,

@@ -20,6 +20,8 @@
 #include "base/buffer.h"
 #include "plane/plane.h"
 
+#define META_MEMBERS_MAX 9u
+
 typedef struct account account_t;
 
 /* Behind js_open. STATUS_NOT_FOUND: JetStream is off; STATUS_EXISTS; any other: the disk cannot take part. */

@@ -30,22 +30,24 @@ status_t meta_entry(buffer_t *to, bytes_t key, bytes_t value, uint64_t revision,
     return status == STATUS_OK ? buffer_append(to, value.at, value.size) : status;
 }
 
+/* Takes a head off the front, and the key and the value behind it. false: they are not there. */
+static bool pair_take(bytes_t *left, uint32_t head, uint32_t key, uint32_t value, change_t *change) {
+    if (left->size - head < key || left->size - head - key < value) {
+        return false;
+    }
+    change->key = bytes_of(left->at + head, key);
+    change->value = bytes_of(left->at + head + key, value);
+    *left = bytes_after(*left, head + key + value);
+    return true;
+}
+
 /* false: that was all, or it is damaged: left then has something. */
 static bool change_take(bytes_t *left, change_t *change) {
     if (left->size < CHANGE_HEAD || left->at[1] == 0) {
         return false;
     }
-    uint32_t key = left->at[1];
-    uint32_t value = load_be32(left->at + 2);
-    if (left->size - CHANGE_HEAD < key || left->size - CHANGE_HEAD - key < value) {
-        return false;
-    }
-    *change = (change_t){.key = bytes_of(left->at + CHANGE_HEAD, key),
-                         .value = bytes_of(left->at + CHANGE_HEAD + key, value),
-                         .revision = load_be64(left->at + 6),
-                         .removes = (left->at[0] & META_REMOVES) != 0};
-    *left = bytes_after(*left, CHANGE_HEAD + key + value);
-    return true;
+    *change = (change_t){.revision = load_be64(left->at + 6), .removes = (left->at[0] & META_REMOVES) != 0};
+    return pair_take(left, CHANGE_HEAD, left->at[1], load_be32(left->at + 2), change);
 }
 
 /* The revision of a row; 0: there is none. false: it cannot be read. */
@@ -157,16 +159,8 @@ static bool row_take(bytes_t *left, change_t *row) {
     if (left->size < ROW_HEAD || left->at[0] == 0) {
         return false;
     }
-    uint32_t key = left->at[0];
-    uint32_t value = load_be32(left->at + 1);
-    if (left->size - ROW_HEAD < key || left->size - ROW_HEAD - key < value) {
-        return false;
-    }
-    *row = (change_t){.key = bytes_of(left->at + ROW_HEAD, key),
-                      .value = bytes_of(left->at + ROW_HEAD + key, value),
-                      .revision = load_be64(left->at + 5)};
-    *left = bytes_after(*left, ROW_HEAD + key + value);
-    return true;
+    *row = (change_t){.revision = load_be64(left->at + 5)};
+    return pair_take(left, ROW_HEAD, left->at[0], load_be32(left->at + 1), row);
 }
 
 bool meta_rows_restore(store_t *store, bytes_t state) {

@@ -45,8 +45,7 @@ bool frame_read_members(bytes_t bytes, raft_config_t *config) {
         config->at[i].voter = at[16] == 1;
         if (at[16] > 1 || config->at[i].id.peer == 0) return false;
         for (uint32_t j = 0; j < i; j++) {
-            if (config->at[j].id.peer == config->at[i].id.peer && config->at[j].id.disk == config->at[i].id.disk)
-                return false;
+            if (same_disk(config->at[j].id, config->at[i].id)) return false;
         }
     }
     return true;

@@ -36,10 +36,6 @@ extern raft_rule_t raft_without;
 #define RULE(name) true
 #endif
 
-static inline bool same_disk(raft_disk_t a, raft_disk_t b) {
-    return a.peer == b.peer && a.disk == b.disk;
-}
-
 /* raft.c */
 raft_output_t *raft_put(raft_outputs_t *out, raft_action_t action);
 raft_message_t *raft_say(raft_t *raft, raft_outputs_t *out, raft_subject_t subject, raft_disk_t to, uint64_t after);

@@ -47,6 +47,10 @@ typedef struct raft_disk {
     uint64_t disk;
 } raft_disk_t;
 
+static inline bool same_disk(raft_disk_t a, raft_disk_t b) {
+    return a.peer == b.peer && a.disk == b.disk;
+}
+
 typedef struct raft_member {
     raft_disk_t id;
     bool voter; /* false: a learner, which gets the log and does not count */

@@ -49,6 +49,8 @@ class MetaGroup:
         self._look: MetaLook | None = None
         self._members: tuple[MetaMember, ...] = ()
         self._rows: dict[bytes, tuple[int, bytes]] = {}
+        self._row_names: dict[int, str] = {}
+        """Of the servers that have a row."""
         self._read_at = 0
         self._names: dict[int, str] = {}
         """Of members that were linked once: who is away now may have died before its row was written."""
@@ -164,6 +166,7 @@ class MetaGroup:
         self._names |= {one.peer: linked[one.peer] for one in self._members if one.peer in linked}
         if look.applied != self._read_at:
             self._read_at, self._rows = look.applied, rows_in(await self._plane.meta_rows())
+            self._row_names = names_in(self._rows)
         if look.leader != before:
             self._tell_leader(look)
         if look.role == LEADER and look.leased:
@@ -183,7 +186,7 @@ class MetaGroup:
     def _named(self, peer: int) -> str:
         if peer == self._peer:
             return self._name
-        return self._names.get(peer) or names_in(self._rows).get(peer) or _shown(peer)
+        return self._names.get(peer) or self._row_names.get(peer) or _shown(peer)
 
     @property
     def leads(self) -> bool:

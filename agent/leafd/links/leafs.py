@@ -100,7 +100,7 @@ class Leafs:
         self.remotes: list[RemoteStatus] = []
         self.on_up: list[Callable[[Link], None]] = []
         self.on_down: list[Callable[[Link], None]] = []
-        self.on_doubt: list[Callable[[Link, int], None]] = []
+        self.on_doubt: list[Callable[[Link, int], None]] = [Link.doubt]
         self._describe, self._serves = describe, serves
 
     # ---- what is there
@@ -238,7 +238,7 @@ class Leafs:
                 return self.sending.carried(event)
             case t.Doubted():
                 if link := self._links.get(event.connection):
-                    for told in (Link.doubt, *self.on_doubt):
+                    for told in self.on_doubt:
                         told(link, event.doubted)
                 return True
             case t.LeafInfo():
