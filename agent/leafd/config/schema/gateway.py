@@ -137,9 +137,8 @@ def check_gateway(server: ServerConfig) -> None:
         return
     if server.cluster is not None and server.cluster.name and server.cluster.name != block.name:
         raise ValueError("gateway: cluster name conflicts between cluster and gateway definitions")
-    jetstream = server.jetstream
-    if jetstream is not None and jetstream.enabled and (server.cluster is None or not jetstream.meets):
+    if server.jetstream is not None and server.jetstream.enabled:
         raise ValueError(
-            "gateway and jetstream need a cluster block, with routes, and meta_size in the jetstream block: the servers"
-            " of all clusters found one group that knows all streams"
+            "gateway and jetstream exclude each other: streams are not shared between clusters in this build; take one"
+            " of the two blocks out"
         )
