@@ -7,15 +7,19 @@ Nothing here starts anything; tests/servers.py does that when a test asks.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import itertools
 import os
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+
+from tests import servers
+from tests.rig.template import Template
 
 MINUTES: Final = 5
 """A test that takes longer hangs, on any machine, unless it is marked with other minutes."""
@@ -86,8 +90,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     mark = item.get_closest_marker("minutes")
     minutes = mark.args[0] if mark else MINUTES
     faulthandler.dump_traceback_later(60 * minutes, exit=True, file=item.config.stash[STDERR])
+    forks = servers.forks_from(None) if item.get_closest_marker("anew") else contextlib.nullcontext()
     try:
-        return (yield)
+        with forks:
+            return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
 
@@ -156,6 +162,18 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             if session.shouldstop:
                 raise session.Interrupted(session.shouldstop)
     return True
+
+
+@pytest.fixture(autouse=True, scope="session")
+def template() -> Iterator[None]:
+    """All leafds of this process are forked from one, but for a run whose servers are all to be started as on a box."""
+    if os.environ.get("LEAFD_TEST_ANEW"):
+        yield
+        return
+    template = Template()
+    with servers.forks_from(template):
+        yield
+    template.close()
 
 
 @pytest.fixture(autouse=True, scope="session")

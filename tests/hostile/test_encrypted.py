@@ -15,8 +15,6 @@ import random
 import re
 import shutil
 import struct
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +23,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests import servers
 from tests.hostile.wires import Asker, varz
 from tests.servers import LEAFD, Server, ServerDied, make
 
@@ -58,8 +57,7 @@ def payload(stream: int, sequence: int) -> bytes:
 def command(server: Server, *words: object, configuration: Path | None = None) -> tuple[int, Any]:
     """The exit code of `leafd store ...` with the box's configuration, and its JSON or its complaint."""
     file = configuration or server.directory / "server.conf"
-    line = [sys.executable, "-m", "leafd", "store", *map(str, words), "-c", str(file), "--json"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    done = servers.leafd("store", *words, "-c", file, "--json")
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import ast
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import servers
 from tests.certificates import Authority
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,8 +25,7 @@ PIPE = "named pipe"
 
 def leafd(*arguments: object) -> tuple[int, str]:
     """The exit status, and all that was printed."""
-    command = [sys.executable, "-m", "leafd", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, timeout=SECONDS_MAX, check=False, text=True)
+    done = servers.leafd(*arguments, seconds=SECONDS_MAX)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
@@ -20,6 +19,7 @@ from leafd.config.load import load
 from leafd.daemon.store import enrol_directory
 from leafd.enrol.port import ask
 
+from tests import servers
 from tests.jwts import Key, b64
 from tests.rig.waiting import eventually
 from tests.servers import Server
@@ -52,8 +52,7 @@ leafnodes { reconnect: "200ms", remotes: [ { url: "nats-leaf://{login}127.0.0.1:
 
 def leafd(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
     """A command about that server."""
-    command = [sys.executable, "-m", "leafd", *words, "-c", str(server.directory / "server.conf")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return servers.leafd(*words, "-c", server.directory / "server.conf")
 
 
 def token(server: Server, pattern: str, *words: str) -> str:

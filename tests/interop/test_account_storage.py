@@ -15,8 +15,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable
@@ -26,6 +24,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
+from tests import servers
 from tests.rig.waiting import PATIENCE_S
 from tests.servers import KINDS, LEAFD, Server, ServerDied, running
 
@@ -574,9 +573,7 @@ def test_who_looks_at_the_box_sees_who_is_nearly_full() -> None:
                 return "".join(events.readline().decode() for _ in range(4))
 
         def status() -> str:
-            ran = subprocess.run(
-                [sys.executable, "-m", "leafd", "status", "--url", web], capture_output=True, text=True
-            )
+            ran = servers.leafd("status", "--url", web)
             return ran.stdout + ran.stderr
 
         async with user(server) as a:

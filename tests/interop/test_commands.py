@@ -8,7 +8,6 @@ import contextlib
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,15 +28,9 @@ leafnodes { listen: "127.0.0.1:{leaf_port}" }
 """
 
 
-def leafd(*words: object, answers: str = "") -> subprocess.CompletedProcess[str]:
-    """One command, to its end."""
-    line = [sys.executable, "-m", "leafd", *map(str, words)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, input=answers)
-
-
 def told(server: servers.Server, *words: str) -> tuple[int, Any]:
     """Exit code and JSON of a command about this server."""
-    done = leafd(*words, "--json", "--url", f"127.0.0.1:{server.ports['http_port']}")
+    done = servers.leafd(*words, "--json", "--url", f"127.0.0.1:{server.ports['http_port']}")
     assert done.stderr == "", done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -58,7 +51,9 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         (folder / name).mkdir()
     hub = servers.make(request.param, HUB, folder / "hub")
     url = f"nats-leaf://127.0.0.1:{hub.ports['leaf_port']}"
-    made = leafd("init", "leaf", "--name", "box-1", "--hub", url, "--dir", folder, "--store", folder / "leaf/js")
+    made = servers.leafd(
+        "init", "leaf", "--name", "box-1", "--hub", url, "--dir", folder, "--store", folder / "leaf/js"
+    )
     assert made.returncode == 0, made.stderr
     text = (folder / "leafd.conf").read_text()
     # The line for a nats-server that init says has to stand in the hub's file; and a way in for this test.
@@ -123,7 +118,7 @@ def test_tables_show_what_the_json_says(pair: Pair) -> None:
         (("links",), rf"hub +\S+ +127\.0\.0\.1:{pair.hub.ports['leaf_port']} +up"),
         (("status",), r"server +box-1, leafd \d+\.\d+\.\d+ \(speaks as nats-server \d"),
     ):
-        shown = leafd(*words, "--url", url).stdout
+        shown = servers.leafd(*words, "--url", url).stdout
         assert re.search(expected, shown), shown
 
 
@@ -140,7 +135,7 @@ def test_status_ends_with_0_while_all_is_well_and_with_3_and_the_reason_when_the
         assert found["problems"][0].startswith(
             f"no link to the hub nats-leaf://127.0.0.1:{pair.hub.ports['leaf_port']} (account $G): "
         )
-        shown = leafd("status", "--url", f"127.0.0.1:{pair.leaf.ports['http_port']}")
+        shown = servers.leafd("status", "--url", f"127.0.0.1:{pair.leaf.ports['http_port']}")
         assert (shown.returncode, "! no link to the hub" in shown.stdout) == (3, True)
     finally:
         pair.hub.start()
@@ -149,20 +144,20 @@ def test_status_ends_with_0_while_all_is_well_and_with_3_and_the_reason_when_the
 
 def test_the_daemon_is_found_by_its_configuration(pair: Pair) -> None:
     """-c FILE: the monitoring port that the file names."""
-    done = leafd("status", "--json", "-c", pair.leaf.directory / "server.conf")
+    done = servers.leafd("status", "--json", "-c", pair.leaf.directory / "server.conf")
     assert (done.returncode, json.loads(done.stdout)["name"]) == (0, "box-1")
 
 
 def test_where_nobody_answers_the_command_says_so_and_ends_with_1(tmp_path: Path) -> None:
     """No daemon, another program, a configuration without monitoring: one line each."""
     port = servers.free_port()
-    done = leafd("status", "--url", f"127.0.0.1:{port}")
+    done = servers.leafd("status", "--url", f"127.0.0.1:{port}")
     assert done.returncode == 1
     assert done.stderr == (
         f"leafd: http://127.0.0.1:{port}: Connection refused: is leafd running, and is this its monitoring port?\n"
     )
     (tmp_path / "a.conf").write_text("listen: 127.0.0.1:4222\n")
-    done = leafd("streams", "-c", tmp_path / "a.conf")
+    done = servers.leafd("streams", "-c", tmp_path / "a.conf")
     assert (done.returncode, done.stderr.count("\n"), "no monitoring port" in done.stderr) == (1, 1, True)
 
 
@@ -170,16 +165,16 @@ def test_check_says_where_each_mistake_is_and_what_to_change(tmp_path: Path) -> 
     """File, line and column; 0 for a good file, 1 for a bad one, 3 for one with a warning."""
     file = tmp_path / "a.conf"
     file.write_text("listen: 127.0.0.1:4222\n")
-    assert leafd("check", file).returncode == 0
+    assert servers.leafd("check", file).returncode == 0
     file.write_text("listen: 127.0.0.1:4222\njetstream {\n  stor_dir: x\n}\n")
-    done = leafd("check", file)
+    done = servers.leafd("check", file)
     assert (done.returncode, f"{file}:3:3" in done.stderr, "did you mean 'store_dir'?" in done.stderr) == (
         1,
         True,
         True,
     )
     file.write_text("port: 4222\nport: 4223\nlisten: 127.0.0.1:4224\nlisten: 127.0.0.1:4222\nPort: 4224\n")
-    done = leafd("check", file)
+    done = servers.leafd("check", file)
     assert (done.returncode, "warning: " in done.stdout) == (3, True)
 
 
@@ -189,42 +184,42 @@ def test_check_says_what_a_changed_file_would_do_to_the_daemon_that_runs(pair: P
     file = tmp_path / "new.conf"
     for more, keys in (("", []), ("max_payload: 2MB\n", ["max_payload"])):
         file.write_text(text + more)
-        done = leafd("check", file, "--running", "--json")
+        done = servers.leafd("check", file, "--running", "--json")
         assert done.returncode == 0, done
         assert [one["key"] for one in json.loads(done.stdout)["changes"]] == keys
     file.write_text(text.replace("domain:", "sync_interval: 3s, domain:").replace('"box-1"', '"box-2"', 1))
-    done = leafd("check", file, "--running", "--json")
+    done = servers.leafd("check", file, "--running", "--json")
     changes = {one["key"]: one["takes"] for one in json.loads(done.stdout)["changes"]}
     assert (done.returncode, changes.get("server_name")) == (3, "restart"), changes
-    assert "is refused" in leafd("check", file, "--running").stdout.replace("\n", " ")
+    assert "is refused" in servers.leafd("check", file, "--running").stdout.replace("\n", " ")
 
 
 def test_init_overwrites_nothing_and_keeps_the_key_to_itself(tmp_path: Path) -> None:
     """The seed's file is its owner's alone, and a second init needs --force."""
     words = ("init", "leaf", "--name", "b", "--hub", "hub.example.org", "--dir", tmp_path, "--store", tmp_path / "js")
-    assert leafd(*words).returncode == 0
+    assert servers.leafd(*words).returncode == 0
     assert (tmp_path / "b.nk").stat().st_mode & 0o777 == 0o600
     before = (tmp_path / "b.nk").read_text()
-    done = leafd(*words)
+    done = servers.leafd(*words)
     assert (done.returncode, "--force" in done.stderr, (tmp_path / "b.nk").read_text()) == (1, True, before)
-    assert leafd(*words, "--force").returncode == 0
+    assert servers.leafd(*words, "--force").returncode == 0
     assert (tmp_path / "b.nk").read_text() != before
-    assert leafd("check", tmp_path / "leafd.conf").returncode == 0
+    assert servers.leafd("check", tmp_path / "leafd.conf").returncode == 0
 
 
 def test_init_asks_for_what_it_was_not_told(tmp_path: Path) -> None:
     """Name and hub are asked for; a name that cannot be part of a subject is refused."""
-    done = leafd("init", "leaf", "--dir", tmp_path, "--store", tmp_path, answers="box-9\nhub.example.org\n")
+    done = servers.leafd("init", "leaf", "--dir", tmp_path, "--store", tmp_path, answers="box-9\nhub.example.org\n")
     assert done.returncode == 0, done.stderr
     assert '"nats-leaf://hub.example.org:7422"' in (tmp_path / "leafd.conf").read_text()
-    done = leafd("init", "hub", "--name", "a.b", "--dir", tmp_path)
+    done = servers.leafd("init", "hub", "--name", "a.b", "--dir", tmp_path)
     assert (done.returncode, "name 'a.b'" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_a_script_that_the_shell_reads(shell: str) -> None:
     """It asks the command itself, which knows its words."""
-    done = leafd("completion", shell)
+    done = servers.leafd("completion", shell)
     assert (done.returncode, "_LEAFD_COMPLETE" in done.stdout) == (0, True)
     if shell == "bash":
         assert subprocess.run(["bash", "-n"], input=done.stdout, text=True, timeout=10).returncode == 0

@@ -11,8 +11,12 @@ import threading
 import time
 from collections.abc import Iterator
 
+import pytest
+
 from tests import servers
 from tests.interop.test_fair_share import Peer
+
+pytestmark = pytest.mark.anew  # its memory is looked at
 
 REQUESTS = 100_000
 MEMORY_MAX_MB = 60

@@ -9,14 +9,13 @@ import asyncio
 import json
 import re
 import signal
-import subprocess
-import sys
 from typing import Any, Final
 
 import nats
 import pytest
 from nats.aio.client import Client
 
+from tests import servers
 from tests.rig.waiting import eventually
 from tests.servers import LEAFD, REFERENCE, Server, ServerDied, running
 
@@ -228,7 +227,7 @@ def test_one_file_serves_both_servers(place: str) -> None:
 
 def checked(*words: object) -> tuple[int, str]:
     """Exit status and output of leafd with these words."""
-    done = subprocess.run([sys.executable, "-m", "leafd", *map(str, words)], capture_output=True, text=True, timeout=60)
+    done = servers.leafd(*words)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -118,8 +118,7 @@ def test_a_link_that_works_is_proven_both_ways(pair: Pair) -> None:
 
 def test_the_command_says_all_is_well_by_its_exit_code_and_as_json(pair: Pair) -> None:
     """0 and no faults; no credential in anything that it prints."""
-    line = [sys.executable, "-m", "leafd", "doctor", "-c", str(pair.leaf.directory / "server.conf")]
-    done = subprocess.run([*line, "--json"], capture_output=True, text=True, timeout=60)
+    done = servers.leafd("doctor", "-c", pair.leaf.directory / "server.conf", "--json")
     told = json.loads(done.stdout)
     # A machine that many tests share may be slow, and that is told, too.
     slow = [one["check"] for one in told["findings"] if one["level"] == "warning"]
@@ -240,8 +239,7 @@ def test_an_examination_ends_in_time_although_everything_hangs(tmp_path: Path) -
         began = time.monotonic()
         found = examined(file, None, None, None, 1.0)
         took = time.monotonic() - began
-        line = [sys.executable, "-m", "leafd", "doctor", "--timeout", "1", "-c", str(file)]
-        done = subprocess.run(line, capture_output=True, text=True, timeout=30)
+        done = servers.leafd("doctor", "--timeout", "1", "-c", file, seconds=30)
     assert took < 30.0  # generous: what tells is that steps were cut, whose own bounds are 5 s
     assert (done.returncode, "not finished within 1 s" in " ".join(done.stdout.split())) == (3, True)
     hung = {one.about for one in found if one.level == Level.WARNING}

@@ -12,8 +12,6 @@ import contextlib
 import re
 import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +20,7 @@ from typing import Any
 import nats
 import pytest
 
+from tests import servers
 from tests.interop.enrolment import BOX, HUB, Login, close_all, leafd, report, token, within
 from tests.jwts import Key
 from tests.servers import KINDS, LEAFD, Server, running
@@ -232,10 +231,7 @@ def test_the_collecting_stream_has_a_source_for_each_box_of_its_pattern_and_lose
         within(10, lambda: _sources(server).get("TELEMETRY") == ["box-1", "box-2", "box-3"])
         leafd(server, "enrol", "retire", "box-2")
         within(10, lambda: _sources(server).get("TELEMETRY") == ["box-1", "box-3"])
-        checked = subprocess.run(
-            [sys.executable, "-m", "leafd", "check", str(server.directory / "server.conf")],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        checked = servers.leafd("check", server.directory / "server.conf")
         assert "nothing to do" in checked.stdout, checked
         assert server.process is not None
         server.process.send_signal(signal.SIGHUP)

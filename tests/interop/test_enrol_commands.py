@@ -21,6 +21,7 @@ from typing import Any, Final
 import nats
 import pytest
 
+from tests import servers
 from tests.bench.process import Api
 from tests.certificates import Authority
 from tests.interop.enrolment import BOX, HUB, Login, close_all, leafd, report, token, within
@@ -82,9 +83,7 @@ class Walk:
             words += ["--dir", str(place)]
         else:
             words += ["-c", str(place / "leafd.conf")]
-        done = subprocess.run(
-            [sys.executable, "-m", "leafd", *words], capture_output=True, text=True, timeout=60, check=False
-        )
+        done = servers.leafd(*words)
         assert done.returncode in (0, 3), (words, done)
         return done.stdout
 
@@ -172,9 +171,7 @@ def test_the_blocks_of_the_page_are_configurations(tmp_path: Path) -> None:
             hub = f"{head}{preload}\n{here}"
         file = tmp_path / "hub.conf"
         file.write_text(hub)
-        done = subprocess.run(
-            [sys.executable, "-m", "leafd", "check", str(file)], capture_output=True, text=True, check=False
-        )
+        done = servers.leafd("check", file)
         assert done.returncode in (0, 3), done
 
 
@@ -402,8 +399,7 @@ def _collecting(server: Server, account: str) -> tuple[list[str], int]:
 
 
 def _rehearsed(directory: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "leafd", "-t", "-c", str(directory / "server.conf")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return servers.leafd("-t", "-c", directory / "server.conf")
 
 
 def test_with_an_operator_a_declared_stream_collects_from_the_boxes_of_its_pattern(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ import pytest
 
 from tests import servers
 
+pytestmark = pytest.mark.anew  # its memory is looked at
+
 MB = 1 << 20
 LIMIT = 48 * MB
 BASE = 40 * MB

@@ -20,6 +20,8 @@ from leafd.native_plane import MEMORY_SHARES
 
 from tests import servers
 
+pytestmark = pytest.mark.anew  # its memory is looked at
+
 MB = 1 << 20
 LIMIT = 32 * MB
 SLACK = 4 * MB  # pages that are free again, which the allocator has not given back yet

@@ -14,6 +14,8 @@ from tests import servers
 from tests.interop.memory_attacks import ATTACKS, CONFIGURATION, LIMIT, MB, PREPARED, login
 from tests.memory_table import PLAYED, Row
 
+pytestmark = pytest.mark.anew  # its memory is looked at
+
 SLACK: Final = 4 * MB
 """Pages that are free again, which the allocator has not given back yet."""
 LOGIN_S: Final = 1.0

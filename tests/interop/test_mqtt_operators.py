@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -71,9 +69,7 @@ def counts(server: servers.Server, *names: str) -> list[Any]:
 def told(server: servers.Server, word: str) -> str:
     """The line of `leafd status` that begins so."""
     url = f"127.0.0.1:{server.ports['http_port']}"
-    done = subprocess.run(
-        [sys.executable, "-m", "leafd", "status", "--url", url], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = servers.leafd("status", "--url", url)
     (line,) = [one for one in done.stdout.splitlines() if one.strip().startswith(word)]
     return line
 

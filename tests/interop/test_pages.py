@@ -15,7 +15,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -42,7 +41,7 @@ def commands(text: str) -> list[str]:
 
 
 def leafd(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "leafd", *words], capture_output=True, text=True, timeout=PATIENCE_S)
+    return servers.leafd(*words, seconds=PATIENCE_S)
 
 
 async def _request(url: str, subject: str, body: str, seed: str) -> bytes:

@@ -21,6 +21,8 @@ from tests.rig.waiting import eventually
 from tests.servers import LEAFD, Server, running
 from tests.wire.player import Connection
 
+pytestmark = pytest.mark.anew  # its memory is looked at
+
 HEAD = 'listen: "127.0.0.1:{port}"\nhttp: "127.0.0.1:{http_port}"\nserver_name: box\n'
 ACCOUNTS = (
     "accounts {\n A { jetstream: enabled, users: [{user: a, password: a}] }\n"

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -28,9 +26,7 @@ L, R = servers.LEAFD, servers.REFERENCE
 def told(server: servers.Server, *words: str) -> tuple[int, str]:
     """What `leafd status` says, and its exit status."""
     at = f"127.0.0.1:{server.ports['http_port']}"
-    done = subprocess.run(
-        [sys.executable, "-m", "leafd", "status", "--url", at, *words], capture_output=True, text=True, check=False
-    )
+    done = servers.leafd("status", "--url", at, *words)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests import servers
 
+pytestmark = pytest.mark.anew  # its memory is looked at
+
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
 max_pending: 4MB

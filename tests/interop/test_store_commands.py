@@ -234,16 +234,13 @@ def test_an_encrypted_store_stays_encrypted_and_is_checked_with_its_key(tmp_path
     try:
         asyncio.run(filled(server))
         configuration = tmp_path / "box" / "server.conf"
-        line = [sys.executable, "-m", "leafd", "store"]
-        words = ["backup", str(tmp_path / "b"), "-c", str(configuration)]
-        done = subprocess.run([*line, *words], capture_output=True, text=True, timeout=60)
+        done = servers.leafd("store", "backup", tmp_path / "b", "-c", configuration)
         assert (done.returncode, done.stderr) == (0, ""), done
         original = asyncio.run(contents(server, MESSAGES))
     finally:
         server.stop()
     for word, heard in (("stat", "TEL"), ("check", "sound"), ("salvage", "nothing is lost")):
-        words = [word, *[str(tmp_path / "new")] * (word == "salvage"), "-c", str(configuration)]
-        done = subprocess.run([*line, *words], capture_output=True, text=True, timeout=60)
+        done = servers.leafd("store", word, *[tmp_path / "new"] * (word == "salvage"), "-c", configuration)
         assert (done.returncode, heard in done.stdout) == (0, True), done
     assert command("stat", "--store", stored(server))[1]["readable"] is False
     for folder in (tmp_path / "b", tmp_path / "new"):

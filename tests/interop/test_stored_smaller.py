@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import lmdb
 import nats
 from nats.aio.client import Client
 
+from tests import servers
 from tests.servers import LEAFD, Server, running
 
 CONFIGURATION = 'listen: "127.0.0.1:{port}"\njetstream { store_dir: "{store}" }\n'
@@ -163,8 +162,7 @@ def dictionaries(data: Path) -> list[bytes]:
 
 
 def store_command(*words: object) -> tuple[int, Any]:
-    line = [sys.executable, "-m", "leafd", "store", *map(str, words), "--json"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    done = servers.leafd("store", *words, "--json")
     return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
 
 

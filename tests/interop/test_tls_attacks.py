@@ -32,6 +32,8 @@ from tests.interop.test_tls import (
     wait_for,
 )
 
+pytestmark = pytest.mark.anew  # its memory is looked at
+
 STRANGERS = 10_000
 ROOM = 2_000
 """Descriptors that the tests and the daemon need besides."""

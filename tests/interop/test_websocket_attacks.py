@@ -14,6 +14,8 @@ import pytest
 from tests import servers
 from tests.interop.test_websocket_told import SECONDS_MAX, Browser
 
+pytestmark = pytest.mark.anew  # its memory is looked at
+
 USERS = "accounts { A { users: [ {user: a, password: a} ] } }\n"
 BLOCK = "websocket { port: {web_port}, no_tls: true, compression: true, handshake_timeout: '3s' }\n"
 DEFLATE = "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover"

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from leafd.auth.nkeys import sign
 
+from tests.rig.template import Process
 from tests.rig.waiting import eventually
 from tests.servers import LEAFD, Server, free_port, running
 
@@ -92,7 +93,7 @@ def until(condition: Callable[[], object], what: str) -> None:
     eventually(condition, f"waited for {what}")
 
 
-def process(server: Server) -> subprocess.Popen[bytes]:
+def process(server: Server) -> Process:
     assert server.process is not None
     return server.process
 

@@ -13,10 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from leafd import _native
 
 from tests import servers
 from tests.rig.waiting import eventually
+
+pytestmark = pytest.mark.anew  # the start is what is tested
 
 AGENT = Path(__file__).parents[2] / "agent"
 

@@ -10,8 +10,6 @@ import hashlib
 import json
 import socket
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +17,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from tests import servers
 from tests.servers import LEAFD, running
 from tests.unit.test_daemon import failing
 
@@ -99,16 +98,14 @@ def test_a_message_without_a_valid_subject_is_named_by_the_check(tmp_path: Path)
         client.sendall(b"PUB abc.d in 1\r\nx\r\n")
         while b'"seq":1' not in heard.readline():
             pass
-        stat = [sys.executable, "-m", "leafd", "store", "stat", "--store", str(tmp_path), "--json"]
         deadline = time.monotonic() + 60
-        while b'"messages": 1' not in subprocess.run(stat, capture_output=True, timeout=60).stdout:
+        while '"messages": 1' not in servers.leafd("store", "stat", "--store", tmp_path, "--json").stdout:
             assert time.monotonic() < deadline, "no checkpoint"
     (journal,) = tmp_path.glob("**/journal")
     forge_subject(journal.parent, b"abc.d", b"abc.*")
-    check = [sys.executable, "-m", "leafd", "store", "check", "--store", str(tmp_path)]
+    check = ("store", "check", "--store", tmp_path)
 
-    told = subprocess.run([*check, "--json"], capture_output=True, text=True, timeout=60)
-    shown = subprocess.run(check, capture_output=True, text=True, timeout=60)
+    told, shown = servers.leafd(*check, "--json"), servers.leafd(*check)
 
     found = json.loads(told.stdout)
     assert (3, [], 0) == (told.returncode, found["damage"], found["untold"])

@@ -1,0 +1,195 @@
+"""A leafd starts from a process that has loaded its modules already: a fork, in place of the quarter of a second of the
+processor that loading them takes. Of a run's thousands of servers few are started for the sake of their start.
+
+    python tests/rig/template.py FD     the process to fork from; the descriptor is that of a Template
+
+From the fork on it goes its usual way, through main(), with its own arguments, directory and streams. A process is
+started so only where it finds what the template found: the same environment, limits and network. Others are programs of
+their own, as on a box, and so are those of tests that look at memory or at the start itself (marked "anew"). All are in
+a nightly run, or with LEAFD_TEST_ANEW=1: then --cost tells what each test's servers take.
+
+Not here: servers (tests/servers.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import pkgutil
+import resource
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Final
+
+ORDER_BYTES_MAX: Final = 65536
+STATUS: Final = struct.Struct("=i")
+LIMITS: Final = tuple(sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_")))
+
+
+class Forked:
+    """A process of the template's, with what tests use of a Popen. The template tells its status by a pipe."""
+
+    def __init__(self, pid: int, told: int, words: Sequence[str]) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._words = list(words)
+        self._told = told
+        self._asking = threading.Lock()
+
+    def __del__(self) -> None:
+        if self.returncode is None:
+            os.close(self._told)
+
+    def poll(self) -> int | None:
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        status = self._look(timeout)
+        if status is None:
+            raise subprocess.TimeoutExpired(self._words, timeout or 0)
+        return status
+
+    def _look(self, seconds: float | None) -> int | None:
+        with self._asking:
+            if self.returncode is None and select.select([self._told], [], [], seconds)[0]:
+                said = os.read(self._told, STATUS.size)
+                os.close(self._told)
+                # (Without the template nobody knows how its processes end.)
+                self.returncode = STATUS.unpack(said)[0] if said else -signal.SIGKILL
+            return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+Process = subprocess.Popen[bytes] | Forked
+
+
+class Template:
+    """The process that others are forked from. It starts when the first is wanted."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._orders: socket.socket | None = None
+        self._around = _around()
+        self._ordering = threading.Lock()
+
+    def start(self, words: Sequence[str], directory: Path, streams: Sequence[IO[bytes]]) -> Forked | None:
+        """`python -m leafd` with these words and standard streams (input, output, errors), or None where the process
+        would not find what the template found."""
+        with self._ordering:
+            if self._around != _around():
+                return None
+            if self._orders is None:
+                self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                with theirs:
+                    line = [sys.executable, __file__, str(theirs.fileno())]
+                    self._process = subprocess.Popen(line, pass_fds=[theirs.fileno()])
+            told, tells = os.pipe()
+            order = json.dumps({"words": list(words), "directory": str(directory)}).encode()
+            socket.send_fds(self._orders, [order], [*(stream.fileno() for stream in streams), tells])
+            os.close(tells)
+            said = self._orders.recv(STATUS.size)
+            assert said, "the template of servers has ended"
+            return Forked(STATUS.unpack(said)[0], told, words)
+
+    def close(self) -> None:
+        if self._orders is not None and self._process is not None:
+            self._orders.close()
+            self._process.wait()
+
+
+def _around() -> object:
+    """What a process inherits that a test may have changed."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    network = os.stat("/proc/thread-self/ns/net").st_ino
+    return environment, [resource.getrlimit(limit) for limit in LIMITS], network, os.sched_getaffinity(0)
+
+
+# ---- the template's process
+
+
+def load() -> None:
+    """All modules of the daemon's. What is garbage then is given back, so that no process begins with room to spare."""
+    import leafd
+
+    for module in pkgutil.walk_packages(leafd.__path__, "leafd."):
+        importlib.import_module(module.name)
+    end_start = importlib.import_module("leafd.host.garbage").end_start
+    end_start(importlib.import_module("leafd.native_functions").give_back)
+
+
+def serve(orders: socket.socket) -> None:
+    """Forks a process for each order until nobody is there to give one; returns in the forked process, ready for
+    main()."""
+    waiting = select.poll()
+    waiting.register(orders, select.POLLIN)
+    children: dict[int, tuple[int, int]] = {}  # by descriptor: the process, and the pipe that hears how it ended
+    while True:
+        for handle, _ in waiting.poll():
+            if handle in children:
+                pid, tells = children.pop(handle)
+                waiting.unregister(handle)
+                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                with contextlib.suppress(BrokenPipeError):
+                    os.write(tells, STATUS.pack(status))
+                os.close(tells)
+                os.close(handle)
+                continue
+            order, handles, _, _ = socket.recv_fds(orders, ORDER_BYTES_MAX, 4)
+            if not order:
+                sys.exit(0)
+            pid = os.fork()
+            if pid == 0:
+                orders.detach()
+                become(json.loads(order), handles[:3])
+                return
+            for stream in handles[:3]:
+                os.close(stream)
+            child = os.pidfd_open(pid)
+            children[child] = pid, handles[3]
+            waiting.register(child, select.POLLIN)
+            orders.send(STATUS.pack(pid))
+
+
+def become(order: dict[str, str | list[str]], streams: list[int]) -> None:
+    """What the kernel and Python do for a program that is started."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.closerange(3, 65536)
+    os.chdir(str(order["directory"]))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    module = sys.modules["leafd.__main__"].__file__
+    sys.argv = [str(module), *order["words"]]
+    sys.orig_argv = [sys.executable, "-m", "leafd", *order["words"]]
+    sys.path[0] = os.getcwd()
+
+
+def main() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who gives orders ends this process
+    load()
+    serve(socket.socket(fileno=int(sys.argv[1])))
+    from leafd.__main__ import main as leafd
+
+    return leafd()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
