@@ -6,8 +6,7 @@
  */
 #include "base/crc.h"
 
-#include <string.h>
-
+#include "base/bytes.h"
 #include "base/crc_private.h"
 
 #if defined(__aarch64__)
@@ -36,18 +35,20 @@ static uint32_t by_table(uint32_t crc, const uint8_t *at, size_t size) {
 
 /* One instruction waits three cycles for the one before, and one can begin in each: three pieces of the same length are
  * done at a time. What the pieces before a piece add to its checksum is their own, carried over so many zeros. */
-#define PIECE 256 /* longer ones: the processor does not see ahead of time what is read next in three places */
+#define PIECE_LONG 256 /* longer ones: the processor does not see ahead of time what is read next in three places */
+#define PIECE_SHORT 64 /* shorter ones: carrying takes as long as what is won */
 
-static struct carry_piece {
+typedef struct carry {
     uint32_t by_byte[4][256];
-} carry_piece;
+} carry_t;
+static carry_t carry_long, carry_short;
 
-static void carry_prepare(void) {
-    static const uint8_t zeros[PIECE];
+static void carry_prepare(carry_t *carry, size_t piece) {
+    static const uint8_t zeros[PIECE_LONG];
     for (uint32_t bit = 0; bit < 32; bit++) {
-        uint32_t carried = by_table(UINT32_C(1) << bit, zeros, PIECE);
+        uint32_t carried = by_table(UINT32_C(1) << bit, zeros, piece);
         for (uint32_t byte = 0; byte < 256; byte++) {
-            carry_piece.by_byte[bit / 8][byte] ^= (byte >> (bit % 8) & 1) != 0 ? carried : 0;
+            carry->by_byte[bit / 8][byte] ^= (byte >> (bit % 8) & 1) != 0 ? carried : 0;
         }
     }
 }
@@ -56,42 +57,43 @@ static void carry_prepare(void) {
 #define HARDWARE __attribute__((target("sse4.2")))
 #define CRC_WORD(crc, word) __builtin_ia32_crc32di(crc, word)
 typedef uint64_t crc_word_t; /* the instruction has its result in so many bits, the upper half zeros */
+#define CRC_HALF(crc, half) __builtin_ia32_crc32si(crc, half)
 #define CRC_BYTE(crc, byte) __builtin_ia32_crc32qi(crc, byte)
 #elif defined(__aarch64__)
 #define HARDWARE __attribute__((target("+crc")))
 #define CRC_WORD(crc, word) __crc32cd(crc, word)
 typedef uint32_t crc_word_t;
+#define CRC_HALF(crc, half) __crc32cw(crc, half)
 #define CRC_BYTE(crc, byte) __crc32cb(crc, byte)
 #endif
 
 #if defined(HARDWARE)
-static inline uint32_t carried_over(uint32_t crc) {
-    return carry_piece.by_byte[0][crc & 0xFF] ^ carry_piece.by_byte[1][(crc >> 8) & 0xFF]
-           ^ carry_piece.by_byte[2][(crc >> 16) & 0xFF] ^ carry_piece.by_byte[3][crc >> 24];
+static inline uint32_t carried_over(const carry_t *carry, uint32_t crc) {
+    return carry->by_byte[0][crc & 0xFF] ^ carry->by_byte[1][(crc >> 8) & 0xFF] ^ carry->by_byte[2][(crc >> 16) & 0xFF]
+           ^ carry->by_byte[3][crc >> 24];
 }
 
-static inline uint64_t word_at(const uint8_t *at) {
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    return word;
-}
-
-HARDWARE static inline uint32_t three_pieces(uint32_t crc, const uint8_t *at) {
+HARDWARE static inline uint32_t three_pieces(const carry_t *carry, size_t piece, uint32_t crc, const uint8_t *at) {
     crc_word_t first = crc, second = 0, third = 0;
-    for (size_t i = 0; i < PIECE; i += 8) {
-        first = CRC_WORD(first, word_at(at + i));
-        second = CRC_WORD(second, word_at(at + PIECE + i));
-        third = CRC_WORD(third, word_at(at + 2 * PIECE + i));
+    for (size_t i = 0; i < piece; i += 8) {
+        first = CRC_WORD(first, load_u64(at + i));
+        second = CRC_WORD(second, load_u64(at + piece + i));
+        third = CRC_WORD(third, load_u64(at + 2 * piece + i));
     }
-    return carried_over(carried_over((uint32_t)first) ^ (uint32_t)second) ^ (uint32_t)third;
+    return carried_over(carry, carried_over(carry, (uint32_t)first) ^ (uint32_t)second) ^ (uint32_t)third;
 }
 
-HARDWARE static inline uint32_t piece_by_piece(uint32_t crc, const uint8_t *at, size_t size) {
+HARDWARE static inline uint32_t word_by_word(uint32_t crc, const uint8_t *at, size_t size) {
     crc_word_t wide = crc;
     for (; size >= 8; at += 8, size -= 8) {
-        wide = CRC_WORD(wide, word_at(at));
+        wide = CRC_WORD(wide, load_u64(at));
     }
     crc = (uint32_t)wide;
+    if (size >= 4) {
+        crc = CRC_HALF(crc, load_u32(at));
+        at += 4;
+        size -= 4;
+    }
     while (size-- > 0) {
         crc = CRC_BYTE(crc, *at++);
     }
@@ -99,14 +101,17 @@ HARDWARE static inline uint32_t piece_by_piece(uint32_t crc, const uint8_t *at, 
 }
 
 HARDWARE static __attribute__((noinline)) uint32_t long_by_hardware(uint32_t crc, const uint8_t *at, size_t size) {
-    for (; size >= 3 * PIECE; at += 3 * PIECE, size -= 3 * PIECE) {
-        crc = three_pieces(crc, at);
+    for (; size >= 3 * PIECE_LONG; at += 3 * PIECE_LONG, size -= 3 * PIECE_LONG) {
+        crc = three_pieces(&carry_long, PIECE_LONG, crc, at);
     }
-    return piece_by_piece(crc, at, size);
+    for (; size >= 3 * PIECE_SHORT; at += 3 * PIECE_SHORT, size -= 3 * PIECE_SHORT) {
+        crc = three_pieces(&carry_short, PIECE_SHORT, crc, at);
+    }
+    return word_by_word(crc, at, size);
 }
 
 HARDWARE static uint32_t by_hardware(uint32_t crc, const uint8_t *at, size_t size) {
-    return size < 3 * PIECE ? piece_by_piece(crc, at, size) : long_by_hardware(crc, at, size);
+    return size < 3 * PIECE_SHORT ? word_by_word(crc, at, size) : long_by_hardware(crc, at, size);
 }
 #else
 static uint32_t by_hardware(uint32_t crc, const uint8_t *at, size_t size) {
@@ -142,7 +147,8 @@ __attribute__((constructor)) static void prepare(void) {
     }
     use_hardware = hardware_present();
     if (use_hardware) {
-        carry_prepare();
+        carry_prepare(&carry_long, PIECE_LONG);
+        carry_prepare(&carry_short, PIECE_SHORT);
     }
 }
 

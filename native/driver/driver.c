@@ -37,6 +37,7 @@
 #include "driver/stats.h"
 #include "driver/tick.h"
 #include "store/record.h"
+#include "verbs/turn.h"
 
 #define TAG_COMMANDS ((void *)2)
 #define TAG_SMALL_MAX 16u
@@ -46,7 +47,8 @@ typedef struct plane_thread {
     bool started;
 } plane_thread_t;
 
-#define READY_LOOK 8u /* so many ready ones between two looks at the clock */
+#define READY_LOOK 8u    /* so many ready ones between two looks at the clock, .. */
+#define READY_WORK 1024u /* .. or so much of what they do: verbs/turn.h */
 #define READY_TIME_NS (5 * NS_PER_MS)
 #define LARGE_BLOCK (256 * 1024)
 #define LINK_MEMORY (8u * 1024) /* of memory_limit that a connection from a server may take before it says anything */
@@ -193,15 +195,20 @@ static void ready_one(plane_t *plane, const loop_ready_t *ready) {
     /* A store's completion: store_tick takes it. */
 }
 
-/* Each of 256 may be costly (a connection comes, or goes): who is not reached in time is reported again. Where that is
- * so, a turn does not begin with those whom the one before began with. */
+/* Each of 256 may be costly (a connection comes, or goes, or publishes to a thousand): who is not reached in time is
+ * reported again. Where that is so, a turn does not begin with those whom the one before began with. */
 static void handle_ready(plane_t *plane, const loop_ready_t *ready, uint32_t count) {
+    static const uint64_t no_steps = 0;
     uint32_t first = plane->ready_cut && count != 0 ? (uint32_t)(random_next(&plane->random) % count) : 0;
+    uint64_t look = work_done(plane, &no_steps) + READY_WORK;
     plane->ready_cut = false;
     for (uint32_t i = 0; i < count && !plane->ready_cut; i++) {
         ready_one(plane, &ready[(first + i) % count]);
-        plane->ready_cut =
-            i % READY_LOOK == READY_LOOK - 1 && clock_mono_ns() - plane->now.mono_ns > READY_TIME_NS && i + 1 < count;
+        uint64_t done = work_done(plane, &no_steps);
+        if (i % READY_LOOK == READY_LOOK - 1 || done >= look) {
+            look = done + READY_WORK;
+            plane->ready_cut = clock_mono_ns() - plane->now.mono_ns > READY_TIME_NS && i + 1 < count;
+        }
     }
 }
 

@@ -25,6 +25,7 @@
 #include "net/compress.h"
 #include "net/conn.h"
 #include "plane/account.h"
+#include "plane/again.h"
 #include "plane/authors.h"
 #include "command/command.h"
 #include "command/greeting.h"
@@ -188,20 +189,8 @@ void core_commands(plane_t *plane) {
     plane->more = plane->more || !event_crowded(&plane->exchange);
 }
 
-/* Runs the peers that wait now; one that has to wait again does so until the next turn. */
 void core_again(plane_t *plane) {
-    peer_t *next = plane->again;
-    plane->again = NULL;
-    while (next != NULL) {
-        peer_t *peer = next;
-        next = peer->next_again;
-        peer->again = false;
-        peer->yielded = false;
-        bytes_t input = conn_rest(&peer->conn);
-        if (input.size != 0 && peer->state != PEER_DOOMED) {
-            peer_act(plane, peer, input);
-        }
-    }
+    again_run(plane);
 }
 
 static void settle_jetstream(plane_t *plane) {
@@ -268,6 +257,7 @@ void core_settle(plane_t *plane) {
     event_pump(&plane->exchange, plane->now.mono_ns);
     memory_tick(plane);
     stats_publish(plane);
+    plane->turns++;
 }
 
 int64_t core_sleep_ns(const plane_t *plane) {

@@ -195,17 +195,18 @@ static bool dropped_by_source(bytes_t name) {
     return dropped_by_mirror(name) || bytes_equal(name, BYTES_LITERAL("Nats-Stream-Source"));
 }
 
+#define SOURCE_VALUE_MAX (SUBJECT_BYTES_MAX + 256u) /* of that header: names and a subject of any length we compose */
+
 /* Nats-Stream-Source: <name> <origin seq> <filter> <destination> <origin subject>[ <identity>] */
 static status_t source_header(js_t *js, const ingest_t *ingest, uint64_t seq, bytes_t subject, bytes_t header) {
-    text_t value;
-    value.size = 0;
-    text_add(&value, ingest->source_name);
-    text_add_literal(&value, " ");
-    text_add_number(&value, seq);
-    text_add(&value, ingest->source_tail);
-    text_add(&value, subject);
-    text_add(&value, ingest->identity);
-    if (text_is_over(&value)) {
+    uint8_t digits[DECIMAL_MAX];
+    const bytes_t parts[] = {ingest->source_head, decimal_text(digits, seq), ingest->source_tail, subject,
+                             ingest->identity};
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        size += parts[i].size;
+    }
+    if (size > SOURCE_VALUE_MAX) {
         return STATUS_FULL;
     }
     buffer_t *out = &js->scratch;
@@ -215,7 +216,8 @@ static status_t source_header(js_t *js, const ingest_t *ingest, uint64_t seq, by
         status_t status = headers_copy_without(out, header, dropped_by_source, true, &empty);
         if (status != STATUS_OK) return status;
     }
-    return headers_append(out, start, BYTES_LITERAL("Nats-Stream-Source"), text_bytes(&value));
+    return headers_append_joined(out, start, BYTES_LITERAL("Nats-Stream-Source"), parts,
+                                 sizeof(parts) / sizeof(parts[0]));
 }
 
 status_t ingest_mirror_header(js_t *js, bytes_t header, bytes_t *out) {

@@ -55,7 +55,7 @@ static void ingest_free(js_t *js, ingest_t **place) {
     }
     bytes_release(&ingest->consumer);
     bytes_release(&ingest->key);
-    bytes_release(&ingest->source_name);
+    bytes_release(&ingest->source_head);
     bytes_release(&ingest->source_tail);
     bytes_release(&ingest->identity);
     bytes_release(&ingest->origin_stream);
@@ -133,8 +133,10 @@ void ingest_unwanted(js_t *js, uint64_t connection, bytes_t subject) {
 /* The header's constant parts, put together once. parts: name, filter, destination, identity, key, the origin's
  * stream. */
 static status_t ingest_name(js_t *js, ingest_t *ingest, bytes_t consumer, const bytes_t parts[PARTS]) {
-    text_t tail, identity;
-    tail.size = identity.size = 0;
+    text_t head, tail, identity;
+    head.size = tail.size = identity.size = 0;
+    text_add(&head, parts[0]);
+    text_add_literal(&head, " ");
     text_add_literal(&tail, " ");
     text_add(&tail, parts[1]);
     text_add_literal(&tail, " ");
@@ -144,16 +146,17 @@ static status_t ingest_name(js_t *js, ingest_t *ingest, bytes_t consumer, const 
         text_add_literal(&identity, " ");
         text_add(&identity, parts[3]);
     }
-    if (text_is_over(&tail) || text_is_over(&identity)) {
+    if (text_is_over(&head) || text_is_over(&tail) || text_is_over(&identity)) {
         return STATUS_INVALID;
     }
-    const bytes_t wanted[PARTS] = {consumer, parts[0], text_bytes(&tail), parts[4], text_bytes(&identity), parts[5]};
+    const bytes_t wanted[PARTS] = {consumer, text_bytes(&head),     text_bytes(&tail),
+                                   parts[4], text_bytes(&identity), parts[5]};
     bytes_t own[PARTS];
     if (map_open(&js->named_ingests) != STATUS_OK || !bytes_copy_all(own, wanted, PARTS)) {
         return STATUS_NO_MEMORY;
     }
     ingest->consumer = own[0];
-    ingest->source_name = own[1];
+    ingest->source_head = own[1];
     ingest->source_tail = own[2];
     ingest->key = own[3];
     ingest->identity = own[4];

@@ -33,7 +33,7 @@ struct ingest {
     bytes_t consumer;      /* own copies */
     bytes_t origin_stream; /* whose consumer it is, where that is acknowledged to */
     bytes_t key;
-    bytes_t source_name;
+    bytes_t source_head;      /* "<name> " */
     bytes_t source_tail;      /* " <filter> <destination> " */
     bytes_t identity;         /* " <identity>" or empty */
     transform_t **transforms; /* the first one that is for the subject renames it */

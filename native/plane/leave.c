@@ -16,6 +16,7 @@
 #include "base/visits.h"
 #include "exchange/exchange.h"
 #include "net/conn.h"
+#include "plane/again.h"
 #include "plane/gateway.h"
 #include "plane/import.h"
 #include "plane/interest.h"
@@ -34,12 +35,7 @@
 
 static void leave_lists(plane_t *plane, peer_t *peer) {
     output_forget(plane, peer);
-    for (peer_t **at = &plane->again; peer->again && *at != NULL; at = &(*at)->next_again) {
-        if (*at == peer) {
-            *at = peer->next_again;
-            break;
-        }
-    }
+    again_forget(plane, peer);
     for (peer_t **at = &plane->stalled; peer_waits(peer, WAITS_RECEIVER) && *at != NULL; at = &(*at)->next_stalled) {
         if (*at == peer) {
             *at = peer->next_stalled;

@@ -1,7 +1,8 @@
 /* output.c: see output.h.
  *
  *     touched --> its socket took not all of what it had: nothing, until the loop says that it takes more
- *             --> little waits: written at once
+ *             --> little waits: written at once; those first who have no more than OUTPUT_FEW, so that an answer to one
+ *                 does not wait for what goes to a thousand
  *             --> much waits:   first | ... | last     OUTPUT_PIECE of the first, OUTPUT_TURN of all in one turn
  *
  * A message to many may be hundreds of megabytes of writes. So who has much waiting takes turns with others like it,
@@ -28,6 +29,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "net/conn.h"
+#include "plane/again.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/protocol.h"
@@ -98,7 +100,7 @@ bool output_holds(plane_t *plane, peer_t *peer, const op_t *op) {
     if ((uint64_t)op->header.size + op->payload.size < BODY_SHARED_MIN) {
         return false;
     }
-    peer->yielded = true;
+    again_yield(plane, peer);
     peer_wait(plane, peer);
     return true;
 }
@@ -238,15 +240,30 @@ static bool socket_full(const peer_t *peer) {
     return peer->conn.writing && peer->lanes == NULL;
 }
 
-void output_flush(plane_t *plane) {
-    output_t *output = &plane->output;
+/* Writes those who were touched and have few bytes waiting; returns the others. */
+static peer_t *write_few(plane_t *plane) {
+    peer_t *others = NULL;
     while (plane->dirty != NULL) {
         peer_t *peer = plane->dirty;
         plane->dirty = peer->next_dirty;
-        peer->dirty = false;
-        if (LEAF_UNLIKELY(socket_full(peer))) {
+        if (outq_pending(&peer->conn.out) > OUTPUT_FEW && !socket_full(peer)) {
+            peer->next_dirty = others; /* it stays dirty: nobody else is to list it */
+            others = peer;
             continue;
         }
+        peer->dirty = false;
+        if (LEAF_LIKELY(!socket_full(peer))) {
+            peer_flush(plane, peer);
+        }
+    }
+    return others;
+}
+
+void output_flush(plane_t *plane) {
+    output_t *output = &plane->output;
+    for (peer_t *peer = write_few(plane), *next; peer != NULL; peer = next) {
+        next = peer->next_dirty;
+        peer->dirty = false;
         if (plane->threaded && outq_pending(&peer->conn.out) > OUTPUT_BULK) {
             join(output, peer);
         } else {

@@ -17,6 +17,7 @@ typedef struct peer peer_t;
 
 /* Header and payload of so many bytes are shared by the queues of their receivers. */
 #define BODY_SHARED_MIN 8192u
+#define OUTPUT_FEW 512u                    /* who has no more waiting is written first */
 #define OUTPUT_BULK 16384u                 /* with more waiting a connection takes turns with others like it */
 #define OUTPUT_PIECE (256u * 1024u)        /* written of one, then the next has its turn */
 #define OUTPUT_TURN (8u * 1024u * 1024u)   /* written of them in one turn of the loop, .. */

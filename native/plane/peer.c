@@ -22,6 +22,7 @@
 #include "net/tcp.h"
 #include "net/websocket.h"
 #include "plane/account.h"
+#include "plane/again.h"
 #include "plane/memory.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
@@ -196,16 +197,6 @@ void peer_act(plane_t *plane, peer_t *peer, bytes_t input) {
 
 void peer_pause(plane_t *plane, peer_t *peer) {
     peer->state = PEER_WAITING;
-    peer_want(plane, peer);
-}
-
-void peer_again(plane_t *plane, peer_t *peer) {
-    if (!peer->again) {
-        peer->again = true;
-        peer->next_again = plane->again;
-        plane->again = peer;
-        plane->more = true;
-    }
     peer_want(plane, peer);
 }
 

@@ -130,7 +130,8 @@ struct peer {
     bool again;                  /* input waits in conn.rest after a pause */
     bool server;                 /* it is a route or a gateway that was admitted */
     bool named;                  /* a link that was accepted: its CONNECT has come */
-    bool yielded;                /* its input was much work: the rest waits for the next turn */
+    bool yielded;                /* its input was much work: the rest waits for the next turn .. */
+    uint32_t yielded_in;         /* .. behind that one, of plane->turns */
     hearing_t hearing;           /* leafs: what it has been told of interest */
     route_link_t *route;         /* routes: likewise, and which accounts go by it; NULL: it is none */
     session_t *session;          /* of MQTT; NULL: it speaks another protocol, or has not said who it is */
@@ -240,8 +241,6 @@ static inline bool peer_is_hub(const peer_t *peer) {
 static inline bool peer_is_isolated(const peer_t *peer) {
     return (peer->flags & VERDICT_ISOLATED) != 0;
 }
-/* Acts in this tick on the input that the peer had sent before its verdict, or before it was held back. */
-void peer_again(plane_t *plane, peer_t *peer);
 /* Acts on input (what was kept and what came) and keeps what is left. */
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input);
 

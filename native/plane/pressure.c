@@ -33,6 +33,7 @@
 #include "exchange/exchange.h"
 #include "net/loop.h"
 #include "plane/account.h"
+#include "plane/again.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/protocol.h"

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "net/conn.h"
 #include "plane/account.h"
+#include "plane/again.h"
 #include "plane/mapping.h"
 #include "plane/protocol.h"
 #include "plane/subscription.h"

@@ -126,26 +126,32 @@ status_t headers_copy_without(buffer_t *out, bytes_t block, bool (*drop)(bytes_t
     return status;
 }
 
-static bool has_line_end(bytes_t text) {
-    return text.size > 0 && (memchr(text.at, '\r', text.size) != NULL || memchr(text.at, '\n', text.size) != NULL);
+static bool holds_line_end(const uint8_t *at, uint64_t size) {
+    return size > 0 && (memchr(at, '\r', (size_t)size) != NULL || memchr(at, '\n', (size_t)size) != NULL);
 }
 
-status_t headers_append(buffer_t *out, uint64_t block_start, bytes_t name, bytes_t value) {
+status_t headers_append_joined(buffer_t *out, uint64_t block_start, bytes_t name, const bytes_t *parts,
+                               uint32_t count) {
     check(block_start <= out->size);
-    if (name.size == 0 || has_line_end(name) || has_line_end(value)) {
+    if (name.size == 0 || holds_line_end(name.at, name.size)) {
         return STATUS_INVALID;
     }
+    uint64_t size = 0; /* of the value: a part is shorter than 4 GB, and there are a few */
+    for (uint32_t i = 0; i < count; i++) {
+        size += parts[i].size;
+    }
     uint8_t *to;
-    status_t status = buffer_reserve(out, (uint64_t)version.size + name.size + value.size + 16, &to);
+    status_t status = buffer_reserve(out, (uint64_t)version.size + name.size + size + 16, &to);
     if (status != STATUS_OK) {
         return status;
     }
     const uint8_t *start = out->at + block_start;
+    bool closed = to - start >= 4 && memcmp(to - 4, "\r\n\r\n", 4) == 0;
     if (to == start) {
         memcpy(to, version.at, version.size);
         memcpy(to + version.size, crlf.at, crlf.size);
         to += version.size + crlf.size;
-    } else if (to - start >= 4 && memcmp(to - 4, "\r\n\r\n", 4) == 0) {
+    } else if (closed) {
         to -= crlf.size;
     } else if (to - start < 2 || memcmp(to - 2, "\r\n", 2) != 0) {
         memcpy(to, crlf.at, crlf.size); /* a malformed block: at least the field gets a line of its own */
@@ -155,12 +161,25 @@ status_t headers_append(buffer_t *out, uint64_t block_start, bytes_t name, bytes
     to += name.size;
     memcpy(to, ": ", 2);
     to += 2;
-    if (value.size > 0) {
-        memcpy(to, value.at, value.size);
-        to += value.size;
+    const uint8_t *value = to;
+    for (uint32_t i = 0; i < count; i++) {
+        if (parts[i].size > 0) {
+            memcpy(to, parts[i].at, parts[i].size);
+            to += parts[i].size;
+        }
+    }
+    if (holds_line_end(value, size)) {
+        if (closed) {
+            memcpy(out->at + out->size - crlf.size, crlf.at, crlf.size); /* the rest lies behind the buffer's size */
+        }
+        return STATUS_INVALID;
     }
     memcpy(to, "\r\n\r\n", 4);
     out->size = (uint64_t)(to + 4 - out->at);
     check(out->size <= out->capacity);
     return STATUS_OK;
+}
+
+status_t headers_append(buffer_t *out, uint64_t block_start, bytes_t name, bytes_t value) {
+    return headers_append_joined(out, block_start, name, &value, 1);
 }

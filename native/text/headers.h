@@ -21,5 +21,9 @@ LEAF_MUST_USE status_t headers_copy_without(buffer_t *out, bytes_t block, bool (
 /* Adds "name: value\r\n" before the closing blank line of the block that ends at out's end (starts one when block_start
  * == size). */
 LEAF_MUST_USE status_t headers_append(buffer_t *out, uint64_t block_start, bytes_t name, bytes_t value);
+/* The same with a value that is these parts, one behind the other. STATUS_INVALID: a line end is in it; out is as it
+ * was. */
+LEAF_MUST_USE status_t headers_append_joined(buffer_t *out, uint64_t block_start, bytes_t name, const bytes_t *parts,
+                                             uint32_t count);
 
 #endif

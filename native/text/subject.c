@@ -90,11 +90,7 @@ bool subject_has_wildcard(bytes_t pattern) {
 }
 
 uint32_t subject_token_count(bytes_t subject) {
-    uint32_t count = subject.size > 0 ? 1 : 0;
-    for (uint32_t i = 0; i < subject.size; i++) {
-        count += subject.at[i] == '.';
-    }
-    return count;
+    return subject.size == 0 ? 0 : 1 + tokens_count_dots(subject.at, subject.at + subject.size);
 }
 
 bytes_t subject_token(bytes_t subject, uint32_t i) {

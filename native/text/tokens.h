@@ -26,13 +26,43 @@ static inline token_walk_t tokens_of(bytes_t subject) {
     return (token_walk_t){.at = subject.at, .end = subject.at + subject.size, .done = subject.size == 0};
 }
 
+/* Of eight bytes, the first one lowest: the highest bit of each that is a dot. */
+static inline uint64_t tokens_dots(uint64_t eight) {
+    const uint64_t low = UINT64_C(0x7f7f7f7f7f7f7f7f);
+    uint64_t differs = eight ^ UINT64_C(0x2e2e2e2e2e2e2e2e);
+    return ~(((differs & low) + low) | differs | low);
+}
+
+/* The first dot at or behind `at`, or the end. */
+static inline const uint8_t *tokens_dot(const uint8_t *at, const uint8_t *end) {
+    for (; end - at >= 8; at += 8) {
+        uint64_t dots = tokens_dots(load_u64(at));
+        if (dots != 0) {
+            return at + __builtin_ctzll(dots) / 8;
+        }
+    }
+    while (at != end && *at != '.') {
+        at++;
+    }
+    return at;
+}
+
+/* How many dots there are between these. */
+static inline uint32_t tokens_count_dots(const uint8_t *at, const uint8_t *end) {
+    uint32_t count = 0;
+    for (; end - at >= 8; at += 8) {
+        count += (uint32_t)((tokens_dots(load_u64(at)) >> 7) * UINT64_C(0x0101010101010101) >> 56);
+    }
+    for (; at != end; at++) {
+        count += *at == '.';
+    }
+    return count;
+}
+
 /* The next token, which is empty when the walk is over. */
 static inline bytes_t tokens_next(token_walk_t *walk) {
     const uint8_t *start = walk->at;
-    const uint8_t *dot = start;
-    while (dot != walk->end && *dot != '.') {
-        dot++;
-    }
+    const uint8_t *dot = tokens_dot(start, walk->end);
     walk->done = dot == walk->end;
     walk->at = walk->done ? dot : dot + 1;
     return bytes_of(start, (uint32_t)(dot - start));

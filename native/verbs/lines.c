@@ -130,12 +130,10 @@ static bool changes_interest(const op_t *op) {
 
 static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
     uint32_t used = 0, changes = 0;
-    int64_t start_ns = 0;
     op_t op;
     static const uint64_t none = 0;
     const uint64_t *steps = LEAF_LIKELY(peer->account != NULL) ? route_steps(peer->account->route) : &none;
-    /* One less with each operation. */
-    uint64_t until = turn_end(plane, steps);
+    turn_t turn = turn_begin(plane, steps);
     while (peer->state == PEER_ADMITTED && (peer->waits & (WAITS_CONTROL | WAITS_STORE)) == 0) {
         uint32_t taken;
         if (!first_operation(plane, peer, bytes_after(input, used), &op, &taken)) {
@@ -153,11 +151,10 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
         }
         used += taken;
         changes += changes_interest(&op);
-        if (LEAF_UNLIKELY(changes == INPUT_CHANGES_MAX || turn_is_over(plane, steps, until, &start_ns))) {
+        if (LEAF_UNLIKELY(changes == INPUT_CHANGES_MAX || turn_is_over(plane, &turn))) {
             turn_yield(plane, peer);
             break;
         }
-        until--;
     }
     return used;
 }

@@ -16,6 +16,7 @@
 #include "plane/routed.h"
 #include "plane/trace.h"
 #include "text/text.h"
+#include "text/tokens.h"
 #include "wire/emit.h"
 #include "wire/op.h"
 
@@ -91,12 +92,18 @@ void link_close(plane_t *plane, peer_t *peer, uint32_t reason, const char *befor
 /* "<ack subject>@<stored subject>": names may hold '@', so the first one behind the 8th dot counts. */
 bytes_t link_split(bytes_t reply, bytes_t *ack) {
     uint32_t dots = 0;
-    for (uint32_t i = 0; i < reply.size; i++) {
-        dots += reply.at[i] == '.';
-        if (dots >= 8 && reply.at[i] == '@') {
-            *ack = bytes_of(reply.at, i);
-            return bytes_of(reply.at + i + 1, reply.size - i - 1);
+    const uint8_t *from = reply.at, *end = reply.at + reply.size;
+    while (from != end) {
+        const uint8_t *at = memchr(from, '@', (size_t)(end - from));
+        if (at == NULL) {
+            break;
         }
+        dots += tokens_count_dots(from, at);
+        if (dots >= 8) {
+            *ack = bytes_of(reply.at, (uint32_t)(at - reply.at));
+            return bytes_of(at + 1, (uint32_t)(end - at - 1));
+        }
+        from = at + 1;
     }
     return BYTES_NONE;
 }

@@ -20,6 +20,7 @@
 #include "mqtt/read.h"
 #include "mqtt/write.h"
 #include "plane/account.h"
+#include "plane/again.h"
 #include "plane/output.h"
 #include "plane/pressure.h"
 #include "plane/protocol.h"
@@ -226,9 +227,8 @@ static bool first_packet(plane_t *plane, peer_t *peer, bytes_t input, mqtt_packe
 
 static uint32_t packets_admitted(plane_t *plane, peer_t *peer, bytes_t input) {
     uint32_t used = 0, changes = 0;
-    int64_t start_ns = 0;
     const uint64_t *steps = route_steps(peer->account->route);
-    uint64_t until = turn_end(plane, steps);
+    turn_t turn = turn_begin(plane, steps);
     mqtt_packet_t packet;
     while (peer->state == PEER_ADMITTED && (peer->waits & (WAITS_CONTROL | WAITS_STORE | WAITS_SESSION)) == 0) {
         uint32_t taken;
@@ -238,11 +238,10 @@ static uint32_t packets_admitted(plane_t *plane, peer_t *peer, bytes_t input) {
         }
         used += taken;
         changes += packet.kind == MQTT_SUBSCRIBE || packet.kind == MQTT_UNSUBSCRIBE;
-        if (LEAF_UNLIKELY(changes != 0 || turn_is_over(plane, steps, until, &start_ns))) {
+        if (LEAF_UNLIKELY(changes != 0 || turn_is_over(plane, &turn))) {
             turn_yield(plane, peer);
             break;
         }
-        until--;
     }
     return used;
 }

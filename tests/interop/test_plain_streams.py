@@ -245,12 +245,35 @@ def test_samples_of_consumers_are_those_of_the_api(server: servers.Server) -> No
 
 
 def test_a_thousand_streams_are_all_told_of(server: servers.Server) -> None:
-    """More than are asked for at once, and more than are written at once."""
+    """More than are asked for at once, and more than are written at once. A report tells of what changed since the one
+    before: a stream made anew, gone, consumed, with a message more, and a mirror among them."""
     api = Api(server.port)
-    for number in range(1000):
+
+    def make(number: int) -> None:
         api.must(f"$JS.API.STREAM.CREATE.S{number}", {"name": f"S{number}", "subjects": [f"s.{number}"]})
-    api.close()
+
+    for number in range(1000):
+        make(number)
     assert len(rows(server, "")) == 1000 + len(STREAMS)
+    for name in ("S7", "S8"):
+        api.must(f"$JS.API.STREAM.DELETE.{name}")
+    api.must("$JS.API.STREAM.CREATE.S70M", {"name": "S70M", "mirror": {"name": "S70"}})
+    rows(server, "")
+    make(8)
+    durable = {"stream_name": "S9", "config": {"durable_name": "C", "ack_policy": "explicit"}}
+    api.must("$JS.API.CONSUMER.DURABLE.CREATE.S9.C", durable)
+    api.must("s.10", {})
+    shown = rows(server, "")
+    assert set(shown) == {*STREAMS, "S70M", *(f"S{number}" for number in range(1000) if number != 7)}
+    assert shown["S70M"]["mirror"]["name"] == "S70"
+    for name in ("S8", "S9", "S10", "S999"):
+        row = told(server, name)
+        del row["config"]
+        assert shown[name] == row
+    assert [shown["S9"]["state"]["consumer_count"], shown["S10"]["state"]["messages"]] == [1, 1]
+    make(7)
+    api.must("$JS.API.STREAM.DELETE.S70M")
+    api.close()
     found = of_streams(server)
     for name in ("total_messages", "limit_bytes"):
         assert sum(one == f"jetstream_stream_{name}" for one, _ in found) == 1000 + len(STREAMS)

@@ -39,7 +39,7 @@ static void both_ways_agree(void) {
 }
 
 static void long_ones_agree(void) {
-    static const size_t edges[] = {768, 1536, 6144, 6144 + 768, 12288};
+    static const size_t edges[] = {384, 576, 768, 768 + 192, 1536, 6144, 6144 + 768, 12288};
     static uint8_t bytes[12288 + 64];
     for (size_t i = 0; i < sizeof bytes; i++) {
         bytes[i] = random_byte();

@@ -46,6 +46,19 @@ static void no_number_is_read_as_one(void) {
     }
 }
 
+/* One byte that is no digit, at each place of numbers of each length. */
+static void no_other_byte_is_a_digit(void) {
+    for (uint32_t size = 1; size < DECIMAL_MAX; size++) {
+        for (uint32_t place = 0; place < size * 256; place++) {
+            uint8_t digits[DECIMAL_MAX], other = (uint8_t)(place % 256);
+            memset(digits, '1', sizeof digits);
+            digits[place / 256] = other;
+            uint64_t number;
+            CHECK_EQ_U64(other >= '0' && other <= '9', decimal_parse(bytes_of(digits, size), &number));
+        }
+    }
+}
+
 static void bounds(void) {
     uint64_t number = 0;
     CHECK(decimal_parse(text("18446744073709551615"), &number));
@@ -98,6 +111,7 @@ static void taken_from_the_front(void) {
 int main(void) {
     RUN("numbers are written as printf writes them, and read back", written);
     RUN("what is no number is not read as one", no_number_is_read_as_one);
+    RUN("no byte but a digit is read as one, wherever it is", no_other_byte_is_a_digit);
     RUN("the largest number of each type is read, one more is refused", bounds);
     RUN("with a bound, whatever is above it is the bound", too_much_is_the_most_there_is);
     RUN("digits are cut off the front, so many and no more", taken_from_the_front);

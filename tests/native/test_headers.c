@@ -149,6 +149,17 @@ static void append_refuses_line_ends(void) {
     buffer_free(&out);
 }
 
+static void appends_parts(void) {
+    const bytes_t parts[] = {text("S "), BYTES_NONE, text("22"), text(" > ")}, broken[] = {text("S"), text("\n")};
+    buffer_t out;
+    buffer_init(&out, 4096);
+    CHECK_EQ_I64(STATUS_OK, headers_append_joined(&out, 0, text("A"), parts, 4));
+    CHECK_TEXT("NATS/1.0\r\nA: S 22 > \r\n\r\n", out.at, out.size);
+    CHECK_EQ_I64(STATUS_INVALID, headers_append_joined(&out, 0, text("B"), broken, 2));
+    CHECK_TEXT("NATS/1.0\r\nA: S 22 > \r\n\r\n", out.at, out.size);
+    buffer_free(&out);
+}
+
 int main(void) {
     RUN("a field is found by its exact name, with the blanks around its value gone", finds_exact_names);
     RUN("of two fields with one name the first counts", first_of_two_counts);
@@ -157,5 +168,6 @@ int main(void) {
     RUN("a copy that does not fit leaves the buffer as it was", copy_is_all_or_nothing);
     RUN("a field is added at the end of the block, and begins one where there is none", appends);
     RUN("a field cannot smuggle in a second line", append_refuses_line_ends);
+    RUN("a field's value is its parts, and a line end in one of them changes nothing", appends_parts);
     return TEST_RESULT();
 }

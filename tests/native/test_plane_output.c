@@ -128,6 +128,28 @@ static void others_are_served_meanwhile(void) {
     close_plane();
 }
 
+static uint32_t place_of(const peer_t *peer) {
+    return ((memory_transport_t *)peer->conn.transport_state)->place;
+}
+
+static void who_has_few_bytes_is_first(void) {
+    open_plane();
+    peer_t *much = client(SIZE_MAX, RIG_FLAGS, "SUB wide 1\r\n");
+    peer_t *few = client(SIZE_MAX, RIG_FLAGS, "SUB wide.few 1\r\n");
+    peer_t *publisher = client(SIZE_MAX, RIG_FLAGS, "");
+    char wide[2 * OUTPUT_FEW];
+    int head = sprintf(wide, "PUB wide %u\r\n", OUTPUT_FEW);
+    memset(wide + head, 'w', OUTPUT_FEW);
+    strcpy(wide + head + OUTPUT_FEW, "\r\n");
+    for (uint32_t last = 0; last < 2; last++) {
+        rig_say(plane, publisher, last == 0 ? wide : "PUB wide.few 0\r\n\r\n");
+        rig_say(plane, publisher, last == 0 ? "PUB wide.few 0\r\n\r\n" : wide);
+        turn();
+        CHECK(place_of(few) < place_of(much));
+    }
+    close_plane();
+}
+
 /* The next message is acted on when everybody in the line has had a turn, so what waits for one is a few messages. */
 static void a_publisher_waits_for_the_line(void) {
     open_readers(SIZE_MAX);
@@ -380,6 +402,7 @@ int main(void) {
     RUN("a megabyte to forty is in memory once, and each turn of the loop writes a bounded part of it",
         a_turn_is_bounded);
     RUN("who has little waiting is written in each turn", others_are_served_meanwhile);
+    RUN("who has few bytes waiting is written before others", who_has_few_bytes_is_first);
     RUN("a publisher pauses until everybody in the line has had a turn", a_publisher_waits_for_the_line);
     RUN("one whose socket takes all of it is not kept waiting by those whose sockets take little",
         nobody_is_passed_over);

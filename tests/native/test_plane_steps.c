@@ -2,6 +2,7 @@
  * judges each step of each test by the blocks of code that it runs; here the bound is closer, and what ends is large: a
  * stream's messages, what consumers have delivered, the subscriptions of clients and links. */
 #include "stream_rig.h"
+#include "verbs/turn.h"
 
 #define MANY 30000u
 #define TURNS (MANY / 64)   /* in which what is left of so many is done: each end costs several of a turn's budget */
@@ -440,6 +441,7 @@ static void subscriptions_that_come(void) {
     }
     CHECK_EQ_I64(STATUS_OK, buffer_append(&lines, "PING\r\n", 7));
     rig_say(plane, flood, (const char *)lines.at);
+    core_again(plane); /* not in the same turn */
     CHECK_EQ_U64(INPUT_CHANGES_MAX / 2, plane->stats.subscriptions);
     rig_feed(plane, other, "PING\r\n");
     RIG_HEARD("PONG\r\n", other);
@@ -454,9 +456,28 @@ static void subscriptions_that_come(void) {
     rig_close(plane);
 }
 
+/* One operation may be a thousand deliveries: the clock is looked at by what was done, not by operations alone. */
+static void deliveries_end_a_turn(void) {
+    static plane_t bare;
+    static const uint64_t steps = 0;
+    const uint64_t each = 4 * INPUT_TIME_WORK;
+    for (uint32_t threaded = 0; threaded < 2; threaded++) {
+        bare.threaded = threaded != 0;
+        turn_t one = turn_begin(&bare, &steps);
+        uint32_t operations = 0;
+        do {
+            operations++;
+            bare.stats.out_msgs += each;
+            CHECK(!bare.threaded || usleep(INPUT_TIME_NS / 1000 * 3 / 4) == 0);
+        } while (!turn_is_over(&bare, &one));
+        CHECK(bare.threaded ? operations <= 3 : operations == INPUT_WORK_MAX / INPUT_TIME_WORK);
+    }
+}
+
 int main(void) {
     rig_blocks_max = BLOCKS_MAX;
     RUN("subscriptions that come by the thousand", subscriptions_that_come);
+    RUN("deliveries by the thousand end a turn", deliveries_end_a_turn);
     RUN("a purge of any kind, and a stream's removal", purges);
     rig_blocks_max = REMOVALS_MAX;
     RUN("limits that are lowered", limits);

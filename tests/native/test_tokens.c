@@ -48,6 +48,24 @@ static void taken_from_the_end(void) {
     }
 }
 
+/* Every length, every place of one dot and of two, among bytes that differ from a dot by a bit. */
+static void dots_at_every_place(void) {
+    static const uint8_t others[] = {'a', '/', '-', 0xae, 0x2f, 0x2c, 0xff, 0};
+    uint8_t text[32];
+    for (uint32_t size = 1; size < sizeof text; size++) {
+        for (uint32_t place = 0; place < size * size; place++) {
+            uint32_t first = place / size, second = place % size;
+            memset(text, others[place % sizeof others], sizeof text);
+            text[first] = text[second] = '.';
+            uint32_t lowest = first < second ? first : second;
+            CHECK(tokens_dot(text, text + size) == text + lowest);
+            CHECK(tokens_dot(text, text + lowest) == text + lowest);
+            CHECK_EQ_U64(first == second ? 1 : 2, tokens_count_dots(text, text + size));
+            CHECK_EQ_U64(0, tokens_count_dots(text, text + lowest));
+        }
+    }
+}
+
 static void wildcards(void) {
     CHECK(token_is(BYTES_LITERAL("*"), '*'));
     CHECK(!token_is(BYTES_LITERAL(">"), '*'));
@@ -58,6 +76,7 @@ static void wildcards(void) {
 int main(void) {
     RUN("a walk hands out every token, the empty ones too, and says when there is none left", walked);
     RUN("tokens are taken off the end until there is one left", taken_from_the_end);
+    RUN("a dot is found and counted wherever it is, and nothing else is taken for one", dots_at_every_place);
     RUN("only a token of that one byte is the wildcard", wildcards);
     return TEST_RESULT();
 }

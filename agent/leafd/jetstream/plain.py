@@ -8,7 +8,8 @@ hundred times what a row of these does. Not here: the reports (monitor/), stream
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from leafd.gojson import written
@@ -24,6 +25,8 @@ from leafd.turns import Pause
 
 TOGETHER: Final = 512
 """So many are asked for at once."""
+LISTED_MIN: Final = 32
+"""Of accounts with fewer streams nothing is kept for the next report: there may be thousands of them."""
 
 
 class PlainConsumer(NamedTuple):
@@ -44,6 +47,32 @@ class PlainStream(NamedTuple):
     """Those that clients may see, where they were asked for."""
 
 
+class Run:
+    """Streams of an account that follow one another by name, at most TOGETHER: plain ones, or one that is not."""
+
+    __slots__ = ("plain", "streams", "told")
+
+    def __init__(self, streams: list[Stream], *, plain: bool) -> None:
+        self.streams = streams
+        self.plain = plain
+        self.told: object = None
+        """What reports have made of all that is not counters; gone when a stream changes, as the run is."""
+
+
+class _Listed(NamedTuple):
+    """An account's streams when they were last listed. What a row depends on but for counters, and the runs."""
+
+    streams: list[Stream]
+    configs: list[StreamConfig]
+    consumers: list[int]
+    taken: list[int]
+    runs: list[Run]
+
+    def still_so(self, now: _Listed) -> bool:
+        """Whether nothing has changed. Objects that stayed the same are compared by identity, in nanoseconds."""
+        return self[:-1] == now[:-1]
+
+
 class PlainStreams:
     """The plain streams of all accounts."""
 
@@ -51,6 +80,44 @@ class PlainStreams:
         self._plane = plane
         self._catalogue = catalogue
         self._takers = takers
+        self._listed = dict[str, _Listed]()
+
+    def listed(self, account: str) -> list[Run]:
+        """All streams of an account in the order of their names. The runs are the same objects as before while nothing
+        changes."""
+        known = self._catalogue.by_name.get(account)
+        if known is None:
+            return []
+        streams, taken = known.sorted_streams(), self._takers.streams
+        now = _Listed(
+            streams,
+            [one.config for one in streams],
+            [len(one.names) for one in streams],
+            [one.id for one in streams if one.id in taken] if taken else [],
+            [],
+        )
+        before = self._listed.get(account)
+        if before is not None and before.still_so(now):
+            return before.runs
+        now.runs.extend(self._runs(streams))
+        self._listed.pop(account, None)
+        if len(streams) >= LISTED_MIN:
+            there = self._catalogue.by_name
+            self._listed = {name: one for name, one in self._listed.items() if name in there} | {account: now}
+        return now.runs
+
+    def _runs(self, streams: list[Stream]) -> Iterator[Run]:
+        plain = set(self._plain(streams))
+        for are_plain, some in groupby(streams, plain.__contains__):
+            found = list(some)
+            size = TOGETHER if are_plain else 1
+            for begin in range(0, len(found), size):
+                yield Run(found[begin : begin + size], plain=are_plain)
+
+    async def states(self, run: Run) -> list[bytes | None]:
+        """The counters of each stream of a run, as stream_state_t. None: it is gone, or not known yet; who asks looks
+        at it by itself."""
+        return await self._plane.streams_states([one.id for one in run.streams])
 
     async def of(self, account: str, *, consumers: bool = False) -> list[PlainStream]:
         """An account's, in the order of their names, with consumers if those are asked for. One that changes meanwhile,

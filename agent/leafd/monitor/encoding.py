@@ -61,7 +61,8 @@ class Alike:
     form: Form
     records: list[bytes]
     texts: list[bytes]
-    """As many for each record as the form has such holes."""
+    """As many for each record as the form has such holes. Or one record and one text, which are those of several rows
+    joined."""
 
 
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})

@@ -252,6 +252,8 @@ async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
 
     if account.name in wanted.but:
         return await _others(wanted, account, {one.stream for one in wanted.but[account.name]})
+    if not wanted.consumers and not wanted.config:
+        return await _listed(wanted, account)
     streams = await wanted.jetstream.plain.of(account.name, consumers=wanted.consumers)
     rows = PlainRows(
         wanted.jetstream.plain,
@@ -276,6 +278,27 @@ async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
         if (detail := await _stream(wanted, account, stream.name)) is not None:
             found.append(detail)
     return found + await _rows(rows, run)
+
+
+async def _listed(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
+    """The rows of all streams without consumers and configurations."""
+    from leafd.monitor.plain_rows import PlainRows, known
+
+    plain, found, pause = wanted.jetstream.plain, _Rows(), Pause()
+    rows = PlainRows(plain, wanted.facts.shapes, wanted.facts.name, consumers=False, config=False)
+    for run in plain.listed(account.name):
+        await pause()
+        states = await plain.states(run) if run.plain else [None]
+        if (told := known(states)) is not None:
+            found.append(rows.run(run, told))
+            continue
+        for stream, state in zip(run.streams, states, strict=True):
+            await pause()
+            if state is not None:
+                found.append(rows.one(stream, state))
+            elif (detail := await _stream(wanted, account, stream.name)) is not None:
+                found.append(detail)
+    return found
 
 
 async def _others(wanted: _Detail, account: JetStreamAccountFacts, told: Set[object]) -> _Rows:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from json.encoder import encode_basestring_ascii
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leafd.monitor.consumer_rows import ConsumerRows, size, specimen
 from leafd.monitor.encoding import Alike, Form, Hole, in_labels
@@ -24,7 +24,7 @@ from leafd.native import layout
 from leafd.native_rows import RowColumn, RowKind, RowWriter
 
 if TYPE_CHECKING:
-    from leafd.monitor.rooms import PlainFacts, PlainsFacts
+    from leafd.monitor.rooms import PlainFacts, PlainsFacts, RunFacts, StreamFacts
 
 TEXTS: Final = ("name", "description", "subjects")
 """Members of a stream's configuration in which those of one shape may differ."""
@@ -37,6 +37,13 @@ _SIZE: Final = 8
 _Shapes = tuple[Shape | None, ...]
 """Of a stream's configuration, and of its consumers': None: not shown."""
 _BARE: Final[_Shapes] = (None,)
+
+
+class _Told(NamedTuple):
+    """The parts of a run's rows that are no counters: the begins of its records, and its names as JSON."""
+
+    heads: list[bytes]
+    texts: bytes
 
 
 class PlainRows:
@@ -60,6 +67,22 @@ class PlainRows:
         for shapes, alike in groupby(shaped, itemgetter(1)):
             texts = []
             yield Alike(self._form_of(shapes), [self._record(one, shapes, texts) for one, _ in alike], texts)
+
+    def one(self, stream: StreamFacts, state: bytes) -> Alike:
+        """The row of one stream without consumers and configuration."""
+        name = encode_basestring_ascii(stream.name).encode()
+        return Alike(self._form_of(_BARE), [_head(stream, name) + state], [name])
+
+    def run(self, run: RunFacts, states: Sequence[bytes]) -> Alike:
+        """The rows of a run without consumers and configurations, as one record and one text. What does not change
+        from one report to the next is kept with the run."""
+        told = run.told
+        if not isinstance(told, _Told):
+            texts = [encode_basestring_ascii(one.name).encode() for one in run.streams]
+            heads = [_head(one, name) for one, name in zip(run.streams, texts, strict=True)]
+            told = run.told = _Told(heads, b"".join(texts))
+        record = b"".join(chain.from_iterable(zip(told.heads, states, strict=True)))
+        return Alike(self._form_of(_BARE), [record], [told.texts])
 
     def _shapes(self, one: PlainFacts) -> _Shapes:
         config = self._plains.remembered(one.stream, self._make) if self._config else None
@@ -118,9 +141,18 @@ def _counted(member: str, kind: RowKind = RowKind.NUMBER) -> Hole:
     return Hole(kind, _RECORD.size + _SIZE * _STATE.names.index(member))
 
 
+def known(states: Sequence[bytes | None]) -> Sequence[bytes] | None:
+    """The states, if each of them is known."""
+    found = [one for one in states if one is not None]
+    return found if len(found) == len(states) else None
+
+
 def _record(one: PlainFacts, name: bytes) -> bytes:
-    stream = one.stream
-    return _RECORD.pack(len(name), stream.created, len(stream.names)) + one.state
+    return _head(one.stream, name) + one.state
+
+
+def _head(stream: StreamFacts, name: bytes) -> bytes:
+    return _RECORD.pack(len(name), stream.created, len(stream.names))
 
 
 _Value = tuple[RowKind, int]

@@ -341,8 +341,23 @@ class PlainFacts(Protocol):
     def consumers(self) -> Sequence[PlainConsumerFacts]: ...
 
 
+class RunFacts(Protocol):
+    """Streams that follow one another by name, plain ones or one that is not, and what reports keep of them until one
+    changes."""
+
+    told: object
+
+    @property
+    def plain(self) -> bool: ...
+    @property
+    def streams(self) -> Sequence[StreamFacts]: ...
+
+
 class PlainsFacts(Protocol):
     """All of those, and consumers of all streams."""
+
+    def listed(self, account: str) -> Sequence[RunFacts]: ...
+    async def states(self, run: Any) -> Sequence[bytes | None]: ...
 
     async def named(self, names: Sequence[str]) -> Sequence[tuple[str, StateRow]]: ...
     async def of(self, account: str, *, consumers: bool = ...) -> Sequence[PlainFacts]: ...
