@@ -44,6 +44,7 @@ typedef struct gateway_terms {
     uint32_t flags;           /* GATEWAY_* */
     uint32_t max_payload;     /* of what comes; 0 = as the limits say */
     int64_t ping_interval_ns; /* 0 = as the limits say */
+    uint64_t peer;            /* as of a route */
 } gateway_terms_t;
 
 #define GATEWAY_OUTBOUND 1 /* we dialled: our messages go by it, and the peer's interest comes; else the other way */

@@ -65,3 +65,5 @@ class GatewayTerms:
     flags: int = 0
     max_payload: int = 0
     ping_interval_ns: int = 0
+    peer: int = 0
+    """The server, as groups name it."""

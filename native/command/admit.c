@@ -279,6 +279,7 @@ static status_t take_in_gateway(plane_t *plane, peer_t *peer, const plane_comman
         return STATUS_NO_MEMORY;
     }
     link->outbound = (terms.flags & GATEWAY_OUTBOUND) != 0;
+    link->peer = terms.peer;
     peer_admit(plane, peer, NULL, &verdict);
     status_t status = gateway_joined(plane, peer, link, strings_next(&strings));
     if (status == STATUS_OK) {

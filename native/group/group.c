@@ -38,10 +38,14 @@ void answer_upto(group_t *group, raft_index_t index, bool applied) {
 /* ---- room -------------------------------------------------------------------------------------------------------- */
 
 /* Is there room for all that one call of raft's can write, beside its own entries so many with so many bytes? */
-static bool group_fits(group_t *group, uint64_t entries, uint64_t bytes) {
-    bool fits = store_ledger_fits(group->ledger, OWN_ENTRIES + entries, bytes);
+static bool group_fits_behind(group_t *group, raft_index_t index, uint64_t entries, uint64_t bytes) {
+    bool fits = store_ledger_fits_behind(group->ledger, index, OWN_ENTRIES + entries, bytes);
     group->state = fits ? GROUP_RUNS : GROUP_WAITS;
     return fits;
+}
+
+static bool group_fits(group_t *group, uint64_t entries, uint64_t bytes) {
+    return group_fits_behind(group, group->ledger->last, entries, bytes);
 }
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
@@ -336,13 +340,48 @@ status_t group_propose(group_t *group, bytes_t bytes, uint64_t token, moment_t n
     return STATUS_OK;
 }
 
-/* Leaves a message as many of its entries as there is room for. false: there is room for none of what it may cause. */
+/* How many of a message's first entries the log has already; *keeps: what lies behind this one is cut for the others.
+ * One that does not fit the log writes nothing at all. */
+static uint32_t held_of(const raft_t *raft, const raft_message_t *message, raft_index_t *keeps) {
+    const trail_t *trail = &raft->trail;
+    raft_term_t term;
+    raft_index_t from = message->index > raft->commit ? message->index : raft->commit;
+    raft_index_t upto = message->index + message->count;
+    raft_index_t there = upto < trail->last ? upto : trail->last;
+    *keeps = trail->last;
+    if (upto <= from || !trail_term(trail, from, &term) || (from == message->index && term != message->log_term)) {
+        return message->count;
+    }
+    raft_index_t conflict = trail_conflict(trail, from + 1, there, message->entry_term);
+    if (conflict != 0) {
+        *keeps = there = conflict - 1;
+    }
+    return (uint32_t)(there - message->index);
+}
+
+/* Of a message's entries but for the first ones. */
+static uint64_t bytes_behind(const frame_message_t *received, uint32_t first) {
+    frame_entry_t entry;
+    uint64_t bytes = 0;
+    bytes_t left = received->entries;
+    for (uint32_t i = 0; frame_take_entry(&left, &entry); i++) {
+        bytes += i >= first ? entry.bytes.size : 0;
+    }
+    return bytes;
+}
+
+/* Leaves a message as many of its entries as there is room for. Those that are there already need none, and those in
+ * whose place they come make room for them: else a ledger that is full of what is not committed would never hear what
+ * commits it, or what replaces it. false: there is room for none of what it may cause. */
 static bool receive_fits(group_t *group, frame_message_t *received) {
-    while (!group_fits(group, received->message.count, received->entries.size)) {
-        if (received->message.count == 0) {
+    raft_index_t keeps = group->ledger->last;
+    uint32_t *count = &received->message.count;
+    uint32_t held = *count > 0 ? held_of(&group->raft, &received->message, &keeps) : 0;
+    while (!group_fits_behind(group, keeps, *count - held, bytes_behind(received, held))) {
+        if (*count == held) {
             return false;
         }
-        frame_shorten(received, received->message.count / 2);
+        frame_shorten(received, held + (*count - held) / 2);
         group->shortened = true;
     }
     return true;

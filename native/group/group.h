@@ -13,7 +13,7 @@
  * - Raft's writes cannot be refused. So before it is asked anything there is room in the open batch for all that one
  *   call can write, or it is asked later. A message that finds none is lost, as on a network; of its
  *   entries those are taken that the ledger has room for, so that what it says of older ones is heard, and the leader
- *   waits a beat with the rest.
+ *   waits a beat with the rest. What the log has already needs no room, and what is cut makes some.
  * - A message that promises something is held until the batch with the promise is on the disk.
  * - Applying refuses nothing for a reason of its own, it waits. What an entry does and the note that it is applied are
  *   in one batch, so that a start goes on behind what is done: no entry is applied twice, or passed over.

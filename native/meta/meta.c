@@ -10,6 +10,7 @@
 #include "meta/meta_rows.h"
 #include "net/outq.h"
 #include "plane/account.h"
+#include "plane/gateway.h"
 #include "plane/peer.h"
 #include "plane/pressure.h"
 #include "plane/publication.h"
@@ -17,7 +18,7 @@
 
 #define NUMBER 1u /* of its ledger */
 #define QUEUED_MAX (UINT64_C(4) << 20)
-#define LETTER_MAX 4096u
+#define LETTER_MAX (UINT32_C(1) << 17)
 #define SUBJECT_PREFIX "$LR."
 #define SUBJECT_SIZE (sizeof SUBJECT_PREFIX - 1 + sizeof(uint64_t))
 #define FRAME_MAGIC BYTES_LITERAL("LRF1")
@@ -38,15 +39,16 @@ typedef struct meta {
 /* ---- other servers ----------------------------------------------------------------------------------------------- */
 
 static peer_t *way_to(const meta_t *meta, uint64_t peer) {
-    peer_t *route = routed_to(meta->plane, meta->account, peer);
-    return route != NULL && outq_pending(&route->conn.out) <= QUEUED_MAX ? route : NULL;
+    peer_t *link = routed_to(meta->plane, meta->account, peer);
+    link = link != NULL ? link : gateway_to(meta->plane, peer);
+    return link != NULL && outq_pending(&link->conn.out) <= QUEUED_MAX ? link : NULL;
 }
 
 /* A server's id is eight letters and digits, so it is a token as it is. */
 static bool mail_to(const meta_t *meta, uint64_t peer, bytes_t payload) {
     uint8_t subject[SUBJECT_SIZE];
-    peer_t *route = way_to(meta, peer);
-    if (route == NULL) {
+    peer_t *link = way_to(meta, peer);
+    if (link == NULL) {
         return false;
     }
     memcpy(subject, SUBJECT_PREFIX, sizeof SUBJECT_PREFIX - 1);
@@ -54,7 +56,7 @@ static bool mail_to(const meta_t *meta, uint64_t peer, bytes_t payload) {
     const publication_t publication = {.account = meta->account,
                                        .message = {.subject = bytes_of(subject, SUBJECT_SIZE), .payload = payload},
                                        .flags = PUBLICATION_MAIL};
-    publish_over_link(meta->plane, route, &publication);
+    publish_over_link(meta->plane, link, &publication);
     return true;
 }
 
@@ -72,7 +74,7 @@ bool meta_send(plane_t *plane, uint64_t peer, bytes_t letter) {
 
 static void meta_mail(plane_t *plane, peer_t *from, const account_t *account, bytes_t payload) {
     const meta_t *meta = plane->meta;
-    uint64_t peer = from->route->peer;
+    uint64_t peer = from->route != NULL ? from->route->peer : from->gateway->peer;
     if (account != meta->account || peer == 0) {
         return;
     }

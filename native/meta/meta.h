@@ -1,15 +1,17 @@
 /* meta.h: the group of all servers of a cluster with JetStream, on the plane: its table (meta_rows.h), the frames of
- * its members over routes, a turn of it in each tick. A server without it has plane->meta NULL, and pays that look.
+ * its members over routes and gateways, a turn of it in each tick. A server without it has plane->meta NULL, and pays
+ * that look.
  *
  *     COMMAND_META_*  -->  group/groups.h  <-- meta_turn: before the store's tick and behind it
  *          ^                    |  ^
- *       control          frames |  | frames: route > meta_mail
+ *       control          frames |  | frames: route, gateway > meta_mail
  *                               v  |
- *          `$LR.<server>` in the system account, over the route to that server alone
+ *          `$LR.<server>` in the system account, over the route or the gateway to that server alone
  *
- * - What comes as `$LR.` over a route is the servers' own (verbs/route.c): no subscription gets it, and a route takes
- *   nothing else there, whoever published it (PUBLICATION_MAIL). Who sent it is what the route says.
- * - A frame begins with "LRF1" and is the groups'; anything else is a letter for control: founding.
+ * - What comes as `$LR.` over a route or a gateway is the servers' own (verbs/): no subscription gets it, and neither
+ *   takes anything else there, whoever published it (PUBLICATION_MAIL). Who sent it is what the link says.
+ * - A frame begins with "LRF1" and is the groups'; anything else is a letter for control: founding, requests.
+ * - A server of another cluster is reached if a gateway leads to it itself.
  * - A server to which more than QUEUED_MAX waits is not reached: what is said to it meanwhile is lost, and said again.
  *
  * Not here: which servers found the group, and who is let in (control); what is agreed on (raft/).

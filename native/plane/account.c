@@ -193,8 +193,15 @@ subscription_t *subscription_find(const map_t *table, const account_t *account, 
 
 /* ---- what links are told ----------------------------------------------------------------------------------------- */
 
+/* To links, or to other servers alone. */
+static bool target_is_told(const plane_t *plane, const route_target_t *target) {
+    return interest_is_announced(target)
+           || (LEAF_UNLIKELY(plane->routed != NULL) && interest_is_for_servers(plane, target));
+}
+
 static status_t reserve(plane_t *plane, account_t *account, const route_target_t *target, const peer_t *link) {
-    status_t status = interest_reserve(account, target->subject, target->queue);
+    status_t status =
+        interest_is_for_servers(plane, target) ? STATUS_OK : interest_reserve(account, target->subject, target->queue);
     return status == STATUS_OK ? routed_reserve(plane, account, target, link, target->subject, target->queue) : status;
 }
 
@@ -203,6 +210,10 @@ static void tell(plane_t *plane, account_t *account, const route_target_t *targe
                  uint32_t after) {
     if (LEAF_LIKELY(plane->routed == NULL)) {
         interest_change(plane, account, target->subject, target->queue, link, before, after);
+        return;
+    }
+    if (interest_is_for_servers(plane, target)) {
+        routed_change(plane, account, target, link, before, after);
         return;
     }
     if (target->kind == TARGET_ROUTE) {
@@ -280,7 +291,7 @@ static status_t add(plane_t *plane, account_t *account, map_t **table, target_ki
     if (account->imports != NULL) {
         status = shadows_add(plane, account, &one->target);
     }
-    if (status == STATUS_OK && interest_is_announced(&one->target)) {
+    if (status == STATUS_OK && target_is_told(plane, &one->target)) {
         status = reserve(plane, account, &one->target, told_as);
     }
     if (status != STATUS_OK) {
@@ -291,7 +302,7 @@ static status_t add(plane_t *plane, account_t *account, map_t **table, target_ki
     plane->memory.interest.used += cost;
     plane->stats.subscriptions++;
     plane->interest_changed = true;
-    if (interest_is_announced(&one->target)) {
+    if (target_is_told(plane, &one->target)) {
         tell(plane, account, &one->target, told_as, 0, weight);
     } else if (only != 0) {
         interest_tell_link(plane, only, one->target.subject, one->target.queue, weight);
@@ -351,7 +362,7 @@ void subscription_sweep(plane_t *plane) {
     while (plane->dead != NULL) {
         subscription_t *one = plane->dead;
         plane->dead = one->next_dead;
-        if (interest_is_announced(&one->target)) {
+        if (target_is_told(plane, &one->target)) {
             tell(plane, one->account, &one->target, traits_of(&one->target)->order == ORDER_LINK ? one->peer : NULL,
                  one->target.weight, 0);
         } else if (one->target.kind == TARGET_CONTROL) {
@@ -388,7 +399,7 @@ status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_
     if (account->imports != NULL) {
         status = shadows_add(plane, account, &sink->target);
     }
-    if (status == STATUS_OK && interest_is_announced(&sink->target)) {
+    if (status == STATUS_OK && target_is_told(plane, &sink->target)) {
         status = reserve(plane, account, &sink->target, NULL);
     }
     if (status != STATUS_OK) {
@@ -405,7 +416,7 @@ status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_
         account->sinks = sink;
     }
     plane->interest_changed = true;
-    if (interest_is_announced(&sink->target)) {
+    if (target_is_told(plane, &sink->target)) {
         tell(plane, account, &sink->target, NULL, 0, 1);
     } else if (link != 0) {
         interest_tell_link(plane, link, sink->target.subject, BYTES_NONE, 1);
@@ -417,7 +428,7 @@ void sink_remove(plane_t *plane, sink_t *sink) {
     if (!sink->in) {
         return;
     }
-    if (interest_is_announced(&sink->target)) {
+    if (target_is_told(plane, &sink->target)) {
         tell(plane, sink->account, &sink->target, NULL, 1, 0);
     } else if (sink->link != 0) {
         untell_link(plane, sink->account, sink->link, &sink->target);

@@ -76,6 +76,16 @@ peer_t *gateway_towards(const plane_t *plane, bytes_t subject) {
     return NULL;
 }
 
+peer_t *gateway_to(const plane_t *plane, uint64_t server) {
+    for (peer_t *peer = plane->gateways == NULL ? NULL : plane->gateways->outbound; peer != NULL;
+         peer = peer->gateway->next_gateway) {
+        if (peer->gateway->peer == server && peer->gateway->up) {
+            return peer;
+        }
+    }
+    return NULL;
+}
+
 bool gateway_is_own_cluster(const plane_t *plane, bytes_t subject) {
     return memcmp(subject.at, plane->gateways->prefix, GATEWAY_SERVER_AT) == 0;
 }

@@ -31,6 +31,7 @@ struct gateway_link {
     bool up;                            /* its first PONG has come */
     uint8_t cluster[GATEWAY_HASH_SIZE]; /* of its name */
     account_t *last;                    /* that the line before has named */
+    uint64_t peer;                      /* the server, as gateway_terms_t has it */
     bool lacks;                         /* outbound: some of its interest was refused for memory */
     bool told_all;                      /* inbound: routed.c, as of a route */
     wanted_t *next;                     /* likewise */
@@ -58,6 +59,8 @@ LEAF_MUST_USE status_t gateway_begin(peer_t *peer, const account_t *account);
 
 /* The outbound one to the cluster that a `_GR_.` subject names; NULL: there is none. */
 peer_t *gateway_towards(const plane_t *plane, bytes_t subject);
+/* The outbound one that leads to that server itself, once it is up; NULL: there is none. */
+peer_t *gateway_to(const plane_t *plane, uint64_t server);
 /* Is the server that the subject names this one? Empty: it is another cluster's. */
 bool gateway_is_own_cluster(const plane_t *plane, bytes_t subject);
 bool gateway_is_own_server(const plane_t *plane, bytes_t subject);

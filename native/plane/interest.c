@@ -60,6 +60,7 @@ typedef struct interest_entry {
 struct interest {
     map_t *all;
     map_t *here; /* those that have something of here, in a cluster also of its other servers */
+    const plane_t *plane;
     bool clustered;
     bool failed; /* while it is made: no memory for all of it */
 };
@@ -84,9 +85,17 @@ bool interest_is_announced(const route_target_t *target) {
     case TOLD_ALWAYS: return true;
     case TOLD_AS_ITS_ORIGIN: shadow_interest(target, &announced, &origin); return announced;
     case TOLD_TO_ITS_LINK: return target_link(target) == 0;
+    case TOLD_TO_SERVERS:
     case TOLD_NEVER:
     default: return false;
     }
+}
+
+/* What other servers ask for is so, too, where this one serves streams with them: leafs reach them all by its API. */
+bool interest_is_for_servers(const plane_t *plane, const route_target_t *target) {
+    bool server = target->kind == TARGET_ROUTE || target->kind == TARGET_GATEWAY;
+    return traits_of(target)->told == TOLD_TO_SERVERS
+           || (server && (plane->limits.clustered & CLUSTERED_META) != 0 && interest_asks_stream(target->subject));
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -327,7 +336,8 @@ static bool count_local(void *context, route_target_t *target) {
     interest_t *interest = context;
     bool server = target->kind == TARGET_ROUTE || target->kind == TARGET_GATEWAY;
     visits_add(1);
-    if ((traits_of(target)->order == ORDER_LINK && !server) || !interest_is_announced(target)) {
+    if ((traits_of(target)->order == ORDER_LINK && !server) || !interest_is_announced(target)
+        || interest_is_for_servers(interest->plane, target)) {
         return true;
     }
     /* Dead ones, too: the sweep will take them off again. */
@@ -394,6 +404,7 @@ static status_t interest_start(plane_t *plane, account_t *account) {
     if (interest == NULL) {
         return STATUS_NO_MEMORY;
     }
+    interest->plane = plane;
     interest->clustered = plane->routed != NULL;
     if (map_open(&interest->here) != STATUS_OK) {
         interest_free(interest);

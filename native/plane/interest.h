@@ -51,6 +51,13 @@ void interest_tell(plane_t *plane); /* once a tick: the next slice for new links
 void interest_leaf_left(plane_t *plane, peer_t *peer);
 void interest_free(interest_t *interest);
 bool interest_is_announced(const route_target_t *target);
+/* Pulls and direct gets, which are answered by the server that has the stream. */
+static inline bool interest_asks_stream(bytes_t subject) {
+    return bytes_starts(subject, BYTES_LITERAL("$JS.API.CONSUMER.MSG.NEXT."))
+           || bytes_starts(subject, BYTES_LITERAL("$JS.API.DIRECT.GET."));
+}
+/* Is it told to the other servers alone, and to no leaf? */
+bool interest_is_for_servers(const plane_t *plane, const route_target_t *target);
 /* A target of which only that link is told comes, or goes. */
 void interest_tell_link(plane_t *plane, uint64_t link, bytes_t subject, bytes_t queue, uint32_t weight);
 

@@ -45,7 +45,7 @@ typedef struct trace trace_t; /* trace.h */
  * nobody else */
 #define PUBLICATION_NAMED (1u << 13)
 #define PUBLICATION_WITHOUT (1u << 14) /* to no member of the groups that it names as left out */
-/* between servers of a cluster: no route takes a message to PUBLICATION_MAIL_SUBJECTS without it */
+/* between servers: no route or gateway takes a message to PUBLICATION_MAIL_SUBJECTS without it */
 #define PUBLICATION_MAIL (1u << 15)
 
 /* The first requester of a message that came through service imports. It lies where the first of them was crossed. */

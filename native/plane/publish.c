@@ -27,6 +27,7 @@
 #include "net/outq.h"
 #include "plane/account.h"
 #include "plane/import.h"
+#include "plane/interest.h"
 #include "plane/internal_targets.h"
 #include "plane/links_out.h"
 #include "plane/output.h"
@@ -121,10 +122,12 @@ static bool deliver_client_traced(plane_t *plane, subscription_t *one, const pub
     return fault == TRACE_FAULT_NONE && (publication->trace->only || deliver_client(plane, one, publication, shown));
 }
 
-/* The C side answers these itself; without a target of their own nobody does, and that is a 503. */
-static bool answered_here(bytes_t subject) {
-    return bytes_starts(subject, BYTES_LITERAL("$JS.API.CONSUMER.MSG.NEXT."))
-           || bytes_starts(subject, BYTES_LITERAL("$JS.API.DIRECT.GET."));
+/* Is it none of control's business? The C side answers pulls and direct gets itself; without a target of their own
+ * nobody does, and that is a 503. A server asks this one about streams by letters (meta/meta.h): what comes from it
+ * otherwise is for somebody who listens here, and it has acted on it itself. */
+static bool answered_elsewhere(const publication_t *publication) {
+    return interest_asks_stream(publication->message.subject)
+           || (publication->origin != NULL && publication->origin->server);
 }
 
 /* Asked for templates alone: what was matched for this message is in the cache. */
@@ -155,7 +158,7 @@ static uint32_t publication_sender(const publication_t *publication) {
 static bool deliver_control(plane_t *plane, const subscription_t *one, const publication_t *publication) {
     const message_t *message = &publication->message;
     bool template = one->target.kind == TARGET_TEMPLATE;
-    if ((one->flags & SUBSCRIPTION_DEAD) != 0 || (one->target.kind == TARGET_API && answered_here(message->subject))
+    if ((one->flags & SUBSCRIPTION_DEAD) != 0 || (one->target.kind == TARGET_API && answered_elsewhere(publication))
         || (template && stream_takes(publication))) {
         return false;
     }

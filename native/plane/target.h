@@ -3,7 +3,8 @@
  *   order      when it gets a message: at once into a queue, gathered for a link, over to another account behind all
  *              of these, or inside, last, since it may publish in its turn (publish.c)
  *   told       whether links hear of its interest (interest.c): all of them, none; those that hear of what it stands
- *              for; all, or the one link that it names: by that one alone its messages can come
+ *              for; all, or the one link that it names: by that one alone its messages can come; or none but the
+ *              other servers, whose leafs do not hear of it either (interest_is_for_servers)
  *   withheld   the publications that it does not get: what was deferred (PUBLICATION_INSIDE) has been to all queues;
  *              what was imported as a stream is for subscriptions and streams; and neither that nor what we publish
  *              to a subject of somebody's choice is for JetStream itself: a reply that names $JS.API.STREAM.DELETE
@@ -27,7 +28,13 @@
 #include "route/route.h"
 
 typedef enum target_order { ORDER_QUEUE = 0, ORDER_LINK, ORDER_CROSS, ORDER_INSIDE } target_order_t;
-typedef enum target_told { TOLD_NEVER = 0, TOLD_ALWAYS, TOLD_AS_ITS_ORIGIN, TOLD_TO_ITS_LINK } target_told_t;
+typedef enum target_told {
+    TOLD_NEVER = 0,
+    TOLD_ALWAYS,
+    TOLD_AS_ITS_ORIGIN,
+    TOLD_TO_ITS_LINK,
+    TOLD_TO_SERVERS
+} target_told_t;
 
 typedef struct target_traits {
     uint8_t order;    /* ORDER_* */

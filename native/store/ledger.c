@@ -374,11 +374,27 @@ bool store_ledger_takes(const store_t *store, uint64_t bytes) {
     return bytes + LEDGER_OP_SIZE <= number_least(ledgers_budget(store), room_message_max(store));
 }
 
-bool store_ledger_fits(ledger_t *ledger, uint64_t entries, uint64_t bytes) {
+/* Of the entries in (after, upto], as far as they can be read. */
+static uint64_t entries_bytes(ledger_t *ledger, uint64_t after, uint64_t upto) {
+    uint64_t bytes = 0;
+    for (uint64_t index = after + 1; index <= upto; index++) {
+        ledger_entry_t entry;
+        bool found = store_ledger_get(ledger, index, &entry) == LEDGER_FOUND;
+        bytes += found ? LEDGER_OP_SIZE + (uint64_t)entry.bytes.size : 0;
+    }
+    return bytes;
+}
+
+bool store_ledger_fits_behind(ledger_t *ledger, uint64_t index, uint64_t entries, uint64_t bytes) {
     store_t *store = ledger->store;
     uint64_t need = entries * LEDGER_OP_SIZE + bytes;
-    bool within = bytes == 0 || store->ledgers.bytes + need <= ledgers_budget(store);
+    uint64_t stays = store->ledgers.bytes - entries_bytes(ledger, index, ledger->last);
+    bool within = bytes == 0 || stays + need <= ledgers_budget(store);
     return within && overlay_fits(store, need + LEDGER_CALL) && overlay_reserve(store, entries + NOTES) == STATUS_OK;
+}
+
+bool store_ledger_fits(ledger_t *ledger, uint64_t entries, uint64_t bytes) {
+    return store_ledger_fits_behind(ledger, ledger->last, entries, bytes);
 }
 
 status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry) {
@@ -408,12 +424,7 @@ static void entries_remove(ledger_t *ledger, uint64_t after, uint64_t upto) {
     store_t *store = ledger->store;
     store_key_t from;
     store_key_t to;
-    uint64_t bytes = 0;
-    for (uint64_t index = after + 1; index <= upto; index++) {
-        ledger_entry_t entry;
-        bool found = store_ledger_get(ledger, index, &entry) == LEDGER_FOUND;
-        bytes += found ? LEDGER_OP_SIZE + (uint64_t)entry.bytes.size : 0;
-    }
+    uint64_t bytes = entries_bytes(ledger, after, upto);
     bytes = after == ledger->floor && upto == ledger->last ? ledger->bytes : bytes;
     ledger->bytes -= bytes;
     store->ledgers.bytes -= bytes;

@@ -111,6 +111,8 @@ ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry
  * the budget, which entries without bytes do not ask for: an election needs one. After a yes none of the following says
  * STATUS_FULL. */
 bool store_ledger_fits(ledger_t *ledger, uint64_t entries, uint64_t bytes);
+/* The same, once those behind index have been cut. */
+bool store_ledger_fits_behind(ledger_t *ledger, uint64_t index, uint64_t entries, uint64_t bytes);
 /* Do all ledgers together take more than half of what they may? */
 bool store_ledger_pressed(const store_t *store);
 /* Would such an entry ever fit? */

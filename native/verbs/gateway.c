@@ -114,6 +114,8 @@ static bool gateway_message(plane_t *plane, peer_t *peer, const op_t *op) {
     uint64_t before = *route_steps(account->route);
     if (LEAF_UNLIKELY(gateway_is_reply(op->subject))) {
         link_take_in_back(plane, peer, account, op);
+    } else if (LEAF_UNLIKELY(plane->meta != NULL) && bytes_starts(op->subject, PUBLICATION_MAIL_SUBJECTS)) {
+        plane->mail(plane, peer, account, op->payload);
     } else {
         link_take_in(plane, peer, account, op, op->subject);
     }
@@ -186,7 +188,7 @@ static status_t gateway_emit(peer_t *peer, outq_t *out, const publication_t *pub
     bool headers = (peer->flags & VERDICT_HEADERS) != 0;
     message.reply = gateway_reply(peer->gateway->plane, publication->account, message.reply, &whole);
     message.header = headers ? message.header : BYTES_NONE;
-    if (!link_names(&message, shown, &reply)) {
+    if (!link_names(&message, shown, &reply) || link_is_forged_mail(&message, publication)) {
         return STATUS_INVALID;
     }
     route_names_t names = {.account = publication->account->name};

@@ -169,12 +169,7 @@ static bool route_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
 static status_t route_emit(peer_t *peer, outq_t *out, const publication_t *publication, bytes_t shown) {
     message_t message = publication->message;
     text_t reply;
-    if (!link_names(&message, shown, &reply)) {
-        return STATUS_INVALID;
-    }
-    /* Under the name that the other server would see. */
-    if (LEAF_UNLIKELY(bytes_starts(message.subject, PUBLICATION_MAIL_SUBJECTS))
-        && (publication->flags & PUBLICATION_MAIL) == 0) {
+    if (!link_names(&message, shown, &reply) || link_is_forged_mail(&message, publication)) {
         return STATUS_INVALID;
     }
     const peer_t *origin = publication->origin;

@@ -1,6 +1,7 @@
 /* groups_world.h: several servers in one process, each with a store of its own and its groups (group/groups.h), joined
- * by a network of the test, for the C tests of groups of many members. Time is moved by hand; the threads of the stores
- * are real.
+ * by a network of the test, for the C tests of groups of many members. Time is moved by hand. The threads of the stores
+ * are real, and time stands still while one of them works: how busy the machine is changes nothing. A slow disk is one
+ * that its server looks at seldom.
  *
  * An entry is the number of its proposal and becomes a message of the group's stream. What has to hold is looked at all
  * the while:
@@ -17,6 +18,7 @@
 
 #include "base/random.h"
 #include "group/groups.h"
+#include "store/core.h"
 #include "store_rig.h"
 
 #define NODES_MAX 5
@@ -25,20 +27,21 @@
 #define TOKENS_MAX 20000
 #define STEP_NS (5 * NS_PER_MS)
 
-typedef struct place {
+typedef struct where {
     uint32_t node;
     uint32_t group;
-} place_t;
+} where_t;
 
 typedef struct node {
     rig_t rig;
     groups_t *groups;
     group_t *group[GROUPS_MAX];
     store_stream_t *stream[GROUPS_MAX];
-    place_t places[GROUPS_MAX]; /* contexts of the hooks */
+    where_t places[GROUPS_MAX]; /* contexts of the hooks */
     raft_disk_t id;
     bool up;
     bool refuses;      /* what an entry asks for has no room */
+    uint32_t slow;     /* of so many turns one looks at the disk; 0: each */
     int64_t stands_ns; /* the process is stopped until then */
 } node_t;
 
@@ -139,7 +142,7 @@ static inline void world_carry(void) {
 /* ---- what entries do --------------------------------------------------------------------------------------------- */
 
 static inline bool world_apply(void *context, raft_index_t index, bytes_t bytes) {
-    const place_t *place = context;
+    const where_t *place = context;
     node_t *node = &world.node[place->node];
     if (node->refuses) {
         return false;
@@ -177,7 +180,7 @@ static inline void world_answer(void *context, uint64_t token, bool applied) {
 #define RECORD_LACKING 60
 #define LACKING_SIZE 16
 
-static inline uint64_t lacking(const place_t *place, uint8_t key[4], bytes_t *pairs) {
+static inline uint64_t lacking(const where_t *place, uint8_t key[4], bytes_t *pairs) {
     const node_t *node = &world.node[place->node];
     uint64_t messages = 0;
     store_be32(key, place->group + 1);
@@ -194,7 +197,7 @@ static inline uint64_t lacking(const place_t *place, uint8_t key[4], bytes_t *pa
 }
 
 static inline bool world_save(void *context, buffer_t *to) {
-    const place_t *place = context;
+    const where_t *place = context;
     uint8_t count[8];
     bytes_t pairs = BYTES_NONE;
     uint64_t lacks = lacking(place, count, &pairs);
@@ -210,7 +213,7 @@ static inline bool world_save(void *context, buffer_t *to) {
 }
 
 static inline bool world_restore(void *context, raft_index_t index, bytes_t state) {
-    const place_t *place = context;
+    const where_t *place = context;
     const node_t *node = &world.node[place->node];
     uint8_t value[4096];
     uint8_t key[4];
@@ -268,7 +271,7 @@ static inline bool world_propose(uint32_t at, uint32_t group, uint32_t size) {
 
 static inline group_options_t world_options(uint32_t at, uint32_t group) {
     node_t *node = &world.node[at];
-    node->places[group] = (place_t){.node = at, .group = group};
+    node->places[group] = (where_t){.node = at, .group = group};
     return (group_options_t){
         .number = group + 1,
         .name = 500 + group,
@@ -367,7 +370,9 @@ static inline void look_at_leads(void) {
 static inline void node_turn(node_t *node) {
     node->rig.now = world.now;
     groups_turn(node->groups, world.now);
-    store_tick(node->rig.store, world.now);
+    if (node->slow == 0 || random_below(&world.random, node->slow) == 0) {
+        store_tick(node->rig.store, world.now);
+    }
     groups_turn(node->groups, world.now);
     while (store_advanced_next(node->rig.store) != NULL) {
     }
@@ -391,25 +396,35 @@ static inline void world_show(void) {
     }
 }
 
+/* Are its threads at work on something that they can end without us? */
+static inline bool disk_works(const store_t *store) {
+    const pipeline_t *pipeline = &store->pipeline;
+    const keeper_t *keeper = &store->keeper;
+    bool writes = pipeline->durable != pipeline->flight_number && atomic_load(&keeper->durable) < pipeline->flight_end;
+    bool checkpoint =
+        pipeline->boundary != 0 && pipeline->boundary_sent && atomic_load(&keeper->checkpointed) < pipeline->boundary;
+    bool fails = atomic_load(&keeper->journal_trouble) != STATUS_OK || atomic_load(&keeper->keeper_trouble) != STATUS_OK
+                 || atomic_load(&keeper->parked);
+    return (writes || checkpoint) && !fails;
+}
+
 static inline void world_step(void) {
-    struct pollfd pollers[NODES_MAX];
-    uint32_t waiting = 0;
     world_carry();
     for (uint32_t at = 0; at < world.nodes; at++) {
         node_t *node = &world.node[at];
         if (node->up && node->stands_ns <= world.now.mono_ns) {
             node_turn(node);
-            bool writes = !store_batch_empty(node->rig.store)
-                          || store_durable(node->rig.store) + 1 < store_batch(node->rig.store);
-            if (!writes) {
-                continue;
-            }
-            pollers[waiting++] = (struct pollfd){.fd = store_wake_fd(node->rig.store), .events = POLLIN};
         }
     }
     look_at_leads();
-    /* A disk is as quick here as the clock of the test wants it, however busy the machine is. */
-    poll(pollers, waiting, waiting > 0 ? 50 : 0);
+    for (uint32_t at = 0; at < world.nodes; at++) {
+        const store_t *store = world.node[at].up ? world.node[at].rig.store : NULL;
+        for (int64_t until = 0; store != NULL && disk_works(store);) {
+            CHECK(patient(&until));
+            struct pollfd poller = {.fd = store_wake_fd(store), .events = POLLIN};
+            poll(&poller, 1, 1); /* its news may be older than what is waited for */
+        }
+    }
     world.now.mono_ns += STEP_NS;
     world.now.wall_ns += STEP_NS;
 }
@@ -476,6 +491,7 @@ static inline void world_heal(void) {
     for (uint32_t at = 0; at < world.nodes; at++) {
         world.node[at].stands_ns = 0;
         world.node[at].refuses = false;
+        world.node[at].slow = 0;
         if (!world.node[at].up) {
             node_start(at);
         }

@@ -144,6 +144,54 @@ static void large_entries(void) {
     world_end();
 }
 
+/* As much as its ledger may hold, of which nothing is committed. */
+static void fill(uint32_t at) {
+    int64_t until_ns = world.now.mono_ns + NS_PER_SECOND;
+    while (world.now.mono_ns < until_ns) {
+        while (world_propose(at, 0, 4000) || world_propose(at, 0, 8)) {
+        }
+        world_step();
+    }
+    CHECK(world.tokens >= 60);
+    CHECK_EQ_U64(0, world.answered);
+}
+
+/* Who led has a full log that no other has, and what the next leader says is to come in its place. */
+static void full_log_gives_way(void) {
+    begin(3);
+    killed = world_leader(0);
+    cut_off(killed);
+    fill(killed);
+    world_until(lead_elsewhere);
+    propose_some(20, 8);
+    memset(world.cut, 0, sizeof world.cut);
+    world_until(all_level);
+    CHECK_EQ_U64(20, world.answered);
+    world_agree();
+    world_end();
+}
+
+/* All have a full log and nobody has heard that all have it: the first word of the next leader needs no room. */
+static void full_logs_are_committed(void) {
+    begin(3);
+    killed = world_leader(0);
+    for (uint32_t nth = 1; nth < 3; nth++) {
+        world.cut[others_of(killed, nth)][killed] = true;
+    }
+    fill(killed);
+    world_until(lead_elsewhere);
+    memset(world.cut, 0, sizeof world.cut);
+    world_until(all_level);
+    CHECK_EQ_U64(0, world.answered);
+    world_agree();
+    uint64_t applied = 0;
+    for (uint64_t token = 1; token <= world.tokens; token++) {
+        applied += world.proposals[token].applied_at != 0;
+    }
+    CHECK(applied >= 60);
+    world_end();
+}
+
 static bool handed_over(void) {
     return world_leader(0) == killed;
 }
@@ -257,7 +305,7 @@ static uint32_t below(uint32_t n) {
 static void harm(void) {
     uint32_t at = below(world.nodes);
     node_t *node = &world.node[at];
-    switch (below(12)) {
+    switch (below(13)) {
     case 0:
     case 1:
         if (node->up) {
@@ -273,6 +321,7 @@ static void harm(void) {
     case 8: world.twice = below(300); break;
     case 9: world.late_ns = below(600) * NS_PER_MS; break;
     case 10: node->refuses = below(2) == 0; break;
+    case 11: node->slow = below(2) == 0 ? 0 : below(60); break;
     default: world.loss = world.twice = 0; world.late_ns = 0;
     }
 }
@@ -458,6 +507,9 @@ int main(void) {
     RUN("all are killed, and what was answered is there", all_killed);
     RUN("what a member lacks is kept for it until it has it", kept_for_who_is_away);
     RUN("entries that no frame takes at once, and large ones", large_entries);
+    RUN("a log that is full of what nobody else has gives way to that of the next leader", full_log_gives_way);
+    RUN("logs that are full of what nobody knows to be committed are committed by the next leader",
+        full_logs_are_committed);
     RUN("the lead is handed over at once", hands_over);
     RUN("members come and go", members_change);
     RUN("frames of others than they say, for another disk, or damaged do nothing", forged_frames);

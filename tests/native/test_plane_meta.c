@@ -1,5 +1,5 @@
 /* test_plane_meta.c: the group of all servers in a plane (meta/meta.h): it is founded, keeps rows over a restart, and
- * believes nobody but the servers that routes lead to. Groups of several: test_groups.c; whole servers:
+ * believes nobody but the servers that routes and gateways lead to. Groups of several: test_groups.c; whole servers:
  * tests/interop/test_meta_group.py.
  */
 #include "route_rig.h"
@@ -17,8 +17,12 @@ static char directory[64];
 
 static void open_plane(void) {
     plane_limits_t limits = rig_limits(directory);
-    limits.clustered = CLUSTERED_ROUTES | CLUSTERED_META;
+    limits.clustered = CLUSTERED_ROUTES | CLUSTERED_META | CLUSTERED_GATEWAYS;
     plane = rig_open_with(directory, limits);
+    rig_strings_t names = {.size = 0};
+    rig_pack(&names, "C");
+    rig_pack(&names, "S1");
+    rig_run(plane, (plane_command_t){.op = COMMAND_GATEWAY}, &names);
     named_account(SYSTEM, 0, "A");
     named_account(OTHER_ACCOUNT, 0, "B");
     rig_admits_to = SYSTEM;
@@ -197,6 +201,48 @@ static void believed(void) {
     in_a_directory(only_servers_are_believed);
 }
 
+static peer_t *gateway_of(uint64_t server, uint32_t flags) {
+    peer_t *peer = rig_peer(plane, CONN_GATEWAY, "test:7222");
+    rig_say(plane, peer, "CONNECT {}\r\n");
+    const gateway_terms_t terms = {.flags = flags | GATEWAY_HEADERS, .peer = server};
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "D");
+    plane_command_t command = {
+        .op = COMMAND_ADMIT_GATEWAY, .target = peer->id, .body = (const uint8_t *)&terms, .body_size = sizeof terms};
+    rig_run(plane, command, &strings);
+    CHECK(peer->state == PEER_ADMITTED);
+    rig_turn(plane);
+    rig_feed(plane, peer, "PONG\r\n");
+    rig_heard(peer);
+    return peer;
+}
+
+/* A server of another cluster has two gateways with this one: what it says comes by one, what it hears goes by the
+ * other. */
+static void gateways_carry_what_servers_say(void) {
+    plane_event_t event;
+    found_alone();
+    peer_t *in = gateway_of(OTHER, 0), *out = gateway_of(OTHER, GATEWAY_OUTBOUND);
+    rig_feed(plane, in, "RMSG A $LR.AAAAAAAA 5\r\nLRB1x\r\nRMSG B $LR.AAAAAAAA 5\r\nLRB1z\r\n");
+    CHECK(rig_event(plane, EVENT_LETTER, &event));
+    CHECK_EQ_U64(OTHER, event.arg);
+    CHECK_TEXT("LRB1x", event.payload, event.payload_size);
+    CHECK(!rig_event(plane, EVENT_LETTER, &event));
+    plane_command_t command = {.op = COMMAND_META_SEND, .arg = OTHER, .body = (const uint8_t *)"LRB1y", .body_size = 5};
+    CHECK_EQ_U64(1, asked(command, NULL).arg);
+    RIG_HEARD("RMSG A $LR.BBBBBBBB 5\r\nLRB1y\r\n", out);
+    /* Nobody's message gets there, whoever asks for it. */
+    rig_feed(plane, out, "RS+ A >\r\nRS+ A $LR.BBBBBBBB\r\n");
+    rig_heard(out);
+    peer_t *client = client_of(SYSTEM);
+    rig_feed(plane, client, "PUB $LR.BBBBBBBB 4\r\nLRF1\r\nPUB x 1\r\n1\r\n");
+    RIG_HEARD("RMSG A x 1\r\n1\r\n", out);
+}
+
+static void over_gateways(void) {
+    in_a_directory(gateways_carry_what_servers_say);
+}
+
 static void letters_reach_control_and_the_other_server(void) {
     plane_event_t event;
     found_alone();
@@ -210,7 +256,7 @@ static void letters_reach_control_and_the_other_server(void) {
     RIG_HEARD("RMSG A $LR.BBBBBBBB 5\r\nLRB1y\r\n", route);
     command.arg = OTHER + 1;
     CHECK_EQ_U64(0, asked(command, NULL).arg);
-    static uint8_t large[5000];
+    static uint8_t large[(1 << 17) + 1];
     command.body = large;
     command.body_size = sizeof large;
     command.arg = OTHER;
@@ -224,6 +270,7 @@ static void letters(void) {
 int main(void) {
     RUN("rows are written when they have the revision that is named, and are there after a start", rows_and_restart);
     RUN("frames are believed of servers that routes lead to, and nobody else's message gets there", believed);
+    RUN("gateways carry frames and letters, and nobody else's message gets there", over_gateways);
     RUN("letters reach control with the server that sent them", letters);
     return TEST_RESULT();
 }

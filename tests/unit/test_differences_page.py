@@ -520,7 +520,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Clusters of leafd and of nats-server are joined by gateways": (
         "interop/test_supercluster.py::"
         "test_each_message_comes_to_each_cluster_once_and_in_the_order_of_its_publisher",
-        "unit/config/test_gateway.py::test_a_gateway_and_jetstream_exclude_each_other_in_one_clear_line",
+        "unit/config/test_gateway.py::test_a_gateway_and_jetstream_need_a_cluster_and_its_group",
         "unit/config/test_gateway.py::test_a_change_of_the_block_waits_for_a_restart",
     ),
     "A server knows 256 other clusters": (

@@ -1,5 +1,5 @@
 """The group of all servers of a cluster with JetStream, in this server: joins the council (cluster/council.py) with the
-plane, the routes and the store's records, and shows the group to reports.
+plane, the links to other servers and the store's records, and shows the group to reports.
 
 Only a configuration with `meta_size` imports this. Not here: founding and members (cluster/), the group itself
 (native/meta).
@@ -8,6 +8,7 @@ Only a configuration with `meta_size` imports this. Not here: founding and membe
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from leafd.daemon.current import Current
     from leafd.guard import Guard
     from leafd.host.log import Log
-    from leafd.links.routes import Routes
     from leafd.native_plane import Plane
 
 RECORD: Final = b"meta/founding"
@@ -39,9 +39,17 @@ class MetaGroup:
     """Owner of this server's part in the group."""
 
     def __init__(
-        self, plane: Plane, current: Current, about: About, routes: Routes, expected: int, log: Log, guard: Guard
+        self,
+        plane: Plane,
+        current: Current,
+        about: About,
+        servers: Callable[[], list[str]],
+        expected: int,
+        log: Log,
+        guard: Guard,
     ) -> None:
-        self._plane, self._current, self._routes = plane, current, routes
+        """servers: the names of those that there are links to."""
+        self._plane, self._current, self._servers = plane, current, servers
         self._name, self._expected = about.name, expected
         self._log, self._guard = log, guard
         self._record = self._kept()
@@ -115,7 +123,7 @@ class MetaGroup:
     # ---- ports of the council
 
     def _linked(self) -> dict[int, str]:
-        return {peer_number(peer.name): peer.name for peer in self._routes.peers.all.values()}
+        return {peer_number(name): name for name in self._servers()}
 
     async def _save(self, promises: bytes) -> bool:
         try:

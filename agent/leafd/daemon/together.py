@@ -44,9 +44,9 @@ class Together:
         self.supercluster: Supercluster | None = None
         if config.cluster is not None and sockets.route is not None:
             self.clustered = Clustered(plane, current, about, sockets, config.cluster, log, guard)
-        self.meta = self._make_meta(plane, current, about, log, guard)
         if config.gateway is not None and sockets.gateway is not None:
             self.supercluster = Supercluster(plane, current, about, sockets, config.gateway, self.clustered, log, guard)
+        self.meta = self._make_meta(plane, current, about, log, guard)
 
     def _make_meta(self, plane: Plane, current: Current, about: About, log: Log, guard: Guard) -> MetaGroup | None:
         jetstream, routes = current.config.jetstream, self.routes
@@ -54,7 +54,13 @@ class Together:
             return None
         from leafd.daemon.meta_group import MetaGroup
 
-        return MetaGroup(plane, current, about, routes, jetstream.meta_size, log, guard)
+        return MetaGroup(plane, current, about, self._linked, jetstream.meta_size, log, guard)
+
+    def _linked(self) -> list[str]:
+        """The names of the servers to which routes and gateways lead."""
+        routes, gateways = self.routes, self.gateways
+        found = [peer.name for peer in routes.peers.all.values()] if routes is not None else []
+        return found + (gateways.servers if gateways is not None else [])
 
     @property
     def routes(self) -> Routes | None:

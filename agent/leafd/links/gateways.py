@@ -28,6 +28,7 @@ from leafd.links.gateway import Machine, Supercluster, Told
 from leafd.links.gateway_info import places_in, texts
 from leafd.links.handshake import Close
 from leafd.links.leaf_info import frame
+from leafd.links.origin import peer_number
 from leafd.links.route_info import GATEWAY_GOSSIP, SERVER_TRACES, URLS_MAX, Place, certificate_name
 from leafd.links.servers import (
     AGAIN_S,
@@ -180,6 +181,12 @@ class Gateways(Servers[Link, Terms]):
         ]
 
     @property
+    def servers(self) -> list[str]:
+        """The names of the servers that the gateways which were dialled lead to."""
+        names = (str(link.machine.info.get("server_name") or "") for link in self._out.values())
+        return [name for name in names if name]
+
+    @property
     def sent_to(self) -> tuple[str, ...]:
         """The clusters that this server sends to, in the order in which it came to them."""
         return tuple(self._out)
@@ -223,6 +230,7 @@ class Gateways(Servers[Link, Terms]):
             flags=int(flags),
             max_payload=min(payload + HEADERS_MAX, (1 << 31) - 1),
             ping_interval_ns=self._terms.ping_interval_ns,
+            peer=peer_number(str(info.get("server_name") or "")),
         )
         self._plane.admit_gateway(link.connection, terms, name)
         link.done.set()

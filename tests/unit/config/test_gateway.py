@@ -43,13 +43,15 @@ def test_what_does_not_fit_is_refused_in_nats_servers_words(text: str, why: str)
     assert why in str(refused.value)
 
 
-def test_a_gateway_and_jetstream_exclude_each_other_in_one_clear_line() -> None:
-    """As a cluster and JetStream do."""
+@pytest.mark.parametrize("jetstream", ["jetstream: enabled", "jetstream { meta_size: 3 }"])
+def test_a_gateway_and_jetstream_need_a_cluster_and_its_group(jetstream: str) -> None:
+    """One clear line says so."""
     with pytest.raises(ConfigError) as refused:
-        load_text("jetstream: enabled\n" + BLOCK % "")
-    assert "gateway and jetstream exclude each other" in str(refused.value)
+        load_text(f"{jetstream}\n" + BLOCK % "")
+    assert "gateway and jetstream need a cluster block" in str(refused.value)
     assert "\n" not in str(refused.value)
     load_text("jetstream: disabled\n" + BLOCK % "")
+    load_text("jetstream { meta_size: 3 }\ncluster { name: A, port: 6222 }\n" + BLOCK % "")
     load_text("jetstream: enabled\ngateway { }")
 
 

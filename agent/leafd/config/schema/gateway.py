@@ -137,8 +137,9 @@ def check_gateway(server: ServerConfig) -> None:
         return
     if server.cluster is not None and server.cluster.name and server.cluster.name != block.name:
         raise ValueError("gateway: cluster name conflicts between cluster and gateway definitions")
-    if server.jetstream is not None and server.jetstream.enabled:
+    jetstream = server.jetstream
+    if jetstream is not None and jetstream.enabled and (server.cluster is None or not jetstream.meets):
         raise ValueError(
-            "gateway and jetstream exclude each other: streams are not shared between clusters in this build; take one"
-            " of the two blocks out"
+            "gateway and jetstream need a cluster block, with routes, and meta_size in the jetstream block: the servers"
+            " of all clusters found one group that knows all streams"
         )
