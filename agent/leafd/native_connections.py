@@ -71,11 +71,18 @@ class Connections(Submits):
         self._submit("GREET", target=listener, body=how or t.Secure(0), strings=strings)
 
     def remember(
-        self, connect: bytes, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+        self,
+        kind: t.ConnKind,
+        connect: bytes,
+        account: int,
+        verdict: t.ConnVerdict,
+        permissions: t.Permissions,
+        after_pong: bytes,
     ) -> None:
-        """As admit(), of all who were greeted and send this CONNECT, until forget_logins()."""
+        """As admit(), of all of that kind who were greeted and send this CONNECT, until forget_logins(). Of MQTT: who
+        say the same of their user."""
         strings = {"connect": connect, "after_pong": after_pong} | permission_strings(permissions)
-        self._submit("REMEMBER", account=account, body=verdict, strings=strings)
+        self._submit("REMEMBER", account=account, arg=int(kind), body=verdict, strings=strings)
 
     def forget_logins(self) -> None:
         """No login is known any more."""

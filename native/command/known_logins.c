@@ -1,8 +1,10 @@
 /* known_logins.c: see greeting.h: logins that control has judged, and would judge in the same way again.
  *
- * A CONNECT that is byte for byte one of these is admitted without asking, and control is told (EVENT_LINE, arg 1). It
- * gives only such here that depend on nothing else, and takes all back (FORGET) before it changes its mind. There are
- * few, each was a login that succeeded, and the newest takes the place of the oldest, so that strangers cost nothing.
+ * A CONNECT that is byte for byte one of these is admitted without asking, and control is told (EVENT_LINE, arg 1). Of
+ * MQTT that is what its CONNECT says of the user (verbs/mqtt_login.c), since each client has an identifier of its own.
+ * Control gives only such here that depend on nothing else, for the kind of connection that it was judged on, and takes
+ * all back (FORGET) before it changes its mind. There are few, each was a login that succeeded, and the newest takes
+ * the place of the oldest, so that strangers cost nothing.
  */
 #include <stdlib.h>
 
@@ -20,6 +22,7 @@
 
 typedef struct known {
     uint64_t hash;
+    uint64_t kind;           /* CONN_*: a user may be allowed for some alone */
     bytes_t connect;         /* in own */
     plane_command_t verdict; /* an ADMIT, whose body and strings are in own */
     uint8_t *own;
@@ -66,11 +69,11 @@ static bool same_secret(bytes_t one, bytes_t other) {
     return difference == 0;
 }
 
-static const known_t *find(const plane_t *plane, bytes_t connect) {
+static const known_t *find(const plane_t *plane, uint64_t kind, bytes_t connect) {
     uint64_t hash = hash_bytes(connect.at, connect.size);
     for (uint32_t i = 0; i < KNOWN_MAX; i++) {
         const known_t *one = &plane->known->at[i];
-        if (one->hash == hash && one->own != NULL && same_secret(one->connect, connect)) {
+        if (one->hash == hash && one->kind == kind && one->own != NULL && same_secret(one->connect, connect)) {
             return one;
         }
     }
@@ -88,12 +91,12 @@ static status_t give_after_pong(peer_t *peer) {
 }
 
 /* false: control is to be asked. */
-static bool admit_known(plane_t *plane, peer_t *peer, bytes_t connect) {
-    const known_t *known = find(plane, connect);
+static bool admit_known(plane_t *plane, peer_t *peer, bytes_t connect, bytes_t said) {
+    const known_t *known = find(plane, peer->kind, connect);
     if (known == NULL || !admit_possible(plane, &known->verdict)) {
         return false;
     }
-    event_entry_t *entry = event_new(EVENT_LINE, BYTES_NONE, BYTES_NONE, BYTES_NONE, connect);
+    event_entry_t *entry = event_new(EVENT_LINE, BYTES_NONE, BYTES_NONE, BYTES_NONE, said);
     if (entry == NULL) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
         return true;
@@ -113,8 +116,8 @@ static bool admit_known(plane_t *plane, peer_t *peer, bytes_t connect) {
 }
 
 /* The place of the same CONNECT, or the oldest. */
-static known_t *place_for(plane_t *plane, bytes_t connect) {
-    known_t *same = (known_t *)(uintptr_t)find(plane, connect);
+static known_t *place_for(plane_t *plane, uint64_t kind, bytes_t connect) {
+    known_t *same = (known_t *)(uintptr_t)find(plane, kind, connect);
     return same != NULL ? same : &plane->known->at[plane->known->next++ % KNOWN_MAX];
 }
 
@@ -131,12 +134,13 @@ void command_remember(plane_t *plane, const plane_command_t *command, account_t 
         command_done(plane, command, STATUS_NO_MEMORY);
         return;
     }
-    known_t *known = place_for(plane, connect);
+    known_t *known = place_for(plane, command->arg, connect);
     wipe(known);
     uint8_t *body = bytes_write(own, connect);
     uint8_t *extra = bytes_write(body, bytes_of(command->body, command->body_size));
     (void)bytes_write(extra, bytes_of(strings.at, strings.left));
     *known = (known_t){.hash = hash_bytes(connect.at, connect.size),
+                       .kind = command->arg,
                        .connect = bytes_of(own, connect.size),
                        .verdict = {.op = COMMAND_ADMIT,
                                    .account = account->js.id,

@@ -55,6 +55,9 @@ typedef struct mqtt_message {
     mqtt_properties_t properties; /* 5 only */
 } mqtt_message_t;
 
+#define MQTT_CONNECT_PASSWORD 0x40u /* flags of CONNECT: it has one */
+#define MQTT_CONNECT_USER 0x80u
+
 typedef struct mqtt_login {
     mqtt_level_t level;
     bool clean; /* 3.1.1: clean session; 5: clean start */

@@ -12,8 +12,6 @@
 #define CONNECT_CLEAN 0x02u
 #define CONNECT_WILL 0x04u
 #define CONNECT_WILL_RETAIN 0x20u
-#define CONNECT_PASSWORD 0x40u
-#define CONNECT_USER 0x80u
 
 #define OPTION_NO_LOCAL 0x04u
 #define OPTION_AS_PUBLISHED 0x08u
@@ -123,8 +121,8 @@ static bool take_connect_flags(reading_t *reading, uint8_t *flags) {
     }
     login->clean = (*flags & CONNECT_CLEAN) != 0;
     login->has_will = (*flags & CONNECT_WILL) != 0;
-    login->has_user = (*flags & CONNECT_USER) != 0;
-    login->has_password = (*flags & CONNECT_PASSWORD) != 0;
+    login->has_user = (*flags & MQTT_CONNECT_USER) != 0;
+    login->has_password = (*flags & MQTT_CONNECT_PASSWORD) != 0;
     login->will.qos = (uint8_t)((*flags >> 3) & 3u);
     login->will.retain = (*flags & CONNECT_WILL_RETAIN) != 0;
     if ((*flags & 1u) != 0) {

@@ -126,8 +126,9 @@ struct plane {
     known_logins_t *known;     /* NULL: none */
     authors_t *authors;        /* NULL until somebody who may log in stored a schedule */
     buffer_t authored;         /* scratch: the header of a schedule, with its author */
-    /* NULL, or admits who comes by a greeting and sends this CONNECT; false: control is to be asked */
-    bool (*admit_known)(plane_t *plane, peer_t *peer, bytes_t connect);
+    /* NULL, or admits who comes by a greeting and sends this CONNECT; false: control is to be asked. said: all of it,
+     * for control. */
+    bool (*admit_known)(plane_t *plane, peer_t *peer, bytes_t connect, bytes_t said);
 
     mqtt_limits_t mqtt;          /* COMMAND_MQTT */
     bytes_t mqtt_domain;         /* own copy */

@@ -62,7 +62,7 @@ static void introduce_again(plane_t *plane, peer_t *peer, const op_t *op) {
  * verdict. */
 static bool client_greet(plane_t *plane, peer_t *peer, const op_t *op) {
     if (op->kind == OP_CONNECT && peer->greeted && plane->admit_known != NULL
-        && plane->admit_known(plane, peer, op->body)) {
+        && plane->admit_known(plane, peer, op->body, op->body)) {
         return true;
     }
     line_event(plane, peer, op);

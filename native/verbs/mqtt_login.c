@@ -1,6 +1,7 @@
 /* mqtt_login.c: how clients of MQTT come and go: CONNECT, CONNACK, another one with its name, DISCONNECT, keep alive.
  *
- *     CONNECT --> session_t --> EVENT_LINE with the packet --> ADMIT --> the one with that name goes --> CONNACK
+ *     CONNECT --> session_t --> its user is known (command/known_logins.c) --> as after ADMIT
+ *                           --> EVENT_LINE with the packet --> ADMIT --> the one with that name goes --> CONNACK
  *                                                          --> CLOSE --> CONNACK with the reason of CLOSE_*
  *
  * Not here: whether it may come (control), what it may do (route/permissions.h).
@@ -17,6 +18,9 @@
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_share.h"
+
+#define KNOWN_USER_MAX 512u /* of a login that is known, with its password */
+#define TEXT_SIZE_BYTES 2u
 
 /* ---- reasons ----------------------------------------------------------------------------------------------------- */
 
@@ -84,6 +88,10 @@ static bool acceptable(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet
         refuse_connect(plane, peer, login->level, MQTT_REASON_VERSION, "this version of MQTT is not served");
         return false;
     }
+    if (peer->excess) {
+        refuse_connect(plane, peer, login->level, MQTT_REASON_QUOTA, "maximum connections exceeded");
+        return false;
+    }
     if (mqtt_has(&packet->properties, MQTT_AUTH_METHOD)) {
         refuse_connect(plane, peer, login->level, MQTT_REASON_METHOD, "there is no enhanced authentication");
         return false;
@@ -100,6 +108,28 @@ static bool acceptable(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet
     return true;
 }
 
+/* What a CONNECT says of the user, as logins/known_logins.py remembers it: which of the two there are, and the end of
+ * the packet, from the user's size on. false: it is longer than any that is known. */
+static bool put_user(const mqtt_login_t *login, bytes_t whole, uint8_t *to, uint32_t *size) {
+    uint32_t user = login->has_user ? TEXT_SIZE_BYTES + login->user.size : 0;
+    uint32_t both = user + (login->has_password ? TEXT_SIZE_BYTES + login->password.size : 0);
+    if (both >= KNOWN_USER_MAX) {
+        return false;
+    }
+    to[0] = (uint8_t)((login->has_user ? MQTT_CONNECT_USER : 0) | (login->has_password ? MQTT_CONNECT_PASSWORD : 0));
+    memcpy(to + 1, whole.at + whole.size - both, both);
+    *size = 1 + both;
+    return true;
+}
+
+/* Admits who has logged in by a user that control has judged before. Who has no identifier gets one from control. */
+static bool is_known(plane_t *plane, peer_t *peer, const mqtt_login_t *login, bytes_t whole) {
+    uint8_t user[KNOWN_USER_MAX];
+    uint32_t size;
+    return plane->admit_known != NULL && peer->greeted && login->client.size != 0 && put_user(login, whole, user, &size)
+           && plane->admit_known(plane, peer, bytes_of(user, size), whole);
+}
+
 void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, bytes_t whole) {
     if (!acceptable(plane, peer, packet)) {
         return;
@@ -110,12 +140,7 @@ void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, byt
                                    .waiting = &plane->memory.output};
     mqtt_desk_t *desk = mqtt_desk_of(plane);
     session_t *session = desk == NULL ? NULL : session_new(&packet->login, &packet->properties, &terms);
-    event_entry_t *entry = event_new(EVENT_LINE, BYTES_NONE, BYTES_NONE, BYTES_NONE, whole);
-    if (session == NULL || entry == NULL) {
-        if (session != NULL) {
-            session_free(session);
-        }
-        free(entry);
+    if (session == NULL) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
         return;
     }
@@ -124,6 +149,14 @@ void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, byt
     session->cost = session_size(session);
     plane->memory.interest.used += session->cost;
     peer->session = session;
+    if (is_known(plane, peer, &packet->login, whole)) {
+        return;
+    }
+    event_entry_t *entry = event_new(EVENT_LINE, BYTES_NONE, BYTES_NONE, BYTES_NONE, whole);
+    if (entry == NULL) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
+        return;
+    }
     entry->event.target = peer->id;
     entry->event.code = LINE_CONNECT;
     event_post(&plane->exchange, entry);

@@ -225,7 +225,8 @@ def test_versions_may_be_left_out() -> None:
 
 
 def test_a_reload_takes_away_what_a_device_may_not_any_more() -> None:
-    """A user who is gone is told why (0x87) and closed; one with fewer rights keeps the connection and loses those."""
+    """A user who is gone is told why (0x87) and closed, and not let in again, however often it was before; one with
+    fewer rights keeps the connection and loses those."""
     with (
         servers.running(servers.LEAFD, CONFIGURATION) as server,
         client(server, "gone", level=5, user="devices", password="d") as gone,
@@ -233,7 +234,10 @@ def test_a_reload_takes_away_what_a_device_may_not_any_more() -> None:
         Nats(server) as nats,
     ):
         assert [0, 0] == stays.subscribe("down/a", "down/b")
+        again = {"client": "again", "user": "devices", "password": "d"}
+        assert [0, 0, 0] == [answer(port(server), **again) for _ in range(3)]
         reload(server, "{user: devices, password: d, allowed_connection_types: [MQTT]}", "")
+        assert 5 == answer(port(server), **again)
         end = gone.ended()
         assert end is not None
         assert (DISCONNECT, 0x87) == (end.kind, end.reason)
@@ -342,6 +346,9 @@ def test_reports_know_devices(kind: str) -> None:
     text += "accounts { A { jetstream: true, users: [ {user: a, password: a} ] }\n"
     text += "$SYS { users: [ {user: s, password: s} ] } }\n"
     with servers.running(kind, text) as server, Nats(server, user="s", **{"pass": "s"}) as system:
+        before = [answer(port(server), client=f"before-{n}", user="a", password="a") for n in range(3)]
+        assert [0, 0, 0] == before  # so its login is known
+        eventually(lambda: len(report(server, "connz?state=closed&acc=A")["connections"]) == 3)
         system.subscribe("$SYS.ACCOUNT.A.DISCONNECT")
         with client(server, "box-1", user="a", password="a") as peer:
             peer.subscribe("a/b")

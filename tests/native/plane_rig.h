@@ -58,11 +58,14 @@ typedef struct rig_strings {
     uint32_t size;
 } rig_strings_t;
 
+static inline void rig_pack_bytes(rig_strings_t *strings, bytes_t text) {
+    for (uint32_t i = 0; i < 4; i++) strings->at[strings->size++] = (uint8_t)(text.size >> (8 * i));
+    memcpy(strings->at + strings->size, text.at, text.size);
+    strings->size += text.size;
+}
+
 static inline void rig_pack(rig_strings_t *strings, const char *text) {
-    uint32_t size = (uint32_t)strlen(text);
-    for (uint32_t i = 0; i < 4; i++) strings->at[strings->size++] = (uint8_t)(size >> (8 * i));
-    memcpy(strings->at + strings->size, text, size);
-    strings->size += size;
+    rig_pack_bytes(strings, rig_text(text));
 }
 
 static inline void rig_run(plane_t *plane, plane_command_t command, const rig_strings_t *strings) {

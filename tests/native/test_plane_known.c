@@ -32,9 +32,9 @@ static peer_t *come(plane_t *plane, const plane_listener_t *listener, const char
     return peer;
 }
 
-static void know(plane_t *plane, const char *connect, uint32_t account, const char *denied) {
+static void know_of_kind(plane_t *plane, uint32_t kind, bytes_t connect, uint32_t account, const char *denied) {
     rig_strings_t strings = {.size = 0};
-    rig_pack(&strings, connect);
+    rig_pack_bytes(&strings, connect);
     rig_pack(&strings, "INFO \1 \2\r\n");
     rig_pack(&strings, "");
     if (denied != NULL) {
@@ -47,9 +47,14 @@ static void know(plane_t *plane, const char *connect, uint32_t account, const ch
     rig_run(plane,
             (plane_command_t){.op = COMMAND_REMEMBER,
                               .account = account,
+                              .arg = kind,
                               .body = (const uint8_t *)&verdict,
                               .body_size = sizeof(verdict)},
             &strings);
+}
+
+static void know(plane_t *plane, const char *connect, uint32_t account, const char *denied) {
+    know_of_kind(plane, CONN_CLIENT, rig_text(connect), account, denied);
 }
 
 static void end(plane_t *plane, plane_listener_t *listener) {
@@ -134,6 +139,58 @@ static void a_client_of_mqtt_begins_itself(void) {
     end(plane, &listener);
 }
 
+#define MQTT_USER "c0 0001'a' 0001'b'" /* as control remembers it: a user and a password, and which they are */
+#define MQTT_LOGIN(flags, name, user) "10 13 0004'MQTT' 04" flags "003c 0001'" name "' 0001'" user "' 0001'b'"
+
+/* Says that from a new connection of the listener: is control asked? It hears all that was said in any case. */
+static bool mqtt_asks(plane_t *plane, const plane_listener_t *listener, const char *connect, peer_t **peer) {
+    plane_event_t event;
+    *peer = come(plane, listener, "127.0.0.1:5");
+    mqtt_say(plane, *peer, connect);
+    plane->now.mono_ns += EXCHANGE_QUIET_NS;
+    core_settle(plane);
+    CHECK(rig_event(plane, EVENT_LINE, &event));
+    CHECK(event.target == (*peer)->id && event.arg == ((*peer)->state == PEER_ADMITTED));
+    mqtt_rig_bytes_t said = mqtt_bytes(connect);
+    CHECK_BYTES(said.at, said.size, event.payload, event.payload_size);
+    return (*peer)->state != PEER_ADMITTED;
+}
+
+/* Whoever says the same of the user is let in, whatever else CONNECT says, and with its own identifier. A client of
+ * NATS that sends the same bytes is not: the user may be one of MQTT alone. */
+static void a_user_of_mqtt_is_known(void) {
+    plane_t *plane = mqtt_open(NULL);
+    plane_listener_t listener = {.id = LISTENER, .kind = CONN_MQTT}, nats = {.id = LISTENER, .kind = CONN_CLIENT};
+    plane->listeners = &listener;
+    peer_t *peer, *same;
+    CHECK(mqtt_asks(plane, &listener, MQTT_LOGIN("c2", "c", "a"), &peer));
+    mqtt_rig_bytes_t user = mqtt_bytes(MQTT_USER);
+    bytes_t known = bytes_of(user.at, (uint32_t)user.size);
+    know_of_kind(plane, CONN_MQTT, known, RIG_ACCOUNT, NULL);
+    CHECK(!mqtt_asks(plane, &listener, MQTT_LOGIN("c2", "d", "a"), &peer));
+    MQTT_HEARD("20 02 00 00", peer);
+    CHECK(
+        !mqtt_asks(plane, &listener, "10 1c 0004'MQTT' 04 c6 0000 0001'e' 0001'w' 0004'gone' 0001'a' 0001'b'", &peer));
+    CHECK(peer->session->will != NULL);
+    CHECK(!mqtt_asks(plane, &listener, MQTT_LOGIN("c2", "d", "a"), &same)); /* takes the name of the one before */
+    CHECK(mqtt_asks(plane, &listener, MQTT_LOGIN("c2", "d", "x"), &peer));
+    CHECK(mqtt_asks(plane, &listener, "10 10 0004'MQTT' 04 82 0000 0001'c' 0001'a'", &peer));
+    CHECK(mqtt_asks(plane, &listener, "10 12 0004'MQTT' 04 c2 0000 0000 0001'a' 0001'b'", &peer)); /* has no name */
+    char line[32] = "CONNECT ";
+    memcpy(line + 8, user.at, user.size);
+    memcpy(line + 8 + user.size, "\r\n", 2);
+    peer = come(plane, &nats, "127.0.0.1:5");
+    peer->greeted = true;
+    (void)peer_input(plane, peer, bytes_of(line, (uint32_t)(8 + user.size + 2)));
+    CHECK(peer->state == PEER_WAITING);
+    peer = come(plane, &listener, "127.0.0.1:5");
+    peer->excess = true;
+    mqtt_say(plane, peer, MQTT_LOGIN("c2", "f", "a"));
+    CHECK(peer->state == PEER_DOOMED);
+    MQTT_HEARD("20 02 00 03", peer);
+    end(plane, &listener);
+}
+
 static bool asks(plane_t *plane, peer_t *peer, const char *connect) {
     char line[256];
     snprintf(line, sizeof line, "CONNECT %s\r\n", connect);
@@ -214,6 +271,7 @@ static void events_stay_in_order(void) {
 
 static void promises(void) {
     RUN("control hears of a client of MQTT together with its CONNECT", a_client_of_mqtt_begins_itself);
+    RUN("who says the same of its user needs no verdict with MQTT either", a_user_of_mqtt_is_known);
     RUN("who comes to a listener with a greeting gets its INFO at once, with its number and address",
         info_is_said_at_once);
     RUN("a known CONNECT is admitted without asking, with its rights, and control is told",

@@ -10,6 +10,7 @@ the fields prove (verdict.py), sessions and wills (the plane).
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, Final
 
 from leafd.records import dataclass
@@ -38,6 +39,8 @@ class MqttConnect:
     keep_alive_s: int
     user: str | None
     password: str | None
+    credentials: bytes = field(repr=False)
+    """What the packet says of the user: which of the two there are, and its end."""
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -69,10 +72,11 @@ def mqtt_connect(packet: bytes) -> MqttConnect:
         found.properties(level)
         found.data()
         found.data()
+    credentials = bytes([flags & (_USER | _PASSWORD)]) + packet[found.at :]
     user = found.text() if flags & _USER else None
     # Bytes that are no text match no password that somebody has.
     password = found.data().decode(errors="surrogateescape") if flags & _PASSWORD else None
-    return MqttConnect(level, client_id, bool(flags & _CLEAN), keep_alive_s, user, password)
+    return MqttConnect(level, client_id, bool(flags & _CLEAN), keep_alive_s, user, password, credentials)
 
 
 class _Bytes:

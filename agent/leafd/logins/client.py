@@ -99,6 +99,12 @@ class Client:
             return MQTT_TYPE if self.web is None else MQTT_WEB_TYPE
         return CLIENT_TYPE if self.web is None else WEB_TYPE
 
+    def known_by(self, line: bytes) -> bytes:
+        """The part of its CONNECT, which has been read, that decides on its login: of MQTT what it says of the user."""
+        if self.mqtt is None or self.mqtt.connect is None:
+            return line
+        return self.mqtt.connect.credentials
+
     @property
     def log_name(self) -> str:
         """The beginning of log lines about the client; behind a proxy, with the address that the proxy tells of."""

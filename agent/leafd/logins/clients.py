@@ -355,9 +355,8 @@ class Clients:
             connect = client.web.credentials | {name: value for name, value in connect.items() if value != ""}
         client.connect = connect
         self._judge(client)
-        greeted = client.mqtt is None and self._listener is not None
-        if client.account is not None and self._coming is None and greeted:
-            self._learn(client, event.payload)
+        if client.account is not None and self._coming is None and self._listener is not None:
+            self._learn(client, client.known_by(event.payload))
 
     def _read(self, client: Client, line: bytes) -> dict[str, Any]:
         """The fields of a CONNECT. Raises JsonError, NoConnect."""
@@ -370,18 +369,20 @@ class Clients:
         if known is not None:
             info = self._connect_info(client, known.account, known.max_payload)
             places = template({key: info[key] for key in info if key not in ("client_id", "client_ip")})
-            after_pong = places if client.connect.get("protocol") == 1 else b""
-            self._plane.remember(line, known.account.id, *known.granted, after_pong)
+            after_pong = places if client.mqtt is None and client.connect.get("protocol") == 1 else b""
+            kind = t.ConnKind.CLIENT if client.mqtt is None else t.ConnKind.MQTT
+            self._plane.remember(kind, line, known.account.id, *known.granted, after_pong)
 
     def _let_in(self, client: Client, line: bytes) -> None:
         """The plane has, since it knows the login."""
-        known = self.known.get(line)
+        own = self._read(client, line) if client.mqtt is not None else None
+        known = self.known.get(client.known_by(line))
         if known is not None:
-            known.give(client)
+            known.give(client, own)
             self._is_in_now(client, known.account)
             return
         # Not any more: other terms, or others were known since. So it keeps the connection by what counts now.
-        client.connect = client_connect(line, headers=self.info.plain().get("headers", True))
+        client.connect = self._read(client, line) if own is None else own
         terms = self._terms.of(client)
         verdict = judge_client(client.connect, "", terms.policy, client.certificate, kind=client.kind)
         account = None if isinstance(verdict, Refusal) else terms.graph.account(verdict.account)

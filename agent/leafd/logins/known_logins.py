@@ -4,6 +4,8 @@ verdict on a CONNECT that has been judged before.
     terms --> greeting --> the plane says it to each who comes, and Opened tells of it
     a CONNECT that comes again --> known --> the plane admits who sends it once more, and Line tells of it
 
+Of a CONNECT of MQTT that is what it says of the user, since each client has its own identifier.
+
 Only a verdict that depends on nothing but the CONNECT and the terms can be known: no nonce was signed, no certificate
 looked at, no hash computed, no service asked, no place counted. Not here: the verdict (auth/), who comes
 and goes (clients.py).
@@ -42,9 +44,11 @@ class Known:
     granted: tuple[t.ConnVerdict, t.Permissions]
     max_payload: int
 
-    def give(self, client: Client) -> None:
-        """Gives a client that has logged in its account, user and rights."""
-        client.connect, client.account, client.user, client.rights = self.connect, self.account, self.user, self.rights
+    def give(self, client: Client, connect: dict[str, Any] | None = None) -> None:
+        """Gives a client that has logged in its account, user and rights. connect: its own CONNECT, where that differs
+        from others that are known by the same."""
+        client.connect = self.connect if connect is None else connect
+        client.account, client.user, client.rights = self.account, self.user, self.rights
         client.policy, client.granted, client.max_payload = self.policy, self.granted, self.max_payload
 
 

@@ -67,7 +67,13 @@ class Plane(Unwilling):
         self.greetings.append((before, behind))
 
     def remember(
-        self, connect: bytes, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+        self,
+        kind: t.ConnKind,
+        connect: bytes,
+        account: int,
+        verdict: t.ConnVerdict,
+        permissions: t.Permissions,
+        after_pong: bytes,
     ) -> None:
         self.known[connect] = (account, verdict, permissions, after_pong)
 

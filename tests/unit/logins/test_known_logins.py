@@ -8,6 +8,7 @@ import pytest
 import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Numbers, compile_graph
+from leafd.auth.connect import MQTT_CLIENT
 from leafd.auth.policy import compile_policy
 from leafd.config.bind import load_text
 from leafd.logins.client import Terms
@@ -15,6 +16,7 @@ from leafd.logins.clients import Clients
 from leafd.logins.known_logins import KNOWN_MAX
 from leafd.native import abi
 
+from tests import mqtt
 from tests.rig.logs import QuietLog
 from tests.unit.logins import test_clients as fakes
 
@@ -101,6 +103,28 @@ def test_a_known_login_is_what_the_one_before_was() -> None:
         clients.handle(t.Closed(2, t.CloseReason.CLIENT, ""))
         assert 2 == clients.count(first.account.id)
 
+    plane, clients = make(PLAIN)
+    trio.run(main)
+
+
+def test_a_user_of_mqtt_is_known() -> None:
+    """By what CONNECT says of the user, so each client has its own identifier and version, and is counted."""
+
+    async def main() -> None:
+        for number, packet in enumerate(packets):
+            clients.handle(t.Opened(number, t.ConnKind.MQTT, LISTENER, "127.0.0.1:5", 1))
+            clients.handle(t.Line(number, t.LineKind.CONNECT, packet, int(number >= 2)))
+        assert [b"\xc0\0\1a\0\1a"] == list(plane.known)
+        found = [clients.get(number) for number in range(len(packets))]
+        assert [f"c{number}" for number in range(len(packets))] == [one.connect[MQTT_CLIENT] for one in found if one]
+        assert [4, 5, 5, 4] == [one.mqtt.connect.level for one in found if one and one.mqtt and one.mqtt.connect]
+        assert 1 == len({(one.account.id, one.user) for one in found if one and one.account})
+        assert [0, 1] == sorted(plane.admitted)
+
+    packets = [
+        mqtt.connect(level, f"c{number}", user="a", password="a", will=mqtt.Will("w", b"x") if number == 2 else None)
+        for number, level in enumerate((4, 5, 5, 4))
+    ]
     plane, clients = make(PLAIN)
     trio.run(main)
 
