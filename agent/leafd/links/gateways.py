@@ -122,6 +122,11 @@ class Link:
         return str(self.machine.info.get("gateway") or (self.remote.name if self.remote is not None else ""))
 
     @property
+    def remote_name(self) -> str:
+        """The name of the server at the other end, once it has said it."""
+        return str(self.machine.info.get("server_name") or "")
+
+    @property
     def log_name(self) -> str:
         """The beginning of log lines about the gateway."""
         return f"{self.peer} - gid:{self.connection}"
@@ -172,7 +177,7 @@ class Gateways(Servers[Link, Terms]):
                 link.remote is not None,
                 link.remote is not None and link.remote.explicit,
                 str(link.machine.info.get("server_id") or ""),
-                str(link.machine.info.get("server_name") or ""),
+                link.remote_name,
                 link.peer,
                 link.opened_ns,
             )
@@ -180,11 +185,15 @@ class Gateways(Servers[Link, Terms]):
             if link.machine.joined
         ]
 
+    def remote_name(self, connection: int) -> str:
+        """The name of the server at the other end of a connection that has joined; of any other one, nothing."""
+        link = self._links.get(connection)
+        return link.remote_name if link is not None and link.machine.joined else ""
+
     @property
     def servers(self) -> list[str]:
         """The names of the servers that the gateways which were dialled lead to."""
-        names = (str(link.machine.info.get("server_name") or "") for link in self._out.values())
-        return [name for name in names if name]
+        return [link.remote_name for link in self._out.values() if link.remote_name]
 
     @property
     def sent_to(self) -> tuple[str, ...]:

@@ -123,6 +123,11 @@ class Routes(Servers[Link, Terms]):
             if link.machine.joined
         ]
 
+    def remote_name(self, connection: int) -> str:
+        """The name of the server at the other end of a connection that has joined; of any other one, nothing."""
+        link = self._links.get(connection)
+        return link.route.name if link is not None and link.machine.joined else ""
+
     @property
     def joined(self) -> bool:
         """Is there another server?"""

@@ -160,7 +160,8 @@ class Services:
             if not self._is_meant(options):
                 return None
             if message.subject == USER_INFO:
-                if any(link.connection == message.connection and link.spoke for link in self._facts.leafs.links()):
+                bind = self._facts.leafs.bind_of(message.connection)
+                if bind is not None and bind.spoke:
                     return None  # a user of the hub asks, and this answer might come before the hub's
                 return envelope | {"data": self._user(account, message.connection)}
             if not account.system:
@@ -240,9 +241,10 @@ class Services:
             return True
         connection = options.get("cid")
         if what == "KICK":
-            links = (link.connection for link in self._facts.leafs.links())
-            known = type(connection) is int and self._facts.clients.get(connection) is not None
-            if not isinstance(connection, int) or not (known or connection in links):
+            facts = self._facts
+            if type(connection) is not int or (
+                facts.clients.get(connection) is None and facts.leafs.bind_of(connection) is None
+            ):
                 raise Refused(500, "no such client or leafnode id")
             self._plane.close_connection(connection, "", t.CloseReason.KICKED)
             return True

@@ -106,10 +106,11 @@ class Traces:
         client = facts.clients.get(connection)
         if client is not None:
             return str(client.connect.get("name") or "")
-        servers = [(one.connection, one.remote_name) for one in facts.routes.rows()] if facts.routes else []
-        servers += [(one.connection, one.remote_name) for one in facts.gateways.rows()] if facts.gateways else []
-        servers += [(link.connection, link.name) for link in facts.leafs.links()]
-        return dict(servers).get(connection, "")
+        bind = facts.leafs.bind_of(connection)
+        if bind is not None:
+            return bind.remote_name
+        others = (one for one in (facts.routes, facts.gateways) if one is not None)
+        return next(filter(None, (one.remote_name(connection) for one in others)), "")
 
     def _account(self, number: int) -> str:
         account = self._facts.graph.by_id.get(number)
