@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import itertools
 import os
 import random
+import sys
+import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
@@ -24,6 +27,7 @@ from tests.rig.template import Template
 MINUTES: Final = 5
 """A test that takes longer hangs, on any machine, unless it is marked with other minutes."""
 STDERR: Final = pytest.StashKey[int]()
+FAILED: Final = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -96,6 +100,22 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+        if item.stash.get(FAILED, False):
+            forget_failed()
+
+
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    node.stash[FAILED] = True
+
+
+def forget_failed() -> None:
+    """Lets go of what a failed test had open: found later, it would be taken for a fault of the test that runs then."""
+    for name in ("last_type", "last_value", "last_traceback"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def shuffled(items: list[pytest.Item], seed: str) -> list[pytest.Item]:

@@ -127,6 +127,26 @@ def test_a_test_that_hangs_ends_its_process_and_what_was_done_is_known(
     assert "1 tests did not run" in capsys.readouterr().out
 
 
+LEAVES = """
+import gc, socket, pytest
+def test_one():
+    one = socket.socket()
+    ring = [one]
+    ring.append(ring)
+    assert False
+def test_two(): gc.collect()
+"""
+
+
+def test_what_a_failed_test_had_open_fails_no_other(tmp_path: Path) -> None:
+    """A socket that nobody closes is a fault of the test that opened it, whenever it is found."""
+    (tmp_path / "test_a.py").write_text(LEAVES)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-W", "error", str(tmp_path)]
+    command += ["-c", os.devnull, "-o", f"cache_dir={tmp_path / 'cache'}"]
+    done = subprocess.run(command, cwd=ROOT, env=PLAIN, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+
+
 @pytest.fixture(scope="module")
 def suite() -> ModuleType:
     """tests/run itself."""
