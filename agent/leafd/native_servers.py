@@ -75,6 +75,12 @@ class Servers(Submits):
             await self._request("META_PUT", "writing a row of the group's table", arg=revision, strings=strings)
         ).arg
 
+    async def meta_remove(self, key: bytes, revision: int) -> int:
+        """Removes a row, as meta_put() writes one."""
+        strings: Strings = {"key": key, "value": b""}
+        done = await self._request("META_PUT", "removing a row", arg=revision, arg2=1, strings=strings)
+        return done.arg
+
     async def meta_transfer(self, peer: int) -> None:
         """Hands the lead over. Raises PlaneError."""
         await self._request("META_TRANSFER", "handing over the lead", arg=peer)

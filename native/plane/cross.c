@@ -19,6 +19,7 @@
 #include "consume/consume.h"
 #include "jetstream/publish.h"
 #include "plane/account.h"
+#include "plane/gateway.h"
 #include "plane/import.h"
 #include "plane/latency.h"
 #include "plane/mapping.h"
@@ -492,7 +493,17 @@ static delivered_t look_in(plane_t *plane, account_t *account, bytes_t subject, 
     return found ? DELIVERED : DELIVERED_NO_INTEREST;
 }
 
+/* The gateway by which a subject leaves that is the whole name of a reply; NULL: it is none, or the way is gone. */
+static peer_t *whole_name_way(const plane_t *plane, bytes_t subject) {
+    peer_t *peer = plane->gateways == NULL || !gateway_is_reply(subject) ? NULL : gateway_towards(plane, subject);
+    return peer != NULL && peer->state == PEER_ADMITTED ? peer : NULL;
+}
+
 delivered_t look_at_receivers(plane_t *plane, account_t *account, bytes_t subject, bytes_t group) {
+    peer_t *back = whole_name_way(plane, subject);
+    if (LEAF_UNLIKELY(back != NULL)) {
+        return peer_is_full(plane, back) ? DELIVERED_FULL : DELIVERED;
+    }
     return look_in(plane, account, subject, group, FOLLOW_ALL, 0);
 }
 
@@ -516,7 +527,7 @@ static bool interest_in(plane_t *plane, account_t *account, bytes_t subject, byt
 }
 
 bool account_interest(plane_t *plane, account_t *account, bytes_t subject, bytes_t group) {
-    return interest_in(plane, account, subject, group, 0);
+    return whole_name_way(plane, subject) != NULL || interest_in(plane, account, subject, group, 0);
 }
 
 bool account_exact_interest(const account_t *account, bytes_t subject, bytes_t group) {

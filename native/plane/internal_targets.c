@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
+#include "plane/gateway_reply.h"
 #include "plane/remote_services.h"
 #include "plane/judge.h"
 #include "plane/plane.h"
@@ -81,8 +82,15 @@ void inside_mqtt(plane_t *plane, const sink_t *sink, const publication_t *public
     }
 }
 
+/* A pull from another cluster may wait for long: it goes by its bare name, whose interest ends with whoever asked,
+ * unless that interest is still on its way here. */
 void inside_next(plane_t *plane, const sink_t *sink, const publication_t *publication) {
-    js_next(&plane->js, sink->object, &publication->message);
+    message_t message = publication->message;
+    bool whole = LEAF_UNLIKELY(plane->gateways != NULL) && gateway_is_reply(message.reply);
+    if (whole && account_interest(plane, sink->account, gateway_bare(message.reply), BYTES_NONE)) {
+        message.reply = gateway_bare(message.reply);
+    }
+    js_next(&plane->js, sink->object, &message);
 }
 
 void inside_direct(plane_t *plane, const sink_t *sink, const publication_t *publication) {

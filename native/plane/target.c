@@ -74,8 +74,12 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
                        .take = inside_direct,
                        .jetstream = true,
                        .routed = true},
-    [TARGET_INGEST] =
-        {.order = ORDER_INSIDE, .told = TOLD_TO_ITS_LINK, .take = inside_ingest, .feeds = true, .casts_shadows = true},
+    [TARGET_INGEST] = {.order = ORDER_INSIDE,
+                       .told = TOLD_TO_ITS_LINK,
+                       .take = inside_ingest,
+                       .feeds = true,
+                       .casts_shadows = true,
+                       .routed = true},
     [TARGET_MQTT] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .withheld = PUBLICATION_IMPORTED, .take = inside_mqtt},
     [TARGET_MEASURED] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .take = inside_measured},
     /* A message that crosses to another account may feed a stream there. */

@@ -154,4 +154,4 @@ def test_one_server_founds_nothing_and_says_who_is_missing(tmp_path: Path) -> No
         assert "2 of 3 servers are missing to found the group" in json.loads(unwell.value.read())["error"]
         assert "leader" not in group_at(made[0])
         error = asyncio.run(ask(made[0]))["error"]
-        assert (error["code"], error["err_code"]) == (400, 10005)
+        assert (error["code"], error["err_code"]) == (503, 10008)

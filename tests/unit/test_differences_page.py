@@ -47,9 +47,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "An expired message of a full account": ("interop/test_account_storage.py::test_a_marker_does_not_exceed_it",),
     "A schedule for one moment": ("interop/test_account_storage.py::test_a_schedule_fires_when_there_is_room",),
-    "max_file_store and max_memory_store": (
-        "interop/test_account_storage.py::test_the_servers_own_limits_are_held",
-    ),
+    "max_file_store and max_memory_store": ("interop/test_account_storage.py::test_the_servers_own_limits_are_held",),
     "Accounts whose JWTs grant more": (
         "interop/test_operator.py::"
         "test_accounts_whose_jwts_grant_more_than_there_is_are_served_until_it_is_taken",
@@ -156,9 +154,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_memory_walk.py::test_what_a_peer_can_fill_has_a_bound",
     ),
     # ---- who writes a client
-    "Without max_connections there are at most": (
-        "interop/test_memory_attacks.py::test_connections_that_do_nothing",
-    ),
+    "Without max_connections there are at most": ("interop/test_memory_attacks.py::test_connections_that_do_nothing",),
     "All subscriptions together have a share": (
         "native/test_plane_remembered.c: beyond the share of subscriptions further ones are refused, but a few of each "
         "connection; what ends makes room",
@@ -384,16 +380,12 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "The listener's address and no_tls": (f"{NAMED}test_what_of_websocket_takes_a_restart",),
     # ---- MQTT
     "MQTT 5 is spoken": ("interop/test_mqtt_five.py::test_a_nats_client_sees_properties_as_headers",),
-    "With MQTT 5, PUBACK and PUBREC": (
-        "interop/test_mqtt_five.py::test_reasons_that_the_standard_leaves_open",
-    ),
+    "With MQTT 5, PUBACK and PUBREC": ("interop/test_mqtt_five.py::test_reasons_that_the_standard_leaves_open",),
     "A user property with the name": (
         "interop/test_mqtt_five.py::test_no_property_of_a_device_is_an_order_for_a_stream",
     ),
     "A client's identifier may be": ("interop/test_mqtt.py::test_any_text_is_a_client_s_identifier",),
-    "A filter that the standard forbids": (
-        "interop/test_mqtt.py::test_a_filter_that_the_standard_forbids_is_refused",
-    ),
+    "A filter that the standard forbids": ("interop/test_mqtt.py::test_a_filter_that_the_standard_forbids_is_refused",),
     "A topic with >": ("interop/test_mqtt.py::test_a_topic_with_a_wildcard_of_nats_is_refused",),
     "down/# stands for": (
         "interop/test_mqtt.py::test_a_filter_of_a_tree_is_granted_without_its_root_where_that_is_denied",
@@ -437,9 +429,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A message keeps its packet identifier": (
         "crash/test_mqtt.py::test_what_is_acknowledged_outlives_kills_and_qos_2_comes_once",
     ),
-    "Whoever comes back gets at once": (
-        "interop/test_mqtt_sessions.py::test_what_was_not_acknowledged_comes_again",
-    ),
+    "Whoever comes back gets at once": ("interop/test_mqtt_sessions.py::test_what_was_not_acknowledged_comes_again",),
     "A will waits no longer": (
         "interop/test_mqtt_standard.py::test_a_will_waits_no_longer_than_its_session_lasts",
         "interop/test_mqtt_standard.py::test_who_is_taken_over_leaves_a_will",
@@ -477,6 +467,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "leafd is a member of a cluster": (
         "interop/test_cluster.py::test_each_message_comes_to_each_server_once_and_in_the_order_of_its_publisher",
         "unit/config/test_cluster.py::test_a_cluster_and_jetstream_exclude_each_other_in_one_clear_line",
+        "interop/test_placed_streams.py::test_a_server_that_is_killed_takes_its_streams_along_and_brings_them_back",
+        "interop/test_placed_streams.py::test_a_restored_stream_is_taken_in_by_the_group",
+        "unit/cluster/test_council.py::test_a_disk_that_was_taken_out_is_not_let_in_again",
     ),
     "What other servers want in an account": (
         "interop/test_later_accounts.py::test_a_route_has_told_of_it_before",

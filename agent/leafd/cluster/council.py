@@ -30,6 +30,8 @@ LOOK_S: Final = 1.0
 HEARD_S: Final = 3.0
 """A server that has said nothing for so long is not there."""
 MEMBER_ROW: Final = b"m/"
+BANNED_ROW: Final = b"x/"
+"""Of a disk that was taken out by hand: it is not let in again."""
 LEARN, PROMOTE, REMOVE = 1, 2, 3
 _DISK_SIZE: Final = 8
 
@@ -166,6 +168,8 @@ class Council:
             if (name := names.get(disk.peer)) is not None:
                 await self._keep_row(disk, name, rows)
         for disk, _ in self._strangers.values():
+            if banned_row(disk) in rows:
+                continue
             gone = [one for one in disks if one.peer == disk.peer and one != disk]
             if gone:
                 await self._ports.alter(REMOVE, gone[0])
@@ -184,6 +188,11 @@ class Council:
         wanted = json.dumps({"name": name, "disk": f"{disk.disk:016x}"}, separators=(",", ":")).encode()
         if value != wanted:
             await self._ports.put(key, wanted, revision)
+
+
+def banned_row(disk: Disk) -> bytes:
+    """The key of the row that keeps a disk out."""
+    return BANNED_ROW + disk.peer.to_bytes(8, "big") + disk.disk.to_bytes(8, "big")
 
 
 def names_in(rows: dict[bytes, tuple[int, bytes]]) -> dict[int, str]:

@@ -17,6 +17,7 @@ from leafd import native_types as t
 from leafd.cluster.council import LOOK_S, TICK_S, Council, Ports, names_in
 from leafd.cluster.founding import Disk
 from leafd.cluster.founding_bytes import DamagedError
+from leafd.cluster.letters import MAGIC as LETTERS
 from leafd.links.origin import peer_number
 from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, rows_in
 
@@ -62,7 +63,13 @@ class MetaGroup:
         self._read_at = 0
         self._names: dict[int, str] = {}
         """Of members that were linked once: who is away now may have died before its row was written."""
-        self._peer = peer_number(about.name)
+        self.peer = peer_number(about.name)
+        self._term_read = 0
+        """The term in which this server, as its leader, has seen all of the log applied."""
+        self.take_letter: Callable[[int, bytes], None] = lambda peer, letter: None
+        """What is no matter of founding (cluster/letters.py)."""
+        self.on_rows: list[Callable[[dict[bytes, tuple[int, bytes]], int], None]] = []
+        """The table, and the entry of the log as of which it is at least."""
 
     def _kept(self) -> bytes | None:
         """The record of what this disk has promised; None: it has promised nothing. Before the plane's start."""
@@ -73,7 +80,9 @@ class MetaGroup:
 
     def handle(self, letter: t.Letter) -> None:
         """A letter of another server."""
-        if self._council is not None:
+        if letter.payload.startswith(LETTERS):
+            self.take_letter(letter.peer, letter.payload)
+        elif self._council is not None:
             with self._guard.around("a letter about the group of servers"):
                 self._council.receive(letter.peer, letter.payload)
 
@@ -99,9 +108,9 @@ class MetaGroup:
         system = self._current.account(self._current.compiled.graph.system_name)
         assert system is not None
         try:
-            disk, there = await self._plane.meta_open(system.id, self._peer)
+            disk, there = await self._plane.meta_open(system.id, self.peer)
             ports = Ports(
-                self._linked,
+                self.linked,
                 self._plane.meta_send,
                 self._save,
                 self._found,
@@ -110,7 +119,7 @@ class MetaGroup:
                 random.random,
                 self._log.warning,
             )
-            own = Disk(self._peer, disk)
+            own = Disk(self.peer, disk)
             self._council = Council(own, self._name, self._expected, self._record, ports, there=there)
         except t.PlaneError as error:
             self._log.error(f"JetStream cluster: this server takes no part in the group of servers: {error}")
@@ -122,7 +131,8 @@ class MetaGroup:
 
     # ---- ports of the council
 
-    def _linked(self) -> dict[int, str]:
+    def linked(self) -> dict[int, str]:
+        """The servers to which there is a way, with their names."""
         return {peer_number(name): name for name in self._servers()}
 
     async def _save(self, promises: bytes) -> bool:
@@ -170,21 +180,29 @@ class MetaGroup:
         self._council.member = any(self._is_own(one) for one in self._members)
         if not look.name:
             return
-        linked = self._linked()
+        linked = self.linked()
         self._names |= {one.peer: linked[one.peer] for one in self._members if one.peer in linked}
         if look.applied != self._read_at:
-            self._read_at, self._rows = look.applied, rows_in(await self._plane.meta_rows())
-            self._row_names = names_in(self._rows)
+            await self._read_rows(look)
         if look.leader != before:
             self._tell_leader(look)
         if look.role == LEADER and look.leased:
+            if look.applied == look.last:
+                self._term_read = look.term
             await self._council.lead(self._members, self._rows)
+
+    async def _read_rows(self, look: MetaLook) -> None:
+        self._read_at, self._rows = look.applied, rows_in(await self._plane.meta_rows())
+        self._row_names = names_in(self._rows)
+        for callback in self.on_rows:
+            with self._guard.around("rows of the servers' table"):
+                callback(self._rows, look.applied)
 
     def _is_own(self, member: MetaMember) -> bool:
         return self._council is not None and self._council.own == (member.peer, member.disk)
 
     def _tell_leader(self, look: MetaLook) -> None:
-        if look.leader == self._peer:
+        if look.leader == self.peer:
             self._log.info("Self is new JetStream cluster metadata leader")
         elif look.leader:
             self._log.info(f"JetStream cluster new metadata leader: {self._named(look.leader)}")
@@ -192,9 +210,43 @@ class MetaGroup:
             self._log.info("JetStream cluster no metadata leader")
 
     def _named(self, peer: int) -> str:
-        if peer == self._peer:
+        if peer == self.peer:
             return self._name
         return self._names.get(peer) or self._row_names.get(peer) or _shown(peer)
+
+    # ---- its table, for those who keep something there
+
+    async def look(self) -> None:
+        """Looks at the group at once."""
+        if self._council is not None:
+            await self._look_at()
+
+    async def write(self, key: bytes, value: bytes | None, revision: int) -> int:
+        """Writes a row that has that revision, or removes it; the new revision. Returns when a majority has it. Raises
+        PlaneError: EXISTS: the row is another one by now; else this server does not lead, or nobody does."""
+        if value is None:
+            return await self._plane.meta_remove(key, revision)
+        return await self._plane.meta_put(key, value, revision)
+
+    @property
+    def members(self) -> tuple[MetaMember, ...]:
+        """The members of the group."""
+        return self._members
+
+    @property
+    def leader(self) -> int:
+        """The server that leads; 0: none, as far as this one knows."""
+        return self._look.leader if self._look is not None else 0
+
+    @property
+    def decides(self) -> bool:
+        """Whether this server leads, and its table is all that was ever agreed on."""
+        look = self._look
+        return look is not None and look.role == LEADER and bool(look.leased) and look.term == self._term_read
+
+    def named(self, peer: int) -> str:
+        """The name of a server."""
+        return self._named(peer)
 
     @property
     def leads(self) -> bool:

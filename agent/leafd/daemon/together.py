@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from leafd.daemon.about import About
     from leafd.daemon.current import Current
     from leafd.daemon.meta_group import MetaGroup
+    from leafd.daemon.placing import Placing
     from leafd.guard import Guard
     from leafd.host.listeners import Sockets
     from leafd.host.log import Log
+    from leafd.jetstream.service import JetStream
     from leafd.links.gateways import Gateways
     from leafd.links.leafs import Leafs
     from leafd.links.routes import Routes
@@ -46,6 +48,7 @@ class Together:
             self.clustered = Clustered(plane, current, about, sockets, config.cluster, log, guard)
         if config.gateway is not None and sockets.gateway is not None:
             self.supercluster = Supercluster(plane, current, about, sockets, config.gateway, self.clustered, log, guard)
+        self.placing: Placing | None = None
         self.meta = self._make_meta(plane, current, about, log, guard)
 
     def _make_meta(self, plane: Plane, current: Current, about: About, log: Log, guard: Guard) -> MetaGroup | None:
@@ -61,6 +64,16 @@ class Together:
         routes, gateways = self.routes, self.gateways
         found = [peer.name for peer in routes.peers.all.values()] if routes is not None else []
         return found + (gateways.servers if gateways is not None else [])
+
+    def place(
+        self, plane: Plane, current: Current, jetstream: JetStream | None, log: Log, guard: Guard
+    ) -> MetaGroup | None:
+        """The group of servers, if there is one; streams are those of all of them then."""
+        if self.meta is not None and jetstream is not None:
+            from leafd.daemon.placing import Placing
+
+            self.placing = Placing(plane, self.meta, current, jetstream, log, guard)
+        return self.meta
 
     @property
     def routes(self) -> Routes | None:
@@ -113,6 +126,8 @@ class Together:
             self.supercluster.listen()
             nursery.start_soon(self.supercluster.gateways.run)
         if self.meta is not None:
+            if self.placing is not None:
+                await nursery.start(self.placing.run)
             await nursery.start(self.meta.run)
         if self.clustered is not None:
             self.clustered.listen()

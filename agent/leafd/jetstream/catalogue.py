@@ -65,8 +65,13 @@ class Settings:
     max_request_batch: int = 0
     duplicate_window: int = 0
     default_max_consumers: int = 0
-    places: bool = True
-    """Whether streams can be made at all: in a cluster there is nobody yet who says where."""
+    shared: bool = False
+    """Whether this server's streams are those of a group of servers."""
+
+    @property
+    def cluster(self) -> dict[str, str] | None:
+        """The cluster member of consumers' infos."""
+        return {"name": self.cluster_name, "leader": self.server_name} if self.shared else None
 
 
 def weight_of(config: StreamConfig) -> int:
@@ -261,6 +266,8 @@ class JetStreamAccount:
     """Of the streams, in their order."""
     consumers: int = 0
     """Those of all its streams that clients may see."""
+    cluster: dict[str, str] | None = None
+    """Where its consumers are, for their infos."""
 
     @property
     def restoring(self) -> dict[str, StreamConfig]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, Settings, Stream
 from leafd.jetstream.models.stream import StreamConfig
-from leafd.jetstream.ports import Neighbours
+from leafd.jetstream.ports import Neighbours, Placing
 from leafd.jetstream.rules.consumer_rules import ConsumerContext
 from leafd.jetstream.rules.stream_rules import StreamContext
 from leafd.jetstream.takers import Takers
@@ -33,6 +33,8 @@ class Context:
     log: Log
     make_templates: Callable[[], Templates]
     takers: Takers
+    placing: Placing | None = None
+    """The group of servers; None: this one is alone."""
 
     @property
     def templates(self) -> Templates:
@@ -44,6 +46,8 @@ class Context:
 
         def lookup(name: str) -> StreamConfig | None:
             stream = account.streams.get(name)
+            if stream is None and self.placing is not None:
+                return self.placing.config(account.name, name)
             return stream.config if stream else None
 
         return StreamContext(lookup, self.settings, account.limits)

@@ -1,8 +1,8 @@
-"""Every error that the JetStream API of a lone server can answer, in one table, and the exception that carries one.
+"""Every error that the JetStream API can answer, in one table, and the exception that carries one.
 
 A row is (err_code, HTTP-like code, description). Clients switch on err_code and some compare descriptions, so both
 are those of nats-server 2.15.1, letter by letter; `{name}` in a description is filled in by Row.error(name=...).
-Numbers that only a cluster emits are left out on purpose. Not here: when an error is raised.
+Numbers that only replicated streams emit are left out on purpose. Not here: when an error is raised.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Row:
 
 ACCOUNT_RESOURCES_EXCEEDED = Row(10002, 400, "resource limits exceeded for account")
 BAD_REQUEST = Row(10003, 400, "bad request")
-NO_SUITABLE_PEERS = Row(10005, 400, "no suitable peers for placement")
+NO_SUITABLE_PEERS = Row(10005, 400, "no suitable peers for placement{why}")
+NO_SUITABLE_PEERS_FOR = Row(10005, 400, "{why}")
+CLUSTER_NOT_AVAILABLE = Row(10008, 503, "JetStream system temporarily unavailable")
 CLUSTER_REQUIRED = Row(10010, 503, "JetStream clustering support required")
 CONSUMER_CREATE = Row(10012, 500, "{err}")
 CONSUMER_NAME_EXIST = Row(10013, 400, "consumer name already in use")
@@ -86,6 +88,7 @@ NOT_EMPTY_REQUEST = Row(10038, 400, "expected an empty request payload")
 NOT_ENABLED_FOR_ACCOUNT = Row(10039, 503, "JetStream not enabled for account")
 RESTORE_SUBSCRIBE_FAILED = Row(10042, 500, "JetStream unable to subscribe to restore snapshot {subject}: {err}")
 SEQUENCE_NOT_FOUND = Row(10043, 400, "sequence {seq} not found")
+CLUSTER_SERVER_NOT_MEMBER = Row(10044, 400, "server is not a member of the cluster")
 SOURCE_CONSUMER_SETUP_FAILED = Row(10045, 500, "{err}")
 SOURCE_MAX_MESSAGE_SIZE_TOO_BIG = Row(10046, 400, "stream source must have max message size >= target")
 STORAGE_RESOURCES_EXCEEDED = Row(10047, 500, "insufficient storage resources available")
@@ -109,6 +112,7 @@ STREAM_UPDATE = Row(10069, 500, "{err}")
 STREAM_WRONG_LAST_MESSAGE_ID = Row(10070, 400, "wrong last msg ID: {id}")
 STREAM_WRONG_LAST_SEQUENCE = Row(10071, 400, "wrong last sequence: {seq}")
 STREAM_REPLICAS_NOT_SUPPORTED = Row(10074, 500, "replicas > 1 not supported in non-clustered mode")
+PEER_REMAP = Row(10075, 503, "peer remap failed")
 NOT_ENABLED = Row(10076, 503, "JetStream not enabled")
 STREAM_STORE_FAILED = Row(10077, 503, "{err}")
 CONSUMER_CONFIG_REQUIRED = Row(10078, 400, "consumer config required")
@@ -149,6 +153,7 @@ STREAM_MAX_BYTES_REQUIRED = Row(10113, 400, "account requires a stream config to
 CONSUMER_MAX_REQUEST_BATCH_NEGATIVE = Row(10114, 400, "consumer max request batch needs to be > 0")
 CONSUMER_MAX_REQUEST_EXPIRES_TOO_SMALL = Row(10115, 400, "consumer max request expires needs to be >= 1ms")
 CONSUMER_MAX_DELIVER_BACKOFF = Row(10116, 400, "max deliver is required to be > length of backoff values")
+STREAM_OFFLINE = Row(10118, 500, "stream is offline")
 NO_LIMITS = Row(10120, 400, "no JetStream default or applicable tiered limit present")
 CONSUMER_MAX_PENDING_ACK_EXCESS = Row(10121, 400, "consumer max ack pending exceeds system limit of {limit}")
 STREAM_MAX_STREAM_BYTES_EXCEEDED = Row(10122, 400, "stream max bytes exceeds account limit max stream bytes")

@@ -6,9 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leafd import native_types as t
+from leafd.records import dataclass
 
 if TYPE_CHECKING:
-    from leafd.jetstream.catalogue import Stream
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from leafd.jetstream.catalogue import JetStreamAccount, Stream
+    from leafd.jetstream.models.stream import StreamConfig
 
 
 class SourceStatus(Protocol):
@@ -77,6 +81,76 @@ class Neighbours(Protocol):
     def lets_go(self, account: int, domain: str) -> str:
         """The traffic that the budget of the link to that domain allows: "all"; "normal", "high" or "none": bulk waits,
         or more; "": there is no budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The place that a new stream asks for. size: bytes that it reserves."""
+
+    cluster: str = ""
+    tags: tuple[str, ...] = ()
+    size: int = 0
+    storage: str = ""
+
+
+class Placing(Protocol):
+    """The servers of the group, and their table of all streams; servers are numbers. Methods raise ApiError."""
+
+    own: int
+
+    @property
+    def leader(self) -> int:
+        """0: there is none."""
+
+    @property
+    def decides(self) -> bool:
+        """Whether this server leads, and its table is whole."""
+
+    def reaches(self, server: int) -> bool:
+        """Whether that server is there."""
+
+    def others(self) -> list[int]:
+        """The servers that are there, without this one."""
+
+    def choose(self, wanted: Wanted) -> int:
+        """The server for a new stream."""
+
+    async def server_of(self, account: str, name: str) -> int:
+        """The server that has the stream; 0: there is no such stream."""
+
+    def config(self, account: str, name: str) -> StreamConfig | None:
+        """The configuration of a stream, wherever it is."""
+
+    async def names(self, account: str, subject: str) -> list[str]:
+        """The names of streams, in their order; with a subject, of those that it concerns."""
+
+    async def claim(self, account: str, config: StreamConfig, created: int, author: str) -> None:
+        """The stream is this server's, and nobody else's."""
+
+    async def change(self, account: str, config: StreamConfig, created: int, author: str) -> None:
+        """A stream of this server is like that from now on."""
+
+    async def drop(self, account: str, name: str, created: int = 0) -> None:
+        """The stream is deleted. created: of that one alone."""
+
+    async def order(self, tokens: list[str], body: bytes) -> dict[str, Any]:
+        """Does what the system account asks of the group; the members of the answer."""
+
+    async def ask(
+        self, server: int, verb: str, head: Mapping[str, Any], body: bytes, seconds: float = 0
+    ) -> tuple[dict[str, Any], bytes] | None:
+        """The answer of another server; None: there is none. seconds: 0: as long as it is there."""
+
+    def go_on(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Begins what follows an answer."""
+
+
+class Everywhere(Protocol):
+    """The streams of all servers (elsewhere.py)."""
+
+    async def names(self, account: JetStreamAccount, subject: str) -> list[str]: ...
+    async def infos(self, account: JetStreamAccount, names: list[str]) -> dict[str, dict[str, Any]]: ...
+    async def add_others(self, account: JetStreamAccount, members: dict[str, Any]) -> None: ...
 
 
 class Alone:

@@ -21,7 +21,7 @@ from leafd.gojson import JsonError, Struct, decode, decode_whole
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream
 from leafd.jetstream.errors import ApiError
-from leafd.jetstream.ports import SERVER, Asker
+from leafd.jetstream.ports import SERVER, Asker, Everywhere
 from leafd.jetstream.rules.versioning import check_level
 from leafd.records import dataclass
 from leafd.turns import WEIGHT_MAX, aside, hold
@@ -76,7 +76,8 @@ class Counted(Enum):
 
 @dataclass(slots=True)
 class Call:
-    """One request on its way. asker: who sent it. Set by the endpoint: weight, what it costs to write the
+    """One request on its way. asker: who sent it. everywhere: the answer is to be about
+    the streams of all servers. Set by the endpoint: weight, what it costs to write the
     reply down (turns.py); size, the memory that it takes, where that may be much; reply_header, the header block for
     the reply; after, what goes on once it has been sent."""
 
@@ -87,6 +88,7 @@ class Call:
     header: bytes
     body: bytes
     asker: Asker = SERVER
+    everywhere: Everywhere | None = None
     weight: int = 0
     size: int = 0
     reply_header: bytes = b""

@@ -53,7 +53,7 @@ from leafd.jetstream.endpoints import (
 )
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.plain import PlainStreams
-from leafd.jetstream.ports import SERVER, Alone, Asker, Neighbours
+from leafd.jetstream.ports import SERVER, Alone, Asker, Everywhere, Neighbours, Placing
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
 from leafd.jetstream.rules.versioning import fits_level
 from leafd.jetstream.takers import Takers
@@ -62,6 +62,7 @@ from leafd.operator_log import Log
 from leafd.quoting import quoted
 
 if TYPE_CHECKING:
+    from leafd.jetstream.elsewhere import Elsewhere
     from leafd.jetstream.endpoints.templates import Templates
 
 # Importing an endpoint's module is what makes it known.
@@ -119,6 +120,7 @@ class JetStream:
         self._waiting_templates: list[bytes] = []
         self._templates: Templates | None = None
         self._nursery: trio.Nursery | None = None
+        self._elsewhere: Elsewhere | None = None
         self._requests: FairQueue[tuple[JetStreamAccount, t.Message]] = FairQueue(
             at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH
         )
@@ -142,6 +144,7 @@ class JetStream:
         account = JetStreamAccount(
             account_id, name, limits or JetStreamLimits(), enabled=enabled and not system, system=system
         )
+        account.cluster = self.settings.cluster
         self.catalogue.add_account(account)
         return account
 
@@ -153,6 +156,14 @@ class JetStream:
     def set_settings(self, settings: Settings) -> None:
         """Takes over settings that a reload changed."""
         self._context.settings = settings
+
+    def place_by(self, placing: Placing) -> Elsewhere:
+        """Streams are those of all servers of a group."""
+        from leafd.jetstream.elsewhere import Elsewhere
+
+        self._context.placing = placing
+        self._elsewhere = Elsewhere(self._context, placing, self.answer)
+        return self._elsewhere
 
     async def judge_again(self) -> None:
         """Judges by the rights that their authors have now where streams publish by themselves."""
@@ -400,7 +411,9 @@ class JetStream:
     async def _answered(self, account: JetStreamAccount, message: t.Message, asker: Asker) -> Answer | None:
         """As answer(); a request that fails in a way that nobody foresaw is refused like any other."""
         try:
-            return await self.answer(account, message.subject, message.header, message.payload, asker)
+            asked = message.subject, message.header, message.payload
+            answering = self.answer if self._elsewhere is None else self._elsewhere.answer
+            return await answering(account, *asked, asker)
         except Exception as error:
             line = find(message.subject.removeprefix(API).split("."))
             if line is None:
@@ -423,11 +436,19 @@ class JetStream:
                 await self._context.advisories.audit(account, message.subject, asker, message.payload, body)
 
     async def answer(
-        self, account: JetStreamAccount, subject: str, header: bytes, body: bytes, asker: Asker = SERVER
+        self,
+        account: JetStreamAccount,
+        subject: str,
+        header: bytes,
+        body: bytes,
+        asker: Asker = SERVER,
+        everywhere: Everywhere | None = None,
     ) -> Answer | None:
-        """The answer to one request. None: no answer at all."""
+        """The answer of this server to one request. None: no answer at all."""
         tokens = subject.removeprefix(API).split(".")
         line = find(tokens) if self._has_endpoint(account, tokens) else None
+        if account.system and self._context.placing is not None and tokens in _ORDERS:
+            return Answer(await self._context.placing.order(tokens, body))
         if account.system and _unheard(tokens, header):
             return None
         if account.system and tokens[:2] == ["ACCOUNT", "PURGE"] and len(tokens) == 3:
@@ -437,7 +458,7 @@ class JetStream:
             return Answer({"type": f"{TYPE}system_response", "error": error}, error=True)
         if line is None:
             return None
-        return await answer(line, Call(self._context, account, subject, tokens, header, body, asker))
+        return await answer(line, Call(self._context, account, subject, tokens, header, body, asker, everywhere))
 
     def _has_endpoint(self, account: JetStreamAccount, tokens: list[str]) -> bool:
         """Whether the account may ask that: of templates nothing but to make one, until there has been one."""

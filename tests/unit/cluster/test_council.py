@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
-from leafd.cluster.council import LEARN, PROMOTE, REMOVE, Council, Ports, group_name, names_in
+from leafd.cluster.council import LEARN, PROMOTE, REMOVE, Council, Ports, banned_row, group_name, names_in
 from leafd.cluster.founding import Disk, Founded
 from leafd.cluster.founding_bytes import DamagedError, write_message
 
@@ -170,3 +170,21 @@ def test_a_letter_in_anothers_name_or_for_another_disk_does_nothing() -> None:
     assert not council.founding.kept.founded
     council.receive(2, write_message(Disk(2, 20), council.own, Founded(members)))
     assert council.founding.kept.founded
+
+
+def test_a_disk_that_was_taken_out_is_not_let_in_again() -> None:
+    """Another disk of that server is."""
+    world = World()
+    for peer in (1, 2):
+        world.start(peer, there=True)
+    world.councils[1].member = world.councils[2].member = True
+    world.start(3)
+    world.run(3)
+    members = [Member(1, 10), Member(2, 20)]
+    world.rows[banned_row(Disk(3, 30))] = 1, b""
+    asyncio.run(world.councils[1].lead(members, world.rows))
+    assert [] == world.altered
+    world.start(3, disk=31)
+    world.run(3, begin=3.0)
+    asyncio.run(world.councils[1].lead(members, world.rows))
+    assert [(LEARN, Disk(3, 31))] == world.altered

@@ -121,8 +121,9 @@ class JetStream(Section):
     cipher: Annotated[str, Reader(_cipher)] = option("chacha", "How the store is encrypted: chacha or aes.")
     meta_size: Number = option(
         0,
-        "How many servers of the cluster found the group that knows all streams? Needed beside cluster, and not more "
-        "than an outlook yet: the group elects and keeps a log, and no stream can be made on its servers. 0: no group.",
+        "How many servers with JetStream, of this cluster and of those that gateways lead to, found the group that "
+        "knows all streams? Each stream is on one of them and is reached from all. Needed beside cluster, and the "
+        "same on each of the servers. 0: no group.",
         ge=0,
         le=9,
         example="3",

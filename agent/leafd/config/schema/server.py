@@ -311,10 +311,14 @@ class ServerConfig(Section):
         takes=Takes.LIVE,
     )
     cluster: Cluster | None = option(
-        None, "The cluster of servers that this one belongs to: their clients reach each other. Not with jetstream."
+        None,
+        "The cluster of servers that this one belongs to: their clients reach each other. With jetstream: see its "
+        "meta_size.",
     )
     gateway: Gateway | None = option(
-        None, "The other clusters that this one is joined with: their clients reach each other. Not with jetstream."
+        None,
+        "The other clusters that this one is joined with: their clients reach each other. With jetstream: see its "
+        "meta_size.",
     )
     proxy_protocol: Flag = option(
         False,

@@ -48,6 +48,8 @@ async def info(call: Call, _request: None) -> dict[str, Any]:
         members["tiers"] = {
             name: (usage if name == ONE_REPLICA else unused) | {"limits": _shown(one)} for name, one in limits.tiers
         }
+    if call.everywhere is not None:
+        await call.everywhere.add_others(account, members)
     return members
 
 

@@ -1,4 +1,4 @@
-"""Requests that only make sense in a cluster: each is told so."""
+"""Requests about the servers of a stream: a lone server says so, and with one replica there is nothing to choose."""
 
 from __future__ import annotations
 
@@ -8,13 +8,37 @@ from leafd.jetstream import errors
 from leafd.jetstream.registry import Call, endpoint
 
 
-@endpoint("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown_response", checks=())
-@endpoint("STREAM.PEER.REMOVE.*", "stream_remove_peer_response", checks=())
 @endpoint("STREAM.PEER.EVACUATE.*", "stream_evacuate_peer_response", checks=())
 @endpoint("STREAM.CANCEL_MOVE.*", "stream_cancel_move_response", checks=())
-@endpoint("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown_response", checks=())
 @endpoint("CONSUMER.PEER.REMOVE.*.*", "consumer_remove_peer_response", checks=())
 @endpoint("CONSUMER.PEER.EVACUATE.*.*", "consumer_evacuate_peer_response", checks=())
 async def refuse(_call: Call, _request: None) -> dict[str, Any]:
     """A lone server has no leaders to step down and no peers to remove."""
     raise errors.CLUSTER_REQUIRED.error()
+
+
+@endpoint("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown_response", checks=())
+async def stream_step_down(call: Call, _request: None) -> dict[str, Any]:
+    """The only replica stays the leader."""
+    if call.context.placing is None:
+        raise errors.CLUSTER_REQUIRED.error()
+    call.stream(call.name(3))
+    return {"success": True}
+
+
+@endpoint("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown_response", checks=())
+async def consumer_step_down(call: Call, _request: None) -> dict[str, Any]:
+    """Likewise."""
+    if call.context.placing is None:
+        raise errors.CLUSTER_REQUIRED.error()
+    call.consumer(call.stream(call.name(3)), call.name(4))
+    return {"success": True}
+
+
+@endpoint("STREAM.PEER.REMOVE.*", "stream_remove_peer_response", checks=())
+async def remove_peer(call: Call, _request: None) -> dict[str, Any]:
+    """There is no other server with the messages."""
+    if call.context.placing is None:
+        raise errors.CLUSTER_REQUIRED.error()
+    call.stream(call.name(3))
+    raise errors.PEER_REMAP.error()

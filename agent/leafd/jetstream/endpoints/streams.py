@@ -28,6 +28,7 @@ from leafd.jetstream.models.requests import (
     StreamNamesRequest,
 )
 from leafd.jetstream.models.stream import ConsumerLimits, StreamConfig, StreamConfigRequest
+from leafd.jetstream.ports import Everywhere
 from leafd.jetstream.publishing import author_for, judge, republishes
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.rules.account_limits import check_new_stream, check_update_room
@@ -139,8 +140,24 @@ async def made(
     await check_overlap(account, config)
     refuse_unsupported(config)
 
+    created = now_ns()
+    if context.placing is not None:
+        await context.placing.claim(account.name, config, created, author)
+    try:
+        stream, state = await placed(context, Stream(0, account, config, created, template=template, author=author))
+    except ApiError:
+        if context.placing is not None:
+            await context.placing.drop(account.name, config.name, created)
+        raise
+    context.advisories.stream(stream, "CREATED", "create")
+    return stream, state
+
+
+async def placed(context: Context, wanted: Stream) -> tuple[Stream, t.StreamState]:
+    """A stream like that, with a number of its own. The caller holds the account's lock."""
+
     async def attempt(number: int) -> tuple[Stream, t.StreamState]:
-        stream = Stream(number, account, config, now_ns(), template=template, author=author)
+        stream = replace(wanted, id=number)
         return stream, await put(context, stream)
 
     try:
@@ -149,7 +166,6 @@ async def made(
         raise refused(error, errors.STREAM_CREATE) from None
     context.catalogue.add_stream(stream)
     context.neighbours.stream_changed(stream, state.last_seq)
-    context.advisories.stream(stream, "CREATED", "create")
     return stream, state
 
 
@@ -168,7 +184,8 @@ async def _same(call: Call, existing: Stream, config: StreamConfig) -> dict[str,
         raise errors.STREAM_NAME_EXIST.error()
     state = await call.context.plane.stream_state(existing.id)
     call.weight = existing.weight
-    return await stream_info(call.context, existing, state, creating=True) | {"did_create": True}
+    members = await stream_info(call.context, existing, state, creating=True)
+    return members if call.context.placing is not None else members | {"did_create": True}
 
 
 async def check_overlap(account: JetStreamAccount, config: StreamConfig) -> None:
@@ -202,17 +219,30 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     await check_overlap(call.account, config)
     refuse_unsupported(config)
     author = await author_for(call.asker, config)
-    changed = replace(stream, config=config, author=author, denied=frozenset())
+    if context.placing is not None:
+        await context.placing.change(account.name, config, stream.created, author)
     try:
-        state = await put(context, changed)
-    except t.PlaneError as error:
-        raise refused(error, errors.STREAM_UPDATE) from None
-    stream.author, stream.denied = changed.author, changed.denied
-    context.catalogue.change_stream(stream, config)
-    context.neighbours.stream_changed(stream, state.last_seq)
+        state = await changed(context, stream, config, author)
+    except ApiError:
+        if context.placing is not None:
+            await context.placing.change(account.name, old, stream.created, stream.author)
+        raise
     context.advisories.stream(stream, "UPDATED", "modify")
     call.weight = stream.weight
     return await stream_info(context, stream, state)
+
+
+async def changed(context: Context, stream: Stream, config: StreamConfig, author: str) -> t.StreamState:
+    """The stream is like that when this returns. The caller holds the account's lock."""
+    new = replace(stream, config=config, author=author, denied=frozenset())
+    try:
+        state = await put(context, new)
+    except t.PlaneError as error:
+        raise refused(error, errors.STREAM_UPDATE) from None
+    stream.author, stream.denied = new.author, new.denied
+    context.catalogue.change_stream(stream, config)
+    context.neighbours.stream_changed(stream, state.last_seq)
+    return state
 
 
 def _check_consumer_limits(stream: Stream, limits: ConsumerLimits) -> None:
@@ -240,6 +270,8 @@ async def delete(call: Call, _request: None) -> dict[str, Any]:
 
 async def remove(context: Context, stream: Stream) -> None:
     """A stream and all it has is gone when this returns. The caller holds the account's lock."""
+    if context.placing is not None:
+        await context.placing.drop(stream.account.name, stream.name, stream.created)
     async with Held(stream.lock):
         try:
             await context.plane.stream_remove(stream.id)
@@ -335,7 +367,9 @@ async def _matching(call: Call, subject: str) -> list[str]:
 )
 async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
     """Names of streams, a page at a time."""
-    selected, place = page_of(await _matching(call, request.subject), request.offset, NAMES_LIMIT)
+    everywhere = call.everywhere
+    found = _matching(call, request.subject) if everywhere is None else everywhere.names(call.account, request.subject)
+    selected, place = page_of(await found, request.offset, NAMES_LIMIT)
     return place | {"streams": selected or None}
 
 
@@ -353,19 +387,37 @@ def stream_size(stream: Stream) -> int:
 )
 async def listing(call: Call, request: StreamListRequest) -> dict[str, Any]:
     """Infos of streams, a page at a time."""
+    if call.everywhere is not None:
+        return await _listing_everywhere(call, call.everywhere, request)
     found, place = page_of(await _matching(call, request.subject), request.offset, LIST_LIMIT)
     selected = [call.account.streams[name] for name in found]
     call.size = cut(selected, place, stream_size, call.context.plane.reports)
-    states = await gathered([partial(call.context.plane.stream_state, stream.id) for stream in selected])
-    page, pause = [], Pause()
-    for stream, state in zip(selected, states, strict=True):
-        if state is not None:
-            page.append(await stream_info(call.context, stream, state, metadata=False))
-            await pause()
+    page = await infos(call.context, selected)
     call.weight = sum(LISTED_WEIGHT + stream.weight for stream in selected)
     answer = place | {"streams": page}
     offline = {name: aside.reason for name, aside in sorted(call.account.aside.items())}
     return answer | ({"offline": offline} if offline and not request.subject else {})
+
+
+async def infos(context: Context, selected: list[Stream]) -> list[dict[str, Any]]:
+    """The infos of these, as lists have them; without those that are deleted meanwhile."""
+    states = await gathered([partial(context.plane.stream_state, stream.id) for stream in selected])
+    page, pause = [], Pause()
+    for stream, state in zip(selected, states, strict=True):
+        if state is not None:
+            page.append(await stream_info(context, stream, state, metadata=False))
+            await pause()
+    return page
+
+
+async def _listing_everywhere(call: Call, everywhere: Everywhere, request: StreamListRequest) -> dict[str, Any]:
+    """As a lone server's, of all servers; streams whose server does not answer are named as missing."""
+    names, place = page_of(await everywhere.names(call.account, request.subject), request.offset, LIST_LIMIT)
+    found = await everywhere.infos(call.account, names)
+    missing = [name for name in names if name not in found]
+    call.weight = LISTED_WEIGHT * len(found)
+    answer = place | {"streams": [found[name] for name in names if name in found]}
+    return answer | ({"missing": missing} if missing else {})
 
 
 @endpoint("STREAM.PURGE.*", "stream_purge_response", PurgeRequest, body=Body.IF_JSON, failed={"purged": 0})

@@ -128,6 +128,7 @@ class ConsumerInfo(Struct):
     num_redelivered: int = wire(INT, "num_redelivered")
     num_waiting: int = wire(INT, "num_waiting")
     num_pending: int = wire(UINT64, "num_pending")
+    cluster: dict[str, Any] | None = wire(Raw(), "cluster", omit=True)
     push_bound: bool = wire(FLAG, "push_bound", omit=True)
     paused: bool = wire(FLAG, "paused", omit=True)
     pause_remaining: int = wire(DURATION, "pause_remaining", omit=True)

@@ -40,8 +40,6 @@ def no_room(config: StreamConfig) -> errors.Row:
 
 def check_new_stream(account: JetStreamAccount, catalogue: Catalogue, settings: Settings, config: StreamConfig) -> None:
     """The limits that count before the configuration has been looked at: number of streams, and room."""
-    if not settings.places:
-        raise errors.NO_SUITABLE_PEERS.error()
     check_number(account.limits, _others(account, config.name))
     check_room(
         account.limits,

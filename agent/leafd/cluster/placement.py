@@ -1,0 +1,81 @@
+"""The server that a new stream with one replica is made on: the one that was asked, if it fits, or else the one with
+the most room.
+
+    placement.cluster, or else the cluster of who was asked, then the others
+    placement.tags: all of them, and none that is named with "!"          room for max_bytes
+
+Pure. Not here: which servers there are (daemon/placing.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from leafd.records import dataclass
+
+NO_STREAMS: Final = "!jetstream"
+"""A server with this tag gets no stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A server, as it tells the others of itself. free, memory: bytes on disk, and in memory, that no stream has
+    reserved."""
+
+    name: str
+    cluster: str
+    tags: tuple[str, ...] = ()
+    free: int = 0
+    memory: int = 0
+    streams: int = 0
+
+
+def site_of(members: dict[str, Any]) -> Site:
+    """Raises ValueError."""
+    try:
+        tags = tuple(str(tag).lower() for tag in members["tags"])
+        free, memory, streams = (int(members[name]) for name in ("free", "memory", "streams"))
+        return Site(str(members["name"]), str(members["cluster"]), tags, free, memory, streams)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no server: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A stream's wish for its place. size: bytes that it reserves. lasting: on disk."""
+
+    cluster: str = ""
+    tags: tuple[str, ...] = ()
+    size: int = 0
+    lasting: bool = True
+
+
+def choose(wish: Wish, own: Site, others: Iterable[Site]) -> Site | str:
+    """The server; or what is wrong with all of them, in nats-server's words, which may be nothing."""
+    every = [one for one in (own, *others) if NO_STREAMS not in one.tags]
+    every = [one for one in every if not wish.cluster or one.cluster == wish.cluster]
+    missed = {one.name: _missed(one, wish.tags) for one in every}
+    tagged = [one for one in every if not missed[one.name]]
+    fitting = [one for one in tagged if _room(one, wish) >= wish.size]
+    if not fitting:
+        if every and not tagged:
+            return f", tags not matched [{' '.join(sorted({repr(tag) for tag in missed.values()}))}]"
+        return ", insufficient storage" if tagged else ""
+    if own in fitting:
+        return own
+    near = [one for one in fitting if one.cluster == own.cluster] or fitting
+    return min(near, key=lambda one: (-_room(one, wish), one.streams, one.name))
+
+
+def _room(site: Site, wish: Wish) -> int:
+    return site.free if wish.lasting else site.memory
+
+
+def _missed(site: Site, wanted: tuple[str, ...]) -> str:
+    """The first tag that the server has not, or is not to have; "": none."""
+    for tag in wanted:
+        name = tag.lower()
+        if (name[1:] in site.tags) if name.startswith("!") else (name not in site.tags):
+            return tag
+    return ""

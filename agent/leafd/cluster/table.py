@@ -1,0 +1,140 @@
+"""The streams of all servers, as rows of the group's table.
+
+    s/<16 bytes of SHA-256 of account and name>  >  {"account", "name", "peer", "server", "cluster", "created",
+                                                     "author", "config", "gone": [[peer, created], ...]}
+
+A stream is the one of its name that was made at that time. A row without a config is of a stream that is deleted, and
+stays until each server that may still have it, which `gone` names, has said that it has it no more: a server that was
+away deletes what it reads there, and nothing else.
+
+Pure. Not here: who writes rows (daemon/placing.py), what a configuration means (jetstream/).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from leafd.records import dataclass
+
+PREFIX: Final = b"s/"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """A stream of some account, wherever it is. created: Unix ns. gone: those of its name that are deleted."""
+
+    account: str
+    name: str
+    peer: int = 0
+    server: str = ""
+    cluster: str = ""
+    created: int = 0
+    author: str = ""
+    config: dict[str, Any] | None = None
+    gone: tuple[tuple[int, int], ...] = ()
+    revision: int = 0
+
+    @property
+    def key(self) -> bytes:
+        """Its key in the table."""
+        return key_of(self.account, self.name)
+
+
+def key_of(account: str, name: str) -> bytes:
+    """The key of a stream's row. Names may be longer than keys."""
+    return PREFIX + hashlib.sha256(f"{account}\0{name}".encode()).digest()[:16]
+
+
+def write_row(row: StreamRow) -> bytes:
+    """The value of a row."""
+    members: dict[str, Any] = {"account": row.account, "name": row.name}
+    if row.config is not None:
+        members |= {"peer": row.peer, "server": row.server, "cluster": row.cluster, "created": row.created}
+        members |= {"author": row.author, "config": row.config}
+    if row.gone:
+        members["gone"] = [list(one) for one in row.gone]
+    return json.dumps(members, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def read_row(revision: int, value: bytes) -> StreamRow:
+    """Raises ValueError: another version wrote it, or nobody."""
+    try:
+        found = json.loads(value)
+        gone = tuple((int(peer), int(created)) for peer, created in found.get("gone", ()))
+        config = found.get("config")
+        if config is not None and not isinstance(config, dict):
+            raise ValueError("config is no object")
+        return StreamRow(
+            account=str(found["account"]),
+            name=str(found["name"]),
+            peer=int(found.get("peer", 0)),
+            server=str(found.get("server", "")),
+            cluster=str(found.get("cluster", "")),
+            created=int(found.get("created", 0)),
+            author=str(found.get("author", "")),
+            config=config,
+            gone=gone,
+            revision=revision,
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no row of a stream: {error}") from None
+
+
+class Table:
+    """The rows of streams, by account and name."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, dict[str, StreamRow]] = {}
+        """Those that are there."""
+        self._rows: dict[bytes, StreamRow] = {}
+        self.unread = 0
+        """Rows that this version cannot read."""
+
+    def rows(self) -> Iterator[StreamRow]:
+        """All of them, also of deleted streams."""
+        return iter(list(self._rows.values()))
+
+    def get(self, account: str, name: str) -> StreamRow | None:
+        """The row of a stream, also of one that is deleted."""
+        return self._rows.get(key_of(account, name))
+
+    def take(self, rows: Mapping[bytes, tuple[int, bytes]], applied: int) -> list[StreamRow]:
+        """All rows as of that entry of the log, which are older than what the leader has told since. Returns those that
+        are others, or gone: of these only the names."""
+        changed: list[StreamRow] = []
+        self.unread = 0
+        for key in [one for one, row in self._rows.items() if one not in rows and row.revision <= applied]:
+            changed.append(self._drop(key))
+        for key, (revision, value) in rows.items():
+            if not key.startswith(PREFIX) or (key in self._rows and self._rows[key].revision >= revision):
+                continue
+            try:
+                row = read_row(revision, value)
+            except ValueError:
+                self.unread += 1
+                continue
+            self.put(row)
+            changed.append(row)
+        return changed
+
+    def put(self, row: StreamRow) -> None:
+        """The row is like this from here on."""
+        self._rows[row.key] = row
+        here = self.streams.setdefault(row.account, {})
+        if row.config is not None:
+            here[row.name] = row
+        else:
+            here.pop(row.name, None)
+
+    def remove(self, row: StreamRow) -> None:
+        """The row is gone."""
+        if row.key in self._rows:
+            self._drop(row.key)
+
+    def _drop(self, key: bytes) -> StreamRow:
+        row = self._rows.pop(key)
+        self.streams.get(row.account, {}).pop(row.name, None)
+        return StreamRow(row.account, row.name)

@@ -1,0 +1,108 @@
+"""Orders of the system account to the group of servers: another leader, a member less.
+
+    $JS.API.META.LEADER.STEPDOWN    the lead goes to another member, as its placement says
+    $JS.API.SERVER.REMOVE           a server is no member any more, and its disk does not become one again
+
+Only a configuration with `meta_size` imports this. Not here: who leads (meta_group.py), how a request gets to the
+leader (placing.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from leafd import native_types as t
+from leafd.cluster.council import MEMBER_ROW, REMOVE, banned_row
+from leafd.cluster.founding import Disk
+from leafd.cluster.placement import Site
+from leafd.gojson import JsonError, loose
+from leafd.jetstream import errors
+from leafd.jetstream.errors import ApiError
+from leafd.jetstream.registry import TYPE
+from leafd.quoting import quoted
+
+if TYPE_CHECKING:
+    from leafd.daemon.meta_group import MetaGroup
+    from leafd.native_meta import MetaMember
+    from leafd.native_plane import Plane
+
+STEP_DOWN: Final = ["META", "LEADER", "STEPDOWN"]
+
+
+class Orders:
+    """The orders, as the server that leads carries them out. site: what is known of a server that is there."""
+
+    def __init__(self, meta: MetaGroup, plane: Plane, site: Callable[[int], Site | None]) -> None:
+        self._meta, self._plane, self._site = meta, plane, site
+
+    def refused(self, tokens: list[str], error: ApiError) -> dict[str, Any]:
+        """The members of the answer that says no."""
+        return {"type": _type(tokens), "error": error.fields()}
+
+    async def carry_out(self, tokens: list[str], body: bytes) -> dict[str, Any]:
+        """The members of the answer."""
+        try:
+            if not self._meta.leads:
+                raise errors.CLUSTER_NOT_AVAILABLE.error()
+            await (self._step_down(body) if tokens == STEP_DOWN else self._remove(body))
+        except ApiError as error:
+            return self.refused(tokens, error)
+        except t.PlaneError:
+            return self.refused(tokens, errors.CLUSTER_NOT_AVAILABLE.error())
+        return {"type": _type(tokens), "success": True}
+
+    def _others(self) -> list[MetaMember]:
+        return [one for one in self._meta.members if one.peer != self._meta.peer]
+
+    async def _step_down(self, body: bytes) -> None:
+        try:
+            asked = loose(body).get("placement") if body.strip() else None
+        except JsonError:
+            asked = None
+        placement = asked if isinstance(asked, dict) else {}
+        preferred = str(placement.get("preferred") or "")
+        fitting = [one for one in self._others() if one.voter and self._fits(one, placement)]
+        if preferred:
+            if all(self._meta.named(one.peer) != preferred for one in self._meta.members):
+                raise errors.NO_SUITABLE_PEERS_FOR.error(why=f'preferred server "{preferred}" not known')
+            fitting = [one for one in fitting if self._meta.named(one.peer) == preferred]
+        if not fitting:
+            raise errors.NO_SUITABLE_PEERS_FOR.error(why="no replacement peer connected")
+        await self._plane.meta_transfer(min(fitting, key=lambda one: one.lag).peer)
+
+    def _fits(self, member: MetaMember, placement: dict[str, Any]) -> bool:
+        site = self._site(member.peer)
+        tags = [str(tag).lower() for tag in placement.get("tags") or ()]
+        cluster = placement.get("cluster") or ""
+        return site is not None and (not cluster or site.cluster == cluster) and all(tag in site.tags for tag in tags)
+
+    async def _remove(self, body: bytes) -> None:
+        if not body.strip():
+            raise errors.BAD_REQUEST.error()
+        try:
+            asked = loose(body)
+        except JsonError as error:
+            raise errors.INVALID_JSON.error(err=error) from None
+        name, number = str(asked.get("peer") or ""), str(asked.get("peer_id") or "")
+        found = [
+            one
+            for one in self._meta.members
+            if (number and one.peer.to_bytes(8, "big") == number.encode())
+            or (not number and self._meta.named(one.peer) == name)
+        ]
+        if not found:
+            raise errors.CLUSTER_SERVER_NOT_MEMBER.error()
+        gone = Disk(found[0].peer, found[0].disk)
+        # It may be there, and ask to be let in again.
+        await self._meta.write(banned_row(gone), quoted(name).encode(), _ANY)
+        await self._meta.write(MEMBER_ROW + gone.peer.to_bytes(8, "big"), None, _ANY)
+        await self._plane.meta_alter(REMOVE, gone)
+
+
+_ANY: Final = (1 << 64) - 1
+"""Whatever the row's revision is (META_ANY)."""
+
+
+def _type(tokens: list[str]) -> str:
+    return TYPE + ("meta_leader_stepdown_response" if tokens == STEP_DOWN else "meta_server_remove_response")

@@ -1,0 +1,420 @@
+"""The streams of all servers of the group, in this one: joins the group's table (meta_group.py), the letters between
+servers (cluster/letters.py) and JetStream.
+
+    a stream is made, changed, deleted --> the leader: does it meet another one? --> a row, when a majority has it
+    a row is written --> the leader tells all, so that each knows it at once      --> reconcile: what rows say of this
+                                                                                      server is made so
+    every SITE_S --> each server tells the others of its room
+
+The leader alone decides, one change after the other, on a table that it knows to be whole. What a server has is never
+deleted because a row is missing: only because one says that it is gone.
+
+Only a configuration with `meta_size` imports this. Not here: which request goes where (jetstream/elsewhere.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from leafd import native_types as t
+from leafd.cluster.letters import Letters
+from leafd.cluster.placement import Site, Wish, choose, site_of
+from leafd.cluster.table import StreamRow, Table, read_row, write_row
+from leafd.config.schema.gateway import cluster_name
+from leafd.daemon.orders import Orders
+from leafd.gojson import decode, dump, written
+from leafd.jetstream import errors
+from leafd.jetstream.errors import ApiError
+from leafd.jetstream.models.stream import FILE, MEMORY, StreamConfig
+from leafd.jetstream.ports import Wanted
+from leafd.jetstream.rules.account_limits import check_number
+from leafd.jetstream.subject_index import SubjectIndex
+from leafd.jetstream.subjects import SubjectSet
+from leafd.quoting import quoted
+
+if TYPE_CHECKING:
+    from leafd.daemon.current import Current
+    from leafd.daemon.meta_group import MetaGroup
+    from leafd.guard import Guard
+    from leafd.host.log import Log
+    from leafd.jetstream.service import JetStream
+    from leafd.native_plane import Plane
+
+SITE_S: Final = 1.0
+AWAY_S: Final = 5.0
+"""A server that has told nothing for so long is not there."""
+DECIDED_S: Final = 5.0
+"""How long the leader has for one decision, .."""
+ATTEMPTS: Final = 4
+AGAIN_S: Final = 0.3
+""".. and how often it is looked for, if it is another one by then."""
+ANSWERED_S: Final = 60.0
+"""As long as a request may take at another server that is there."""
+SETTLE_S: Final = 5.0
+"""What could not be made as the table has it is tried again."""
+TOLD: Final = ("name", "cluster", "tags", "free", "memory", "streams")
+OK: Final[dict[str, Any]] = {"ok": True}
+NOT_LEADER: Final[dict[str, Any]] = {"leader": False}
+
+
+class Placing:
+    """jetstream.ports.Placing."""
+
+    def __init__(
+        self, plane: Plane, meta: MetaGroup, current: Current, jetstream: JetStream, log: Log, guard: Guard
+    ) -> None:
+        self._meta, self._current, self._log, self._guard = meta, current, log, guard
+        self._jetstream = jetstream
+        self.own = meta.peer
+        self.table = Table()
+        self._subjects: dict[str, SubjectIndex] = {}
+        """Of all streams of an account."""
+        self._sites: dict[int, tuple[Site, float]] = {}
+        self._deciding = trio.Lock()
+        self._news = trio.Event()
+        self._warned: set[tuple[str, str]] = set()
+        self._nursery: trio.Nursery | None = None
+        self._letters = Letters(plane.meta_send, self._serve, self._heard, guard)
+        self._orders = Orders(meta, plane, self._site_of)
+        meta.take_letter = self._letters.receive
+        meta.on_rows.append(self._take_rows)
+        self._elsewhere = jetstream.place_by(self)
+
+    # ---- serving
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Takes part until it is cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            await nursery.start(self._letters.run)
+            nursery.start_soon(self._tell_site)
+            nursery.start_soon(self._reconcile)
+            task_status.started()
+
+    def go_on(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Begins what follows an answer."""
+        if self._nursery is not None:
+            self._nursery.start_soon(self._conversation, work)
+
+    async def _conversation(self, work: Callable[[], Awaitable[None]]) -> None:
+        with self._guard.around("a JetStream conversation"):
+            await work()
+
+    # ---- other servers
+
+    def _site(self) -> Site:
+        settings, catalogue = self._jetstream.settings, self._jetstream.catalogue
+        config = self._current.config
+        free, memory = (
+            max(most - catalogue.reserved.of(storage), 0)
+            for most, storage in ((settings.max_store, FILE), (settings.max_memory, MEMORY))
+        )
+        count = sum(1 for _ in catalogue.streams())
+        return Site(settings.server_name, cluster_name(config), config.server_tags, free, memory, count)
+
+    async def _tell_site(self) -> None:
+        while True:
+            with self._guard.around("telling other servers of this one"):
+                own = self._site()
+                news = dump({"news": "site", **{name: getattr(own, name) for name in TOLD}})
+                linked = self._meta.linked()
+                for peer in linked:
+                    await self._letters.tell(peer, news)
+                for peer in list(self._sites):
+                    if not self.reaches(peer):
+                        self._letters.lost(peer)
+                        if peer not in linked:
+                            del self._sites[peer]
+            await trio.sleep(SITE_S)
+
+    def _site_of(self, peer: int) -> Site | None:
+        """A server that is there, as it told of itself."""
+        if peer == self.own:
+            return self._site()
+        return self._sites[peer][0] if self.reaches(peer) else None
+
+    def reaches(self, server: int) -> bool:
+        """Whether that server is there."""
+        if server == self.own:
+            return True
+        known = self._sites.get(server)
+        return known is not None and trio.current_time() - known[1] < AWAY_S and server in self._meta.linked()
+
+    def others(self) -> list[int]:
+        """The servers that are there, without this one."""
+        return [peer for peer in self._sites if self.reaches(peer)]
+
+    def _heard(self, peer: int, message: bytes) -> None:
+        news = json.loads(message)
+        if news["news"] == "site":
+            self._sites[peer] = site_of(news), trio.current_time()
+        elif news["news"] == "row" and peer == self._meta.leader:
+            row = read_row(int(news["revision"]), dump(news["row"]))
+            known = self.table.get(row.account, row.name)
+            if known is None or known.revision < row.revision:
+                self._put(row)
+
+    async def ask(
+        self, server: int, verb: str, head: Mapping[str, Any], body: bytes, seconds: float = 0
+    ) -> tuple[dict[str, Any], bytes] | None:
+        """The answer of another server; None: there is none. seconds: 0: as long as it is there."""
+        question = dump({"verb": verb, **head}) + b"\n" + body
+        answer = await self._letters.ask(server, question, seconds or ANSWERED_S)
+        if answer is None:
+            return None
+        first, _, rest = answer.partition(b"\n")
+        return json.loads(first), rest
+
+    async def _serve(self, peer: int, question: bytes) -> bytes:
+        first, _, body = question.partition(b"\n")
+        head = json.loads(first)
+        verb = head["verb"]
+        if verb == "table":
+            return dump(await self._decide(head)) + b"\n"
+        if verb == "order":
+            return dump(await self._orders.carry_out(head["tokens"], body)) + b"\n"
+        about, members = await self._elsewhere.serve(verb, head, body)
+        return dump(about) + b"\n" + members
+
+    # ---- the table
+
+    @property
+    def leader(self) -> int:
+        """0: there is none."""
+        return self._meta.leader
+
+    @property
+    def decides(self) -> bool:
+        """Whether this server leads, and its table is whole."""
+        return self._meta.decides
+
+    def _take_rows(self, rows: dict[bytes, tuple[int, bytes]], applied: int) -> None:
+        for row in self.table.take(rows, applied):
+            self._follow(row)
+
+    def _put(self, row: StreamRow) -> None:
+        self.table.put(row)
+        self._follow(row)
+
+    def _follow(self, row: StreamRow) -> None:
+        """A row is like that from here on."""
+        index = self._subjects.setdefault(row.account, SubjectIndex())
+        if row.config is None:
+            index.drop(row.name)
+        else:
+            index.put(row.name, config_of(row).subjects)
+        self._news.set()
+
+    def config(self, account: str, name: str) -> StreamConfig | None:
+        """The configuration of a stream, wherever it is."""
+        row = self.table.get(account, name)
+        return config_of(row) if row is not None and row.config is not None else None
+
+    async def names(self, account: str, subject: str) -> list[str]:
+        """The names of streams, in their order; with a subject, of those that it concerns."""
+        if not subject:
+            return sorted(self.table.streams.get(account, ()))
+        index = self._subjects.get(account)
+        return sorted(await index.owners(SubjectSet((subject,)))) if index is not None else []
+
+    async def server_of(self, account: str, name: str) -> int:
+        """The server that has the stream; 0: there is no such stream."""
+        row = self.table.get(account, name)
+        if (row is None or row.config is None) and not self.decides:
+            found = await self._ask_leader({"op": "where", "account": account, "name": name})
+            return int(found["peer"])
+        return row.peer if row is not None and row.config is not None else 0
+
+    def choose(self, wanted: Wanted) -> int:
+        """The server for a new stream."""
+        sites = {peer: self._sites[peer][0] for peer in self.others()}
+        wish = Wish(wanted.cluster, wanted.tags, wanted.size, wanted.storage != MEMORY)
+        chosen = choose(wish, self._site(), sites.values())
+        if isinstance(chosen, str):
+            raise errors.NO_SUITABLE_PEERS.error(why=chosen)
+        return next((peer for peer, site in sites.items() if site is chosen), self.own)
+
+    # ---- changes of it
+
+    async def claim(self, account: str, config: StreamConfig, created: int, author: str) -> None:
+        """The stream is this server's, and nobody else's."""
+        await self._ask_leader(self._wish("claim", account, config, created, author))
+
+    async def change(self, account: str, config: StreamConfig, created: int, author: str) -> None:
+        """A stream of this server is like that from now on."""
+        await self._ask_leader(self._wish("change", account, config, created, author))
+
+    async def drop(self, account: str, name: str, created: int = 0) -> None:
+        """The stream is deleted. created: of that one alone."""
+        await self._ask_leader({"op": "drop", "account": account, "name": name, "created": created})
+
+    def _wish(self, op: str, account: str, config: StreamConfig, created: int, author: str) -> dict[str, Any]:
+        site = self._site()
+        own = {"peer": self.own, "server": site.name, "cluster": site.cluster}
+        about = {"op": op, "account": account, "name": config.name, "created": created, "author": author}
+        return about | own | {"config": written(config)}
+
+    async def _ask_leader(self, wish: dict[str, Any]) -> dict[str, Any]:
+        """The decision. Raises ApiError: it is refused, or there is nobody who could decide."""
+        for _ in range(ATTEMPTS):
+            found: dict[str, Any] = NOT_LEADER
+            if self._meta.leader == self.own:
+                found = await self._decide(wish)
+            elif self._meta.leader:
+                said = await self.ask(self._meta.leader, "table", wish, b"", DECIDED_S)
+                found = said[0] if said is not None else NOT_LEADER
+            if "error" in found:
+                error = found["error"]
+                raise ApiError(error["err_code"], error["code"], error["description"])
+            if found.get("leader", True):
+                if "row" in found:
+                    self._heard(self._meta.leader, dump({"news": "row", **found}))
+                return found
+            await trio.sleep(AGAIN_S)
+            await self._meta.look()
+        raise errors.CLUSTER_NOT_AVAILABLE.error()
+
+    async def _decide(self, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """One change, where this server leads."""
+        async with self._deciding:
+            for _ in range(ATTEMPTS):
+                if not self.decides:
+                    return NOT_LEADER
+                try:
+                    return await self._decided(wish)
+                except ApiError as error:
+                    return {"error": error.fields()}
+                except t.PlaneError as error:
+                    await self._meta.look()
+                    if error.status != t.Status.EXISTS:
+                        return NOT_LEADER
+        return NOT_LEADER
+
+    async def _decided(self, wish: Mapping[str, Any]) -> dict[str, Any]:
+        row = self.table.get(wish["account"], wish["name"]) or StreamRow(wish["account"], wish["name"])
+        is_there = row.config is not None
+        match wish["op"]:
+            case "where":
+                return {"peer": row.peer if is_there else 0}
+            case "claim":
+                if is_there and (row.peer, row.created) == (wish["peer"], wish["created"]):
+                    return OK
+                if is_there:
+                    raise errors.STREAM_NAME_EXIST.error()
+                self._check_number(row)
+                return await self._write(await self._checked(row, wish))
+            case "change":
+                if not is_there or (row.peer, row.created) != (wish["peer"], wish["created"]):
+                    raise errors.STREAM_NOT_FOUND.error()
+                return await self._write(await self._checked(row, wish))
+            case "drop":
+                if not is_there or wish["created"] not in (0, row.created):
+                    return OK
+                return await self._write(replace(row, config=None, gone=(*row.gone, (row.peer, row.created))))
+            case "gone":
+                gone = tuple(one for one in row.gone if one != (wish["peer"], wish["created"]))
+                return await self._write(replace(row, gone=gone)) if gone != row.gone else OK
+        return NOT_LEADER
+
+    def _check_number(self, row: StreamRow) -> None:
+        account = self._jetstream.catalogue.by_name.get(row.account)
+        if account is not None:
+            check_number(account.limits, len(self.table.streams.get(row.account, ())))
+
+    async def _checked(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow:
+        wanted = {name: wish[name] for name in ("peer", "server", "cluster", "created", "author", "config")}
+        found: StreamRow = replace(row, **wanted)
+        index = self._subjects.get(row.account)
+        if index is not None and await index.met(SubjectSet(config_of(found).subjects), beside=row.name):
+            raise errors.STREAM_SUBJECT_OVERLAP.error()
+        return found
+
+    async def _write(self, row: StreamRow) -> dict[str, Any]:
+        if row.config is None and not row.gone:
+            await self._meta.write(row.key, None, row.revision)
+            self.table.remove(row)
+            self._follow(row)
+            return OK
+        value = write_row(row)
+        revision = await self._meta.write(row.key, value, row.revision)
+        self._put(replace(row, revision=revision))
+        news = {"revision": revision, "row": json.loads(value)}
+        for peer in self._meta.linked():
+            await self._letters.tell(peer, dump({"news": "row", **news}))
+        return OK | news
+
+    async def order(self, tokens: list[str], body: bytes) -> dict[str, Any]:
+        """Does what the system account asks of the group; the members of the answer."""
+        leader = self._meta.leader
+        if leader == self.own:
+            return await self._orders.carry_out(tokens, body)
+        said = await self.ask(leader, "order", {"tokens": tokens}, body, DECIDED_S) if leader else None
+        return said[0] if said is not None else self._orders.refused(tokens, errors.CLUSTER_NOT_AVAILABLE.error())
+
+    # ---- this server as the table has it
+
+    async def _reconcile(self) -> None:
+        while True:
+            with trio.move_on_after(SETTLE_S):
+                await self._news.wait()
+            self._news = trio.Event()
+            if not self._meta.leader:
+                continue
+            for row in self.table.rows():
+                with self._guard.around("a stream of the servers' table"):
+                    await self._settle(row)
+            for stream in list(self._jetstream.catalogue.streams()):
+                with self._guard.around("a stream that the servers' table lacks"):
+                    await self._adopt(stream.account.name, stream.config, stream.created, stream.author)
+
+    async def _settle(self, row: StreamRow) -> None:
+        account = self._jetstream.catalogue.by_name.get(row.account)
+        if account is None or not account.enabled:
+            return
+        try:
+            for peer, created in row.gone:
+                if peer == self.own:
+                    await self._elsewhere.end(account, row.name, created)
+                    about = {"account": row.account, "name": row.name, "created": created}
+                    await self._ask_leader({"op": "gone", "peer": self.own, **about})
+            if row.config is not None and row.peer == self.own:
+                made = await self._elsewhere.make(account, config_of(row), row.created, row.author)
+                if made:
+                    where = f"stream {quoted(row.name)} of account {quoted(row.account)}"
+                    self._log.warning(f"{where} is placed on this server, which did not have it: made, empty")
+        except (ApiError, t.PlaneError) as error:
+            if self._first(row.account, row.name):
+                where = f"stream {quoted(row.name)} of account {quoted(row.account)}"
+                self._log.warning(f"{where} is not as the servers have agreed on: {error}")
+
+    async def _adopt(self, account: str, config: StreamConfig, created: int, author: str) -> None:
+        """A stream that this server had before there was a group, or that was restored."""
+        row = self.table.get(account, config.name)
+        if row is not None and ((self.own, created) in row.gone or row.config is not None):
+            is_other = row.config is not None and (row.peer, row.created) != (self.own, created)
+            if is_other and self._first(account, config.name):
+                where = f"stream {quoted(config.name)} of account {quoted(account)}"
+                self._log.warning(f"{where} is another one on {row.server}: this server's is kept, and apart")
+            return
+        try:
+            await self.claim(account, config, created, author)
+        except ApiError as error:
+            if self._first(account, config.name):
+                where = f"stream {quoted(config.name)} of account {quoted(account)}"
+                self._log.warning(f"{where} is in no table of the servers: {error}")
+
+    def _first(self, account: str, name: str) -> bool:
+        """Whether nothing has been said of that stream yet."""
+        said = (account, name) in self._warned
+        self._warned.add((account, name))
+        return not said
+
+
+def config_of(row: StreamRow) -> StreamConfig:
+    """The configuration in a row that has one."""
+    return decode(StreamConfig, json.dumps(row.config).encode(), strict=False)

@@ -1,0 +1,293 @@
+"""Requests about streams that other servers of the group have, and about the streams of all of them.
+
+    a client's request --> here: the stream is here, or is to be made here; what needs no stream
+                       --> the server that has the stream, or on which it is to be made
+                       --> the server that leads the group: names and lists of streams, what an account uses
+    another server's question --> here, as if its client had asked this one
+
+The answer comes back the same way, so that a client is answered by the server that it asked. What an author may publish
+is judged where he logged in, and goes along. Not here: which server has what (Placing, of daemon/placing.py), the way
+to them (cluster/letters.py), any request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import trio
+
+from leafd.gojson import JsonError, decode, dump, loose
+from leafd.jetstream import errors
+from leafd.jetstream.catalogue import JetStreamAccount, Stream
+from leafd.jetstream.context import Context
+from leafd.jetstream.endpoints import streams
+from leafd.jetstream.errors import ApiError
+from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.ports import Asker, Placing, Wanted
+from leafd.jetstream.publishing import publishes
+from leafd.jetstream.registry import API, Answer, Endpoint, find, refusal
+from leafd.records import dataclass
+
+USED: Final = ("memory", "storage", "reserved_memory", "reserved_storage", "consumers")
+LEADERS: Final = (("INFO",), ("STREAM", "NAMES"), ("STREAM", "LIST"))
+"""Requests that the server answers which leads the group."""
+MAKES: Final = (("STREAM", "CREATE"), ("STREAM", "RESTORE"))
+NAMES_AUTHOR: Final = (*MAKES, ("STREAM", "UPDATE"))
+CHANGES: Final = (*NAMES_AUTHOR, ("STREAM", "DELETE"))
+"""Requests that the group decides on. Whatever else concerns a stream does its server, also one of a minority."""
+LISTED_S: Final = 4.0
+"""As long as nats-server waits for the others, before it says which streams are missing in a list."""
+
+Here = Callable[..., Awaitable[Answer | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _FarAsker:
+    """One who asked another server."""
+
+    author: str
+    shown: dict[str, Any]
+    judged: frozenset[str]
+    refused: frozenset[str]
+
+    def info(self) -> dict[str, Any]:
+        return self.shown
+
+    async def denied(self, subjects: tuple[str, ...]) -> tuple[str, ...]:
+        """Denies also each subject that was not judged where the asker logged in."""
+        return tuple(one for one in subjects if one in self.refused or one not in self.judged)
+
+
+class Elsewhere:
+    """One server's JetStream as a part of that of all of them. here: answers a request by itself."""
+
+    def __init__(self, context: Context, placing: Placing, here: Here) -> None:
+        self._context, self._placing, self._here = context, placing, here
+
+    # ---- a client's request
+
+    async def answer(
+        self, account: JetStreamAccount, subject: str, header: bytes, body: bytes, asker: Asker
+    ) -> Answer | None:
+        """The answer, wherever it is found. None: there is none at all."""
+        tokens = subject.removeprefix(API).split(".")
+        line = find(tokens)
+        if line is None or not account.enabled or account.system:
+            return await self._here(account, subject, header, body, asker)
+        if line.pattern[:2] == ("STREAM", "TEMPLATE"):
+            return None  # as with nats-server
+        try:
+            server = await self._server_for(line, account, tokens, body)
+            if server == self._placing.own:
+                everywhere = self if line.pattern in LEADERS else None
+                return await self._here(account, subject, header, body, asker, everywhere)
+            return await self._forwarded(server, account, subject, header, body, asker)
+        except ApiError as error:
+            return refusal(line, error)
+
+    async def _server_for(self, line: Endpoint, account: JetStreamAccount, tokens: list[str], body: bytes) -> int:
+        """The server that answers. Raises ApiError."""
+        placing, pattern = self._placing, line.pattern
+        name = tokens[pattern.index("*")] if "*" in pattern else ""
+        here = name in account.streams
+        if not placing.leader and (not here or pattern[:2] in CHANGES):
+            raise errors.CLUSTER_NOT_AVAILABLE.error()
+        if pattern in LEADERS:
+            return placing.leader
+        if here or not name:
+            return placing.own
+        server = await placing.server_of(account.name, name)
+        if server:
+            return server
+        return placing.choose(wanted_of(body)) if pattern[:2] in MAKES else placing.own
+
+    async def _forwarded(
+        self, server: int, account: JetStreamAccount, subject: str, header: bytes, body: bytes, asker: Asker
+    ) -> Answer | None:
+        if not self._placing.reaches(server):
+            return await self._away(account, subject)
+        head: dict[str, Any] = {
+            "account": account.name,
+            "subject": subject,
+            "header": header.decode("latin-1"),
+            "author": asker.author,
+            "client": asker.info(),
+        }
+        if tuple(subject.removeprefix(API).split(".")[:2]) in NAMES_AUTHOR:
+            judged = _published(body)
+            head |= {"judged": judged, "denied": list(await asker.denied(tuple(judged)))}
+        said = await self._placing.ask(server, "api", head, body)
+        if said is None:
+            raise errors.STREAM_OFFLINE.error()
+        about, members = said
+        if about.get("silent"):
+            return None
+        return Answer(
+            json.loads(members),
+            about["header"].encode("latin-1"),
+            about["weight"],
+            about["size"],
+            about["counted"],
+            about["error"],
+        )
+
+    async def _away(self, account: JetStreamAccount, subject: str) -> Answer:
+        """The answer of a server that is away. A stream of it can be deleted all the same, and goes there later."""
+        line = find(subject.removeprefix(API).split("."))
+        if line is None or line.pattern != ("STREAM", "DELETE", "*"):
+            raise errors.STREAM_OFFLINE.error()
+        await self._placing.drop(account.name, subject.rpartition(".")[2])
+        return Answer({"type": line.type_name, "success": True})
+
+    # ---- another server's question
+
+    async def serve(self, verb: str, head: Mapping[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+        """The answer to what another server asks, whose client's request it may be."""
+        account = self._context.catalogue.by_name.get(str(head["account"]))
+        if account is None:
+            return {"silent": True}, b""
+        if verb == "infos":
+            return {}, dump({"infos": await self.infos_here(account, [str(name) for name in head["names"]])})
+        asker = _FarAsker(
+            str(head["author"]),
+            dict(head["client"]),
+            frozenset(head.get("judged", ())),
+            frozenset(head.get("denied", ())),
+        )
+        subject, header = str(head["subject"]), str(head["header"]).encode("latin-1")
+        leads = tuple(subject.removeprefix(API).split(".")) in LEADERS
+        everywhere = self if leads and head.get("everywhere", True) else None
+        if everywhere is not None and not self._placing.decides:
+            line = find(subject.removeprefix(API).split("."))
+            assert line is not None
+            return _as_letter(refusal(line, errors.CLUSTER_NOT_AVAILABLE.error()))
+        answered = await self._here(account, subject, header, body, asker, everywhere)
+        if answered is not None and answered.after is not None:
+            self._placing.go_on(answered.after)
+        return _as_letter(answered)
+
+    # ---- of all servers
+
+    async def names(self, account: JetStreamAccount, subject: str) -> list[str]:
+        """The names of an account's streams; with a subject, of those that could take or hold messages of it."""
+        return await self._placing.names(account.name, subject)
+
+    async def infos(self, account: JetStreamAccount, names: list[str]) -> dict[str, dict[str, Any]]:
+        """The infos of these streams, by their servers; without those whose server says nothing."""
+        by_server: dict[int, list[str]] = {}
+        for name in names:
+            by_server.setdefault(await self._placing.server_of(account.name, name), []).append(name)
+        found: dict[str, dict[str, Any]] = {}
+
+        async def ask(server: int, wanted: list[str]) -> None:
+            if server == self._placing.own:
+                infos = await self.infos_here(account, wanted)
+            elif not self._placing.reaches(server):
+                infos = []
+            else:
+                head = {"account": account.name, "names": wanted}
+                said = await self._placing.ask(server, "infos", head, b"", LISTED_S)
+                infos = json.loads(said[1])["infos"] if said is not None and said[1] else []
+            found.update({info["config"]["name"]: info for info in infos})
+
+        async with trio.open_nursery() as nursery:
+            for server, wanted in by_server.items():
+                nursery.start_soon(ask, server, wanted)
+        return found
+
+    async def infos_here(self, account: JetStreamAccount, names: list[str]) -> list[dict[str, Any]]:
+        """The infos of those that this server has."""
+        there = [account.streams[name] for name in names if name in account.streams]
+        return await streams.infos(self._context, there)
+
+    async def add_others(self, account: JetStreamAccount, members: dict[str, Any]) -> None:
+        """Adds to an account's info what it uses of the other servers."""
+        head = {"account": account.name, "subject": f"{API}INFO", "header": "", "author": "", "client": {}}
+        said: list[dict[str, Any]] = []
+
+        async def ask(server: int) -> None:
+            answered = await self._placing.ask(server, "api", head | {"everywhere": False}, b"", LISTED_S)
+            if answered is not None and answered[1]:
+                said.append(json.loads(answered[1]))
+
+        async with trio.open_nursery() as nursery:
+            for server in self._placing.others():
+                nursery.start_soon(ask, server)
+        for other in said:
+            _add(members, other, USED)
+            _add(members["api"], other.get("api", {}), ("total", "errors"))
+            for name, tier in members.get("tiers", {}).items():
+                _add(tier, other.get("tiers", {}).get(name, {}), (*USED, "streams"))
+        members["streams"] = len(await self._placing.names(account.name, ""))
+
+    # ---- as the table has it
+
+    async def make(self, account: JetStreamAccount, config: StreamConfig, created: int, author: str) -> bool:
+        """A stream that is placed here is here, and is like that. Returns whether it had to be made. Raises PlaneError,
+        ApiError."""
+        async with account.lock:
+            stream = account.streams.get(config.name)
+            if stream is None:
+                if config.name not in account.aside and config.name not in account.restoring:
+                    await streams.placed(self._context, Stream(0, account, config, created, author=author))
+                    return True
+            elif stream.created == created and stream.config != config:
+                await streams.changed(self._context, stream, config, author)
+        return False
+
+    async def end(self, account: JetStreamAccount, name: str, created: int) -> None:
+        """A stream that was deleted is not here any more. Raises ApiError."""
+        async with account.lock:
+            stream = account.streams.get(name)
+            if stream is not None and stream.created == created:
+                await streams.remove(self._context, stream)
+
+
+def _add(to: dict[str, Any], more: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    for name in names:
+        to[name] = to.get(name, 0) + more.get(name, 0)
+
+
+def _as_letter(answered: Answer | None) -> tuple[dict[str, Any], bytes]:
+    if answered is None:
+        return {"silent": True}, b""
+    about = {
+        "header": answered.header.decode("latin-1"),
+        "weight": answered.weight,
+        "size": answered.size,
+        "counted": answered.counted,
+        "error": answered.error,
+    }
+    return about, dump(answered.members)
+
+
+def _config_in(body: bytes) -> dict[str, Any]:
+    try:
+        found = loose(body)
+    except JsonError:
+        return {}
+    config = found.get("config", found)
+    return config if isinstance(config, dict) else {}
+
+
+def wanted_of(body: bytes) -> Wanted:
+    """The place that a new stream asks for, as far as it can be read: who makes it refuses what cannot."""
+    config = _config_in(body)
+    try:
+        read = decode(StreamConfig, json.dumps(config).encode(), strict=False)
+    except (JsonError, ValueError):
+        return Wanted()
+    placement = read.placement
+    if placement is None:
+        return Wanted(size=max(read.max_bytes, 0), storage=read.storage)
+    return Wanted(placement.cluster, placement.tags, max(read.max_bytes, 0), read.storage)
+
+
+def _published(body: bytes) -> list[str]:
+    """The subjects to which the stream in a request would publish."""
+    try:
+        return list(publishes(decode(StreamConfig, json.dumps(_config_in(body)).encode(), strict=False)))
+    except (JsonError, ValueError):
+        return []

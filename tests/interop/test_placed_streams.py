@@ -1,0 +1,385 @@
+"""Streams of three servers, each a cluster of its own: placed on one, found from all, as at nats-servers.
+
+The line-up is that of seed 003. One of nats-servers and one of leafd are asked the same, and their answers are compared
+without what only time or chance says. The tests follow one another, and the last ones kill servers.
+Not here: the group without streams (test_meta_group.py), rows and letters as machines (tests/unit/cluster).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import nats.errors
+import pytest
+from nats.aio.client import Client
+from nats.js.api import ConsumerConfig, StreamSource
+
+from tests import servers
+from tests.rig.official import connect, one_each
+from tests.rig.reports import report
+from tests.rig.waiting import eventually, until
+
+L, R = servers.LEAFD, servers.REFERENCE
+CLUSTERS = ("east", "central", "west")
+CONFIG = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+server_name: "{name}"
+server_tags: [ "at:{name}" ]
+accounts {
+  A { users: [ {user: a, password: a} ], jetstream: enabled }
+  SYS { users: [ {user: sys, password: sys} ] }
+}
+system_account: SYS
+jetstream { store_dir: "{store}", {meta} }
+cluster { name: "{cluster}", listen: "127.0.0.1:{route_port}", routes: [ "nats-route://127.0.0.1:{route_port}" ] }
+gateway { name: "{cluster}", listen: "127.0.0.1:{gateway_port}", gateways: [ {gateways} ] }
+"""
+META = {L: "meta_size: 3", R: "max_file: 1GB"}
+Answer = dict[str, Any] | str
+Asked = tuple[int, str, object]
+"""The server, what is asked of it, and the body."""
+
+
+class Three:
+    """Three servers that are up, and who leads them."""
+
+    def __init__(self, made: list[servers.Server]) -> None:
+        self.servers = made
+
+    def whole(self, *numbers: int) -> None:
+        """These servers are well, and agree on who leads."""
+        up = [self.servers[number] for number in numbers or (0, 1, 2)]
+
+        def leaders() -> set[str]:
+            return {leader_at(server) for server in up}
+
+        eventually(lambda: len(found := leaders()) == 1 and "" not in found, leaders)
+
+    async def ask(self, questions: list[Asked], seconds: float = 20.0) -> list[Answer]:
+        """What clients at these servers are answered, one after the other."""
+        async with one_each([self.servers[number] for number in sorted({one for one, _, _ in questions})]) as clients:
+            at = dict(zip(sorted({one for one, _, _ in questions}), clients, strict=True))
+            return [await asked(at[number], subject, body, seconds) for number, subject, body in questions]
+
+
+async def asked(client: Client, subject: str, body: object, seconds: float) -> Answer:
+    payload = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
+    try:
+        answer: Answer = json.loads((await client.request(f"$JS.API.{subject}", payload, timeout=seconds)).data)
+    except nats.errors.NoRespondersError:
+        return "nobody"
+    return answer
+
+
+def members(answer: Answer) -> dict[str, Any]:
+    assert isinstance(answer, dict), answer
+    return answer
+
+
+def told(answer: Answer) -> Any:
+    """An answer without what only time, versions and leafd itself say."""
+    text = re.sub(r'"\d{4}-\d\d-\d\dT[^"]*"', '"a time"', json.dumps(answer))
+    text = re.sub(r'"_nats.ver": "[^"]*"', '"_nats.ver": ""', text)
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(one) for one in value]
+        if isinstance(value, dict):
+            return {name: plain(one) for name, one in value.items() if name not in ("leafd", "api", "limits")}
+        return value
+
+    return plain(json.loads(text))
+
+
+def is_led_by(server: servers.Server, name: str) -> bool:
+    return leader_at(server) == name
+
+
+def ended(server: servers.Server) -> None:
+    if server.process is not None:
+        server.stop()
+
+
+def leader_at(server: servers.Server) -> str:
+    """The leader that a server names; "": it knows of none."""
+    return str(report(server, "jsz").get("meta_cluster", {}).get("leader", ""))
+
+
+@contextlib.contextmanager
+def started(kind: str, folder: Path) -> Iterator[Three]:
+    made: list[servers.Server] = []
+    with contextlib.ExitStack() as stack:
+        for number, cluster in enumerate(CLUSTERS):
+            place = folder / f"{kind}{number}"
+            place.mkdir()
+            ports: list[tuple[str, object]] = [
+                (one, server.ports["gateway_port"]) for one, server in zip(CLUSTERS, made, strict=False)
+            ]
+            ports += [(cluster, "{gateway_port}")]
+            gateways = ", ".join(f'{{ name: "{name}", url: "nats://127.0.0.1:{port}" }}' for name, port in ports)
+            text = CONFIG.replace("{gateways}", gateways)
+            made.append(servers.make(kind, text, place, name=f"n{number + 1}", cluster=cluster, meta=META[kind]))
+        for server in made:
+            stack.callback(ended, server)
+            server.start()
+        three = Three(made)
+        three.whole()
+        yield three
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Three]]:
+    """A supercluster of nats-servers and one of leafd."""
+    folder = tmp_path_factory.mktemp("placed")
+    with started(R, folder) as theirs, started(L, folder) as ours:
+        yield {R: theirs, L: ours}
+
+
+def same(both: dict[str, Three], questions: list[Asked]) -> list[Answer]:
+    """Both answer the same. Returns what leafd answers."""
+
+    async def ask() -> tuple[list[Answer], list[Answer]]:
+        return await both[R].ask(questions), await both[L].ask(questions)
+
+    theirs, ours = asyncio.run(ask())
+    for question, wanted, answer in zip(questions, theirs, ours, strict=True):
+        assert told(wanted) == told(answer), question
+    return ours
+
+
+def stream(name: str, *subjects: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "subjects": list(subjects)} | more
+
+
+def test_a_stream_is_placed_on_one_server_and_asked_for_at_all(both: dict[str, Three]) -> None:
+    """Create, info, names, lists, updates, and what is refused, from each of the three."""
+    consumer = {"stream_name": "S", "config": {"name": "c", "durable_name": "c", "ack_policy": "explicit"}}
+    questions: list[Asked] = [
+        (0, "STREAM.CREATE.S", stream("S", "s.>")),
+        (1, "STREAM.CREATE.W", stream("W", "w.>", placement={"cluster": "west"})),
+        (2, "STREAM.CREATE.T", stream("T", "t.>", placement={"cluster": "central", "tags": ["AT:n2"]})),
+        (1, "STREAM.CREATE.S", stream("S", "s.>")),
+        (1, "STREAM.CREATE.S", stream("S", "other.>")),
+        (1, "STREAM.CREATE.X", stream("X", "s.1")),
+        (1, "STREAM.CREATE.X", stream("X", "x", placement={"cluster": "nowhere"})),
+        (1, "STREAM.CREATE.X", stream("X", "x", placement={"tags": ["a"]})),
+        (1, "STREAM.CREATE.X", stream("X", "x", placement={"cluster": "west", "tags": ["at:n1"]})),
+        (1, "STREAM.CREATE.Y", stream("X", "x")),
+        (2, "CONSUMER.CREATE.S.c", consumer),
+        (2, "STREAM.UPDATE.S", stream("S", "s.>", max_msgs=10)),
+        (2, "STREAM.UPDATE.S", stream("S", "s.>", "w.1")),
+        (2, "STREAM.UPDATE.NONE", stream("NONE", "q")),
+        (2, "STREAM.LEADER.STEPDOWN.S", None),
+        (2, "STREAM.PEER.REMOVE.S", {"peer": "n1"}),
+        (1, "STREAM.DELETE.NONE", None),
+        (2, "STREAM.DELETE.T", None),
+        (0, "STREAM.INFO.T", None),
+        (0, "STREAM.NAMES", {"subject": "w.1"}),
+    ]
+    for number in range(3):
+        for subject in (
+            "STREAM.INFO.S", "STREAM.INFO.W", "STREAM.INFO.NONE", "STREAM.NAMES", "STREAM.LIST", "CONSUMER.INFO.S.c",
+            "CONSUMER.INFO.S.none", "CONSUMER.INFO.NONE.c", "CONSUMER.NAMES.S", "CONSUMER.LIST.S", "INFO",
+        ):  # fmt: skip
+            questions.append((number, subject, None))
+    questions += [(1, "CONSUMER.DELETE.S.c", None), (1, "CONSUMER.NAMES.S", None)]
+    answers = same(both, questions)
+    assert [members(answers[n])["cluster"]["leader"] for n in range(3)] == ["n1", "n3", "n2"]
+
+
+def test_messages_are_published_read_and_acknowledged_at_any_server(both: dict[str, Three]) -> None:
+    """Pulls, pushes, direct gets, a bucket, a mirror and a source, each at another server than the stream."""
+
+    async def walk(three: Three) -> list[object]:
+        found: list[object] = []
+        async with one_each(three.servers) as clients:
+            at = [client.jetstream() for client in clients]
+            await at[0].add_stream(name="P", subjects=["p.>"], allow_direct=True)
+            for number in range(3):
+                for count in range(3):
+                    acked = await at[number].publish(f"p.{number}.{count}", b"%d" % count)
+                    found.append((acked.stream, acked.seq))
+            pull = await at[2].pull_subscribe("p.>", durable="d", stream="P")
+            for message in await pull.fetch(9, timeout=20):
+                await message.ack_sync()
+                found.append(message.subject)
+            found.append((await at[1].consumer_info("P", "d")).ack_floor.stream_seq)
+            push = await at[1].subscribe("p.>", stream="P", config=ConsumerConfig(deliver_policy=None), manual_ack=True)
+            for _ in range(9):
+                message = await push.next_msg(timeout=20)
+                await message.ack_sync()
+                found.append(message.subject)
+            for client in clients:
+                found.append((await client.request("$JS.API.DIRECT.GET.P.p.1.1", timeout=20)).data)
+                found.append((await client.request("$JS.API.DIRECT.GET.P", b'{"seq":3}', timeout=20)).data)
+            await (await at[1].create_key_value(bucket="B")).put("k", b"v")
+            found.append((await (await at[2].key_value("B")).get("k")).value)
+            await at[1].add_stream(name="M", mirror=StreamSource(name="P"))
+            await at[2].add_stream(name="Q", sources=[StreamSource(name="P")])
+
+            async def copied() -> bool:
+                return all([(await at[0].stream_info(name)).state.messages == 9 for name in ("M", "Q")])
+
+            await until(copied, "a copy lacks something")
+            for name in ("P", "M", "Q", "KV_B"):
+                found.append(await at[1].delete_stream(name))
+        return found
+
+    theirs, ours = (asyncio.run(walk(both[kind])) for kind in (R, L))
+    assert theirs == ours
+
+
+def test_a_restored_stream_is_taken_in_by_the_group(both: dict[str, Three]) -> None:
+    """Backed up at one server, deleted, restored at another one, found at the third."""
+
+    async def walk(three: Three) -> list[object]:
+        async with one_each(three.servers) as clients:
+            at = [client.jetstream() for client in clients]
+            await at[0].add_stream(name="BACKUP", subjects=["backup"])
+            for count in range(3):
+                await at[1].publish("backup", b"%d" % count)
+            inbox = clients[1].new_inbox()
+            chunks = await clients[1].subscribe(inbox)
+            body = json.dumps({"deliver_subject": inbox}).encode()
+            told = json.loads((await clients[1].request("$JS.API.STREAM.SNAPSHOT.BACKUP", body, timeout=20)).data)
+            parts: list[bytes] = []
+            while chunk := (await chunks.next_msg(timeout=20)):
+                if not chunk.data:
+                    break
+                parts.append(chunk.data)
+                if chunk.reply:
+                    await chunk.respond(b"")
+            await at[2].delete_stream("BACKUP")
+            body = json.dumps({"config": told["config"], "state": told["state"]}).encode()
+            begun = json.loads((await clients[2].request("$JS.API.STREAM.RESTORE.BACKUP", body, timeout=20)).data)
+            for part in (*parts, b""):
+                last = await clients[2].request(begun["deliver_subject"], part, timeout=20)
+            found: list[object] = [json.loads(last.data)["state"]["messages"]]
+
+            async def known() -> bool:
+                return "BACKUP" in [one.config.name for one in await at[0].streams_info()]
+
+            await until(known, "the group does not know it")
+            found.append((await at[1].get_msg("BACKUP", 2)).data)
+            found.append(await at[1].delete_stream("BACKUP"))
+        return found
+
+    theirs, ours = (asyncio.run(walk(both[kind])) for kind in (R, L))
+    assert theirs == ours == [3, b"1", True]
+
+
+def test_operators_order_the_group_as_they_do_nats_servers(both: dict[str, Three]) -> None:
+    """The lead is handed over; what does not fit is refused in the reference's words."""
+    orders: list[tuple[str, bytes]] = [
+        ("META.LEADER.STEPDOWN", b'{"placement":{"cluster":"nope"}}'),
+        ("META.LEADER.STEPDOWN", b'{"placement":{"preferred":"n9"}}'),
+        ("SERVER.REMOVE", b'{"peer":"n9"}'),
+        ("SERVER.REMOVE", b""),
+        ("SERVER.REMOVE", b"{"),
+    ]
+
+    async def order(three: Three) -> list[Answer]:
+        client = await connect(three.servers[1], "sys")
+        found = [await asked(client, subject, body, 20) for subject, body in orders]
+        await client.close()
+        return found
+
+    theirs, ours = (asyncio.run(order(both[kind])) for kind in (R, L))
+    assert theirs == ours
+
+    async def moved(three: Three, to: int) -> Answer:
+        client = await connect(three.servers[0], "sys")
+        body = json.dumps({"placement": {"cluster": CLUSTERS[to]}}).encode()
+        answer = await asked(client, "META.LEADER.STEPDOWN", body, 20)
+        await client.close()
+        return answer
+
+    first = report(both[L].servers[0], "jsz")["meta_cluster"]["leader"]
+    for to in (number for number in range(3) if f"n{number + 1}" != first):
+        wanted = {"type": "io.nats.jetstream.api.v1.meta_leader_stepdown_response", "success": True}
+        assert asyncio.run(moved(both[L], to)) == wanted
+        eventually(partial(is_led_by, both[L].servers[to], f"n{to + 1}"))
+        both[L].whole()
+
+
+def test_a_server_that_is_killed_takes_its_streams_along_and_brings_them_back(both: dict[str, Three]) -> None:
+    """The others' go on; what is deleted meanwhile is gone when it is back. A minority says that it is one."""
+    three = both[L]
+    made: list[Asked] = [(0, f"STREAM.CREATE.{name}", stream(name, f"{name}.>")) for name in ("KEPT", "DELETED")]
+    for answer in asyncio.run(three.ask(made)):
+        assert members(answer)["cluster"]["leader"] == "n1"
+    three.servers[0].kill()
+    three.whole(1, 2)
+    questions: list[Asked] = [
+        (1, "STREAM.INFO.KEPT", None),
+        (2, "STREAM.DELETE.DELETED", None),
+        (1, "STREAM.NAMES", None),
+        (1, "STREAM.LIST", None),
+        (1, "CONSUMER.MSG.NEXT.KEPT.c", None),
+        (2, "STREAM.CREATE.NEW", stream("NEW", "new")),
+        (1, "STREAM.INFO.NEW", None),
+    ]
+    info, deleted, names, listed, pulled, new, found = asyncio.run(three.ask(questions))
+    assert members(info)["error"]["err_code"] == 10118
+    assert members(deleted)["success"] is True
+    assert members(names)["streams"] == ["KEPT", "S", "W"]
+    assert [one["config"]["name"] for one in members(listed)["streams"]] == ["W"]
+    assert members(listed)["missing"] == ["KEPT", "S"]
+    assert pulled == "nobody"
+    assert members(new)["cluster"] == members(found)["cluster"] == {"name": "west", "leader": "n3"}
+    minority(both)
+    three.servers[0].start()
+    three.servers[1].start()
+    three.whole()
+
+    def here() -> list[str]:
+        details = report(three.servers[0], "jsz?streams=1")["account_details"]
+        return sorted(one["name"] for account in details for one in account.get("stream_detail", []))
+
+    eventually(lambda: here() == ["KEPT", "S"], here)
+
+
+def minority(both: dict[str, Three]) -> None:
+    """One server of three, as of nats-servers: streams are neither made nor listed, and its own go on."""
+    both[L].servers[1].kill()
+    for server in both[R].servers[:2]:
+        server.kill()
+    for three in both.values():
+        eventually(partial(is_led_by, three.servers[2], ""))
+    answers = same(both, [(2, f"STREAM.{one}", None) for one in ("NAMES", "LIST", "INFO.W", "DELETE.W")])
+    assert [members(one).get("error", {}).get("err_code") for one in answers] == [10008, 10008, None, 10008]
+
+    async def published(three: Three) -> tuple[str, int]:
+        client = await connect(three.servers[2])
+        acked = await client.jetstream().publish("w.1", b"1", timeout=20)
+        await client.close()
+        return acked.stream, acked.seq
+
+    assert [asyncio.run(published(three)) for three in both.values()] == [("W", 1), ("W", 1)]
+
+
+def test_a_wiped_server_makes_what_is_placed_on_it_anew_and_says_so(both: dict[str, Three]) -> None:
+    """Its messages are gone, and nobody is told otherwise."""
+    three = both[L]
+    wiped = three.servers[0]
+    wiped.stop()
+    shutil.rmtree(wiped.directory / "store")
+    seen = len(wiped.log)
+    wiped.start()
+    three.whole()
+
+    async def there() -> bool:
+        (answer,) = await three.ask([(1, "STREAM.INFO.KEPT", None)])
+        return bool(members(answer).get("cluster", {}).get("leader") == "n1")
+
+    eventually(lambda: asyncio.run(there()))
+    assert "which did not have it: made, empty" in wiped.log[seen:]

@@ -1,0 +1,56 @@
+"""The server that a new stream is made on."""
+
+from __future__ import annotations
+
+import pytest
+from leafd.cluster.placement import Site, Wish, choose, site_of
+
+OWN = Site("n1", "east", ("a:1", "ssd"), free=100, streams=5)
+NEAR = Site("n2", "east", ("a:2",), free=500, streams=1)
+FAR = Site("n3", "west", ("a:3", "ssd"), free=900)
+NEVER = Site("n4", "west", ("!jetstream",), free=9999)
+
+
+@pytest.mark.parametrize(
+    ("wish", "name"),
+    [
+        (Wish(), "n1"),
+        (Wish(size=100), "n1"),
+        (Wish(size=101), "n2"),
+        (Wish(size=501), "n3"),
+        (Wish(cluster="west"), "n3"),
+        (Wish(tags=("A:2",)), "n2"),
+        (Wish(tags=("ssd", "!a:1")), "n3"),
+        (Wish(cluster="west", tags=("ssd",)), "n3"),
+    ],
+)
+def test_it_is_the_one_that_was_asked_or_the_nearest_that_fits(wish: Wish, name: str) -> None:
+    """Cluster and tags as they are asked for, and room."""
+    found = choose(wish, OWN, (NEVER, FAR, NEAR))
+    assert isinstance(found, Site)
+    assert found.name == name
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        (Wish(cluster="nowhere"), ""),
+        (Wish(tags=("a", "b")), ", tags not matched ['a']"),
+        (Wish(tags=("ssd", "b")), ", tags not matched ['b' 'ssd']"),
+        (Wish(size=1, lasting=False), ", insufficient storage"),
+        (Wish(size=10_000), ", insufficient storage"),
+        (Wish(cluster="west", size=901), ", insufficient storage"),
+    ],
+)
+def test_why_it_is_none_of_them_is_said(wish: Wish, why: str) -> None:
+    """In nats-server's words."""
+    assert choose(wish, OWN, (NEAR, FAR, NEVER)) == why
+
+
+def test_a_server_that_tells_of_itself_is_read_or_refused() -> None:
+    """A server of another version may say something else."""
+    told = {"name": "n", "cluster": "c", "tags": ["A:B"], "free": 1, "memory": 3, "streams": 2}
+    assert site_of(told) == Site("n", "c", ("a:b",), 1, 3, 2)
+    for members in ({}, {"name": "n"}, {"name": "n", "cluster": "c", "tags": 1, "free": 1, "memory": 1, "streams": 1}):
+        with pytest.raises(ValueError, match="no server"):
+            site_of(members)

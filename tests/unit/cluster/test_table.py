@@ -1,0 +1,51 @@
+"""Rows of streams: written and read back, and which of two versions counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from leafd.cluster.table import StreamRow, Table, key_of, read_row, write_row
+
+ROW = StreamRow("A", "S", 7, "n1", "east", 123456789, "author", {"name": "S", "subjects": ["s"]}, ((7, 5),), 9)
+
+
+def test_a_row_is_read_as_it_was_written() -> None:
+    """Also that of a deleted stream, and with names of any length in any script."""
+    deleted = StreamRow("A", "S", gone=((1, 2), (3, 4)), revision=3)
+    long = replace(ROW, account="ä" * 300, name="S" * 255)
+    for row in (ROW, deleted, long):
+        assert read_row(row.revision, write_row(row)) == row
+        assert len(row.key) < 255
+    assert len({key_of("A", "S"), key_of("AS", ""), key_of("", "AS"), key_of("A\0S", "")}) == 4
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"{", b"[]", b"1", b"null", b"{}", b'{"account":"A"}', b'{"account":"A","name":"S","config":1}',
+     b'{"account":"A","name":"S","gone":[1]}', b'{"account":"A","name":"S","gone":[[1,2,3]]}',
+     b'{"account":"A","name":"S","created":"x"}', b"\xff"],
+)  # fmt: skip
+def test_what_is_no_row_says_so(value: bytes) -> None:
+    """Another version may have written it."""
+    with pytest.raises(ValueError, match=r"\S"):
+        read_row(1, value)
+
+
+def test_the_newer_version_of_a_row_counts_whichever_comes_first() -> None:
+    """What the leader tells is newer than a table that was read before; a row that is gone goes."""
+    table = Table()
+    rows = {ROW.key: (9, write_row(ROW)), b"m/12345678": (1, b"{}"), b"s/bad": (2, b"{")}
+    assert table.take(rows, 9) == [ROW]
+    assert table.take(rows, 9) == []
+    assert table.unread == 1
+    newer = replace(ROW, config=None, gone=((7, 5), (7, 123456789)), revision=12)
+    table.put(newer)
+    assert table.take(rows, 10) == []
+    assert table.get("A", "S") == newer
+    assert table.streams["A"] == {}
+    other = StreamRow("A", "T", 8, "n2", "west", 1, "", {"name": "T"}, (), 13)
+    table.put(other)
+    assert table.take({}, 12) == [StreamRow("A", "S")]
+    assert table.take({}, 13) == [StreamRow("A", "T")]
+    assert list(table.rows()) == []
