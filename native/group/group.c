@@ -95,10 +95,13 @@ static bool is_given_up(const group_t *group, uint32_t place, moment_t now) {
     return store_ledger_pressed(group->store) && now.mono_ns - group->moved_ns[place] >= KEEP_NS;
 }
 
-/* Up to where a member has the log, or has it with the copy that is on its way. Before one is, it has no use for
- * entries. */
+/* Up to where a member has the log on its disk, or has it with the copy that is on its way. Before one is, it has no use
+ * for entries. */
 static raft_index_t has_upto(const group_t *group, uint32_t place) {
     const raft_progress_t *progress = &group->raft.progress[place];
+    if (is_self(group, raft_members(&group->raft)->at[place].id)) {
+        return group->raft.firm;
+    }
     return progress->pace == RAFT_COPYING ? copy_sent(group, place) : progress->match;
 }
 
@@ -108,9 +111,6 @@ static raft_index_t had_by_all(group_t *group, moment_t now) {
     raft_index_t all = RAFT_INDEX_MAX;
     for (uint32_t i = 0; i < members->count; i++) {
         raft_index_t has = has_upto(group, i);
-        if (is_self(group, members->at[i].id)) {
-            continue;
-        }
         if (group->moved_ns[i] == 0 || has != group->moved_to[i] || has == group->raft.trail.last) {
             group->moved_to[i] = has;
             group->moved_ns[i] = now.mono_ns;

@@ -148,7 +148,7 @@ typedef struct raft_progress {
     raft_index_t next;  /* it is sent from there */
     int64_t heard_ns;   /* by our clock when its answer came */
     int64_t stamp_ns;   /* by our clock when what it has answered was sent */
-    int64_t match_ns;   /* likewise, of the answer that match is from */
+    int64_t match_ns;   /* by our clock when that was first heard */
     raft_pace_t pace;
     bool paused; /* a probe is on its way */
     bool beat;   /* it is to hear of us now */

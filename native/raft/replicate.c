@@ -74,18 +74,19 @@ static void start_handover(raft_t *raft, raft_outputs_t *out, uint32_t place) {
     (void)raft_say(raft, out, RAFT_HANDOVER, raft->successor, 0);
 }
 
-/* A member that has less than it had acknowledged: its disk was put back. It gets a copy, as one that is new. */
+/* A member that has less than it had acknowledged when this was sent: its disk was put back. It gets a copy, as one that
+ * is new. What was on its way together may arrive in any order and says nothing. */
 static bool has_lost(const raft_progress_t *progress, const raft_message_t *message) {
     return message->index < progress->match && message->stamp_ns > progress->match_ns;
 }
 
 /* Each side leaves out what the other cannot have: runs of a later term than the one that is there. A round trip for
  * each run that differs, then, and not for each entry. */
-static void take_refusal(const raft_t *raft, raft_progress_t *progress, const raft_message_t *message) {
+static void take_refusal(const raft_t *raft, raft_progress_t *progress, const raft_message_t *message, int64_t now_ns) {
     raft_index_t hint = message->index < message->refused ? message->index : message->refused - 1;
     if (has_lost(progress, message)) {
         progress->match = 0;
-        progress->match_ns = message->stamp_ns;
+        progress->match_ns = now_ns;
     } else if (message->refused <= progress->match) {
         return; /* an old answer */
     }
@@ -103,13 +104,13 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
     progress->heard_ns = now_ns;
     if (message->stamp_ns > progress->stamp_ns) progress->stamp_ns = message->stamp_ns;
     if (!message->granted) {
-        if (message->refused != 0) take_refusal(raft, progress, message);
+        if (message->refused != 0) take_refusal(raft, progress, message, now_ns);
         return;
     }
     if (message->index > raft->trail.last) return; /* no leader of ours has sent that */
-    if (message->index >= progress->match) {
+    if (message->index > progress->match) {
         progress->match = message->index;
-        progress->match_ns = message->stamp_ns > progress->match_ns ? message->stamp_ns : progress->match_ns;
+        progress->match_ns = now_ns;
     }
     if (progress->next <= progress->match) progress->next = progress->match + 1;
     if (message->full && progress->pace != RAFT_COPYING) {

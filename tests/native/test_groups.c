@@ -192,6 +192,30 @@ static void full_logs_are_committed(void) {
     world_end();
 }
 
+/* A leader whose disk lags needs what only the others have when it comes back: it counts among those it is kept for. */
+static void kept_for_a_slow_leader(void) {
+    begin(3);
+    killed = world_leader(0);
+    propose_some(10, 8);
+    world_until(all_answered);
+    world_pass(NS_PER_SECOND);
+    world.node[killed].slow = 1000000;
+    propose_some(400, 200);
+    world_pass(NS_PER_SECOND);
+    raft_index_t last = group_look(world.node[killed].group[0], world.now).last;
+    node_kill(killed);
+    world.node[killed].slow = 0;
+    for (uint32_t nth = 1; nth < 3; nth++) {
+        CHECK_EQ_U64(last, group_look(world.node[others_of(killed, nth)].group[0], world.now).last);
+    }
+    world_until(lead_elsewhere);
+    node_start(killed);
+    world_until(all_level);
+    CHECK_EQ_U64(0, world.copies);
+    world_agree();
+    world_end();
+}
+
 static bool handed_over(void) {
     return world_leader(0) == killed;
 }
@@ -510,6 +534,7 @@ int main(void) {
     RUN("a log that is full of what nobody else has gives way to that of the next leader", full_log_gives_way);
     RUN("logs that are full of what nobody knows to be committed are committed by the next leader",
         full_logs_are_committed);
+    RUN("what a leader's own disk lacks is kept for it", kept_for_a_slow_leader);
     RUN("the lead is handed over at once", hands_over);
     RUN("members come and go", members_change);
     RUN("frames of others than they say, for another disk, or damaged do nothing", forged_frames);

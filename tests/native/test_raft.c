@@ -469,6 +469,42 @@ static void disk_that_was_put_back(void) {
     CHECK_EQ_U64(rig.committed[by], rig.raft[back].commit);
 }
 
+/* A refusal that was on its way beside the acknowledgement says nothing of the disk; one of what was sent behind it does.
+ */
+static void late_refusal_is_no_loss(void) {
+    lead_three();
+    uint32_t by = leader(), other = (by + 1) % THREE;
+    raft_index_t before = rig.raft[by].trail.last;
+    const raft_progress_t *progress = &rig.raft[by].progress[other];
+    raft_index_t last = propose(by, 20);
+    int64_t sent = rig.now;
+    raft_message_t taken = {.subject = RAFT_TAKEN,
+                            .from = disk_of(other),
+                            .to = disk_of(by),
+                            .term = rig.raft[by].term,
+                            .granted = true,
+                            .index = last,
+                            .stamp_ns = sent};
+    raft_message_t refusal = taken;
+    refusal.granted = false;
+    refusal.refused = last;
+    refusal.index = before;
+    refusal.log_term = taken.term;
+    refusal.stamp_ns = sent + 20 * MS;
+    rig.now = sent + 50 * MS;
+    raft_receive(&rig.raft[by], &outputs, &taken, rig.now);
+    drain(by);
+    CHECK_EQ_U64(last, progress->match);
+    raft_receive(&rig.raft[by], &outputs, &refusal, rig.now);
+    drain(by);
+    CHECK_EQ_U64(last, progress->match);
+    refusal.stamp_ns = sent + 60 * MS;
+    rig.now = sent + 80 * MS;
+    raft_receive(&rig.raft[by], &outputs, &refusal, rig.now);
+    drain(by);
+    CHECK_EQ_U64(0, progress->match);
+}
+
 static void liars_get_nowhere(void) {
     lead_three();
     uint32_t by = leader(), other = (by + 1) % THREE;
@@ -550,6 +586,7 @@ int main(void) {
     RUN("entries of other terms are left out a term at a time", other_terms_are_left_out_at_once);
     RUN("all hear of a new leader's first commit, with no beat between", commit_is_told_with_no_beat);
     RUN("a disk that was put back is filled again", disk_that_was_put_back);
+    RUN("a refusal that comes late is no lost disk", late_refusal_is_no_loss);
     RUN("a leader whose removal is committed takes no more entries", removed_leader_takes_nothing_more);
     RUN("answers of strangers, impossible numbers and other lies change nothing", liars_get_nowhere);
     RUN("a trail keeps the terms of a log", trail_keeps_terms);
